@@ -1,0 +1,121 @@
+//! Scheme, user info, port and host, split off the front of a cleaned URL.
+
+use crate::Reason;
+
+/// A URL in three pieces. Nothing is decoded and no host is known yet.
+#[derive(Debug)]
+pub(crate) struct Split<'a> {
+    /// The host as written, without one trailing dot.
+    pub(crate) host: &'a str,
+    pub(crate) has_userinfo: bool,
+    pub(crate) port_is_default: bool,
+    /// The path, empty or beginning with `/`; query and fragment are gone.
+    pub(crate) path: &'a str,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scheme {
+    Http,
+    /// Also where none is written: the canonical form is https.
+    Https,
+}
+
+impl Scheme {
+    fn default_port(self) -> &'static str {
+        match self {
+            Self::Http => "80",
+            Self::Https => "443",
+        }
+    }
+}
+
+/// Splits a cleaned URL, or says why it is not one.
+pub(crate) fn split(text: &str) -> Result<Split<'_>, Reason> {
+    let (scheme, rest) = split_scheme(text)?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, rest) = rest.split_at(end);
+    let path = &rest[..rest.find(['?', '#']).unwrap_or(rest.len())];
+
+    let (has_userinfo, host_port) = match authority.rsplit_once('@') {
+        Some((_, host_port)) => (true, host_port),
+        None => (false, authority),
+    };
+    let (host, port) = host_port.split_once(':').unwrap_or((host_port, ""));
+    let host = host.strip_suffix('.').unwrap_or(host);
+    if !is_host(host) {
+        return Err(Reason::BadHost);
+    }
+    Ok(Split {
+        host,
+        has_userinfo,
+        port_is_default: port.is_empty() || port == scheme.default_port(),
+        path,
+    })
+}
+
+fn split_scheme(text: &str) -> Result<(Scheme, &str), Reason> {
+    if let Some(rest) = text.strip_prefix("//") {
+        return Ok((Scheme::Https, rest));
+    }
+    let Some((name, rest)) = text
+        .find([':', '/', '?', '#'])
+        .filter(|&at| text.as_bytes()[at] == b':')
+        .map(|at| (&text[..at], &text[at + 1..]))
+    else {
+        return without_scheme(text);
+    };
+    let Some(rest) = rest.strip_prefix("//") else {
+        return match scheme(name) {
+            Some(_) => Err(Reason::NotAUrl),
+            // `example.com:443/…` is a host and a port, `tel:…` is a scheme.
+            None if name.contains('.') => without_scheme(text),
+            None => Err(unknown_scheme(name)),
+        };
+    };
+    match scheme(name) {
+        Some(_) if begins_with_scheme(rest) => Err(Reason::NotAUrl),
+        Some(scheme) => Ok((scheme, rest)),
+        None => Err(unknown_scheme(name)),
+    }
+}
+
+fn scheme(name: &str) -> Option<Scheme> {
+    if name.eq_ignore_ascii_case("https") {
+        Some(Scheme::Https)
+    } else if name.eq_ignore_ascii_case("http") {
+        Some(Scheme::Http)
+    } else {
+        None
+    }
+}
+
+/// A second scheme behind the first, as in `http://https://…`.
+fn begins_with_scheme(rest: &str) -> bool {
+    rest.split_once("://")
+        .is_some_and(|(name, _)| scheme(name).is_some())
+}
+
+fn unknown_scheme(name: &str) -> Reason {
+    let is_scheme_char = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.');
+    if !name.is_empty() && name.bytes().all(is_scheme_char) {
+        Reason::BadScheme
+    } else {
+        Reason::NotAUrl
+    }
+}
+
+/// A URL without a scheme has to begin with something that could be a host.
+fn without_scheme(text: &str) -> Result<(Scheme, &str), Reason> {
+    let authority = &text[..text.find(['/', '?', '#']).unwrap_or(text.len())];
+    let begins_like_text = authority.starts_with(|c: char| c.is_ascii_punctuation());
+    if begins_like_text || !authority.contains('.') {
+        return Err(Reason::NotAUrl);
+    }
+    Ok((Scheme::Https, text))
+}
+
+fn is_host(host: &str) -> bool {
+    let is_host_char = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+    host.split('.')
+        .all(|label| !label.is_empty() && label.bytes().all(is_host_char))
+}

@@ -1,0 +1,67 @@
+//! The steps, in order; the first failure decides.
+
+use std::fmt;
+
+use crate::path::Path;
+use crate::{Networks, Reason, authority, route, slug, text};
+
+/// One person's profile, by its canonical URL.
+///
+/// A profile URL is personal data: this type does not implement `Display`, and prints as
+/// `<redacted>` in `Debug`. [`as_str`](Self::as_str) is where it comes out.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Profile(String);
+
+impl Profile {
+    /// The canonical URL.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The canonical URL without `https://`: the shortest text that identifies the profile.
+    pub fn key(&self) -> &str {
+        self.0.strip_prefix("https://").unwrap_or(&self.0)
+    }
+
+    /// The profile whose [`key`](Self::key) an engine kept.
+    pub fn from_key(key: &str) -> Self {
+        Self(format!("https://{key}"))
+    }
+}
+
+impl fmt::Debug for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Profile(<redacted>)")
+    }
+}
+
+impl Networks {
+    /// The canonical form of a profile URL, or the first rule it breaks.
+    pub fn canonicalize(&self, input: &str) -> Result<Profile, Reason> {
+        let split = authority::split(text::clean(input)?)?;
+        let Some((network, subdomain)) = self.find_host(split.host) else {
+            return Err(if self.is_short_host(split.host) {
+                Reason::ShortLink
+            } else {
+                Reason::BadHost
+            });
+        };
+        if split.has_userinfo {
+            return Err(Reason::Userinfo);
+        }
+        if !split.port_is_default {
+            return Err(Reason::BadPort);
+        }
+        if !subdomain.is_empty() && !network.accepts_subdomain(subdomain) {
+            return Err(Reason::UnsupportedSubdomain);
+        }
+        let route = route::find(network, Path::check(split.path)?)?;
+        slug::canonical(network, route).map(Profile)
+    }
+
+    /// The name of the network a profile belongs to; none if it has been switched off.
+    pub fn network_of(&self, profile: &Profile) -> Option<&str> {
+        let host = profile.key().split('/').next().unwrap_or_default();
+        self.find_host(host).map(|(network, _)| network.name())
+    }
+}

@@ -1,0 +1,305 @@
+//! Networks as data: which hosts and routes lead to a person.
+
+use std::fmt;
+
+/// One professional network. Everything that canonicalisation knows about it is here.
+#[derive(Clone, Debug)]
+pub struct Network {
+    pub(crate) name: String,
+    pub(crate) host: String,
+    pub(crate) subdomains: Vec<String>,
+    /// Any two letters are a sub-domain too: `uk.`, `de.`.
+    pub(crate) country_subdomains: bool,
+    pub(crate) short_hosts: Vec<String>,
+    /// Path prefixes that change nothing about who is meant.
+    pub(crate) wrappers: Vec<Vec<String>>,
+    /// Words before the slug; the first route is the canonical one.
+    pub(crate) routes: Vec<Vec<String>>,
+    /// Routes that name a person by an id only the network can resolve. `*` stands for
+    /// any number of segments.
+    pub(crate) internal: Vec<Vec<String>>,
+    pub(crate) reserved: Vec<String>,
+    pub(crate) case: Case,
+    /// LinkedIn's old `/pub/<name>/<a>/<b>/<c>`.
+    pub(crate) legacy_pub: bool,
+    /// LinkedIn's 39-character member ids, in which case matters.
+    pub(crate) member_ids: bool,
+    /// `https://<host>/<route>/`, made once.
+    pub(crate) prefix: String,
+}
+
+/// Whether two slugs that differ in case are the same person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Case {
+    /// They are: the canonical form is lower-case.
+    Lower,
+    /// They are not: case is kept.
+    Keep,
+}
+
+/// What is wrong with a network's description.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NetworkError {
+    /// The host is not a lower-case domain name with a dot in it.
+    Host(String),
+    /// The route is not `/words/{slug}`.
+    Route(String),
+    /// A sub-domain is not a lower-case label.
+    Subdomain(String),
+    /// The name is not made of lower-case letters, digits and hyphens.
+    Name(String),
+    /// Two networks have this name or this host.
+    Twice(String),
+}
+
+impl fmt::Display for NetworkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(host) => write!(
+                f,
+                "`{host}` is not a host: write it in lower case, like people.example.com"
+            ),
+            Self::Route(route) => write!(
+                f,
+                "`{route}` is not a route: write it like /in/{{slug}}, with {{slug}} last"
+            ),
+            Self::Subdomain(label) => write!(
+                f,
+                "`{label}` is not a sub-domain: write one lower-case label, like www"
+            ),
+            Self::Name(name) => write!(
+                f,
+                "`{name}` is not a network name: use lower-case letters, digits and hyphens"
+            ),
+            Self::Twice(what) => write!(f, "`{what}` is described twice"),
+        }
+    }
+}
+
+impl std::error::Error for NetworkError {}
+
+impl Network {
+    /// A network with one route, the sub-domain `www`, and slugs that are the same person
+    /// in any case.
+    pub fn new(name: &str, host: &str, route: &str) -> Result<Self, NetworkError> {
+        let is_name_char = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        if name.is_empty() || !name.bytes().all(is_name_char) {
+            return Err(NetworkError::Name(name.to_owned()));
+        }
+        if !host.contains('.') || !host.split('.').all(is_label) {
+            return Err(NetworkError::Host(host.to_owned()));
+        }
+        let mut network = Self {
+            name: name.to_owned(),
+            host: host.to_owned(),
+            subdomains: vec!["www".to_owned()],
+            country_subdomains: false,
+            short_hosts: Vec::new(),
+            wrappers: Vec::new(),
+            routes: Vec::new(),
+            internal: Vec::new(),
+            reserved: ["me", "null", "undefined", "unavailable"]
+                .map(str::to_owned)
+                .to_vec(),
+            case: Case::Lower,
+            legacy_pub: false,
+            member_ids: false,
+            prefix: String::new(),
+        };
+        network.add_route(route)?;
+        network.prefix = format!("https://{host}/");
+        for word in &network.routes[0] {
+            network.prefix.push_str(word);
+            network.prefix.push('/');
+        }
+        Ok(network)
+    }
+
+    /// The name by which the network is known in answers and in the configuration.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Accepts one more route to the same people, such as an older one.
+    pub fn add_route(&mut self, route: &str) -> Result<(), NetworkError> {
+        let is_word_char =
+            |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_';
+        let is_word = |word: &str| !word.is_empty() && word.bytes().all(is_word_char);
+        let bad = || NetworkError::Route(route.to_owned());
+        let words = route
+            .strip_prefix('/')
+            .and_then(|r| r.strip_suffix("{slug}"))
+            .ok_or_else(bad)?;
+        let words: Vec<String> = match words.strip_suffix('/') {
+            None if words.is_empty() => Vec::new(),
+            None => return Err(bad()),
+            Some(words) => words.split('/').map(str::to_owned).collect(),
+        };
+        if !words.iter().all(|word| is_word(word)) {
+            return Err(bad());
+        }
+        self.routes.push(words);
+        Ok(())
+    }
+
+    /// Replaces the accepted sub-domains.
+    pub fn set_subdomains(&mut self, labels: &[String]) -> Result<(), NetworkError> {
+        if let Some(label) = labels.iter().find(|label| !is_label(label)) {
+            return Err(NetworkError::Subdomain(label.clone()));
+        }
+        self.subdomains = labels.to_vec();
+        Ok(())
+    }
+
+    /// Whether any two letters are an accepted sub-domain.
+    pub fn set_country_subdomains(&mut self, accepted: bool) {
+        self.country_subdomains = accepted;
+    }
+
+    /// Whether slugs that differ in case are the same person.
+    pub fn set_case(&mut self, case: Case) {
+        self.case = case;
+    }
+
+    /// Adds words that are no one's slug.
+    pub fn reserve(&mut self, words: &[String]) {
+        self.reserved
+            .extend(words.iter().map(|word| word.to_lowercase()));
+    }
+
+    pub(crate) fn accepts_subdomain(&self, subdomain: &str) -> bool {
+        let is_country = subdomain.len() == 2 && subdomain.bytes().all(|b| b.is_ascii_alphabetic());
+        (self.country_subdomains && is_country)
+            || self
+                .subdomains
+                .iter()
+                .any(|label| label.eq_ignore_ascii_case(subdomain))
+    }
+}
+
+fn is_label(label: &str) -> bool {
+    !label.is_empty()
+        && label
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+}
+
+/// The networks that are switched on.
+#[derive(Clone, Debug)]
+pub struct Networks(Vec<Network>);
+
+impl Networks {
+    /// LinkedIn and XING.
+    pub fn built_in() -> Self {
+        Self(vec![linkedin(), xing()])
+    }
+
+    /// No network at all: every host is refused until one is added.
+    pub fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Adds a network, whose name and host have to be new.
+    pub fn add(&mut self, network: Network) -> Result<(), NetworkError> {
+        for known in &self.0 {
+            if known.name == network.name {
+                return Err(NetworkError::Twice(network.name));
+            }
+            if known.host == network.host {
+                return Err(NetworkError::Twice(network.host));
+            }
+        }
+        self.0.push(network);
+        Ok(())
+    }
+
+    /// Switches a network off. False where none has that name.
+    pub fn remove(&mut self, name: &str) -> bool {
+        let before = self.0.len();
+        self.0.retain(|network| network.name != name);
+        self.0.len() < before
+    }
+
+    /// The networks that are switched on.
+    pub fn iter(&self) -> impl Iterator<Item = &Network> {
+        self.0.iter()
+    }
+
+    /// The network a host belongs to, with its sub-domain (empty for none). The most
+    /// specific network wins; hosts compare by whole labels.
+    pub(crate) fn find_host<'h>(&self, host: &'h str) -> Option<(&Network, &'h str)> {
+        self.0
+            .iter()
+            .filter_map(|network| Some((network, subdomain_of(host, &network.host)?)))
+            .min_by_key(|(_, subdomain)| subdomain.len())
+    }
+
+    pub(crate) fn is_short_host(&self, host: &str) -> bool {
+        let mut short_hosts = self.0.iter().flat_map(|network| &network.short_hosts);
+        short_hosts.any(|short| subdomain_of(host, short).is_some())
+    }
+}
+
+/// `host` as a sub-domain of `domain`: empty where they are the same, none where it is not.
+fn subdomain_of<'h>(host: &'h str, domain: &str) -> Option<&'h str> {
+    let (subdomain, tail) = host.split_at_checked(host.len().checked_sub(domain.len())?)?;
+    if !tail.eq_ignore_ascii_case(domain) {
+        return None;
+    }
+    if subdomain.is_empty() {
+        Some("")
+    } else {
+        subdomain.strip_suffix('.')
+    }
+}
+
+fn linkedin() -> Network {
+    Network {
+        name: "linkedin".to_owned(),
+        host: "linkedin.com".to_owned(),
+        subdomains: words("www m touch mobile"),
+        country_subdomains: true,
+        short_hosts: words("lnkd.in"),
+        wrappers: routes(&["mwlite profile", "mwlite", "m", "comm", "incareer"]),
+        routes: routes(&["in"]),
+        internal: routes(&[
+            "sales lead",
+            "sales people",
+            "sales profile",
+            "talent * profile",
+            "recruiter profile",
+            "profile view",
+        ]),
+        reserved: words("me null undefined unavailable"),
+        case: Case::Lower,
+        legacy_pub: true,
+        member_ids: true,
+        prefix: "https://linkedin.com/in/".to_owned(),
+    }
+}
+
+fn xing() -> Network {
+    Network {
+        name: "xing".to_owned(),
+        host: "xing.com".to_owned(),
+        subdomains: words("www m touch"),
+        country_subdomains: false,
+        short_hosts: words("xing.to"),
+        wrappers: Vec::new(),
+        routes: routes(&["profile", "hp"]),
+        internal: Vec::new(),
+        reserved: words("me null undefined unavailable my_profile"),
+        case: Case::Keep,
+        legacy_pub: false,
+        member_ids: false,
+        prefix: "https://xing.com/profile/".to_owned(),
+    }
+}
+
+fn routes(list: &[&str]) -> Vec<Vec<String>> {
+    list.iter().map(|route| words(route)).collect()
+}
+
+fn words(list: &str) -> Vec<String> {
+    list.split(' ').map(str::to_owned).collect()
+}

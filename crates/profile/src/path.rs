@@ -1,0 +1,160 @@
+//! The path: segments, each percent-decoded exactly once.
+
+use crate::Reason;
+
+/// The segments of a path that was checked whole: none is empty, none climbs, all decode.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path<'a>(&'a str);
+
+impl<'a> Path<'a> {
+    /// Checks every segment, also those that no rule will look at later.
+    pub(crate) fn check(path: &'a str) -> Result<Self, Reason> {
+        let path = path.trim_end_matches('/');
+        let inner = path.strip_prefix('/').unwrap_or(path);
+        if inner.is_empty() {
+            return if path.is_empty() {
+                Ok(Self(inner))
+            } else {
+                Err(Reason::EmptySegment)
+            };
+        }
+        for segment in inner.split('/') {
+            check_segment(segment)?;
+        }
+        Ok(Self(inner))
+    }
+
+    /// The first segment and the path behind it.
+    pub(crate) fn split_first(self) -> Option<(Segment<'a>, Self)> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let (first, rest) = self.0.split_once('/').unwrap_or((self.0, ""));
+        Some((Segment(first), Self(rest)))
+    }
+
+    /// What stands behind `words`, if the path begins with them.
+    pub(crate) fn strip_words(self, words: &[String]) -> Option<Self> {
+        words.iter().try_fold(self, |path, word| {
+            let (first, rest) = path.split_first()?;
+            first.is_word(word).then_some(rest)
+        })
+    }
+
+    pub(crate) fn segments(self) -> impl Iterator<Item = Segment<'a>> {
+        std::iter::successors(self.split_first(), |(_, rest)| rest.split_first())
+            .map(|(segment, _)| segment)
+    }
+}
+
+/// One checked segment, still encoded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment<'a>(&'a str);
+
+impl Segment<'_> {
+    /// Whether this is the route word `word`, in any case and any spelling.
+    pub(crate) fn is_word(self, word: &str) -> bool {
+        if !self.0.contains('%') {
+            return self.0.eq_ignore_ascii_case(word);
+        }
+        let mut expected = word.chars();
+        self.chars()
+            .all(|c| expected.next().is_some_and(|e| e.eq_ignore_ascii_case(&c)))
+            && expected.next().is_none()
+    }
+
+    /// The decoded characters.
+    pub(crate) fn chars(self) -> impl Iterator<Item = char> {
+        // The segment was checked: there is no error to lose.
+        Decoded(self.0).map_while(Result::ok)
+    }
+
+    /// The segment as it is, where decoding changes nothing.
+    pub(crate) fn plain_ascii(&self) -> Option<&str> {
+        (self.0.is_ascii() && !self.0.contains('%')).then_some(self.0)
+    }
+}
+
+fn check_segment(segment: &str) -> Result<(), Reason> {
+    if segment.is_empty() {
+        return Err(Reason::EmptySegment);
+    }
+    if !segment.contains('%') {
+        // Controls and backslashes are already known to be absent.
+        return match segment {
+            "." | ".." => Err(Reason::PathTraversal),
+            _ => Ok(()),
+        };
+    }
+    let mut dots = 0;
+    let mut others = 0;
+    let mut breaks_out = false;
+    for c in Decoded(segment) {
+        match c? {
+            '%' => return Err(Reason::BadEncoding),
+            '.' => dots += 1,
+            c => {
+                others += 1;
+                breaks_out |= matches!(c, '/' | '\\') || c.is_control();
+            }
+        }
+    }
+    if others == 0 && dots <= 2 {
+        return Err(Reason::PathTraversal);
+    }
+    if breaks_out {
+        return Err(Reason::BadSlug);
+    }
+    Ok(())
+}
+
+/// The characters of a percent-encoded text. Decodes strictly and once.
+struct Decoded<'a>(&'a str);
+
+impl Iterator for Decoded<'_> {
+    type Item = Result<char, Reason>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let first = self.0.chars().next()?;
+        if first != '%' {
+            self.0 = &self.0[first.len_utf8()..];
+            return Some(Ok(first));
+        }
+        Some(self.escaped_char().ok_or(Reason::BadEncoding))
+    }
+}
+
+impl Decoded<'_> {
+    fn escaped_char(&mut self) -> Option<char> {
+        let mut bytes = [self.escaped_byte()?, 0, 0, 0];
+        let width = match bytes[0] {
+            0x00..=0x7F => 1,
+            0xC2..=0xDF => 2,
+            0xE0..=0xEF => 3,
+            0xF0..=0xF4 => 4,
+            _ => return None,
+        };
+        for byte in &mut bytes[1..width] {
+            *byte = self.escaped_byte()?;
+        }
+        std::str::from_utf8(&bytes[..width]).ok()?.chars().next()
+    }
+
+    fn escaped_byte(&mut self) -> Option<u8> {
+        let [b'%', high, low, ..] = *self.0.as_bytes() else {
+            return None;
+        };
+        let byte = hex(high)? << 4 | hex(low)?;
+        self.0 = &self.0[3..];
+        Some(byte)
+    }
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        b'A'..=b'F' => Some(digit - b'A' + 10),
+        _ => None,
+    }
+}

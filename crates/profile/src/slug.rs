@@ -1,0 +1,260 @@
+//! The slug: which characters it may hold, its case, and its encoded form.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write};
+
+use icu_normalizer::ComposingNormalizerBorrowed;
+use icu_properties::CodePointMapData;
+use icu_properties::props::GeneralCategory;
+
+use crate::Reason;
+use crate::network::{Case, Network};
+use crate::route::Route;
+
+const MIN_CHARS: usize = 3;
+const MAX_CHARS: usize = 100;
+
+/// Longest decoded text that can still compose to [`MAX_CHARS`]: no character decomposes
+/// into more than four.
+const MAX_DECODED_CHARS: usize = 4 * MAX_CHARS;
+
+/// Appends the canonical, percent-encoded slug of `route` to the network's prefix.
+pub(crate) fn canonical(network: &Network, route: Route<'_>) -> Result<String, Reason> {
+    if let Route::Slug(segment) = route
+        && let Some(plain) = segment.plain_ascii()
+    {
+        return ascii(network, plain);
+    }
+    let decoded = decode(route)?;
+    let decoded = decoded.as_str();
+    if decoded.is_ascii() {
+        return ascii(network, decoded);
+    }
+    let composed = compose(decoded)?;
+    let composed = composed.as_ref().map_or(decoded, Buffer::as_str);
+    check_characters(composed)?;
+    let folded = fold(network.case, composed);
+    if !(MIN_CHARS..=MAX_CHARS).contains(&folded.chars().count()) {
+        return Err(Reason::BadSlug);
+    }
+    if network.member_ids && begins_like_member_id(&folded) {
+        return Err(Reason::InternalId);
+    }
+    Ok(encoded(&network.prefix, &folded))
+}
+
+/// The usual slug: no escape, no letter outside ASCII.
+fn ascii(network: &Network, slug: &str) -> Result<String, Reason> {
+    if network
+        .reserved
+        .iter()
+        .any(|word| word.eq_ignore_ascii_case(slug))
+    {
+        return Err(Reason::ReservedSlug);
+    }
+    let is_slug_byte = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+    let all_allowed = slug.bytes().all(is_slug_byte);
+    if !all_allowed
+        || !(MIN_CHARS..=MAX_CHARS).contains(&slug.len())
+        || !slug.bytes().any(|b| b.is_ascii_alphanumeric())
+    {
+        return Err(Reason::BadSlug);
+    }
+    let is_member_id = network.member_ids && slug.len() == MEMBER_ID_CHARS && {
+        let is_exact = slug.starts_with("ACoAA") || slug.starts_with("ACwAA");
+        if !is_exact && begins_like_member_id(slug) {
+            return Err(Reason::InternalId);
+        }
+        is_exact
+    };
+    let mut url = String::with_capacity(network.prefix.len() + slug.len());
+    url.push_str(&network.prefix);
+    url.push_str(slug);
+    if network.case == Case::Lower && !is_member_id {
+        url[network.prefix.len()..].make_ascii_lowercase();
+    }
+    Ok(url)
+}
+
+const MEMBER_ID_CHARS: usize = 39;
+
+/// An id of the network whose case was lost, or one that was never public: 39 characters
+/// with the beginning of a member id.
+fn begins_like_member_id(slug: &str) -> bool {
+    slug.chars().count() == MEMBER_ID_CHARS
+        && slug.get(..5).is_some_and(|start| {
+            ["aemaa", "acoaa", "acwaa"]
+                .iter()
+                .any(|id| start.eq_ignore_ascii_case(id))
+        })
+}
+
+fn decode(route: Route<'_>) -> Result<Buffer, Reason> {
+    let mut decoded = Buffer::new();
+    let fits = match route {
+        Route::Slug(segment) => decoded.extend(segment.chars()),
+        Route::Legacy {
+            name,
+            groups: [a, b, c],
+        } => decoded.extend(
+            name.chars()
+                .chain(['-'])
+                .chain(c.padded())
+                .chain(b.padded())
+                .chain(a.unless_zero()),
+        ),
+    };
+    fits.map_err(|fmt::Error| Reason::BadSlug)?;
+    Ok(decoded)
+}
+
+/// The NFC form, where it differs.
+fn compose(text: &str) -> Result<Option<Buffer>, Reason> {
+    const NFC: ComposingNormalizerBorrowed<'static> = ComposingNormalizerBorrowed::new_nfc();
+    if NFC.is_normalized(text) {
+        return Ok(None);
+    }
+    let mut composed = Buffer::new();
+    NFC.normalize_to(text, &mut composed)
+        .map_err(|fmt::Error| Reason::BadSlug)?;
+    Ok(Some(composed))
+}
+
+fn fold(case: Case, text: &str) -> Cow<'_, str> {
+    let is_lower = |c: char| {
+        let mut lower = c.to_lowercase();
+        lower.next() == Some(c) && lower.next().is_none()
+    };
+    if case == Case::Keep || text.chars().all(is_lower) {
+        return Cow::Borrowed(text);
+    }
+    let lower = text.to_lowercase();
+    match compose(&lower) {
+        Ok(Some(composed)) => Cow::Owned(composed.as_str().to_owned()),
+        // Too long to compose is too long for a slug, and is refused by its length.
+        Ok(None) | Err(_) => Cow::Owned(lower),
+    }
+}
+
+fn check_characters(slug: &str) -> Result<(), Reason> {
+    let mut names_someone = false;
+    let mut joins = false;
+    for c in slug.chars() {
+        match Class::of(c) {
+            Class::Word {
+                joins: next_may_join,
+            } => {
+                names_someone = true;
+                joins = next_may_join;
+            }
+            Class::Mark => joins = true,
+            Class::Filler => joins = false,
+            Class::Joiner if joins => {}
+            Class::Joiner | Class::Refused => return Err(Reason::BadSlug),
+        }
+    }
+    if names_someone {
+        Ok(())
+    } else {
+        Err(Reason::BadSlug)
+    }
+}
+
+enum Class {
+    /// A letter, a number or a symbol; `joins` where a joiner may follow.
+    Word {
+        joins: bool,
+    },
+    Mark,
+    /// Allowed, but names nobody by itself.
+    Filler,
+    /// ZWJ or ZWNJ.
+    Joiner,
+    Refused,
+}
+
+impl Class {
+    fn of(c: char) -> Self {
+        use GeneralCategory as G;
+        match c {
+            'a'..='z' | 'A'..='Z' | '0'..='9' => return Self::Word { joins: false },
+            '-' | '_' => return Self::Filler,
+            '\0'..='\x7F' => return Self::Refused,
+            '\u{200C}' | '\u{200D}' => return Self::Joiner,
+            '\u{1F3FB}'..='\u{1F3FF}' => return Self::Word { joins: true },
+            _ => {}
+        }
+        match CodePointMapData::<GeneralCategory>::new().get(c) {
+            G::UppercaseLetter
+            | G::LowercaseLetter
+            | G::TitlecaseLetter
+            | G::ModifierLetter
+            | G::OtherLetter
+            | G::OtherSymbol => Self::Word { joins: true },
+            G::DecimalNumber
+            | G::LetterNumber
+            | G::OtherNumber
+            | G::MathSymbol
+            | G::CurrencySymbol
+            | G::ModifierSymbol => Self::Word { joins: false },
+            G::NonspacingMark | G::SpacingMark | G::EnclosingMark => Self::Mark,
+            G::InitialPunctuation | G::FinalPunctuation | G::PrivateUse => Self::Filler,
+            _ => Self::Refused,
+        }
+    }
+}
+
+/// The prefix and the slug, everything but unreserved characters percent-encoded.
+fn encoded(prefix: &str, slug: &str) -> String {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
+    let escapes = slug.bytes().filter(|&b| !is_plain(b)).count();
+    let mut url = String::with_capacity(prefix.len() + slug.len() + 2 * escapes);
+    url.push_str(prefix);
+    for b in slug.bytes() {
+        if is_plain(b) {
+            url.push(char::from(b));
+        } else {
+            url.push('%');
+            url.push(char::from(HEX[usize::from(b >> 4)]));
+            url.push(char::from(HEX[usize::from(b & 15)]));
+        }
+    }
+    url
+}
+
+/// Text on the stack, so that a refusal allocates nothing.
+struct Buffer {
+    bytes: [u8; 4 * MAX_DECODED_CHARS],
+    len: usize,
+}
+
+impl Buffer {
+    fn new() -> Self {
+        Self {
+            bytes: [0; 4 * MAX_DECODED_CHARS],
+            len: 0,
+        }
+    }
+
+    fn extend(&mut self, mut chars: impl Iterator<Item = char>) -> fmt::Result {
+        chars.try_for_each(|c| self.write_char(c))
+    }
+
+    fn as_str(&self) -> &str {
+        // Only whole characters are ever written.
+        std::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+    }
+}
+
+impl Write for Buffer {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.len + text.len();
+        self.bytes
+            .get_mut(self.len..end)
+            .ok_or(fmt::Error)?
+            .copy_from_slice(text.as_bytes());
+        self.len = end;
+        Ok(())
+    }
+}

@@ -1,0 +1,44 @@
+//! The URL as text: trimming, and what may not stand inside.
+
+use crate::{MAX_CHARS, Reason};
+
+/// Trims both ends and refuses what no URL holds. What comes back has no control
+/// characters, no white space, and no backslash before its query or fragment.
+pub(crate) fn clean(input: &str) -> Result<&str, Reason> {
+    let text = input.trim_matches(|c: char| c.is_whitespace() || is_invisible_mark(c));
+    if text.is_empty() {
+        return Err(Reason::Empty);
+    }
+    if text.len() > MAX_CHARS && text.chars().nth(MAX_CHARS).is_some() {
+        return Err(Reason::TooLong);
+    }
+    refuse_inside(text)?;
+    Ok(text)
+}
+
+fn refuse_inside(text: &str) -> Result<(), Reason> {
+    if text.bytes().all(|b| b.is_ascii_graphic() && b != b'\\') {
+        return Ok(());
+    }
+    let mut before_query = true;
+    let mut refused = Ok(());
+    for c in text.chars() {
+        // A control character decides at once; the other faults only if there is none.
+        if c.is_control() || is_invisible_mark(c) {
+            return Err(Reason::ControlChar);
+        }
+        before_query &= c != '?' && c != '#';
+        if c.is_whitespace() || (c == '\\' && before_query) {
+            refused = Err(Reason::NotAUrl);
+        }
+    }
+    refused
+}
+
+/// Zero-width and direction marks that come along when text is copied.
+fn is_invisible_mark(c: char) -> bool {
+    matches!(
+        c,
+        '\u{200B}' | '\u{200E}' | '\u{200F}' | '\u{2060}' | '\u{FEFF}'
+    )
+}
