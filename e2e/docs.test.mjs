@@ -1,4 +1,7 @@
 // The documentation page in a real browser, against the real server with its demo data.
+// Needs Node 20 and a Chromium:
+//
+//   npm ci && npm test
 //
 //   CONTACTD_BIN   the server to test (default ../target/release/contactd)
 //   CHROMIUM_BIN   the browser (default /usr/bin/chromium)

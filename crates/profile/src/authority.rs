@@ -45,12 +45,7 @@ pub(crate) fn split(text: &str) -> Result<Split<'_>, Reason> {
     if !is_host(host) {
         return Err(Reason::BadHost);
     }
-    Ok(Split {
-        host,
-        has_userinfo,
-        port_is_default: port.is_empty() || port == scheme.default_port(),
-        path,
-    })
+    Ok(Split { host, has_userinfo, port_is_default: port.is_empty() || port == scheme.default_port(), path })
 }
 
 fn split_scheme(text: &str) -> Result<(Scheme, &str), Reason> {
@@ -91,17 +86,12 @@ fn scheme(name: &str) -> Option<Scheme> {
 
 /// A second scheme behind the first, as in `http://https://…`.
 fn begins_with_scheme(rest: &str) -> bool {
-    rest.split_once("://")
-        .is_some_and(|(name, _)| scheme(name).is_some())
+    rest.split_once("://").is_some_and(|(name, _)| scheme(name).is_some())
 }
 
 fn unknown_scheme(name: &str) -> Reason {
     let is_scheme_char = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.');
-    if !name.is_empty() && name.bytes().all(is_scheme_char) {
-        Reason::BadScheme
-    } else {
-        Reason::NotAUrl
-    }
+    if !name.is_empty() && name.bytes().all(is_scheme_char) { Reason::BadScheme } else { Reason::NotAUrl }
 }
 
 /// A URL without a scheme has to begin with something that could be a host.
@@ -116,6 +106,5 @@ fn without_scheme(text: &str) -> Result<(Scheme, &str), Reason> {
 
 fn is_host(host: &str) -> bool {
     let is_host_char = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
-    host.split('.')
-        .all(|label| !label.is_empty() && label.bytes().all(is_host_char))
+    host.split('.').all(|label| !label.is_empty() && label.bytes().all(is_host_char))
 }

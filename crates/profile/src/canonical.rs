@@ -40,11 +40,7 @@ impl Networks {
     pub fn canonicalize(&self, input: &str) -> Result<Profile, Reason> {
         let split = authority::split(text::clean(input)?)?;
         let Some((network, subdomain)) = self.find_host(split.host) else {
-            return Err(if self.is_short_host(split.host) {
-                Reason::ShortLink
-            } else {
-                Reason::BadHost
-            });
+            return Err(if self.is_short_host(split.host) { Reason::ShortLink } else { Reason::BadHost });
         };
         if split.has_userinfo {
             return Err(Reason::Userinfo);

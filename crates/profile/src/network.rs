@@ -55,22 +55,18 @@ pub enum NetworkError {
 impl fmt::Display for NetworkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Host(host) => write!(
-                f,
-                "`{host}` is not a host: write it in lower case, like people.example.com"
-            ),
-            Self::Route(route) => write!(
-                f,
-                "`{route}` is not a route: write it like /in/{{slug}}, with {{slug}} last"
-            ),
-            Self::Subdomain(label) => write!(
-                f,
-                "`{label}` is not a sub-domain: write one lower-case label, like www"
-            ),
-            Self::Name(name) => write!(
-                f,
-                "`{name}` is not a network name: use lower-case letters, digits and hyphens"
-            ),
+            Self::Host(host) => {
+                write!(f, "`{host}` is not a host: write it in lower case, like people.example.com")
+            }
+            Self::Route(route) => {
+                write!(f, "`{route}` is not a route: write it like /in/{{slug}}, with {{slug}} last")
+            }
+            Self::Subdomain(label) => {
+                write!(f, "`{label}` is not a sub-domain: write one lower-case label, like www")
+            }
+            Self::Name(name) => {
+                write!(f, "`{name}` is not a network name: use lower-case letters, digits and hyphens")
+            }
             Self::Twice(what) => write!(f, "`{what}` is described twice"),
         }
     }
@@ -98,9 +94,7 @@ impl Network {
             wrappers: Vec::new(),
             routes: Vec::new(),
             internal: Vec::new(),
-            reserved: ["me", "null", "undefined", "unavailable"]
-                .map(str::to_owned)
-                .to_vec(),
+            reserved: ["me", "null", "undefined", "unavailable"].map(str::to_owned).to_vec(),
             case: Case::Lower,
             legacy_pub: false,
             member_ids: false,
@@ -122,14 +116,10 @@ impl Network {
 
     /// Accepts one more route to the same people, such as an older one.
     pub fn add_route(&mut self, route: &str) -> Result<(), NetworkError> {
-        let is_word_char =
-            |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_';
+        let is_word_char = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_';
         let is_word = |word: &str| !word.is_empty() && word.bytes().all(is_word_char);
         let bad = || NetworkError::Route(route.to_owned());
-        let words = route
-            .strip_prefix('/')
-            .and_then(|r| r.strip_suffix("{slug}"))
-            .ok_or_else(bad)?;
+        let words = route.strip_prefix('/').and_then(|r| r.strip_suffix("{slug}")).ok_or_else(bad)?;
         let words: Vec<String> = match words.strip_suffix('/') {
             None if words.is_empty() => Vec::new(),
             None => return Err(bad()),
@@ -163,25 +153,18 @@ impl Network {
 
     /// Adds words that are no one's slug.
     pub fn reserve(&mut self, words: &[String]) {
-        self.reserved
-            .extend(words.iter().map(|word| word.to_lowercase()));
+        self.reserved.extend(words.iter().map(|word| word.to_lowercase()));
     }
 
     pub(crate) fn accepts_subdomain(&self, subdomain: &str) -> bool {
         let is_country = subdomain.len() == 2 && subdomain.bytes().all(|b| b.is_ascii_alphabetic());
         (self.country_subdomains && is_country)
-            || self
-                .subdomains
-                .iter()
-                .any(|label| label.eq_ignore_ascii_case(subdomain))
+            || self.subdomains.iter().any(|label| label.eq_ignore_ascii_case(subdomain))
     }
 }
 
 fn is_label(label: &str) -> bool {
-    !label.is_empty()
-        && label
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    !label.is_empty() && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
 /// The networks that are switched on.
@@ -246,11 +229,7 @@ fn subdomain_of<'h>(host: &'h str, domain: &str) -> Option<&'h str> {
     if !tail.eq_ignore_ascii_case(domain) {
         return None;
     }
-    if subdomain.is_empty() {
-        Some("")
-    } else {
-        subdomain.strip_suffix('.')
-    }
+    if subdomain.is_empty() { Some("") } else { subdomain.strip_suffix('.') }
 }
 
 fn linkedin() -> Network {

@@ -12,11 +12,7 @@ impl<'a> Path<'a> {
         let path = path.trim_end_matches('/');
         let inner = path.strip_prefix('/').unwrap_or(path);
         if inner.is_empty() {
-            return if path.is_empty() {
-                Ok(Self(inner))
-            } else {
-                Err(Reason::EmptySegment)
-            };
+            return if path.is_empty() { Ok(Self(inner)) } else { Err(Reason::EmptySegment) };
         }
         for segment in inner.split('/') {
             check_segment(segment)?;
@@ -42,8 +38,7 @@ impl<'a> Path<'a> {
     }
 
     pub(crate) fn segments(self) -> impl Iterator<Item = Segment<'a>> {
-        std::iter::successors(self.split_first(), |(_, rest)| rest.split_first())
-            .map(|(segment, _)| segment)
+        std::iter::successors(self.split_first(), |(_, rest)| rest.split_first()).map(|(segment, _)| segment)
     }
 }
 
@@ -58,8 +53,7 @@ impl Segment<'_> {
             return self.0.eq_ignore_ascii_case(word);
         }
         let mut expected = word.chars();
-        self.chars()
-            .all(|c| expected.next().is_some_and(|e| e.eq_ignore_ascii_case(&c)))
+        self.chars().all(|c| expected.next().is_some_and(|e| e.eq_ignore_ascii_case(&c)))
             && expected.next().is_none()
     }
 

@@ -10,10 +10,7 @@ pub(crate) enum Route<'a> {
     /// One segment of the path.
     Slug(Segment<'a>),
     /// The old public form: a name and three groups of hex digits.
-    Legacy {
-        name: Segment<'a>,
-        groups: [HexGroup; 3],
-    },
+    Legacy { name: Segment<'a>, groups: [HexGroup; 3] },
 }
 
 /// Finds the person's route in a path, or says what the page is instead.
@@ -31,22 +28,14 @@ pub(crate) fn find<'a>(network: &Network, path: Path<'a>) -> Result<Route<'a>, R
     if network.legacy_pub && first.is_word("pub") {
         return legacy(rest);
     }
-    if network
-        .internal
-        .iter()
-        .any(|pattern| matches_pattern(path, pattern))
-    {
+    if network.internal.iter().any(|pattern| matches_pattern(path, pattern)) {
         return Err(Reason::InternalId);
     }
     Err(Reason::NotPerson)
 }
 
 fn unwrapped<'a>(network: &Network, mut path: Path<'a>) -> Path<'a> {
-    while let Some(inner) = network
-        .wrappers
-        .iter()
-        .find_map(|words| path.strip_words(words))
-    {
+    while let Some(inner) = network.wrappers.iter().find_map(|words| path.strip_words(words)) {
         path = inner;
     }
     path
@@ -68,16 +57,8 @@ fn legacy(path: Path<'_>) -> Result<Route<'_>, Reason> {
     if name.is_word("dir") {
         return Err(Reason::NotPerson);
     }
-    let mut group = || {
-        segments
-            .next()
-            .and_then(HexGroup::parse)
-            .ok_or(Reason::BadLegacy)
-    };
-    Ok(Route::Legacy {
-        name,
-        groups: [group()?, group()?, group()?],
-    })
+    let mut group = || segments.next().and_then(HexGroup::parse).ok_or(Reason::BadLegacy);
+    Ok(Route::Legacy { name, groups: [group()?, group()?, group()?] })
 }
 
 /// One to three hex digits, lower-cased.
@@ -89,13 +70,9 @@ pub(crate) struct HexGroup {
 
 impl HexGroup {
     fn parse(segment: Segment<'_>) -> Option<Self> {
-        let mut group = Self {
-            digits: ['0'; 3],
-            len: 0,
-        };
+        let mut group = Self { digits: ['0'; 3], len: 0 };
         for c in segment.chars() {
-            *group.digits.get_mut(group.len)? =
-                c.is_ascii_hexdigit().then(|| c.to_ascii_lowercase())?;
+            *group.digits.get_mut(group.len)? = c.is_ascii_hexdigit().then(|| c.to_ascii_lowercase())?;
             group.len += 1;
         }
         Some(group)
@@ -108,11 +85,7 @@ impl HexGroup {
 
     /// The digits as written; nothing for a lone zero.
     pub(crate) fn unless_zero(self) -> impl Iterator<Item = char> {
-        let len = if self.len == 1 && self.digits[0] == '0' {
-            0
-        } else {
-            self.len
-        };
+        let len = if self.len == 1 && self.digits[0] == '0' { 0 } else { self.len };
         self.digits.into_iter().take(len)
     }
 }

@@ -45,11 +45,7 @@ pub(crate) fn canonical(network: &Network, route: Route<'_>) -> Result<String, R
 
 /// The usual slug: no escape, no letter outside ASCII.
 fn ascii(network: &Network, slug: &str) -> Result<String, Reason> {
-    if network
-        .reserved
-        .iter()
-        .any(|word| word.eq_ignore_ascii_case(slug))
-    {
+    if network.reserved.iter().any(|word| word.eq_ignore_ascii_case(slug)) {
         return Err(Reason::ReservedSlug);
     }
     let is_slug_byte = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
@@ -82,27 +78,17 @@ const MEMBER_ID_CHARS: usize = 39;
 /// with the beginning of a member id.
 fn begins_like_member_id(slug: &str) -> bool {
     slug.chars().count() == MEMBER_ID_CHARS
-        && slug.get(..5).is_some_and(|start| {
-            ["aemaa", "acoaa", "acwaa"]
-                .iter()
-                .any(|id| start.eq_ignore_ascii_case(id))
-        })
+        && slug
+            .get(..5)
+            .is_some_and(|start| ["aemaa", "acoaa", "acwaa"].iter().any(|id| start.eq_ignore_ascii_case(id)))
 }
 
 fn decode(route: Route<'_>) -> Result<Buffer, Reason> {
     let mut decoded = Buffer::new();
     let fits = match route {
         Route::Slug(segment) => decoded.extend(segment.chars()),
-        Route::Legacy {
-            name,
-            groups: [a, b, c],
-        } => decoded.extend(
-            name.chars()
-                .chain(['-'])
-                .chain(c.padded())
-                .chain(b.padded())
-                .chain(a.unless_zero()),
-        ),
+        Route::Legacy { name, groups: [a, b, c] } => decoded
+            .extend(name.chars().chain(['-']).chain(c.padded()).chain(b.padded()).chain(a.unless_zero())),
     };
     fits.map_err(|fmt::Error| Reason::BadSlug)?;
     Ok(decoded)
@@ -115,8 +101,7 @@ fn compose(text: &str) -> Result<Option<Buffer>, Reason> {
         return Ok(None);
     }
     let mut composed = Buffer::new();
-    NFC.normalize_to(text, &mut composed)
-        .map_err(|fmt::Error| Reason::BadSlug)?;
+    NFC.normalize_to(text, &mut composed).map_err(|fmt::Error| Reason::BadSlug)?;
     Ok(Some(composed))
 }
 
@@ -141,9 +126,7 @@ fn check_characters(slug: &str) -> Result<(), Reason> {
     let mut joins = false;
     for c in slug.chars() {
         match Class::of(c) {
-            Class::Word {
-                joins: next_may_join,
-            } => {
+            Class::Word { joins: next_may_join } => {
                 names_someone = true;
                 joins = next_may_join;
             }
@@ -153,11 +136,7 @@ fn check_characters(slug: &str) -> Result<(), Reason> {
             Class::Joiner | Class::Refused => return Err(Reason::BadSlug),
         }
     }
-    if names_someone {
-        Ok(())
-    } else {
-        Err(Reason::BadSlug)
-    }
+    if names_someone { Ok(()) } else { Err(Reason::BadSlug) }
 }
 
 enum Class {
@@ -231,10 +210,7 @@ struct Buffer {
 
 impl Buffer {
     fn new() -> Self {
-        Self {
-            bytes: [0; 4 * MAX_DECODED_CHARS],
-            len: 0,
-        }
+        Self { bytes: [0; 4 * MAX_DECODED_CHARS], len: 0 }
     }
 
     fn extend(&mut self, mut chars: impl Iterator<Item = char>) -> fmt::Result {
@@ -250,10 +226,7 @@ impl Buffer {
 impl Write for Buffer {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let end = self.len + text.len();
-        self.bytes
-            .get_mut(self.len..end)
-            .ok_or(fmt::Error)?
-            .copy_from_slice(text.as_bytes());
+        self.bytes.get_mut(self.len..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
         self.len = end;
         Ok(())
     }

@@ -37,8 +37,5 @@ fn refuse_inside(text: &str) -> Result<(), Reason> {
 
 /// Zero-width and direction marks that come along when text is copied.
 fn is_invisible_mark(c: char) -> bool {
-    matches!(
-        c,
-        '\u{200B}' | '\u{200E}' | '\u{200F}' | '\u{2060}' | '\u{FEFF}'
-    )
+    matches!(c, '\u{200B}' | '\u{200E}' | '\u{200F}' | '\u{2060}' | '\u{FEFF}')
 }

@@ -4,9 +4,7 @@ use contactd_profile::Networks;
 use serde_json::Value;
 
 fn vectors(file: &str) -> Vec<Value> {
-    file.lines()
-        .map(|line| serde_json::from_str(line).expect("a JSON line"))
-        .collect()
+    file.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect()
 }
 
 fn check(file: &str) {
@@ -24,21 +22,14 @@ fn check(file: &str) {
             Err(reason) => (None, Some(reason.code())),
         };
         if canonical != vector["canonical"].as_str() || reason != vector["reason"].as_str() {
-            wrong.push(format!(
-                "{input:.120?}: got {canonical:?} {reason:?}, want {vector:.400}"
-            ));
+            wrong.push(format!("{input:.120?}: got {canonical:?} {reason:?}, want {vector:.400}"));
         }
         if let (Ok(profile), Some(network)) = (&got, vector["network"].as_str()) {
             assert_eq!(networks.network_of(profile), Some(network), "{input:?}");
         }
         checked += 1;
     }
-    assert!(
-        wrong.is_empty(),
-        "{} of {checked} wrong:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{} of {checked} wrong:\n{}", wrong.len(), wrong.join("\n"));
     assert!(checked > 50, "only {checked} vectors");
 }
 

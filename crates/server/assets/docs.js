@@ -307,6 +307,7 @@ function render() {
 
   if (title) document.title = version ? `${title} ${version}` : title;
   if (version) { byId('brand-version').textContent = version; byId('brand-version').hidden = false; }
+  byId('token-form').hidden = false;
   byId('toc').append(tableOfContents(lookups, others, reasons));
   const group = (id, name, ops) => ops.length > 0 && [h('h2', { id }, name), ops.map(operationSection)];
   byId('content').append(...[

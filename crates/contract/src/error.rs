@@ -1,0 +1,193 @@
+//! The closed list of errors: code, HTTP status and message of each.
+
+use std::borrow::Cow;
+
+use crate::{MAX_REPEATED_CHARS, Operation};
+
+/// Every way in which an answer is not a success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorCode {
+    /// The body or its `profileUrl` cannot be accepted.
+    InvalidProfileUrl,
+    /// HTTP that can be read but must not be served.
+    BadRequest,
+    /// No usable token for this operation.
+    NoAuthorizationFound,
+    /// Nothing of that kind is on file for the profile.
+    ContactNotFound,
+    /// No such path.
+    NotFound,
+    /// The path is there, the method is not.
+    MethodNotAllowed,
+    /// The body did not arrive in time.
+    RequestTimeout,
+    /// The body is larger than the limit.
+    RequestTooLarge,
+    /// The body is declared as something other than JSON.
+    UnsupportedMediaType,
+    /// The token's rate is used up for the moment.
+    RateLimited,
+    /// The token's quota is used up for the day or month.
+    QuotaExceeded,
+    /// A fault of the service.
+    Internal,
+    /// Overloaded or stopping: the request was not worked on.
+    ServiceUnavailable,
+}
+
+impl ErrorCode {
+    /// All of them, by HTTP status.
+    pub const ALL: [Self; 13] = [
+        Self::InvalidProfileUrl,
+        Self::BadRequest,
+        Self::NoAuthorizationFound,
+        Self::ContactNotFound,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::RequestTimeout,
+        Self::RequestTooLarge,
+        Self::UnsupportedMediaType,
+        Self::RateLimited,
+        Self::QuotaExceeded,
+        Self::Internal,
+        Self::ServiceUnavailable,
+    ];
+
+    /// The `status` field of the body. A fault of the service has none.
+    pub const fn status(self) -> Option<&'static str> {
+        Some(match self {
+            Self::InvalidProfileUrl => "invalid_profile_url",
+            Self::BadRequest => "bad_request",
+            Self::NoAuthorizationFound => "no_authorization_found",
+            Self::ContactNotFound => "contact_not_found",
+            Self::NotFound => "not_found",
+            Self::MethodNotAllowed => "method_not_allowed",
+            Self::RequestTimeout => "request_timeout",
+            Self::RequestTooLarge => "request_too_large",
+            Self::UnsupportedMediaType => "unsupported_media_type",
+            Self::RateLimited => "rate_limited",
+            Self::QuotaExceeded => "quota_exceeded",
+            Self::ServiceUnavailable => "service_unavailable",
+            Self::Internal => return None,
+        })
+    }
+
+    /// The HTTP status code.
+    pub const fn http_status(self) -> u16 {
+        match self {
+            Self::InvalidProfileUrl | Self::BadRequest => 400,
+            Self::NoAuthorizationFound => 401,
+            Self::ContactNotFound | Self::NotFound => 404,
+            Self::MethodNotAllowed => 405,
+            Self::RequestTimeout => 408,
+            Self::RequestTooLarge => 413,
+            Self::UnsupportedMediaType => 415,
+            Self::RateLimited | Self::QuotaExceeded => 429,
+            Self::Internal => 500,
+            Self::ServiceUnavailable => 503,
+        }
+    }
+
+    /// The message, where it is the same for every request. The other two are
+    /// [`Submitted::refused`] and [`ErrorCode::not_on_file`].
+    pub const fn message(self) -> &'static str {
+        match self {
+            Self::InvalidProfileUrl => "Invalid profileUrl.",
+            Self::BadRequest => "The request is not valid HTTP/1.1 for this service.",
+            Self::NoAuthorizationFound => "No authorization found.",
+            Self::ContactNotFound => "No contact found.",
+            Self::NotFound => "There is nothing at this path.",
+            Self::MethodNotAllowed => {
+                "This method is not allowed here; the Allow header lists those that are."
+            }
+            Self::RequestTimeout => "The request body did not arrive in time.",
+            Self::RequestTooLarge => "The request body is too large.",
+            Self::UnsupportedMediaType => "The request body must be JSON (Content-Type: application/json).",
+            Self::RateLimited => "Too many requests; retry after the time in Retry-After.",
+            Self::QuotaExceeded => {
+                "The quota of this token is used up; it is renewed after the time in Retry-After."
+            }
+            Self::Internal => "Internal server error.",
+            Self::ServiceUnavailable => {
+                "The service cannot take this request now; retry after the time in Retry-After."
+            }
+        }
+    }
+
+    /// The message for a profile about which nothing of that kind is on file.
+    pub fn not_on_file(operation: Operation, canonical_url: &str) -> String {
+        format!("No {} found for {canonical_url}.", operation.sought())
+    }
+
+    /// Every value of the `status` field.
+    pub(crate) fn statuses() -> Vec<&'static str> {
+        Self::ALL.iter().filter_map(|code| code.status()).collect()
+    }
+}
+
+/// What a caller submitted as `profileUrl`, as a refusal repeats it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Submitted<'a> {
+    /// A string, as it was sent.
+    Text(Cow<'a, str>),
+    /// Any other JSON value, as it was sent but for white space between its parts.
+    Json(&'a str),
+    /// No body, no field, or JSON that could not be read.
+    Nothing,
+}
+
+impl Submitted<'_> {
+    /// The message of a refused `profileUrl`.
+    pub fn refused(&self, operation: Operation) -> String {
+        let shown = match self {
+            Self::Text(text) => Cow::Borrowed(text.as_ref()),
+            Self::Json(text) => Cow::Owned(compact(text)),
+            Self::Nothing => Cow::Borrowed("(none)"),
+        };
+        let (shown, ellipsis) = match shown.char_indices().nth(MAX_REPEATED_CHARS) {
+            Some((end, _)) => (&shown[..end], "…"),
+            None => (shown.as_ref(), ""),
+        };
+        format!("Invalid profileUrl: {shown}{ellipsis} on {} api call.", operation.path())
+    }
+}
+
+/// JSON text without the white space between its parts.
+fn compact(json: &str) -> String {
+    let mut in_string = false;
+    let mut escaped = false;
+    json.chars()
+        .filter(|&c| {
+            if in_string {
+                in_string = c != '"' || escaped;
+                escaped = c == '\\' && !escaped;
+                true
+            } else {
+                in_string = c == '"';
+                !c.is_ascii_whitespace()
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_value_is_cut_and_says_so() {
+        let long = "é".repeat(MAX_REPEATED_CHARS + 1);
+        let message = Submitted::Text(long.into()).refused(Operation::FetchPhoneNumber);
+        let kept = "é".repeat(MAX_REPEATED_CHARS);
+        assert_eq!(message, format!("Invalid profileUrl: {kept}… on /api/fetchPhoneNumber api call."));
+    }
+
+    #[test]
+    fn a_value_that_is_not_a_string_is_repeated_compact() {
+        let value = Submitted::Json("{ \"a b\" : [ 1e+308 , \"x \\\" y\" ] }");
+        assert_eq!(
+            value.refused(Operation::FetchPersonalEmail),
+            "Invalid profileUrl: {\"a b\":[1e+308,\"x \\\" y\"]} on /api/fetchPersonalEmail api call."
+        );
+    }
+}

@@ -1,0 +1,246 @@
+//! Who is asking: tokens in memory, so that recognising one needs no I/O.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+
+use crate::limit::{Bucket, Meter};
+use crate::{Allowances, Kind, LimitExceeded, Quota, Rate, Timestamp, Token, TokenHash};
+
+/// A recognised token, with its limits. No detail is read without one.
+#[derive(Clone, Debug)]
+pub struct Caller(Arc<Known>);
+
+/// The presented token is malformed, unknown, expired or revoked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown caller")]
+pub struct UnknownCaller;
+
+#[derive(Debug)]
+struct Known {
+    token: Token,
+    live: Arc<Live>,
+}
+
+/// What changes while a token is used. It outlives a reload of the table.
+#[derive(Debug, Default)]
+struct Live {
+    bucket: Bucket,
+    meter: Meter,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    refused: AtomicU64,
+    last_used_at: AtomicI64,
+}
+
+/// What a token did since the last time this was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageDelta {
+    /// The token's id.
+    pub token: String,
+    /// Details it received.
+    pub hits: u64,
+    /// Lookups that found nothing.
+    pub misses: u64,
+    /// Requests that were refused.
+    pub refused: u64,
+    /// When it was last accepted.
+    pub last_used_at: Timestamp,
+}
+
+impl Caller {
+    /// What is known about the token.
+    pub fn token(&self) -> &Token {
+        &self.0.token
+    }
+
+    /// Whether the token's scopes allow looking up `kind`.
+    pub fn may_look_up(&self, kind: Kind) -> bool {
+        self.0.token.scopes.allow(kind)
+    }
+
+    /// Takes one request out of the rate, and checks that the quota is not used up.
+    pub fn take(&self, now: Timestamp) -> Result<(), LimitExceeded> {
+        let Known { token, live } = &*self.0;
+        if let Some(rate) = token.rate {
+            live.bucket.take(rate, now)?;
+        }
+        if let Some(quota) = token.quota {
+            live.meter.check(quota, now)?;
+        }
+        Ok(())
+    }
+
+    /// The token's limits and what is left of them; nothing for an unlimited token.
+    pub fn allowances(&self, now: Timestamp) -> Allowances {
+        let Known { token, live } = &*self.0;
+        Allowances {
+            rate: token.rate.map(|rate| live.bucket.allowance(rate, now)),
+            quota: token.quota.map(|quota| live.meter.allowance(quota, now)),
+        }
+    }
+
+    /// Counts a hit, unless that would exceed the quota.
+    pub(crate) fn charge_hit(&self, now: Timestamp) -> Result<(), LimitExceeded> {
+        if let Some(quota) = self.0.token.quota {
+            self.0.live.meter.charge(quota, now)?;
+        }
+        self.0.live.hits.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    pub(crate) fn count_miss(&self) {
+        self.0.live.misses.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a request that was refused after the token had been recognised.
+    pub fn count_refused(&self) {
+        self.0.live.refused.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+type Table = HashMap<TokenHash, Arc<Known>, BuildHasherDefault<FirstBytes>>;
+
+/// Every token that is accepted, by its hash.
+#[derive(Debug)]
+pub struct Callers {
+    table: ArcSwap<Table>,
+    default_rate: Option<Rate>,
+    default_quota: Option<Quota>,
+}
+
+impl Callers {
+    /// No tokens yet. The defaults are for tokens that have no limits of their own.
+    pub fn new(default_rate: Option<Rate>, default_quota: Option<Quota>) -> Self {
+        Self { table: ArcSwap::default(), default_rate, default_quota }
+    }
+
+    /// Recognises what a caller presented.
+    pub fn find(&self, presented: &str, now: Timestamp) -> Result<Caller, UnknownCaller> {
+        let hash = TokenHash::of(presented).ok_or(UnknownCaller)?;
+        let table = self.table.load();
+        let known = table.get(&hash).filter(|known| known.token.is_live(now)).ok_or(UnknownCaller)?;
+        known.live.last_used_at.store(now.millis(), Ordering::Relaxed);
+        Ok(Caller(Arc::clone(known)))
+    }
+
+    /// Replaces the table. What a token has used so far goes on counting; `used` tells the
+    /// hits that earlier runs counted in the current period of a quota.
+    pub fn replace(
+        &self,
+        tokens: Vec<(TokenHash, Token)>,
+        now: Timestamp,
+        mut used: impl FnMut(&Token, Quota) -> u64,
+    ) {
+        let old = self.table.load();
+        let table: Table = tokens
+            .into_iter()
+            .filter(|(_, token)| token.is_live(now))
+            .map(|(hash, mut token)| {
+                token.rate = token.rate.or(self.default_rate);
+                token.quota = token.quota.or(self.default_quota);
+                let live = match old.get(&hash) {
+                    Some(known) if known.token.quota == token.quota => Arc::clone(&known.live),
+                    _ => Arc::new(Live::for_quota(token.quota, now, |quota| used(&token, quota))),
+                };
+                (hash, Arc::new(Known { token, live }))
+            })
+            .collect();
+        self.table.store(Arc::new(table));
+    }
+
+    /// How many tokens are accepted at `now`, and how many of them end soon.
+    pub fn count(&self, now: Timestamp) -> (usize, usize) {
+        let table = self.table.load();
+        let live = table.values().filter(|known| known.token.is_live(now)).count();
+        let ending = table.values().filter(|known| known.token.ends_soon(now)).count();
+        (live, ending)
+    }
+
+    /// What every token did since the last time this was asked.
+    pub fn take_usage(&self) -> Vec<UsageDelta> {
+        let table = self.table.load();
+        let take = |counter: &AtomicU64| counter.swap(0, Ordering::Relaxed);
+        table
+            .values()
+            .filter_map(|known| {
+                let live = &known.live;
+                let last_used_at = live.last_used_at.swap(0, Ordering::Relaxed);
+                (last_used_at != 0).then(|| UsageDelta {
+                    token: known.token.id.clone(),
+                    hits: take(&live.hits),
+                    misses: take(&live.misses),
+                    refused: take(&live.refused),
+                    last_used_at: Timestamp::from_millis(last_used_at),
+                })
+            })
+            .collect()
+    }
+}
+
+impl Live {
+    fn for_quota(quota: Option<Quota>, now: Timestamp, used: impl FnOnce(Quota) -> u64) -> Self {
+        let meter = quota.map(|quota| Meter::starting_at(quota, used(quota), now)).unwrap_or_default();
+        Self { meter, ..Self::default() }
+    }
+}
+
+/// The keys are SHA-256 hashes: their first bytes are as good as any hash of them.
+#[derive(Default)]
+struct FirstBytes(u64);
+
+impl Hasher for FirstBytes {
+    fn write(&mut self, bytes: &[u8]) {
+        if let Some(first) = bytes.first_chunk() {
+            self.0 = u64::from_le_bytes(*first);
+        }
+    }
+
+    fn write_usize(&mut self, _length: usize) {}
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TokenSecret;
+
+    fn now() -> Timestamp {
+        Timestamp::parse("2026-05-01").expect("a date")
+    }
+
+    #[test]
+    fn a_reload_keeps_what_was_used_and_drops_what_was_revoked() {
+        let (secret, gone) =
+            (TokenSecret::generate().expect("random"), TokenSecret::generate().expect("random"));
+        let mut token = Token::new("crm", now()).expect("random");
+        token.quota = Some("2/day".parse().expect("a quota"));
+        let other = Token::new("old", now()).expect("random");
+        let callers = Callers::new(None, None);
+        callers.replace(vec![(secret.hash(), token.clone()), (gone.hash(), other.clone())], now(), |_, _| 0);
+        callers.find(secret.expose(), now()).expect("known").charge_hit(now()).expect("first hit");
+
+        let revoked = Token { revoked_at: Some(now()), ..other };
+        callers.replace(vec![(secret.hash(), token), (gone.hash(), revoked)], now(), |_, _| 0);
+        let caller = callers.find(secret.expose(), now()).expect("still known");
+        caller.charge_hit(now()).expect("second hit");
+        assert!(caller.charge_hit(now()).is_err(), "the first hit was forgotten");
+        assert_eq!(callers.find(gone.expose(), now()).err(), Some(UnknownCaller));
+    }
+
+    #[test]
+    fn what_earlier_runs_counted_counts() {
+        let secret = TokenSecret::generate().expect("random");
+        let token = Token::new("crm", now()).expect("random");
+        let callers = Callers::new(None, Some("5/month".parse().expect("a quota")));
+        callers.replace(vec![(secret.hash(), token)], now(), |_, _| 5);
+        let caller = callers.find(secret.expose(), now()).expect("known");
+        assert!(matches!(caller.take(now()), Err(LimitExceeded::Quota { .. })));
+    }
+}

@@ -1,0 +1,340 @@
+//! The suite that every storage engine passes.
+//!
+//! An engine's crate has one test file, `contactd_core::conformance!(opener)`, where
+//! `opener` is an async function that opens a fresh, empty store behind a pointer, which may
+//! also hold what has to go away with it. An engine that cannot be
+//! opened fails; it is never skipped.
+
+#![expect(clippy::expect_used, reason = "test code that lives in the library")]
+
+use crate::store::{Import, ImportSummary, PutCounts, Store};
+use crate::{
+    ContactValue, Detail, DigestKey, DigestKeys, Kind, Label, Networks, Profile, Rate, Scopes, Subject,
+    SubjectDigest, Timestamp, Token, TokenSecret, UsageDelta,
+};
+
+/// Makes one test of every function of the suite.
+#[macro_export]
+macro_rules! conformance {
+    ($open:path) => {
+        $crate::conformance!($open:
+            a_lookup_returns_the_surest_then_newest_then_smallest,
+            work_details_are_kept_and_never_returned,
+            an_expired_detail_is_kept_and_not_returned,
+            a_value_that_is_not_accepted_gives_way_to_the_next,
+            the_two_kinds_are_apart,
+            the_same_again_changes_nothing,
+            a_new_date_or_confidence_updates_the_detail,
+            the_same_value_from_two_sources_is_two_details,
+            an_import_that_is_dropped_never_happened,
+            removing_takes_only_what_was_picked,
+            totals_add_up,
+            profiles_with_a_common_beginning_are_apart,
+            tokens_are_listed_as_they_were_made,
+            revoking_twice_keeps_the_first_time,
+            rotating_keeps_both_until_the_overlap_ends,
+            rotating_an_unknown_token_makes_none,
+            suppressing_twice_is_one_suppression,
+            suppressions_can_be_taken_back,
+            usage_adds_up_by_day,
+        );
+    };
+    ($open:path: $($case:ident,)*) => {
+        $(#[tokio::test]
+        async fn $case() {
+            let opened = $open().await;
+            $crate::conformance::$case(&*opened).await;
+        })*
+    };
+}
+
+fn day(text: &str) -> Timestamp {
+    Timestamp::parse(text).unwrap_or(Timestamp::from_millis(0))
+}
+
+fn now() -> Timestamp {
+    day("2026-06-01")
+}
+
+fn profile(slug: &str) -> Profile {
+    Networks::built_in().canonicalize(&format!("https://linkedin.com/in/{slug}")).expect("a profile")
+}
+
+fn phone(last_digits: &str, confidence: u8) -> Detail {
+    let value = ContactValue::from_store(format!("+141555501{last_digits}"));
+    Detail { confidence, ..Detail::new(Kind::Phone, value, "crm") }
+}
+
+fn email(local: &str) -> Detail {
+    Detail::new(Kind::Email, ContactValue::from_store(format!("{local}@example.com")), "crm")
+}
+
+async fn put(store: &impl Store, profile: &Profile, details: &[Detail]) -> PutCounts {
+    let mut import = store.begin_import(now()).await.expect("begins");
+    let counts = import.put(profile, details).expect("puts");
+    import.commit(&ImportSummary { source: "crm".to_owned(), ..ImportSummary::default() }).expect("commits");
+    store.renew();
+    counts
+}
+
+async fn best(store: &impl Store, profile: &Profile, kind: Kind) -> Option<String> {
+    let found = store.best_personal(profile, kind, now(), |_| true).await.expect("reads");
+    found.map(|value| value.expose().to_owned())
+}
+
+/// Highest confidence, then newest observed, then smallest value; no date is oldest.
+pub async fn a_lookup_returns_the_surest_then_newest_then_smallest(store: &impl Store) {
+    let ada = profile("ada-quell");
+    let dated = |detail: Detail, date: &str| Detail { observed_at: Some(day(date)), ..detail };
+    let steps = [
+        (phone("30", 50), "+14155550130"),
+        (phone("20", 50), "+14155550120"),
+        (dated(phone("40", 50), "2020-01-01"), "+14155550140"),
+        (dated(phone("50", 50), "2021-01-01"), "+14155550150"),
+        (phone("60", 51), "+14155550160"),
+        (dated(phone("10", 49), "2026-01-01"), "+14155550160"),
+    ];
+    for (detail, expected) in steps {
+        put(store, &ada, &[detail]).await;
+        assert_eq!(best(store, &ada, Kind::Phone).await.as_deref(), Some(expected));
+    }
+}
+
+/// Labels decide what is personal.
+
+pub async fn work_details_are_kept_and_never_returned(store: &impl Store) {
+    let ada = profile("ada-quell");
+    let work = Detail { label: Label::Work, ..phone("01", 100) };
+    put(store, &ada, &[work.clone(), phone("02", 1)]).await;
+    assert_eq!(best(store, &ada, Kind::Phone).await.as_deref(), Some("+14155550102"));
+    assert!(store.list_details(&ada).await.expect("reads").contains(&work));
+}
+
+/// Not served from its last second on; the next best is.
+pub async fn an_expired_detail_is_kept_and_not_returned(store: &impl Store) {
+    let ada = profile("ada-quell");
+    let ended = Detail { expires_at: Some(now()), ..phone("01", 90) };
+    let ending = Detail { expires_at: Some(Timestamp::from_seconds(now().seconds() + 1)), ..phone("02", 80) };
+    put(store, &ada, &[ended]).await;
+    assert_eq!(best(store, &ada, Kind::Phone).await, None);
+    put(store, &ada, &[ending]).await;
+    assert_eq!(best(store, &ada, Kind::Phone).await.as_deref(), Some("+14155550102"));
+}
+
+/// A suppressed number must not hide the person's other one.
+
+pub async fn a_value_that_is_not_accepted_gives_way_to_the_next(store: &impl Store) {
+    let ada = profile("ada-quell");
+    put(store, &ada, &[phone("01", 90), phone("02", 80)]).await;
+    let found = store.best_personal(&ada, Kind::Phone, now(), |value| value != "+14155550101").await;
+    assert_eq!(found.expect("reads").expect("the next").expose(), "+14155550102");
+    let found = store.best_personal(&ada, Kind::Phone, now(), |_| false).await;
+    assert!(found.expect("reads").is_none());
+}
+
+/// A phone is never returned for an e-mail.
+pub async fn the_two_kinds_are_apart(store: &impl Store) {
+    let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
+    put(store, &ada, &[phone("01", 90)]).await;
+    put(store, &eve, &[email("eve")]).await;
+    assert_eq!(best(store, &ada, Kind::Email).await, None);
+    assert_eq!(best(store, &eve, Kind::Phone).await, None);
+    assert_eq!(best(store, &eve, Kind::Email).await.as_deref(), Some("eve@example.com"));
+}
+
+/// Importing a file twice is importing it once.
+pub async fn the_same_again_changes_nothing(store: &impl Store) {
+    let ada = profile("ada-quell");
+    let first = put(store, &ada, &[phone("01", 90), email("ada")]).await;
+    assert_eq!(first, PutCounts { profiles_new: 1, new: 2, ..PutCounts::default() });
+    let second = put(store, &ada, &[phone("01", 90), email("ada")]).await;
+    assert_eq!(second, PutCounts { unchanged: 2, ..PutCounts::default() });
+}
+
+/// Identity is profile, kind, value and source; the rest is updated.
+
+pub async fn a_new_date_or_confidence_updates_the_detail(store: &impl Store) {
+    let ada = profile("ada-quell");
+    put(store, &ada, &[phone("01", 90)]).await;
+    let updated =
+        Detail { observed_at: Some(day("2026-05-01")), basis: Some("consent".into()), ..phone("01", 10) };
+    let counts = put(store, &ada, std::slice::from_ref(&updated)).await;
+    assert_eq!(counts, PutCounts { profiles_changed: 1, changed: 1, ..PutCounts::default() });
+    assert_eq!(store.list_details(&ada).await.expect("reads"), [updated]);
+}
+
+/// Withdrawing one source leaves what the others hold.
+
+pub async fn the_same_value_from_two_sources_is_two_details(store: &impl Store) {
+    let ada = profile("ada-quell");
+    let other = Detail { source: "events".to_owned(), ..phone("01", 90) };
+    put(store, &ada, &[phone("01", 90), other]).await;
+    let removed = store.remove_details(&ada, |detail| detail.source == "crm").await.expect("removes");
+    store.renew();
+    assert_eq!(removed, 1);
+    assert_eq!(best(store, &ada, Kind::Phone).await.as_deref(), Some("+14155550101"));
+}
+
+/// All or nothing.
+
+pub async fn an_import_that_is_dropped_never_happened(store: &impl Store) {
+    let ada = profile("ada-quell");
+    let mut import = store.begin_import(now()).await.expect("begins");
+    import.put(&ada, &[phone("01", 90)]).expect("puts");
+    assert_eq!(best(store, &ada, Kind::Phone).await, None, "visible before it was committed");
+    drop(import);
+    store.renew();
+    assert_eq!(best(store, &ada, Kind::Phone).await, None);
+    assert_eq!(store.totals().await.expect("counts").profiles, 0);
+    put(store, &ada, &[phone("02", 90)]).await;
+    assert_eq!(best(store, &ada, Kind::Phone).await.as_deref(), Some("+14155550102"));
+}
+
+/// Removing nothing is not an error.
+
+pub async fn removing_takes_only_what_was_picked(store: &impl Store) {
+    let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
+    put(store, &ada, &[phone("01", 90), email("ada")]).await;
+    put(store, &eve, &[phone("02", 90)]).await;
+    assert_eq!(store.remove_details(&ada, |detail| detail.kind == Kind::Phone).await.expect("removes"), 1);
+    assert_eq!(store.remove_details(&profile("nobody"), |_| true).await.expect("removes"), 0);
+    store.renew();
+    assert_eq!(best(store, &ada, Kind::Phone).await, None);
+    assert_eq!(best(store, &ada, Kind::Email).await.as_deref(), Some("ada@example.com"));
+    assert_eq!(best(store, &eve, Kind::Phone).await.as_deref(), Some("+14155550102"));
+}
+
+/// Totals follow every change without reading the details.
+
+pub async fn totals_add_up(store: &impl Store) {
+    let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
+    let work = Detail { label: Label::Work, source: "events".into(), ..email("eve") };
+    put(store, &ada, &[phone("01", 90), phone("02", 90)]).await;
+    put(store, &eve, &[work]).await;
+    put(store, &ada, &[Detail { label: Label::Work, ..phone("02", 90) }]).await;
+    store.remove_details(&ada, |detail| detail.value.expose() == "+14155550101").await.expect("removes");
+    let totals = store.totals().await.expect("counts");
+    let mut counted: Vec<_> = totals
+        .details
+        .iter()
+        .map(|total| (total.source.as_str(), total.kind, total.label, total.count))
+        .collect();
+    counted.sort();
+    assert_eq!(totals.profiles, 2);
+    assert_eq!(counted, [("crm", Kind::Phone, Label::Work, 1), ("events", Kind::Email, Label::Work, 1)]);
+    assert!(totals.newest_import.is_some());
+    store.remove_details(&eve, |_| true).await.expect("removes");
+    assert_eq!(store.totals().await.expect("counts").profiles, 1);
+}
+
+/// A key is compared whole.
+pub async fn profiles_with_a_common_beginning_are_apart(store: &impl Store) {
+    let (ada, longer) = (profile("ada-quell"), profile("ada-quell-1a2b3c"));
+    put(store, &longer, &[phone("01", 90)]).await;
+    assert_eq!(best(store, &ada, Kind::Phone).await, None);
+}
+
+fn token(name: &str) -> (TokenSecret, Token) {
+    (TokenSecret::generate().expect("randomness"), Token::new(name, now()).expect("randomness"))
+}
+
+/// Nothing about a token is lost.
+
+pub async fn tokens_are_listed_as_they_were_made(store: &impl Store) {
+    let (first_secret, first) = token("crm");
+    let (second_secret, second) = token("ats");
+    let second = Token {
+        created_at: day("2026-06-02"),
+        scopes: Scopes { phone: true, email: false },
+        expires_at: Some(day("2027-01-01")),
+        rate: Some(Rate { count: 50, seconds: 60, burst: 100 }),
+        quota: "10/month".parse().ok(),
+        ..second
+    };
+    store.create_token(&second_secret.hash(), &second).await.expect("creates");
+    store.create_token(&first_secret.hash(), &first).await.expect("creates");
+    let listed = store.list_tokens().await.expect("lists");
+    assert_eq!(listed, [(first_secret.hash(), first), (second_secret.hash(), second)]);
+}
+
+/// Revoking again changes nothing; an unknown token is none.
+
+pub async fn revoking_twice_keeps_the_first_time(store: &impl Store) {
+    let (secret, token) = token("crm");
+    store.create_token(&secret.hash(), &token).await.expect("creates");
+    let revoked = store.revoke_token(&token.id, day("2026-06-02")).await.expect("revokes").expect("known");
+    assert_eq!(revoked.revoked_at, Some(day("2026-06-02")));
+    let again = store.revoke_token(&token.id, day("2026-06-03")).await.expect("revokes").expect("known");
+    assert_eq!(again.revoked_at, Some(day("2026-06-02")));
+    assert!(store.revoke_token("tok_unknown", now()).await.expect("asks").is_none());
+}
+
+/// The old token's end only ever comes nearer.
+
+pub async fn rotating_keeps_both_until_the_overlap_ends(store: &impl Store) {
+    let (old_secret, old) = token("crm");
+    store.create_token(&old_secret.hash(), &old).await.expect("creates");
+    for (ends_at, expected) in
+        [("2026-06-05", "2026-06-05"), ("2026-06-09", "2026-06-05"), ("2026-06-03", "2026-06-03")]
+    {
+        let (new_secret, new) = token("crm");
+        let done = store.rotate_token(&old.id, day(ends_at), &new_secret.hash(), &new).await;
+        assert!(done.expect("rotates"));
+        let listed = store.list_tokens().await.expect("lists");
+        let kept = listed.iter().find(|(_, token)| token.id == old.id).expect("kept");
+        assert_eq!(kept.1.expires_at, Some(day(expected)));
+        assert!(listed.iter().any(|(hash, _)| *hash == new_secret.hash()));
+    }
+}
+
+/// Both or neither.
+
+pub async fn rotating_an_unknown_token_makes_none(store: &impl Store) {
+    let (secret, new) = token("crm");
+    assert!(!store.rotate_token("tok_unknown", now(), &secret.hash(), &new).await.expect("asks"));
+    assert!(store.list_tokens().await.expect("lists").is_empty());
+}
+
+fn digests() -> Vec<SubjectDigest> {
+    let keys = DigestKeys::new(vec![DigestKey::new(&[1; 32])]).expect("a key");
+    let profiles = [profile("ada-quell"), profile("eve-nuvel")];
+    profiles.iter().filter_map(|profile| keys.digest(Subject::Profile(profile))).collect()
+}
+
+/// Suppressing twice is not an error.
+
+pub async fn suppressing_twice_is_one_suppression(store: &impl Store) {
+    assert_eq!(store.suppress(&digests()[..1], now()).await.expect("suppresses"), 1);
+    assert_eq!(store.suppress(&digests(), now()).await.expect("suppresses"), 1);
+    assert_eq!(store.list_suppressions().await.expect("lists").len(), 2);
+}
+
+/// Only what was named is taken back.
+
+pub async fn suppressions_can_be_taken_back(store: &impl Store) {
+    store.suppress(&digests(), now()).await.expect("suppresses");
+    assert_eq!(store.unsuppress(&digests()[..1]).await.expect("unsuppresses"), 1);
+    assert_eq!(store.unsuppress(&digests()[..1]).await.expect("unsuppresses"), 0);
+    assert_eq!(store.list_suppressions().await.expect("lists"), digests()[1..]);
+}
+
+/// Counts of one day add up, and the token remembers when it was last used.
+
+pub async fn usage_adds_up_by_day(store: &impl Store) {
+    let (secret, token) = token("crm");
+    store.create_token(&secret.hash(), &token).await.expect("creates");
+    let delta = |at: Timestamp| UsageDelta {
+        token: token.id.clone(),
+        hits: 2,
+        misses: 1,
+        refused: 0,
+        last_used_at: at,
+    };
+    for date in ["2026-06-01", "2026-06-01", "2026-06-02"] {
+        store.record_usage(&[delta(day(date))], day(date)).await.expect("records");
+    }
+    assert_eq!(store.hits_since(&token.id, day("2026-06-01").day()).await.expect("reads"), 6);
+    assert_eq!(store.hits_since(&token.id, day("2026-06-02").day()).await.expect("reads"), 2);
+    let (_, listed) = store.list_tokens().await.expect("lists").remove(0);
+    assert_eq!((listed.hits, listed.last_used_at), (6, Some(day("2026-06-02"))));
+}

@@ -1,0 +1,119 @@
+//! E-mail addresses: bare ones only, domain in ASCII, local part as it is.
+
+/// Why a text is not an e-mail address that can be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EmailError {
+    /// Not one local part, an `@`, and a domain.
+    #[error("invalid_email")]
+    Invalid,
+    /// A display name, a `mailto:` or a quoted local part.
+    #[error("email_not_bare")]
+    NotBare,
+    /// Longer than an address may be.
+    #[error("email_too_long")]
+    TooLong,
+    /// The domain is not one: no dot, an IP literal, or not valid under IDNA.
+    #[error("invalid_email_domain")]
+    Domain,
+}
+
+const MAX_LOCAL: usize = 64;
+const MAX_DOMAIN: usize = 255;
+const MAX_WHOLE: usize = 254;
+
+/// The address with its domain in lower-case ASCII.
+pub(crate) fn normalize(text: &str) -> Result<String, EmailError> {
+    let text = text.trim();
+    let is_mailto = text.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("mailto:"));
+    if is_mailto || text.contains(['"', '<', '>', '(', ')', ',', ';']) {
+        return Err(EmailError::NotBare);
+    }
+    let (local, domain) = text.split_once('@').ok_or(EmailError::Invalid)?;
+    if local.len() > MAX_LOCAL {
+        return Err(EmailError::TooLong);
+    }
+    if !is_local(local) {
+        return Err(EmailError::Invalid);
+    }
+    let domain = ascii_domain(domain)?;
+    if domain.len() > MAX_DOMAIN || local.len() + 1 + domain.len() > MAX_WHOLE {
+        return Err(EmailError::TooLong);
+    }
+    Ok(format!("{local}@{domain}"))
+}
+
+/// A dot-atom of RFC 5322, with letters of any script (RFC 6531).
+fn is_local(local: &str) -> bool {
+    let is_atom_char = |c: char| {
+        c.is_ascii_alphanumeric()
+            || "!#$%&'*+-/=?^_`{|}~".contains(c)
+            || (!c.is_ascii() && !c.is_control() && !c.is_whitespace() && !is_invisible(c))
+    };
+    local.split('.').all(|atom| !atom.is_empty() && atom.chars().all(is_atom_char))
+}
+
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}')
+}
+
+fn ascii_domain(domain: &str) -> Result<String, EmailError> {
+    if domain.contains('@') {
+        return Err(EmailError::Invalid);
+    }
+    let ascii = idna::domain_to_ascii_strict(domain).map_err(|_| EmailError::Domain)?;
+    let is_numeric = |label: &str| label.bytes().all(|b| b.is_ascii_digit());
+    let labels_are_whole = ascii.split('.').all(|label| (1..=63).contains(&label.len()));
+    match ascii.rsplit_once('.') {
+        Some((_, last)) if labels_are_whole && !is_numeric(last) => Ok(ascii),
+        _ => Err(EmailError::Domain),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_domain_is_lower_cased_and_the_local_part_kept() {
+        for (text, kept) in [
+            ("Ada.Quell+crm@Example.COM", "Ada.Quell+crm@example.com"),
+            (" ada@example.com ", "ada@example.com"),
+            ("jürg@bücher.example", "jürg@xn--bcher-kva.example"),
+            ("o'quell@example.org", "o'quell@example.org"),
+        ] {
+            assert_eq!(normalize(text).as_deref(), Ok(kept));
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_bare_address_is_refused_with_its_reason() {
+        let long_local = format!("{}@example.com", "a".repeat(65));
+        let long_whole = format!("{}@{}.example.com", "a".repeat(64), vec!["b".repeat(60); 3].join("."));
+        for (text, error) in [
+            ("", EmailError::Invalid),
+            ("ada", EmailError::Invalid),
+            ("@example.com", EmailError::Invalid),
+            ("ada@@example.com", EmailError::Invalid),
+            ("a@b@example.com", EmailError::Invalid),
+            (".ada@example.com", EmailError::Invalid),
+            ("ada..q@example.com", EmailError::Invalid),
+            ("ada q@example.com", EmailError::Invalid),
+            ("ada\u{200B}@example.com", EmailError::Invalid),
+            ("Ada <ada@example.com>", EmailError::NotBare),
+            ("mailto:ada@example.com", EmailError::NotBare),
+            ("\"ada q\"@example.com", EmailError::NotBare),
+            ("ada@example.com, eve@example.com", EmailError::NotBare),
+            ("ada@localhost", EmailError::Domain),
+            ("ada@[192.0.2.1]", EmailError::Domain),
+            ("ada@192.0.2.1", EmailError::Domain),
+            ("ada@example..com", EmailError::Domain),
+            ("ada@-example.com", EmailError::Domain),
+            ("ada@exa_mple.com", EmailError::Domain),
+            ("ada@example.com.", EmailError::Domain),
+            (&long_local, EmailError::TooLong),
+            (&long_whole, EmailError::TooLong),
+        ] {
+            assert_eq!(normalize(text), Err(error), "{text}");
+        }
+    }
+}

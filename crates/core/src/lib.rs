@@ -1,0 +1,49 @@
+//! What contactd means, apart from how it is stored and how HTTP reaches it.
+//!
+//! # Glossary
+//!
+//! One word per concept, the same in types, columns, JSON, flags, log fields and docs.
+//!
+//! - **profile**: one person's page on a professional network, identified by its canonical
+//!   URL ([`Profile`]).
+//! - **detail**: one way to reach the person of a profile ([`Detail`]): a **kind** (phone or
+//!   email), a **label** (personal or work), a **value**, and where it came from.
+//! - **source**: who a detail came from. The same value from two sources is two details.
+//! - **import**: one load of details, all or nothing.
+//! - **lookup**: a caller asks for the best personal detail of one kind ([`Lookups`]).
+//! - **hit**, **miss**: a lookup that found a detail, or did not.
+//! - **token**: what a caller presents ([`TokenSecret`]), kept only as a hash ([`Token`]).
+//! - **caller**: who is asking, once the token has been recognised ([`Caller`]).
+//! - **scope**: what a token may look up.
+//! - **rate**, **quota**: how often a token may ask, and how many hits it may have.
+//! - **suppression**: a person, a number or an address that is never disclosed, kept as a
+//!   keyed **digest** ([`SubjectDigest`]).
+//! - **engine**: what keeps all this ([`store`]). Every engine passes the same
+//!   conformance suite (feature `conformance`).
+
+mod caller;
+mod clock;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+
+mod detail;
+mod email;
+mod limit;
+mod lookup;
+mod phone;
+mod record;
+pub mod store;
+mod suppression;
+mod token;
+
+pub use caller::{Caller, Callers, UnknownCaller, UsageDelta};
+pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
+pub use contactd_profile::{Case, Network, NetworkError, Networks, Profile, Reason};
+pub use detail::{ContactValue, Detail, Kind, Label};
+pub use email::EmailError;
+pub use limit::{Allowance, Allowances, LimitExceeded, LimitSyntax, Period, Quota, Rate};
+pub use lookup::{LookupError, Lookups};
+pub use phone::PhoneError;
+pub use record::{RawRecord, Record, RecordError};
+pub use suppression::{DigestKey, DigestKeys, Subject, SubjectDigest, SuppressionList};
+pub use token::{Scopes, Token, TokenHash, TokenSecret};

@@ -1,0 +1,117 @@
+//! Phone numbers, judged by libphonenumber's numbering metadata.
+
+use rlibphonenumber::{PHONE_NUMBER_UTIL, PhoneNumberFormat, Region};
+
+/// Why a text is not a phone number that can be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PhoneError {
+    /// It holds letters, which are never turned into digits.
+    #[error("phone_letters")]
+    Letters,
+    /// It has an extension, which E.164 cannot carry.
+    #[error("phone_extension")]
+    Extension,
+    /// It has no `+`, and no region was named.
+    #[error("phone_region_needed")]
+    RegionNeeded,
+    /// The region is not one that has numbers.
+    #[error("unknown_region")]
+    UnknownRegion,
+    /// No such number is possible.
+    #[error("invalid_phone")]
+    Invalid,
+}
+
+/// Ranges that regulators keep free for fiction. The metadata calls them unassigned, but
+/// they are what people test with.
+const FOR_FICTION: [(&str, usize); 3] = [("+447700900", 13), ("+3363998", 12), ("+35320910", 12)];
+
+/// The number in E.164 form: `+` and 7 to 15 digits.
+pub(crate) fn normalize(text: &str, region: Option<&str>) -> Result<String, PhoneError> {
+    let text = text.trim();
+    refuse_what_is_not_digits(text)?;
+    let region = region.map(known_region).transpose()?;
+    if region.is_none() && !text.starts_with(['+', '＋']) {
+        return Err(PhoneError::RegionNeeded);
+    }
+    let number = PHONE_NUMBER_UTIL.parse(text, region).map_err(|_| PhoneError::Invalid)?;
+    let e164 = number.format_as(PhoneNumberFormat::E164).to_string();
+    let is_for_fiction =
+        FOR_FICTION.iter().any(|(prefix, len)| e164.starts_with(prefix) && e164.len() == *len);
+    if (number.is_valid() || is_for_fiction) && is_e164(&e164) { Ok(e164) } else { Err(PhoneError::Invalid) }
+}
+
+fn known_region(name: &str) -> Result<Region, PhoneError> {
+    let region = name.to_ascii_uppercase().parse().map_err(|_| PhoneError::UnknownRegion)?;
+    PHONE_NUMBER_UTIL.get_country_code_for_region(region).map(|_| region).ok_or(PhoneError::UnknownRegion)
+}
+
+/// The parser reads `FLOWERS` as digits and drops extensions: both are refused first.
+fn refuse_what_is_not_digits(text: &str) -> Result<(), PhoneError> {
+    let Some(first_letter) = text.find(char::is_alphabetic) else {
+        return if text.contains([';', '#', ',']) { Err(PhoneError::Extension) } else { Ok(()) };
+    };
+    let word = text[first_letter..].to_ascii_lowercase();
+    let (before, marks) = (&text[..first_letter], ["ext", "x", "extension"]);
+    let has_number_before = before.bytes().filter(u8::is_ascii_digit).count() >= 7;
+    let name: String = word.chars().take_while(|c| c.is_alphabetic()).collect();
+    if has_number_before && marks.contains(&name.as_str()) {
+        return Err(PhoneError::Extension);
+    }
+    Err(PhoneError::Letters)
+}
+
+fn is_e164(text: &str) -> bool {
+    text.strip_prefix('+').is_some_and(|digits| {
+        (7..=15).contains(&digits.len())
+            && digits.bytes().all(|b| b.is_ascii_digit())
+            && !digits.starts_with('0')
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spelling_of_a_number_is_kept_as_e164() {
+        for text in [
+            "+14155550123",
+            " +1 (415) 555-0123 ",
+            "+1.415.555.0123",
+            "+1-415-555-0123",
+            "＋１４１５５５５０１２３",
+        ] {
+            assert_eq!(normalize(text, None).as_deref(), Ok("+14155550123"), "{text}");
+        }
+        assert_eq!(normalize("(415) 555-0123", Some("us")).as_deref(), Ok("+14155550123"));
+        assert_eq!(normalize("+447700900123", None).as_deref(), Ok("+447700900123"));
+    }
+
+    #[test]
+    fn a_number_with_plus_ignores_the_region() {
+        assert_eq!(normalize("+442079460123", Some("US")).as_deref(), Ok("+442079460123"));
+    }
+
+    #[test]
+    fn what_is_not_a_number_is_refused_with_its_reason() {
+        for (text, region, error) in [
+            ("+1-800-FLOWERS", None, PhoneError::Letters),
+            ("tel:+14155550123", None, PhoneError::Letters),
+            ("1.41556E+10", Some("US"), PhoneError::Letters),
+            ("+14155550123 ext. 5", None, PhoneError::Extension),
+            ("+14155550123x5", None, PhoneError::Extension),
+            ("+14155550123;ext=5", None, PhoneError::Extension),
+            ("4155550123", None, PhoneError::RegionNeeded),
+            ("4155550123", Some("QQ"), PhoneError::UnknownRegion),
+            ("+1415555012", None, PhoneError::Invalid),
+            ("+1 415 555 0123 / 0124", None, PhoneError::Invalid),
+            ("+999123456789", None, PhoneError::Invalid),
+            ("+", None, PhoneError::Invalid),
+            ("", Some("US"), PhoneError::Invalid),
+            ("+10005550123", None, PhoneError::Invalid),
+        ] {
+            assert_eq!(normalize(text, region), Err(error), "{text}");
+        }
+    }
+}

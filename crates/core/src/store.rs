@@ -1,0 +1,195 @@
+//! What a storage engine owes the services.
+//!
+//! These traits speak only of our own types: no SQL, no row and no driver error leaves an
+//! engine. What a signature cannot say is written on the method and tested by the
+//! conformance suite, which every engine runs.
+
+use std::future::Future;
+
+use crate::{
+    ContactValue, Detail, Kind, Label, Profile, SubjectDigest, Timestamp, Token, TokenHash, UsageDelta,
+};
+
+/// The engine could not do it. The text names the engine's fault, never a row's content.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The engine failed.
+    #[error("store: {0}")]
+    Engine(String),
+    /// The store was written by a newer version.
+    #[error("the store has schema {found}, this version knows {known}: use a newer contactd")]
+    SchemaTooNew {
+        /// What the store says.
+        found: u32,
+        /// What this version knows.
+        known: u32,
+    },
+    /// Another process has been writing for too long.
+    #[error("the store is busy: another command is writing; try again when it has finished")]
+    Busy,
+}
+
+/// Shorthand for what an engine's method returns.
+pub trait Outcome<T>: Future<Output = Result<T, StoreError>> + Send {}
+impl<T, F: Future<Output = Result<T, StoreError>> + Send> Outcome<T> for F {}
+
+/// Everything an engine does.
+pub trait Store: Details + Tokens + Suppressions + Usage {}
+impl<S: Details + Tokens + Suppressions + Usage> Store for S {}
+
+/// Profiles and their details.
+pub trait Details: Send + Sync + 'static {
+    /// An import under way. Nothing of it is visible, and dropping it undoes it all.
+    type Import<'a>: Import
+    where
+        Self: 'a;
+
+    /// The best personal detail of that kind which has not expired and which `accept`
+    /// takes: highest confidence, then newest, then smallest value. Details are offered to
+    /// `accept` in that order until it takes one.
+    fn best_personal(
+        &self,
+        profile: &Profile,
+        kind: Kind,
+        now: Timestamp,
+        accept: impl Fn(&str) -> bool + Send + Sync,
+    ) -> impl Outcome<Option<ContactValue>>;
+
+    /// Everything held about a profile, expired or not, best first.
+    fn list_details(&self, profile: &Profile) -> impl Outcome<Vec<Detail>>;
+
+    /// Removes the details that `remove` picks; says how many went.
+    fn remove_details(
+        &self,
+        profile: &Profile,
+        remove: impl Fn(&Detail) -> bool + Send + Sync,
+    ) -> impl Outcome<u64>;
+
+    /// Begins an import. Only one can be under way at a time: a second waits, then is
+    /// [`StoreError::Busy`].
+    fn begin_import(&self, at: Timestamp) -> impl Outcome<Self::Import<'_>>;
+
+    /// What is held, by source, kind and label, without reading it all.
+    fn totals(&self) -> impl Outcome<Totals>;
+
+    /// Lets go of anything this thread keeps between lookups for speed. After that, a
+    /// lookup on this thread sees everything that has been committed.
+    fn renew(&self) {}
+}
+
+/// An import under way.
+pub trait Import: Send {
+    /// Adds or updates details of a profile. Tells what each was.
+    fn put(&mut self, profile: &Profile, details: &[Detail]) -> Result<PutCounts, StoreError>;
+
+    /// Makes everything visible at once, and durable. Without it nothing has happened.
+    fn commit(self, summary: &ImportSummary) -> Result<(), StoreError>;
+}
+
+/// What became of details that were put.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PutCounts {
+    /// One if the profile was not held before.
+    pub profiles_new: u64,
+    /// One if the profile was held and something about it is new or changed.
+    pub profiles_changed: u64,
+    /// Details not held before.
+    pub new: u64,
+    /// Details held with another date, confidence, label, basis or expiry.
+    pub changed: u64,
+    /// Details held just so.
+    pub unchanged: u64,
+}
+
+impl std::ops::AddAssign for PutCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.profiles_new += other.profiles_new;
+        self.profiles_changed += other.profiles_changed;
+        self.new += other.new;
+        self.changed += other.changed;
+        self.unchanged += other.unchanged;
+    }
+}
+
+/// What is remembered about an import.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImportSummary {
+    /// The source, or several joined by commas.
+    pub source: String,
+    /// Rows read.
+    pub rows: u64,
+    /// Rows rejected.
+    pub rejected: u64,
+    /// Rows about suppressed people or values.
+    pub suppressed: u64,
+    /// What became of the details.
+    pub counts: PutCounts,
+}
+
+/// How much is held.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Profiles with at least one detail.
+    pub profiles: u64,
+    /// Details by source, kind and label; none of them zero.
+    pub details: Vec<DetailTotal>,
+    /// The newest import, and when it was.
+    pub newest_import: Option<(Timestamp, ImportSummary)>,
+    /// Bytes on disk, by file.
+    pub bytes: Vec<(String, u64)>,
+}
+
+/// How many details there are of one sort.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are the words of the glossary")]
+pub struct DetailTotal {
+    pub source: String,
+    pub kind: Kind,
+    pub label: Label,
+    pub count: u64,
+}
+
+/// Tokens.
+pub trait Tokens: Send + Sync + 'static {
+    /// Keeps a new token. Committed and synced when this returns.
+    fn create_token(&self, hash: &TokenHash, token: &Token) -> impl Outcome<()>;
+
+    /// Every token, oldest first, also those that have ended.
+    fn list_tokens(&self) -> impl Outcome<Vec<(TokenHash, Token)>>;
+
+    /// Ends a token now. None where there is no such token; ending it again changes
+    /// nothing. Committed and synced when this returns.
+    fn revoke_token(&self, id: &str, at: Timestamp) -> impl Outcome<Option<Token>>;
+
+    /// Keeps a new token in place of `old`, which ends at `old_ends_at` or earlier. Both or
+    /// neither, committed and synced when this returns. False where `old` is not there.
+    fn rotate_token(
+        &self,
+        old: &str,
+        old_ends_at: Timestamp,
+        hash: &TokenHash,
+        token: &Token,
+    ) -> impl Outcome<bool>;
+}
+
+/// Suppressions.
+pub trait Suppressions: Send + Sync + 'static {
+    /// Committed and synced when this returns. Says how many were new; suppressing twice
+    /// is not an error.
+    fn suppress(&self, subjects: &[SubjectDigest], at: Timestamp) -> impl Outcome<u64>;
+
+    /// Takes suppressions back. Says how many there were.
+    fn unsuppress(&self, subjects: &[SubjectDigest]) -> impl Outcome<u64>;
+
+    /// Every suppression.
+    fn list_suppressions(&self) -> impl Outcome<Vec<SubjectDigest>>;
+}
+
+/// What tokens did, by UTC day.
+pub trait Usage: Send + Sync + 'static {
+    /// Adds to the counts of the day that `at` is in.
+    fn record_usage(&self, usage: &[UsageDelta], at: Timestamp) -> impl Outcome<()>;
+
+    /// Hits of a token from the beginning of a UTC day on.
+    fn hits_since(&self, token: &str, day: i64) -> impl Outcome<u64>;
+}

@@ -1,0 +1,250 @@
+//! Tokens: what a caller presents, and what is kept of it.
+
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+
+use crate::{Kind, Quota, Rate, Timestamp};
+
+const PREFIX: &str = "ctd_";
+const RANDOM_CHARS: usize = 32;
+const CHECK_CHARS: usize = 6;
+const TOKEN_CHARS: usize = PREFIX.len() + RANDOM_CHARS + CHECK_CHARS;
+const ID_CHARS: usize = 12;
+const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// A token itself. It is shown once, when it is made, and never kept.
+///
+/// `ctd_`, 32 random characters (190 bits), and 6 of a CRC-32 over what precedes, so that
+/// secret scanners recognise it and a typo is refused without a look-up.
+pub struct TokenSecret(String);
+
+impl TokenSecret {
+    /// A new token, from the operating system's randomness.
+    pub fn generate() -> Result<Self, getrandom::Error> {
+        let mut token = PREFIX.to_owned();
+        push_random(&mut token, RANDOM_CHARS)?;
+        token.push_str(&check_characters(&token));
+        Ok(Self(token))
+    }
+
+    /// The token in clear.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// What is kept of it.
+    pub fn hash(&self) -> TokenHash {
+        TokenHash::of_checked(&self.0)
+    }
+}
+
+impl fmt::Debug for TokenSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenSecret(<redacted>)")
+    }
+}
+
+/// SHA-256 of a token.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TokenHash([u8; 32]);
+
+impl TokenHash {
+    /// The hash of what a caller presented, if it has the form of a token.
+    pub fn of(presented: &str) -> Option<Self> {
+        if presented.len() != TOKEN_CHARS || !presented.starts_with(PREFIX) {
+            return None;
+        }
+        let (checked, check) = presented.split_at_checked(TOKEN_CHARS - CHECK_CHARS)?;
+        let is_base62 = checked[PREFIX.len()..].bytes().all(|b| b.is_ascii_alphanumeric());
+        (is_base62 && check_characters(checked).as_bytes() == check.as_bytes())
+            .then(|| Self::of_checked(presented))
+    }
+
+    fn of_checked(token: &str) -> Self {
+        Self(Sha256::digest(token).into())
+    }
+
+    /// The hash that an engine kept.
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The 32 bytes.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for TokenHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenHash(<redacted>)")
+    }
+}
+
+/// CRC-32 in six base62 digits, on the stack.
+struct Check([u8; CHECK_CHARS]);
+
+impl Check {
+    const fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::ops::Deref for Check {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+fn check_characters(checked: &str) -> Check {
+    let mut rest = crc32fast::hash(checked.as_bytes());
+    let mut check = [b'0'; CHECK_CHARS];
+    for digit in check.iter_mut().rev() {
+        *digit = BASE62[(rest % 62) as usize];
+        rest /= 62;
+    }
+    Check(check)
+}
+
+/// Appends random base62 characters, each equally likely.
+fn push_random(text: &mut String, mut count: usize) -> Result<(), getrandom::Error> {
+    let mut bytes = [0; 64];
+    while count > 0 {
+        getrandom::fill(&mut bytes)?;
+        // 248 is the largest multiple of 62 in a byte: above it some digits would be likelier.
+        for byte in bytes.iter().filter(|&&b| b < 248).take(count) {
+            text.push(char::from(BASE62[usize::from(byte % 62)]));
+            count -= 1;
+        }
+    }
+    Ok(())
+}
+
+/// What a token may look up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scopes {
+    /// Phone numbers.
+    pub phone: bool,
+    /// E-mail addresses.
+    pub email: bool,
+}
+
+impl Scopes {
+    /// Everything there is.
+    pub const ALL: Self = Self { phone: true, email: true };
+
+    /// Whether `kind` may be looked up.
+    pub const fn allow(self, kind: Kind) -> bool {
+        match kind {
+            Kind::Phone => self.phone,
+            Kind::Email => self.email,
+        }
+    }
+
+    /// The names of what may be looked up.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        Kind::ALL.into_iter().filter(move |&kind| self.allow(kind)).map(Kind::name)
+    }
+}
+
+/// What is known about a token; not the token itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// How commands name it.
+    pub id: String,
+    /// How people know it: who it was given to.
+    pub name: String,
+    /// What it may look up.
+    pub scopes: Scopes,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// From when on it is refused.
+    pub expires_at: Option<Timestamp>,
+    /// When it was revoked.
+    pub revoked_at: Option<Timestamp>,
+    /// How often it may ask.
+    pub rate: Option<Rate>,
+    /// How many hits it may have.
+    pub quota: Option<Quota>,
+    /// When it was last accepted.
+    pub last_used_at: Option<Timestamp>,
+    /// How many details it has received.
+    pub hits: u64,
+}
+
+impl Token {
+    /// A new token's record: both scopes, no end, no limits.
+    pub fn new(name: &str, created_at: Timestamp) -> Result<Self, getrandom::Error> {
+        let mut id = "tok_".to_owned();
+        push_random(&mut id, ID_CHARS)?;
+        Ok(Self {
+            id,
+            name: name.to_owned(),
+            scopes: Scopes::ALL,
+            created_at,
+            expires_at: None,
+            revoked_at: None,
+            rate: None,
+            quota: None,
+            last_used_at: None,
+            hits: 0,
+        })
+    }
+
+    /// Whether the token is accepted at `now`.
+    pub fn is_live(&self, now: Timestamp) -> bool {
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
+    }
+
+    /// Whether it is accepted now and ends within the warning time.
+    pub fn ends_soon(&self, now: Timestamp) -> bool {
+        const WARNING_MILLIS: i64 = 14 * 86_400_000;
+        let soon = Timestamp::from_millis(now.millis() + WARNING_MILLIS);
+        self.is_live(now) && self.expires_at.is_some_and(|end| end <= soon)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_token_is_recognised_and_hashes_to_what_was_kept() {
+        let secret = TokenSecret::generate().expect("randomness");
+        assert_eq!(secret.expose().len(), 42);
+        assert!(TokenHash::of(secret.expose()) == Some(secret.hash()));
+    }
+
+    #[test]
+    fn any_single_typo_is_noticed_before_a_look_up() {
+        let secret = TokenSecret::generate().expect("randomness");
+        for at in 0..secret.expose().len() {
+            let mut typo = secret.expose().as_bytes().to_vec();
+            typo[at] = if typo[at] == b'x' { b'y' } else { b'x' };
+            let typo = String::from_utf8(typo).expect("ASCII");
+            assert!(TokenHash::of(&typo).is_none(), "typo at {at}");
+        }
+    }
+
+    #[test]
+    fn the_check_is_the_crc_of_what_precedes() {
+        let checked = format!("ctd_{}", "0".repeat(32));
+        let mut rest = u64::from(crc32fast::hash(checked.as_bytes()));
+        let mut digits = Vec::new();
+        for _ in 0..6 {
+            digits.insert(0, char::from(BASE62[usize::try_from(rest % 62).expect("small")]));
+            rest /= 62;
+        }
+        assert_eq!(&*check_characters(&checked), String::from_iter(digits));
+    }
+
+    #[test]
+    fn text_that_is_not_a_token_is_refused_whatever_it_is() {
+        for text in ["", "ctd_", "é", &"é".repeat(21), &"ctd_é".repeat(7), &"x".repeat(1_000_000)] {
+            assert!(TokenHash::of(text).is_none());
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Connections: how they are opened, and what SQLite's errors mean to us.
+
+use std::path::Path;
+use std::time::Duration;
+
+use contactd_core::store::StoreError;
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+
+/// A write-ahead log larger than this is emptied.
+pub const WAL_LIMIT: u64 = 1 << 20;
+
+const BUSY: Duration = Duration::from_secs(10);
+/// How long emptying a log waits for readers, who renew what they see every 100 ms.
+const CHECKPOINT_BUSY: Duration = Duration::from_millis(300);
+
+/// A connection that writes. Everything it commits is synced.
+pub(crate) fn writer(file: &Path) -> Result<Connection, StoreError> {
+    let connection = Connection::open(file).map_err(error)?;
+    connection.busy_timeout(BUSY).map_err(error)?;
+    connection
+        .execute_batch(
+            "PRAGMA journal_mode = WAL;
+             PRAGMA synchronous = FULL;
+             PRAGMA secure_delete = ON;
+             PRAGMA temp_store = MEMORY;
+             PRAGMA foreign_keys = ON;",
+        )
+        .map_err(error)?;
+    connection.set_prepared_statement_cache_capacity(32);
+    Ok(connection)
+}
+
+/// A connection that reads, on one thread. Pages come straight from the page cache.
+pub(crate) fn reader(file: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(file, flags).map_err(error)?;
+    connection.busy_timeout(BUSY).map_err(error)?;
+    connection
+        .execute_batch(
+            "PRAGMA query_only = ON;
+             PRAGMA mmap_size = 68719476736;
+             PRAGMA cache_size = -8192;",
+        )
+        .map_err(error)?;
+    Ok(connection)
+}
+
+/// Changes when another connection commits. Only true outside a transaction.
+pub(crate) fn data_version(connection: &Connection) -> Result<i64, StoreError> {
+    let mut statement = connection.prepare_cached("PRAGMA data_version").map_err(error)?;
+    statement.query_row((), |row| row.get(0)).map_err(error)
+}
+
+/// A transaction that writes from its beginning, so that it never fails half way for
+/// another writer.
+pub(crate) fn write(connection: &mut Connection) -> Result<Transaction<'_>, StoreError> {
+    connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(error)
+}
+
+/// Empties the write-ahead log if readers and writers let it; tries again another time if not.
+pub(crate) fn truncate_wal(connection: &Connection) -> Result<(), StoreError> {
+    connection.busy_timeout(CHECKPOINT_BUSY).map_err(error)?;
+    let done = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()));
+    connection.busy_timeout(BUSY).map_err(error)?;
+    match done.map_err(error) {
+        Ok(()) | Err(StoreError::Busy) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+pub(crate) fn wal_bytes(database: &Path) -> u64 {
+    let mut wal = database.as_os_str().to_owned();
+    wal.push("-wal");
+    Path::new(&wal).metadata().map_or(0, |metadata| metadata.len())
+}
+
+/// SQLite's error as ours. Its text names tables and files, never the content of a row.
+pub(crate) fn error(error: rusqlite::Error) -> StoreError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy,
+        Some(code) => match error {
+            rusqlite::Error::SqliteFailure(_, Some(message)) => StoreError::Engine(message),
+            _ => StoreError::Engine(format!("SQLite reports {code:?}")),
+        },
+        None => StoreError::Engine(match error {
+            rusqlite::Error::InvalidColumnType(_, column, _) => format!("column {column} has the wrong type"),
+            _ => "SQLite could not run a statement".to_owned(),
+        }),
+    }
+}

@@ -1,0 +1,167 @@
+//! Details: reading, removing, counting.
+
+use std::sync::atomic::Ordering;
+
+use contactd_core::store::{DetailTotal, Details, ImportSummary, Outcome, PutCounts, StoreError, Totals};
+use contactd_core::{ContactValue, Detail, Kind, Label, Profile, Timestamp};
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use crate::import::{SqliteImport, Writing};
+use crate::reader::Reader;
+use crate::{SqliteStore, connection, import};
+
+impl Details for SqliteStore {
+    type Import<'a> = SqliteImport;
+
+    fn best_personal(
+        &self,
+        profile: &Profile,
+        kind: Kind,
+        now: Timestamp,
+        accept: impl Fn(&str) -> bool + Send + Sync,
+    ) -> impl Outcome<Option<ContactValue>> {
+        let generation = self.generation.load(Ordering::SeqCst);
+        let found = self
+            .readers
+            .get_or_try(|| Reader::open(&self.details_file()))
+            .and_then(|reader| reader.best_personal(generation, profile, kind, now, accept));
+        std::future::ready(found)
+    }
+
+    fn list_details(&self, profile: &Profile) -> impl Outcome<Vec<Detail>> {
+        std::future::ready(list(&self.details(), profile).map_err(connection::error))
+    }
+
+    fn remove_details(
+        &self,
+        profile: &Profile,
+        remove: impl Fn(&Detail) -> bool + Send + Sync,
+    ) -> impl Outcome<u64> {
+        std::future::ready(self.remove(profile, remove))
+    }
+
+    fn begin_import(&self, at: Timestamp) -> impl Outcome<SqliteImport> {
+        std::future::ready(SqliteImport::begin(&self.details_file(), at))
+    }
+
+    fn totals(&self) -> impl Outcome<Totals> {
+        let totals = totals(&self.details()).map_err(connection::error);
+        std::future::ready(totals.map(|totals| Totals { bytes: self.file_sizes(), ..totals }))
+    }
+
+    fn renew(&self) {
+        if let Some(reader) = self.readers.get() {
+            reader.renew();
+        }
+    }
+}
+
+impl SqliteStore {
+    fn remove(&self, profile: &Profile, remove: impl Fn(&Detail) -> bool) -> Result<u64, StoreError> {
+        let mut details = self.details();
+        let transaction = connection::write(&mut details)?;
+        let held = list(&transaction, profile).map_err(connection::error)?;
+        let mut writing = Writing::default();
+        let mut removed = 0;
+        for detail in held.iter().filter(|detail| remove(detail)) {
+            writing.delete(&transaction, profile, detail).map_err(connection::error)?;
+            removed += 1;
+        }
+        if removed > 0 && removed == held.len() {
+            writing.profiles -= 1;
+        }
+        writing.finish(&transaction).map_err(connection::error)?;
+        transaction.commit().map_err(connection::error)?;
+        self.renew_readers();
+        Ok(removed as u64)
+    }
+}
+
+/// Everything about a profile, best first.
+pub(crate) fn list(connection: &Connection, profile: &Profile) -> rusqlite::Result<Vec<Detail>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT kind, label, value, sources.name, confidence, observed_at, basis, expires_at
+         FROM details JOIN sources ON sources.id = details.source
+         WHERE profile = ?1
+         ORDER BY kind, label, confidence DESC, observed_at DESC, value, source",
+    )?;
+    let rows = statement.query_map([profile.key()], detail)?;
+    rows.collect()
+}
+
+fn detail(row: &Row<'_>) -> rusqlite::Result<Detail> {
+    let observed_at: i64 = row.get(5)?;
+    let expires_at: Option<i64> = row.get(7)?;
+    Ok(Detail {
+        kind: kind(row.get(0)?),
+        label: label(row.get(1)?),
+        value: ContactValue::from_store(row.get(2)?),
+        source: row.get(3)?,
+        confidence: row.get(4)?,
+        observed_at: (observed_at != import::NEVER_OBSERVED).then(|| Timestamp::from_seconds(observed_at)),
+        basis: row.get(6)?,
+        expires_at: expires_at.map(Timestamp::from_seconds),
+    })
+}
+
+fn totals(connection: &Connection) -> rusqlite::Result<Totals> {
+    let mut statement = connection.prepare_cached(
+        "SELECT sources.name, kind, label, count FROM totals JOIN sources ON sources.id = totals.source
+         WHERE count > 0 ORDER BY sources.name, kind, label",
+    )?;
+    let details = statement.query_map((), |row| {
+        Ok(DetailTotal {
+            source: row.get(0)?,
+            kind: kind(row.get(1)?),
+            label: label(row.get(2)?),
+            count: row.get(3)?,
+        })
+    })?;
+    let newest =
+        connection.query_row("SELECT * FROM imports ORDER BY id DESC LIMIT 1", (), summary).optional()?;
+    Ok(Totals {
+        profiles: connection.query_row("SELECT count FROM profile_total", (), |row| row.get(0))?,
+        details: details.collect::<rusqlite::Result<_>>()?,
+        newest_import: newest,
+        bytes: Vec::new(),
+    })
+}
+
+fn summary(row: &Row<'_>) -> rusqlite::Result<(Timestamp, ImportSummary)> {
+    let summary = ImportSummary {
+        source: row.get("source")?,
+        rows: row.get("rows")?,
+        rejected: row.get("rejected")?,
+        suppressed: row.get("suppressed")?,
+        counts: PutCounts {
+            profiles_new: row.get("profiles_new")?,
+            profiles_changed: row.get("profiles_changed")?,
+            new: row.get("new")?,
+            changed: row.get("changed")?,
+            unchanged: row.get("unchanged")?,
+        },
+    };
+    Ok((Timestamp::from_millis(row.get("imported_at")?), summary))
+}
+
+pub(crate) const fn kind_number(kind: Kind) -> i64 {
+    match kind {
+        Kind::Phone => 0,
+        Kind::Email => 1,
+    }
+}
+
+pub(crate) const fn label_number(label: Label) -> i64 {
+    match label {
+        Label::Personal => 0,
+        Label::Work => 1,
+    }
+}
+
+const fn kind(number: i64) -> Kind {
+    if number == kind_number(Kind::Phone) { Kind::Phone } else { Kind::Email }
+}
+
+const fn label(number: i64) -> Label {
+    if number == label_number(Label::Personal) { Label::Personal } else { Label::Work }
+}

@@ -1,0 +1,50 @@
+//! Suppressions: digests, and the ids of the keys they were made with.
+
+use contactd_core::store::{Outcome, StoreError, Suppressions};
+use contactd_core::{SubjectDigest, Timestamp};
+use rusqlite::params;
+
+use crate::{SqliteStore, connection};
+
+impl Suppressions for SqliteStore {
+    fn suppress(&self, subjects: &[SubjectDigest], at: Timestamp) -> impl Outcome<u64> {
+        std::future::ready(self.for_each(
+            subjects,
+            "INSERT OR IGNORE INTO suppressions (digest, key, suppressed_at) VALUES (?1, ?2, ?3)",
+            at,
+        ))
+    }
+
+    fn unsuppress(&self, subjects: &[SubjectDigest]) -> impl Outcome<u64> {
+        std::future::ready(self.for_each(
+            subjects,
+            "DELETE FROM suppressions WHERE digest = ?1 AND key = ?2 AND ?3 = ?3",
+            Timestamp::from_millis(0),
+        ))
+    }
+
+    fn list_suppressions(&self) -> impl Outcome<Vec<SubjectDigest>> {
+        let main = self.main();
+        let listed = main.prepare_cached("SELECT key, digest FROM suppressions").and_then(|mut list| {
+            list.query_map((), |row| Ok(SubjectDigest { key: row.get(0)?, bytes: row.get(1)? }))?.collect()
+        });
+        std::future::ready(listed.map_err(connection::error))
+    }
+}
+
+impl SqliteStore {
+    fn for_each(&self, subjects: &[SubjectDigest], sql: &str, at: Timestamp) -> Result<u64, StoreError> {
+        let mut main = self.main();
+        let transaction = connection::write(&mut main)?;
+        let mut touched = 0;
+        {
+            let mut statement = transaction.prepare_cached(sql).map_err(connection::error)?;
+            for subject in subjects {
+                let rows = statement.execute(params![subject.bytes, subject.key, at.millis()]);
+                touched += rows.map_err(connection::error)?;
+            }
+        }
+        transaction.commit().map_err(connection::error)?;
+        Ok(touched as u64)
+    }
+}

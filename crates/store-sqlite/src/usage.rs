@@ -1,0 +1,48 @@
+//! What tokens did, by UTC day.
+
+use contactd_core::store::{Outcome, StoreError, Usage};
+use contactd_core::{Timestamp, UsageDelta};
+use rusqlite::params;
+
+use crate::{SqliteStore, connection};
+
+impl Usage for SqliteStore {
+    fn record_usage(&self, usage: &[UsageDelta], at: Timestamp) -> impl Outcome<()> {
+        std::future::ready(self.record(usage, at))
+    }
+
+    fn hits_since(&self, token: &str, day: i64) -> impl Outcome<u64> {
+        let hits = self.main().query_row(
+            "SELECT coalesce(sum(hits), 0) FROM usage WHERE token = ?1 AND day >= ?2",
+            params![token, day],
+            |row| row.get(0),
+        );
+        std::future::ready(hits.map_err(connection::error))
+    }
+}
+
+impl SqliteStore {
+    fn record(&self, usage: &[UsageDelta], at: Timestamp) -> Result<(), StoreError> {
+        let mut main = self.main();
+        let transaction = connection::write(&mut main)?;
+        for delta in usage {
+            transaction
+                .prepare_cached(
+                    "INSERT INTO usage VALUES (?1, ?2, ?3, ?4, ?5)
+                     ON CONFLICT DO UPDATE SET hits = hits + excluded.hits,
+                         misses = misses + excluded.misses, refused = refused + excluded.refused",
+                )
+                .and_then(|mut add| {
+                    add.execute(params![delta.token, at.day(), delta.hits, delta.misses, delta.refused])
+                })
+                .map_err(connection::error)?;
+            transaction
+                .prepare_cached(
+                    "UPDATE tokens SET last_used_at = max(coalesce(last_used_at, ?2), ?2) WHERE id = ?1",
+                )
+                .and_then(|mut touch| touch.execute(params![delta.token, delta.last_used_at.millis()]))
+                .map_err(connection::error)?;
+        }
+        transaction.commit().map_err(connection::error)
+    }
+}

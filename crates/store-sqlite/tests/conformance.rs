@@ -1,0 +1,24 @@
+//! The suite that every engine passes.
+
+use contactd_store_sqlite::SqliteStore;
+
+/// A store in a directory that goes away with it.
+struct InTempDir {
+    store: SqliteStore,
+    _dir: tempfile::TempDir,
+}
+
+impl std::ops::Deref for InTempDir {
+    type Target = SqliteStore;
+
+    fn deref(&self) -> &SqliteStore {
+        &self.store
+    }
+}
+
+async fn open() -> InTempDir {
+    let dir = tempfile::tempdir().expect("a directory");
+    InTempDir { store: SqliteStore::open(dir.path()).expect("opens"), _dir: dir }
+}
+
+contactd_core::conformance!(open);
