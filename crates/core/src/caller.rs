@@ -127,24 +127,24 @@ impl Callers {
         Ok(Caller(Arc::clone(known)))
     }
 
-    /// Replaces the table. What a token has used so far goes on counting; `used` tells the
-    /// hits that earlier runs counted in the current period of a quota.
-    pub fn replace(
-        &self,
-        tokens: Vec<(TokenHash, Token)>,
-        now: Timestamp,
-        mut used: impl FnMut(&Token, Quota) -> u64,
-    ) {
+    /// The quota that counts for a token: its own, or the default.
+    pub fn quota_of(&self, token: &Token) -> Option<Quota> {
+        token.quota.or(self.default_quota)
+    }
+
+    /// Replaces the table. With each token come the hits that earlier runs counted in the
+    /// current period of its quota; what this run has counted so far goes on counting.
+    pub fn replace(&self, tokens: Vec<(TokenHash, Token, u64)>, now: Timestamp) {
         let old = self.table.load();
         let table: Table = tokens
             .into_iter()
-            .filter(|(_, token)| token.is_live(now))
-            .map(|(hash, mut token)| {
+            .filter(|(_, token, _)| token.is_live(now))
+            .map(|(hash, mut token, used)| {
                 token.rate = token.rate.or(self.default_rate);
-                token.quota = token.quota.or(self.default_quota);
+                token.quota = self.quota_of(&token);
                 let live = match old.get(&hash) {
                     Some(known) if known.token.quota == token.quota => Arc::clone(&known.live),
-                    _ => Arc::new(Live::for_quota(token.quota, now, |quota| used(&token, quota))),
+                    _ => Arc::new(Live::after(used, token.quota, now)),
                 };
                 (hash, Arc::new(Known { token, live }))
             })
@@ -158,6 +158,20 @@ impl Callers {
         let live = table.values().filter(|known| known.token.is_live(now)).count();
         let ending = table.values().filter(|known| known.token.ends_soon(now)).count();
         (live, ending)
+    }
+
+    /// Puts back what could not be written down, to be taken again.
+    pub fn return_usage(&self, usage: &[UsageDelta]) {
+        let table = self.table.load();
+        for delta in usage {
+            if let Some(known) = table.values().find(|known| known.token.id == delta.token) {
+                let live = &known.live;
+                live.hits.fetch_add(delta.hits, Ordering::Relaxed);
+                live.misses.fetch_add(delta.misses, Ordering::Relaxed);
+                live.refused.fetch_add(delta.refused, Ordering::Relaxed);
+                live.last_used_at.fetch_max(delta.last_used_at.millis(), Ordering::Relaxed);
+            }
+        }
     }
 
     /// What every token did since the last time this was asked.
@@ -182,8 +196,8 @@ impl Callers {
 }
 
 impl Live {
-    fn for_quota(quota: Option<Quota>, now: Timestamp, used: impl FnOnce(Quota) -> u64) -> Self {
-        let meter = quota.map(|quota| Meter::starting_at(quota, used(quota), now)).unwrap_or_default();
+    fn after(used: u64, quota: Option<Quota>, now: Timestamp) -> Self {
+        let meter = quota.map(|quota| Meter::starting_at(quota, used, now)).unwrap_or_default();
         Self { meter, ..Self::default() }
     }
 }
@@ -223,11 +237,11 @@ mod tests {
         token.quota = Some("2/day".parse().expect("a quota"));
         let other = Token::new("old", now()).expect("random");
         let callers = Callers::new(None, None);
-        callers.replace(vec![(secret.hash(), token.clone()), (gone.hash(), other.clone())], now(), |_, _| 0);
+        callers.replace(vec![(secret.hash(), token.clone(), 0), (gone.hash(), other.clone(), 0)], now());
         callers.find(secret.expose(), now()).expect("known").charge_hit(now()).expect("first hit");
 
         let revoked = Token { revoked_at: Some(now()), ..other };
-        callers.replace(vec![(secret.hash(), token), (gone.hash(), revoked)], now(), |_, _| 0);
+        callers.replace(vec![(secret.hash(), token, 0), (gone.hash(), revoked, 0)], now());
         let caller = callers.find(secret.expose(), now()).expect("still known");
         caller.charge_hit(now()).expect("second hit");
         assert!(caller.charge_hit(now()).is_err(), "the first hit was forgotten");
@@ -239,7 +253,7 @@ mod tests {
         let secret = TokenSecret::generate().expect("random");
         let token = Token::new("crm", now()).expect("random");
         let callers = Callers::new(None, Some("5/month".parse().expect("a quota")));
-        callers.replace(vec![(secret.hash(), token)], now(), |_, _| 5);
+        callers.replace(vec![(secret.hash(), token, 5)], now());
         let caller = callers.find(secret.expose(), now()).expect("known");
         assert!(matches!(caller.take(now()), Err(LimitExceeded::Quota { .. })));
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::store::{Details, StoreError};
+use crate::store::{Details, StoreError, Totals};
 use crate::{Caller, Clock, ContactValue, Kind, LimitExceeded, Profile, Subject, SuppressionList};
 
 /// Answers lookups. Handlers hold this, never a store, so that no detail can be read
@@ -63,6 +63,11 @@ impl<D: Details> Lookups<D> {
                 Err(LookupError::NotFound)
             }
         }
+    }
+
+    /// How much there is to look up.
+    pub async fn totals(&self) -> Result<Totals, StoreError> {
+        self.details.totals().await
     }
 
     /// Lets go of what this thread keeps between lookups; called on it every 100 ms.

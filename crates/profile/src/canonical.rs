@@ -38,7 +38,7 @@ impl fmt::Debug for Profile {
 impl Networks {
     /// The canonical form of a profile URL, or the first rule it breaks.
     pub fn canonicalize(&self, input: &str) -> Result<Profile, Reason> {
-        let split = authority::split(text::clean(input)?)?;
+        let split = authority::split(text::clean(input, self.max_chars)?)?;
         let Some((network, subdomain)) = self.find_host(split.host) else {
             return Err(if self.is_short_host(split.host) { Reason::ShortLink } else { Reason::BadHost });
         };

@@ -29,5 +29,5 @@ pub use canonical::Profile;
 pub use network::{Case, Network, NetworkError, Networks};
 pub use reason::Reason;
 
-/// Longest accepted URL, in characters, after trimming.
+/// Longest accepted URL, in characters, after trimming, unless set otherwise.
 pub const MAX_CHARS: usize = 2_048;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::MAX_CHARS;
+
 /// One professional network. Everything that canonicalisation knows about it is here.
 #[derive(Clone, Debug)]
 pub struct Network {
@@ -167,24 +169,27 @@ fn is_label(label: &str) -> bool {
     !label.is_empty() && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
-/// The networks that are switched on.
+/// The networks that are switched on, and how long a URL may be.
 #[derive(Clone, Debug)]
-pub struct Networks(Vec<Network>);
+pub struct Networks {
+    list: Vec<Network>,
+    pub(crate) max_chars: usize,
+}
 
 impl Networks {
     /// LinkedIn and XING.
     pub fn built_in() -> Self {
-        Self(vec![linkedin(), xing()])
+        Self { list: vec![linkedin(), xing()], max_chars: MAX_CHARS }
     }
 
     /// No network at all: every host is refused until one is added.
     pub fn none() -> Self {
-        Self(Vec::new())
+        Self { list: Vec::new(), max_chars: MAX_CHARS }
     }
 
     /// Adds a network, whose name and host have to be new.
     pub fn add(&mut self, network: Network) -> Result<(), NetworkError> {
-        for known in &self.0 {
+        for known in &self.list {
             if known.name == network.name {
                 return Err(NetworkError::Twice(network.name));
             }
@@ -192,33 +197,38 @@ impl Networks {
                 return Err(NetworkError::Twice(network.host));
             }
         }
-        self.0.push(network);
+        self.list.push(network);
         Ok(())
     }
 
     /// Switches a network off. False where none has that name.
     pub fn remove(&mut self, name: &str) -> bool {
-        let before = self.0.len();
-        self.0.retain(|network| network.name != name);
-        self.0.len() < before
+        let before = self.list.len();
+        self.list.retain(|network| network.name != name);
+        self.list.len() < before
+    }
+
+    /// Accepts URLs of up to `chars` characters instead of [`MAX_CHARS`].
+    pub fn set_max_chars(&mut self, chars: usize) {
+        self.max_chars = chars;
     }
 
     /// The networks that are switched on.
     pub fn iter(&self) -> impl Iterator<Item = &Network> {
-        self.0.iter()
+        self.list.iter()
     }
 
     /// The network a host belongs to, with its sub-domain (empty for none). The most
     /// specific network wins; hosts compare by whole labels.
     pub(crate) fn find_host<'h>(&self, host: &'h str) -> Option<(&Network, &'h str)> {
-        self.0
+        self.list
             .iter()
             .filter_map(|network| Some((network, subdomain_of(host, &network.host)?)))
             .min_by_key(|(_, subdomain)| subdomain.len())
     }
 
     pub(crate) fn is_short_host(&self, host: &str) -> bool {
-        let mut short_hosts = self.0.iter().flat_map(|network| &network.short_hosts);
+        let mut short_hosts = self.list.iter().flat_map(|network| &network.short_hosts);
         short_hosts.any(|short| subdomain_of(host, short).is_some())
     }
 }

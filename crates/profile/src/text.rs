@@ -1,15 +1,15 @@
 //! The URL as text: trimming, and what may not stand inside.
 
-use crate::{MAX_CHARS, Reason};
+use crate::Reason;
 
 /// Trims both ends and refuses what no URL holds. What comes back has no control
 /// characters, no white space, and no backslash before its query or fragment.
-pub(crate) fn clean(input: &str) -> Result<&str, Reason> {
+pub(crate) fn clean(input: &str, max_chars: usize) -> Result<&str, Reason> {
     let text = input.trim_matches(|c: char| c.is_whitespace() || is_invisible_mark(c));
     if text.is_empty() {
         return Err(Reason::Empty);
     }
-    if text.len() > MAX_CHARS && text.chars().nth(MAX_CHARS).is_some() {
+    if text.len() > max_chars && text.chars().nth(max_chars).is_some() {
         return Err(Reason::TooLong);
     }
     refuse_inside(text)?;

@@ -1,0 +1,364 @@
+//! The command line, as it is written.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use contactd_core::{Kind, Label, Quota, Rate, Timestamp};
+
+use crate::config::{LogFormat, LogLevel};
+use crate::span::{Lifetime, Span};
+
+/// The contact lookup service that teams run themselves.
+///
+/// A caller sends the URL of a person's professional-network profile and gets back that
+/// person's personal phone number or e-mail address, if you hold one and may disclose it.
+#[derive(Debug, Parser)]
+#[command(name = "contactd", version, max_term_width = 100)]
+#[command(
+    after_help = "Example:\n  contactd serve --demo        a service with invented people, and curl lines to try it"
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) everywhere: Everywhere,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Everywhere {
+    /// The data directory [default: ./contactd-data]
+    #[arg(long, global = true, value_name = "DIR", env = "CONTACTD_DATA", help_heading = "Everywhere")]
+    pub(crate) data: Option<PathBuf>,
+    /// The storage engine: `sqlite`, whose files are in the data directory [default: sqlite]
+    #[arg(long, global = true, value_name = "URL", env = "CONTACTD_STORE", help_heading = "Everywhere")]
+    pub(crate) store: Option<String>,
+    /// The configuration file [default: contactd.toml, if there is one]
+    #[arg(long, global = true, value_name = "FILE", env = "CONTACTD_CONFIG", help_heading = "Everywhere")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve lookups
+    #[command(
+        after_help = "Examples:\n  contactd serve --demo\n  contactd serve --listen 0.0.0.0:8080 --access-log"
+    )]
+    Serve(ServeArgs),
+    /// Make, list, revoke and rotate tokens
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Load contact records from CSV files, all or nothing
+    #[command(after_help = "Examples:\n  contactd import people.csv --source crm\n  \
+        contactd import export.csv --source ats --map profileUrl=\"LinkedIn URL\" --region US --dry-run")]
+    Import(ImportArgs),
+    /// Add or correct one person's details by hand
+    #[command(
+        after_help = "Example:\n  contactd put https://www.linkedin.com/in/ada-quell-1a2b3c --phone +14155550123"
+    )]
+    Put(PutArgs),
+    /// Remove one person's details
+    #[command(after_help = "Examples:\n  contactd remove https://www.linkedin.com/in/ada-quell-1a2b3c\n  \
+        contactd remove https://www.linkedin.com/in/ada-quell-1a2b3c --email ada@example.com")]
+    Remove(RemoveArgs),
+    /// Opt out people, numbers or addresses: nothing discloses them any more
+    #[command(after_help = "Examples:\n  contactd suppress https://www.linkedin.com/in/ada-quell-1a2b3c\n  \
+        contactd suppress --phone +14155550123 --email ada@example.com\n  contactd suppress --list opt-outs.txt")]
+    Suppress(SubjectArgs),
+    /// Take a suppression back
+    #[command(after_help = "Example:\n  contactd unsuppress https://www.linkedin.com/in/ada-quell-1a2b3c")]
+    Unsuppress(SubjectArgs),
+    /// Show what is held
+    #[command(after_help = "Example:\n  contactd stats --json")]
+    Stats(JsonArg),
+    /// Ask a running service
+    #[command(
+        after_help = "Example:\n  CONTACTD_TOKEN=ctd_… contactd lookup phone https://www.linkedin.com/in/ada-quell-1a2b3c"
+    )]
+    Lookup(LookupArgs),
+    /// Tell the canonical form of profile URLs, or why they are refused
+    #[command(after_help = "Examples:\n  contactd canonicalize https://de.linkedin.com/in/Ada-Quell/\n  \
+        contactd canonicalize < urls.txt\n  contactd canonicalize --jsonl < values.jsonl")]
+    Canonicalize(CanonicalizeArgs),
+    /// Print or check a configuration file
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Check configuration, store, permissions, disk and clock, and say what to do
+    #[command(after_help = "Example:\n  contactd doctor")]
+    Doctor(JsonArg),
+    /// Print a completion script for your shell
+    #[command(after_help = "Example:\n  contactd completions bash > /etc/bash_completion.d/contactd")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct JsonArg {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Default, Args)]
+pub(crate) struct ServeArgs {
+    /// Serve built-in invented people from a throw-away data directory, with a token for a day
+    #[arg(long)]
+    pub(crate) demo: bool,
+    /// The public address [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS", env = "CONTACTD_LISTEN")]
+    pub(crate) listen: Option<String>,
+    /// The operator's address, for metrics [default: 127.0.0.1:8081]
+    #[arg(long, value_name = "ADDRESS", env = "CONTACTD_ADMIN_LISTEN")]
+    pub(crate) admin_listen: Option<String>,
+    /// A path before every public path, such as /contacts
+    #[arg(long, value_name = "PATH", env = "CONTACTD_BASE_PATH")]
+    pub(crate) base_path: Option<String>,
+    /// Threads that serve [default: one per core]
+    #[arg(long, value_name = "COUNT", env = "CONTACTD_WORKERS", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) workers: Option<u16>,
+    /// Log one line per request
+    #[arg(long)]
+    pub(crate) access_log: bool,
+    /// How much to log [default: info]
+    #[arg(long, value_name = "LEVEL", env = "CONTACTD_LOG_LEVEL")]
+    pub(crate) log_level: Option<LogLevel>,
+    /// How log lines look [default: auto]
+    #[arg(long, value_name = "FORMAT", env = "CONTACTD_LOG_FORMAT")]
+    pub(crate) log_format: Option<LogFormat>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Make a token and print it, this once
+    #[command(after_help = "Examples:\n  contactd token create crm > token\n  \
+        contactd token create ats --scope phone --expires 30d --rate 50/s --quota 10000/day")]
+    Create(TokenCreateArgs),
+    /// List tokens, without the tokens themselves
+    #[command(after_help = "Example:\n  contactd token list --json")]
+    List(JsonArg),
+    /// End a token now
+    #[command(after_help = "Example:\n  contactd token revoke tok_8sWn2QbX1mZk")]
+    Revoke {
+        /// The token's id, from `token list`
+        id: String,
+    },
+    /// Make a token in place of another, which goes on for a while
+    #[command(after_help = "Example:\n  contactd token rotate tok_8sWn2QbX1mZk --overlap 24h > token")]
+    Rotate(TokenRotateArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenCreateArgs {
+    /// Who it is for
+    pub(crate) name: String,
+    /// What it may look up; give it twice for both [default: both]
+    #[arg(long, value_name = "SCOPE", value_parser = parse_kind)]
+    pub(crate) scope: Vec<Kind>,
+    /// How long it lives: a number and s, m, h, d or w, or never
+    #[arg(long, value_name = "SPAN", default_value = "90d")]
+    pub(crate) expires: Lifetime,
+    /// How often it may ask, such as 50/s
+    #[arg(long)]
+    pub(crate) rate: Option<Rate>,
+    /// How many requests may come at once [default: those of one second, minute or hour]
+    #[arg(long, requires = "rate", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) burst: Option<u32>,
+    /// How many hits it may have, such as 10000/day or 200000/month
+    #[arg(long)]
+    pub(crate) quota: Option<Quota>,
+    /// Print the token and what is known about it as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenRotateArgs {
+    /// The old token's id, from `token list`
+    pub(crate) id: String,
+    /// How long the old token goes on
+    #[arg(long, value_name = "SPAN", default_value = "24h")]
+    pub(crate) overlap: Span,
+    /// How long the new token lives [default: as long as the old one was made for]
+    #[arg(long, value_name = "SPAN")]
+    pub(crate) expires: Option<Lifetime>,
+    /// Print the token and what is known about it as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// CSV files with a header; - is standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Who the records come from; a row's own source wins
+    #[arg(long, value_name = "NAME")]
+    pub(crate) source: Option<String>,
+    /// The country of numbers that have no + and whose row names none, such as US
+    #[arg(long, value_name = "COUNTRY")]
+    pub(crate) region: Option<String>,
+    /// Another header for a column, such as profileUrl="LinkedIn URL"
+    #[arg(long, value_name = "COLUMN=HEADER", value_parser = parse_mapping)]
+    pub(crate) map: Vec<(String, String)>,
+    /// Check everything, change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Where rejected rows go [default: the first file's name and .rejects.csv]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rejects: Option<PathBuf>,
+    /// More rejected rows than this, and nothing is loaded: a share like 10% or a number
+    #[arg(long, value_name = "SHARE", default_value = "10%")]
+    pub(crate) max_rejects: MaxRejects,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How many rejected rows are too many.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum MaxRejects {
+    Share(f64),
+    Rows(u64),
+}
+
+impl std::str::FromStr for MaxRejects {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is neither a share like 10% nor a number of rows");
+        match text.strip_suffix('%') {
+            Some(share) => match share.trim().parse::<f64>() {
+                Ok(share) if (0.0..=100.0).contains(&share) => Ok(Self::Share(share / 100.0)),
+                _ => Err(wrong()),
+            },
+            None => text.parse().map(Self::Rows).map_err(|_| wrong()),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PutArgs {
+    /// The person's profile URL
+    pub(crate) url: String,
+    /// A phone number
+    #[arg(long)]
+    pub(crate) phone: Option<String>,
+    /// An e-mail address
+    #[arg(long)]
+    pub(crate) email: Option<String>,
+    /// Whose they are
+    #[arg(long, default_value = "personal", value_parser = parse_label)]
+    pub(crate) label: Label,
+    /// Who says so
+    #[arg(long, default_value = "manual")]
+    pub(crate) source: String,
+    /// How sure that is, 0 to 100
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub(crate) confidence: u8,
+    /// When it was seen to be true: a date or an RFC 3339 time [default: now]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) observed_at: Option<Timestamp>,
+    /// The lawful basis for holding it
+    #[arg(long)]
+    pub(crate) basis: Option<String>,
+    /// From when on it is not served
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) expires_at: Option<Timestamp>,
+    /// The country of a number without +, such as US
+    #[arg(long, value_name = "COUNTRY")]
+    pub(crate) region: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RemoveArgs {
+    /// The person's profile URL
+    pub(crate) url: String,
+    /// Only this phone number
+    #[arg(long)]
+    pub(crate) phone: Vec<String>,
+    /// Only this e-mail address
+    #[arg(long)]
+    pub(crate) email: Vec<String>,
+    /// Only what this source says
+    #[arg(long)]
+    pub(crate) source: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SubjectArgs {
+    /// Profile URLs
+    #[arg(value_name = "URL")]
+    pub(crate) urls: Vec<String>,
+    /// A phone number with its +; may be repeated
+    #[arg(long)]
+    pub(crate) phone: Vec<String>,
+    /// An e-mail address; may be repeated
+    #[arg(long)]
+    pub(crate) email: Vec<String>,
+    /// A file with one URL, phone number or e-mail address a line; - is standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) list: Option<PathBuf>,
+    /// Print what was done as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LookupArgs {
+    /// What to look up: phone or email
+    #[arg(value_parser = parse_kind)]
+    pub(crate) kind: Kind,
+    /// Profile URLs
+    #[arg(required = true, value_name = "URL")]
+    pub(crate) profile_urls: Vec<String>,
+    /// Where the service is
+    #[arg(long, value_name = "BASE", env = "CONTACTD_URL", default_value = "http://127.0.0.1:8080")]
+    pub(crate) url: String,
+    /// The token
+    #[arg(long, env = "CONTACTD_TOKEN", hide_env_values = true)]
+    pub(crate) token: String,
+    /// Print one JSON array
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CanonicalizeArgs {
+    /// Profile URLs; without any, they are read from standard input, one per line
+    #[arg(value_name = "URL")]
+    pub(crate) urls: Vec<String>,
+    /// The input is JSON values, one per line
+    #[arg(long)]
+    pub(crate) jsonl: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print a configuration file with every setting, commented out
+    #[command(after_help = "Example:\n  contactd config example > contactd.toml")]
+    Example,
+    /// Say what is wrong with the configuration file, with the line
+    #[command(after_help = "Example:\n  contactd config check --config contactd.toml")]
+    Check,
+}
+
+fn parse_kind(text: &str) -> Result<Kind, String> {
+    Kind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| "say phone or email".to_owned())
+}
+
+fn parse_label(text: &str) -> Result<Label, String> {
+    Label::parse(text).ok_or_else(|| "say personal or work".to_owned())
+}
+
+fn parse_time(text: &str) -> Result<Timestamp, String> {
+    Timestamp::parse(text).ok_or_else(|| "write a date like 2026-05-01 or an RFC 3339 time".to_owned())
+}
+
+fn parse_mapping(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((column, header)) if !header.is_empty() => Ok((column.to_owned(), header.to_owned())),
+        _ => Err("write it like profileUrl=\"LinkedIn URL\"".to_owned()),
+    }
+}

@@ -1,0 +1,23 @@
+//! `contactd config example`, `contactd config check`
+
+use std::process::ExitCode;
+
+use crate::cli::{ConfigCommand, Everywhere};
+use crate::config::{self, Config, EXAMPLE};
+use crate::output;
+
+pub(crate) fn run(command: &ConfigCommand, everywhere: &Everywhere) -> anyhow::Result<ExitCode> {
+    match command {
+        ConfigCommand::Example => output::data(format_args!("{}", EXAMPLE.trim_end()))?,
+        ConfigCommand::Check => {
+            let file = config::file_of(everywhere);
+            let config = Config::resolve(everywhere)?;
+            config.check()?;
+            match file {
+                Some(file) => output::words(format_args!("{} is fine", file.display())),
+                None => output::words(format_args!("there is no configuration file; the defaults are fine")),
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,222 @@
+//! `contactd doctor`
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::ExitCode;
+
+use contactd_core::store::{Details, Suppressions, Tokens};
+use contactd_core::{Clock, DigestKeys, SystemClock, Timestamp};
+use contactd_store_sqlite::SqliteStore;
+use serde::Serialize;
+
+use crate::cli::Everywhere;
+use crate::config::Config;
+use crate::data_dir::DataDir;
+use crate::{control, keys, output};
+
+/// Free space below which an import may not fit.
+const LOW_DISK: u64 = 1 << 30;
+/// This version is not older than this: a clock before it is wrong.
+const EARLIEST: &str = "2026-01-01";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    Ok,
+    Warn,
+    Fail,
+}
+
+#[derive(Serialize)]
+struct Finding {
+    check: &'static str,
+    verdict: Verdict,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
+}
+
+#[derive(Default)]
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn ok(&mut self, check: &'static str, message: String) {
+        self.0.push(Finding { check, verdict: Verdict::Ok, message, advice: None });
+    }
+
+    fn warn(&mut self, check: &'static str, message: String, advice: &str) {
+        self.0.push(Finding { check, verdict: Verdict::Warn, message, advice: Some(advice.to_owned()) });
+    }
+
+    fn fail(&mut self, check: &'static str, message: String, advice: &str) {
+        self.0.push(Finding { check, verdict: Verdict::Fail, message, advice: Some(advice.to_owned()) });
+    }
+}
+
+pub(crate) fn run(everywhere: &Everywhere, json: bool) -> anyhow::Result<ExitCode> {
+    let mut findings = Findings::default();
+    examine(everywhere, &mut findings)?;
+    if json {
+        output::json(&findings.0)?;
+    } else {
+        for Finding { check, verdict, message, advice } in &findings.0 {
+            let mark = match verdict {
+                Verdict::Ok => "ok  ",
+                Verdict::Warn => "warn",
+                Verdict::Fail => "FAIL",
+            };
+            output::data(format_args!("{mark}  {check:<13} {message}"))?;
+            if let Some(advice) = advice {
+                output::data(format_args!("      {:<13} -> {advice}", ""))?;
+            }
+        }
+    }
+    let failed = findings.0.iter().any(|finding| finding.verdict == Verdict::Fail);
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn examine(everywhere: &Everywhere, findings: &mut Findings) -> anyhow::Result<()> {
+    let config = match Config::resolve(everywhere).and_then(|config| config.check().map(|()| config)) {
+        Ok(config) => config,
+        Err(error) => {
+            findings.fail(
+                "configuration",
+                format!("{error:#}"),
+                "mend the file; `contactd config example` shows every setting",
+            );
+            return Ok(());
+        }
+    };
+    findings.ok("configuration", "it reads well".to_owned());
+    let now = SystemClock.now();
+    clock(now, findings);
+    if !config.data.exists() {
+        findings.warn(
+            "data",
+            format!("{} is not there yet", config.data.display()),
+            "it is made by the first command that needs it, such as `contactd import`",
+        );
+        return Ok(());
+    }
+    permissions(&config.data, findings);
+    disk(&config.data, findings);
+    let dir = DataDir::make(&config.data)?;
+    match dir.open() {
+        Ok((store, keys)) => {
+            let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+            runtime.block_on(store_and_tokens(&store, &keys, now, findings))?;
+        }
+        Err(error) => findings.fail(
+            "store",
+            format!("{error:#}"),
+            "restore the data directory from a backup if its files are damaged",
+        ),
+    }
+    if control::is_served(&dir) {
+        findings.ok("server", "one is running on this data directory".to_owned());
+    } else {
+        findings.ok("server", "none is running on this data directory".to_owned());
+    }
+    Ok(())
+}
+
+fn clock(now: Timestamp, findings: &mut Findings) {
+    match Timestamp::parse(EARLIEST) {
+        Some(earliest) if now < earliest => findings.fail(
+            "clock",
+            format!("it shows {now}, which is before this version was made"),
+            "set the clock: tokens and expiries go by it",
+        ),
+        _ => findings.ok("clock", now.to_string()),
+    }
+}
+
+fn permissions(dir: &Path, findings: &mut Findings) {
+    let open = dir.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0);
+    let exposed = keys::exposed(&dir.join("keys"));
+    if open {
+        findings.warn(
+            "permissions",
+            format!("others than its owner can look into {}", dir.display()),
+            &format!("chmod 700 {}", dir.display()),
+        );
+    }
+    if !exposed.is_empty() {
+        findings.fail(
+            "permissions",
+            format!("others can read {}", exposed.join(", ")),
+            &format!("chmod 600 {}", exposed.join(" ")),
+        );
+    }
+    if !open && exposed.is_empty() {
+        findings.ok("permissions", "only the owner can read the data".to_owned());
+    }
+}
+
+fn disk(dir: &Path, findings: &mut Findings) {
+    let Ok(disk) = rustix::fs::statvfs(dir) else {
+        findings.warn("disk", "its free space cannot be told".to_owned(), "look at it with df");
+        return;
+    };
+    let free = disk.f_bavail * disk.f_frsize;
+    let message = format!("{:.1} GiB free", free as f64 / f64::from(1 << 30));
+    if free < LOW_DISK {
+        findings.warn(
+            "disk",
+            message,
+            "make room: an import needs up to twice the size of its data while it runs",
+        );
+    } else {
+        findings.ok("disk", message);
+    }
+}
+
+async fn store_and_tokens(
+    store: &SqliteStore,
+    keys: &DigestKeys,
+    now: Timestamp,
+    findings: &mut Findings,
+) -> anyhow::Result<()> {
+    let damage = store.integrity()?;
+    if damage.is_empty() {
+        let totals = store.totals().await?;
+        findings.ok("store", format!("whole, {} profiles", totals.profiles));
+        if let Some((at, _)) = totals.newest_import.filter(|(at, _)| *at > now) {
+            findings.warn(
+                "clock",
+                format!("the newest import is from the future: {at}"),
+                "set the clock, or wait",
+            );
+        }
+    } else {
+        findings.fail(
+            "store",
+            damage.join("; "),
+            "stop the server and restore the data directory from a backup",
+        );
+    }
+    let foreign = store.list_suppressions().await?.iter().filter(|digest| !keys.hold(&digest.key)).count();
+    if foreign > 0 {
+        findings.fail(
+            "suppressions",
+            format!("{foreign} were made with a key that is not in keys/: they are not in force"),
+            "put the missing key back into keys/ and restart the server",
+        );
+    }
+    let tokens = store.list_tokens().await?;
+    let live = tokens.iter().filter(|(_, token)| token.is_live(now)).count();
+    let ending: Vec<&str> =
+        tokens.iter().filter(|(_, token)| token.ends_soon(now)).map(|(_, token)| token.id.as_str()).collect();
+    match (live, ending.as_slice()) {
+        (0, _) => {
+            findings.warn("tokens", "there is none that is accepted".to_owned(), "contactd token create NAME")
+        }
+        (_, []) => findings.ok("tokens", format!("{live} accepted, none ends within 14 days")),
+        _ => findings.warn(
+            "tokens",
+            format!("{} of {live} end within 14 days: {}", ending.len(), ending.join(", ")),
+            "contactd token rotate ID",
+        ),
+    }
+    Ok(())
+}

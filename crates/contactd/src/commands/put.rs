@@ -1,0 +1,58 @@
+//! `contactd put`
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use contactd_core::store::{Details, Import, ImportSummary};
+use contactd_core::{RawRecord, Subject, Timestamp};
+
+use crate::cli::PutArgs;
+use crate::context::Context;
+use crate::output;
+
+pub(crate) async fn run(context: &Context, args: &PutArgs) -> anyhow::Result<ExitCode> {
+    // The same rules as an import: what is put by hand is a row like any other.
+    let profile = context.profile(&args.url)?;
+    let observed_at = args.observed_at.unwrap_or_else(|| Timestamp::from_seconds(context.now().seconds()));
+    let time = |at: Option<Timestamp>| at.map(|at| at.to_string()).unwrap_or_default();
+    let row = RawRecord {
+        profile_url: &args.url,
+        phone: args.phone.as_deref().unwrap_or_default(),
+        email: args.email.as_deref().unwrap_or_default(),
+        phone_label: args.label.name(),
+        email_label: args.label.name(),
+        confidence: &args.confidence.to_string(),
+        observed_at: &observed_at.to_string(),
+        basis: args.basis.as_deref().unwrap_or_default(),
+        expires_at: &time(args.expires_at),
+        region: args.region.as_deref().unwrap_or_default(),
+        source: &args.source,
+    };
+    let record = match row.read(&context.networks, None) {
+        Ok(record) => record,
+        Err(error) if error.reason == "no_detail" => {
+            bail!("say which detail to put: --phone, --email, or both")
+        }
+        Err(error) => bail!("{} cannot be kept: {}", error.column, error.reason),
+    };
+    let suppressions = context.suppressions().await?;
+    let value_is_out =
+        |detail: &contactd_core::Detail| suppressions.contains(Subject::Value(detail.kind, &detail.value));
+    if suppressions.contains(Subject::Profile(&profile)) || record.details.iter().any(value_is_out) {
+        bail!("this person, number or address has opted out; `contactd unsuppress` takes that back");
+    }
+    let mut import = context.store.begin_import(context.now()).await?;
+    let counts = import.put(&profile, &record.details)?;
+    import.commit(&ImportSummary {
+        source: args.source.clone(),
+        rows: 1,
+        counts,
+        ..ImportSummary::default()
+    })?;
+    context.announce()?;
+    output::words(format_args!(
+        "{} new, {} changed, {} unchanged",
+        counts.new, counts.changed, counts.unchanged
+    ));
+    Ok(ExitCode::SUCCESS)
+}

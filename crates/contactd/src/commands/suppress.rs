@@ -1,0 +1,175 @@
+//! `contactd suppress`, `contactd unsuppress`
+
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use contactd_core::store::Suppressions;
+use contactd_core::{ContactValue, Kind, PhoneError, Profile, Subject};
+use serde::Serialize;
+
+use crate::cli::SubjectArgs;
+use crate::context::Context;
+use crate::output;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    In,
+    Back,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    read: u64,
+    changed: u64,
+    rejected: Vec<Reject>,
+}
+
+#[derive(Serialize)]
+struct Reject {
+    /// The line of the list, or the number of the argument.
+    line: u64,
+    reason: String,
+}
+
+/// What was named: a person, a number or an address.
+enum Named {
+    Person(Profile),
+    Value(Kind, ContactValue),
+}
+
+impl Named {
+    fn subject(&self) -> Subject<'_> {
+        match self {
+            Self::Person(profile) => Subject::Profile(profile),
+            Self::Value(kind, value) => Subject::Value(*kind, value),
+        }
+    }
+}
+
+pub(crate) async fn run(context: &Context, args: &SubjectArgs, way: Way) -> anyhow::Result<ExitCode> {
+    let mut named = Vec::new();
+    let mut report = Report { read: 0, changed: 0, rejected: Vec::new() };
+    let mut take = |line: u64, result: anyhow::Result<Named>| {
+        report.read += 1;
+        match result {
+            Ok(name) => named.push(name),
+            Err(error) => report.rejected.push(Reject { line, reason: format!("{error:#}") }),
+        }
+    };
+    let person = |url: &str| context.profile(url).map(Named::Person);
+    for (number, url) in (1..).zip(&args.urls) {
+        take(number, person(url));
+    }
+    for (number, text) in (1..).zip(&args.phone) {
+        take(number, phone(text).map(|value| Named::Value(Kind::Phone, value)));
+    }
+    for (number, text) in (1..).zip(&args.email) {
+        take(number, email(text).map(|value| Named::Value(Kind::Email, value)));
+    }
+    if let Some(file) = &args.list {
+        for (line, text) in lines(file)? {
+            take(line, recognize(&text, person));
+        }
+    }
+    if report.read == 0 {
+        bail!("name someone: a profile URL, --phone, --email or --list FILE");
+    }
+    // Those that can be read are dealt with even if others cannot: nobody waits for
+    // somebody else's typing error.
+    report.changed = match way {
+        Way::In => {
+            let digests: Vec<_> =
+                named.iter().filter_map(|name| context.keys.digest(name.subject())).collect();
+            context.store.suppress(&digests, context.now()).await?
+        }
+        Way::Back => {
+            let digests: Vec<_> =
+                named.iter().flat_map(|name| context.keys.all_digests(name.subject())).collect();
+            context.store.unsuppress(&digests).await?
+        }
+    };
+    context.announce()?;
+    tell(&report, way, args.json)?;
+    Ok(if report.rejected.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn tell(report: &Report, way: Way, json: bool) -> anyhow::Result<()> {
+    if json {
+        return output::json(report);
+    }
+    let (done, already) = match way {
+        Way::In => ("suppressed", "were so already"),
+        Way::Back => ("no longer suppressed", "were not"),
+    };
+    let accepted = report.read - report.rejected.len() as u64;
+    output::words(format_args!(
+        "{} {done}, {} {already}",
+        report.changed,
+        accepted.saturating_sub(report.changed)
+    ));
+    for reject in report.rejected.iter().take(20) {
+        output::words(format_args!("not understood, number or line {}: {}", reject.line, reject.reason));
+    }
+    if report.rejected.len() > 20 {
+        output::words(format_args!("and {} more; --json lists all", report.rejected.len() - 20));
+    }
+    Ok(())
+}
+
+fn lines(file: &Path) -> anyhow::Result<Vec<(u64, String)>> {
+    let input: Box<dyn BufRead> = match file.to_str() {
+        Some("-") => Box::new(io::stdin().lock()),
+        _ => {
+            let open =
+                std::fs::File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+            Box::new(BufReader::new(open))
+        }
+    };
+    let mut lines = Vec::new();
+    for (number, line) in (1..).zip(input.split(b'\n')) {
+        let line = String::from_utf8_lossy(&line?).trim_matches(['\u{FEFF}', '\r', ' ', '\t']).to_owned();
+        if !line.is_empty() && !line.starts_with('#') {
+            lines.push((number, line));
+        }
+    }
+    Ok(lines)
+}
+
+/// A line of a list: an address has an @ and no slash, a number only what numbers have.
+fn recognize(line: &str, person: impl Fn(&str) -> anyhow::Result<Named>) -> anyhow::Result<Named> {
+    if line.contains('@') && !line.contains('/') {
+        return email(line).map(|value| Named::Value(Kind::Email, value));
+    }
+    if line.chars().all(|c| c.is_ascii_digit() || " +-().".contains(c)) {
+        return phone(line).map(|value| Named::Value(Kind::Phone, value));
+    }
+    person(line)
+}
+
+/// A number to be found again: also one that today's metadata no longer knows.
+pub(crate) fn phone(text: &str) -> anyhow::Result<ContactValue> {
+    match ContactValue::phone(text, None) {
+        Ok(value) => Ok(value),
+        Err(PhoneError::Invalid) if is_e164(text.trim()) => {
+            Ok(ContactValue::from_store(text.trim().to_owned()))
+        }
+        Err(error) => {
+            bail!("this phone number cannot be read ({error}); write it with + and its country code")
+        }
+    }
+}
+
+fn is_e164(text: &str) -> bool {
+    text.strip_prefix('+').is_some_and(|digits| {
+        (7..=15).contains(&digits.len())
+            && digits.bytes().all(|b| b.is_ascii_digit())
+            && !digits.starts_with('0')
+    })
+}
+
+pub(crate) fn email(text: &str) -> anyhow::Result<ContactValue> {
+    ContactValue::email(text).map_err(|error| anyhow::anyhow!("this e-mail address cannot be read ({error})"))
+}

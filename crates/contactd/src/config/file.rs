@@ -1,0 +1,203 @@
+//! The configuration file, as it is written.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use contactd_core::{Case, Network, Networks, Quota, Rate};
+use serde::Deserialize;
+
+use super::{LogFormat, LogLevel};
+use crate::span::Span;
+
+/// What `contactd config example` prints: every key, commented out, at its default.
+pub(crate) const EXAMPLE: &str = include_str!("example.toml");
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct File {
+    pub(crate) data: Option<PathBuf>,
+    pub(crate) store: Option<String>,
+    pub(crate) serve: Serve,
+    pub(crate) limits: Limits,
+    pub(crate) log: Log,
+    networks: BuiltIn,
+    network: Vec<Own>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Serve {
+    pub(crate) listen: Option<String>,
+    pub(crate) admin_listen: Option<String>,
+    pub(crate) base_path: Option<String>,
+    pub(crate) workers: Option<u16>,
+    pub(crate) access_log: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Limits {
+    pub(crate) connections: Option<usize>,
+    pub(crate) in_flight: Option<usize>,
+    pub(crate) body_bytes: Option<usize>,
+    pub(crate) head_bytes: Option<usize>,
+    pub(crate) profile_url_chars: Option<usize>,
+    pub(crate) head_timeout: Option<Span>,
+    pub(crate) idle_timeout: Option<Span>,
+    pub(crate) body_timeout: Option<Span>,
+    pub(crate) stop_timeout: Option<Span>,
+    rate: Option<Parsed<Rate>>,
+    burst: Option<u32>,
+    quota: Option<Parsed<Quota>>,
+}
+
+impl Limits {
+    pub(crate) fn rate(&self) -> Option<Rate> {
+        let rate = self.rate.as_ref()?.0;
+        Some(Rate { burst: self.burst.unwrap_or(rate.burst), ..rate })
+    }
+
+    pub(crate) fn quota(&self) -> Option<Quota> {
+        Some(self.quota.as_ref()?.0)
+    }
+}
+
+/// A value that is written as text and read by its own rules.
+#[derive(Clone, Copy, Debug)]
+struct Parsed<T>(T);
+
+impl<'de, T: std::str::FromStr<Err: std::fmt::Display>> Deserialize<'de> for Parsed<T> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Log {
+    pub(crate) level: Option<LogLevel>,
+    pub(crate) format: Option<LogFormat>,
+}
+
+/// Which of the built-in networks are on.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct BuiltIn {
+    linkedin: Option<bool>,
+    xing: Option<bool>,
+}
+
+/// A network of the operator's own.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "Written")]
+struct Own(Network);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    name: String,
+    host: String,
+    route: String,
+    #[serde(default)]
+    more_routes: Vec<String>,
+    subdomains: Option<Vec<String>>,
+    #[serde(default)]
+    country_subdomains: bool,
+    #[serde(default)]
+    case_sensitive: bool,
+    #[serde(default)]
+    reserved: Vec<String>,
+}
+
+impl TryFrom<Written> for Own {
+    type Error = contactd_core::NetworkError;
+
+    fn try_from(written: Written) -> Result<Self, Self::Error> {
+        let mut network = Network::new(&written.name, &written.host, &written.route)?;
+        for route in &written.more_routes {
+            network.add_route(route)?;
+        }
+        if let Some(subdomains) = &written.subdomains {
+            network.set_subdomains(subdomains)?;
+        }
+        network.set_country_subdomains(written.country_subdomains);
+        network.set_case(if written.case_sensitive { Case::Keep } else { Case::Lower });
+        network.reserve(&written.reserved);
+        Ok(Self(network))
+    }
+}
+
+impl File {
+    /// The networks that are on: the built-in ones that are not switched off, and the
+    /// operator's own.
+    pub(crate) fn networks(&self) -> anyhow::Result<Networks> {
+        let mut networks = Networks::built_in();
+        for (name, on) in [("linkedin", self.networks.linkedin), ("xing", self.networks.xing)] {
+            if on == Some(false) {
+                networks.remove(name);
+            }
+        }
+        for own in &self.network {
+            networks.add(own.0.clone()).context("a [[network]] cannot be added")?;
+        }
+        if let Some(chars) = self.limits.profile_url_chars {
+            networks.set_max_chars(chars);
+        }
+        Ok(networks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_is_all_comments_and_every_one_of_them_is_true() {
+        let file: File = toml::from_str(EXAMPLE).expect("the example reads");
+        assert!(file.data.is_none() && file.serve.listen.is_none(), "it changes nothing");
+        let uncommented: String = EXAMPLE
+            .lines()
+            .map(|line| match line.strip_prefix("# ") {
+                Some(setting) if setting.contains(" = ") || setting.starts_with('[') => {
+                    format!("{setting}\n")
+                }
+                _ => "\n".to_owned(),
+            })
+            .collect();
+        let file: File = toml::from_str(&uncommented).expect("its settings read");
+        let defaults = contactd_server::Settings::default();
+        assert_eq!(file.limits.body_bytes, Some(defaults.max_body));
+        assert_eq!(file.limits.idle_timeout, Some(Span(defaults.idle_timeout)));
+        assert_eq!(file.limits.in_flight, Some(defaults.max_in_flight));
+        assert_eq!(file.networks().expect("networks").iter().count(), 3);
+    }
+
+    #[test]
+    fn a_network_of_ones_own_is_accepted_like_the_others() {
+        let file: File = toml::from_str(
+            "[networks]\nxing = false\n[[network]]\nname = \"people\"\nhost = \"people.example.com\"\nroute = \"/in/{slug}\"\n",
+        )
+        .expect("reads");
+        let networks = file.networks().expect("networks");
+        let profile =
+            networks.canonicalize("http://www.people.example.com/in/Ada-Quell/?x=1").expect("accepted");
+        assert_eq!(profile.as_str(), "https://people.example.com/in/ada-quell");
+        assert_eq!(networks.network_of(&profile), Some("people"));
+        assert!(networks.canonicalize("https://xing.com/profile/Ada_Quell").is_err());
+    }
+
+    #[test]
+    fn mistakes_are_noticed() {
+        for text in [
+            "dta = \"x\"",
+            "[serve]\nlisten = 8080",
+            "[limits]\nrate = \"fast\"",
+            "[limits]\nhead_timeout = \"10\"",
+            "[[network]]\nname = \"p\"\nhost = \"people.example.com\"\nroute = \"/in/{name}\"",
+            "[[network]]\nname = \"p\"\nhost = \"Example\"\nroute = \"/in/{slug}\"",
+        ] {
+            assert!(toml::from_str::<File>(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The keys of digests, in `keys/` of the data directory, readable by their owner only.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use contactd_core::{DigestKey, DigestKeys};
+
+const FIRST: &str = "digest-001.key";
+
+/// Reads the keys, oldest first by name; makes the first one where there is none.
+pub(crate) fn open(dir: &Path) -> anyhow::Result<DigestKeys> {
+    let mut names = list(dir)?;
+    if names.is_empty() {
+        make(dir)?;
+        names = list(dir)?;
+    }
+    let keys = names.iter().map(|name| read(&dir.join(name))).collect::<anyhow::Result<Vec<_>>>()?;
+    DigestKeys::new(keys).context("there is no digest key")
+}
+
+fn list(dir: &Path) -> anyhow::Result<Vec<String>> {
+    let entries = fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))?;
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.starts_with("digest-") && name.ends_with(".key") {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn read(file: &Path) -> anyhow::Result<DigestKey> {
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read the key {}", file.display()))?;
+    let bytes: Option<Vec<u8>> =
+        (0..32).map(|at| u8::from_str_radix(text.trim().get(2 * at..2 * at + 2)?, 16).ok()).collect();
+    match bytes.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok()) {
+        Some(bytes) if text.trim().len() == 64 => Ok(DigestKey::new(&bytes)),
+        _ => bail!("{} is not a key: it has to hold 64 hex digits; restore it from a backup", file.display()),
+    }
+}
+
+/// Makes the first key, whole or not at all. If another process was faster, its key stays.
+fn make(dir: &Path) -> anyhow::Result<()> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no randomness from the system: {error}"))?;
+    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let unfinished = dir.join(format!(".digest.{}.new", std::process::id()));
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    let linked = fs::hard_link(&unfinished, dir.join(FIRST));
+    fs::remove_file(&unfinished)?;
+    fs::File::open(dir)?.sync_all()?;
+    match linked {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Files in `keys/` that others than their owner can read.
+pub(crate) fn exposed(dir: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+    entries
+        .flatten()
+        .filter(|entry| entry.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0))
+        .map(|entry| entry.path().display().to_string())
+        .collect()
+}

@@ -1,0 +1,33 @@
+//! The binary: configuration, wiring, commands.
+
+mod cli;
+mod commands;
+mod config;
+mod context;
+mod control;
+mod data_dir;
+mod demo;
+mod keeper;
+mod keys;
+mod log;
+mod output;
+mod span;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// About 5 % of a request's CPU time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    match commands::run(cli::Cli::parse()) {
+        Ok(code) => code,
+        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::words(format_args!("contactd: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Data goes to stdout, words go to stderr.
+
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+
+use serde::Serialize;
+
+/// One line of words. Nobody minds if they cannot be written.
+pub(crate) fn words(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// One line of data.
+pub(crate) fn data(line: fmt::Arguments<'_>) -> io::Result<()> {
+    writeln!(io::stdout().lock(), "{line}")
+}
+
+/// Data as JSON: indented on a terminal, one line elsewhere.
+pub(crate) fn json(data: &impl Serialize) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    if out.is_terminal() {
+        serde_json::to_writer_pretty(&mut out, data)?;
+    } else {
+        serde_json::to_writer(&mut out, data)?;
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
+/// Rows in columns as wide as they need to be.
+pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        cells.chain([header[column].chars().count()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..header.len()).map(width).collect();
+    let mut out = io::stdout().lock();
+    let mut line = |cells: &mut dyn Iterator<Item = &str>| {
+        let padded: Vec<String> = cells.zip(&widths).map(|(cell, &width)| format!("{cell:width$}")).collect();
+        writeln!(out, "{}", padded.join("  ").trim_end())
+    };
+    line(&mut header.iter().copied())?;
+    for row in rows {
+        line(&mut row.iter().map(String::as_str))?;
+    }
+    Ok(())
+}
+
+/// Whether whoever read our output has stopped reading.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io_kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    let json_kind = error.downcast_ref::<serde_json::Error>().and_then(serde_json::Error::io_error_kind);
+    io_kind.or(json_kind) == Some(io::ErrorKind::BrokenPipe)
+}

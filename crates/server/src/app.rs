@@ -1,0 +1,64 @@
+//! What every request needs, shared by all workers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use contactd_contract::openapi;
+use contactd_core::store::Details;
+use contactd_core::{Callers, Clock, Lookups, Networks, SuppressionList};
+
+use crate::Settings;
+use crate::metrics::Metrics;
+
+/// The service as the listeners see it.
+pub struct App<D> {
+    pub(crate) lookups: Lookups<D>,
+    pub(crate) callers: Arc<Callers>,
+    pub(crate) suppressions: Arc<SuppressionList>,
+    pub(crate) networks: Networks,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) settings: Settings,
+    pub(crate) metrics: Metrics,
+    pub(crate) openapi_json: Bytes,
+    pub(crate) openapi_yaml: Bytes,
+    pub(crate) in_flight: AtomicUsize,
+    pub(crate) connections: AtomicUsize,
+    stopping: AtomicBool,
+}
+
+impl<D: Details> App<D> {
+    /// The service over `details`, for `callers`, leaving out `suppressions`.
+    pub fn new(
+        details: Arc<D>,
+        callers: Arc<Callers>,
+        suppressions: Arc<SuppressionList>,
+        networks: Networks,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+    ) -> Self {
+        Self {
+            lookups: Lookups::new(details, Arc::clone(&suppressions), Arc::clone(&clock)),
+            callers,
+            suppressions,
+            networks,
+            metrics: Metrics::new(clock.now()),
+            clock,
+            openapi_json: openapi::json_below(&settings.base_path).into(),
+            openapi_yaml: openapi::yaml_below(&settings.base_path).into(),
+            settings,
+            in_flight: AtomicUsize::new(0),
+            connections: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the service is on its way out: not ready, and every answer says close.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+    }
+}

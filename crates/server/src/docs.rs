@@ -1,0 +1,49 @@
+//! The description and the page that shows it. Everything is in the binary.
+
+use bytes::Bytes;
+use contactd_core::store::Details;
+use http::HeaderValue;
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+
+use crate::App;
+use crate::answer::{self, Answer};
+
+const PAGE: &str = include_str!("../assets/docs.html");
+const STYLE: &str = include_str!("../assets/docs.css");
+const SCRIPT: &str = include_str!("../assets/docs.js");
+
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+    img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+pub(crate) fn page() -> Answer {
+    asset("text/html; charset=utf-8", Bytes::from_static(PAGE.as_bytes()))
+}
+
+pub(crate) fn style() -> Answer {
+    asset("text/css; charset=utf-8", Bytes::from_static(STYLE.as_bytes()))
+}
+
+pub(crate) fn script() -> Answer {
+    asset("text/javascript; charset=utf-8", Bytes::from_static(SCRIPT.as_bytes()))
+}
+
+pub(crate) fn openapi_json<D: Details>(app: &App<D>) -> Answer {
+    asset("application/json", app.openapi_json.clone())
+}
+
+pub(crate) fn openapi_yaml<D: Details>(app: &App<D>) -> Answer {
+    asset("application/yaml", app.openapi_yaml.clone())
+}
+
+fn asset(content_type: &'static str, body: Bytes) -> Answer {
+    let mut answer = answer::of_type(content_type, body);
+    for (name, value) in [
+        (CACHE_CONTROL, "no-cache"),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (REFERRER_POLICY, "no-referrer"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ] {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}

@@ -1,0 +1,19 @@
+//! `GET /healthz`, `GET /readyz`
+
+use contactd_core::store::Details;
+use http::StatusCode;
+
+use crate::App;
+use crate::answer::{self, Answer};
+use crate::refusal::Refusal;
+
+pub(crate) fn alive() -> Answer {
+    answer::json(StatusCode::OK, b"{\"status\":\"ok\"}")
+}
+
+pub(crate) fn ready<D: Details>(app: &App<D>) -> Answer {
+    if app.is_stopping() {
+        return Refusal::Stopping.answer();
+    }
+    answer::json(StatusCode::OK, b"{\"status\":\"ready\"}")
+}

@@ -1,0 +1,41 @@
+//! A panic in a handler is our fault and is answered as one.
+
+use std::future::Future;
+use std::panic::{self, AssertUnwindSafe};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+
+/// A handler panicked.
+#[derive(Debug)]
+pub(crate) struct Panicked;
+
+/// Runs `future`; a panic in it becomes an error.
+pub(crate) fn caught<F: Future>(future: F) -> impl Future<Output = Result<F::Output, Panicked>> {
+    Caught { future }
+}
+
+pin_project! {
+    struct Caught<F> { #[pin] future: F }
+}
+
+impl<F: Future> Future for Caught<F> {
+    type Output = Result<F::Output, Panicked>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let future = self.project().future;
+        match panic::catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
+            Ok(poll) => poll.map(Ok),
+            Err(_) => Poll::Ready(Err(Panicked)),
+        }
+    }
+}
+
+/// Logs where a panic happened, and not what it said: that may hold personal data.
+pub fn log_panics_without_their_message() {
+    panic::set_hook(Box::new(|panic| {
+        let location = panic.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(location, "panicked");
+    }));
+}

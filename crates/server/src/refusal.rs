@@ -1,0 +1,185 @@
+//! Every way in which a request is not answered with what it asked for, and the one place
+//! where each gets its answer.
+
+use contactd_contract::{Error, ErrorCode, InternalError, InvalidReason, Operation, Submitted, header};
+use contactd_core::store::StoreError;
+use contactd_core::{LimitExceeded, LookupError, Profile, Reason};
+use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderName, HeaderValue, StatusCode};
+
+use crate::answer::{self, Answer};
+
+/// Seconds after which an overloaded service may be asked again.
+const OVERLOAD_RETRY: u64 = 1;
+
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// HTTP that can be read but must not be served.
+    BadRequest,
+    NotFound,
+    MethodNotAllowed {
+        allow: &'static str,
+    },
+    TooLarge,
+    Timeout,
+    Unauthorized(Unauthorized),
+    Limit(LimitExceeded),
+    NotJson,
+    InvalidProfileUrl {
+        message: String,
+        reason: InvalidReason,
+    },
+    NotOnFile {
+        operation: Operation,
+        profile: Profile,
+    },
+    Store(StoreError),
+    Panicked,
+    Overloaded,
+    Stopping,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Unauthorized {
+    /// No token was sent.
+    NoToken,
+    /// The token is malformed, unknown, expired or revoked.
+    InvalidToken,
+    /// The token is good for the other operation only.
+    InsufficientScope,
+}
+
+impl Refusal {
+    pub(crate) fn invalid(operation: Operation, submitted: &Submitted<'_>, reason: InvalidReason) -> Self {
+        Self::InvalidProfileUrl { message: submitted.refused(operation), reason }
+    }
+
+    pub(crate) fn of_lookup(error: LookupError, operation: Operation, profile: Profile) -> Self {
+        match error {
+            LookupError::NotFound => Self::NotOnFile { operation, profile },
+            LookupError::Limit(limit) => Self::Limit(limit),
+            LookupError::Store(error) => Self::Store(error),
+        }
+    }
+
+    // No `_` arm: a new failure picks its answer before it compiles.
+    pub(crate) fn code(&self) -> ErrorCode {
+        match self {
+            Self::BadRequest => ErrorCode::BadRequest,
+            Self::NotFound => ErrorCode::NotFound,
+            Self::MethodNotAllowed { .. } => ErrorCode::MethodNotAllowed,
+            Self::TooLarge => ErrorCode::RequestTooLarge,
+            Self::Timeout => ErrorCode::RequestTimeout,
+            Self::Unauthorized(_) => ErrorCode::NoAuthorizationFound,
+            Self::Limit(LimitExceeded::Rate { .. }) => ErrorCode::RateLimited,
+            Self::Limit(LimitExceeded::Quota { .. }) => ErrorCode::QuotaExceeded,
+            Self::NotJson => ErrorCode::UnsupportedMediaType,
+            Self::InvalidProfileUrl { .. } => ErrorCode::InvalidProfileUrl,
+            Self::NotOnFile { .. } => ErrorCode::ContactNotFound,
+            Self::Store(_) | Self::Panicked => ErrorCode::Internal,
+            Self::Overloaded | Self::Stopping => ErrorCode::ServiceUnavailable,
+        }
+    }
+
+    /// Whether nothing more can be understood on this connection, or should be.
+    pub(crate) fn closes(&self) -> bool {
+        matches!(self, Self::BadRequest | Self::TooLarge | Self::Timeout | Self::Panicked)
+    }
+
+    pub(crate) fn answer(&self) -> Answer {
+        let code = self.code();
+        let status = StatusCode::from_u16(code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut answer = answer::json(status, &self.body());
+        if let Some((name, value)) = self.header() {
+            answer.headers_mut().insert(name, value);
+        }
+        answer
+    }
+
+    fn body(&self) -> Vec<u8> {
+        let code = self.code();
+        let message = match self {
+            Self::InvalidProfileUrl { message, .. } => message.into(),
+            Self::NotOnFile { operation, profile } => {
+                ErrorCode::not_on_file(*operation, profile.as_str()).into()
+            }
+            _ => code.message().into(),
+        };
+        match code.status() {
+            Some(status) => answer::body(&Error { status: status.into(), message }),
+            None => answer::body(&InternalError { message }),
+        }
+    }
+
+    fn header(&self) -> Option<(HeaderName, HeaderValue)> {
+        Some(match self {
+            Self::MethodNotAllowed { allow } => (ALLOW, HeaderValue::from_static(allow)),
+            Self::Unauthorized(why) => (WWW_AUTHENTICATE, HeaderValue::from_static(why.challenge())),
+            Self::Limit(LimitExceeded::Rate { retry_after } | LimitExceeded::Quota { retry_after }) => {
+                (RETRY_AFTER, HeaderValue::from(*retry_after))
+            }
+            Self::Overloaded | Self::Stopping => (RETRY_AFTER, HeaderValue::from(OVERLOAD_RETRY)),
+            Self::InvalidProfileUrl { reason, .. } => {
+                (HeaderName::from_static(header::INVALID_REASON), HeaderValue::from_static(reason.code))
+            }
+            _ => return None,
+        })
+    }
+
+    /// What happened, for the log: a fault of ours, in words that hold nothing of a request.
+    pub(crate) fn fault(&self) -> Option<String> {
+        match self {
+            Self::Store(error) => Some(error.to_string()),
+            Self::Panicked => Some("a handler panicked".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+impl Unauthorized {
+    const fn challenge(self) -> &'static str {
+        match self {
+            Self::NoToken => "Bearer",
+            Self::InvalidToken => "Bearer error=\"invalid_token\"",
+            Self::InsufficientScope => "Bearer error=\"insufficient_scope\"",
+        }
+    }
+}
+
+/// A rule's reason as clients are told it.
+// No `_` arm: a new reason picks its code before it compiles.
+pub const fn invalid_reason(reason: Reason) -> InvalidReason {
+    match reason {
+        Reason::Empty => InvalidReason::EMPTY,
+        Reason::TooLong => InvalidReason::TOO_LONG,
+        Reason::ControlChar => InvalidReason::CONTROL_CHAR,
+        Reason::NotAUrl => InvalidReason::NOT_A_URL,
+        Reason::BadScheme => InvalidReason::BAD_SCHEME,
+        Reason::Userinfo => InvalidReason::USERINFO,
+        Reason::BadPort => InvalidReason::BAD_PORT,
+        Reason::BadHost => InvalidReason::BAD_HOST,
+        Reason::UnsupportedSubdomain => InvalidReason::UNSUPPORTED_SUBDOMAIN,
+        Reason::ShortLink => InvalidReason::SHORT_LINK,
+        Reason::EmptySegment => InvalidReason::EMPTY_SEGMENT,
+        Reason::BadEncoding => InvalidReason::BAD_ENCODING,
+        Reason::PathTraversal => InvalidReason::PATH_TRAVERSAL,
+        Reason::BadLegacy => InvalidReason::BAD_LEGACY,
+        Reason::NotPerson => InvalidReason::NOT_PERSON,
+        Reason::InternalId => InvalidReason::INTERNAL_ID,
+        Reason::NoSlug => InvalidReason::NO_SLUG,
+        Reason::BadSlug => InvalidReason::BAD_SLUG,
+        Reason::ReservedSlug => InvalidReason::RESERVED_SLUG,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_keeps_its_code_on_the_wire() {
+        for reason in Reason::ALL {
+            assert_eq!(invalid_reason(reason).code, reason.code());
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! A worker: one thread, one event loop, its own view of the store.
+
+use std::cell::RefCell;
+use std::io;
+use std::net::TcpStream as StdTcpStream;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use contactd_core::store::Details;
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::LocalSet;
+use tokio::time::MissedTickBehavior;
+
+use crate::App;
+use crate::connection::{self, Exchange, WorkerClock};
+use crate::router::Site;
+
+/// How often deadlines are looked at and the store's snapshot is let go.
+const TICK: Duration = Duration::from_millis(100);
+
+/// A connection on its way to a worker. Its place among the connections goes with it.
+pub(crate) struct Accepted {
+    pub(crate) stream: StdTcpStream,
+    pub(crate) site: Site,
+    pub(crate) place: OwnedSemaphorePermit,
+}
+
+/// The accepting side's end of a worker.
+pub(crate) struct Worker {
+    sender: UnboundedSender<Accepted>,
+    load: Arc<AtomicUsize>,
+    thread: JoinHandle<()>,
+}
+
+impl Worker {
+    pub(crate) fn start<D: Details>(number: usize, app: Arc<App<D>>) -> io::Result<Self> {
+        let (sender, receiver) = unbounded_channel();
+        let load = Arc::new(AtomicUsize::new(0));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let thread_load = Arc::clone(&load);
+        let thread = std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
+            let local = LocalSet::new();
+            runtime.block_on(local.run_until(run(app, receiver, thread_load)));
+        })?;
+        Ok(Self { sender, load, thread })
+    }
+
+    /// How many connections it has.
+    pub(crate) fn load(&self) -> usize {
+        self.load.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn give(&self, accepted: Accepted) {
+        self.load.fetch_add(1, Ordering::Relaxed);
+        // A worker only goes away after this end has.
+        let _ = self.sender.send(accepted);
+    }
+
+    /// Lets the worker finish its connections and end.
+    pub(crate) fn finish(self) -> JoinHandle<()> {
+        self.thread
+    }
+}
+
+type Exchanges = RefCell<Vec<Weak<Exchange>>>;
+
+async fn run<D: Details>(
+    app: Arc<App<D>>,
+    mut receiver: UnboundedReceiver<Accepted>,
+    load: Arc<AtomicUsize>,
+) {
+    let began = Instant::now();
+    let clock = Rc::new(WorkerClock::default());
+    let exchanges: Rc<Exchanges> = Rc::default();
+    let mut tick = tokio::time::interval(TICK);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut is_accepting = true;
+    while is_accepting || !exchanges.borrow().is_empty() {
+        tokio::select! {
+            accepted = receiver.recv(), if is_accepting => match accepted {
+                Some(accepted) => begin(&app, accepted, &clock, &exchanges, &load),
+                None => is_accepting = false,
+            },
+            _ = tick.tick() => {
+                clock.set(began.elapsed());
+                app.lookups.renew();
+                sweep(&exchanges, app.is_stopping());
+            }
+        }
+    }
+}
+
+fn sweep(exchanges: &Exchanges, stopping: bool) {
+    exchanges.borrow_mut().retain(|exchange| match exchange.upgrade() {
+        Some(exchange) => {
+            exchange.sweep(stopping);
+            true
+        }
+        None => false,
+    });
+}
+
+fn begin<D: Details>(
+    app: &Arc<App<D>>,
+    accepted: Accepted,
+    clock: &Rc<WorkerClock>,
+    exchanges: &Rc<Exchanges>,
+    load: &Arc<AtomicUsize>,
+) {
+    let Accepted { stream, site, place } = accepted;
+    let exchange = Exchange::new(Rc::clone(clock), &app.settings);
+    exchanges.borrow_mut().push(Rc::downgrade(&exchange));
+    let (app, load) = (Arc::clone(app), Arc::clone(load));
+    tokio::task::spawn_local(async move {
+        app.connections.fetch_add(1, Ordering::Relaxed);
+        if let Ok(stream) = TcpStream::from_std(stream) {
+            connection::serve(Arc::clone(&app), site, stream, exchange).await;
+        }
+        app.connections.fetch_sub(1, Ordering::Relaxed);
+        load.fetch_sub(1, Ordering::Relaxed);
+        drop(place);
+    });
+}
