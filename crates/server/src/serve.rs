@@ -1,14 +1,13 @@
 //! Accepting connections, and stopping without losing one.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io;
-use std::net::TcpListener as StdTcpListener;
+use std::net::{TcpListener as StdTcpListener, TcpStream as StdTcpStream};
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use contactd_core::store::Details;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::App;
@@ -44,8 +43,8 @@ pub async fn serve<D: Details>(
         () = admin.accept_all(&workers) => {}
     }
     app.stop();
-    public.empty(&workers).await;
-    admin.empty(&workers).await;
+    public.empty(&workers);
+    admin.empty(&workers);
     drop((public, admin));
     finish(workers, app.settings.stop_timeout).await;
     Ok(())
@@ -54,6 +53,8 @@ pub async fn serve<D: Details>(
 /// A listener, and the places for its connections.
 struct Door {
     listener: TcpListener,
+    /// The same socket, to be asked without the event loop, which may not have heard yet.
+    queue: StdTcpListener,
     site: Site,
     places: Arc<Semaphore>,
 }
@@ -61,8 +62,9 @@ struct Door {
 impl Door {
     fn open(listener: StdTcpListener, site: Site, places: usize) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
+        let queue = listener.try_clone()?;
         let listener = TcpListener::from_std(listener)?;
-        Ok(Self { listener, site, places: Arc::new(Semaphore::new(places)) })
+        Ok(Self { listener, queue, site, places: Arc::new(Semaphore::new(places)) })
     }
 
     /// Accepts for ever. Without a free place it waits, and so do new connections.
@@ -71,8 +73,8 @@ impl Door {
             let Ok(place) = Arc::clone(&self.places).acquire_owned().await else {
                 return;
             };
-            match self.listener.accept().await {
-                Ok((stream, _)) => self.hand_over(stream, place, workers),
+            match self.listener.accept().await.and_then(|(stream, _)| stream.into_std()) {
+                Ok(stream) => self.hand_over(stream, place, workers),
                 Err(error) => {
                     // Out of file descriptors, most likely: some will be free in a moment.
                     tracing::warn!(%error, "cannot accept a connection");
@@ -83,19 +85,19 @@ impl Door {
     }
 
     /// Accepts what is waiting now, and no more.
-    async fn empty(&self, workers: &[Worker]) {
+    fn empty(&self, workers: &[Worker]) {
         while let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
-            match poll_fn(|cx| Poll::Ready(self.listener.poll_accept(cx))).await {
-                Poll::Ready(Ok((stream, _))) => self.hand_over(stream, place, workers),
-                Poll::Ready(Err(_)) | Poll::Pending => return,
+            match self.queue.accept() {
+                Ok((stream, _)) => self.hand_over(stream, place, workers),
+                Err(_) => return,
             }
         }
     }
 
-    fn hand_over(&self, stream: TcpStream, place: OwnedSemaphorePermit, workers: &[Worker]) {
+    fn hand_over(&self, stream: StdTcpStream, place: OwnedSemaphorePermit, workers: &[Worker]) {
         let least_loaded = workers.iter().min_by_key(|worker| worker.load());
-        let prepared = stream.set_nodelay(true).and_then(|()| stream.into_std());
-        if let (Some(worker), Ok(stream)) = (least_loaded, prepared) {
+        let prepared = stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true));
+        if let (Some(worker), Ok(())) = (least_loaded, prepared) {
             worker.give(Accepted { stream, site: self.site, place });
         }
     }

@@ -33,6 +33,7 @@ pub(crate) async fn run(mut config: Config, args: &ServeArgs) -> anyhow::Result<
         }
         false => None,
     };
+    let asked_to_stop = asked_to_stop()?;
     let listeners = listen(&serve)?;
     let context = Context::open(config)?;
     let demo = if args.demo { Some(Demo::prepare(&context).await?) } else { None };
@@ -63,7 +64,7 @@ pub(crate) async fn run(mut config: Config, args: &ServeArgs) -> anyhow::Result<
         context.clock,
         serve.settings,
     ));
-    contactd_server::serve(listeners, app, asked_to_stop()?).await?;
+    contactd_server::serve(listeners, app, asked_to_stop).await?;
     drop(control);
     keeper.finish();
     output::words(format_args!("contactd has stopped"));

@@ -1,0 +1,30 @@
+//! A base path moves every public path and nothing else.
+
+use crate::fixture::ADA;
+use crate::http::{Connection, Request, profile_body};
+use crate::service::{PHONE, Site};
+
+#[test]
+fn every_public_path_moves_and_messages_do_not() {
+    let site = Site::with_people();
+    let token = site.token(&[]);
+    let service = site.serve_with(&["--base-path", "/contacts/"], "");
+    let lookup =
+        |path: &str, url: &str| service.send(&Request::lookup(path, profile_body(url)).token(&token));
+    assert_eq!(lookup("/contacts/api/fetchPhoneNumber", ADA).status, 200);
+    let refused = lookup("/contacts/api/fetchPhoneNumber", "x").json();
+    assert_eq!(refused["message"], "Invalid profileUrl: x on /api/fetchPhoneNumber api call.");
+    assert_eq!(lookup(PHONE, ADA).status, 404);
+    assert_eq!(lookup("/contactsapi/fetchPhoneNumber", ADA).status, 404);
+    for path in
+        ["/healthz", "/readyz", "/openapi.json", "/openapi.yaml", "/docs", "/docs/app.js", "/docs/style.css"]
+    {
+        assert_eq!(service.send(&Request::get(&format!("/contacts{path}"))).status, 200, "{path}");
+        assert_eq!(service.send(&Request::get(path)).status, 404, "{path}");
+    }
+    let openapi = service.send(&Request::get("/contacts/openapi.json")).json();
+    assert_eq!(openapi["servers"][0]["url"], "/contacts");
+    let mut admin = Connection::open(service.admin);
+    admin.send(Request::get("/metrics").bytes());
+    assert_eq!(admin.reply().status, 200, "the admin listener does not move");
+}

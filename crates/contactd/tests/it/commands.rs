@@ -1,0 +1,230 @@
+//! The smaller commands.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::fixture::{ADA, ADA_EMAIL, ADA_PHONE, EVE, NOBODY};
+use crate::service::{EMAIL, PHONE, Service, Site};
+
+#[test]
+fn put_corrects_a_person_and_remove_takes_it_back() {
+    let (service, token) = Service::with_people();
+    let site = &service.site;
+    site.ok(&["put", ADA, "--phone", "(415) 555-0142", "--region", "US", "--email", "ada.new@example.net"]);
+    assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], "+14155550142");
+    assert_eq!(service.look_up(EMAIL, &token, ADA).json()["email"], "ada.new@example.net");
+    site.ok(&["remove", ADA, "--phone", "+1 415 555 0142"]);
+    assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], ADA_PHONE);
+    site.ok(&["remove", ADA, "--source", "manual"]);
+    assert_eq!(service.look_up(EMAIL, &token, ADA).json()["email"], ADA_EMAIL);
+    site.ok(&["remove", ADA]);
+    assert_eq!(service.look_up(EMAIL, &token, ADA).status, 404);
+    assert_eq!(service.look_up(EMAIL, &token, EVE).status, 200);
+    assert!(site.run(&["remove", ADA]).stderr.contains("nothing changed"));
+}
+
+#[test]
+fn put_refuses_what_an_import_would() {
+    let site = Site::empty();
+    for (args, hint) in [
+        (&["put", ADA][..], "--phone, --email, or both"),
+        (&["put", "https://linkedin.com/company/x", "--phone", ADA_PHONE], "not_person"),
+        (&["put", ADA, "--phone", "5550123"], "phone_region_needed"),
+        (&["put", ADA, "--email", "ada"], "invalid_email"),
+    ] {
+        let output = site.run(args);
+        assert_eq!(output.code, 1);
+        assert!(output.stderr.contains(hint), "{}", output.stderr);
+    }
+}
+
+#[test]
+fn stats_count_by_source_kind_and_label() {
+    let site = Site::with_people();
+    site.ok(&["suppress", NOBODY]);
+    let stats = site.run(&["stats", "--json"]).json();
+    assert_eq!((&stats["profiles"], &stats["suppressions"]), (&5.into(), &1.into()));
+    assert_eq!(
+        stats["details"],
+        serde_json::json!([
+            {"source": "crm", "kind": "phone", "label": "personal", "count": 4},
+            {"source": "crm", "kind": "phone", "label": "work", "count": 2},
+            {"source": "crm", "kind": "email", "label": "personal", "count": 3},
+            {"source": "crm", "kind": "email", "label": "work", "count": 2},
+        ])
+    );
+    assert_eq!(stats["newestImport"]["rows"], 7);
+    assert!(stats["bytes"].as_u64().is_some_and(|bytes| bytes > 0));
+    assert!(site.ok(&["stats"]).contains("crm"));
+    assert_eq!(Site::empty().run(&["stats", "--json"]).json()["profiles"], 0);
+}
+
+#[test]
+fn lookup_asks_the_running_service() {
+    let (service, token) = Service::with_people();
+    let url = format!("http://{}", service.public);
+    let ask = |args: &[&str]| service.site.run_with(args, "", &[("CONTACTD_TOKEN", &token)]);
+    let found = ask(&["lookup", "phone", ADA, "--url", &url]);
+    assert_eq!((found.code, found.stdout.as_str()), (0, "+14155550123\n"));
+    let mixed = ask(&["lookup", "email", ADA, NOBODY, "https://linkedin.com/company/x", "--url", &url]);
+    assert_eq!((mixed.code, mixed.stdout.as_str()), (1, "ada@example.com\n\n\n"));
+    assert!(
+        mixed.stderr.contains("404 contact_not_found") && mixed.stderr.contains("(not_person)"),
+        "{}",
+        mixed.stderr
+    );
+    let json = ask(&["lookup", "email", ADA, NOBODY, "--url", &url, "--json"]).json();
+    assert_eq!((&json[0]["status"], &json[0]["email"]), (&"ok".into(), &ADA_EMAIL.into()));
+    assert_eq!(json[1]["status"], "contact_not_found");
+    let gone = ask(&["lookup", "phone", ADA, "--url", "http://127.0.0.1:1"]);
+    assert_eq!(gone.code, 1);
+    assert!(gone.stderr.contains("is the service running there?"), "{}", gone.stderr);
+    assert_eq!(service.site.run(&["lookup", "phone", ADA]).code, 2, "there is no token");
+}
+
+#[test]
+fn the_doctor_finds_what_is_wrong() {
+    let site = Site::with_people();
+    site.token(&[]);
+    let healthy = site.run(&["doctor", "--json"]);
+    assert_eq!(healthy.code, 0, "{healthy:?}");
+    let verdicts: Vec<String> =
+        healthy.json().as_array().expect("a list").iter().map(|f| f["verdict"].to_string()).collect();
+    assert!(verdicts.iter().all(|verdict| verdict == "\"ok\""), "{healthy:?}");
+    let key = site.data().join("keys/digest-001.key");
+    std::fs::set_permissions(&key, PermissionsExt::from_mode(0o644)).expect("sets");
+    let exposed = site.run(&["doctor"]);
+    assert_eq!(exposed.code, 1);
+    assert!(exposed.stdout.contains("chmod 600"), "{}", exposed.stdout);
+    std::fs::set_permissions(&key, PermissionsExt::from_mode(0o600)).expect("sets");
+    std::fs::write(site.data().join("details.db"), "not a database").expect("writes");
+    let broken = site.run(&["doctor"]);
+    assert_eq!(broken.code, 1);
+    assert!(broken.stdout.contains("FAIL  store"), "{}", broken.stdout);
+    let fresh = Site::empty().run(&["doctor"]);
+    assert_eq!(fresh.code, 0);
+    assert!(fresh.stdout.contains("is not there yet"), "{}", fresh.stdout);
+}
+
+#[test]
+fn the_data_directory_is_for_its_owner_only() {
+    let site = Site::with_people();
+    let mode = |path: &str| site.data().join(path).metadata().expect("there").permissions().mode() & 0o777;
+    assert_eq!((mode(""), mode("keys"), mode("keys/digest-001.key")), (0o700, 0o700, 0o600));
+    let service = site.serve();
+    let socket = service.data().join("control.sock").metadata().expect("there").permissions().mode() & 0o777;
+    assert_eq!(socket, 0o600);
+}
+
+#[test]
+fn a_long_data_directory_works_too() {
+    let site = Site::with_people();
+    let long = site.path(&"long-".repeat(30));
+    std::fs::rename(site.data(), &long).expect("moves");
+    std::os::unix::fs::symlink(&long, site.data()).expect("links");
+    let token = site.token(&[]);
+    let service = site.serve_with(&["--data", long.to_str().expect("UTF-8")], "");
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
+    service.site.ok(&["suppress", ADA, "--data", long.to_str().expect("UTF-8")]);
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 404);
+}
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    let site = Site::empty();
+    for command in [
+        "serve",
+        "token create",
+        "token list",
+        "token revoke",
+        "token rotate",
+        "import",
+        "put",
+        "remove",
+        "suppress",
+        "unsuppress",
+        "stats",
+        "lookup",
+        "canonicalize",
+        "config example",
+        "config check",
+        "doctor",
+        "completions",
+    ] {
+        let args: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        assert!(site.ok(&args).contains("Example"), "{command}");
+    }
+    assert!(site.ok(&["--version"]).starts_with("contactd "));
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(site.ok(&["completions", shell]).contains("canonicalize"));
+    }
+    assert_eq!(site.run(&["frobnicate"]).code, 2);
+}
+
+#[test]
+fn metrics_count_by_operation_and_outcome() {
+    let (service, token) = Service::with_people();
+    service.look_up(PHONE, &token, ADA);
+    service.look_up(PHONE, &token, NOBODY);
+    service.look_up(EMAIL, &token, "x");
+    service.look_up(EMAIL, "nobody", ADA);
+    let metrics = service.metrics();
+    for line in [
+        "contactd_requests_total{operation=\"phone\",outcome=\"ok\"} 1",
+        "contactd_requests_total{operation=\"phone\",outcome=\"miss\"} 1",
+        "contactd_requests_total{operation=\"email\",outcome=\"invalid_profile_url\"} 1",
+        "contactd_requests_total{operation=\"email\",outcome=\"no_authorization_found\"} 1",
+        "contactd_request_duration_seconds_count{operation=\"phone\"} 2",
+        "contactd_store_profiles 5",
+        "contactd_store_details{kind=\"phone\",label=\"work\"} 2",
+        "contactd_tokens 1",
+        "contactd_tokens_ending 0",
+        "contactd_suppressions 0",
+    ] {
+        assert!(metrics.lines().any(|found| found == line), "{line} is not in\n{metrics}");
+    }
+    for name in [
+        "process_resident_memory_bytes",
+        "process_cpu_seconds_total",
+        "process_open_fds",
+        "contactd_store_bytes{file=\"details.db\"}",
+    ] {
+        assert!(metrics.lines().any(|found| found.starts_with(name)), "{name}");
+    }
+}
+
+#[test]
+fn a_demo_prints_lines_that_work() {
+    let site = Site::empty();
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_contactd"))
+        .args(["serve", "--demo", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
+        .env_clear()
+        .current_dir(site.path(""))
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("starts");
+    let stdout = std::io::BufReader::new(child.stdout.take().expect("a pipe"));
+    let lines: Vec<String> =
+        std::io::BufRead::lines(stdout).take(6).map(|line| line.expect("a line")).collect();
+    let curls: Vec<&String> = lines.iter().filter(|line| line.starts_with("curl")).collect();
+    let answers: Vec<String> = curls
+        .iter()
+        .map(|line| {
+            let output = std::process::Command::new("sh").args(["-c", line]).output().expect("curl runs");
+            String::from_utf8(output.stdout).expect("UTF-8")
+        })
+        .collect();
+    assert_eq!(
+        answers[0],
+        r#"{"phoneNumber":"+14155550123","profileUrl":"https://linkedin.com/in/ada-quell-1a2b3c"}"#
+    );
+    assert_eq!(
+        answers[1],
+        r#"{"email":"mira.quellbach@example.org","profileUrl":"https://xing.com/profile/Mira_Quellbach2"}"#
+    );
+    assert!(answers[2].contains("x-invalid-reason: not_person"), "{}", answers[2]);
+    assert!(!site.path("contactd-data").exists(), "a demo leaves nothing behind");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("signals");
+    assert!(child.wait().expect("ends").success());
+}

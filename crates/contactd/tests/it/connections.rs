@@ -1,0 +1,196 @@
+//! Connections that are slow, many, or odd.
+
+use std::time::{Duration, Instant};
+
+use crate::fixture::{ADA, NOBODY};
+use crate::http::{Request, profile_body};
+use crate::service::{PHONE, Service, Site};
+
+const IMPATIENT: &str = "[limits]\nhead_timeout = \"1s\"\nidle_timeout = \"2s\"\n";
+
+/// Fails unless the connection is closed about so many seconds from now.
+fn closes_after(connection: &mut crate::http::Connection, seconds: f64) {
+    let started = Instant::now();
+    assert!(connection.is_closed());
+    let took = started.elapsed().as_secs_f64();
+    assert!(took > seconds - 0.3 && took < seconds + 1.5, "closed after {took} s, not {seconds}");
+}
+
+#[test]
+fn a_silent_connection_is_closed() {
+    let service = Site::empty().serve_with(&[], IMPATIENT);
+    closes_after(&mut service.connect(), 1.0);
+}
+
+#[test]
+fn a_head_that_trickles_in_is_cut_off_from_the_opening_of_the_connection() {
+    let service = Site::empty().serve_with(&[], IMPATIENT);
+    let mut connection = service.connect();
+    let started = Instant::now();
+    for byte in "GET /healthz HTTP/1.1\r\nHost: test\r\nX-Slow: 1\r\n".chars().cycle() {
+        if started.elapsed() > Duration::from_secs(4) || !connection.try_send([byte as u8]) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let took = started.elapsed().as_secs_f64();
+    assert!((0.8..3.0).contains(&took), "cut off after {took} s");
+}
+
+#[test]
+fn an_idle_connection_has_longer_and_a_later_head_has_its_own_time() {
+    let service = Site::empty().serve_with(&[], IMPATIENT);
+    let mut idle = service.connect();
+    idle.send(Request::get("/healthz").bytes());
+    assert_eq!(idle.reply().status, 200);
+    std::thread::sleep(Duration::from_millis(1_400));
+    idle.send(Request::get("/healthz").bytes());
+    assert_eq!(idle.reply().status, 200, "idle for longer than a head may take");
+    closes_after(&mut idle, 2.0);
+
+    let mut second = service.connect();
+    second.send(Request::get("/healthz").bytes());
+    assert_eq!(second.reply().status, 200);
+    second.send("GET /healthz HT");
+    closes_after(&mut second, 1.0);
+}
+
+#[test]
+fn requests_can_follow_each_other_on_a_connection_even_without_waiting() {
+    let (service, token) = Service::with_people();
+    let mut connection = service.connect();
+    let request = |url: &str| Request::lookup(PHONE, profile_body(url)).token(&token).bytes();
+    for _ in 0..3 {
+        connection.send(request(ADA));
+        assert_eq!(connection.reply().status, 200);
+    }
+    connection.send([request(ADA), request(NOBODY), request("x"), Request::get("/healthz").bytes()].concat());
+    let statuses: Vec<u16> = (0..4).map(|_| connection.reply().status).collect();
+    assert_eq!(statuses, [200, 404, 400, 200]);
+}
+
+#[test]
+fn a_refused_request_does_not_cost_the_connection_if_its_body_is_there() {
+    let (service, token) = Service::with_people();
+    let mut connection = service.connect();
+    for (status, request) in [
+        (401, Request::lookup(PHONE, profile_body(ADA))),
+        (404, Request::lookup("/nowhere", profile_body(ADA))),
+        (415, Request::lookup(PHONE, profile_body(ADA)).header("Content-Type", "a/b").token(&token)),
+        (200, Request::lookup(PHONE, profile_body(ADA)).token(&token)),
+    ] {
+        connection.send(request.bytes());
+        let reply = connection.reply();
+        assert_eq!((reply.status, reply.header("connection")), (status, None));
+    }
+}
+
+#[test]
+fn a_client_that_has_finished_sending_is_still_answered() {
+    let (service, token) = Service::with_people();
+    let mut connection = service.connect();
+    connection.send(Request::lookup(PHONE, profile_body(ADA)).token(&token).bytes());
+    connection.finish_sending();
+    assert_eq!(connection.reply().status, 200);
+}
+
+#[test]
+fn a_client_that_waits_for_100_continue_gets_it_only_if_its_body_is_wanted() {
+    let (service, token) = Service::with_people();
+    let body = profile_body(ADA);
+    let head = |token: &str| {
+        format!(
+            "POST {PHONE} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {token}\r\nExpect: 100-continue\r\n\
+             Content-Length: {}\r\n\r\n",
+            body.len()
+        )
+    };
+    let mut wanted = service.connect();
+    wanted.send(head(&token));
+    std::thread::sleep(Duration::from_millis(100));
+    wanted.send(&body);
+    assert_eq!(wanted.reply().status, 200);
+    let mut unwanted = service.connect();
+    unwanted.send(head("nobody"));
+    let reply = unwanted.reply();
+    assert_eq!((reply.status, reply.header("connection")), (401, Some("close")));
+}
+
+#[test]
+fn http_1_0_is_served_without_a_host_and_closed() {
+    let (service, token) = Service::with_people();
+    let body = profile_body(ADA);
+    let mut connection = service.connect();
+    connection.send(format!(
+        "POST {PHONE} HTTP/1.0\r\nAuthorization: Bearer {token}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    ));
+    assert_eq!(connection.reply().status, 200);
+    assert!(connection.is_closed());
+}
+
+#[test]
+fn connections_over_the_limit_wait_for_their_turn() {
+    let service = Site::empty().serve_with(&[], "[limits]\nconnections = 2\n");
+    let mut first = service.connect();
+    first.send(Request::get("/healthz").bytes());
+    assert_eq!(first.reply().status, 200);
+    let mut second = service.connect();
+    second.send(Request::get("/healthz").bytes());
+    assert_eq!(second.reply().status, 200);
+    let mut third = service.connect();
+    third.send(Request::get("/healthz").bytes());
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(
+        service.metrics().contains("\ncontactd_connections 3\n"),
+        "two of them and the one that asks for metrics"
+    );
+    drop(first);
+    assert_eq!(third.reply().status, 200);
+}
+
+#[test]
+fn requests_over_the_limit_are_refused_early_and_told_when_to_come_back() {
+    let site = Site::with_people();
+    let token = site.token(&[]);
+    let service = site.serve_with(&[], "[limits]\nin_flight = 2\n");
+    let half = format!(
+        "POST {PHONE} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {token}\r\nContent-Length: 99\r\n\r\n{{"
+    );
+    let mut waiting: Vec<_> = (0..2).map(|_| service.connect()).collect();
+    for connection in &mut waiting {
+        connection.send(&half);
+    }
+    crate::service::eventually(5, "both are being worked on", || {
+        service.metrics().contains("\ncontactd_requests_in_flight 2\n")
+    });
+    let reply = service.look_up(PHONE, &token, ADA);
+    assert_eq!(
+        (reply.status, reply.code().as_str(), reply.header("retry-after")),
+        (503, "service_unavailable", Some("1"))
+    );
+    drop(waiting);
+    crate::service::eventually(5, "there is room again", || {
+        service.look_up(PHONE, &token, ADA).status == 200
+    });
+}
+
+#[test]
+fn ten_thousand_bytes_of_anything_leave_the_service_standing() {
+    let (service, token) = Service::with_people();
+    let mut seed = 7_u64;
+    for _ in 0..300 {
+        let noise: Vec<u8> = (0..200)
+            .map(|_| {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                seed.to_le_bytes()[5]
+            })
+            .collect();
+        let mut connection = service.connect();
+        connection.try_send(&noise);
+        let mut body = service.connect();
+        body.try_send(Request::lookup(PHONE, &noise).token(&token).bytes());
+        assert_eq!(body.reply().status, 400);
+    }
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
+}

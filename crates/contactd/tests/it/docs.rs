@@ -1,0 +1,52 @@
+//! The description and the page, as served.
+
+use crate::http::Request;
+use crate::service::Service;
+
+#[test]
+fn the_description_is_served_in_both_forms() {
+    let (service, _) = Service::with_people();
+    let json = service.send(&Request::get("/openapi.json"));
+    assert_eq!((json.status, json.header("content-type")), (200, Some("application/json")));
+    assert_eq!(json.body, contactd_contract::openapi::JSON);
+    assert_eq!(
+        (json.json()["openapi"].as_str(), json.json()["info"]["version"].as_str()),
+        (Some("3.1.0"), Some("1.0.0"))
+    );
+    let yaml = service.send(&Request::get("/openapi.yaml"));
+    assert_eq!((yaml.status, yaml.header("content-type")), (200, Some("application/yaml")));
+    assert_eq!(yaml.body, contactd_contract::openapi::YAML);
+}
+
+#[test]
+fn the_page_needs_nothing_from_elsewhere() {
+    let (service, _) = Service::with_people();
+    let page = service.send(&Request::get("/docs"));
+    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    assert!(
+        page.header("content-security-policy").is_some_and(|policy| policy.starts_with("default-src 'none'"))
+    );
+    let links = page.body.replace("xmlns='http://www.w3.org/2000/svg'", "");
+    assert!(!links.contains("http://") && !links.contains("https://"), "{links}");
+    assert_eq!(
+        service.send(&Request::get("/docs/app.js")).header("content-type"),
+        Some("text/javascript; charset=utf-8")
+    );
+    assert_eq!(
+        service.send(&Request::get("/docs/style.css")).header("content-type"),
+        Some("text/css; charset=utf-8")
+    );
+}
+
+#[test]
+fn health_is_told_in_json_and_to_head_without_a_body() {
+    let (service, _) = Service::with_people();
+    assert_eq!(service.send(&Request::get("/healthz")).body, "{\"status\":\"ok\"}");
+    assert_eq!(service.send(&Request::get("/readyz")).body, "{\"status\":\"ready\"}");
+    let mut connection = service.connect();
+    connection.send(Request::new("HEAD", "/healthz").bytes());
+    let head = connection.reply_to_head();
+    assert_eq!((head.status, head.header("content-length"), head.body.as_str()), (200, Some("15"), ""));
+    connection.send(Request::get("/readyz").bytes());
+    assert_eq!(connection.reply().status, 200, "the connection goes on after HEAD");
+}

@@ -1,0 +1,64 @@
+//! Invented people.
+
+pub(crate) const ADA: &str = "https://www.linkedin.com/in/ada-quell-1a2b3c";
+pub(crate) const ADA_CANONICAL: &str = "https://linkedin.com/in/ada-quell-1a2b3c";
+pub(crate) const ADA_PHONE: &str = "+14155550123";
+pub(crate) const ADA_EMAIL: &str = "ada@example.com";
+
+/// Has an e-mail address and no phone number.
+pub(crate) const EVE: &str = "https://www.linkedin.com/in/eve-nuvel-2b3c4d";
+pub(crate) const EVE_EMAIL: &str = "Eve.Nuvel@example.org";
+
+/// Has only details of her work.
+pub(crate) const UNA: &str = "https://www.linkedin.com/in/una-vastor-3c4d5e";
+
+/// Has a phone number that has expired.
+pub(crate) const OLD: &str = "https://www.linkedin.com/in/old-ebrix-4d5e6f";
+
+/// Is on XING, where case matters.
+pub(crate) const MIRA: &str = "https://www.xing.com/profile/Mira_Quellbach2";
+pub(crate) const MIRA_PHONE: &str = "+442079460123";
+
+/// Nobody has heard of this one.
+pub(crate) const NOBODY: &str = "https://www.linkedin.com/in/nobody-dornwett-5e6f70";
+
+pub(crate) const PEOPLE: &str = "\
+profileUrl,phone,email,phoneLabel,emailLabel,confidence,observedAt,basis,expiresAt,region
+https://www.linkedin.com/in/ada-quell-1a2b3c,+14155550123,ada@example.com,personal,personal,90,2026-05-01,consent,,
+https://www.linkedin.com/in/ada-quell-1a2b3c,+14155550124,ada.old@example.com,personal,personal,80,2026-06-01,consent,,
+https://www.linkedin.com/in/ada-quell-1a2b3c,+14155550125,ada@work.example.com,work,work,100,2026-06-01,consent,,
+https://www.linkedin.com/in/eve-nuvel-2b3c4d,,Eve.Nuvel@example.org,,,,,,,
+https://www.linkedin.com/in/una-vastor-3c4d5e,(415) 555-0177,una@work.example.com,work,work,,,,,US
+https://www.linkedin.com/in/old-ebrix-4d5e6f,+14155550188,,,,,,,2020-01-01,
+https://www.xing.com/profile/Mira_Quellbach2,+44 20 7946 0123,,,,,,,,
+";
+
+/// What must never stand in a log or a metric.
+const PERSONAL: [&str; 17] = [
+    "+14155550123",
+    "14155550123",
+    "4155550124",
+    "4155550125",
+    "4155550177",
+    "4155550188",
+    "2079460123",
+    "ada@example.com",
+    "ada.old@",
+    "ada@work",
+    "Nuvel@example",
+    "ada-quell",
+    "eve-nuvel",
+    "una-vastor",
+    "old-ebrix",
+    "Mira_Quellbach",
+    "ctd_",
+];
+
+/// Fails if anything personal, or a token, stands in `text`.
+pub(crate) fn assert_nothing_personal(text: &str) {
+    // Our own metrics are called contactd_something, which looks like a token from within.
+    let text = text.replace("contactd_", "");
+    for personal in PERSONAL {
+        assert!(!text.contains(personal), "{personal} stands in {text}");
+    }
+}

@@ -1,0 +1,214 @@
+//! A client that shows replies whole and can misbehave.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// A reply, byte for byte.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    /// Names in lower case, sorted; `date` is checked and left out.
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+impl Reply {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut found =
+            self.headers.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str());
+        let first = found.next();
+        assert_eq!(found.next(), None, "{name} stands there twice");
+        first
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("not JSON: {:?}", self.body))
+    }
+
+    /// The code in the body.
+    pub(crate) fn code(&self) -> String {
+        self.json()["status"].as_str().unwrap_or("(none)").to_owned()
+    }
+
+    /// The whole reply but for its request id, in one text.
+    pub(crate) fn shown(&self) -> String {
+        let id = self.header("x-request-id").expect("every answer has a request id");
+        assert!(!id.is_empty());
+        let headers: String = self
+            .headers
+            .iter()
+            .filter(|(name, _)| name != "x-request-id")
+            .map(|(name, value)| format!("{name}: {value}\n"))
+            .collect();
+        format!("{}\n{headers}\n{}", self.status, self.body)
+    }
+}
+
+/// A connection on which anything can be sent.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    unread: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) fn open(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).expect("connects");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("sets");
+        stream.set_nodelay(true).expect("sets");
+        Self { stream, unread: Vec::new() }
+    }
+
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).expect("sends");
+    }
+
+    /// Sends, and does not mind if the other side has gone.
+    pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.stream.write_all(bytes.as_ref()).is_ok()
+    }
+
+    pub(crate) fn finish_sending(&mut self) {
+        self.stream.shutdown(Shutdown::Write).expect("shuts down");
+    }
+
+    /// The next reply.
+    pub(crate) fn reply(&mut self) -> Reply {
+        self.try_reply().expect("a reply")
+    }
+
+    /// The next reply; none where the connection is closed without one.
+    pub(crate) fn try_reply(&mut self) -> Option<Reply> {
+        loop {
+            if let Some(reply) = self.take_reply(false) {
+                if reply.status == 100 {
+                    continue;
+                }
+                return Some(reply);
+            }
+            if !self.read_more() {
+                return None;
+            }
+        }
+    }
+
+    /// The next reply's head and no body, as after HEAD.
+    pub(crate) fn reply_to_head(&mut self) -> Reply {
+        loop {
+            if let Some(reply) = self.take_reply(true) {
+                return reply;
+            }
+            assert!(self.read_more(), "closed without a reply");
+        }
+    }
+
+    /// Whether the other side closes without saying anything more.
+    pub(crate) fn is_closed(&mut self) -> bool {
+        self.unread.is_empty() && !self.read_more() && self.unread.is_empty()
+    }
+
+    fn read_more(&mut self) -> bool {
+        let mut buffer = [0; 65536];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => false,
+            Ok(read) => {
+                self.unread.extend_from_slice(&buffer[..read]);
+                true
+            }
+            Err(error) if matches!(error.kind(), std::io::ErrorKind::ConnectionReset) => false,
+            Err(error) => panic!("nothing came in time: {error}"),
+        }
+    }
+
+    fn take_reply(&mut self, head_only: bool) -> Option<Reply> {
+        let mut headers = [httparse::EMPTY_HEADER; 64];
+        let mut response = httparse::Response::new(&mut headers);
+        let httparse::Status::Complete(head) = response.parse(&self.unread).expect("an HTTP reply") else {
+            return None;
+        };
+        let status = response.code.expect("a status");
+        let mut found: Vec<(String, String)> = response
+            .headers
+            .iter()
+            .map(|header| (header.name.to_lowercase(), String::from_utf8_lossy(header.value).into_owned()))
+            .collect();
+        found.sort();
+        let length = found
+            .iter()
+            .find(|(name, _)| name == "content-length")
+            .map_or(0, |(_, length)| length.parse::<usize>().expect("a length"));
+        let length = if head_only { 0 } else { length };
+        if self.unread.len() < head + length {
+            return None;
+        }
+        let body = String::from_utf8(self.unread[head..head + length].to_vec()).expect("UTF-8");
+        self.unread.drain(..head + length);
+        let has_date = found.iter().any(|(name, _)| name == "date");
+        assert!(has_date || status == 100, "a reply without a date");
+        found.retain(|(name, _)| name != "date");
+        Some(Reply { status, headers: found, body })
+    }
+}
+
+/// A request under construction.
+#[derive(Clone)]
+pub(crate) struct Request {
+    method: String,
+    path: String,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+}
+
+impl Request {
+    pub(crate) fn new(method: &str, path: &str) -> Self {
+        Self {
+            method: method.into(),
+            path: path.into(),
+            headers: vec![("Host".into(), "test".into())],
+            body: Vec::new(),
+        }
+    }
+
+    pub(crate) fn get(path: &str) -> Self {
+        Self::new("GET", path)
+    }
+
+    /// A lookup without a token.
+    pub(crate) fn lookup(path: &str, body: impl AsRef<[u8]>) -> Self {
+        Self::new("POST", path).header("Content-Type", "application/json").body(body)
+    }
+
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self
+    }
+
+    pub(crate) fn token(self, token: &str) -> Self {
+        self.header("Authorization", &format!("Bearer {token}"))
+    }
+
+    pub(crate) fn body(mut self, body: impl AsRef<[u8]>) -> Self {
+        self.body = body.as_ref().to_vec();
+        let length = self.body.len().to_string();
+        self.without("Content-Length").header("Content-Length", &length)
+    }
+
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let headers: String =
+            self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let mut bytes = format!("{} {} HTTP/1.1\r\n{headers}\r\n", self.method, self.path).into_bytes();
+        bytes.extend_from_slice(&self.body);
+        bytes
+    }
+}
+
+pub(crate) fn profile_body(url: &str) -> String {
+    serde_json::json!({ "profileUrl": url }).to_string()
+}

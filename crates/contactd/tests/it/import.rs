@@ -1,0 +1,199 @@
+//! Imports: every row accounted for, all or nothing.
+
+use crate::fixture::{ADA, ADA_PHONE, EVE, PEOPLE};
+use crate::service::{EMAIL, PHONE, Service, Site};
+
+fn import(site: &Site, csv: impl AsRef<[u8]>, flags: &[&str]) -> (i32, serde_json::Value) {
+    let output = site.run_with(&[&["import", "-", "--source", "crm", "--json"], flags].concat(), csv, &[]);
+    let report = if output.stdout.is_empty() { output.stderr.clone().into() } else { output.json() };
+    (output.code, report)
+}
+
+#[test]
+fn a_running_service_serves_what_was_imported_when_the_command_returns() {
+    let site = Site::empty();
+    let token = site.token(&[]);
+    let service = site.serve();
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 404);
+    service.site.ok_with_input(&["import", "-", "--source", "crm"], PEOPLE);
+    assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], ADA_PHONE);
+}
+
+#[test]
+fn the_same_file_twice_changes_nothing() {
+    let site = Site::empty();
+    let (_, first) = import(&site, PEOPLE, &[]);
+    assert_eq!(
+        (&first["rows"], &first["profilesNew"], &first["detailsNew"]),
+        (&7.into(), &5.into(), &11.into())
+    );
+    let (_, second) = import(&site, PEOPLE, &[]);
+    assert_eq!(
+        (&second["detailsUnchanged"], &second["detailsNew"], &second["detailsChanged"]),
+        (&11.into(), &0.into(), &0.into())
+    );
+}
+
+#[test]
+fn a_newer_row_updates_and_changes_who_is_best() {
+    let (service, token) = Service::with_people();
+    let row = format!("profileUrl,phone,confidence,observedAt\n{ADA},+14155550124,95,2026-07-01\n");
+    let (code, report) = import(&service.site, row, &[]);
+    assert_eq!((code, &report["detailsChanged"], &report["profilesChanged"]), (0, &1.into(), &1.into()));
+    assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], "+14155550124");
+}
+
+#[test]
+fn bad_rows_are_kept_as_they_were_with_line_column_and_reason() {
+    let site = Site::empty();
+    let csv = format!(
+        "profileUrl,phone,email,note\n{ADA},{ADA_PHONE},,\"a, \"\"quoted\"\"\nnote\"\nhttps://linkedin.com/company/x,+14155550100,,\n\
+         {EVE},555-0100,,keep me\n{EVE},,not an address,\n{EVE},,,\n{EVE},+14155550101,,,extra\n"
+    );
+    let rejects = site.path("rejects.csv");
+    let (code, report) =
+        import(&site, csv, &["--rejects", rejects.to_str().expect("UTF-8"), "--max-rejects", "90%"]);
+    assert_eq!(code, 0, "{report}");
+    assert_eq!(
+        (&report["rows"], &report["rejected"], &report["detailsNew"]),
+        (&6.into(), &5.into(), &1.into())
+    );
+    assert_eq!(
+        report["rejectedByReason"],
+        serde_json::json!({"invalid_email": 1, "no_detail": 1, "not_person": 1, "phone_region_needed": 1, "too_many_fields": 1})
+    );
+    assert_eq!(
+        report["examples"][0],
+        serde_json::json!({"line": 4, "column": "profileUrl", "reason": "not_person"})
+    );
+    let kept = std::fs::read_to_string(rejects).expect("a rejects file");
+    assert_eq!(
+        kept,
+        format!(
+            "line,column,reason,profileUrl,phone,email,note\n\
+             4,profileUrl,not_person,https://linkedin.com/company/x,+14155550100,,\n\
+             5,phone,phone_region_needed,{EVE},555-0100,,keep me\n\
+             6,email,invalid_email,{EVE},,not an address,\n\
+             7,phone,no_detail,{EVE},,,\n\
+             8,row,too_many_fields,{EVE},+14155550101,,,extra\n"
+        )
+    );
+}
+
+#[test]
+fn too_many_rejects_and_nothing_is_loaded() {
+    let site = Site::empty();
+    let csv = format!("profileUrl,phone\n{ADA},{ADA_PHONE}\nx,+14155550100\n");
+    let output = site.run_with(&["import", "-", "--source", "crm"], &csv, &[]);
+    assert_eq!(output.code, 1);
+    assert!(
+        output.stderr.contains("nothing was loaded") && output.stderr.contains("stdin.rejects.csv"),
+        "{}",
+        output.stderr
+    );
+    assert_eq!(site.run(&["stats", "--json"]).json()["profiles"], 0);
+    assert_eq!(import(&site, &csv, &["--max-rejects", "1"]).0, 0);
+    assert_eq!(site.run(&["stats", "--json"]).json()["profiles"], 1);
+}
+
+#[test]
+fn a_dry_run_reports_the_same_and_changes_nothing() {
+    let site = Site::empty();
+    let (code, report) = import(&site, PEOPLE, &["--dry-run"]);
+    assert_eq!((code, &report["detailsNew"], &report["changed"]), (0, &11.into(), &false.into()));
+    assert_eq!(site.run(&["stats", "--json"]).json()["profiles"], 0);
+}
+
+#[test]
+fn other_headers_a_bom_and_crlf_are_read() {
+    let site = Site::empty();
+    let csv = format!("\u{FEFF}LinkedIn URL,Mobile,E-Mail\r\n{ADA},(415) 555-0123,ADA@example.com\r\n");
+    let flags = [
+        "--map",
+        "profileUrl=LinkedIn URL",
+        "--map",
+        "phone=Mobile",
+        "--map",
+        "email=E-Mail",
+        "--region",
+        "US",
+    ];
+    let (code, report) = import(&site, csv, &flags);
+    assert_eq!((code, &report["detailsNew"]), (0, &2.into()), "{report}");
+    let token = site.token(&[]);
+    let service = site.serve();
+    assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], ADA_PHONE);
+    assert_eq!(service.look_up(EMAIL, &token, ADA).json()["email"], "ADA@example.com");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_says_what_to_do() {
+    let site = Site::empty();
+    for (csv, flags, hint) in [
+        ("", &["--source", "crm"][..], "the file is empty"),
+        ("url,phone\n", &["--source", "crm"], "--map profileUrl"),
+        ("profileUrl,name\n", &["--source", "crm"], "--map phone"),
+        ("profileUrl,phone\n", &[], "--source NAME"),
+        ("profileUrl,phone,phone\n", &["--source", "crm"], "two columns"),
+        ("profileUrl,phone\n", &["--source", "crm", "--map", "email=Mail"], "no column has that header"),
+        ("profileUrl,phone\n", &["--source", "crm", "--map", "fax=Fax"], "there is no column fax"),
+    ] {
+        let output = site.run_with(&[&["import", "-"], flags].concat(), csv, &[]);
+        assert_eq!(output.code, 1, "{csv:?}");
+        assert!(output.stderr.contains(hint), "{csv:?}: {}", output.stderr);
+    }
+    let missing = site.run(&["import", "nowhere.csv", "--source", "crm"]);
+    assert!(missing.stderr.contains("cannot read nowhere.csv"), "{}", missing.stderr);
+}
+
+#[test]
+fn a_header_alone_is_an_import_of_nothing() {
+    let (code, report) = import(&Site::empty(), "profileUrl,phone\n", &[]);
+    assert_eq!((code, &report["rows"]), (0, &0.into()));
+}
+
+#[test]
+fn one_bad_file_of_several_and_nothing_is_loaded() {
+    let site = Site::empty();
+    let (good, bad) = (site.file("good.csv", PEOPLE), site.file("bad.csv", "nothing,useful\n1,2\n"));
+    assert_eq!(site.run(&["import", &good, &bad, "--source", "crm"]).code, 1);
+    assert_eq!(site.run(&["stats", "--json"]).json()["profiles"], 0);
+}
+
+#[test]
+fn an_import_that_is_killed_leaves_before_or_after() {
+    let site = Site::with_people();
+    let rows: String = (0..60_000)
+        .map(|n| {
+            format!(
+                "https://www.linkedin.com/in/kill-quell-{n:06x},+1415555{:04},k{n}@example.com\n",
+                100 + n % 100
+            )
+        })
+        .collect();
+    let file = site.file("large.csv", format!("profileUrl,phone,email\n{rows}"));
+    let (mut before, mut after) = (0, 0);
+    for round in 0..8 {
+        let mut child = site.spawn(&["import", &file, "--source", &format!("kill-{round}")]);
+        std::thread::sleep(std::time::Duration::from_millis(60 + 230 * round));
+        let _ = child.kill();
+        let _ = child.wait();
+        let stats = site.run(&["stats", "--json"]).json();
+        let source = format!("kill-{round}");
+        let counts: Vec<u64> = stats["details"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .filter(|count| count["source"] == source.as_str())
+            .filter_map(|count| count["count"].as_u64())
+            .collect();
+        match counts.as_slice() {
+            [] => before += 1,
+            [60_000, 60_000] => after += 1,
+            other => panic!("between before and after: {other:?}"),
+        }
+        assert!(site.run(&["doctor"]).stdout.contains("ok    store"));
+    }
+    assert!(before > 0, "every import was faster than its kill ({after} finished)");
+    site.ok(&["import", &file, "--source", "kill-last"]);
+}

@@ -1,0 +1,90 @@
+//! Half a minute at full load while everything changes: no answers but the expected ones.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::fixture::{ADA, EVE, MIRA, NOBODY};
+use crate::http::{Connection, Request, profile_body};
+use crate::service::{PHONE, Service, Site};
+
+const LOAD: Duration = Duration::from_secs(30);
+
+#[test]
+fn nothing_unexpected_is_answered_while_tokens_people_and_records_change() {
+    let site = Site::with_people();
+    let token = site.token(&[]);
+    let service = site.serve_with(&["--workers", "2"], "[log]\nlevel = \"warn\"\n");
+    let (answered, done) = (AtomicU64::new(0), AtomicBool::new(false));
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        for url in [ADA, MIRA, NOBODY, ADA] {
+            let (service, token, answered, done) = (&service, &token, &answered, &done);
+            scope.spawn(move || keep_asking(service, token, url, answered, done));
+        }
+        let changing = scope.spawn(|| change_tokens_and_people(&service, started));
+        let importing = scope.spawn(|| import_again_and_again(&service, started));
+        changing.join().expect("the tokens and people changed as expected");
+        importing.join().expect("the imports worked");
+        done.store(true, Ordering::Relaxed);
+    });
+    let answered = answered.load(Ordering::Relaxed);
+    assert!(started.elapsed() >= LOAD && answered > 10_000, "{answered} answers");
+    let metrics = service.metrics();
+    for outcome in ["internal_error", "service_unavailable", "bad_request", "request_timeout"] {
+        assert!(!metrics.contains(outcome), "{metrics}");
+    }
+}
+
+fn keep_asking(service: &Service, token: &str, url: &str, answered: &AtomicU64, done: &AtomicBool) {
+    let expected = if url == NOBODY { 404 } else { 200 };
+    let request = Request::lookup(PHONE, profile_body(url)).token(token).bytes();
+    let mut connection = service.connect();
+    while !done.load(Ordering::Relaxed) {
+        connection.send(&request);
+        let reply = connection.reply();
+        assert_eq!(reply.status, expected, "{}", reply.shown());
+        answered.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Each change is in force when its command has returned.
+fn change_tokens_and_people(service: &Service, started: Instant) {
+    let mut round = 0;
+    let mut connection: Connection = service.connect();
+    let mut ask = |token: &str, url: &str| {
+        connection.send(Request::lookup("/api/fetchPersonalEmail", profile_body(url)).token(token).bytes());
+        connection.reply().status
+    };
+    while started.elapsed() < LOAD {
+        round += 1;
+        let made: serde_json::Value =
+            serde_json::from_str(&service.site.ok(&["token", "create", &format!("round-{round}"), "--json"]))
+                .expect("JSON");
+        let (token, id) = (made["token"].as_str().expect("a token"), made["id"].as_str().expect("an id"));
+        assert_eq!(ask(token, EVE), 200, "a new token is known, and Eve is there");
+        service.site.ok(&["suppress", EVE]);
+        assert_eq!(ask(token, EVE), 404, "Eve has opted out");
+        service.site.ok(&["unsuppress", EVE]);
+        assert_eq!(ask(token, EVE), 200, "Eve is back");
+        service.site.ok(&["token", "revoke", id]);
+        assert_eq!(ask(token, EVE), 401, "the token is revoked");
+    }
+    assert!(round > 5, "only {round} rounds");
+}
+
+fn import_again_and_again(service: &Service, started: Instant) {
+    let mut round = 0;
+    while started.elapsed() < LOAD {
+        round += 1;
+        let rows: String = (0..20_000)
+            .map(|n| {
+                format!(
+                    "https://www.linkedin.com/in/load-{round}-{n:06x},+1415555{:04},l{n}@example.com\n",
+                    100 + n % 100
+                )
+            })
+            .collect();
+        let file = service.site.file("load.csv", format!("profileUrl,phone,email\n{rows}"));
+        service.site.ok(&["import", &file, "--source", "load"]);
+    }
+}

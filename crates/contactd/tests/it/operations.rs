@@ -1,0 +1,116 @@
+//! What the two operations answer when they answer.
+
+use crate::fixture::{
+    ADA, ADA_CANONICAL, ADA_EMAIL, ADA_PHONE, EVE, EVE_EMAIL, MIRA, MIRA_PHONE, NOBODY, OLD, UNA,
+};
+use crate::http::{Request, profile_body};
+use crate::service::{EMAIL, PHONE, Service};
+
+#[test]
+fn a_phone_number_is_returned_with_exactly_the_two_fields() {
+    let (service, token) = Service::with_people();
+    let reply = service.look_up(PHONE, &token, ADA);
+    let body = format!(r#"{{"phoneNumber":"{ADA_PHONE}","profileUrl":"{ADA_CANONICAL}"}}"#);
+    let expected = format!(
+        "200\ncache-control: no-store\ncontent-length: {}\ncontent-type: application/json\n\n{body}",
+        body.len()
+    );
+    assert_eq!(reply.shown(), expected);
+}
+
+#[test]
+fn a_personal_email_is_returned_with_exactly_the_two_fields() {
+    let (service, token) = Service::with_people();
+    let reply = service.look_up(EMAIL, &token, ADA);
+    let body = format!(r#"{{"email":"{ADA_EMAIL}","profileUrl":"{ADA_CANONICAL}"}}"#);
+    let expected = format!(
+        "200\ncache-control: no-store\ncontent-length: {}\ncontent-type: application/json\n\n{body}",
+        body.len()
+    );
+    assert_eq!(reply.shown(), expected);
+}
+
+#[test]
+fn every_spelling_of_a_profile_is_echoed_in_its_canonical_form() {
+    let (service, token) = Service::with_people();
+    for spelling in [
+        "linkedin.com/in/ada-quell-1a2b3c",
+        "http://de.linkedin.com/in/Ada-Quell-1A2B3C/?trk=x#top",
+        "//m.linkedin.com/mwlite/in/ada%2Dquell-1a2b3c/details/skills/",
+        " https://www.linkedin.com/comm/in/ada-quell-1a2b3c ",
+    ] {
+        let reply = service.look_up(PHONE, &token, spelling);
+        assert_eq!(
+            (reply.status, reply.json()["profileUrl"].as_str()),
+            (200, Some(ADA_CANONICAL)),
+            "{spelling}"
+        );
+    }
+    let mira = service.look_up(PHONE, &token, MIRA);
+    assert_eq!(mira.json()["phoneNumber"], MIRA_PHONE);
+    assert_eq!(service.look_up(PHONE, &token, &MIRA.to_lowercase()).status, 404, "case matters on XING");
+}
+
+#[test]
+fn the_email_is_served_as_it_was_written() {
+    let (service, token) = Service::with_people();
+    assert_eq!(service.look_up(EMAIL, &token, EVE).json()["email"], EVE_EMAIL);
+}
+
+#[test]
+fn unknown_empty_work_expired_and_suppressed_cannot_be_told_apart() {
+    let (service, token) = Service::with_people();
+    service.site.ok(&["suppress", ADA]);
+    let shape = |url: &str| {
+        let reply = service.look_up(PHONE, &token, url);
+        let slug = url.rsplit('/').next().expect("a slug");
+        let length = format!("content-length: {}", reply.body.len());
+        reply.shown().replace(slug, "SLUG").replace(&length, "content-length: N")
+    };
+    let unknown = shape(NOBODY);
+    assert_eq!(
+        unknown,
+        "404\ncache-control: no-store\ncontent-length: N\ncontent-type: application/json\n\n\
+         {\"status\":\"contact_not_found\",\"message\":\"No phone number found for https://linkedin.com/in/SLUG.\"}"
+    );
+    for (url, what) in [(EVE, "without a phone"), (UNA, "work only"), (OLD, "expired"), (ADA, "suppressed")] {
+        assert_eq!(shape(url), unknown, "{what}");
+    }
+}
+
+#[test]
+fn a_missing_email_has_its_own_message() {
+    let (service, token) = Service::with_people();
+    let reply = service.look_up(EMAIL, &token, NOBODY);
+    assert_eq!(
+        reply.body,
+        "{\"status\":\"contact_not_found\",\
+         \"message\":\"No personal e-mail found for https://linkedin.com/in/nobody-dornwett-5e6f70.\"}"
+    );
+}
+
+#[test]
+fn unknown_fields_an_absent_content_type_and_a_bom_are_accepted() {
+    let (service, token) = Service::with_people();
+    let body = format!("\u{FEFF} {{\"x\":[1],\"profileUrl\":\"{ADA}\",\"y\":{{\"profileUrl\":1}}}}");
+    let request = Request::lookup(PHONE, body).token(&token);
+    assert_eq!(service.send(&request).status, 200);
+    assert_eq!(service.send(&request.clone().without("Content-Type")).status, 200);
+    let merge = request.without("Content-Type").header("Content-Type", "application/merge-patch+json; x=y");
+    assert_eq!(service.send(&merge).status, 200);
+}
+
+#[test]
+fn a_query_string_and_a_chunked_body_are_accepted() {
+    let (service, token) = Service::with_people();
+    let mut connection = service.connect();
+    let body = profile_body(ADA);
+    let (first, second) = body.split_at(7);
+    connection.send(format!(
+        "POST {PHONE}?x=1 HTTP/1.1\r\nHost: test\r\nAuthorization: bearer {token}\r\nTransfer-Encoding: chunked\r\n\r\n\
+         {:x}\r\n{first}\r\n{:X};ext=1\r\n{second}\r\n0\r\n\r\n",
+        first.len(),
+        second.len()
+    ));
+    assert_eq!(connection.reply().status, 200);
+}

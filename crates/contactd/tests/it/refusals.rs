@@ -1,0 +1,277 @@
+//! Every refusal, whole.
+
+use std::time::{Duration, Instant};
+
+use crate::fixture::ADA;
+use crate::http::{Request, profile_body};
+use crate::service::{EMAIL, PHONE, Service, Site};
+
+fn refused(status: u16, extra: &str, body: &str) -> String {
+    format!(
+        "{status}\n{}cache-control: no-store\n{}content-length: {}\ncontent-type: application/json\n{}\n{body}",
+        if extra.starts_with("allow") { extra } else { "" },
+        if extra.starts_with("connection") { extra } else { "" },
+        body.len(),
+        if extra.starts_with("allow") || extra.starts_with("connection") { "" } else { extra },
+    )
+}
+
+#[test]
+fn an_unacceptable_url_is_named_with_the_path_and_the_reason() {
+    let (service, token) = Service::with_people();
+    for path in [PHONE, EMAIL] {
+        let reply = service.look_up(path, &token, "https://www.linkedin.com/company/quellcorp");
+        let body = format!(
+            "{{\"status\":\"invalid_profile_url\",\
+             \"message\":\"Invalid profileUrl: https://www.linkedin.com/company/quellcorp on {path} api call.\"}}"
+        );
+        assert_eq!(reply.shown(), refused(400, "x-invalid-reason: not_person\n", &body));
+    }
+}
+
+#[test]
+fn every_faulty_body_says_what_was_submitted_and_why_not() {
+    let (service, token) = Service::with_people();
+    let long = format!("https://linkedin.com/in/{}", "é".repeat(2_500));
+    let kept: String = long.chars().take(2_048).collect();
+    let cases = [
+        ("", "(none)", "no_body"),
+        ("{", "(none)", "not_json"),
+        ("profileUrl=x", "(none)", "not_json"),
+        ("[]", "(none)", "not_object"),
+        ("null", "(none)", "not_object"),
+        ("{}", "(none)", "missing"),
+        (r#"{"profileURL":"x"}"#, "(none)", "missing"),
+        (r#"{"profileUrl":null}"#, "null", "not_string"),
+        (r#"{"profileUrl": 1e+308 }"#, "1e+308", "not_string"),
+        (r#"{"profileUrl": [ 1, {"a" : "b c"} ] }"#, r#"[1,{"a":"b c"}]"#, "not_string"),
+        (r#"{"profileUrl":"x","profileUrl":"x"}"#, "x", "duplicate"),
+        (r#"{"profileUrl":""}"#, "", "empty"),
+        (r#"{"profileUrl":"a\"b\\c\u0007\n"}"#, "a\"b\\c\u{7}\n", "control_char"),
+        (r#"{"profileUrl":"tel:+14155550100"}"#, "tel:+14155550100", "bad_scheme"),
+        (r#"{"profileUrl":"https://user@linkedin.com/in/x"}"#, "https://user@linkedin.com/in/x", "userinfo"),
+        (&profile_body(&long), &format!("{kept}…"), "too_long"),
+    ];
+    for (body, submitted, reason) in cases {
+        let reply = service.send(&Request::lookup(PHONE, body).token(&token));
+        let expected = serde_json::json!({
+            "status": "invalid_profile_url",
+            "message": format!("Invalid profileUrl: {submitted} on /api/fetchPhoneNumber api call."),
+        });
+        assert_eq!((reply.status, reply.header("x-invalid-reason")), (400, Some(reason)), "{body}");
+        assert_eq!(reply.json(), expected, "{body}");
+    }
+}
+
+#[test]
+fn a_body_that_is_not_utf8_is_not_json() {
+    let (service, token) = Service::with_people();
+    let reply = service.send(&Request::lookup(PHONE, b"{\"profileUrl\":\"\xFF\"}").token(&token));
+    assert_eq!((reply.status, reply.header("x-invalid-reason")), (400, Some("not_json")));
+}
+
+#[test]
+fn every_cause_of_401_has_one_body() {
+    let site = Site::with_people();
+    let live = site.token(&[]);
+    let phone_only = site.token(&["--scope", "phone"]);
+    let ended = site.token(&["--expires", "0s"]);
+    let revoked = site.token(&[]);
+    let id = site.run(&["token", "list", "--json"]).json()[3]["id"].as_str().expect("an id").to_owned();
+    site.ok(&["token", "revoke", &id]);
+    let service = site.serve();
+    let never_made = format!("{}x", &live[..live.len() - 1]);
+    let invalid = "Bearer error=\"invalid_token\"";
+    let cases = [
+        (None, "Bearer"),
+        (Some(String::new()), "Bearer"),
+        (Some("Bearer".to_owned()), "Bearer"),
+        (Some("Basic dXNlcjpwYXNz".to_owned()), "Bearer"),
+        (Some(live.clone()), "Bearer"),
+        (Some("Bearer x".to_owned()), invalid),
+        (Some(format!("Bearer {never_made}")), invalid),
+        (Some(format!("Bearer {ended}")), invalid),
+        (Some(format!("Bearer {revoked}")), invalid),
+        (Some(format!("Bearer {live} {live}")), invalid),
+        (Some(format!("Bearer {phone_only}")), "Bearer error=\"insufficient_scope\""),
+    ];
+    let body = "{\"status\":\"no_authorization_found\",\"message\":\"No authorization found.\"}";
+    for (authorization, challenge) in cases {
+        let request = Request::lookup(EMAIL, profile_body(ADA));
+        let request = match &authorization {
+            Some(value) => request.header("Authorization", value),
+            None => request,
+        };
+        let expected = refused(401, &format!("www-authenticate: {challenge}\n"), body);
+        assert_eq!(service.send(&request).shown(), expected, "{challenge}");
+    }
+    let twice = Request::lookup(EMAIL, profile_body(ADA)).token(&live).token(&live);
+    assert_eq!(service.send(&twice).status, 401);
+    for scheme in ["bearer", "BEARER", "bEaReR"] {
+        let request = Request::lookup(PHONE, profile_body(ADA))
+            .header("Authorization", &format!("{scheme} {phone_only}"));
+        assert_eq!(service.send(&request).status, 200);
+    }
+}
+
+#[test]
+fn an_unknown_path_is_404_in_our_own_words_whatever_the_method() {
+    let (service, token) = Service::with_people();
+    let body = "{\"status\":\"not_found\",\"message\":\"There is nothing at this path.\"}";
+    for (method, path) in [
+        ("GET", "/"),
+        ("POST", "/api"),
+        ("POST", "/api/fetchPhoneNumber/"),
+        ("POST", "/API/fetchPhoneNumber"),
+        ("DELETE", "/api/fetchphonenumber"),
+        ("GET", "/metrics"),
+        ("BREW", "/docs/"),
+        ("OPTIONS", "*"),
+    ] {
+        let reply = service.send(&Request::new(method, path).token(&token));
+        assert_eq!(reply.shown(), refused(404, "", body), "{method} {path}");
+    }
+    let mut admin = crate::http::Connection::open(service.admin);
+    admin.send(Request::lookup(PHONE, profile_body(ADA)).token(&token).bytes());
+    assert_eq!(admin.reply().shown(), refused(404, "", body), "the operations are not on the admin listener");
+}
+
+#[test]
+fn a_wrong_method_is_405_and_says_which_are_right() {
+    let (service, token) = Service::with_people();
+    let body = "{\"status\":\"method_not_allowed\",\
+        \"message\":\"This method is not allowed here; the Allow header lists those that are.\"}";
+    for method in ["GET", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"] {
+        let reply = service.send(&Request::new(method, PHONE).token(&token));
+        assert_eq!(reply.shown(), refused(405, "allow: POST\n", body), "{method}");
+    }
+    let reply = service.send(&Request::new("POST", "/healthz").body(""));
+    assert_eq!(reply.shown(), refused(405, "allow: GET, HEAD\n", body));
+}
+
+#[test]
+fn a_body_of_another_type_is_415() {
+    let (service, token) = Service::with_people();
+    let body = "{\"status\":\"unsupported_media_type\",\
+        \"message\":\"The request body must be JSON (Content-Type: application/json).\"}";
+    for kind in
+        ["text/plain", "application/x-www-form-urlencoded", "application/xml", "", "application/json-seq"]
+    {
+        let request =
+            Request::lookup(PHONE, profile_body(ADA)).without("Content-Type").header("Content-Type", kind);
+        assert_eq!(service.send(&request.token(&token)).shown(), refused(415, "", body), "{kind}");
+    }
+}
+
+const TOO_LARGE: &str = "{\"status\":\"request_too_large\",\"message\":\"The request body is too large.\"}";
+
+#[test]
+fn a_body_at_the_limit_is_read_and_one_over_it_is_413() {
+    let (service, token) = Service::with_people();
+    let body = profile_body(ADA);
+    let padded = |length: usize| body.replacen('{', &format!("{{{}", " ".repeat(length - body.len())), 1);
+    let request = |length: usize| Request::lookup(PHONE, padded(length)).token(&token);
+    assert_eq!(service.send(&request(16 * 1024)).status, 200);
+    assert_eq!(service.send(&request(16 * 1024 + 1)).shown(), refused(413, "connection: close\n", TOO_LARGE));
+}
+
+#[test]
+fn a_client_that_sends_far_too_much_can_still_read_the_answer() {
+    let (service, token) = Service::with_people();
+    for chunked in [false, true] {
+        let mut connection = service.connect();
+        let framing = if chunked { "Transfer-Encoding: chunked" } else { "Content-Length: 10000000" };
+        connection.send(format!(
+            "POST {PHONE} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {token}\r\n{framing}\r\n\r\n"
+        ));
+        let piece = if chunked { format!("8000\r\n{}\r\n", " ".repeat(0x8000)) } else { " ".repeat(0x8000) };
+        for _ in 0..25 {
+            if !connection.try_send(&piece) {
+                break;
+            }
+        }
+        assert_eq!(
+            connection.reply().shown(),
+            refused(413, "connection: close\n", TOO_LARGE),
+            "chunked: {chunked}"
+        );
+        assert!(connection.is_closed());
+    }
+}
+
+#[test]
+fn a_body_that_does_not_arrive_in_time_is_408() {
+    let site = Site::with_people();
+    let token = site.token(&[]);
+    let service = site.serve_with(&[], "[limits]\nbody_timeout = \"1s\"\n");
+    let mut connection = service.connect();
+    let started = Instant::now();
+    connection.send(format!(
+        "POST {PHONE} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {token}\r\nContent-Length: 100\r\n\r\n{{"
+    ));
+    let reply = connection.reply();
+    assert!(started.elapsed() >= Duration::from_millis(900));
+    let body = "{\"status\":\"request_timeout\",\"message\":\"The request body did not arrive in time.\"}";
+    assert_eq!(reply.shown(), refused(408, "connection: close\n", body));
+    assert!(connection.is_closed());
+}
+
+#[test]
+fn http_that_must_not_be_served_is_400_and_closed() {
+    let (service, token) = Service::with_people();
+    let body =
+        "{\"status\":\"bad_request\",\"message\":\"The request is not valid HTTP/1.1 for this service.\"}";
+    let good = Request::lookup(PHONE, profile_body(ADA)).token(&token);
+    let bare = String::from_utf8(good.bytes()).expect("ASCII");
+    let cases = [
+        ("no Host", good.clone().without("Host").bytes()),
+        ("two Hosts", good.clone().header("Host", "test").bytes()),
+        ("a Host that is none", good.clone().without("Host").header("Host", "a/b").bytes()),
+        ("bare line feeds", bare.replace("\r\n", "\n").into_bytes()),
+        ("one bare line feed", bare.replacen("\r\n", "\n", 1).into_bytes()),
+        (
+            "a broken chunk",
+            format!(
+                "POST {PHONE} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {token}\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n"
+            )
+            .into_bytes(),
+        ),
+    ];
+    for (what, bytes) in cases {
+        let mut connection = service.connect();
+        connection.send(bytes);
+        assert_eq!(connection.reply().shown(), refused(400, "connection: close\n", body), "{what}");
+        assert!(connection.is_closed(), "{what}");
+    }
+}
+
+#[test]
+fn what_is_not_http_at_all_gets_a_400_of_the_parsers_own() {
+    let (service, _) = Service::with_people();
+    for garbage in
+        ["\x16\x03\x01\x02\x00\x01\r\n\r\n", "GET\r\n\r\n", "hello world\r\n\r\n", "GET / HTTP/9.9\r\n\r\n"]
+    {
+        let mut connection = service.connect();
+        connection.send(garbage);
+        assert!(connection.try_reply().is_none_or(|reply| reply.status == 400), "{garbage:?}");
+    }
+    let mut connection = service.connect();
+    let head = format!("GET / HTTP/1.1\r\nHost: test\r\nX: {}\r\n\r\n", "x".repeat(20_000));
+    connection.try_send(head);
+    assert_eq!(connection.try_reply().map(|reply| reply.status), Some(431));
+}
+
+#[test]
+fn a_fault_of_ours_is_500_without_a_status_and_without_a_cause() {
+    let (service, token) = Service::with_people();
+    // The file is not a database any more: nothing can be read.
+    let details = service.data().join("details.db");
+    let length = std::fs::metadata(&details).expect("a file").len();
+    let _ = std::fs::remove_file(service.data().join("details.db-wal"));
+    std::fs::write(&details, vec![0xAA; usize::try_from(length).expect("small")]).expect("overwrites");
+    let reply = service.look_up(PHONE, &token, ADA);
+    assert_eq!(reply.shown(), refused(500, "", "{\"message\":\"Internal server error.\"}"));
+    crate::service::eventually(5, "the cause is in the log", || {
+        service.log.text().contains("internal error")
+    });
+}

@@ -1,0 +1,280 @@
+//! The binary: as a service, and as commands on the same data directory.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::fixture;
+use crate::http::{Connection, Reply, Request, profile_body};
+
+pub(crate) const PHONE: &str = "/api/fetchPhoneNumber";
+pub(crate) const EMAIL: &str = "/api/fetchPersonalEmail";
+
+/// A data directory and the commands on it.
+pub(crate) struct Site {
+    dir: TempDir,
+}
+
+/// What a command printed.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Output {
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|_| panic!("not JSON: {self:?}"))
+    }
+}
+
+impl Site {
+    pub(crate) fn empty() -> Self {
+        Self { dir: tempfile::tempdir().expect("a directory") }
+    }
+
+    /// With the invented people in it.
+    pub(crate) fn with_people() -> Self {
+        let site = Self::empty();
+        site.ok_with_input(&["import", "-", "--source", "crm"], fixture::PEOPLE);
+        site
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// A file beside the data directory.
+    pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        let path = self.dir.path().join(name);
+        std::fs::write(&path, content).expect("writes");
+        path.to_str().expect("UTF-8").to_owned()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_contactd"));
+        command.env_clear().env("CONTACTD_DATA", self.data()).current_dir(self.dir.path());
+        command
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn run(&self, args: &[&str]) -> Output {
+        self.run_with(args, "", &[])
+    }
+
+    pub(crate) fn run_with(&self, args: &[&str], input: impl AsRef<[u8]>, env: &[(&str, &str)]) -> Output {
+        let mut command = self.command();
+        command.args(args).envs(env.iter().copied());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("starts");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        let input = input.as_ref().to_vec();
+        let feeding = std::thread::spawn(move || drop(stdin.write_all(&input)));
+        let output = child.wait_with_output().expect("ends");
+        feeding.join().expect("feeds");
+        Output {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+            stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+        }
+    }
+
+    /// Runs a command that has to succeed, and gives its stdout without the last newline.
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
+        self.ok_with_input(args, "")
+    }
+
+    pub(crate) fn ok_with_input(&self, args: &[&str], input: impl AsRef<[u8]>) -> String {
+        let output = self.run_with(args, input, &[]);
+        assert_eq!(output.code, 0, "{args:?}: {output:?}");
+        output.stdout.trim_end_matches('\n').to_owned()
+    }
+
+    /// A command that goes on by itself.
+    pub(crate) fn spawn(&self, args: &[&str]) -> Child {
+        let mut command = self.command();
+        command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().expect("starts")
+    }
+
+    /// A token made with these flags.
+    pub(crate) fn token(&self, flags: &[&str]) -> String {
+        self.ok(&[&["token", "create", "test"], flags].concat())
+    }
+
+    /// Starts the service with the defaults.
+    pub(crate) fn serve(self) -> Service {
+        self.serve_with(&[], "")
+    }
+
+    /// Starts the service with these flags and this configuration file.
+    pub(crate) fn serve_with(self, flags: &[&str], config: &str) -> Service {
+        let config = self.file("serve.toml", config);
+        let mut command = self.command();
+        command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+        command.args(["--log-level", "trace", "--access-log", "--config", &config]).args(flags);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("starts");
+        let stderr = child.stderr.take().expect("a pipe");
+        let (log, addresses) = Log::follow(stderr);
+        let Some((public, admin)) = addresses else {
+            panic!("the service did not start: {}", log.text());
+        };
+        Service { site: self, child, log, public, admin, checks_privacy: true }
+    }
+}
+
+/// Everything the service has said on stderr.
+#[derive(Clone)]
+pub(crate) struct Log(Arc<Mutex<String>>);
+
+impl Log {
+    fn follow(stderr: ChildStderr) -> (Self, Option<(SocketAddr, SocketAddr)>) {
+        let log = Self(Arc::default());
+        let mut lines = BufReader::new(stderr);
+        let mut addresses = Vec::new();
+        while addresses.len() < 2 {
+            let mut line = String::new();
+            if lines.read_line(&mut line).unwrap_or(0) == 0 {
+                break;
+            }
+            for mark in ["listening on http://", "admin on http://"] {
+                if let Some((_, rest)) = line.split_once(mark) {
+                    let address: String =
+                        rest.chars().take_while(|c| !c.is_whitespace() && *c != '/').collect();
+                    addresses.push(address.parse().expect("an address"));
+                }
+            }
+            log.0.lock().expect("a lock").push_str(&line);
+        }
+        let rest = log.clone();
+        std::thread::spawn(move || {
+            let mut chunk = [0; 8192];
+            while let Ok(read @ 1..) = lines.read(&mut chunk) {
+                rest.0.lock().expect("a lock").push_str(&String::from_utf8_lossy(&chunk[..read]));
+            }
+        });
+        let both = (addresses.len() == 2).then(|| (addresses[0], addresses[1]));
+        (log, both)
+    }
+
+    pub(crate) fn text(&self) -> String {
+        self.0.lock().expect("a lock").clone()
+    }
+}
+
+/// A running service.
+pub(crate) struct Service {
+    pub(crate) site: Site,
+    child: Child,
+    pub(crate) log: Log,
+    pub(crate) public: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    checks_privacy: bool,
+}
+
+impl Service {
+    /// With the invented people in it, and a token.
+    pub(crate) fn with_people() -> (Self, String) {
+        let site = Site::with_people();
+        let token = site.token(&[]);
+        (site.serve(), token)
+    }
+
+    pub(crate) fn connect(&self) -> Connection {
+        Connection::open(self.public)
+    }
+
+    /// One request on a connection of its own.
+    pub(crate) fn send(&self, request: &Request) -> Reply {
+        let mut connection = self.connect();
+        connection.send(request.bytes());
+        connection.reply()
+    }
+
+    pub(crate) fn look_up(&self, path: &str, token: &str, url: &str) -> Reply {
+        self.send(&Request::lookup(path, profile_body(url)).token(token))
+    }
+
+    pub(crate) fn metrics(&self) -> String {
+        let mut connection = Connection::open(self.admin);
+        connection.send(Request::get("/metrics").bytes());
+        connection.reply().body
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.site.data()
+    }
+
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).expect("signals");
+    }
+
+    /// Waits for the process to end by itself.
+    pub(crate) fn wait(&mut self) -> i32 {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            if let Some(status) = self.child.try_wait().expect("waits") {
+                return status.code().unwrap_or(-1);
+            }
+            assert!(Instant::now() < until, "the service does not end: {}", self.log.text());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Stops the service and gives the data directory back.
+    pub(crate) fn stop(mut self) -> Site {
+        self.signal(rustix::process::Signal::TERM);
+        assert_eq!(self.wait(), 0);
+        self.check_privacy();
+        self.checks_privacy = false;
+        let empty = Site { dir: tempfile::tempdir().expect("a directory") };
+        std::mem::replace(&mut self.site, empty)
+    }
+
+    /// Nothing personal stands in a log or a metric, whatever the test did.
+    fn check_privacy(&self) {
+        fixture::assert_nothing_personal(&self.log.text());
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        if !self.checks_privacy || std::thread::panicking() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+            return;
+        }
+        if self.child.try_wait().expect("waits").is_none() {
+            fixture::assert_nothing_personal(&self.metrics());
+            self.signal(rustix::process::Signal::TERM);
+            self.wait();
+        }
+        self.check_privacy();
+    }
+}
+
+/// Waits until something is so; fails if it is not within `seconds`.
+pub(crate) fn eventually(seconds: u64, what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(seconds);
+    while !is_so() {
+        assert!(Instant::now() < until, "not within {seconds} s: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Bytes of a database's write-ahead log.
+pub(crate) fn wal_bytes(data: &Path, database: &str) -> u64 {
+    data.join(format!("{database}-wal")).metadata().map_or(0, |metadata| metadata.len())
+}

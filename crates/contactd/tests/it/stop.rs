@@ -1,0 +1,111 @@
+//! Stopping gracefully, and being killed.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::fixture::ADA;
+use crate::http::{Request, profile_body};
+use crate::service::{PHONE, Service, Site};
+
+#[test]
+fn a_request_under_way_is_answered_and_the_service_is_not_ready_meanwhile() {
+    let (mut service, token) = Service::with_people();
+    let body = profile_body(ADA);
+    let mut slow = service.connect();
+    slow.send(format!(
+        "POST {PHONE} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {token}\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    ));
+    let mut open = service.connect();
+    open.send(Request::get("/readyz").bytes());
+    assert_eq!(open.reply().status, 200);
+    service.signal(Signal::TERM);
+    crate::service::eventually(5, "it is stopping", || service.log.text().contains("is stopping"));
+    std::thread::sleep(Duration::from_millis(50));
+    open.send(Request::get("/readyz").bytes());
+    let reply = open.reply();
+    assert_eq!((reply.status, reply.code().as_str()), (503, "service_unavailable"));
+    assert_eq!(reply.header("connection"), Some("close"));
+    std::thread::sleep(Duration::from_millis(300));
+    slow.send(&body);
+    let reply = slow.reply();
+    assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));
+    assert_eq!(service.wait(), 0);
+}
+
+#[test]
+fn a_connection_without_a_request_has_a_second_to_send_one() {
+    let (mut service, token) = Service::with_people();
+    let mut late = service.connect();
+    let mut silent = service.connect();
+    std::thread::sleep(Duration::from_millis(200));
+    service.signal(Signal::TERM);
+    std::thread::sleep(Duration::from_millis(500));
+    late.send(Request::lookup(PHONE, profile_body(ADA)).token(&token).bytes());
+    let reply = late.reply();
+    assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));
+    let started = Instant::now();
+    assert!(silent.is_closed());
+    assert!(started.elapsed() < Duration::from_secs(3));
+    assert_eq!(service.wait(), 0);
+}
+
+#[test]
+fn nobody_who_was_waiting_to_be_accepted_is_turned_away() {
+    for _ in 0..5 {
+        let (mut service, token) = Service::with_people();
+        let request = Request::lookup(PHONE, profile_body(ADA)).token(&token).bytes();
+        // The server stands still while they connect and send: the kernel queues them.
+        service.signal(Signal::STOP);
+        let mut waiting: Vec<_> = (0..50).map(|_| service.connect()).collect();
+        for connection in &mut waiting {
+            connection.send(&request);
+        }
+        service.signal(Signal::TERM);
+        service.signal(Signal::CONT);
+        for mut connection in waiting {
+            assert_eq!(connection.reply().status, 200);
+        }
+        assert_eq!(service.wait(), 0);
+    }
+}
+
+#[test]
+fn a_request_that_never_ends_is_cut_off_at_the_stop_timeout() {
+    let site = Site::with_people();
+    let token = site.token(&[]);
+    let mut service = site.serve_with(&[], "[limits]\nstop_timeout = \"1s\"\n");
+    let mut slow = service.connect();
+    slow.send(format!(
+        "POST {PHONE} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {token}\r\nContent-Length: 9\r\n\r\n"
+    ));
+    std::thread::sleep(Duration::from_millis(200));
+    let started = Instant::now();
+    service.signal(Signal::INT);
+    assert_eq!(service.wait(), 0);
+    assert!(started.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn what_a_killed_server_leaves_behind_does_not_stop_the_next() {
+    let (mut service, token) = Service::with_people();
+    service.signal(Signal::KILL);
+    service.wait();
+    let again = Site::empty();
+    std::fs::rename(service.data(), again.data()).expect("moves");
+    assert!(again.data().join("control.sock").exists(), "the socket was left behind");
+    let another = again.token(&[]);
+    let service = again.serve();
+    for token in [token, another] {
+        assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
+    }
+}
+
+#[test]
+fn two_servers_do_not_share_a_data_directory() {
+    let (service, _) = Service::with_people();
+    let output = service.site.run(&["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+    assert_eq!(output.code, 1);
+    assert!(output.stderr.contains("another contactd already serves"), "{}", output.stderr);
+}

@@ -1,0 +1,87 @@
+//! Opting out, and staying out.
+
+use crate::fixture::{ADA, ADA_EMAIL, ADA_PHONE, EVE, NOBODY, PEOPLE};
+use crate::service::{EMAIL, PHONE, Service};
+
+#[test]
+fn a_person_is_out_when_the_command_returns_and_stays_out_after_an_import() {
+    let (service, token) = Service::with_people();
+    let site = &service.site;
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
+    site.ok(&["suppress", "https://linkedin.com/in/ADA-quell-1a2b3c/"]);
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 404);
+    assert_eq!(service.look_up(EMAIL, &token, ADA).status, 404);
+    let report = site.ok_with_input(&["import", "-", "--source", "crm", "--json"], PEOPLE);
+    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    assert_eq!(report["suppressed"], 6, "{report}");
+    site.ok_with_input(&["import", "-", "--source", "another"], PEOPLE);
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 404);
+    let put = site.run(&["put", ADA, "--phone", "+14155550199"]);
+    assert_eq!(put.code, 1);
+    assert!(put.stderr.contains("opted out"), "{}", put.stderr);
+    site.ok(&["unsuppress", ADA]);
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
+}
+
+#[test]
+fn a_number_or_an_address_is_not_served_under_any_profile() {
+    let (service, token) = Service::with_people();
+    let site = &service.site;
+    site.ok(&["put", EVE, "--phone", ADA_PHONE]);
+    assert_eq!(service.look_up(PHONE, &token, EVE).json()["phoneNumber"], ADA_PHONE);
+    site.ok(&["suppress", "--phone", "+1 (415) 555-0123", "--email", "ADA@EXAMPLE.COM"]);
+    assert_eq!(service.look_up(PHONE, &token, EVE).status, 404);
+    // Her other number and address are not suppressed.
+    assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], "+14155550124");
+    assert_eq!(service.look_up(EMAIL, &token, ADA).json()["email"], "ada.old@example.com");
+    site.ok(&["unsuppress", "--phone", ADA_PHONE, "--email", ADA_EMAIL]);
+    assert_eq!(service.look_up(EMAIL, &token, ADA).json()["email"], ADA_EMAIL);
+}
+
+#[test]
+fn a_list_takes_all_three_kinds_and_says_which_lines_it_could_not_read() {
+    let (service, token) = Service::with_people();
+    let list = service.site.file(
+        "opt-outs.txt",
+        format!("# opt-outs\n{ADA}\r\n\n+44 20 7946 0123\neve.nuvel@EXAMPLE.org\nnonsense\n"),
+    );
+    let output = service.site.run(&["suppress", "--list", &list, "--json"]);
+    assert_eq!(output.code, 1, "a line could not be read");
+    let report = output.json();
+    assert_eq!((&report["read"], &report["changed"]), (&4.into(), &3.into()));
+    assert_eq!(report["rejected"][0]["line"], 6);
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 404);
+    assert_eq!(service.look_up(EMAIL, &token, EVE).status, 404);
+    assert_eq!(service.look_up(PHONE, &token, crate::fixture::MIRA).status, 404);
+    let again = service.site.run(&["suppress", ADA]);
+    assert_eq!(again.code, 0, "suppressing twice is not an error");
+}
+
+#[test]
+fn suppressing_someone_unknown_works_and_tells_nothing() {
+    let (service, token) = Service::with_people();
+    service.site.ok(&["suppress", NOBODY]);
+    assert_eq!(service.look_up(PHONE, &token, NOBODY).status, 404);
+    let stored = std::fs::read(service.data().join("contactd.db")).expect("reads");
+    let wal = std::fs::read(service.data().join("contactd.db-wal")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&[stored, wal].concat()).into_owned();
+    assert!(!text.contains("nobody-dornwett"), "the list tells who is on it");
+}
+
+#[test]
+fn naming_nobody_is_an_error() {
+    let (service, _) = Service::with_people();
+    let output = service.site.run(&["suppress"]);
+    assert_eq!(output.code, 1);
+    assert!(output.stderr.contains("name someone"), "{}", output.stderr);
+}
+
+#[test]
+fn without_the_keys_the_store_is_not_opened() {
+    let (service, _) = Service::with_people();
+    let site = service.stop();
+    std::fs::remove_dir_all(site.data().join("keys")).expect("removes");
+    let output = site.run(&["stats"]);
+    assert_eq!(output.code, 1);
+    assert!(output.stderr.contains("not those of this store"), "{}", output.stderr);
+}
