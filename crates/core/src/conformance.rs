@@ -101,7 +101,6 @@ pub async fn a_lookup_returns_the_surest_then_newest_then_smallest(store: &impl 
 }
 
 /// Labels decide what is personal.
-
 pub async fn work_details_are_kept_and_never_returned(store: &impl Store) {
     let ada = profile("ada-quell");
     let work = Detail { label: Label::Work, ..phone("01", 100) };
@@ -122,7 +121,6 @@ pub async fn an_expired_detail_is_kept_and_not_returned(store: &impl Store) {
 }
 
 /// A suppressed number must not hide the person's other one.
-
 pub async fn a_value_that_is_not_accepted_gives_way_to_the_next(store: &impl Store) {
     let ada = profile("ada-quell");
     put(store, &ada, &[phone("01", 90), phone("02", 80)]).await;
@@ -152,7 +150,6 @@ pub async fn the_same_again_changes_nothing(store: &impl Store) {
 }
 
 /// Identity is profile, kind, value and source; the rest is updated.
-
 pub async fn a_new_date_or_confidence_updates_the_detail(store: &impl Store) {
     let ada = profile("ada-quell");
     put(store, &ada, &[phone("01", 90)]).await;
@@ -164,7 +161,6 @@ pub async fn a_new_date_or_confidence_updates_the_detail(store: &impl Store) {
 }
 
 /// Withdrawing one source leaves what the others hold.
-
 pub async fn the_same_value_from_two_sources_is_two_details(store: &impl Store) {
     let ada = profile("ada-quell");
     let other = Detail { source: "events".to_owned(), ..phone("01", 90) };
@@ -176,7 +172,6 @@ pub async fn the_same_value_from_two_sources_is_two_details(store: &impl Store) 
 }
 
 /// All or nothing.
-
 pub async fn an_import_that_is_dropped_never_happened(store: &impl Store) {
     let ada = profile("ada-quell");
     let mut import = store.begin_import(now()).await.expect("begins");
@@ -191,7 +186,6 @@ pub async fn an_import_that_is_dropped_never_happened(store: &impl Store) {
 }
 
 /// Removing nothing is not an error.
-
 pub async fn removing_takes_only_what_was_picked(store: &impl Store) {
     let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
     put(store, &ada, &[phone("01", 90), email("ada")]).await;
@@ -205,7 +199,6 @@ pub async fn removing_takes_only_what_was_picked(store: &impl Store) {
 }
 
 /// Totals follow every change without reading the details.
-
 pub async fn totals_add_up(store: &impl Store) {
     let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
     let work = Detail { label: Label::Work, source: "events".into(), ..email("eve") };
@@ -239,7 +232,6 @@ fn token(name: &str) -> (TokenSecret, Token) {
 }
 
 /// Nothing about a token is lost.
-
 pub async fn tokens_are_listed_as_they_were_made(store: &impl Store) {
     let (first_secret, first) = token("crm");
     let (second_secret, second) = token("ats");
@@ -258,7 +250,6 @@ pub async fn tokens_are_listed_as_they_were_made(store: &impl Store) {
 }
 
 /// Revoking again changes nothing; an unknown token is none.
-
 pub async fn revoking_twice_keeps_the_first_time(store: &impl Store) {
     let (secret, token) = token("crm");
     store.create_token(&secret.hash(), &token).await.expect("creates");
@@ -270,7 +261,6 @@ pub async fn revoking_twice_keeps_the_first_time(store: &impl Store) {
 }
 
 /// The old token's end only ever comes nearer.
-
 pub async fn rotating_keeps_both_until_the_overlap_ends(store: &impl Store) {
     let (old_secret, old) = token("crm");
     store.create_token(&old_secret.hash(), &old).await.expect("creates");
@@ -288,7 +278,6 @@ pub async fn rotating_keeps_both_until_the_overlap_ends(store: &impl Store) {
 }
 
 /// Both or neither.
-
 pub async fn rotating_an_unknown_token_makes_none(store: &impl Store) {
     let (secret, new) = token("crm");
     assert!(!store.rotate_token("tok_unknown", now(), &secret.hash(), &new).await.expect("asks"));
@@ -302,7 +291,6 @@ fn digests() -> Vec<SubjectDigest> {
 }
 
 /// Suppressing twice is not an error.
-
 pub async fn suppressing_twice_is_one_suppression(store: &impl Store) {
     assert_eq!(store.suppress(&digests()[..1], now()).await.expect("suppresses"), 1);
     assert_eq!(store.suppress(&digests(), now()).await.expect("suppresses"), 1);
@@ -310,7 +298,6 @@ pub async fn suppressing_twice_is_one_suppression(store: &impl Store) {
 }
 
 /// Only what was named is taken back.
-
 pub async fn suppressions_can_be_taken_back(store: &impl Store) {
     store.suppress(&digests(), now()).await.expect("suppresses");
     assert_eq!(store.unsuppress(&digests()[..1]).await.expect("unsuppresses"), 1);
@@ -319,7 +306,6 @@ pub async fn suppressions_can_be_taken_back(store: &impl Store) {
 }
 
 /// Counts of one day add up, and the token remembers when it was last used.
-
 pub async fn usage_adds_up_by_day(store: &impl Store) {
     let (secret, token) = token("crm");
     store.create_token(&secret.hash(), &token).await.expect("creates");

@@ -1,6 +1,4 @@
 //! What one canonicalisation costs. `cargo bench -p contactd-profile`
-#![allow(missing_docs, reason = "a benchmark has no readers of its interface")]
-#![expect(clippy::allow_attributes, reason = "whether it is needed depends on the lint set")]
 
 use contactd_profile::Networks;
 use divan::Bencher;

@@ -1,5 +1,7 @@
 //! The suite that every engine passes.
 
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+
 use contactd_store_sqlite::SqliteStore;
 
 /// A store in a directory that goes away with it.

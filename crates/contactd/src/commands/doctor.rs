@@ -209,7 +209,11 @@ async fn store_and_tokens(
         tokens.iter().filter(|(_, token)| token.ends_soon(now)).map(|(_, token)| token.id.as_str()).collect();
     match (live, ending.as_slice()) {
         (0, _) => {
-            findings.warn("tokens", "there is none that is accepted".to_owned(), "contactd token create NAME")
+            findings.warn(
+                "tokens",
+                "there is none that is accepted".to_owned(),
+                "contactd token create NAME",
+            );
         }
         (_, []) => findings.ok("tokens", format!("{live} accepted, none ends within 14 days")),
         _ => findings.warn(

@@ -4,6 +4,8 @@
 //! the test if anything personal stands in what it logged or measured: that rule is checked
 //! by every test here and written in none.
 
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+
 mod base_path;
 mod canonicalize;
 mod commands;

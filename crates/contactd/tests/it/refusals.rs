@@ -226,7 +226,7 @@ fn http_that_must_not_be_served_is_400_and_closed() {
     let cases = [
         ("no Host", good.clone().without("Host").bytes()),
         ("two Hosts", good.clone().header("Host", "test").bytes()),
-        ("a Host that is none", good.clone().without("Host").header("Host", "a/b").bytes()),
+        ("a Host that is none", good.without("Host").header("Host", "a/b").bytes()),
         ("bare line feeds", bare.replace("\r\n", "\n").into_bytes()),
         ("one bare line feed", bare.replacen("\r\n", "\n", 1).into_bytes()),
         (

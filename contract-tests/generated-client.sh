@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Generates a Python client from the OpenAPI document a demo service serves, and makes calls with it.
+# Usage: contract-tests/generated-client.sh BIN
+set -euo pipefail
+bin=$(realpath "${1:?usage: $0 BIN}")
+cd "$(dirname "$0")/.."
+source contract-tests/lib.sh
+
+make_venv generated-client
+start_demo "$bin"
+export CONTACTD_TOKEN=$token NO_PROXY=127.0.0.1 PYTHONDONTWRITEBYTECODE=1 PATH=$PWD/$venv/bin:$PATH
+# Whatever of the document the generator would leave out is a warning, and so a failure.
+openapi-python-client generate --url "$base/openapi.json" --meta none --fail-on-warning \
+  --output-path "$work/contact_client"
+PYTHONPATH=$work python contract-tests/use_generated_client.py "$base"

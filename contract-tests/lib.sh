@@ -1,0 +1,40 @@
+# Sourced by the scripts beside it, which run from the project root.
+
+# start_demo BIN: starts a demo service that ends with the script; sets `base` and `token`.
+start_demo() {
+  work=$(mktemp -d)
+  "$1" serve --demo --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 >"$work/stdout" 2>"$work/stderr" &
+  service=$!
+  trap stop_demo EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+  for _ in {1..300}; do
+    base=$(sed -n 's/.*listening on \(http:[^ ]*\).*/\1/p' "$work/stderr" | head -n 1)
+    token=$(grep -o 'ctd_[A-Za-z0-9]*' "$work/stdout" | head -n 1) || true
+    [[ -n $base && -n $token ]] && return
+    kill -0 "$service" 2>/dev/null || break
+    sleep 0.1
+  done
+  echo "the service did not start:" >&2
+  cat "$work/stdout" "$work/stderr" >&2
+  return 1
+}
+
+stop_demo() {
+  local result=$?
+  kill -TERM "$service" 2>/dev/null || true
+  wait "$service" || { echo "the service did not stop cleanly:"; cat "$work/stderr"; result=1; } >&2
+  rm -rf "$work"
+  exit "$result"
+}
+
+# make_venv NAME: sets `venv` to an environment with exactly contract-tests/requirements-NAME.txt.
+make_venv() {
+  local requirements=contract-tests/requirements-$1.txt
+  venv=target/venv/$1
+  cmp -s "$requirements" "$venv/installed.txt" && return
+  python3 -m venv --clear "$venv"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$requirements"
+  "$venv/bin/pip" check
+  cp "$requirements" "$venv/installed.txt"
+}

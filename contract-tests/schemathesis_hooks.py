@@ -1,0 +1,20 @@
+"""Any text fits the schema, and hardly one is a profile URL: this makes half of them look like one."""
+
+import schemathesis
+from hypothesis import strategies as st
+
+PROFILE_URLS = st.one_of(
+    st.sampled_from([
+        "https://www.linkedin.com/in/ada-quell-1a2b3c",
+        "https://www.xing.com/profile/Mira_Quellbach2",
+        "https://www.linkedin.com/company/quellcorp",
+    ]),
+    st.from_regex(r"https?://([a-z]{2,3}\.)?(linkedin\.com/in|xing\.com/profile)/[^?#]{1,40}([/?#].{0,20})?", fullmatch=True),
+)
+
+
+@schemathesis.hook
+def flatmap_body(context, body):
+    if isinstance(body, dict) and isinstance(body.get("profileUrl"), str):
+        return st.just(body) | PROFILE_URLS.map(lambda url: {**body, "profileUrl": url})
+    return st.just(body)

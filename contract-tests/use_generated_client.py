@@ -1,0 +1,59 @@
+"""Calls a demo service with the client that was generated as the package `contact_client`."""
+
+import os
+import sys
+
+from contact_client import AuthenticatedClient
+from contact_client.api.lookup import fetch_personal_email, fetch_phone_number
+from contact_client.models import EmailFound, Error, ErrorStatus, LookupRequest, PhoneFound
+
+ADA = "https://www.linkedin.com/in/ada-quell-1a2b3c"
+MIRA = "https://www.xing.com/profile/Mira_Quellbach2"
+NOBODY = "https://www.linkedin.com/in/nobody-on-file-0000"
+COMPANY = "https://www.linkedin.com/company/quellcorp"
+
+base = sys.argv[1]
+good = AuthenticatedClient(base_url=base, token=os.environ["CONTACTD_TOKEN"], raise_on_unexpected_status=True)
+wrong = AuthenticatedClient(base_url=base, token="wrong", raise_on_unexpected_status=True)
+
+CALLS = [
+    (fetch_phone_number, good, ADA, 200,
+     PhoneFound(phone_number="+14155550123", profile_url="https://linkedin.com/in/ada-quell-1a2b3c")),
+    (fetch_personal_email, good, ADA, 200,
+     EmailFound(email="ada@example.com", profile_url="https://linkedin.com/in/ada-quell-1a2b3c")),
+    (fetch_personal_email, good, MIRA, 200,
+     EmailFound(email="mira.quellbach@example.org", profile_url="https://xing.com/profile/Mira_Quellbach2")),
+    (fetch_phone_number, good, NOBODY, 404,
+     Error(status=ErrorStatus.CONTACT_NOT_FOUND,
+           message="No phone number found for https://linkedin.com/in/nobody-on-file-0000.")),
+    (fetch_personal_email, good, NOBODY, 404,
+     Error(status=ErrorStatus.CONTACT_NOT_FOUND,
+           message="No personal e-mail found for https://linkedin.com/in/nobody-on-file-0000.")),
+    (fetch_phone_number, good, COMPANY, 400,
+     Error(status=ErrorStatus.INVALID_PROFILE_URL,
+           message=f"Invalid profileUrl: {COMPANY} on /api/fetchPhoneNumber api call.")),
+    (fetch_personal_email, good, COMPANY, 400,
+     Error(status=ErrorStatus.INVALID_PROFILE_URL,
+           message=f"Invalid profileUrl: {COMPANY} on /api/fetchPersonalEmail api call.")),
+    (fetch_phone_number, wrong, ADA, 401,
+     Error(status=ErrorStatus.NO_AUTHORIZATION_FOUND, message="No authorization found.")),
+    (fetch_personal_email, wrong, ADA, 401,
+     Error(status=ErrorStatus.NO_AUTHORIZATION_FOUND, message="No authorization found.")),
+]
+
+failed = 0
+for operation, client, url, status, expected in CALLS:
+    try:
+        response = operation.sync_detailed(client=client, body=LookupRequest(profile_url=url))
+        got = response.status_code, response.parsed
+    except Exception as error:
+        got = error
+    # The models compare by type and by every field, those that the document does not name included.
+    ok = got == (status, expected)
+    failed += not ok
+    print("ok  " if ok else "FAIL", operation.__name__.rpartition(".")[2], url, "->", status, expected)
+    if not ok:
+        print("     got", got)
+
+print(f"{len(CALLS) - failed} passed, {failed} failed")
+sys.exit(failed > 0)
