@@ -90,7 +90,7 @@ impl<'a> Load<'a> {
     }
 
     fn add(&mut self, context: &Context, mut rows: CsvRows<'_>, rejects: &mut Rejects) -> anyhow::Result<()> {
-        while let Some(row) = rows.next() {
+        while let Some(row) = rows.next()? {
             self.report.rows += 1;
             match row.record(&context.networks) {
                 Ok(record) => self.put(record)?,

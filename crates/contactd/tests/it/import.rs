@@ -197,3 +197,26 @@ fn an_import_that_is_killed_leaves_before_or_after() {
     assert!(before > 0, "every import was faster than its kill ({after} finished)");
     site.ok(&["import", &file, "--source", "kill-last"]);
 }
+
+#[test]
+fn a_file_that_never_ends_its_row_is_refused_within_bounded_memory() {
+    let site = Site::empty();
+    for (start, what) in [("", "a header"), ("profileUrl,phone\n\"", "a quoted field")] {
+        let endless = format!("{start}{}", "x".repeat(40 << 20));
+        let output = site.run_with(&["import", "-", "--source", "crm"], endless, &[]);
+        assert_eq!(output.code, 1, "{what}");
+        assert!(output.stderr.contains("longer than 16 MiB"), "{what}: {}", output.stderr);
+    }
+}
+
+#[test]
+fn bytes_that_are_not_utf8_and_nul_bytes_cost_only_their_row() {
+    let site = Site::empty();
+    let csv = [
+        b"profileUrl,phone\nhttps://linkedin.com/in/ada-\xFFquell,+14155550101\n".as_slice(),
+        b"https://linkedin.com/in/ada\0quell,+14155550102\nhttps://linkedin.com/in/ada-quell,+14155550103\n",
+    ];
+    let (code, report) = import(&site, csv.concat(), &["--max-rejects", "2"]);
+    assert_eq!((code, &report["detailsNew"]), (0, &1.into()), "{report}");
+    assert_eq!(report["rejectedByReason"], serde_json::json!({"control_char": 1, "not_utf8": 1}));
+}

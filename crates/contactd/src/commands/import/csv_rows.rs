@@ -1,8 +1,10 @@
 //! Rows of a CSV file with a header.
 
-use std::io::Read;
+use std::cell::Cell;
+use std::io::{self, Read};
+use std::rc::Rc;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use contactd_core::{Networks, RawRecord, Record, RecordError};
 use csv::ByteRecord;
 
@@ -29,9 +31,14 @@ pub(crate) struct Defaults<'a> {
     pub(crate) mapping: &'a [(String, String)],
 }
 
+/// Longest row that is read. More in one piece is not a row but a file that is no CSV.
+const MAX_ROW_BYTES: u64 = 16 << 20;
+
 /// A file being read.
 pub(crate) struct CsvRows<'a> {
-    reader: csv::Reader<Box<dyn Read>>,
+    reader: csv::Reader<Bounded>,
+    /// What may still be read before the row has to end.
+    left: Rc<Cell<u64>>,
     header: ByteRecord,
     /// Where each of [`COLUMNS`] is in the file.
     places: [Option<usize>; COLUMNS.len()],
@@ -45,12 +52,13 @@ pub(crate) struct Row<'a> {
     header: &'a ByteRecord,
     places: &'a [Option<usize>; COLUMNS.len()],
     defaults: Defaults<'a>,
-    unreadable: bool,
 }
 
 impl<'a> CsvRows<'a> {
     /// Reads the header and finds the columns in it.
     pub(crate) fn read(input: Box<dyn Read>, defaults: Defaults<'a>) -> anyhow::Result<Self> {
+        let left = Rc::new(Cell::new(MAX_ROW_BYTES));
+        let input = Bounded { input, left: Rc::clone(&left) };
         let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(input);
         let mut header = reader.byte_headers()?.clone();
         if let Some(first) = header.get(0).and_then(|first| first.strip_prefix(b"\xEF\xBB\xBF")) {
@@ -83,30 +91,36 @@ impl<'a> CsvRows<'a> {
         if !has("source") && defaults.source.is_none() {
             bail!("the rows do not say where they come from; say it with --source NAME");
         }
-        Ok(Self { reader, header, places, defaults })
+        Ok(Self { reader, left, header, places, defaults })
     }
 
-    /// The next row that is there, good or bad.
-    pub(crate) fn next(&mut self) -> Option<Row<'_>> {
+    /// The next row, good or bad; none at the end of the file. A file that cannot be read
+    /// on is an error: what has been read of it is not all of it.
+    pub(crate) fn next(&mut self) -> anyhow::Result<Option<Row<'_>>> {
+        self.left.set(MAX_ROW_BYTES);
         let mut fields = ByteRecord::new();
-        let line = self.reader.position().line();
-        let (there, unreadable) = match self.reader.read_byte_record(&mut fields) {
-            Ok(there) => (there, false),
-            // Nothing can be said of the rest of the file, but that it is not lost.
-            Err(error) => (!matches!(error.kind(), csv::ErrorKind::Io(_)), true),
-        };
-        if !there {
-            return None;
+        if !self.reader.read_byte_record(&mut fields).context("the file cannot be read on")? {
+            return Ok(None);
         }
-        let line = fields.position().map_or(line, csv::Position::line);
-        Some(Row {
-            fields,
-            line,
-            header: &self.header,
-            places: &self.places,
-            defaults: self.defaults,
-            unreadable,
-        })
+        let line = fields.position().map_or(0, csv::Position::line);
+        Ok(Some(Row { fields, line, header: &self.header, places: &self.places, defaults: self.defaults }))
+    }
+}
+
+/// An input of which only so much is read in one row, so that memory stays bounded.
+struct Bounded {
+    input: Box<dyn Read>,
+    left: Rc<Cell<u64>>,
+}
+
+impl Read for Bounded {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        match self.left.get().checked_sub(read as u64) {
+            Some(left) => self.left.set(left),
+            None => return Err(io::Error::other("a row is longer than 16 MiB; is this a CSV file?")),
+        }
+        Ok(read)
     }
 }
 
@@ -145,9 +159,6 @@ impl Row<'_> {
 
     /// The profile and details that the row means.
     pub(crate) fn record(&self, networks: &Networks) -> Result<Record, RecordError> {
-        if self.unreadable {
-            return Err(RecordError { column: "row", reason: "unreadable" });
-        }
         if self.fields.len() > self.header.len() {
             return Err(RecordError { column: "row", reason: "too_many_fields" });
         }

@@ -1,0 +1,68 @@
+//! What one lookup costs in the store: `cargo bench -p contactd-store-sqlite`
+#![expect(clippy::expect_used, reason = "a benchmark that cannot run should say so")]
+
+use contactd_core::store::{Details, Import, ImportSummary};
+use contactd_core::{ContactValue, Detail, Kind, Networks, Profile, Timestamp};
+use contactd_store_sqlite::SqliteStore;
+use divan::Bencher;
+
+const PROFILES: u32 = 200_000;
+
+fn main() {
+    divan::main();
+}
+
+fn profile(number: u32) -> Profile {
+    let url = format!("https://linkedin.com/in/bench-quell-{:08x}", number.wrapping_mul(2_654_435_761));
+    Networks::built_in().canonicalize(&url).expect("a profile")
+}
+
+fn store() -> &'static (tempfile::TempDir, SqliteStore) {
+    static STORE: std::sync::OnceLock<(tempfile::TempDir, SqliteStore)> = std::sync::OnceLock::new();
+    STORE.get_or_init(|| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = SqliteStore::open(dir.path()).expect("opens");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let mut import = runtime.block_on(store.begin_import(Timestamp::from_seconds(0))).expect("begins");
+        for number in 0..PROFILES {
+            let value = ContactValue::from_store(format!("+1415555{:04}", 100 + number % 100));
+            import.put(&profile(number), &[Detail::new(Kind::Phone, value, "bench")]).expect("puts");
+        }
+        import.commit(&ImportSummary::default()).expect("commits");
+        (dir, store)
+    })
+}
+
+fn read(bencher: Bencher<'_, '_>, first: u32, held: bool) {
+    let store = &store().1;
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let mut number = 0;
+    bencher
+        .with_inputs(|| {
+            number = (number + 7_919) % PROFILES;
+            profile(first + number)
+        })
+        .bench_local_refs(|profile| {
+            if !held {
+                store.renew();
+            }
+            runtime.block_on(store.best_personal(profile, Kind::Phone, Timestamp::from_seconds(1), |_| true))
+        });
+}
+
+/// With the snapshot held, as between two ticks of a worker.
+#[divan::bench(sample_count = 100, sample_size = 1000)]
+fn hit(bencher: Bencher<'_, '_>) {
+    read(bencher, 0, true);
+}
+
+#[divan::bench(sample_count = 100, sample_size = 1000)]
+fn miss(bencher: Bencher<'_, '_>) {
+    read(bencher, PROFILES, true);
+}
+
+/// With a new snapshot for every lookup.
+#[divan::bench(sample_count = 100, sample_size = 1000)]
+fn hit_in_a_new_snapshot(bencher: Bencher<'_, '_>) {
+    read(bencher, 0, false);
+}
