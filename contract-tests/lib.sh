@@ -1,8 +1,10 @@
 # Sourced by the scripts beside it, which run from the project root.
 
-# start_demo BIN: starts a demo service that ends with the script; sets `base` and `token`.
+# start_demo BIN: starts a demo service that ends with the script; sets `base`, `work` (a directory that
+# ends with it too) and CONTACTD_TOKEN.
 start_demo() {
   work=$(mktemp -d)
+  touch "$work/stdout" "$work/stderr"
   "$1" serve --demo --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 >"$work/stdout" 2>"$work/stderr" &
   service=$!
   trap stop_demo EXIT
@@ -10,8 +12,11 @@ start_demo() {
   trap 'exit 143' TERM
   for _ in {1..300}; do
     base=$(sed -n 's/.*listening on \(http:[^ ]*\).*/\1/p' "$work/stderr" | head -n 1)
-    token=$(grep -o 'ctd_[A-Za-z0-9]*' "$work/stdout" | head -n 1) || true
-    [[ -n $base && -n $token ]] && return
+    CONTACTD_TOKEN=$(grep -o 'ctd_[A-Za-z0-9]*' "$work/stdout" | head -n 1) || true
+    if [[ -n $base && -n $CONTACTD_TOKEN ]]; then
+      export CONTACTD_TOKEN no_proxy=127.0.0.1 NO_PROXY=127.0.0.1 PYTHONDONTWRITEBYTECODE=1
+      return
+    fi
     kill -0 "$service" 2>/dev/null || break
     sleep 0.1
   done

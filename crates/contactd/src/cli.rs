@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use contactd_core::{Kind, Label, Quota, Rate, Timestamp};
 
-use crate::config::{LogFormat, LogLevel};
+use crate::commands::import::csv_rows::COLUMNS;
+use crate::config::{BasePath, Engine, Listen, LogFormat, LogLevel};
 use crate::span::{Lifetime, Span};
 
 /// The contact lookup service that teams run themselves.
@@ -32,7 +33,7 @@ pub(crate) struct Everywhere {
     pub(crate) data: Option<PathBuf>,
     /// The storage engine: `sqlite`, whose files are in the data directory [default: sqlite]
     #[arg(long, global = true, value_name = "URL", env = "CONTACTD_STORE", help_heading = "Everywhere")]
-    pub(crate) store: Option<String>,
+    pub(crate) store: Option<Engine>,
     /// The configuration file [default: contactd.toml, if there is one]
     #[arg(long, global = true, value_name = "FILE", env = "CONTACTD_CONFIG", help_heading = "Everywhere")]
     pub(crate) config: Option<PathBuf>,
@@ -46,7 +47,7 @@ pub(crate) enum Command {
     )]
     Serve(ServeArgs),
     /// Make, list, revoke and rotate tokens
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  contactd token create crm > token")]
     Token(TokenCommand),
     /// Load contact records from CSV files, all or nothing
     #[command(after_help = "Examples:\n  contactd import people.csv --source crm\n  \
@@ -81,7 +82,7 @@ pub(crate) enum Command {
         contactd canonicalize < urls.txt\n  contactd canonicalize --jsonl < values.jsonl")]
     Canonicalize(CanonicalizeArgs),
     /// Print or check a configuration file
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  contactd config example > contactd.toml")]
     Config(ConfigCommand),
     /// Check configuration, store, permissions, disk and clock, and say what to do
     #[command(after_help = "Example:\n  contactd doctor")]
@@ -108,13 +109,13 @@ pub(crate) struct ServeArgs {
     pub(crate) demo: bool,
     /// The public address [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS", env = "CONTACTD_LISTEN")]
-    pub(crate) listen: Option<String>,
+    pub(crate) listen: Option<Listen>,
     /// The operator's address, for metrics [default: 127.0.0.1:8081]
     #[arg(long, value_name = "ADDRESS", env = "CONTACTD_ADMIN_LISTEN")]
-    pub(crate) admin_listen: Option<String>,
+    pub(crate) admin_listen: Option<Listen>,
     /// A path before every public path, such as /contacts
     #[arg(long, value_name = "PATH", env = "CONTACTD_BASE_PATH")]
-    pub(crate) base_path: Option<String>,
+    pub(crate) base_path: Option<BasePath>,
     /// Threads that serve [default: one per core]
     #[arg(long, value_name = "COUNT", env = "CONTACTD_WORKERS", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: Option<u16>,
@@ -152,6 +153,7 @@ pub(crate) enum TokenCommand {
 #[derive(Debug, Args)]
 pub(crate) struct TokenCreateArgs {
     /// Who it is for
+    #[arg(value_parser = parse_name)]
     pub(crate) name: String,
     /// What it may look up; give it twice for both [default: both]
     #[arg(long, value_name = "SCOPE", value_parser = parse_kind)]
@@ -194,10 +196,10 @@ pub(crate) struct ImportArgs {
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// Who the records come from; a row's own source wins
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = parse_name)]
     pub(crate) source: Option<String>,
     /// The country of numbers that have no + and whose row names none, such as US
-    #[arg(long, value_name = "COUNTRY")]
+    #[arg(long, value_name = "COUNTRY", value_parser = parse_region)]
     pub(crate) region: Option<String>,
     /// Another header for a column, such as profileUrl="LinkedIn URL"
     #[arg(long, value_name = "COLUMN=HEADER", value_parser = parse_mapping)]
@@ -239,6 +241,7 @@ impl std::str::FromStr for MaxRejects {
 }
 
 #[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("detail").args(["phone", "email"]).required(true).multiple(true))]
 pub(crate) struct PutArgs {
     /// The person's profile URL
     pub(crate) url: String,
@@ -252,7 +255,7 @@ pub(crate) struct PutArgs {
     #[arg(long, default_value = "personal", value_parser = parse_label)]
     pub(crate) label: Label,
     /// Who says so
-    #[arg(long, default_value = "manual")]
+    #[arg(long, default_value = "manual", value_parser = parse_name)]
     pub(crate) source: String,
     /// How sure that is, 0 to 100
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u8).range(0..=100))]
@@ -267,7 +270,7 @@ pub(crate) struct PutArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) expires_at: Option<Timestamp>,
     /// The country of a number without +, such as US
-    #[arg(long, value_name = "COUNTRY")]
+    #[arg(long, value_name = "COUNTRY", value_parser = parse_region)]
     pub(crate) region: Option<String>,
 }
 
@@ -287,6 +290,7 @@ pub(crate) struct RemoveArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("subject").args(["urls", "phone", "email", "list"]).required(true).multiple(true))]
 pub(crate) struct SubjectArgs {
     /// Profile URLs
     #[arg(value_name = "URL")]
@@ -358,7 +362,26 @@ fn parse_time(text: &str) -> Result<Timestamp, String> {
 
 fn parse_mapping(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
+        Some((column, _)) if !COLUMNS.contains(&column) => {
+            Err(format!("there is no column {column}; there are {}", COLUMNS.join(", ")))
+        }
         Some((column, header)) if !header.is_empty() => Ok((column.to_owned(), header.to_owned())),
         _ => Err("write it like profileUrl=\"LinkedIn URL\"".to_owned()),
+    }
+}
+
+fn parse_name(text: &str) -> Result<String, String> {
+    const MAX_CHARS: usize = 100;
+    let name = text.trim();
+    if name.is_empty() || name.chars().count() > MAX_CHARS || name.chars().any(char::is_control) {
+        return Err(format!("a name has 1 to {MAX_CHARS} printable characters"));
+    }
+    Ok(name.to_owned())
+}
+
+fn parse_region(text: &str) -> Result<String, String> {
+    match contactd_core::is_phone_region(text) {
+        true => Ok(text.to_owned()),
+        false => Err("write a country with two letters, such as US or DE".to_owned()),
     }
 }

@@ -27,6 +27,7 @@ macro_rules! conformance {
             a_new_date_or_confidence_updates_the_detail,
             the_same_value_from_two_sources_is_two_details,
             an_import_that_is_dropped_never_happened,
+            what_is_taken_back_is_not_there_and_not_counted,
             removing_takes_only_what_was_picked,
             totals_add_up,
             profiles_with_a_common_beginning_are_apart,
@@ -183,6 +184,23 @@ pub async fn an_import_that_is_dropped_never_happened(store: &impl Store) {
     assert_eq!(store.totals().await.expect("counts").profiles, 0);
     put(store, &ada, &[phone("02", 90)]).await;
     assert_eq!(best(store, &ada, Kind::Phone).await.as_deref(), Some("+14155550102"));
+}
+
+/// Only details of this import are taken back.
+pub async fn what_is_taken_back_is_not_there_and_not_counted(store: &impl Store) {
+    let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
+    put(store, &ada, &[phone("01", 90)]).await;
+    let mut import = store.begin_import(now()).await.expect("begins");
+    import.put(&ada, &[phone("02", 99)]).expect("puts");
+    import.put(&eve, &[phone("03", 90), email("eve")]).expect("puts");
+    let is_out = |profile: &Profile, kind: Kind, _: &ContactValue| *profile == eve || kind == Kind::Email;
+    assert_eq!(import.take_back(is_out).expect("takes back"), 2);
+    assert_eq!(import.take_back(|profile, _, _| *profile == ada).expect("takes back"), 1);
+    import.commit(&ImportSummary::default()).expect("commits");
+    store.renew();
+    assert_eq!(best(store, &ada, Kind::Phone).await.as_deref(), Some("+14155550101"));
+    assert_eq!(best(store, &eve, Kind::Phone).await, None);
+    assert_eq!(store.totals().await.expect("counts").profiles, 1);
 }
 
 /// Removing nothing is not an error.

@@ -53,7 +53,7 @@ fn is_local(local: &str) -> bool {
 }
 
 fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}')
+    matches!(c, '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}' | '\u{AD}' | '\u{E0000}'..='\u{E0FFF}')
 }
 
 fn ascii_domain(domain: &str) -> Result<String, EmailError> {

@@ -43,7 +43,7 @@ pub use detail::{ContactValue, Detail, Kind, Label};
 pub use email::EmailError;
 pub use limit::{Allowance, Allowances, LimitExceeded, LimitSyntax, Period, Quota, Rate};
 pub use lookup::{LookupError, Lookups};
-pub use phone::PhoneError;
+pub use phone::{PhoneError, is_phone_region};
 pub use record::{RawRecord, Record, RecordError};
 pub use suppression::{DigestKey, DigestKeys, Subject, SubjectDigest, SuppressionList};
 pub use token::{Scopes, Token, TokenHash, TokenSecret};

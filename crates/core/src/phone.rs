@@ -30,8 +30,10 @@ const FOR_FICTION: [(&str, usize); 3] = [("+447700900", 13), ("+3363998", 12), (
 pub(crate) fn normalize(text: &str, region: Option<&str>) -> Result<String, PhoneError> {
     let text = text.trim();
     refuse_what_is_not_digits(text)?;
-    let region = region.map(known_region).transpose()?;
-    if region.is_none() && !text.starts_with(['+', '＋']) {
+    let is_international = text.starts_with(['+', '＋']);
+    // A number with + says itself where it is from.
+    let region = region.filter(|_| !is_international).map(known_region).transpose()?;
+    if region.is_none() && !is_international {
         return Err(PhoneError::RegionNeeded);
     }
     let number = PHONE_NUMBER_UTIL.parse(text, region).map_err(|_| PhoneError::Invalid)?;
@@ -49,7 +51,15 @@ fn known_region(name: &str) -> Result<Region, PhoneError> {
 /// The parser reads `FLOWERS` as digits and drops extensions: both are refused first.
 fn refuse_what_is_not_digits(text: &str) -> Result<(), PhoneError> {
     let Some(first_letter) = text.find(char::is_alphabetic) else {
-        return if text.contains([';', '#', ',']) { Err(PhoneError::Extension) } else { Ok(()) };
+        return if text.contains([';', '#', ',']) {
+            Err(PhoneError::Extension)
+        } else if text.chars().skip(1).any(|c| matches!(c, '+' | '＋'))
+            || !text.chars().all(is_written_in_numbers)
+        {
+            Err(PhoneError::Invalid)
+        } else {
+            Ok(())
+        };
     };
     let word = text[first_letter..].to_ascii_lowercase();
     let (before, marks) = (&text[..first_letter], ["ext", "x", "extension"]);
@@ -59,6 +69,19 @@ fn refuse_what_is_not_digits(text: &str) -> Result<(), PhoneError> {
         return Err(PhoneError::Extension);
     }
     Err(PhoneError::Letters)
+}
+
+/// Digits, and what people put between them.
+fn is_written_in_numbers(c: char) -> bool {
+    c.is_numeric()
+        || c.is_whitespace()
+        || "+＋-().[]/~".contains(c)
+        || matches!(c, '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{FF0D}'..='\u{FF0F}' | '\u{FF08}' | '\u{FF09}')
+}
+
+/// Whether numbers of this country can be read, such as `US`.
+pub fn is_phone_region(name: &str) -> bool {
+    known_region(name).is_ok()
 }
 
 fn is_e164(text: &str) -> bool {
@@ -90,7 +113,9 @@ mod tests {
 
     #[test]
     fn a_number_with_plus_ignores_the_region() {
-        assert_eq!(normalize("+442079460123", Some("US")).as_deref(), Ok("+442079460123"));
+        for region in ["US", "QQ", "usa"] {
+            assert_eq!(normalize("+442079460123", Some(region)).as_deref(), Ok("+442079460123"));
+        }
     }
 
     #[test]
@@ -110,6 +135,9 @@ mod tests {
             ("+", None, PhoneError::Invalid),
             ("", Some("US"), PhoneError::Invalid),
             ("+10005550123", None, PhoneError::Invalid),
+            ("++14155550123", None, PhoneError::Invalid),
+            ("+1\u{200B}4155550123", None, PhoneError::Invalid),
+            ("415+5550123", Some("US"), PhoneError::Invalid),
         ] {
             assert_eq!(normalize(text, region), Err(error), "{text}");
         }

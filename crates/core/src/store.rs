@@ -82,6 +82,13 @@ pub trait Import: Send {
     /// Adds or updates details of a profile. Tells what each was.
     fn put(&mut self, profile: &Profile, details: &[Detail]) -> Result<PutCounts, StoreError>;
 
+    /// Takes back those details of this import that `is_out` picks; says how many. For
+    /// what was suppressed while the import ran.
+    fn take_back(
+        &mut self,
+        is_out: impl Fn(&Profile, Kind, &ContactValue) -> bool,
+    ) -> Result<u64, StoreError>;
+
     /// Makes everything visible at once, and durable. Without it nothing has happened.
     fn commit(self, summary: &ImportSummary) -> Result<(), StoreError>;
 }

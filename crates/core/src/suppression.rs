@@ -162,6 +162,11 @@ impl SuppressionList {
         self.len() == 0
     }
 
+    /// Whether another list holds other subjects than this one.
+    pub fn differs_from(&self, other: &Self) -> bool {
+        **self.listed.load() != **other.listed.load()
+    }
+
     /// Whether the subject is suppressed. Costs the same whether it is or not.
     pub fn contains(&self, subject: Subject<'_>) -> bool {
         self.contains_digest(|key| key.digest_subject(subject))

@@ -1,7 +1,5 @@
 //! What has to hold for any row: by random rows, and on the fuzzer's corpus.
 
-#![expect(clippy::expect_used, reason = "a test fails by panicking")]
-
 #[path = "../../../fuzz/checks/record.rs"]
 mod checks;
 

@@ -32,6 +32,9 @@ pub(crate) fn canonical(network: &Network, route: Route<'_>) -> Result<String, R
     }
     let composed = compose(decoded)?;
     let composed = composed.as_ref().map_or(decoded, Buffer::as_str);
+    if composed.is_ascii() {
+        return ascii(network, composed);
+    }
     check_characters(composed)?;
     let folded = fold(network.case, composed);
     if !(MIN_CHARS..=MAX_CHARS).contains(&folded.chars().count()) {
@@ -132,7 +135,7 @@ fn check_characters(slug: &str) -> Result<(), Reason> {
             }
             Class::Mark => joins = true,
             Class::Filler => joins = false,
-            Class::Joiner if joins => {}
+            Class::Joiner if joins => joins = false,
             Class::Joiner | Class::Refused => return Err(Reason::BadSlug),
         }
     }

@@ -278,6 +278,10 @@ fn member_ids_keep_their_case_or_are_refused() {
     for start in ["acoaa", "ACOAA", "AcwAA", "ACoAa", "AEMAA", "aemaa"] {
         refuses(&format!("https://linkedin.com/in/{start}{rest}"), Reason::InternalId);
     }
+    accepts(
+        &format!("https://linkedin.com/in/ACoAA{}\u{212A}", &rest[1..]),
+        &format!("ACoAA{}K", &rest[1..]),
+    );
     // One character more or less is a slug like any other.
     accepts(&format!("https://linkedin.com/in/ACoAA{rest}x"), &format!("acoaa{}x", rest.to_lowercase()));
     accepts(

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use contactd_contract::{InvalidReason, Submitted};
-use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -52,8 +51,13 @@ async fn read_all(body: &mut Incoming, limit: usize) -> Result<Bytes, Refusal> {
 /// Reads and drops what has already arrived of a body nobody wants. Whether that was all.
 pub(crate) async fn drop_what_is_there(body: &mut Incoming) -> bool {
     let mut dropping = pin!(async {
-        while let Some(Ok(_)) = body.frame().await {}
-        body.is_end_stream()
+        loop {
+            match body.frame().await {
+                Some(Ok(_)) => {}
+                Some(Err(_)) => return false,
+                None => return true,
+            }
+        }
     });
     poll_fn(|cx| Poll::Ready(matches!(dropping.as_mut().poll(cx), Poll::Ready(true)))).await
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use contactd_contract::{Operation, header, path};
 use contactd_core::store::Details;
 use contactd_core::{Caller, Timestamp};
-use http::header::{CONNECTION, EXPECT, HOST};
+use http::header::{CONNECTION, EXPECT, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version};
 use hyper::body::{Body, Incoming};
@@ -126,7 +126,8 @@ async fn answer<D: Details>(
     now: Timestamp,
     caller: &mut Option<Caller>,
 ) -> Result<Answer, Refusal> {
-    if exchange.had_bare_line_feed() || !has_one_host(request.version, &request.headers) {
+    let is_served = has_one_host(request.version, &request.headers) && is_plainly_chunked(&request.headers);
+    if exchange.had_bare_line_feed() || !is_served {
         return Err(Refusal::BadRequest);
     }
     let route = route.ok_or(Refusal::NotFound)?;
@@ -172,6 +173,16 @@ fn has_one_host(version: Version, headers: &HeaderMap) -> bool {
             host.as_bytes().iter().all(|b| b.is_ascii_graphic() && !b"/?#@\\,<>\"".contains(b))
         }
         (None, _) => version == Version::HTTP_10,
+        (Some(_), Some(_)) => false,
+    }
+}
+
+/// A body comes as it is or in chunks, not encoded in any other way.
+fn is_plainly_chunked(headers: &HeaderMap) -> bool {
+    let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
+    match (encodings.next(), encodings.next()) {
+        (None, _) => true,
+        (Some(encoding), None) => encoding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"),
         (Some(_), Some(_)) => false,
     }
 }

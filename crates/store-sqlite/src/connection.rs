@@ -78,6 +78,15 @@ pub(crate) fn wal_bytes(database: &Path) -> u64 {
 pub(crate) fn error(error: rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy,
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
+            StoreError::Engine("its files cannot be written; run this as the user they belong to".to_owned())
+        }
+        Some(ErrorCode::DiskFull) => {
+            StoreError::Engine("the disk is full; make room and run it again".to_owned())
+        }
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError::Engine(
+            "a database file is damaged; restore the data directory from a backup".to_owned(),
+        ),
         Some(code) => match error {
             rusqlite::Error::SqliteFailure(_, Some(message)) => StoreError::Engine(message),
             _ => StoreError::Engine(format!("SQLite reports {code:?}")),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use contactd_core::store::{Import, ImportSummary, PutCounts, StoreError};
-use contactd_core::{Detail, Profile, Timestamp};
+use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::connection;
@@ -60,6 +60,33 @@ impl SqliteImport {
         Ok(counts)
     }
 
+    fn take_back_all(
+        &mut self,
+        is_out: impl Fn(&Profile, Kind, &ContactValue) -> bool,
+    ) -> rusqlite::Result<u64> {
+        // A scan of everything, but one that only an opt-out during an import costs.
+        let mut of_import =
+            self.connection.prepare("SELECT DISTINCT profile FROM details WHERE import = ?1")?;
+        let profiles: Vec<String> =
+            of_import.query_map([self.id], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+        let mut taken = 0;
+        for key in &profiles {
+            let profile = Profile::from_key(key);
+            let held = list(&self.connection, &profile)?;
+            let mut left = held.len();
+            for detail in held.iter().filter(|detail| is_out(&profile, detail.kind, &detail.value)) {
+                if self.writing.delete_of_import(&self.connection, &profile, detail, self.id)? {
+                    taken += 1;
+                    left -= 1;
+                }
+            }
+            if left == 0 && !held.is_empty() {
+                self.writing.profiles -= 1;
+            }
+        }
+        Ok(taken)
+    }
+
     fn finish(&mut self, summary: &ImportSummary) -> rusqlite::Result<()> {
         self.writing.finish(&self.connection)?;
         let counts = summary.counts;
@@ -88,6 +115,13 @@ impl SqliteImport {
 impl Import for SqliteImport {
     fn put(&mut self, profile: &Profile, details: &[Detail]) -> Result<PutCounts, StoreError> {
         self.put_all(profile, details).map_err(connection::error)
+    }
+
+    fn take_back(
+        &mut self,
+        is_out: impl Fn(&Profile, Kind, &ContactValue) -> bool,
+    ) -> Result<u64, StoreError> {
+        self.take_back_all(is_out).map_err(connection::error)
     }
 
     fn commit(mut self, summary: &ImportSummary) -> Result<(), StoreError> {
@@ -157,6 +191,29 @@ impl Writing {
             ])?;
         self.count(source, detail, -1);
         Ok(())
+    }
+
+    /// Deletes a detail if it is this import's. Whether it was.
+    fn delete_of_import(
+        &mut self,
+        connection: &Connection,
+        profile: &Profile,
+        detail: &Detail,
+        import: i64,
+    ) -> rusqlite::Result<bool> {
+        let source = self.source(connection, &detail.source)?;
+        let is_of_import = connection
+            .prepare_cached(
+                "SELECT import = ?5 FROM details WHERE profile = ?1 AND kind = ?2 AND value = ?3 AND source = ?4",
+            )?
+            .query_row(
+                params![profile.key(), kind_number(detail.kind), detail.value.expose(), source, import],
+                |row| row.get(0),
+            )?;
+        if is_of_import {
+            self.delete(connection, profile, detail)?;
+        }
+        Ok(is_of_import)
     }
 
     fn count(&mut self, source: i64, detail: &Detail, by: i64) {

@@ -11,8 +11,7 @@ pub(crate) fn run(command: &ConfigCommand, everywhere: &Everywhere) -> anyhow::R
         ConfigCommand::Example => output::data(format_args!("{}", EXAMPLE.trim_end()))?,
         ConfigCommand::Check => {
             let file = config::file_of(everywhere);
-            let config = Config::resolve(everywhere)?;
-            config.check()?;
+            Config::resolve(everywhere)?;
             match file {
                 Some(file) => output::words(format_args!("{} is fine", file.display())),
                 None => output::words(format_args!("there is no configuration file; the defaults are fine")),

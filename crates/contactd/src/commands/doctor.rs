@@ -76,7 +76,7 @@ pub(crate) fn run(everywhere: &Everywhere, json: bool) -> anyhow::Result<ExitCod
 }
 
 fn examine(everywhere: &Everywhere, findings: &mut Findings) -> anyhow::Result<()> {
-    let config = match Config::resolve(everywhere).and_then(|config| config.check().map(|()| config)) {
+    let config = match Config::resolve(everywhere) {
         Ok(config) => config,
         Err(error) => {
             findings.fail(
@@ -218,7 +218,12 @@ async fn store_and_tokens(
         (_, []) => findings.ok("tokens", format!("{live} accepted, none ends within 14 days")),
         _ => findings.warn(
             "tokens",
-            format!("{} of {live} end within 14 days: {}", ending.len(), ending.join(", ")),
+            format!(
+                "{} of {live} end within 14 days: {}{}",
+                ending.len(),
+                ending[..ending.len().min(5)].join(", "),
+                if ending.len() > 5 { ", …" } else { "" }
+            ),
             "contactd token rotate ID",
         ),
     }

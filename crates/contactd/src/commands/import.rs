@@ -1,9 +1,10 @@
 //! `contactd import`: all or nothing, and every row accounted for.
 
-mod csv_rows;
+pub(crate) mod csv_rows;
 mod rejects;
 mod report;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use contactd_core::store::{Details, Import};
-use contactd_core::{Record, RecordError, Subject, SuppressionList};
+use contactd_core::{ContactValue, Kind, Profile, Record, Subject, SuppressionList};
 
 use crate::cli::{ImportArgs, MaxRejects};
 use crate::context::Context;
@@ -21,23 +22,20 @@ use rejects::Rejects;
 use report::Report;
 
 pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<ExitCode> {
-    let mut rejects = Rejects::to(rejects_file(args), args.dry_run);
+    let mut rejects =
+        if args.dry_run { Rejects::nowhere() } else { Rejects::to(rejects_file(args), &args.files)? };
     let mut load = Load::begin(context).await?;
     for file in &args.files {
         let defaults =
             Defaults { source: args.source.as_deref(), region: args.region.as_deref(), mapping: &args.map };
         let rows = CsvRows::read(open(file)?, defaults).with_context(|| name(file))?;
-        load.add(context, rows, &mut rejects).with_context(|| name(file))?;
+        load.add(context, &name(file), rows, &mut rejects).with_context(|| name(file))?;
     }
-    let Load { import, mut report, sources, .. } = load;
     let rejects_file = rejects.finish()?;
-    let too_many = too_many_rejects(&report, args.max_rejects);
-    report.changed = !too_many && !args.dry_run;
-    if report.changed {
-        import.commit(&report.summary(sources))?;
+    let too_many = too_many_rejects(&load.report, args.max_rejects);
+    let report = if too_many || args.dry_run { load.report } else { load.commit(context).await? };
+    if report.committed {
         context.announce()?;
-    } else {
-        drop(import);
     }
     if args.json {
         output::json(&report)?;
@@ -60,14 +58,12 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
 /// Loads people that come with the program; says how many profiles there are then.
 pub(crate) async fn load_built_in(context: &Context, csv: &'static str) -> anyhow::Result<u64> {
     let mut load = Load::begin(context).await?;
-    let mut rejects = Rejects::to(None, true);
     let rows = CsvRows::read(Box::new(csv.as_bytes()), Defaults::default())?;
-    load.add(context, rows, &mut rejects)?;
+    load.add(context, "built-in", rows, &mut Rejects::nowhere())?;
     if load.report.rejected > 0 {
         bail!("{} of the built-in rows are not valid", load.report.rejected);
     }
-    let Load { import, report, sources, .. } = load;
-    import.commit(&report.summary(sources))?;
+    load.commit(context).await?;
     Ok(context.store.totals().await?.profiles)
 }
 
@@ -75,7 +71,7 @@ pub(crate) async fn load_built_in(context: &Context, csv: &'static str) -> anyho
 struct Load<'a> {
     import: <contactd_store_sqlite::SqliteStore as Details>::Import<'a>,
     suppressions: SuppressionList,
-    sources: Vec<String>,
+    sources: BTreeSet<String>,
     report: Report,
 }
 
@@ -84,17 +80,26 @@ impl<'a> Load<'a> {
         Ok(Self {
             import: context.store.begin_import(context.now()).await?,
             suppressions: context.suppressions().await?,
-            sources: Vec::new(),
+            sources: BTreeSet::new(),
             report: Report::default(),
         })
     }
 
-    fn add(&mut self, context: &Context, mut rows: CsvRows<'_>, rejects: &mut Rejects) -> anyhow::Result<()> {
+    fn add(
+        &mut self,
+        context: &Context,
+        file: &str,
+        mut rows: CsvRows<'_>,
+        rejects: &mut Rejects,
+    ) -> anyhow::Result<()> {
         while let Some(row) = rows.next()? {
             self.report.rows += 1;
             match row.record(&context.networks) {
                 Ok(record) => self.put(record)?,
-                Err(error) => self.reject(row.line(), error, rejects, &row)?,
+                Err(error) => {
+                    self.report.reject(file, row.line(), error);
+                    rejects.add(file, row.line(), error, &row)?;
+                }
             }
         }
         Ok(())
@@ -102,33 +107,35 @@ impl<'a> Load<'a> {
 
     fn put(&mut self, record: Record) -> anyhow::Result<()> {
         let Record { profile, mut details } = record;
-        let all = details.len();
-        if self.suppressions.contains(Subject::Profile(&profile)) {
-            details.clear();
-        }
-        details.retain(|detail| !self.suppressions.contains(Subject::Value(detail.kind, &detail.value)));
-        self.report.suppressed += (all - details.len()) as u64;
         for detail in &details {
             if !self.sources.contains(&detail.source) {
-                self.sources.push(detail.source.clone());
+                self.sources.insert(detail.source.clone());
             }
         }
+        let all = details.len();
+        details.retain(|detail| !is_out(&self.suppressions, &profile, detail.kind, &detail.value));
+        self.report.suppressed += (all - details.len()) as u64;
         if !details.is_empty() {
             self.report.add(self.import.put(&profile, &details)?);
         }
         Ok(())
     }
 
-    fn reject(
-        &mut self,
-        line: u64,
-        error: RecordError,
-        rejects: &mut Rejects,
-        row: &csv_rows::Row<'_>,
-    ) -> anyhow::Result<()> {
-        self.report.reject(line, error);
-        rejects.add(line, error, row)
+    /// Commits, without those who opted out while the import ran.
+    async fn commit(mut self, context: &Context) -> anyhow::Result<Report> {
+        let now = context.suppressions().await?;
+        if now.differs_from(&self.suppressions) {
+            let taken = self.import.take_back(|profile, kind, value| is_out(&now, profile, kind, value))?;
+            self.report.suppressed += taken;
+        }
+        self.import.commit(&self.report.summary(self.sources))?;
+        self.report.committed = true;
+        Ok(self.report)
     }
+}
+
+fn is_out(suppressions: &SuppressionList, profile: &Profile, kind: Kind, value: &ContactValue) -> bool {
+    suppressions.contains(Subject::Profile(profile)) || suppressions.contains(Subject::Value(kind, value))
 }
 
 fn too_many_rejects(report: &Report, max: MaxRejects) -> bool {
@@ -154,13 +161,12 @@ fn name(file: &Path) -> String {
 }
 
 /// Where rejected rows go: where the operator says, or beside the first file.
-fn rejects_file(args: &ImportArgs) -> Option<PathBuf> {
-    let beside = || {
-        let first = args.files.first()?;
-        let name = if first == Path::new("-") { "stdin".into() } else { first.as_os_str().to_owned() };
-        let mut name = name;
-        name.push(".rejects.csv");
-        Some(PathBuf::from(name))
-    };
-    args.rejects.clone().or_else(beside)
+fn rejects_file(args: &ImportArgs) -> PathBuf {
+    if let Some(chosen) = &args.rejects {
+        return chosen.clone();
+    }
+    let first = args.files.first().filter(|file| *file != Path::new("-"));
+    let mut name = first.map_or("stdin".into(), |file| file.as_os_str().to_owned());
+    name.push(".rejects.csv");
+    PathBuf::from(name)
 }

@@ -44,6 +44,10 @@ pub(crate) fn run(args: &LookupArgs) -> anyhow::Result<ExitCode> {
         Kind::Phone => Operation::FetchPhoneNumber,
         Kind::Email => Operation::FetchPersonalEmail,
     };
+    if !args.url.starts_with("http://") && !args.url.starts_with("https://") {
+        anyhow::bail!("--url {} has to begin with http:// or https://", args.url);
+    }
+    let token = args.token.trim();
     let url = format!("{}{}", args.url.trim_end_matches('/'), operation.path());
     let agent: Agent = Agent::config_builder()
         .http_status_as_error(false)
@@ -52,7 +56,7 @@ pub(crate) fn run(args: &LookupArgs) -> anyhow::Result<ExitCode> {
         .into();
     let mut answers = Vec::new();
     for profile_url in &args.profile_urls {
-        let answer = ask(&agent, &url, &args.token, profile_url)
+        let answer = ask(&agent, &url, token, profile_url)
             .with_context(|| format!("cannot ask {url}; is the service running there?"))?;
         if !args.json {
             show(&answer)?;

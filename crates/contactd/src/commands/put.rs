@@ -30,10 +30,9 @@ pub(crate) async fn run(context: &Context, args: &PutArgs) -> anyhow::Result<Exi
     };
     let record = match row.read(&context.networks, None) {
         Ok(record) => record,
-        Err(error) if error.reason == "no_detail" => {
-            bail!("say which detail to put: --phone, --email, or both")
+        Err(error) => {
+            bail!("the {} cannot be kept ({}): {}", error.column, error.reason, advice(error.reason))
         }
-        Err(error) => bail!("{} cannot be kept: {}", error.column, error.reason),
     };
     let suppressions = context.suppressions().await?;
     let value_is_out =
@@ -55,4 +54,17 @@ pub(crate) async fn run(context: &Context, args: &PutArgs) -> anyhow::Result<Exi
         counts.new, counts.changed, counts.unchanged
     ));
     Ok(ExitCode::SUCCESS)
+}
+
+/// What to do about a value that was refused.
+fn advice(reason: &str) -> &'static str {
+    match reason {
+        "phone_region_needed" => "write it with + and its country code, or name the country with --region",
+        "phone_letters" => "write it in digits",
+        "phone_extension" => "leave the extension out",
+        "invalid_phone" => "no such number is possible in that country; check its digits",
+        "email_not_bare" => "write the bare address, without a name or mailto:",
+        "invalid_email" | "invalid_email_domain" | "email_too_long" => "write it like ada@example.com",
+        _ => "check how it is written",
+    }
 }

@@ -21,7 +21,7 @@ use crate::{log, output};
 const OTHER_FILES: u64 = 200;
 
 pub(crate) async fn run(mut config: Config, args: &ServeArgs) -> anyhow::Result<ExitCode> {
-    let serve = config.serve(args)?;
+    let serve = config.serve(args);
     log::start(&serve.log);
     contactd_server::log_panics_without_their_message();
     // Held to the end: a throw-away directory goes when the server does.

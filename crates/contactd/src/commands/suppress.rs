@@ -74,9 +74,6 @@ pub(crate) async fn run(context: &Context, args: &SubjectArgs, way: Way) -> anyh
             take(line, recognize(&text, person));
         }
     }
-    if report.read == 0 {
-        bail!("name someone: a profile URL, --phone, --email or --list FILE");
-    }
     // Those that can be read are dealt with even if others cannot: nobody waits for
     // somebody else's typing error.
     report.changed = match way {

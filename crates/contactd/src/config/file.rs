@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
-use contactd_core::{Case, Network, Networks, Quota, Rate};
+use contactd_core::{Case, Network, NetworkError, Networks, Quota, Rate};
 use serde::Deserialize;
 
-use super::{LogFormat, LogLevel};
+use super::value::{AtLeast, Parsed};
+use super::{BasePath, Engine, Listen, LogFormat, LogLevel};
 use crate::span::Span;
 
 /// What `contactd config example` prints: every key, commented out, at its default.
@@ -16,32 +16,48 @@ pub(crate) const EXAMPLE: &str = include_str!("example.toml");
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct File {
     pub(crate) data: Option<PathBuf>,
-    pub(crate) store: Option<String>,
+    /// Checked when it is read; there is only one.
+    #[serde(rename = "store")]
+    _store: Option<Parsed<Engine>>,
     pub(crate) serve: Serve,
     pub(crate) limits: Limits,
     pub(crate) log: Log,
     networks: BuiltIn,
-    network: Vec<Own>,
+    network: Vec<toml::Spanned<Own>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Serve {
-    pub(crate) listen: Option<String>,
-    pub(crate) admin_listen: Option<String>,
-    pub(crate) base_path: Option<String>,
-    pub(crate) workers: Option<u16>,
+    listen: Option<Parsed<Listen>>,
+    admin_listen: Option<Parsed<Listen>>,
+    base_path: Option<Parsed<BasePath>>,
+    pub(crate) workers: Option<AtLeast<1>>,
     pub(crate) access_log: Option<bool>,
+}
+
+impl Serve {
+    pub(crate) fn listen(&self) -> Option<Listen> {
+        self.listen.as_ref().map(|listen| listen.0)
+    }
+
+    pub(crate) fn admin_listen(&self) -> Option<Listen> {
+        self.admin_listen.as_ref().map(|listen| listen.0)
+    }
+
+    pub(crate) fn base_path(&self) -> Option<BasePath> {
+        self.base_path.as_ref().map(|path| path.0.clone())
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Limits {
-    pub(crate) connections: Option<usize>,
-    pub(crate) in_flight: Option<usize>,
-    pub(crate) body_bytes: Option<usize>,
-    pub(crate) head_bytes: Option<usize>,
-    pub(crate) profile_url_chars: Option<usize>,
+    pub(crate) connections: Option<AtLeast<1>>,
+    pub(crate) in_flight: Option<AtLeast<1>>,
+    pub(crate) body_bytes: Option<AtLeast<16>>,
+    pub(crate) head_bytes: Option<AtLeast<512>>,
+    pub(crate) profile_url_chars: Option<AtLeast<16>>,
     pub(crate) head_timeout: Option<Span>,
     pub(crate) idle_timeout: Option<Span>,
     pub(crate) body_timeout: Option<Span>,
@@ -59,17 +75,6 @@ impl Limits {
 
     pub(crate) fn quota(&self) -> Option<Quota> {
         Some(self.quota.as_ref()?.0)
-    }
-}
-
-/// A value that is written as text and read by its own rules.
-#[derive(Clone, Copy, Debug)]
-struct Parsed<T>(T);
-
-impl<'de, T: std::str::FromStr<Err: std::fmt::Display>> Deserialize<'de> for Parsed<T> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map(Self).map_err(serde::de::Error::custom)
     }
 }
 
@@ -131,7 +136,9 @@ impl TryFrom<Written> for Own {
 impl File {
     /// The networks that are on: the built-in ones that are not switched off, and the
     /// operator's own.
-    pub(crate) fn networks(&self) -> anyhow::Result<Networks> {
+    ///
+    /// An error comes with the place in the file where the network begins.
+    pub(crate) fn networks(&self) -> Result<Networks, (usize, NetworkError)> {
         let mut networks = Networks::built_in();
         for (name, on) in [("linkedin", self.networks.linkedin), ("xing", self.networks.xing)] {
             if on == Some(false) {
@@ -139,10 +146,10 @@ impl File {
             }
         }
         for own in &self.network {
-            networks.add(own.0.clone()).context("a [[network]] cannot be added")?;
+            networks.add(own.get_ref().0.clone()).map_err(|error| (own.span().start, error))?;
         }
         if let Some(chars) = self.limits.profile_url_chars {
-            networks.set_max_chars(chars);
+            networks.set_max_chars(chars.0);
         }
         Ok(networks)
     }
@@ -155,7 +162,7 @@ mod tests {
     #[test]
     fn the_example_is_all_comments_and_every_one_of_them_is_true() {
         let file: File = toml::from_str(EXAMPLE).expect("the example reads");
-        assert!(file.data.is_none() && file.serve.listen.is_none(), "it changes nothing");
+        assert!(file.data.is_none() && file.serve.listen().is_none(), "it changes nothing");
         let uncommented: String = EXAMPLE
             .lines()
             .map(|line| match line.strip_prefix("# ") {
@@ -167,9 +174,9 @@ mod tests {
             .collect();
         let file: File = toml::from_str(&uncommented).expect("its settings read");
         let defaults = contactd_server::Settings::default();
-        assert_eq!(file.limits.body_bytes, Some(defaults.max_body));
+        assert_eq!(file.limits.body_bytes, Some(AtLeast(defaults.max_body)));
         assert_eq!(file.limits.idle_timeout, Some(Span(defaults.idle_timeout)));
-        assert_eq!(file.limits.in_flight, Some(defaults.max_in_flight));
+        assert_eq!(file.limits.in_flight, Some(AtLeast(defaults.max_in_flight)));
         assert_eq!(file.networks().expect("networks").iter().count(), 3);
     }
 
@@ -194,6 +201,11 @@ mod tests {
             "[serve]\nlisten = 8080",
             "[limits]\nrate = \"fast\"",
             "[limits]\nhead_timeout = \"10\"",
+            "[limits]\nconnections = 0",
+            "[limits]\nhead_bytes = 1",
+            "[serve]\nworkers = 0",
+            "[serve]\nbase_path = \"contacts\"",
+            "store = \"postgres://localhost\"",
             "[[network]]\nname = \"p\"\nhost = \"people.example.com\"\nroute = \"/in/{name}\"",
             "[[network]]\nname = \"p\"\nhost = \"Example\"\nroute = \"/in/{slug}\"",
         ] {

@@ -25,14 +25,15 @@ fn put_corrects_a_person_and_remove_takes_it_back() {
 #[test]
 fn put_refuses_what_an_import_would() {
     let site = Site::empty();
-    for (args, hint) in [
-        (&["put", ADA][..], "--phone, --email, or both"),
-        (&["put", "https://linkedin.com/company/x", "--phone", ADA_PHONE], "not_person"),
-        (&["put", ADA, "--phone", "5550123"], "phone_region_needed"),
-        (&["put", ADA, "--email", "ada"], "invalid_email"),
+    for (args, code, hint) in [
+        (&["put", ADA][..], 2, "--phone <PHONE>"),
+        (&["put", "https://linkedin.com/company/x", "--phone", ADA_PHONE], 1, "not_person"),
+        (&["put", ADA, "--phone", "5550123"], 1, "--region"),
+        (&["put", ADA, "--phone", "5550123", "--region", "QQ"], 2, "two letters"),
+        (&["put", ADA, "--email", "ada"], 1, "invalid_email"),
     ] {
         let output = site.run(args);
-        assert_eq!(output.code, 1);
+        assert_eq!(output.code, code);
         assert!(output.stderr.contains(hint), "{}", output.stderr);
     }
 }
@@ -110,6 +111,7 @@ fn the_data_directory_is_for_its_owner_only() {
     let site = Site::with_people();
     let mode = |path: &str| site.data().join(path).metadata().expect("there").permissions().mode() & 0o777;
     assert_eq!((mode(""), mode("keys"), mode("keys/digest-001.key")), (0o700, 0o700, 0o600));
+    assert_eq!((mode("contactd.db"), mode("details.db")), (0o600, 0o600));
     let service = site.serve();
     let socket = service.data().join("control.sock").metadata().expect("there").permissions().mode() & 0o777;
     assert_eq!(socket, 0o600);
@@ -133,6 +135,8 @@ fn every_command_has_help_with_an_example() {
     let site = Site::empty();
     for command in [
         "serve",
+        "token",
+        "config",
         "token create",
         "token list",
         "token revoke",

@@ -14,7 +14,13 @@ fn the_example_checks_and_mistakes_are_told_with_their_line() {
         ("[limits]\n\n\nrate = \"fast\"\n", "line 4", "50/s"),
         ("[limits]\nbody_timeout = \"10\"\n", "line 2", "10"),
         ("data = \n", "line 1", ""),
-        ("[serve]\nlisten = \"here\"\n", "", "127.0.0.1:8080"),
+        ("[serve]\nlisten = \"here\"\n", "line 2", "127.0.0.1:8080"),
+        ("[limits]\nconnections = 0\n", "line 2", "at least 1"),
+        (
+            "\n[[network]]\nname = \"xing\"\nhost = \"p.example.com\"\nroute = \"/p/{slug}\"\n",
+            "line 2",
+            "described twice",
+        ),
         ("[[network]]\nname = \"p\"\nhost = \"p.example.com\"\nroute = \"/p\"\n", "line", "{slug}"),
     ] {
         let file = site.file("bad.toml", text);
@@ -82,6 +88,6 @@ fn limits_from_the_file_are_in_force() {
 #[test]
 fn postgres_is_refused_with_a_clear_word() {
     let output = Site::empty().run(&["stats", "--store", "postgres://localhost/x"]);
-    assert_eq!(output.code, 1);
+    assert_eq!(output.code, 2);
     assert!(output.stderr.contains("SQLite only"), "{}", output.stderr);
 }

@@ -64,18 +64,18 @@ fn bad_rows_are_kept_as_they_were_with_line_column_and_reason() {
     );
     assert_eq!(
         report["examples"][0],
-        serde_json::json!({"line": 4, "column": "profileUrl", "reason": "not_person"})
+        serde_json::json!({"file": "standard input", "line": 4, "column": "profileUrl", "reason": "not_person"})
     );
     let kept = std::fs::read_to_string(rejects).expect("a rejects file");
     assert_eq!(
         kept,
         format!(
-            "line,column,reason,profileUrl,phone,email,note\n\
-             4,profileUrl,not_person,https://linkedin.com/company/x,+14155550100,,\n\
-             5,phone,phone_region_needed,{EVE},555-0100,,keep me\n\
-             6,email,invalid_email,{EVE},,not an address,\n\
-             7,phone,no_detail,{EVE},,,\n\
-             8,row,too_many_fields,{EVE},+14155550101,,,extra\n"
+            "file,line,column,reason,profileUrl,phone,email,note\n\
+             standard input,4,profileUrl,not_person,https://linkedin.com/company/x,+14155550100,,\n\
+             standard input,5,phone,phone_region_needed,{EVE},555-0100,,keep me\n\
+             standard input,6,email,invalid_email,{EVE},,not an address,\n\
+             standard input,7,phone,no_detail,{EVE},,,\n\
+             standard input,8,row,too_many_fields,{EVE},+14155550101,,,extra\n"
         )
     );
 }
@@ -100,7 +100,7 @@ fn too_many_rejects_and_nothing_is_loaded() {
 fn a_dry_run_reports_the_same_and_changes_nothing() {
     let site = Site::empty();
     let (code, report) = import(&site, PEOPLE, &["--dry-run"]);
-    assert_eq!((code, &report["detailsNew"], &report["changed"]), (0, &11.into(), &false.into()));
+    assert_eq!((code, &report["detailsNew"], &report["committed"]), (0, &11.into(), &false.into()));
     assert_eq!(site.run(&["stats", "--json"]).json()["profiles"], 0);
 }
 
@@ -136,7 +136,10 @@ fn a_file_that_cannot_be_read_says_what_to_do() {
         ("profileUrl,phone\n", &[], "--source NAME"),
         ("profileUrl,phone,phone\n", &["--source", "crm"], "two columns"),
         ("profileUrl,phone\n", &["--source", "crm", "--map", "email=Mail"], "no column has that header"),
-        ("profileUrl,phone\n", &["--source", "crm", "--map", "fax=Fax"], "there is no column fax"),
+        ("profileUrl;phone\n", &["--source", "crm"], "semicolons"),
+        ("profileUrl\tphone\n", &["--source", "crm"], "tabs"),
+        ("{\"profileUrl\":\"x\"}\n", &["--source", "crm"], "JSON"),
+        ("\u{1F}\u{8B}", &["--source", "crm"], "profileUrl"),
     ] {
         let output = site.run_with(&[&["import", "-"], flags].concat(), csv, &[]);
         assert_eq!(output.code, 1, "{csv:?}");
@@ -219,4 +222,78 @@ fn bytes_that_are_not_utf8_and_nul_bytes_cost_only_their_row() {
     let (code, report) = import(&site, csv.concat(), &["--max-rejects", "2"]);
     assert_eq!((code, &report["detailsNew"]), (0, &1.into()), "{report}");
     assert_eq!(report["rejectedByReason"], serde_json::json!({"control_char": 1, "not_utf8": 1}));
+}
+
+#[test]
+fn a_quote_that_is_never_closed_is_told_and_nothing_is_lost() {
+    let site = Site::empty();
+    let csv = format!(
+        "profileUrl,phone,note\r\n{EVE},+14155550101,ok\r\n{ADA},{ADA_PHONE},\"oops\r\n{EVE},+14155550102,fine\r\n"
+    );
+    let output = site.run_with(&["import", "-", "--source", "crm"], csv, &[]);
+    assert_eq!(output.code, 1);
+    assert!(output.stderr.contains("a quote is opened on line"), "{}", output.stderr);
+    assert_eq!(site.run(&["stats", "--json"]).json()["profiles"], 0);
+}
+
+#[test]
+fn lines_are_counted_as_an_editor_counts_them() {
+    let site = Site::empty();
+    for (end, blank) in [("\n", ""), ("\r\n", ""), ("\n", "\n\n"), ("\r\n", "\r\n")] {
+        let csv = format!(
+            "profileUrl,phone,note{end}{blank}x,+14155550100,\"two{end}lines\"{end}{blank}y,+14155550100,{end}"
+        );
+        let (_, report) = import(&site, csv, &["--max-rejects", "100%", "--dry-run"]);
+        let lines: Vec<_> =
+            report["examples"].as_array().expect("a list").iter().map(|e| e["line"].as_u64()).collect();
+        let skipped = blank.matches('\n').count() as u64;
+        assert_eq!(lines, [Some(2 + skipped), Some(4 + 2 * skipped)], "{end:?} {blank:?}");
+    }
+}
+
+#[test]
+fn the_rejects_of_several_files_stand_under_their_own_headers_and_never_in_an_input() {
+    let site = Site::empty();
+    let first = site.file("one.csv", "profileUrl,phone\nbad1,+14155550101\n");
+    let second = site.file("two.csv", "email,profileUrl\nq@example.com,bad2\n");
+    let output = site.run(&["import", "one.csv", "two.csv", "--source", "crm", "--max-rejects", "100%"]);
+    assert_eq!(output.code, 0, "{output:?}");
+    let kept = std::fs::read_to_string(site.path("one.csv.rejects.csv")).expect("a rejects file");
+    assert_eq!(
+        kept,
+        "file,line,column,reason,profileUrl,phone\none.csv,2,profileUrl,not_a_url,bad1,+14155550101\n\
+         file,line,column,reason,email,profileUrl\ntwo.csv,2,profileUrl,not_a_url,q@example.com,bad2\n"
+    );
+    let refused = site.run(&[
+        "import",
+        &first,
+        &second,
+        "--source",
+        "crm",
+        "--rejects",
+        "two.csv",
+        "--max-rejects",
+        "100%",
+    ]);
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("is one of the files"), "{}", refused.stderr);
+    assert!(std::fs::read_to_string(second).expect("still there").starts_with("email,"));
+}
+
+#[test]
+fn who_opts_out_while_an_import_runs_is_left_out_of_it() {
+    let site = Site::empty();
+    // A pipe lets the import wait until the opt-out is there.
+    let pipe = site.path("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::from(0o600), 0)
+        .expect("a pipe");
+    let mut child = site.spawn(&["import", pipe.to_str().expect("UTF-8"), "--source", "crm"]);
+    let mut feed = std::fs::OpenOptions::new().write(true).open(&pipe).expect("opens");
+    std::io::Write::write_all(&mut feed, PEOPLE.as_bytes()).expect("feeds");
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    site.ok(&["suppress", ADA]);
+    drop(feed);
+    assert!(child.wait().expect("ends").success());
+    let stats = site.run(&["stats", "--json"]).json();
+    assert_eq!((&stats["profiles"], &stats["newestImport"]["suppressed"]), (&4.into(), &6.into()), "{stats}");
 }

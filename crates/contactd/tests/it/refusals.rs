@@ -226,6 +226,10 @@ fn http_that_must_not_be_served_is_400_and_closed() {
     let cases = [
         ("no Host", good.clone().without("Host").bytes()),
         ("two Hosts", good.clone().header("Host", "test").bytes()),
+        (
+            "another transfer encoding",
+            good.clone().without("Content-Length").header("Transfer-Encoding", "gzip, chunked").bytes(),
+        ),
         ("a Host that is none", good.without("Host").header("Host", "a/b").bytes()),
         ("bare line feeds", bare.replace("\r\n", "\n").into_bytes()),
         ("one bare line feed", bare.replacen("\r\n", "\n", 1).into_bytes()),

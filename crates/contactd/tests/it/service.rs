@@ -256,11 +256,13 @@ impl Drop for Service {
             let _ = self.child.wait();
             return;
         }
-        if self.child.try_wait().expect("waits").is_none() {
-            fixture::assert_nothing_personal(&self.metrics());
+        let is_running = self.child.try_wait().expect("waits").is_none();
+        let metrics = if is_running { self.metrics() } else { String::new() };
+        if is_running {
             self.signal(rustix::process::Signal::TERM);
             self.wait();
         }
+        fixture::assert_nothing_personal(&metrics);
         self.check_privacy();
     }
 }

@@ -72,8 +72,8 @@ fn suppressing_someone_unknown_works_and_tells_nothing() {
 fn naming_nobody_is_an_error() {
     let (service, _) = Service::with_people();
     let output = service.site.run(&["suppress"]);
-    assert_eq!(output.code, 1);
-    assert!(output.stderr.contains("name someone"), "{}", output.stderr);
+    assert_eq!(output.code, 2);
+    assert!(output.stderr.contains("--phone <PHONE>"), "{}", output.stderr);
 }
 
 #[test]

@@ -117,7 +117,7 @@ fn mistakes_are_told_with_what_to_do() {
     for (args, code, hint) in [
         (&["token", "revoke", "tok_nobody"][..], 1, "contactd token list"),
         (&["token", "rotate", "tok_nobody"], 1, "contactd token list"),
-        (&["token", "create", " "], 1, "printable"),
+        (&["token", "create", " "], 2, "printable"),
         (&["token", "create", "x", "--expires", "soon"], 2, "90d"),
         (&["token", "create", "x", "--rate", "fast"], 2, "50/s"),
         (&["token", "create", "x", "--quota", "10/week"], 2, "10000/day"),

@@ -9,7 +9,7 @@ use contactd_core::{Networks, RawRecord, Record, RecordError};
 use csv::ByteRecord;
 
 /// The columns of the import format.
-const COLUMNS: [&str; 11] = [
+pub(crate) const COLUMNS: [&str; 11] = [
     "profileUrl",
     "phone",
     "email",
@@ -34,11 +34,17 @@ pub(crate) struct Defaults<'a> {
 /// Longest row that is read. More in one piece is not a row but a file that is no CSV.
 const MAX_ROW_BYTES: u64 = 16 << 20;
 
+/// Fed to the parser behind the end of the file. If it does not come out as a row of its own,
+/// the file ends inside a quoted field.
+const END: &[u8] = b"\n\x01the end\n";
+const END_FIELD: &[u8] = b"\x01the end";
+
 /// A file being read.
 pub(crate) struct CsvRows<'a> {
     reader: csv::Reader<Bounded>,
     /// What may still be read before the row has to end.
     left: Rc<Cell<u64>>,
+    last_line: u64,
     header: ByteRecord,
     /// Where each of [`COLUMNS`] is in the file.
     places: [Option<usize>; COLUMNS.len()],
@@ -58,23 +64,21 @@ impl<'a> CsvRows<'a> {
     /// Reads the header and finds the columns in it.
     pub(crate) fn read(input: Box<dyn Read>, defaults: Defaults<'a>) -> anyhow::Result<Self> {
         let left = Rc::new(Cell::new(MAX_ROW_BYTES));
-        let input = Bounded { input, left: Rc::clone(&left) };
-        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(input);
-        let mut header = reader.byte_headers()?.clone();
+        let input = Bounded { input: input.chain(END), left: Rc::clone(&left) };
+        let mut reader = csv::ReaderBuilder::new()
+            .flexible(true)
+            .has_headers(false)
+            // Not CRLF, which would leave the line numbers one behind; the return is cut off below.
+            .terminator(csv::Terminator::Any(b'\n'))
+            .from_reader(input);
+        let mut header = ByteRecord::new();
+        reader.read_byte_record(&mut header)?;
+        let mut header = without_return(header);
         if let Some(first) = header.get(0).and_then(|first| first.strip_prefix(b"\xEF\xBB\xBF")) {
             let first = first.to_vec();
             header = std::iter::once(first.as_slice()).chain(header.iter().skip(1)).collect();
         }
-        if header.is_empty() {
-            bail!(
-                "the file is empty: the first line has to name the columns, such as profileUrl,phone,email"
-            );
-        }
-        for (column, _) in defaults.mapping {
-            if !COLUMNS.contains(&column.as_str()) {
-                bail!("--map {column}=…: there is no column {column}; there are {}", COLUMNS.join(", "));
-            }
-        }
+        refuse_what_is_not_csv(&header)?;
         let mut places = [None; COLUMNS.len()];
         for (place, column) in places.iter_mut().zip(COLUMNS) {
             *place = find(&header, column, defaults.mapping)?;
@@ -91,25 +95,77 @@ impl<'a> CsvRows<'a> {
         if !has("source") && defaults.source.is_none() {
             bail!("the rows do not say where they come from; say it with --source NAME");
         }
-        Ok(Self { reader, left, header, places, defaults })
+        Ok(Self { reader, left, last_line: 1, header, places, defaults })
     }
 
     /// The next row, good or bad; none at the end of the file. A file that cannot be read
     /// on is an error: what has been read of it is not all of it.
     pub(crate) fn next(&mut self) -> anyhow::Result<Option<Row<'_>>> {
-        self.left.set(MAX_ROW_BYTES);
-        let mut fields = ByteRecord::new();
-        if !self.reader.read_byte_record(&mut fields).context("the file cannot be read on")? {
-            return Ok(None);
+        loop {
+            self.left.set(MAX_ROW_BYTES);
+            let mut fields = ByteRecord::new();
+            if !self.reader.read_byte_record(&mut fields).context("the file cannot be read on")? {
+                bail!(
+                    "a quote is opened on line {} and never closed; mend it, nothing was loaded",
+                    self.last_line
+                );
+            }
+            if fields.len() == 1 && fields.get(0) == Some(END_FIELD) {
+                return Ok(None);
+            }
+            // Every row ends with a line feed, so this is the line it began on.
+            let inner: usize = fields.iter().map(count_line_feeds).sum();
+            let line = (self.reader.position().line() - 1).saturating_sub(inner as u64);
+            self.last_line = line;
+            let fields = without_return(fields);
+            let is_blank = fields.len() == 1 && fields.get(0).is_some_and(<[u8]>::is_empty);
+            if !is_blank {
+                let (header, places, defaults) = (&self.header, &self.places, self.defaults);
+                return Ok(Some(Row { fields, line, header, places, defaults }));
+            }
         }
-        let line = fields.position().map_or(0, csv::Position::line);
-        Ok(Some(Row { fields, line, header: &self.header, places: &self.places, defaults: self.defaults }))
     }
+}
+
+fn count_line_feeds(field: &[u8]) -> usize {
+    field.iter().filter(|&&byte| byte == b'\n').count()
+}
+
+/// A row without the carriage return at its end, if it has one.
+fn without_return(fields: ByteRecord) -> ByteRecord {
+    let Some(last) = fields.iter().next_back().and_then(|last| last.strip_suffix(b"\r")) else {
+        return fields;
+    };
+    fields.iter().take(fields.len() - 1).chain([last]).collect()
+}
+
+/// Says what a file is, if it is one of the things that are often taken for a CSV.
+fn refuse_what_is_not_csv(header: &ByteRecord) -> anyhow::Result<()> {
+    let first = header.get(0).unwrap_or_default();
+    if header.len() == 1 && (first.is_empty() || first == END_FIELD) {
+        bail!("the file is empty: the first line has to name the columns, such as profileUrl,phone,email");
+    }
+    let is = |start: &[u8]| first.starts_with(start);
+    if is(b"\x1F\x8B") || is(b"\x28\xB5\x2F\xFD") || is(b"PK") {
+        bail!("the file is compressed; unpack it first");
+    }
+    if is(b"\xFF\xFE") || is(b"\xFE\xFF") || header.iter().any(|field| field.contains(&0)) {
+        bail!("the file is not UTF-8 text; save it as CSV in UTF-8");
+    }
+    if is(b"{") || is(b"[") {
+        bail!("the file is JSON; this version reads CSV");
+    }
+    for (separator, name) in [(b';', "semicolons"), (b'\t', "tabs")] {
+        if header.len() == 1 && first.contains(&separator) {
+            bail!("the columns are separated by {name}; save the file with commas");
+        }
+    }
+    Ok(())
 }
 
 /// An input of which only so much is read in one row, so that memory stays bounded.
 struct Bounded {
-    input: Box<dyn Read>,
+    input: io::Chain<Box<dyn Read>, &'static [u8]>,
     left: Rc<Cell<u64>>,
 }
 

@@ -1,10 +1,9 @@
-//! The rejects file: every rejected row as it was, with its line, column and reason.
+//! The rejects file: every rejected row as it was, with its file, line, column and reason.
 
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use contactd_core::RecordError;
 
 use super::csv_rows::Row;
@@ -13,31 +12,48 @@ use super::csv_rows::Row;
 pub(crate) struct Rejects {
     path: Option<PathBuf>,
     writer: Option<csv::Writer<File>>,
+    /// The file whose header was written last.
+    under: String,
 }
 
 impl Rejects {
-    /// Rejects to `path`; to nowhere if this is only a try.
-    pub(crate) fn to(path: Option<PathBuf>, dry_run: bool) -> Self {
-        Self { path: path.filter(|_| !dry_run), writer: None }
+    /// Rejects to `path`, which is none of the `inputs`.
+    pub(crate) fn to(path: PathBuf, inputs: &[PathBuf]) -> anyhow::Result<Self> {
+        let is_same = |input: &PathBuf| match (input.canonicalize(), path.canonicalize()) {
+            (Ok(input), Ok(rejects)) => input == rejects,
+            _ => false,
+        };
+        if inputs.iter().any(is_same) {
+            bail!("--rejects {} is one of the files to import; name another", path.display());
+        }
+        Ok(Self { path: Some(path), writer: None, under: String::new() })
     }
 
-    pub(crate) fn add(&mut self, line: u64, error: RecordError, row: &Row<'_>) -> anyhow::Result<()> {
+    /// Rejects to nowhere, because this is only a try.
+    pub(crate) fn nowhere() -> Self {
+        Self { path: None, writer: None, under: String::new() }
+    }
+
+    /// Adds a row of `file`. Each file's rows stand under its own header.
+    pub(crate) fn add(
+        &mut self,
+        file: &str,
+        line: u64,
+        error: RecordError,
+        row: &Row<'_>,
+    ) -> anyhow::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
         let writer = match &mut self.writer {
             Some(writer) => writer,
-            None => {
-                // It holds personal data: for its owner only.
-                let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
-                let file =
-                    file.with_context(|| format!("cannot write the rejects file {}", path.display()))?;
-                let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(file);
-                let names = ["line", "column", "reason"].map(str::as_bytes);
-                writer.write_record(names.into_iter().chain(row.header()))?;
-                self.writer.insert(writer)
-            }
+            None => self.writer.insert(csv::WriterBuilder::new().flexible(true).from_writer(make(path)?)),
         };
+        if self.under != file {
+            let names = ["file", "line", "column", "reason"].map(str::as_bytes);
+            writer.write_record(names.into_iter().chain(row.header()))?;
+            file.clone_into(&mut self.under);
+        }
         let line = line.to_string();
-        let why = [line.as_bytes(), error.column.as_bytes(), error.reason.as_bytes()];
+        let why = [file, &line, error.column, error.reason].map(str::as_bytes);
         writer.write_record(why.into_iter().chain(row.fields()))?;
         Ok(())
     }
@@ -48,4 +64,10 @@ impl Rejects {
         writer.flush()?;
         Ok(self.path)
     }
+}
+
+fn make(path: &Path) -> anyhow::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).open(path).with_context(|| {
+        format!("cannot write the rejected rows to {}; name another file with --rejects", path.display())
+    })
 }

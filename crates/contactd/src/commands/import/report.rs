@@ -1,6 +1,6 @@
 //! What an import did, for people and for scripts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use contactd_core::RecordError;
 use contactd_core::store::{ImportSummary, PutCounts};
@@ -14,8 +14,8 @@ const EXAMPLES: usize = 10;
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {
-    /// Whether anything was loaded at all.
-    pub(crate) changed: bool,
+    /// Whether it was carried out: not if there were too many rejects, nor in a dry run.
+    pub(crate) committed: bool,
     pub(crate) rows: u64,
     profiles_new: u64,
     profiles_changed: u64,
@@ -31,6 +31,7 @@ pub(crate) struct Report {
 
 #[derive(Serialize)]
 struct Example {
+    file: String,
     line: u64,
     column: &'static str,
     reason: &'static str,
@@ -45,18 +46,22 @@ impl Report {
         self.details_unchanged += counts.unchanged;
     }
 
-    pub(crate) fn reject(&mut self, line: u64, error: RecordError) {
+    pub(crate) fn reject(&mut self, file: &str, line: u64, error: RecordError) {
         self.rejected += 1;
         *self.rejected_by_reason.entry(error.reason).or_default() += 1;
         if self.examples.len() < EXAMPLES {
-            self.examples.push(Example { line, column: error.column, reason: error.reason });
+            self.examples.push(Example {
+                file: file.to_owned(),
+                line,
+                column: error.column,
+                reason: error.reason,
+            });
         }
     }
 
-    pub(crate) fn summary(&self, mut sources: Vec<String>) -> ImportSummary {
-        sources.sort();
+    pub(crate) fn summary(&self, sources: BTreeSet<String>) -> ImportSummary {
         ImportSummary {
-            source: sources.join(", "),
+            source: Vec::from_iter(sources).join(", "),
             rows: self.rows,
             rejected: self.rejected,
             suppressed: self.suppressed,
@@ -89,8 +94,8 @@ impl Report {
         for (reason, count) in &self.rejected_by_reason {
             output::data(format_args!("  {reason:<18}{count:>10}"))?;
         }
-        for Example { line, column, reason } in &self.examples {
-            output::data(format_args!("  line {line}, {column}: {reason}"))?;
+        for Example { file, line, column, reason } in &self.examples {
+            output::data(format_args!("  {file}, line {line}, {column}: {reason}"))?;
         }
         Ok(())
     }

@@ -1,0 +1,102 @@
+//! Values that are read the same way from a flag and from the file.
+
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, de};
+
+/// An address to listen on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Listen(pub(crate) SocketAddr);
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |_| format!("`{text}` is not an address to listen on: write it like 127.0.0.1:8080");
+        text.parse().map(Self).map_err(wrong)
+    }
+}
+
+/// Empty, or `/` and segments without a slash at the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BasePath(pub(crate) String);
+
+impl FromStr for BasePath {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let path = text.trim_end_matches('/');
+        let is_segment = |segment: &str| {
+            !segment.is_empty()
+                && segment.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~".contains(&b))
+                && segment.bytes().any(|b| b != b'.')
+        };
+        let is_good =
+            path.is_empty() || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_segment));
+        if is_good {
+            Ok(Self(path.to_owned()))
+        } else {
+            Err(format!("`{text}` is not a base path: write it like /contacts"))
+        }
+    }
+}
+
+/// The storage engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Engine {
+    Sqlite,
+}
+
+impl FromStr for Engine {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "sqlite" | "sqlite:" => Ok(Self::Sqlite),
+            url if url.starts_with("postgres") => {
+                Err("this version keeps its data in SQLite only; leave the store out, or say sqlite"
+                    .to_owned())
+            }
+            _ => Err("say sqlite, which keeps its files in the data directory".to_owned()),
+        }
+    }
+}
+
+/// A value that is written as text and read by its own rules.
+#[derive(Clone, Debug)]
+pub(crate) struct Parsed<T>(pub(crate) T);
+
+impl<'de, T: FromStr<Err: std::fmt::Display>> Deserialize<'de> for Parsed<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(de::Error::custom)
+    }
+}
+
+/// A number below which nothing would work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AtLeast<const MIN: usize>(pub(crate) usize);
+
+impl<'de, const MIN: usize> Deserialize<'de> for AtLeast<MIN> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match usize::deserialize(deserializer)? {
+            number if number >= MIN => Ok(Self(number)),
+            number => Err(de::Error::custom(format!("{number} is too small: at least {MIN}"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_path_is_empty_or_begins_with_a_slash() {
+        assert_eq!("/".parse(), Ok(BasePath(String::new())));
+        assert_eq!("/contacts/v1/".parse(), Ok(BasePath("/contacts/v1".to_owned())));
+        for bad in ["contacts", "//x", "/a//b", "/a b", "/../x", "/é"] {
+            assert!(bad.parse::<BasePath>().is_err(), "{bad}");
+        }
+    }
+}
