@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use contactd_core::store::StoreError;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 /// A write-ahead log larger than this is emptied.
@@ -26,8 +27,16 @@ pub(crate) fn writer(file: &Path) -> Result<Connection, StoreError> {
              PRAGMA foreign_keys = ON;",
         )
         .map_err(error)?;
-    connection.set_prepared_statement_cache_capacity(32);
+    prepare_once(&connection)?;
     Ok(connection)
+}
+
+/// Keeps prepared statements as they were prepared. Without this SQLite, built with STAT4, plans a
+/// statement anew whenever a value is bound to it, which costs three times the read itself.
+fn prepare_once(connection: &Connection) -> Result<(), StoreError> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(error)?;
+    connection.set_prepared_statement_cache_capacity(32);
+    Ok(())
 }
 
 /// A connection that reads, on one thread. Pages come straight from the page cache.
@@ -42,6 +51,7 @@ pub(crate) fn reader(file: &Path) -> Result<Connection, StoreError> {
              PRAGMA cache_size = -8192;",
         )
         .map_err(error)?;
+    prepare_once(&connection)?;
     Ok(connection)
 }
 
