@@ -5,7 +5,7 @@
 //! delays a revocation or an opt-out.
 //!
 //! Lookups read on the thread that serves them, each thread with a read-only connection of
-//! its own ([`reader`]). They never wait for a writer.
+//! its own (`reader.rs`). They never wait for a writer.
 
 mod connection;
 mod details;
