@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use contactd_core::{Kind, Label, Quota, Rate, Timestamp};
 
 use crate::commands::import::csv_rows::COLUMNS;
@@ -37,6 +38,21 @@ pub(crate) struct Everywhere {
     /// The configuration file [default: contactd.toml, if there is one]
     #[arg(long, global = true, value_name = "FILE", env = "CONTACTD_CONFIG", help_heading = "Everywhere")]
     pub(crate) config: Option<PathBuf>,
+    /// Whether `data` came from the command line.
+    #[arg(skip)]
+    pub(crate) data_is_flag: bool,
+}
+
+impl Cli {
+    /// Reads the command line, or explains it and exits.
+    pub(crate) fn read() -> Self {
+        let matches = Self::command().get_matches();
+        let is_flag = |matches: &ArgMatches| matches.value_source("data") == Some(ValueSource::CommandLine);
+        let mut cli = Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        cli.everywhere.data_is_flag =
+            is_flag(&matches) || matches.subcommand().is_some_and(|(_, matches)| is_flag(matches));
+        cli
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -182,7 +198,7 @@ pub(crate) struct TokenRotateArgs {
     /// How long the old token goes on
     #[arg(long, value_name = "SPAN", default_value = "24h")]
     pub(crate) overlap: Span,
-    /// How long the new token lives [default: as long as the old one was made for]
+    /// How long the new token lives [default: as long as the old one, from its making to its end]
     #[arg(long, value_name = "SPAN")]
     pub(crate) expires: Option<Lifetime>,
     /// Print the token and what is known about it as JSON

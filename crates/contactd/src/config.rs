@@ -28,8 +28,9 @@ const DEFAULT_ADMIN_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LO
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) data: PathBuf,
-    /// Whether someone chose the data directory, or it is the default.
-    pub(crate) data_is_chosen: bool,
+    /// Whether the data directory was chosen on the command line, and not left standing in the
+    /// environment or a file.
+    pub(crate) data_is_flag: bool,
     pub(crate) networks: Networks,
     file: File,
 }
@@ -88,7 +89,7 @@ impl Config {
         };
         let chosen = everywhere.data.clone().or_else(|| file.data.clone());
         Ok(Self {
-            data_is_chosen: chosen.is_some(),
+            data_is_flag: everywhere.data_is_flag,
             data: chosen.unwrap_or_else(|| PathBuf::from(DEFAULT_DATA)),
             networks: file.networks().map_err(|(_, error)| error)?,
             file,

@@ -52,7 +52,7 @@ impl Context {
     /// The suppressions that are in the store now.
     pub(crate) async fn suppressions(&self) -> anyhow::Result<SuppressionList> {
         let list = SuppressionList::new(self.keys.clone());
-        list.replace(self.store.list_suppressions().await?);
+        list.replace(self.store.list_suppressions().await?)?;
         Ok(list)
     }
 

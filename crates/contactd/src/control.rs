@@ -70,32 +70,45 @@ fn ask(dir: &DataDir) -> io::Result<Answer> {
 /// The server's end. The socket goes away with it.
 pub(crate) struct Control {
     path: PathBuf,
+    /// Locked for as long as the server lives, so that there is only one.
+    _lock: std::fs::File,
 }
 
 impl Control {
-    /// Listens, and passes every request on to the keeper. Refuses where another server
-    /// does so already.
-    pub(crate) fn listen(dir: &DataDir, keeper: Sender<Request>) -> anyhow::Result<Self> {
-        let path = dir.socket();
-        if is_served(dir) {
+    /// Takes the directory for this server. Refuses where another one has it.
+    pub(crate) fn claim(dir: &DataDir) -> anyhow::Result<Self> {
+        let lock = std::fs::File::open(dir.path())?;
+        if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
             bail!(
                 "another contactd already serves {}; stop it first, or use another --data",
                 dir.path().display()
             );
         }
-        let _ = std::fs::remove_file(&path);
+        Ok(Self { path: dir.socket(), _lock: lock })
+    }
+
+    /// Listens, and passes every request on to the keeper.
+    pub(crate) fn listen(&self, dir: &DataDir, keeper: Sender<Request>) -> anyhow::Result<()> {
+        let path = &self.path;
+        // One that a killed server left behind: the lock says it is not another's.
+        let _ = std::fs::remove_file(path);
         let listener = UnixListener::bind(Place::of(dir)?.path())
             .with_context(|| format!("cannot make {}", path.display()))?;
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600))?;
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o600))?;
         std::thread::Builder::new().name("control".to_owned()).spawn(move || {
-            for stream in listener.incoming().flatten() {
+            for stream in listener.incoming() {
+                let Ok(stream) = stream else {
+                    // Out of file descriptors, most likely: some will be free in a moment.
+                    std::thread::sleep(Duration::from_millis(50));
+                    continue;
+                };
                 let keeper = keeper.clone();
                 // One thread per command: a command that hangs delays nobody.
                 let answering = move || drop(answer(&stream, &keeper));
                 let _ = std::thread::Builder::new().name("control".to_owned()).spawn(answering);
             }
         })?;
-        Ok(Self { path })
+        Ok(())
     }
 }
 

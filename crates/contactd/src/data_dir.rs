@@ -43,16 +43,17 @@ impl DataDir {
     pub(crate) fn open(&self) -> anyhow::Result<(SqliteStore, DigestKeys)> {
         let store = SqliteStore::open(&self.0)
             .with_context(|| format!("cannot open the store in {}", self.0.display()))?;
-        let keys = keys::open(&self.keys())?;
-        store.remember("digest_key", keys.newest_id())?;
-        let expected = store.fact("digest_key")?.unwrap_or_default();
-        if !keys.hold(&expected) {
+        // A store that has had a key gets no new one in its place.
+        let expected = store.fact("digest_key")?;
+        let keys = keys::open(&self.keys(), expected.is_none())?;
+        if let Some(expected) = expected.filter(|expected| !keys.hold(expected)) {
             bail!(
                 "the keys in {} are not those of this store: with them, people who opted out would be disclosed. \
                  Put back the key with fingerprint {expected}",
                 self.keys().display()
             );
         }
+        store.remember("digest_key", keys.newest_id())?;
         Ok((store, keys))
     }
 }

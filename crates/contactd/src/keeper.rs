@@ -1,5 +1,5 @@
-//! The keeper: one thread of a running server that takes up what commands changed, writes
-//! down what tokens did, and keeps the write-ahead logs short.
+//! The keeper: one thread of a running server that takes up what commands changed and writes
+//! down what tokens did. A second one keeps the write-ahead logs short, which can take a while.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -12,7 +12,7 @@ use contactd_store_sqlite::SqliteStore;
 
 /// How often other processes' changes are looked for; they also announce them.
 const POLL: Duration = Duration::from_millis(200);
-/// How often usage is written down.
+/// How often usage is written down, and how often the logs are looked at.
 const FLUSH: Duration = Duration::from_secs(1);
 
 /// What the keeper is asked to do.
@@ -51,6 +51,14 @@ impl Keeper {
         self.refresh().await?;
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let (requests, receiver) = channel();
+        let store = Arc::downgrade(&self.store);
+        std::thread::Builder::new().name("log-keeper".to_owned()).spawn(move || {
+            while let Some(store) = store.upgrade() {
+                report(store.checkpoint(), "cannot shorten a write-ahead log");
+                drop(store);
+                std::thread::sleep(FLUSH);
+            }
+        })?;
         let thread = std::thread::Builder::new()
             .name("keeper".to_owned())
             .spawn(move || self.run(&runtime, &receiver))?;
@@ -59,34 +67,38 @@ impl Keeper {
 
     fn run(&self, runtime: &tokio::runtime::Runtime, requests: &Receiver<Request>) {
         let mut last_flush = Instant::now();
+        // Set until what others changed has been taken up, however often that fails.
+        let mut is_stale = false;
         loop {
-            match requests.recv_timeout(POLL) {
-                Ok(Request::Refresh(done)) => {
-                    let refreshed = report(runtime.block_on(self.refresh()), "cannot take up a change");
-                    let _ = done.send(refreshed);
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    report(runtime.block_on(self.refresh_if_changed()), "cannot look for changes");
-                }
+            let asked = match requests.recv_timeout(POLL) {
+                Ok(Request::Refresh(done)) => Some(done),
+                Err(RecvTimeoutError::Timeout) => None,
                 Ok(Request::Finish) | Err(RecvTimeoutError::Disconnected) => break,
+            };
+            match self.store.changes() {
+                Ok(changes) => is_stale |= changes.main,
+                Err(error) => tracing::error!(%error, "cannot look for changes"),
+            }
+            if is_stale || asked.is_some() {
+                is_stale = !report(runtime.block_on(self.refresh()), "cannot take up a change");
+            }
+            if let Some(done) = asked {
+                let _ = done.send(!is_stale);
             }
             if last_flush.elapsed() >= FLUSH {
                 last_flush = Instant::now();
                 report(runtime.block_on(self.flush_usage()), "cannot write down usage");
-                report(self.store.checkpoint(), "cannot shorten the write-ahead log");
             }
         }
         report(runtime.block_on(self.flush_usage()), "cannot write down usage");
     }
 
-    async fn refresh_if_changed(&self) -> Result<(), StoreError> {
-        if self.store.changes()?.main { self.refresh().await } else { Ok(()) }
-    }
-
     /// When this returns, every lookup that begins sees what is committed now.
-    async fn refresh(&self) -> Result<(), StoreError> {
+    async fn refresh(&self) -> anyhow::Result<()> {
         let now = self.clock.now();
-        self.suppressions.replace(self.store.list_suppressions().await?);
+        self.suppressions.replace(self.store.list_suppressions().await?)?;
+        // A token that has ended leaves the table, and what it did with it: write that down first.
+        self.flush_usage().await?;
         let mut tokens = Vec::new();
         for (hash, token) in self.store.list_tokens().await? {
             let used = match self.callers.quota_of(&token) {
@@ -114,7 +126,7 @@ impl Keeper {
 }
 
 /// Logs a failure. Whether there was none.
-fn report(result: Result<(), StoreError>, what: &str) -> bool {
+fn report<E: std::fmt::Display>(result: Result<(), E>, what: &str) -> bool {
     if let Err(error) = &result {
         tracing::error!(%error, "{what}");
     }

@@ -10,15 +10,17 @@ use contactd_core::{DigestKey, DigestKeys};
 
 const FIRST: &str = "digest-001.key";
 
-/// Reads the keys, oldest first by name; makes the first one where there is none.
-pub(crate) fn open(dir: &Path) -> anyhow::Result<DigestKeys> {
+/// Reads the keys, oldest first by name. Where there is none, the first one is made, if it may be.
+pub(crate) fn open(dir: &Path, may_make: bool) -> anyhow::Result<DigestKeys> {
     let mut names = list(dir)?;
-    if names.is_empty() {
+    if names.is_empty() && may_make {
         make(dir)?;
         names = list(dir)?;
     }
     let keys = names.iter().map(|name| read(&dir.join(name))).collect::<anyhow::Result<Vec<_>>>()?;
-    DigestKeys::new(keys).context("there is no digest key")
+    DigestKeys::new(keys).with_context(|| {
+        format!("the keys of this store are missing from {}; restore them from a backup", dir.display())
+    })
 }
 
 fn list(dir: &Path) -> anyhow::Result<Vec<String>> {

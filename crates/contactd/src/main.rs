@@ -15,8 +15,6 @@ mod span;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 /// About 5 % of a request's CPU time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -24,7 +22,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     // Whatever this program writes holds personal data or secrets: for its owner only.
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
-    match commands::run(cli::Cli::parse()) {
+    match commands::run(cli::Cli::read()) {
         Ok(code) => code,
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {

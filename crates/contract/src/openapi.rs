@@ -147,12 +147,11 @@ fn error_response(schemas: &mut SchemaGenerator, operation: Operation, status: u
     let mut headers = vec!["X-Request-Id"];
     headers.extend(match status {
         400 => &["X-Invalid-Reason", "RateLimit", "RateLimit-Policy"][..],
-        401 => &["WWW-Authenticate"],
+        401 => &["WWW-Authenticate", "RateLimit", "RateLimit-Policy"],
         405 => &["Allow"],
         429 => &["Retry-After", "RateLimit", "RateLimit-Policy"],
         503 => &["Retry-After"],
-        404 | 415 => &["RateLimit", "RateLimit-Policy"],
-        _ => &[],
+        _ => &["RateLimit", "RateLimit-Policy"],
     });
     let of_operation = |code: &&ErrorCode| code.http_status() == status && **code != ErrorCode::NotFound;
     let codes: Vec<ErrorCode> = ErrorCode::ALL.iter().filter(of_operation).copied().collect();

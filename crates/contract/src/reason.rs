@@ -39,7 +39,7 @@ reasons! {
         "Send the URL as a JSON string.";
     EMPTY: "empty", "The URL is empty, or only white space.",
         "Skip records that have no profile URL.";
-    TOO_LONG: "too_long", "The URL is longer than 2,048 characters.",
+    TOO_LONG: "too_long", "The URL is longer than the limit, 2,048 characters unless the operator set another.",
         "Send the profile's own address, without what was pasted around it.";
     CONTROL_CHAR: "control_char", "A control character or an invisible mark stands inside the URL.",
         "Copy the address again; such characters often come from spreadsheets or PDFs.";

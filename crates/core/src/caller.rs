@@ -47,8 +47,8 @@ pub struct UsageDelta {
     pub misses: u64,
     /// Requests that were refused.
     pub refused: u64,
-    /// When it was last accepted.
-    pub last_used_at: Timestamp,
+    /// When it was last accepted, if it was since.
+    pub last_used_at: Option<Timestamp>,
 }
 
 impl Caller {
@@ -169,7 +169,8 @@ impl Callers {
                 live.hits.fetch_add(delta.hits, Ordering::Relaxed);
                 live.misses.fetch_add(delta.misses, Ordering::Relaxed);
                 live.refused.fetch_add(delta.refused, Ordering::Relaxed);
-                live.last_used_at.fetch_max(delta.last_used_at.millis(), Ordering::Relaxed);
+                live.last_used_at
+                    .fetch_max(delta.last_used_at.map_or(0, Timestamp::millis), Ordering::Relaxed);
             }
         }
     }
@@ -178,20 +179,23 @@ impl Callers {
     pub fn take_usage(&self) -> Vec<UsageDelta> {
         let table = self.table.load();
         let take = |counter: &AtomicU64| counter.swap(0, Ordering::Relaxed);
-        table
-            .values()
-            .filter_map(|known| {
-                let live = &known.live;
-                let last_used_at = live.last_used_at.swap(0, Ordering::Relaxed);
-                (last_used_at != 0).then(|| UsageDelta {
-                    token: known.token.id.clone(),
-                    hits: take(&live.hits),
-                    misses: take(&live.misses),
-                    refused: take(&live.refused),
-                    last_used_at: Timestamp::from_millis(last_used_at),
-                })
-            })
-            .collect()
+        table.values().filter_map(|known| known.take_usage(take)).collect()
+    }
+}
+
+impl Known {
+    /// A request that was recognised before and counted after the last time still counts.
+    fn take_usage(&self, take: impl Fn(&AtomicU64) -> u64) -> Option<UsageDelta> {
+        let live = &self.live;
+        let (hits, misses, refused) = (take(&live.hits), take(&live.misses), take(&live.refused));
+        let last_used_at = live.last_used_at.swap(0, Ordering::Relaxed);
+        (last_used_at != 0 || hits + misses + refused > 0).then(|| UsageDelta {
+            token: self.token.id.clone(),
+            hits,
+            misses,
+            refused,
+            last_used_at: (last_used_at != 0).then_some(Timestamp::from_millis(last_used_at)),
+        })
     }
 }
 
@@ -246,6 +250,19 @@ mod tests {
         caller.charge_hit(now()).expect("second hit");
         assert!(caller.charge_hit(now()).is_err(), "the first hit was forgotten");
         assert_eq!(callers.find(gone.expose(), now()).err(), Some(UnknownCaller));
+    }
+
+    #[test]
+    fn a_hit_that_comes_after_its_usage_was_taken_is_taken_next_time() {
+        let secret = TokenSecret::generate().expect("random");
+        let callers = Callers::new(None, None);
+        callers.replace(vec![(secret.hash(), Token::new("crm", now()).expect("random"), 0)], now());
+        let caller = callers.find(secret.expose(), now()).expect("known");
+        assert_eq!(callers.take_usage().len(), 1);
+        caller.charge_hit(now()).expect("no quota");
+        let taken = callers.take_usage();
+        assert_eq!((taken[0].hits, taken[0].last_used_at), (1, None));
+        assert!(callers.take_usage().is_empty());
     }
 
     #[test]

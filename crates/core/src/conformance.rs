@@ -194,8 +194,11 @@ pub async fn what_is_taken_back_is_not_there_and_not_counted(store: &impl Store)
     import.put(&ada, &[phone("02", 99)]).expect("puts");
     import.put(&eve, &[phone("03", 90), email("eve")]).expect("puts");
     let is_out = |profile: &Profile, kind: Kind, _: &ContactValue| *profile == eve || kind == Kind::Email;
-    assert_eq!(import.take_back(is_out).expect("takes back"), 2);
-    assert_eq!(import.take_back(|profile, _, _| *profile == ada).expect("takes back"), 1);
+    import.put(&ada, &[phone("01", 95)]).expect("puts");
+    let taken = import.take_back(is_out).expect("takes back");
+    assert_eq!(taken, PutCounts { new: 2, profiles_new: 1, ..PutCounts::default() });
+    let taken = import.take_back(|profile, _, _| *profile == ada).expect("takes back");
+    assert_eq!(taken, PutCounts { new: 1, ..PutCounts::default() }, "what was only changed stays");
     import.commit(&ImportSummary::default()).expect("commits");
     store.renew();
     assert_eq!(best(store, &ada, Kind::Phone).await.as_deref(), Some("+14155550101"));
@@ -300,6 +303,11 @@ pub async fn rotating_an_unknown_token_makes_none(store: &impl Store) {
     let (secret, new) = token("crm");
     assert!(!store.rotate_token("tok_unknown", now(), &secret.hash(), &new).await.expect("asks"));
     assert!(store.list_tokens().await.expect("lists").is_empty());
+    let (old_secret, old) = token("ats");
+    store.create_token(&old_secret.hash(), &old).await.expect("creates");
+    store.revoke_token(&old.id, now()).await.expect("revokes");
+    assert!(!store.rotate_token(&old.id, now(), &secret.hash(), &new).await.expect("asks"));
+    assert_eq!(store.list_tokens().await.expect("lists").len(), 1, "a revoked token has no successor");
 }
 
 fn digests() -> Vec<SubjectDigest> {
@@ -332,7 +340,7 @@ pub async fn usage_adds_up_by_day(store: &impl Store) {
         hits: 2,
         misses: 1,
         refused: 0,
-        last_used_at: at,
+        last_used_at: Some(at),
     };
     for date in ["2026-06-01", "2026-06-01", "2026-06-02"] {
         store.record_usage(&[delta(day(date))], day(date)).await.expect("records");

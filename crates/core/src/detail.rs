@@ -66,6 +66,15 @@ impl ContactValue {
         phone::normalize(text, region).map(Self)
     }
 
+    /// Reads a phone number with `+` that may have been kept once, also one that today's
+    /// metadata does not know any more.
+    pub fn known_phone(text: &str) -> Result<Self, PhoneError> {
+        match phone::normalize(text, None) {
+            Err(PhoneError::Invalid) if phone::is_e164(text.trim()) => Ok(Self(text.trim().to_owned())),
+            read => read.map(Self),
+        }
+    }
+
     /// Reads an e-mail address; its domain is lower-cased, its local part is kept.
     pub fn email(text: &str) -> Result<Self, EmailError> {
         email::normalize(text).map(Self)

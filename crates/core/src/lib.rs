@@ -45,5 +45,5 @@ pub use limit::{Allowance, Allowances, LimitExceeded, LimitSyntax, Period, Quota
 pub use lookup::{LookupError, Lookups};
 pub use phone::{PhoneError, is_phone_region};
 pub use record::{RawRecord, Record, RecordError};
-pub use suppression::{DigestKey, DigestKeys, Subject, SubjectDigest, SuppressionList};
+pub use suppression::{DigestKey, DigestKeys, Subject, SubjectDigest, SuppressionList, UnknownKey};
 pub use token::{Scopes, Token, TokenHash, TokenSecret};

@@ -174,7 +174,7 @@ impl Bucket {
     /// Takes one request out, or says how long to wait.
     pub(crate) fn take(&self, rate: Rate, now: Timestamp) -> Result<(), LimitExceeded> {
         let now = nanos(now);
-        let (interval, depth) = (interval(rate), interval(rate) * i64::from(rate.burst.max(1)));
+        let (interval, depth) = (interval(rate), depth(rate));
         let taken = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |whole_at| {
             let next = whole_at.max(now) + interval;
             (next - now <= depth).then_some(next)
@@ -192,7 +192,7 @@ impl Bucket {
         Allowance {
             name: "rate",
             limit: u64::from(burst),
-            window: ceil_seconds(interval * i64::from(burst)).max(1),
+            window: ceil_seconds(depth(rate)).max(1),
             remaining: u64::from(burst).saturating_sub(used),
             reset: ceil_seconds(missing),
         }
@@ -201,6 +201,12 @@ impl Bucket {
 
 fn interval(rate: Rate) -> i64 {
     (SECOND * i64::from(rate.seconds) / i64::from(rate.count.max(1))).max(1)
+}
+
+/// How far ahead of now a full bucket may run: no more than thirty years.
+fn depth(rate: Rate) -> i64 {
+    const MAX: i64 = 30 * 366 * 86_400 * SECOND;
+    interval(rate).saturating_mul(i64::from(rate.burst.max(1))).min(MAX)
 }
 
 fn nanos(time: Timestamp) -> i64 {
@@ -301,6 +307,16 @@ mod tests {
         assert_eq!(bucket.allowance(rate, later).remaining, 1);
         bucket.take(rate, later).expect("one has come back");
         assert!(bucket.take(rate, later).is_err());
+    }
+
+    #[test]
+    fn an_enormous_burst_is_only_enormous() {
+        let rate = Rate { count: 1, seconds: 3_600, burst: u32::MAX };
+        let (bucket, now) = (Bucket::default(), at("2026-05-01"));
+        for _ in 0..1_000 {
+            bucket.take(rate, now).expect("within the burst");
+        }
+        assert!(bucket.allowance(rate, now).remaining > 0);
     }
 
     #[test]

@@ -84,7 +84,7 @@ pub fn is_phone_region(name: &str) -> bool {
     known_region(name).is_ok()
 }
 
-fn is_e164(text: &str) -> bool {
+pub(crate) fn is_e164(text: &str) -> bool {
     text.strip_prefix('+').is_some_and(|digits| {
         (7..=15).contains(&digits.len())
             && digits.bytes().all(|b| b.is_ascii_digit())

@@ -82,12 +82,12 @@ pub trait Import: Send {
     /// Adds or updates details of a profile. Tells what each was.
     fn put(&mut self, profile: &Profile, details: &[Detail]) -> Result<PutCounts, StoreError>;
 
-    /// Takes back those details of this import that `is_out` picks; says how many. For
-    /// what was suppressed while the import ran.
+    /// Takes back those details that this import brought in anew and that `is_out` picks;
+    /// counts them and their profiles as new. For what was suppressed while the import ran.
     fn take_back(
         &mut self,
         is_out: impl Fn(&Profile, Kind, &ContactValue) -> bool,
-    ) -> Result<u64, StoreError>;
+    ) -> Result<PutCounts, StoreError>;
 
     /// Makes everything visible at once, and durable. Without it nothing has happened.
     fn commit(self, summary: &ImportSummary) -> Result<(), StoreError>;
@@ -106,16 +106,6 @@ pub struct PutCounts {
     pub changed: u64,
     /// Details held just so.
     pub unchanged: u64,
-}
-
-impl std::ops::AddAssign for PutCounts {
-    fn add_assign(&mut self, other: Self) {
-        self.profiles_new += other.profiles_new;
-        self.profiles_changed += other.profiles_changed;
-        self.new += other.new;
-        self.changed += other.changed;
-        self.unchanged += other.unchanged;
-    }
 }
 
 /// What is remembered about an import.
@@ -169,7 +159,7 @@ pub trait Tokens: Send + Sync + 'static {
     fn revoke_token(&self, id: &str, at: Timestamp) -> impl Outcome<Option<Token>>;
 
     /// Keeps a new token in place of `old`, which ends at `old_ends_at` or earlier. Both or
-    /// neither, committed and synced when this returns. False where `old` is not there.
+    /// neither, committed and synced when this returns. False where `old` is not there or revoked.
     fn rotate_token(
         &self,
         old: &str,

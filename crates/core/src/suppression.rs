@@ -134,6 +134,11 @@ impl fmt::Debug for SubjectDigest {
     }
 }
 
+/// A suppression was made with a key that is not here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a suppression was made with the digest key {0}, which is not in keys/: put it back there")]
+pub struct UnknownKey(String);
+
 /// The suppressions in force, in memory.
 #[derive(Debug)]
 pub struct SuppressionList {
@@ -147,9 +152,19 @@ impl SuppressionList {
         Self { keys, listed: ArcSwap::default() }
     }
 
-    /// Puts this list in force, for every lookup that begins afterwards.
-    pub fn replace(&self, digests: impl IntoIterator<Item = SubjectDigest>) {
-        self.listed.store(Arc::new(digests.into_iter().map(|digest| digest.bytes).collect()));
+    /// Puts this list in force, for every lookup that begins afterwards. If one of the
+    /// digests was made with a key that is not here, nothing changes: that subject could
+    /// not be recognised, and would be disclosed.
+    pub fn replace(&self, digests: impl IntoIterator<Item = SubjectDigest>) -> Result<(), UnknownKey> {
+        let mut listed = HashSet::new();
+        for digest in digests {
+            if !self.keys.hold(&digest.key) {
+                return Err(UnknownKey(digest.key));
+            }
+            listed.insert(digest.bytes);
+        }
+        self.listed.store(Arc::new(listed));
+        Ok(())
     }
 
     /// How many subjects are suppressed.
@@ -199,8 +214,11 @@ mod tests {
         let before = DigestKeys::new(vec![key(1)]).expect("a key");
         let digest = before.digest(Subject::Profile(&ada)).expect("a digest");
         let list = SuppressionList::new(DigestKeys::new(vec![key(1), key(2)]).expect("keys"));
-        list.replace([digest]);
+        list.replace([digest]).expect("known keys");
         assert!(list.contains(Subject::Profile(&ada)));
+        let foreign = DigestKeys::new(vec![key(3)]).expect("a key").digest(Subject::Profile(&ada));
+        assert!(list.replace(foreign).is_err(), "made with a key that is not here");
+        assert!(list.contains(Subject::Profile(&ada)), "what was in force stays so");
     }
 
     #[test]
@@ -208,7 +226,7 @@ mod tests {
         let keys = DigestKeys::new(vec![key(1)]).expect("a key");
         let list = SuppressionList::new(keys.clone());
         let address = ContactValue::email("Jürg@example.com").expect("an address");
-        list.replace(keys.digest(Subject::Value(Kind::Email, &address)));
+        list.replace(keys.digest(Subject::Value(Kind::Email, &address))).expect("known keys");
         assert!(list.contains_value(Kind::Email, "jU\u{308}RG@example.com"));
         assert!(!list.contains_value(Kind::Phone, "jürg@example.com"));
         assert!(!list.contains_value(Kind::Email, "jorg@example.com"));

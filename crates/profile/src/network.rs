@@ -182,11 +182,6 @@ impl Networks {
         Self { list: vec![linkedin(), xing()], max_chars: MAX_CHARS }
     }
 
-    /// No network at all: every host is refused until one is added.
-    pub fn none() -> Self {
-        Self { list: Vec::new(), max_chars: MAX_CHARS }
-    }
-
     /// Adds a network, whose name and host have to be new.
     pub fn add(&mut self, network: Network) -> Result<(), NetworkError> {
         for known in &self.list {

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use contactd_core::store::Details;
 use http::Request;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -31,6 +31,9 @@ use crate::{App, Settings};
 /// its answer before the connection is gone.
 const LINGER_BYTES: usize = 1 << 20;
 const LINGER_TIME: Duration = Duration::from_secs(1);
+
+/// The smallest buffer hyper works with.
+const MIN_BUFFER: usize = 8 * 1024;
 
 /// How long a connection that is between requests may still send one once the service stops.
 const STOP_GRACE: Duration = Duration::from_secs(1);
@@ -113,10 +116,8 @@ impl Exchange {
     }
 
     fn bytes_came(&self, bytes: &[u8]) {
-        match self.phase.get() {
-            Phase::Serving => return,
-            Phase::Idle => self.enter(Phase::Head, Some(self.head_timeout)),
-            Phase::New | Phase::Head => {}
+        if self.phase.get() == Phase::Idle {
+            self.enter(Phase::Head, Some(self.head_timeout));
         }
         self.head.borrow_mut().scan(bytes);
     }
@@ -125,8 +126,9 @@ impl Exchange {
         self.enter(Phase::Serving, None);
     }
 
-    fn request_ends(&self) {
-        *self.head.borrow_mut() = HeadScan::default();
+    /// The answer is made; `body` is how long the request's body was, if that is known.
+    fn request_ends(&self, body: Option<u64>) {
+        self.head.borrow_mut().next(body);
         self.enter(Phase::Idle, Some(self.idle_timeout));
     }
 
@@ -151,6 +153,9 @@ impl Exchange {
 /// Looks for line feeds without a carriage return in the head of a request, up to the empty
 /// line that ends it. A parser that takes them and one that does not see two different
 /// requests in the same bytes.
+///
+/// It can only tell where a head begins while each request waits for the answer to the one
+/// before. On a connection where one did not, nothing more is scanned.
 #[derive(Default)]
 struct HeadScan {
     bare_line_feed: bool,
@@ -158,9 +163,18 @@ struct HeadScan {
     line_len: usize,
     last: u8,
     any_line: bool,
+    /// Bytes that came after the head: the body, and more if the client does not wait.
+    behind: u64,
+    pipelined: bool,
 }
 
 impl HeadScan {
+    /// Makes ready for the next head.
+    fn next(&mut self, body: Option<u64>) {
+        let pipelined = self.pipelined || body.is_none_or(|body| self.behind > body);
+        *self = Self { pipelined, done: pipelined, ..Self::default() };
+    }
+
     fn scan(&mut self, mut bytes: &[u8]) {
         while !self.done {
             let Some(at) = memchr::memchr(b'\n', bytes) else {
@@ -178,6 +192,7 @@ impl HeadScan {
             self.last = b'\n';
             bytes = &bytes[at + 1..];
         }
+        self.behind += bytes.len() as u64;
     }
 }
 
@@ -190,11 +205,11 @@ pub(crate) async fn serve<D: Details>(
 ) {
     let service = service_fn(|request: Request<Incoming>| {
         exchange.request_begins();
-        let (app, exchange) = (&app, &exchange);
+        let (app, exchange, body) = (&app, &exchange, request.body().size_hint().exact());
         // Boxed, because getting the stream back in the end needs a future that can move.
         Box::pin(async move {
             let answer = router::handle(app, site, exchange, request).await;
-            exchange.request_ends();
+            exchange.request_ends(body);
             Ok::<_, Infallible>(answer)
         })
     });
@@ -203,6 +218,8 @@ pub(crate) async fn serve<D: Details>(
         .half_close(true)
         .header_read_timeout(None)
         .max_header_size(app.settings.max_head)
+        // Reads grow up to this for whoever sends fast; hyper's own limit is 25 times as much.
+        .max_buf_size((app.settings.max_head + 1024).max(MIN_BUFFER))
         .serve_connection(io, service);
 
     let finished = poll_fn(|cx| {

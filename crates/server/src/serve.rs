@@ -1,7 +1,7 @@
 //! Accepting connections, and stopping without losing one.
 
 use std::future::Future;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{TcpListener as StdTcpListener, TcpStream as StdTcpStream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,6 +89,9 @@ impl Door {
         while let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
             match self.queue.accept() {
                 Ok((stream, _)) => self.hand_over(stream, place, workers),
+                // One that gave up while it waited does not stop the others.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
                 Err(_) => return,
             }
         }

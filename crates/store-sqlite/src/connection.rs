@@ -39,7 +39,8 @@ fn prepare_once(connection: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A connection that reads, on one thread. Pages come straight from the page cache.
+/// A connection that reads, on one thread. The first 2 GiB of the file, which is as much as
+/// SQLite maps, come straight from the page cache.
 pub(crate) fn reader(file: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file, flags).map_err(error)?;
@@ -47,7 +48,7 @@ pub(crate) fn reader(file: &Path) -> Result<Connection, StoreError> {
     connection
         .execute_batch(
             "PRAGMA query_only = ON;
-             PRAGMA mmap_size = 68719476736;
+             PRAGMA mmap_size = 2147418112;
              PRAGMA cache_size = -8192;",
         )
         .map_err(error)?;
@@ -88,7 +89,7 @@ pub(crate) fn wal_bytes(database: &Path) -> u64 {
 pub(crate) fn error(error: rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy,
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
             StoreError::Engine("its files cannot be written; run this as the user they belong to".to_owned())
         }
         Some(ErrorCode::DiskFull) => {

@@ -29,7 +29,8 @@ impl Details for SqliteStore {
     }
 
     fn list_details(&self, profile: &Profile) -> impl Outcome<Vec<Detail>> {
-        std::future::ready(list(&self.details(), profile).map_err(connection::error))
+        let listed = list(&self.details(), profile).map_err(connection::error);
+        std::future::ready(listed.map(|held| held.into_iter().map(|(detail, _)| detail).collect()))
     }
 
     fn remove_details(
@@ -45,7 +46,9 @@ impl Details for SqliteStore {
     }
 
     fn totals(&self) -> impl Outcome<Totals> {
-        let totals = totals(&self.details()).map_err(connection::error);
+        // Not the writer's connection: whoever asks must not wait for whoever writes.
+        let totals = connection::reader(&self.details_file())
+            .and_then(|reader| totals(&reader).map_err(connection::error));
         std::future::ready(totals.map(|totals| Totals { bytes: self.file_sizes(), ..totals }))
     }
 
@@ -63,7 +66,7 @@ impl SqliteStore {
         let held = list(&transaction, profile).map_err(connection::error)?;
         let mut writing = Writing::default();
         let mut removed = 0;
-        for detail in held.iter().filter(|detail| remove(detail)) {
+        for (detail, _) in held.iter().filter(|(detail, _)| remove(detail)) {
             writing.delete(&transaction, profile, detail).map_err(connection::error)?;
             removed += 1;
         }
@@ -77,15 +80,15 @@ impl SqliteStore {
     }
 }
 
-/// Everything about a profile, best first.
-pub(crate) fn list(connection: &Connection, profile: &Profile) -> rusqlite::Result<Vec<Detail>> {
+/// Everything about a profile, best first, each with the import that brought it in.
+pub(crate) fn list(connection: &Connection, profile: &Profile) -> rusqlite::Result<Vec<(Detail, i64)>> {
     let mut statement = connection.prepare_cached(
-        "SELECT kind, label, value, sources.name, confidence, observed_at, basis, expires_at
+        "SELECT kind, label, value, sources.name, confidence, observed_at, basis, expires_at, import
          FROM details JOIN sources ON sources.id = details.source
          WHERE profile = ?1
          ORDER BY kind, label, confidence DESC, observed_at DESC, value, source",
     )?;
-    let rows = statement.query_map([profile.key()], detail)?;
+    let rows = statement.query_map([profile.key()], |row| Ok((detail(row)?, row.get(8)?)))?;
     rows.collect()
 }
 
@@ -158,7 +161,7 @@ pub(crate) const fn label_number(label: Label) -> i64 {
     }
 }
 
-const fn kind(number: i64) -> Kind {
+pub(crate) const fn kind(number: i64) -> Kind {
     if number == kind_number(Kind::Phone) { Kind::Phone } else { Kind::Email }
 }
 

@@ -8,7 +8,7 @@ use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::connection;
-use crate::details::{kind_number, label_number, list};
+use crate::details::{kind, kind_number, label_number, list};
 
 /// Stands for an absent `observed_at`, which counts as oldest.
 pub(crate) const NEVER_OBSERVED: i64 = -(1 << 39);
@@ -32,26 +32,26 @@ impl SqliteImport {
     }
 
     fn put_all(&mut self, profile: &Profile, details: &[Detail]) -> rusqlite::Result<PutCounts> {
-        let held = list(&self.connection, profile)?;
-        let mut now_held = held.clone();
+        let mut held = list(&self.connection, profile)?;
+        let was_held = !held.is_empty();
         let mut counts = PutCounts::default();
         for detail in details {
-            match now_held.iter_mut().find(|held| held.is_same(detail)) {
-                Some(same) if same == detail => counts.unchanged += 1,
-                Some(same) => {
+            match held.iter_mut().find(|(held, _)| held.is_same(detail)) {
+                Some((same, _)) if same == detail => counts.unchanged += 1,
+                Some((same, import)) => {
                     self.writing.delete(&self.connection, profile, same)?;
-                    self.writing.insert(&self.connection, profile, detail, self.id)?;
+                    self.writing.insert(&self.connection, profile, detail, *import)?;
                     *same = detail.clone();
                     counts.changed += 1;
                 }
                 None => {
                     self.writing.insert(&self.connection, profile, detail, self.id)?;
-                    now_held.push(detail.clone());
+                    held.push((detail.clone(), self.id));
                     counts.new += 1;
                 }
             }
         }
-        if held.is_empty() && counts.new > 0 {
+        if !was_held && counts.new > 0 {
             counts.profiles_new = 1;
             self.writing.profiles += 1;
         } else if counts.new + counts.changed > 0 {
@@ -63,24 +63,35 @@ impl SqliteImport {
     fn take_back_all(
         &mut self,
         is_out: impl Fn(&Profile, Kind, &ContactValue) -> bool,
-    ) -> rusqlite::Result<u64> {
-        // A scan of everything, but one that only an opt-out during an import costs.
+    ) -> rusqlite::Result<PutCounts> {
+        // A scan of everything, but one that only an opt-out during an import costs. A detail
+        // keeps the number of the import that brought it in: these are the new ones.
+        let mut picked = Vec::new();
         let mut of_import =
-            self.connection.prepare("SELECT DISTINCT profile FROM details WHERE import = ?1")?;
-        let profiles: Vec<String> =
-            of_import.query_map([self.id], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-        let mut taken = 0;
-        for key in &profiles {
-            let profile = Profile::from_key(key);
-            let held = list(&self.connection, &profile)?;
-            let mut left = held.len();
-            for detail in held.iter().filter(|detail| is_out(&profile, detail.kind, &detail.value)) {
-                if self.writing.delete_of_import(&self.connection, &profile, detail, self.id)? {
-                    taken += 1;
-                    left -= 1;
+            self.connection.prepare("SELECT profile, kind, value FROM details WHERE import = ?1")?;
+        let mut rows = of_import.query([self.id])?;
+        while let Some(row) = rows.next()? {
+            let profile = Profile::from_key(row.get_ref(0)?.as_str()?);
+            let (kind, value) = (kind(row.get(1)?), ContactValue::from_store(row.get(2)?));
+            if is_out(&profile, kind, &value) {
+                picked.push((profile, kind, value));
+            }
+        }
+        drop(rows);
+        drop(of_import);
+        let mut taken = PutCounts::default();
+        for (profile, kind, value) in &picked {
+            let held = list(&self.connection, profile)?;
+            for (detail, import) in
+                held.iter().filter(|(detail, _)| detail.kind == *kind && detail.value == *value)
+            {
+                if *import == self.id {
+                    self.writing.delete(&self.connection, profile, detail)?;
+                    taken.new += 1;
                 }
             }
-            if left == 0 && !held.is_empty() {
+            if !held.is_empty() && list(&self.connection, profile)?.is_empty() {
+                taken.profiles_new += 1;
                 self.writing.profiles -= 1;
             }
         }
@@ -120,7 +131,7 @@ impl Import for SqliteImport {
     fn take_back(
         &mut self,
         is_out: impl Fn(&Profile, Kind, &ContactValue) -> bool,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<PutCounts, StoreError> {
         self.take_back_all(is_out).map_err(connection::error)
     }
 
@@ -191,29 +202,6 @@ impl Writing {
             ])?;
         self.count(source, detail, -1);
         Ok(())
-    }
-
-    /// Deletes a detail if it is this import's. Whether it was.
-    fn delete_of_import(
-        &mut self,
-        connection: &Connection,
-        profile: &Profile,
-        detail: &Detail,
-        import: i64,
-    ) -> rusqlite::Result<bool> {
-        let source = self.source(connection, &detail.source)?;
-        let is_of_import = connection
-            .prepare_cached(
-                "SELECT import = ?5 FROM details WHERE profile = ?1 AND kind = ?2 AND value = ?3 AND source = ?4",
-            )?
-            .query_row(
-                params![profile.key(), kind_number(detail.kind), detail.value.expose(), source, import],
-                |row| row.get(0),
-            )?;
-        if is_of_import {
-            self.delete(connection, profile, detail)?;
-        }
-        Ok(is_of_import)
     }
 
     fn count(&mut self, source: i64, detail: &Detail, by: i64) {

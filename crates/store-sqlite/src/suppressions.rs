@@ -2,25 +2,23 @@
 
 use contactd_core::store::{Outcome, StoreError, Suppressions};
 use contactd_core::{SubjectDigest, Timestamp};
-use rusqlite::params;
+use rusqlite::{Statement, params};
 
 use crate::{SqliteStore, connection};
 
 impl Suppressions for SqliteStore {
     fn suppress(&self, subjects: &[SubjectDigest], at: Timestamp) -> impl Outcome<u64> {
-        std::future::ready(self.for_each(
-            subjects,
-            "INSERT OR IGNORE INTO suppressions (digest, key, suppressed_at) VALUES (?1, ?2, ?3)",
-            at,
-        ))
+        let insert = "INSERT OR IGNORE INTO suppressions (digest, key, suppressed_at) VALUES (?1, ?2, ?3)";
+        std::future::ready(self.for_each(subjects, insert, |statement, subject| {
+            statement.execute(params![subject.bytes, subject.key, at.millis()])
+        }))
     }
 
     fn unsuppress(&self, subjects: &[SubjectDigest]) -> impl Outcome<u64> {
-        std::future::ready(self.for_each(
-            subjects,
-            "DELETE FROM suppressions WHERE digest = ?1 AND key = ?2 AND ?3 = ?3",
-            Timestamp::from_millis(0),
-        ))
+        let delete = "DELETE FROM suppressions WHERE digest = ?1 AND key = ?2";
+        std::future::ready(self.for_each(subjects, delete, |statement, subject| {
+            statement.execute(params![subject.bytes, subject.key])
+        }))
     }
 
     fn list_suppressions(&self) -> impl Outcome<Vec<SubjectDigest>> {
@@ -33,15 +31,20 @@ impl Suppressions for SqliteStore {
 }
 
 impl SqliteStore {
-    fn for_each(&self, subjects: &[SubjectDigest], sql: &str, at: Timestamp) -> Result<u64, StoreError> {
+    /// Runs a statement for each subject, all or none; says how many rows it touched.
+    fn for_each(
+        &self,
+        subjects: &[SubjectDigest],
+        sql: &str,
+        run: impl Fn(&mut Statement<'_>, &SubjectDigest) -> rusqlite::Result<usize>,
+    ) -> Result<u64, StoreError> {
         let mut main = self.main();
         let transaction = connection::write(&mut main)?;
         let mut touched = 0;
         {
             let mut statement = transaction.prepare_cached(sql).map_err(connection::error)?;
             for subject in subjects {
-                let rows = statement.execute(params![subject.bytes, subject.key, at.millis()]);
-                touched += rows.map_err(connection::error)?;
+                touched += run(&mut statement, subject).map_err(connection::error)?;
             }
         }
         transaction.commit().map_err(connection::error)?;

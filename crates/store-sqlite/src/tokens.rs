@@ -52,7 +52,8 @@ impl SqliteStore {
         let transaction = connection::write(&mut main)?;
         let ended = transaction
             .execute(
-                "UPDATE tokens SET expires_at = min(coalesce(expires_at, ?2), ?2) WHERE id = ?1",
+                "UPDATE tokens SET expires_at = min(coalesce(expires_at, ?2), ?2)
+                 WHERE id = ?1 AND revoked_at IS NULL",
                 params![old, old_ends_at.millis()],
             )
             .map_err(connection::error)?;

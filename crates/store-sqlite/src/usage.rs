@@ -36,12 +36,14 @@ impl SqliteStore {
                     add.execute(params![delta.token, at.day(), delta.hits, delta.misses, delta.refused])
                 })
                 .map_err(connection::error)?;
-            transaction
-                .prepare_cached(
-                    "UPDATE tokens SET last_used_at = max(coalesce(last_used_at, ?2), ?2) WHERE id = ?1",
-                )
-                .and_then(|mut touch| touch.execute(params![delta.token, delta.last_used_at.millis()]))
-                .map_err(connection::error)?;
+            if let Some(last_used_at) = delta.last_used_at {
+                transaction
+                    .prepare_cached(
+                        "UPDATE tokens SET last_used_at = max(coalesce(last_used_at, ?2), ?2) WHERE id = ?1",
+                    )
+                    .and_then(|mut touch| touch.execute(params![delta.token, last_used_at.millis()]))
+                    .map_err(connection::error)?;
+            }
         }
         transaction.commit().map_err(connection::error)
     }

@@ -14,6 +14,8 @@ use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::{control, keys, output};
 
+const RESTORE: &str = "restore the data directory from a backup if its files are damaged";
+
 /// Free space below which an import may not fit.
 const LOW_DISK: u64 = 1 << 30;
 /// This version is not older than this: a clock before it is wrong.
@@ -100,17 +102,21 @@ fn examine(everywhere: &Everywhere, findings: &mut Findings) -> anyhow::Result<(
     }
     permissions(&config.data, findings);
     disk(&config.data, findings);
-    let dir = DataDir::make(&config.data)?;
+    let dir = match DataDir::make(&config.data) {
+        Ok(dir) => dir,
+        Err(error) => {
+            findings.fail("data", format!("{error:#}"), "run this as the user the data belongs to");
+            return Ok(());
+        }
+    };
     match dir.open() {
         Ok((store, keys)) => {
             let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-            runtime.block_on(store_and_tokens(&store, &keys, now, findings))?;
+            if let Err(error) = runtime.block_on(store_and_tokens(&store, &keys, now, findings)) {
+                findings.fail("store", format!("{error:#}"), RESTORE);
+            }
         }
-        Err(error) => findings.fail(
-            "store",
-            format!("{error:#}"),
-            "restore the data directory from a backup if its files are damaged",
-        ),
+        Err(error) => findings.fail("store", format!("{error:#}"), RESTORE),
     }
     if control::is_served(&dir) {
         findings.ok("server", "one is running on this data directory".to_owned());

@@ -22,8 +22,9 @@ use rejects::Rejects;
 use report::Report;
 
 pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<ExitCode> {
+    let is_only_a_try = args.dry_run && args.rejects.is_none();
     let mut rejects =
-        if args.dry_run { Rejects::nowhere() } else { Rejects::to(rejects_file(args), &args.files)? };
+        if is_only_a_try { Rejects::nowhere() } else { Rejects::to(rejects_file(args), &args.files)? };
     let mut load = Load::begin(context).await?;
     for file in &args.files {
         let defaults =
@@ -34,9 +35,7 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
     let rejects_file = rejects.finish()?;
     let too_many = too_many_rejects(&load.report, args.max_rejects);
     let report = if too_many || args.dry_run { load.report } else { load.commit(context).await? };
-    if report.committed {
-        context.announce()?;
-    }
+    let confirmed = if report.committed { context.announce() } else { Ok(()) };
     if args.json {
         output::json(&report)?;
     } else {
@@ -45,6 +44,7 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
     if let Some(file) = rejects_file {
         output::words(format_args!("the rejected rows are in {}", file.display()));
     }
+    confirmed?;
     if too_many {
         output::words(format_args!(
             "contactd: nothing was loaded: {} of {} rows were rejected, more than --max-rejects allows",
@@ -126,7 +126,7 @@ impl<'a> Load<'a> {
         let now = context.suppressions().await?;
         if now.differs_from(&self.suppressions) {
             let taken = self.import.take_back(|profile, kind, value| is_out(&now, profile, kind, value))?;
-            self.report.suppressed += taken;
+            self.report.take_back(taken);
         }
         self.import.commit(&self.report.summary(self.sources))?;
         self.report.committed = true;
@@ -134,7 +134,13 @@ impl<'a> Load<'a> {
     }
 }
 
-fn is_out(suppressions: &SuppressionList, profile: &Profile, kind: Kind, value: &ContactValue) -> bool {
+/// Whether a detail's person, number or address has opted out.
+pub(crate) fn is_out(
+    suppressions: &SuppressionList,
+    profile: &Profile,
+    kind: Kind,
+    value: &ContactValue,
+) -> bool {
     suppressions.contains(Subject::Profile(profile)) || suppressions.contains(Subject::Value(kind, value))
 }
 

@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use contactd_core::store::{Details, Import, ImportSummary};
-use contactd_core::{RawRecord, Subject, Timestamp};
+use contactd_core::{Detail, RawRecord, Timestamp};
 
 use crate::cli::PutArgs;
+use crate::commands::import::is_out;
 use crate::context::Context;
 use crate::output;
 
@@ -34,13 +35,13 @@ pub(crate) async fn run(context: &Context, args: &PutArgs) -> anyhow::Result<Exi
             bail!("the {} cannot be kept ({}): {}", error.column, error.reason, advice(error.reason))
         }
     };
+    // First the turn to write, which may take a while, then who has opted out by now.
+    let mut import = context.store.begin_import(context.now()).await?;
     let suppressions = context.suppressions().await?;
-    let value_is_out =
-        |detail: &contactd_core::Detail| suppressions.contains(Subject::Value(detail.kind, &detail.value));
-    if suppressions.contains(Subject::Profile(&profile)) || record.details.iter().any(value_is_out) {
+    let is_out = |detail: &Detail| is_out(&suppressions, &profile, detail.kind, &detail.value);
+    if record.details.iter().any(is_out) {
         bail!("this person, number or address has opted out; `contactd unsuppress` takes that back");
     }
-    let mut import = context.store.begin_import(context.now()).await?;
     let counts = import.put(&profile, &record.details)?;
     import.commit(&ImportSummary {
         source: args.source.clone(),

@@ -25,7 +25,7 @@ pub(crate) async fn run(mut config: Config, args: &ServeArgs) -> anyhow::Result<
     log::start(&serve.log);
     contactd_server::log_panics_without_their_message();
     // Held to the end: a throw-away directory goes when the server does.
-    let _throw_away = match args.demo && !config.data_is_chosen {
+    let _throw_away = match args.demo && !config.data_is_flag {
         true => {
             let dir = tempfile::Builder::new().prefix("contactd-demo-").tempdir()?;
             config.data = dir.path().to_owned();
@@ -36,6 +36,7 @@ pub(crate) async fn run(mut config: Config, args: &ServeArgs) -> anyhow::Result<
     let asked_to_stop = asked_to_stop()?;
     let listeners = listen(&serve)?;
     let context = Context::open(config)?;
+    let control = Control::claim(&context.dir)?;
     let demo = if args.demo { Some(Demo::prepare(&context).await?) } else { None };
     raise_file_limit(serve.settings.max_connections);
 
@@ -49,7 +50,7 @@ pub(crate) async fn run(mut config: Config, args: &ServeArgs) -> anyhow::Result<
     }
     .start()
     .await?;
-    let control = Control::listen(&context.dir, keeper.requests.clone())?;
+    control.listen(&context.dir, keeper.requests.clone())?;
     let (public, admin) = (listeners.public.local_addr()?, listeners.admin.local_addr()?);
     announce(public, admin, &serve.settings);
     if let Some(demo) = demo {

@@ -4,9 +4,9 @@ use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use contactd_core::store::Suppressions;
-use contactd_core::{ContactValue, Kind, PhoneError, Profile, Subject};
+use contactd_core::{ContactValue, Kind, Profile, Subject};
 use serde::Serialize;
 
 use crate::cli::SubjectArgs;
@@ -88,8 +88,9 @@ pub(crate) async fn run(context: &Context, args: &SubjectArgs, way: Way) -> anyh
             context.store.unsuppress(&digests).await?
         }
     };
-    context.announce()?;
+    let confirmed = context.announce();
     tell(&report, way, args.json)?;
+    confirmed?;
     Ok(if report.rejected.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -146,24 +147,9 @@ fn recognize(line: &str, person: impl Fn(&str) -> anyhow::Result<Named>) -> anyh
     person(line)
 }
 
-/// A number to be found again: also one that today's metadata no longer knows.
 pub(crate) fn phone(text: &str) -> anyhow::Result<ContactValue> {
-    match ContactValue::phone(text, None) {
-        Ok(value) => Ok(value),
-        Err(PhoneError::Invalid) if is_e164(text.trim()) => {
-            Ok(ContactValue::from_store(text.trim().to_owned()))
-        }
-        Err(error) => {
-            bail!("this phone number cannot be read ({error}); write it with + and its country code")
-        }
-    }
-}
-
-fn is_e164(text: &str) -> bool {
-    text.strip_prefix('+').is_some_and(|digits| {
-        (7..=15).contains(&digits.len())
-            && digits.bytes().all(|b| b.is_ascii_digit())
-            && !digits.starts_with('0')
+    ContactValue::known_phone(text).map_err(|error| {
+        anyhow::anyhow!("this phone number cannot be read ({error}); write it with + and its country code")
     })
 }
 

@@ -63,14 +63,15 @@ pub(crate) struct Limits {
     pub(crate) body_timeout: Option<Span>,
     pub(crate) stop_timeout: Option<Span>,
     rate: Option<Parsed<Rate>>,
-    burst: Option<u32>,
+    burst: Option<AtLeast<1>>,
     quota: Option<Parsed<Quota>>,
 }
 
 impl Limits {
     pub(crate) fn rate(&self) -> Option<Rate> {
         let rate = self.rate.as_ref()?.0;
-        Some(Rate { burst: self.burst.unwrap_or(rate.burst), ..rate })
+        let burst = self.burst.and_then(|burst| u32::try_from(burst.0).ok());
+        Some(Rate { burst: burst.unwrap_or(rate.burst), ..rate })
     }
 
     pub(crate) fn quota(&self) -> Option<Quota> {

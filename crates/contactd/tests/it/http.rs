@@ -79,13 +79,10 @@ impl Connection {
         self.try_reply().expect("a reply")
     }
 
-    /// The next reply; none where the connection is closed without one.
+    /// The next reply, `100 Continue` included; none where the connection is closed without one.
     pub(crate) fn try_reply(&mut self) -> Option<Reply> {
         loop {
             if let Some(reply) = self.take_reply(false) {
-                if reply.status == 100 {
-                    continue;
-                }
                 return Some(reply);
             }
             if !self.read_more() {

@@ -13,7 +13,7 @@ const LOAD: Duration = Duration::from_secs(30);
 fn nothing_unexpected_is_answered_while_tokens_people_and_records_change() {
     let site = Site::with_people();
     let token = site.token(&[]);
-    let service = site.serve_with(&["--workers", "2"], "[log]\nlevel = \"warn\"\n");
+    let service = site.serve_with(&["--workers", "2"], "");
     let (answered, done) = (AtomicU64::new(0), AtomicBool::new(false));
     let started = Instant::now();
     std::thread::scope(|scope| {

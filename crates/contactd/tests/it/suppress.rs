@@ -83,5 +83,10 @@ fn without_the_keys_the_store_is_not_opened() {
     std::fs::remove_dir_all(site.data().join("keys")).expect("removes");
     let output = site.run(&["stats"]);
     assert_eq!(output.code, 1);
+    assert!(output.stderr.contains("keys of this store are missing"), "{}", output.stderr);
+    let keys = site.data().join("keys");
+    assert_eq!(std::fs::read_dir(&keys).expect("there").count(), 0, "no other key was put in its place");
+    std::fs::write(keys.join("digest-001.key"), "ab".repeat(32)).expect("writes");
+    let output = site.run(&["stats"]);
     assert!(output.stderr.contains("not those of this store"), "{}", output.stderr);
 }

@@ -46,6 +46,13 @@ impl Report {
         self.details_unchanged += counts.unchanged;
     }
 
+    /// Counts details as suppressed that were counted as new.
+    pub(crate) fn take_back(&mut self, taken: PutCounts) {
+        self.suppressed += taken.new;
+        self.details_new -= taken.new;
+        self.profiles_new -= taken.profiles_new;
+    }
+
     pub(crate) fn reject(&mut self, file: &str, line: u64, error: RecordError) {
         self.rejected += 1;
         *self.rejected_by_reason.entry(error.reason).or_default() += 1;

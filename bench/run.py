@@ -1,0 +1,299 @@
+#!/usr/bin/env python3
+"""CPU time per request of contactd, beside nginx and what people would run instead.
+
+    python3 bench/run.py                         # a million profiles, six rounds
+    python3 bench/run.py --profiles 10000000 --peers nginx
+
+Each server gets one core and one worker, wrk the other core: 64 keep-alive connections, POST with
+a token and a body, 20,000 profiles in turn. Rounds are interleaved: each round measures every
+server once, and ratios are taken within a round. CPU time is user + system of the whole process
+tree, divided by requests. nginx answers a constant: it is what the machine can do.
+
+Installs what it needs (Debian packages as root; PyPI and npm packages below target/bench) and
+writes the table with its raw numbers to bench/runs/.
+"""
+import argparse
+import datetime
+import hashlib
+import json
+import os
+import pathlib
+import platform
+import random
+import re
+import shutil
+import socket
+import sqlite3
+import statistics
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BENCH = ROOT / "bench"
+WORK = ROOT / "target/bench"
+BINARY = ROOT / "target/release/contactd"
+SERVER_CORE, LOAD_CORE = "0", "1"
+CONNECTIONS = 64
+CHOSEN = 20_000
+TOKENS = 8
+
+
+def sh(*command, **options):
+    return subprocess.run([str(part) for part in command], check=True, **options)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def key(number):
+    """The profile's key; spread over the alphabet, so that neighbours are not neighbours on disk."""
+    return f"linkedin.com/in/bench-quell-{number * 2654435761 % 2**32:08x}"
+
+
+def phone(number):
+    return f"+1415555{100 + number % 100:04}"
+
+
+def install(peers):
+    packages = [package for command, package in [("nginx", "nginx-light"), ("wrk", "wrk")] if not shutil.which(command)]
+    if packages:
+        sh("apt-get", "update", "-qq")
+        sh("apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages, stdout=subprocess.DEVNULL)
+    venv = WORK / "venv"
+    if {"fastapi", "roapi"} & set(peers) and not (venv / "installed").exists():
+        sh("python3", "-m", "venv", venv)
+        sh(venv / "bin/pip", "install", "-q", "-r", BENCH / "peers/requirements.txt")
+        (venv / "installed").touch()
+    if "fastify" in peers and not (WORK / "fastify/node_modules/better-sqlite3/build").exists():
+        shutil.copytree(BENCH / "peers/fastify", WORK / "fastify", dirs_exist_ok=True)
+        # Built from source with the headers that come with node.
+        environment = os.environ | {"npm_config_nodedir": "/usr", "npm_config_build_from_source": "true"}
+        sh("npm", "install", "--no-audit", "--no-fund", "--silent", cwd=WORK / "fastify", env=environment)
+
+
+def contactd_data(profiles):
+    """A data directory with so many invented people and the tokens of the load."""
+    data = WORK / f"contactd-{profiles}"
+    tokens_file = data / "tokens"
+    if not tokens_file.exists():
+        shutil.rmtree(data, ignore_errors=True)
+        data.mkdir(parents=True)
+        people = data / "people.csv"
+        with open(people, "w") as out:
+            out.write("profileUrl,phone,email\n")
+            for entry in sorted(f"https://{key(n)},{phone(n)},p{n}@example.com\n" for n in range(profiles)):
+                out.write(entry)
+        began = time.monotonic()
+        sh(BINARY, "import", people, "--source", "bench", "--data", data, stdout=subprocess.DEVNULL)
+        print(f"imported {profiles} profiles in {time.monotonic() - began:.0f} s")
+        people.unlink()
+        made = [subprocess.run([BINARY, "token", "create", "bench", "--data", data], check=True, capture_output=True, text=True).stdout
+                for _ in range(TOKENS)]
+        tokens_file.write_text("".join(made))
+    return data, tokens_file.read_text().split()
+
+
+def peer_db(tokens):
+    """The same first million people in a plain table, for the plainly written peers."""
+    path = WORK / "peer.db"
+    if not path.exists():
+        db = sqlite3.connect(path)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("CREATE TABLE contacts (profile TEXT PRIMARY KEY, phone TEXT, email TEXT)")
+        db.executemany("INSERT INTO contacts VALUES (?, ?, ?)",
+                       ((key(n), phone(n), f"p{n}@example.com") for n in range(1_000_000)))
+        db.execute("CREATE TABLE tokens (hash TEXT PRIMARY KEY)")
+        db.commit()
+        db.close()
+    db = sqlite3.connect(path)
+    db.execute("DELETE FROM tokens")
+    db.executemany("INSERT INTO tokens VALUES (?)", [(hashlib.sha256(token.encode()).hexdigest(),) for token in tokens])
+    db.commit()
+    db.close()
+    return path
+
+
+def request_file(name, profiles, tokens):
+    """The requests of the load, as wrk sends them."""
+    chosen = random.Random(7)
+    path = WORK / f"requests-{name}-{profiles}"
+    with open(path, "w", newline="") as out:
+        for n in range(CHOSEN):
+            number = chosen.randrange(profiles)
+            if name == "roapi":
+                out.write(f"GET /api/kv/people/{key(number).removeprefix('linkedin.com/in/')} HTTP/1.1\r\nHost: bench\r\n\r\n\n----\n")
+                continue
+            body = json.dumps({"profileUrl": f"https://www.{key(number)}"}, separators=(",", ":"))
+            out.write(f"POST /api/fetchPhoneNumber HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {tokens[n % len(tokens)]}\r\n"
+                      f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}\n----\n")
+    return path
+
+
+class Server:
+    """A running server, pinned to its core."""
+
+    def __init__(self, name, port, command, **options):
+        self.name, self.port = name, port
+        self.process = subprocess.Popen(["taskset", "-c", SERVER_CORE, *map(str, command)],
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)
+
+    def tree(self):
+        pids, found = [self.process.pid], []
+        while pids:
+            pid = pids.pop()
+            found.append(pid)
+            for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+                pids += map(int, task.read_text().split())
+        return found
+
+    def cpu_seconds(self):
+        ticks = 0
+        for pid in self.tree():
+            fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def memory_mib(self):
+        total = 0
+        for pid in self.tree():
+            status = pathlib.Path(f"/proc/{pid}/status").read_text()
+            total += int(re.search(r"RssAnon:\s+(\d+)", status).group(1))
+        return total // 1024
+
+    def ready(self, first_request):
+        deadline = time.monotonic() + 300
+        while time.monotonic() < deadline:
+            try:
+                with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                    connection.sendall(first_request)
+                    if connection.recv(65536).startswith(b"HTTP/1.1 200"):
+                        return
+            except OSError:
+                pass
+            time.sleep(0.05)
+        raise SystemExit(f"{self.name} does not answer")
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def start(name, profiles, data, tokens):
+    port, loopback = free_port(), "127.0.0.1"
+    if name == "contactd":
+        return Server(name, port, [BINARY, "serve", "--workers", "1", "--data", data, "--listen", f"{loopback}:{port}",
+                                   "--admin-listen", f"{loopback}:{free_port()}"])
+    if name == "nginx":
+        folder = WORK / "nginx"
+        folder.mkdir(exist_ok=True)
+        answer = json.dumps({"phoneNumber": phone(1), "profileUrl": f"https://{key(1)}"}, separators=(",", ":"))
+        (folder / "nginx.conf").write_text(f"""
+            daemon off; worker_processes 1; pid {folder}/pid; error_log /dev/null;
+            events {{ worker_connections 1024; }}
+            http {{
+                access_log off; client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder};
+                uwsgi_temp_path {folder}; scgi_temp_path {folder}; keepalive_requests 1000000000;
+                server {{ listen {loopback}:{port}; location / {{ default_type application/json; return 200 '{answer}'; }} }}
+            }}""")
+        return Server(name, port, ["nginx", "-p", folder, "-c", folder / "nginx.conf"])
+    environment = os.environ | {"PEER_DB": str(peer_db(tokens)), "PORT": str(port)}
+    if name == "fastapi":
+        return Server(name, port, [WORK / "venv/bin/uvicorn", "fastapi_app:app", "--port", port, "--log-level", "error",
+                                   "--no-access-log"], cwd=BENCH / "peers", env=environment)
+    if name == "fastify":
+        return Server(name, port, ["node", "server.mjs"], cwd=WORK / "fastify", env=environment)
+    if name == "roapi":
+        people = WORK / "roapi.csv"
+        if not people.exists():
+            with open(people, "w") as out:
+                out.write("slug,phone\n")
+                out.writelines(f"{key(n).removeprefix('linkedin.com/in/')},'{phone(n)}'\n" for n in range(1_000_000))
+        config = WORK / "roapi.yml"
+        config.write_text(f"addr:\n  http: {loopback}:{port}\n  postgres: {loopback}:{free_port()}\nkvstores:\n"
+                          f"  - name: people\n    uri: {people}\n    key: slug\n    value: phone\n")
+        return Server(name, port, [WORK / "venv/bin/roapi", "-c", config], cwd=WORK)
+    raise SystemExit(f"unknown server {name}")
+
+
+def measure(server, requests, seconds):
+    before = server.cpu_seconds()
+    run = subprocess.run(["taskset", "-c", LOAD_CORE, "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", BENCH / "load.lua",
+                          f"http://127.0.0.1:{server.port}", "--", requests], check=True, capture_output=True, text=True).stdout
+    cpu = server.cpu_seconds() - before
+    found = dict(re.findall(r"(\w+)=(\d+)", run[run.index("RESULT"):]))
+    wrong = sum(int(found[name]) for name in ("connect", "read", "write", "timeout", "bad"))
+    if wrong:
+        raise SystemExit(f"{server.name}: {wrong} wrong answers\n{run}")
+    count = int(found["requests"])
+    return {"cpuMicros": cpu / count * 1e6, "requestsPerSecond": count / int(found["micros"]) * 1e6,
+            "p50Micros": int(found["p50"]), "p99Micros": int(found["p99"]), "requests": count}
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--profiles", type=int, default=1_000_000)
+    arguments.add_argument("--rounds", type=int, default=6)
+    arguments.add_argument("--seconds", type=int, default=5)
+    arguments.add_argument("--peers", default="nginx,roapi,fastify,fastapi")
+    arguments.add_argument("--no-write", action="store_true", help="print only")
+    args = arguments.parse_args()
+    peers = [peer for peer in args.peers.split(",") if peer]
+    WORK.mkdir(parents=True, exist_ok=True)
+    if not BINARY.exists():
+        sh("cargo", "build", "--release", cwd=ROOT)
+    install(peers)
+    data, tokens = contactd_data(args.profiles)
+    servers, requests = [], {}
+    try:
+        for name in ["contactd", *peers]:
+            requests[name] = request_file(name, args.profiles if name in ("contactd", "nginx") else 1_000_000, tokens)
+            server = start(name, args.profiles, data, tokens)
+            servers.append(server)
+            server.ready(requests[name].read_bytes().split(b"\n----\n")[0])
+            measure(server, requests[name], 1)
+        rounds = []
+        for number in range(args.rounds):
+            rounds.append({server.name: measure(server, requests[server.name], args.seconds) for server in servers})
+            print(f"round {number + 1}: " + ", ".join(f"{name} {result['cpuMicros']:.2f} µs" for name, result in rounds[-1].items()))
+        memory = {server.name: server.memory_mib() for server in servers}
+    finally:
+        for server in servers:
+            server.stop()
+    report(args, rounds, memory, data)
+
+
+def report(args, rounds, memory, data):
+    def median(name, figure):
+        return statistics.median(result[name][figure] for result in rounds)
+
+    lines = ["| server | CPU per request | / nginx (range) | / contactd (range) | requests/s on one core | memory |", "|---|---|---|---|---|---|"]
+    table = {}
+    for name in rounds[0]:
+        ratios = {}
+        for base in ("nginx", "contactd"):
+            if base in rounds[0]:
+                paired = [result[name]["cpuMicros"] / result[base]["cpuMicros"] for result in rounds]
+                ratios[base] = {"median": statistics.median(paired), "min": min(paired), "max": max(paired)}
+        table[name] = {"cpuMicros": median(name, "cpuMicros"), "requestsPerSecond": median(name, "requestsPerSecond"), "ratios": ratios}
+        shown = [f"{ratio['median']:.2f} ({ratio['min']:.2f}–{ratio['max']:.2f})" for ratio in ratios.values()]
+        lines.append(f"| {name} | {median(name, 'cpuMicros'):.1f} µs | {' | '.join(shown)} | {median(name, 'requestsPerSecond'):,.0f} | {memory[name]} MiB |")
+    text = "\n".join(lines)
+    print(text)
+    if args.no_write:
+        return
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    out = BENCH / f"runs/{datetime.date.today().isoformat()}-load-{args.profiles}"
+    out.with_suffix(".json").write_text(json.dumps({
+        "command": f"python3 bench/run.py --profiles {args.profiles} --rounds {args.rounds} --seconds {args.seconds} --peers {args.peers}",
+        "commit": commit,
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}, Linux {platform.release().split('-')[0]}",
+        "bytesOnDiskPerProfile": round(sum(file.stat().st_size for file in data.glob("*.db*")) / args.profiles),
+        "memoryMiB": memory, "summary": table, "rounds": rounds}, indent=1) + "\n")
+    out.with_suffix(".md").write_text(f"{args.profiles:,} profiles, {args.rounds} rounds, {platform.machine()}, commit {commit}.\n\n{text}\n")
+
+
+if __name__ == "__main__":
+    main()
