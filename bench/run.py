@@ -165,7 +165,7 @@ class Server:
 
     def ready(self, first_request):
         deadline = time.monotonic() + 300
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and self.process.poll() is None:
             try:
                 with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
                     connection.sendall(first_request)
@@ -212,9 +212,10 @@ def start(name, profiles, data, tokens):
                 out.write("slug,phone\n")
                 out.writelines(f"{key(n).removeprefix('linkedin.com/in/')},'{phone(n)}'\n" for n in range(1_000_000))
         config = WORK / "roapi.yml"
-        config.write_text(f"addr:\n  http: {loopback}:{port}\n  postgres: {loopback}:{free_port()}\nkvstores:\n"
+        config.write_text(f"addr:\n  http: {loopback}:{port}\n  postgres: {loopback}:{free_port()}\ntables: []\nkvstores:\n"
                           f"  - name: people\n    uri: {people}\n    key: slug\n    value: phone\n")
-        return Server(name, port, [WORK / "venv/bin/roapi", "-c", config], cwd=WORK)
+        return Server(name, port, [WORK / "venv/bin/roapi", "-c", config], cwd=WORK,
+                      env=os.environ | {"RUST_LOG": "warn"})
     raise SystemExit(f"unknown server {name}")
 
 
