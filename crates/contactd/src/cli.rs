@@ -1,14 +1,17 @@
 //! The command line, as it is written.
 
+mod values;
+
 use std::path::PathBuf;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use contactd_core::{Kind, Label, Quota, Rate, Timestamp};
 
-use crate::commands::import::csv_rows::COLUMNS;
 use crate::config::{BasePath, Engine, Listen, LogFormat, LogLevel};
 use crate::span::{Lifetime, Span};
+pub(crate) use values::MaxRejects;
+use values::{parse_kind, parse_label, parse_mapping, parse_name, parse_region, parse_time};
 
 /// The contact lookup service that teams run themselves.
 ///
@@ -234,28 +237,6 @@ pub(crate) struct ImportArgs {
     pub(crate) json: bool,
 }
 
-/// How many rejected rows are too many.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum MaxRejects {
-    Share(f64),
-    Rows(u64),
-}
-
-impl std::str::FromStr for MaxRejects {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is neither a share like 10% nor a number of rows");
-        match text.strip_suffix('%') {
-            Some(share) => match share.trim().parse::<f64>() {
-                Ok(share) if (0.0..=100.0).contains(&share) => Ok(Self::Share(share / 100.0)),
-                _ => Err(wrong()),
-            },
-            None => text.parse().map(Self::Rows).map_err(|_| wrong()),
-        }
-    }
-}
-
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("detail").args(["phone", "email"]).required(true).multiple(true))]
 pub(crate) struct PutArgs {
@@ -362,42 +343,4 @@ pub(crate) enum ConfigCommand {
     /// Say what is wrong with the configuration file, with the line
     #[command(after_help = "Example:\n  contactd config check --config contactd.toml")]
     Check,
-}
-
-fn parse_kind(text: &str) -> Result<Kind, String> {
-    Kind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| "say phone or email".to_owned())
-}
-
-fn parse_label(text: &str) -> Result<Label, String> {
-    Label::parse(text).ok_or_else(|| "say personal or work".to_owned())
-}
-
-fn parse_time(text: &str) -> Result<Timestamp, String> {
-    Timestamp::parse(text).ok_or_else(|| "write a date like 2026-05-01 or an RFC 3339 time".to_owned())
-}
-
-fn parse_mapping(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((column, _)) if !COLUMNS.contains(&column) => {
-            Err(format!("there is no column {column}; there are {}", COLUMNS.join(", ")))
-        }
-        Some((column, header)) if !header.is_empty() => Ok((column.to_owned(), header.to_owned())),
-        _ => Err("write it like profileUrl=\"LinkedIn URL\"".to_owned()),
-    }
-}
-
-fn parse_name(text: &str) -> Result<String, String> {
-    const MAX_CHARS: usize = 100;
-    let name = text.trim();
-    if name.is_empty() || name.chars().count() > MAX_CHARS || name.chars().any(char::is_control) {
-        return Err(format!("a name has 1 to {MAX_CHARS} printable characters"));
-    }
-    Ok(name.to_owned())
-}
-
-fn parse_region(text: &str) -> Result<String, String> {
-    match contactd_core::is_phone_region(text) {
-        true => Ok(text.to_owned()),
-        false => Err("write a country with two letters, such as US or DE".to_owned()),
-    }
 }

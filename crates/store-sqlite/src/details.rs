@@ -6,9 +6,10 @@ use contactd_core::store::{DetailTotal, Details, ImportSummary, Outcome, PutCoun
 use contactd_core::{ContactValue, Detail, Kind, Label, Profile, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use crate::import::{SqliteImport, Writing};
+use crate::import::SqliteImport;
 use crate::reader::Reader;
-use crate::{SqliteStore, connection, import};
+use crate::writing::{NEVER_OBSERVED, Writing};
+use crate::{SqliteStore, connection};
 
 impl Details for SqliteStore {
     type Import<'a> = SqliteImport;
@@ -101,7 +102,7 @@ fn detail(row: &Row<'_>) -> rusqlite::Result<Detail> {
         value: ContactValue::from_store(row.get(2)?),
         source: row.get(3)?,
         confidence: row.get(4)?,
-        observed_at: (observed_at != import::NEVER_OBSERVED).then(|| Timestamp::from_seconds(observed_at)),
+        observed_at: (observed_at != NEVER_OBSERVED).then(|| Timestamp::from_seconds(observed_at)),
         basis: row.get(6)?,
         expires_at: expires_at.map(Timestamp::from_seconds),
     })

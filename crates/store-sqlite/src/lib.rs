@@ -15,6 +15,7 @@ mod schema;
 mod suppressions;
 mod tokens;
 mod usage;
+mod writing;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
