@@ -25,6 +25,7 @@ macro_rules! conformance {
             the_two_kinds_are_apart,
             the_same_again_changes_nothing,
             a_new_date_or_confidence_updates_the_detail,
+            a_profile_is_counted_once_in_an_import,
             the_same_value_from_two_sources_is_two_details,
             an_import_that_is_dropped_never_happened,
             what_is_taken_back_is_not_there_and_not_counted,
@@ -159,6 +160,21 @@ pub async fn a_new_date_or_confidence_updates_the_detail(store: &impl Store) {
     let counts = put(store, &ada, std::slice::from_ref(&updated)).await;
     assert_eq!(counts, PutCounts { profiles_changed: 1, changed: 1, ..PutCounts::default() });
     assert_eq!(store.list_details(&ada).await.expect("reads"), [updated]);
+}
+
+/// Several rows about one person are one person, new or changed.
+pub async fn a_profile_is_counted_once_in_an_import(store: &impl Store) {
+    let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
+    put(store, &ada, &[phone("01", 90)]).await;
+    let mut import = store.begin_import(now()).await.expect("begins");
+    let mut profiles = (0, 0);
+    for detail in [phone("02", 90), phone("03", 90), phone("01", 80)] {
+        for profile in [&ada, &eve] {
+            let counts = import.put(profile, std::slice::from_ref(&detail)).expect("puts");
+            profiles = (profiles.0 + counts.profiles_new, profiles.1 + counts.profiles_changed);
+        }
+    }
+    assert_eq!(profiles, (1, 1), "Eve is new, Ada is changed");
 }
 
 /// Withdrawing one source leaves what the others hold.

@@ -96,9 +96,10 @@ pub trait Import: Send {
 /// What became of details that were put.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PutCounts {
-    /// One if the profile was not held before.
+    /// One if the profile was not held before this import, and this is its first.
     pub profiles_new: u64,
-    /// One if the profile was held and something about it is new or changed.
+    /// One if the profile was held before this import, and this is the first new or changed
+    /// about it.
     pub profiles_changed: u64,
     /// Details not held before.
     pub new: u64,

@@ -1,5 +1,7 @@
 //! Imports: one transaction, so that a kill at any moment leaves before or after.
 
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
 use contactd_core::store::{Import, ImportSummary, PutCounts, StoreError};
@@ -16,6 +18,8 @@ pub struct SqliteImport {
     id: i64,
     at: Timestamp,
     writing: Writing,
+    /// Profiles that were held before and have been counted as changed, by hash.
+    changed: HashSet<u64>,
 }
 
 impl SqliteImport {
@@ -25,12 +29,13 @@ impl SqliteImport {
         let id = connection
             .query_row("SELECT coalesce(max(id), 0) + 1 FROM imports", (), |row| row.get(0))
             .map_err(connection::error)?;
-        Ok(Self { connection, id, at, writing: Writing::default() })
+        Ok(Self { connection, id, at, writing: Writing::default(), changed: HashSet::new() })
     }
 
     fn put_all(&mut self, profile: &Profile, details: &[Detail]) -> rusqlite::Result<PutCounts> {
         let mut held = list(&self.connection, profile)?;
         let was_held = !held.is_empty();
+        let was_held_before = held.iter().any(|(_, import)| *import != self.id);
         let mut counts = PutCounts::default();
         for detail in details {
             match held.iter_mut().find(|(held, _)| held.is_same(detail)) {
@@ -51,7 +56,7 @@ impl SqliteImport {
         if !was_held && counts.new > 0 {
             counts.profiles_new = 1;
             self.writing.profiles += 1;
-        } else if counts.new + counts.changed > 0 {
+        } else if was_held_before && counts.new + counts.changed > 0 && self.changed.insert(hash(profile)) {
             counts.profiles_changed = 1;
         }
         Ok(counts)
@@ -138,4 +143,10 @@ impl Import for SqliteImport {
         let _ = connection::truncate_wal(&self.connection);
         Ok(())
     }
+}
+
+fn hash(profile: &Profile) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    profile.hash(&mut hasher);
+    hasher.finish()
 }
