@@ -32,7 +32,7 @@ pub(crate) fn writer(file: &Path) -> Result<Connection, StoreError> {
 }
 
 /// Keeps prepared statements as they were prepared. Without this SQLite, built with STAT4, plans a
-/// statement anew whenever a value is bound to it, which costs three times the read itself.
+/// statement anew whenever a value is bound to it, which costs several times the read itself.
 fn prepare_once(connection: &Connection) -> Result<(), StoreError> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(error)?;
     connection.set_prepared_statement_cache_capacity(32);
