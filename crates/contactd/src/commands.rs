@@ -22,31 +22,24 @@ use crate::context::Context;
 /// Does what the command line says.
 pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let everywhere = &cli.everywhere;
-    match cli.command {
-        Command::Completions { shell } => return completions::run(shell),
-        Command::Config(command) => return config::run(&command, everywhere),
-        Command::Lookup(args) => return lookup::run(&args),
-        Command::Doctor(args) => return doctor::run(everywhere, args.json),
-        _ => {}
-    }
-    let config = Config::resolve(everywhere)?;
+    let config = || Config::resolve(everywhere);
+    let open = || Context::open(config()?);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match cli.command {
-            Command::Serve(args) => serve::run(config, &args).await,
-            Command::Canonicalize(args) => canonicalize::run(&config.networks, &args),
-            Command::Token(command) => token::run(&Context::open(config)?, command).await,
-            Command::Import(args) => import::run(&Context::open(config)?, &args).await,
-            Command::Put(args) => put::run(&Context::open(config)?, &args).await,
-            Command::Remove(args) => remove::run(&Context::open(config)?, &args).await,
-            Command::Suppress(args) => suppress::run(&Context::open(config)?, &args, suppress::Way::In).await,
-            Command::Unsuppress(args) => {
-                suppress::run(&Context::open(config)?, &args, suppress::Way::Back).await
-            }
-            Command::Stats(args) => stats::run(&Context::open(config)?, args.json).await,
-            Command::Completions { .. } | Command::Config(_) | Command::Lookup(_) | Command::Doctor(_) => {
-                Ok(ExitCode::SUCCESS)
-            }
+            Command::Completions { shell } => completions::run(shell),
+            Command::Config(command) => config::run(&command, everywhere),
+            Command::Lookup(args) => lookup::run(&args),
+            Command::Doctor(args) => doctor::run(everywhere, args.json).await,
+            Command::Serve(args) => serve::run(config()?, &args).await,
+            Command::Canonicalize(args) => canonicalize::run(&config()?.networks, &args),
+            Command::Token(command) => token::run(&open()?, command).await,
+            Command::Import(args) => import::run(&open()?, &args).await,
+            Command::Put(args) => put::run(&open()?, &args).await,
+            Command::Remove(args) => remove::run(&open()?, &args).await,
+            Command::Suppress(args) => suppress::run(&open()?, &args, suppress::Way::In).await,
+            Command::Unsuppress(args) => suppress::run(&open()?, &args, suppress::Way::Back).await,
+            Command::Stats(args) => stats::run(&open()?, args.json).await,
         }
     })
 }

@@ -2,19 +2,28 @@
 
 /// Why a text is not an e-mail address that can be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.code())]
 pub enum EmailError {
     /// Not one local part, an `@`, and a domain.
-    #[error("invalid_email")]
     Invalid,
     /// A display name, a `mailto:` or a quoted local part.
-    #[error("email_not_bare")]
     NotBare,
     /// Longer than an address may be.
-    #[error("email_too_long")]
     TooLong,
     /// The domain is not one: no dot, an IP literal, or not valid under IDNA.
-    #[error("invalid_email_domain")]
     Domain,
+}
+
+impl EmailError {
+    /// The reason, as imports report it.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Invalid => "invalid_email",
+            Self::NotBare => "email_not_bare",
+            Self::TooLong => "email_too_long",
+            Self::Domain => "invalid_email_domain",
+        }
+    }
 }
 
 const MAX_LOCAL: usize = 64;

@@ -4,22 +4,31 @@ use rlibphonenumber::{PHONE_NUMBER_UTIL, PhoneNumberFormat, Region};
 
 /// Why a text is not a phone number that can be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.code())]
 pub enum PhoneError {
     /// It holds letters, which are never turned into digits.
-    #[error("phone_letters")]
     Letters,
     /// It has an extension, which E.164 cannot carry.
-    #[error("phone_extension")]
     Extension,
     /// It has no `+`, and no region was named.
-    #[error("phone_region_needed")]
     RegionNeeded,
     /// The region is not one that has numbers.
-    #[error("unknown_region")]
     UnknownRegion,
     /// No such number is possible.
-    #[error("invalid_phone")]
     Invalid,
+}
+
+impl PhoneError {
+    /// The reason, as imports report it.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Letters => "phone_letters",
+            Self::Extension => "phone_extension",
+            Self::RegionNeeded => "phone_region_needed",
+            Self::UnknownRegion => "unknown_region",
+            Self::Invalid => "invalid_phone",
+        }
+    }
 }
 
 /// Ranges that regulators keep free for fiction. The metadata calls them unassigned, but

@@ -99,24 +99,12 @@ fn present(text: &str) -> Option<&str> {
 }
 
 fn phone_error(error: PhoneError) -> RecordError {
-    let (column, reason) = match error {
-        PhoneError::Letters => ("phone", "phone_letters"),
-        PhoneError::Extension => ("phone", "phone_extension"),
-        PhoneError::RegionNeeded => ("phone", "phone_region_needed"),
-        PhoneError::UnknownRegion => ("region", "unknown_region"),
-        PhoneError::Invalid => ("phone", "invalid_phone"),
-    };
-    RecordError { column, reason }
+    let column = if error == PhoneError::UnknownRegion { "region" } else { "phone" };
+    RecordError { column, reason: error.code() }
 }
 
 fn email_error(error: EmailError) -> RecordError {
-    let reason = match error {
-        EmailError::Invalid => "invalid_email",
-        EmailError::NotBare => "email_not_bare",
-        EmailError::TooLong => "email_too_long",
-        EmailError::Domain => "invalid_email_domain",
-    };
-    RecordError { column: "email", reason }
+    RecordError { column: "email", reason: error.code() }
 }
 
 fn source(text: &str) -> Result<&str, RecordError> {

@@ -55,9 +55,9 @@ impl Findings {
     }
 }
 
-pub(crate) fn run(everywhere: &Everywhere, json: bool) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(everywhere: &Everywhere, json: bool) -> anyhow::Result<ExitCode> {
     let mut findings = Findings::default();
-    examine(everywhere, &mut findings)?;
+    examine(everywhere, &mut findings).await;
     if json {
         output::json(&findings.0)?;
     } else {
@@ -77,7 +77,7 @@ pub(crate) fn run(everywhere: &Everywhere, json: bool) -> anyhow::Result<ExitCod
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn examine(everywhere: &Everywhere, findings: &mut Findings) -> anyhow::Result<()> {
+async fn examine(everywhere: &Everywhere, findings: &mut Findings) {
     let config = match Config::resolve(everywhere) {
         Ok(config) => config,
         Err(error) => {
@@ -86,7 +86,7 @@ fn examine(everywhere: &Everywhere, findings: &mut Findings) -> anyhow::Result<(
                 format!("{error:#}"),
                 "mend the file; `contactd config example` shows every setting",
             );
-            return Ok(());
+            return;
         }
     };
     findings.ok("configuration", "it reads well".to_owned());
@@ -98,7 +98,7 @@ fn examine(everywhere: &Everywhere, findings: &mut Findings) -> anyhow::Result<(
             format!("{} is not there yet", config.data.display()),
             "it is made by the first command that needs it, such as `contactd import`",
         );
-        return Ok(());
+        return;
     }
     permissions(&config.data, findings);
     disk(&config.data, findings);
@@ -106,13 +106,12 @@ fn examine(everywhere: &Everywhere, findings: &mut Findings) -> anyhow::Result<(
         Ok(dir) => dir,
         Err(error) => {
             findings.fail("data", format!("{error:#}"), "run this as the user the data belongs to");
-            return Ok(());
+            return;
         }
     };
     match dir.open() {
         Ok((store, keys)) => {
-            let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-            if let Err(error) = runtime.block_on(store_and_tokens(&store, &keys, now, findings)) {
+            if let Err(error) = store_and_tokens(&store, &keys, now, findings).await {
                 findings.fail("store", format!("{error:#}"), RESTORE);
             }
         }
@@ -123,7 +122,6 @@ fn examine(everywhere: &Everywhere, findings: &mut Findings) -> anyhow::Result<(
     } else {
         findings.ok("server", "none is running on this data directory".to_owned());
     }
-    Ok(())
 }
 
 fn clock(now: Timestamp, findings: &mut Findings) {
