@@ -1,6 +1,7 @@
 //! Scheme, user info, port and host, split off the front of a cleaned URL.
 
 use crate::Reason;
+use crate::text::end_before;
 
 /// A URL in three pieces. Nothing is decoded and no host is known yet.
 #[derive(Debug)]
@@ -32,15 +33,15 @@ impl Scheme {
 /// Splits a cleaned URL, or says why it is not one.
 pub(crate) fn split(text: &str) -> Result<Split<'_>, Reason> {
     let (scheme, rest) = split_scheme(text)?;
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (authority, rest) = rest.split_at(end);
-    let path = &rest[..rest.find(['?', '#']).unwrap_or(rest.len())];
+    let (authority, rest) = rest.split_at(end_before(rest, ends_authority));
+    let path = &rest[..end_before(rest, |b| matches!(b, b'?' | b'#'))];
 
-    let (has_userinfo, host_port) = match authority.rsplit_once('@') {
-        Some((_, host_port)) => (true, host_port),
+    let (has_userinfo, host_port) = match authority.bytes().rposition(|b| b == b'@') {
+        Some(at) => (true, &authority[at + 1..]),
         None => (false, authority),
     };
-    let (host, port) = host_port.split_once(':').unwrap_or((host_port, ""));
+    let (host, port) = host_port.split_at(end_before(host_port, |b| b == b':'));
+    let port = port.strip_prefix(':').unwrap_or_default();
     let host = host.strip_suffix('.').unwrap_or(host);
     if !is_host(host) {
         return Err(Reason::BadHost);
@@ -48,15 +49,16 @@ pub(crate) fn split(text: &str) -> Result<Split<'_>, Reason> {
     Ok(Split { host, has_userinfo, port_is_default: port.is_empty() || port == scheme.default_port(), path })
 }
 
+fn ends_authority(b: u8) -> bool {
+    matches!(b, b'/' | b'?' | b'#')
+}
+
 fn split_scheme(text: &str) -> Result<(Scheme, &str), Reason> {
     if let Some(rest) = text.strip_prefix("//") {
         return Ok((Scheme::Https, rest));
     }
-    let Some((name, rest)) = text
-        .find([':', '/', '?', '#'])
-        .filter(|&at| text.as_bytes()[at] == b':')
-        .map(|at| (&text[..at], &text[at + 1..]))
-    else {
+    let (name, rest) = text.split_at(end_before(text, |b| b == b':' || ends_authority(b)));
+    let Some(rest) = rest.strip_prefix(':') else {
         return without_scheme(text);
     };
     let Some(rest) = rest.strip_prefix("//") else {
@@ -86,7 +88,8 @@ fn scheme(name: &str) -> Option<Scheme> {
 
 /// A second scheme behind the first, as in `http://https://…`.
 fn begins_with_scheme(rest: &str) -> bool {
-    rest.split_once("://").is_some_and(|(name, _)| scheme(name).is_some())
+    let (name, rest) = rest.split_at(end_before(rest, |b| b == b':' || ends_authority(b)));
+    rest.starts_with("://") && scheme(name).is_some()
 }
 
 fn unknown_scheme(name: &str) -> Reason {
@@ -96,7 +99,7 @@ fn unknown_scheme(name: &str) -> Reason {
 
 /// A URL without a scheme has to begin with something that could be a host.
 fn without_scheme(text: &str) -> Result<(Scheme, &str), Reason> {
-    let authority = &text[..text.find(['/', '?', '#']).unwrap_or(text.len())];
+    let authority = &text[..end_before(text, ends_authority)];
     let begins_like_text = authority.starts_with(|c: char| c.is_ascii_punctuation());
     if begins_like_text || !authority.contains('.') {
         return Err(Reason::NotAUrl);
@@ -105,6 +108,14 @@ fn without_scheme(text: &str) -> Result<(Scheme, &str), Reason> {
 }
 
 fn is_host(host: &str) -> bool {
-    let is_host_char = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
-    host.split('.').all(|label| !label.is_empty() && label.bytes().all(is_host_char))
+    let mut label_is_empty = true;
+    for b in host.bytes() {
+        match b {
+            b'.' if label_is_empty => return false,
+            b'.' => label_is_empty = true,
+            b'-' | b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => label_is_empty = false,
+            _ => return false,
+        }
+    }
+    !label_is_empty
 }

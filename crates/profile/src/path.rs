@@ -1,10 +1,15 @@
 //! The path: segments, each percent-decoded exactly once.
 
 use crate::Reason;
+use crate::text::end_before;
 
 /// The segments of a path that was checked whole: none is empty, none climbs, all decode.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Path<'a>(&'a str);
+pub(crate) struct Path<'a> {
+    rest: &'a str,
+    /// Whether anything in it is percent-encoded.
+    is_encoded: bool,
+}
 
 impl<'a> Path<'a> {
     /// Checks every segment, also those that no rule will look at later.
@@ -12,21 +17,28 @@ impl<'a> Path<'a> {
         let path = path.trim_end_matches('/');
         let inner = path.strip_prefix('/').unwrap_or(path);
         if inner.is_empty() {
-            return if path.is_empty() { Ok(Self(inner)) } else { Err(Reason::EmptySegment) };
+            let nothing = Self { rest: inner, is_encoded: false };
+            return if path.is_empty() { Ok(nothing) } else { Err(Reason::EmptySegment) };
         }
-        for segment in inner.split('/') {
-            check_segment(segment)?;
+        let is_encoded = inner.bytes().fold(false, |found, b| found | (b == b'%'));
+        let mut rest = Some(inner);
+        while let Some(path) = rest {
+            let (segment, behind) = path.split_at(end_before(path, |b| b == b'/'));
+            check_segment(segment, is_encoded)?;
+            rest = behind.strip_prefix('/');
         }
-        Ok(Self(inner))
+        Ok(Self { rest: inner, is_encoded })
     }
 
     /// The first segment and the path behind it.
     pub(crate) fn split_first(self) -> Option<(Segment<'a>, Self)> {
-        if self.0.is_empty() {
+        let Self { rest, is_encoded } = self;
+        if rest.is_empty() {
             return None;
         }
-        let (first, rest) = self.0.split_once('/').unwrap_or((self.0, ""));
-        Some((Segment(first), Self(rest)))
+        let (text, behind) = rest.split_at(end_before(rest, |b| b == b'/'));
+        let behind = behind.strip_prefix('/').unwrap_or_default();
+        Some((Segment { text, is_encoded }, Self { rest: behind, is_encoded }))
     }
 
     /// What stands behind `words`, if the path begins with them.
@@ -44,13 +56,17 @@ impl<'a> Path<'a> {
 
 /// One checked segment, still encoded.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Segment<'a>(&'a str);
+pub(crate) struct Segment<'a> {
+    text: &'a str,
+    /// Whether anything in its path is percent-encoded.
+    is_encoded: bool,
+}
 
 impl Segment<'_> {
     /// Whether this is the route word `word`, in any case and any spelling.
     pub(crate) fn is_word(self, word: &str) -> bool {
-        if !self.0.contains('%') {
-            return self.0.eq_ignore_ascii_case(word);
+        if !self.is_encoded {
+            return self.text.eq_ignore_ascii_case(word);
         }
         let mut expected = word.chars();
         self.chars().all(|c| expected.next().is_some_and(|e| e.eq_ignore_ascii_case(&c)))
@@ -60,20 +76,21 @@ impl Segment<'_> {
     /// The decoded characters.
     pub(crate) fn chars(self) -> impl Iterator<Item = char> {
         // The segment was checked: there is no error to lose.
-        Decoded(self.0).map_while(Result::ok)
+        Decoded(self.text).map_while(Result::ok)
     }
 
     /// The segment as it is, where decoding changes nothing.
     pub(crate) fn plain_ascii(&self) -> Option<&str> {
-        (self.0.is_ascii() && !self.0.contains('%')).then_some(self.0)
+        let is_plain = !self.is_encoded || !self.text.contains('%');
+        (is_plain && self.text.is_ascii()).then_some(self.text)
     }
 }
 
-fn check_segment(segment: &str) -> Result<(), Reason> {
+fn check_segment(segment: &str, is_encoded: bool) -> Result<(), Reason> {
     if segment.is_empty() {
         return Err(Reason::EmptySegment);
     }
-    if !segment.contains('%') {
+    if !is_encoded || !segment.contains('%') {
         // Controls and backslashes are already known to be absent.
         return match segment {
             "." | ".." => Err(Reason::PathTraversal),

@@ -51,12 +51,13 @@ fn ascii(network: &Network, slug: &str) -> Result<String, Reason> {
     if network.reserved.iter().any(|word| word.eq_ignore_ascii_case(slug)) {
         return Err(Reason::ReservedSlug);
     }
-    let is_slug_byte = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
-    let all_allowed = slug.bytes().all(is_slug_byte);
-    if !all_allowed
-        || !(MIN_CHARS..=MAX_CHARS).contains(&slug.len())
-        || !slug.bytes().any(|b| b.is_ascii_alphanumeric())
-    {
+    let (mut all_allowed, mut names_someone) = (true, false);
+    for b in slug.bytes() {
+        let is_word = b.is_ascii_alphanumeric();
+        names_someone |= is_word;
+        all_allowed &= is_word | matches!(b, b'-' | b'_');
+    }
+    if !all_allowed || !names_someone || !(MIN_CHARS..=MAX_CHARS).contains(&slug.len()) {
         return Err(Reason::BadSlug);
     }
     let is_member_id = network.member_ids && slug.len() == MEMBER_ID_CHARS && {

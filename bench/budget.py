@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""What one lookup costs, counted instead of timed: instructions, system calls, allocations.
+
+    python3 bench/budget.py                      # prints, and writes bench/runs/
+    python3 bench/budget.py --no-write --functions 40
+
+Builds the release binary with its line tables, starts it on a million profiles and sends lookups over
+64 keep-alive connections, each connection one request at a time. Instructions and allocations are
+counted by callgrind, system calls by strace. The counts do not depend on how busy the machine is, so
+they are what a change is compared with. They leave out the kernel, and they know nothing of caches.
+
+Valgrind runs SHA-256 without the processor's SHA instructions: those lines are counted apart.
+"""
+import argparse
+import collections
+import datetime
+import json
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import time
+
+import run
+
+PROFILE = "profile.release.strip=\"none\""
+BINARY = pathlib.Path(__import__("os").environ.get("B", run.ROOT / "target/budget/release/contactd"))
+
+# Where the code of an instruction comes from, by the source file it was compiled from; the first that fits.
+PARTS = [
+    ("SHA-256 (without SHA instructions)", r"/sha2-|/hmac-|/digest-|/block-buffer-|/cpufeatures-"),
+    ("SQLite", r"sqlite3\.c"),
+    ("rusqlite", r"/rusqlite-|/hashlink-|/foldhash-|/hashbrown-|/libsqlite3-sys-"),
+    ("HTTP: hyper, http, httparse", r"/hyper-|/http-1|/http-body|/httparse-|/httpdate-|/hyper-util"),
+    ("event loop: tokio, mio", r"/tokio-|/mio-|/slab-|/futures-"),
+    ("JSON: serde", r"/serde|/itoa-|/ryu-|/zmij-"),
+    ("buffers: bytes, memchr", r"/bytes-|/memchr-|/smallvec-"),
+    ("allocator: mimalloc", r"mimalloc"),
+    ("contactd: profile URLs", r"crates/profile/"),
+    ("contactd: tokens, limits, suppression, lookup", r"crates/core/"),
+    ("contactd: store", r"crates/store-sqlite/"),
+    ("contactd: HTTP handling", r"crates/(server|contract|contactd)/"),
+    ("Rust's library", r"/library/(core|alloc|std)/|/rustc/|hashbrown"),
+    ("C library", r""),
+]
+ALLOCATES = re.compile(r"^(mi_(malloc|zalloc|realloc)\w*|malloc|calloc|realloc)$")
+
+
+def client(port, requests, rounds):
+    """So many rounds of one request on each connection. Everything has to be found."""
+    connections = [socket.create_connection(("127.0.0.1", port)) for _ in range(run.CONNECTIONS)]
+    at = 0
+    yield
+    for _ in range(rounds):
+        for connection in connections:
+            connection.sendall(requests[at % len(requests)])
+            at += 1
+        for connection in connections:
+            if not connection.recv(65536).startswith(b"HTTP/1.1 200"):
+                raise SystemExit("a lookup was not answered")
+    yield
+    for connection in connections:
+        connection.close()
+
+
+def serve(command, port, data):
+    return subprocess.Popen([*command, BINARY, "serve", "--workers", "1", "--data", data, "--listen", f"127.0.0.1:{port}",
+                             "--admin-listen", f"127.0.0.1:{run.free_port()}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def wait_for(port, request):
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        try:
+            with socket.create_connection(("127.0.0.1", port)) as connection:
+                connection.sendall(request)
+                if connection.recv(65536).startswith(b"HTTP/1.1 200"):
+                    return
+        except OSError:
+            time.sleep(0.1)
+    raise SystemExit("the service does not answer")
+
+
+def load(port, requests, rounds):
+    steps = client(port, requests, rounds)
+    next(steps)
+    next(steps)
+    return steps
+
+
+def callgrind(data, requests, rounds):
+    """Instructions and calls of allocators, by source file and by function."""
+    out, port = run.WORK / "callgrind.out", run.free_port()
+    for old in run.WORK.glob("callgrind.out*"):
+        old.unlink()
+    server = serve(["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}"], port, data)
+    try:
+        wait_for(port, requests[0])
+        held = load(port, requests, 20)
+        control("-i", "on", server.pid)
+        held = load(port, requests, rounds)
+        control("-i", "off", server.pid)
+        del held
+    finally:
+        server.terminate()
+        server.wait()
+    return read_callgrind(out)
+
+
+def control(*arguments):
+    run.sh("callgrind_control", *arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def read_callgrind(path):
+    """Self cost by (file, function), and how often each function was called."""
+    names = {}
+
+    def name(text):
+        number, _, given = text.partition(" ")
+        return names.setdefault((kind, number), given) if number.startswith("(") else text
+
+    cost, calls = collections.Counter(), collections.Counter()
+    file = function = callee = ""
+    called = False
+    for line in path.read_text(errors="replace").splitlines():
+        key, separator, rest = line.partition("=")
+        if separator and key in ("fl", "fi", "fe", "fn", "cfi", "cfl", "cfn", "ob", "cob"):
+            kind = {"f": "file", "o": "object"}[key.lstrip("c")[0]] if not key.endswith("fn") else "function"
+            value = name(rest)
+            if key in ("fl", "fi", "fe"):
+                file = value
+            elif key == "fn":
+                function = value
+            elif key == "cfn":
+                callee = value
+        elif key == "calls":
+            calls[callee] += int(rest.split()[0])
+            called = True
+        elif line and line[0] in "0123456789+-*":
+            if not called:
+                cost[file, function] += int(line.split()[1])
+            called = False
+    return cost, calls
+
+
+def part_of(file, function):
+    if function.startswith(("mi_", "_mi_")):
+        return "allocator: mimalloc"
+    return next(part for part, pattern in PARTS if re.search(pattern, file))
+
+
+def system_calls(data, requests, rounds):
+    """System calls of the whole process per request."""
+    out, port = run.WORK / "strace.out", run.free_port()
+    server = serve([], port, data)
+    try:
+        wait_for(port, requests[0])
+        held = load(port, requests, 20)
+        tracer = subprocess.Popen(["strace", "-f", "-c", "-o", out, "-p", str(server.pid)], stderr=subprocess.DEVNULL)
+        time.sleep(1)
+        held = load(port, requests, rounds)
+        tracer.terminate()
+        tracer.wait()
+        del held
+    finally:
+        server.terminate()
+        server.wait()
+    found = {}
+    for line in out.read_text().splitlines():
+        fields = line.split()
+        if len(fields) >= 5 and fields[3].isdigit() and fields[-1] != "total":
+            found[fields[-1]] = int(fields[3])
+    return found
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--rounds", type=int, default=300, help="requests on each of the 64 connections")
+    arguments.add_argument("--functions", type=int, default=0, help="also show that many functions")
+    arguments.add_argument("--no-write", action="store_true", help="print only")
+    args = arguments.parse_args()
+    missing = [package for command, package in [("valgrind", "valgrind"), ("strace", "strace")] if not shutil.which(command)]
+    if missing:
+        run.sh("apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing, stdout=subprocess.DEVNULL)
+    "B" in __import__("os").environ or run.sh("cargo", "build", "--release", "-q", "--config", PROFILE, "--target-dir", run.ROOT / "target/budget", cwd=run.ROOT)
+    run.BINARY = BINARY
+    data, tokens = run.contactd_data(1_000_000)
+    requests = run.request_file("contactd", 1_000_000, tokens).read_bytes().split(b"\n----\n")[:-1]
+
+    cost, calls = callgrind(data, requests, args.rounds)
+    count = args.rounds * run.CONNECTIONS
+    by_part = collections.Counter()
+    for (file, function), instructions in cost.items():
+        by_part[part_of(file, function)] += instructions / count
+    total = sum(by_part.values())
+    hashing = by_part[PARTS[0][0]]
+    allocations = sum(times for function, times in calls.items() if ALLOCATES.match(function)) / count
+    syscalls = {name: times / count for name, times in system_calls(data, requests, args.rounds).items()}
+
+    lines = [f"{total - hashing:,.0f} instructions per lookup, and {hashing:,.0f} of SHA-256 in software; "
+             f"{allocations:.1f} allocations; {sum(syscalls.values()):.2f} system calls.", "",
+             "| part | instructions |", "|---|---|"]
+    lines += [f"| {part} | {instructions:,.0f} |" for part, instructions in by_part.most_common()]
+    lines += ["", "| system call | per lookup |", "|---|---|"]
+    lines += [f"| {name} | {times:.3f} |" for name, times in sorted(syscalls.items(), key=lambda entry: -entry[1]) if times >= 0.0005]
+    text = "\n".join(lines)
+    print(text)
+    if args.functions:
+        by_function = collections.Counter()
+        for (_, function), instructions in cost.items():
+            by_function[function] += instructions / count
+        for function, instructions in by_function.most_common(args.functions):
+            print(f"{instructions:8,.0f} {calls[function] / count:6.1f}x {function[:150]}")
+    if args.no_write:
+        return
+    out = run.BENCH / f"runs/{datetime.date.today().isoformat()}-budget"
+    out.with_suffix(".json").write_text(json.dumps({
+        "command": f"python3 bench/budget.py --rounds {args.rounds}", "commit": run.commit(), "requests": count,
+        "instructions": round(total - hashing), "instructionsOfSha256": round(hashing), "allocations": allocations,
+        "systemCalls": syscalls, "parts": {part: round(value) for part, value in by_part.most_common()}}, indent=1) + "\n")
+    out.with_suffix(".md").write_text(f"1,000,000 profiles, {count:,} lookups, commit {run.commit()}.\n\n{text}\n")
+
+
+if __name__ == "__main__":
+    main()

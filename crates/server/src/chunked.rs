@@ -1,0 +1,182 @@
+//! Bodies that come in chunks.
+
+/// Longest line of a chunk's size with its extensions, and of all trailers together.
+const MAX_LINE: usize = 256;
+const MAX_TRAILERS: usize = 4 * 1024;
+
+/// Decodes a chunked body piece by piece, each byte once.
+#[derive(Debug)]
+pub(crate) struct Chunks {
+    at: At,
+    /// Bytes of the chunk's data that are still to come, or its size as read so far.
+    size: u64,
+    /// Bytes of the line, or of the trailers, so far.
+    line: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    SizeBegin,
+    Size,
+    SizeSpace,
+    Extension,
+    SizeLineFeed,
+    Data,
+    DataReturn,
+    DataLineFeed,
+    /// At the beginning of a trailer's line.
+    TrailerBegin,
+    Trailer,
+    TrailerLineFeed,
+    LastLineFeed,
+    End,
+}
+
+/// Not chunks.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct BrokenChunk;
+
+impl Chunks {
+    pub(crate) fn new() -> Self {
+        Self { at: At::SizeBegin, size: 0, line: 0 }
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.at == At::End
+    }
+
+    /// Appends the data in `bytes` to `out`, up to `limit` bytes of it and one piece more. How many of
+    /// the bytes were the body's.
+    pub(crate) fn feed(
+        &mut self,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+        limit: usize,
+    ) -> Result<usize, BrokenChunk> {
+        let mut used = 0;
+        while used < bytes.len() && !self.is_done() && out.len() <= limit {
+            if self.at == At::Data {
+                let left = usize::try_from(self.size).unwrap_or(usize::MAX);
+                let data = &bytes[used..bytes.len().min(used.saturating_add(left))];
+                out.extend_from_slice(data);
+                self.size -= data.len() as u64;
+                used += data.len();
+                if self.size == 0 {
+                    self.at = At::DataReturn;
+                }
+            } else {
+                self.at = self.step(bytes[used])?;
+                used += 1;
+            }
+        }
+        Ok(used)
+    }
+
+    fn step(&mut self, byte: u8) -> Result<At, BrokenChunk> {
+        let longest = match self.at {
+            At::TrailerBegin | At::Trailer | At::TrailerLineFeed | At::LastLineFeed => MAX_TRAILERS,
+            _ => MAX_LINE,
+        };
+        self.line += 1;
+        if self.line > longest {
+            return Err(BrokenChunk);
+        }
+        Ok(match (self.at, byte) {
+            (At::SizeBegin | At::Size, digit) if digit.is_ascii_hexdigit() => {
+                let digit = char::from(digit).to_digit(16).unwrap_or_default();
+                if self.size >> 60 != 0 {
+                    return Err(BrokenChunk);
+                }
+                self.size = self.size << 4 | u64::from(digit);
+                At::Size
+            }
+            (At::Size | At::SizeSpace, b' ' | b'\t') => At::SizeSpace,
+            (At::Size | At::SizeSpace, b';') => At::Extension,
+            (At::Extension, byte) if byte == b'\t' || (byte >= b' ' && byte != 0x7F) => At::Extension,
+            (At::Size | At::SizeSpace | At::Extension, b'\r') => At::SizeLineFeed,
+            (At::SizeLineFeed, b'\n') => {
+                self.line = 0;
+                if self.size == 0 { At::TrailerBegin } else { At::Data }
+            }
+            (At::DataReturn, b'\r') => At::DataLineFeed,
+            (At::DataLineFeed, b'\n') => {
+                self.line = 0;
+                At::SizeBegin
+            }
+            (At::TrailerBegin, b'\r') => At::LastLineFeed,
+            (At::Trailer, b'\r') => At::TrailerLineFeed,
+            (At::TrailerBegin | At::Trailer, byte) if byte != b'\n' => At::Trailer,
+            (At::TrailerLineFeed, b'\n') => At::TrailerBegin,
+            (At::LastLineFeed, b'\n') => At::End,
+            _ => return Err(BrokenChunk),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Decodes a body cut in two at every place: what came out, and how many bytes were used.
+    fn decoded(body: &str) -> Result<Option<(String, usize)>, BrokenChunk> {
+        let mut results = Vec::new();
+        for cut in 0..=body.len() {
+            let (mut chunks, mut out) = (Chunks::new(), Vec::new());
+            let result = chunks.feed(&body.as_bytes()[..cut], &mut out, 1_000).and_then(|used| {
+                let rest = if used == cut { &body.as_bytes()[cut..] } else { &[] };
+                Ok(used + chunks.feed(rest, &mut out, 1_000)?)
+            });
+            let text = String::from_utf8(out).expect("UTF-8");
+            results.push(result.map(|used| chunks.is_done().then_some((text, used))));
+        }
+        assert!(results.windows(2).all(|pair| pair[0] == pair[1]), "depends on the cut: {body:?}");
+        results.remove(0)
+    }
+
+    #[test]
+    fn chunks_are_joined_and_what_follows_is_left() {
+        let body = "4\r\nabcd\r\n0A;name=\"v\"\r\n0123456789\r\n0\r\n\r\nGET /";
+        assert_eq!(decoded(body), Ok(Some(("abcd0123456789".to_owned(), body.len() - 5))));
+        let with_trailers = "1 \r\nx\r\n000\r\nA: b\r\nC: d\r\n\r\n";
+        assert_eq!(decoded(with_trailers), Ok(Some(("x".to_owned(), with_trailers.len()))));
+        assert_eq!(decoded("0\r\n\r\n"), Ok(Some((String::new(), 5))));
+    }
+
+    #[test]
+    fn a_body_is_not_done_before_its_last_line() {
+        for body in ["", "4", "4\r\n", "4\r\nab", "4\r\nabcd\r\n", "4\r\nabcd\r\n0\r\n", "0\r\nA: b\r\n"] {
+            assert_eq!(decoded(body), Ok(None), "{body:?}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_broken() {
+        for body in [
+            "xyz\r\n",
+            "\r\n",
+            ";a\r\n",
+            "-1\r\n",
+            "0x4\r\n",
+            "4\nabcd\r\n",
+            "4\r\nabcdX",
+            "4\r\nabcd\n",
+            "4\r\nabcd\rX",
+            "4 4\r\n",
+            "11111111111111111\r\n",
+            "0\r\nA: b\n\r\n",
+            "0\r\n\n",
+        ] {
+            assert_eq!(decoded(body), Err(BrokenChunk), "{body:?}");
+        }
+        assert_eq!(decoded(&format!("1;{}\r\n", "x".repeat(MAX_LINE))), Err(BrokenChunk));
+        assert_eq!(decoded(&format!("0\r\n{}", "a: b\r\n".repeat(MAX_TRAILERS))), Err(BrokenChunk));
+    }
+
+    #[test]
+    fn decoding_stops_over_the_limit() {
+        let (mut chunks, mut out) = (Chunks::new(), Vec::new());
+        let body = "4\r\nabcd\r\n".repeat(100);
+        chunks.feed(body.as_bytes(), &mut out, 10).expect("chunks");
+        assert_eq!(out.len(), 12);
+    }
+}

@@ -1,0 +1,313 @@
+//! The head of a request: what of it this service uses, and whether it may be served.
+//!
+//! httparse knows the grammar. What it accepts and other servers read differently is refused here:
+//! two different requests in the same bytes are how one client's request is smuggled into another's.
+
+use std::mem::MaybeUninit;
+
+/// More header lines than anyone has a use for.
+const MAX_HEADERS: usize = 100;
+
+/// The head of a request, read from the bytes that came in.
+#[derive(Debug)]
+pub(crate) struct Head<'a> {
+    /// How many bytes it takes, with the empty line.
+    pub(crate) len: usize,
+    pub(crate) method: &'a str,
+    /// The path of its target, still encoded, without a query.
+    pub(crate) path: &'a str,
+    /// Whether it may be served: one Host, one meaning of its length, whole line ends.
+    pub(crate) is_sound: bool,
+    pub(crate) framing: Framing,
+    /// The client waits to be told that its body is wanted.
+    pub(crate) expects_continue: bool,
+    pub(crate) connection: Persistence,
+    pub(crate) authorization: Field<'a>,
+    pub(crate) content_type: Field<'a>,
+    pub(crate) request_id: Field<'a>,
+}
+
+/// How the end of the body is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    Length(u64),
+    Chunked,
+}
+
+/// What becomes of the connection after the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Persistence {
+    /// It stays open, as HTTP/1.1 connections do.
+    Stays,
+    /// It stays open because an HTTP/1.0 client asked for that, and is told so.
+    StaysOnRequest,
+    Closes,
+}
+
+/// A header that must not stand there twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Field<'a> {
+    Absent,
+    Once(&'a [u8]),
+    Repeated,
+}
+
+impl<'a> Field<'a> {
+    fn add(&mut self, value: &'a [u8]) {
+        *self = if *self == Self::Absent { Self::Once(value) } else { Self::Repeated };
+    }
+}
+
+/// What the bytes so far are.
+#[derive(Debug)]
+pub(crate) enum Parsed<'a> {
+    Whole(Head<'a>),
+    Partial,
+    /// Larger than a head may be.
+    TooLarge,
+    /// Not HTTP/1.
+    Broken,
+}
+
+/// Reads a head from the beginning of `bytes`, of at most `max_len` bytes.
+pub(crate) fn parse(bytes: &[u8], max_len: usize) -> Parsed<'_> {
+    let mut lines = [const { MaybeUninit::uninit() }; MAX_HEADERS];
+    let mut request = httparse::Request::new(&mut []);
+    match request.parse_with_uninit_headers(bytes, &mut lines) {
+        Ok(httparse::Status::Complete(len)) if len <= max_len => Parsed::Whole(read(&request, &bytes[..len])),
+        Ok(httparse::Status::Partial) if bytes.len() <= max_len => Parsed::Partial,
+        Ok(_) | Err(httparse::Error::TooManyHeaders) => Parsed::TooLarge,
+        Err(_) => Parsed::Broken,
+    }
+}
+
+fn read<'a>(request: &httparse::Request<'_, 'a>, bytes: &[u8]) -> Head<'a> {
+    let is_http_1_0 = request.version == Some(0);
+    let (mut host, mut length, mut encoding) = (Field::Absent, Field::Absent, Field::Absent);
+    let (mut expect, mut says_close, mut says_keep_alive) = (false, false, false);
+    let mut head = Head {
+        len: bytes.len(),
+        method: request.method.unwrap_or_default(),
+        path: path(request.path.unwrap_or_default()),
+        is_sound: true,
+        framing: Framing::Length(0),
+        expects_continue: false,
+        connection: Persistence::Stays,
+        authorization: Field::Absent,
+        content_type: Field::Absent,
+        request_id: Field::Absent,
+    };
+    for line in &*request.headers {
+        let is = |name: &str| line.name.eq_ignore_ascii_case(name);
+        match line.name.len() {
+            4 if is("host") => host.add(line.value),
+            6 if is("expect") => expect |= line.value.eq_ignore_ascii_case(b"100-continue"),
+            10 if is("connection") => {
+                let mut options = line.value.split(|&b| b == b',').map(<[u8]>::trim_ascii);
+                says_close |= options.clone().any(|option| option.eq_ignore_ascii_case(b"close"));
+                says_keep_alive |= options.any(|option| option.eq_ignore_ascii_case(b"keep-alive"));
+            }
+            12 if is("content-type") => head.content_type.add(line.value),
+            12 if is("x-request-id") => head.request_id.add(line.value),
+            13 if is("authorization") => head.authorization.add(line.value),
+            14 if is("content-length") => length.add(line.value),
+            17 if is("transfer-encoding") => encoding.add(line.value),
+            _ => {}
+        }
+    }
+    let framing = framing(length, encoding, is_http_1_0);
+    head.is_sound = is_host(host, is_http_1_0) && framing.is_some() && has_whole_line_ends(bytes);
+    head.framing = framing.unwrap_or(Framing::Length(0));
+    head.expects_continue = expect && !is_http_1_0;
+    head.connection = match is_http_1_0 {
+        _ if says_close => Persistence::Closes,
+        true if says_keep_alive => Persistence::StaysOnRequest,
+        true => Persistence::Closes,
+        false => Persistence::Stays,
+    };
+    head
+}
+
+/// The path of a target: `/path?query`, or with scheme and host before it.
+fn path(target: &str) -> &str {
+    let end = memchr::memchr2(b'?', b'#', target.as_bytes()).unwrap_or(target.len());
+    let target = &target[..end];
+    if target.starts_with('/') {
+        return target;
+    }
+    match target.split_once("://") {
+        Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),
+        None => target,
+    }
+}
+
+/// HTTP/1.1 wants exactly one Host that could be one; HTTP/1.0 may have none.
+fn is_host(host: Field<'_>, is_http_1_0: bool) -> bool {
+    match host {
+        Field::Once(host) => host.iter().all(|b| b.is_ascii_graphic() && !b"/?#@\\,<>\"".contains(b)),
+        Field::Absent => is_http_1_0,
+        Field::Repeated => false,
+    }
+}
+
+/// The one length of the body; none where there could be two, or another coding than chunks.
+fn framing(length: Field<'_>, encoding: Field<'_>, is_http_1_0: bool) -> Option<Framing> {
+    match (length, encoding) {
+        (Field::Absent, Field::Absent) => Some(Framing::Length(0)),
+        (Field::Once(length), Field::Absent) => content_length(length).map(Framing::Length),
+        (Field::Absent, Field::Once(encoding)) => {
+            (!is_http_1_0 && encoding.eq_ignore_ascii_case(b"chunked")).then_some(Framing::Chunked)
+        }
+        _ => None,
+    }
+}
+
+/// Digits and nothing else.
+fn content_length(value: &[u8]) -> Option<u64> {
+    let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()))?;
+    digits.parse().ok()
+}
+
+/// A parser that takes a line feed alone and one that does not see two different requests.
+fn has_whole_line_ends(head: &[u8]) -> bool {
+    memchr::memchr_iter(b'\n', head).all(|at| at > 0 && head[at - 1] == b'\r')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX: usize = 1_000;
+
+    fn whole(text: &str) -> Head<'_> {
+        match parse(text.as_bytes(), MAX) {
+            Parsed::Whole(head) => head,
+            other => panic!("{text:?}: {other:?}"),
+        }
+    }
+
+    fn is_sound(lines: &str) -> bool {
+        whole(&format!("POST / HTTP/1.1\r\n{lines}\r\n")).is_sound
+    }
+
+    #[test]
+    fn a_head_is_whole_at_its_empty_line_and_not_before() {
+        let text = "\r\nPOST /a?b HTTP/1.1\r\nHost: x\r\nX-Request-Id: 7\r\n\r\n";
+        for cut in 0..text.len() {
+            assert!(matches!(parse(&text.as_bytes()[..cut], MAX), Parsed::Partial), "{cut}");
+        }
+        let with_body = format!("{text}body");
+        let head = whole(&with_body);
+        assert_eq!((head.len, head.method, head.path), (text.len(), "POST", "/a"));
+        assert_eq!((head.request_id, head.authorization), (Field::Once(b"7"), Field::Absent));
+    }
+
+    #[test]
+    fn a_head_has_a_largest_size_whole_or_not() {
+        let text = format!("GET / HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "x".repeat(MAX));
+        assert!(matches!(parse(text.as_bytes(), MAX), Parsed::TooLarge));
+        assert!(matches!(parse(&text.as_bytes()[..MAX + 1], MAX), Parsed::TooLarge));
+        assert!(matches!(parse(&text.as_bytes()[..MAX], MAX), Parsed::Partial));
+        let lines = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(MAX_HEADERS + 1));
+        assert!(matches!(parse(lines.as_bytes(), MAX), Parsed::TooLarge));
+    }
+
+    #[test]
+    fn what_is_not_http_1_is_broken() {
+        for text in [
+            "\x16\x03\x01\r\n\r\n",
+            "GET\r\n\r\n",
+            "GET / HTTP/2.0\r\n\r\n",
+            "GET / HTTP/1.1\r\na : b\r\n\r\n",
+        ] {
+            assert!(matches!(parse(text.as_bytes(), MAX), Parsed::Broken), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_path_is_found_in_every_form_of_a_target() {
+        for (target, expected) in [
+            ("/", "/"),
+            ("/a/b?c=/d", "/a/b"),
+            ("/a#b", "/a"),
+            ("http://host/a?b", "/a"),
+            ("http://host", "/"),
+            ("http://host?a", "/"),
+            ("*", "*"),
+            ("host:80", "host:80"),
+            ("/a://b", "/a://b"),
+        ] {
+            assert_eq!(path(target), expected, "{target}");
+        }
+    }
+
+    #[test]
+    fn exactly_one_host() {
+        assert!(is_sound("Host: a.example:80\r\n"));
+        assert!(is_sound("host: [::1]:80\r\n"));
+        for bad in ["", "Host: a\r\nHost: a\r\n", "Host: a/b\r\n", "Host: a, b\r\n", "Host: a b\r\n"] {
+            assert!(!is_sound(bad), "{bad:?}");
+        }
+        assert!(whole("GET / HTTP/1.0\r\n\r\n").is_sound);
+    }
+
+    #[test]
+    fn exactly_one_meaning_of_the_length() {
+        let framing = |lines: &str| {
+            let text = format!("POST / HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
+            let head = whole(&text);
+            head.is_sound.then_some(head.framing)
+        };
+        assert_eq!(framing(""), Some(Framing::Length(0)));
+        assert_eq!(framing("Content-Length: 12\r\n"), Some(Framing::Length(12)));
+        assert_eq!(framing("Transfer-Encoding: Chunked\r\n"), Some(Framing::Chunked));
+        for bad in [
+            "Content-Length: 1\r\nContent-Length: 1\r\n",
+            "Content-Length: 1, 1\r\n",
+            "Content-Length: +1\r\n",
+            "Content-Length: -1\r\n",
+            "Content-Length: 1x\r\n",
+            "Content-Length: \r\n",
+            "Content-Length: 99999999999999999999\r\n",
+            "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n",
+            "Transfer-Encoding: gzip, chunked\r\n",
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+            "Transfer-Encoding: identity\r\n",
+        ] {
+            assert_eq!(framing(bad), None, "{bad:?}");
+        }
+        assert!(!whole("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n").is_sound);
+    }
+
+    #[test]
+    fn a_line_feed_has_its_carriage_return() {
+        for bad in [
+            "POST / HTTP/1.1\nHost: x\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: x\n\r\n",
+            "POST / HTTP/1.1\r\nHost: x\r\n\n",
+            "\nPOST / HTTP/1.1\r\nHost: x\r\n\r\n",
+        ] {
+            assert!(!whole(bad).is_sound, "{bad:?}");
+        }
+        assert!(
+            whole("\r\nPOST / HTTP/1.1\r\nHost: x\r\n\r\n\n").is_sound,
+            "behind the head is the body's business"
+        );
+    }
+
+    #[test]
+    fn the_connection_stays_as_the_version_and_the_client_say() {
+        let persistence = |version: &str, lines: &str| {
+            let text = format!("GET / HTTP/{version}\r\nHost: a\r\n{lines}\r\n");
+            whole(&text).connection
+        };
+        assert_eq!(persistence("1.1", ""), Persistence::Stays);
+        assert_eq!(persistence("1.1", "Connection: Upgrade , CLOSE\r\n"), Persistence::Closes);
+        assert_eq!(persistence("1.0", ""), Persistence::Closes);
+        assert_eq!(persistence("1.0", "Connection: Keep-Alive\r\n"), Persistence::StaysOnRequest);
+        assert_eq!(
+            persistence("1.0", "Connection: keep-alive\r\nConnection: close\r\n"),
+            Persistence::Closes
+        );
+    }
+}
