@@ -56,7 +56,7 @@ pub fn document() -> Value {
             "description": "Two operations take the URL of a person's professional-network profile. One returns the \
                 personal phone number on file for it, the other the personal e-mail address.\n\nEvery answer carries \
                 `X-Request-Id`. Every error has a JSON body with `status` and `message`; a fault of the service has \
-                only `message`. A request that is not readable as HTTP may get a bare 400, 414 or 431.",
+                only `message`. A request that is not readable as HTTP gets 400, or 431 if its head is too large, in the same shape.",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" }
         },
         "servers": [{ "url": "/" }],

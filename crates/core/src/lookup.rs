@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use crate::store::{Details, StoreError, Totals};
-use crate::{Caller, Clock, ContactValue, Kind, LimitExceeded, Profile, Subject, SuppressionList};
+use crate::{Caller, ContactValue, Kind, LimitExceeded, Profile, Subject, SuppressionList, Timestamp};
 
 /// Answers lookups. Handlers hold this, never a store, so that no detail can be read
 /// without a [`Caller`].
 pub struct Lookups<D> {
     details: Arc<D>,
     suppressions: Arc<SuppressionList>,
-    clock: Arc<dyn Clock>,
 }
 
 /// Why a lookup disclosed nothing.
@@ -29,11 +28,11 @@ pub enum LookupError {
 
 impl<D: Details> Lookups<D> {
     /// Lookups in `details`, leaving out what is suppressed.
-    pub fn new(details: Arc<D>, suppressions: Arc<SuppressionList>, clock: Arc<dyn Clock>) -> Self {
-        Self { details, suppressions, clock }
+    pub fn new(details: Arc<D>, suppressions: Arc<SuppressionList>) -> Self {
+        Self { details, suppressions }
     }
 
-    /// The best personal detail of that kind.
+    /// The best personal detail of that kind that has not expired at `now`.
     ///
     /// A person who is suppressed costs the same digests and the same read as one who is
     /// unknown: the result of the first check is only used after the read.
@@ -42,8 +41,8 @@ impl<D: Details> Lookups<D> {
         caller: &Caller,
         profile: &Profile,
         kind: Kind,
+        now: Timestamp,
     ) -> Result<ContactValue, LookupError> {
-        let now = self.clock.now();
         let person_is_out = self.suppressions.contains(Subject::Profile(profile));
         let found = self
             .details

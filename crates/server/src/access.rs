@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use contactd_contract::header;
 use contactd_core::Caller;
 
 use crate::answer::Answer;
@@ -11,13 +10,13 @@ use crate::router::Route;
 
 /// No path, no query, no address: an unknown path may hold anything.
 pub(crate) fn log(
+    request_id: &str,
     route: Option<Route>,
     answer: &Answer,
     outcome: Outcome,
     caller: Option<&Caller>,
     took: Duration,
 ) {
-    let request_id = answer.headers().get(header::REQUEST_ID).and_then(|id| id.to_str().ok());
     tracing::info!(
         target: "contactd::access",
         request_id,

@@ -1,36 +1,125 @@
-//! Answers: JSON, or an asset.
+//! Answers: JSON, or an asset; and how one is written.
+
+use std::borrow::Cow;
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderValue, Response, StatusCode};
-use http_body_util::Full;
+use contactd_contract::header;
+use http::StatusCode;
 use serde::Serialize;
 
-pub(crate) type Answer = Response<Full<Bytes>>;
+use crate::head::Persistence;
+
+/// What a request is answered, but for what every answer has.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    status: StatusCode,
+    content_type: &'static str,
+    /// Header lines that go with this sort of answer.
+    fixed_lines: &'static str,
+    headers: Vec<(&'static str, Cow<'static, str>)>,
+    body: Bytes,
+}
+
+const NOT_STORED: &str = "cache-control: no-store\r\n";
 
 /// A JSON answer. None of ours may be stored by a cache.
-pub(crate) fn json(status: StatusCode, body: &[u8]) -> Answer {
-    json_bytes(status, Bytes::copy_from_slice(body))
+pub(crate) fn json(status: StatusCode, body: impl Into<Bytes>) -> Answer {
+    Answer {
+        status,
+        content_type: "application/json",
+        fixed_lines: NOT_STORED,
+        headers: Vec::new(),
+        body: body.into(),
+    }
 }
 
-pub(crate) fn found(body: &impl Serialize) -> Answer {
-    json_bytes(StatusCode::OK, self::body(body).into())
-}
-
-fn json_bytes(status: StatusCode, body: Bytes) -> Answer {
-    let mut answer = of_type("application/json", body);
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    answer
-}
-
-pub(crate) fn of_type(content_type: &'static str, body: Bytes) -> Answer {
-    let mut answer = Response::new(Full::new(body));
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    answer
+/// Something else than JSON about a lookup; `fixed_lines` are header lines, each with its end.
+pub(crate) fn of_type(content_type: &'static str, fixed_lines: &'static str, body: Bytes) -> Answer {
+    Answer { status: StatusCode::OK, content_type, fixed_lines, headers: Vec::new(), body }
 }
 
 pub(crate) fn body(shape: &impl Serialize) -> Vec<u8> {
     // Our shapes are strings in named fields: writing them cannot fail.
     serde_json::to_vec(shape).unwrap_or_default()
+}
+
+/// What every answer has besides itself.
+pub(crate) struct Envelope<'a> {
+    pub(crate) request_id: &'a str,
+    pub(crate) date: &'a str,
+    pub(crate) connection: Persistence,
+    /// The request was HEAD: the body is only described.
+    pub(crate) head_only: bool,
+}
+
+impl Answer {
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// Adds a header. `value` is ours: no line ends, nothing of a request.
+    pub(crate) fn add_header(&mut self, name: &'static str, value: impl Into<Cow<'static, str>>) {
+        self.headers.push((name, value.into()));
+    }
+
+    /// Appends the answer as it goes over the wire.
+    pub(crate) fn write(&self, envelope: &Envelope<'_>, out: &mut Vec<u8>) {
+        let mut text = |parts: &[&str]| parts.iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
+        let reason = self.status.canonical_reason().unwrap_or_default();
+        text(&[
+            "HTTP/1.1 ",
+            self.status.as_str(),
+            " ",
+            reason,
+            "\r\ncontent-type: ",
+            self.content_type,
+            "\r\n",
+        ]);
+        text(&[self.fixed_lines]);
+        for (name, value) in &self.headers {
+            text(&[name, ": ", value, "\r\n"]);
+        }
+        match envelope.connection {
+            Persistence::Stays => {}
+            Persistence::StaysOnRequest => text(&["connection: keep-alive\r\n"]),
+            Persistence::Closes => text(&["connection: close\r\n"]),
+        }
+        let mut digits = itoa::Buffer::new();
+        text(&[header::REQUEST_ID, ": ", envelope.request_id, "\r\ncontent-length: "]);
+        text(&[digits.format(self.body.len()), "\r\ndate: ", envelope.date, "\r\n\r\n"]);
+        if !envelope.head_only {
+            out.extend_from_slice(&self.body);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(answer: &Answer, connection: Persistence, head_only: bool) -> String {
+        let envelope =
+            Envelope { request_id: "7", date: "Thu, 01 Jan 1970 00:00:00 GMT", connection, head_only };
+        let mut out = Vec::new();
+        answer.write(&envelope, &mut out);
+        String::from_utf8(out).expect("text")
+    }
+
+    #[test]
+    fn an_answer_is_written_whole() {
+        let mut answer = json(StatusCode::NOT_FOUND, &b"{}"[..]);
+        answer.add_header("retry-after", "1");
+        assert_eq!(
+            written(&answer, Persistence::Closes, false),
+            "HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncache-control: no-store\r\nretry-after: 1\r\n\
+             connection: close\r\nx-request-id: 7\r\ncontent-length: 2\r\ndate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\r\n{}"
+        );
+    }
+
+    #[test]
+    fn the_answer_to_head_has_no_body_but_its_length() {
+        let answer = of_type("text/plain", "", Bytes::from_static(b"four"));
+        let written = written(&answer, Persistence::Stays, true);
+        assert!(written.contains("content-length: 4\r\n") && written.ends_with("\r\n\r\n"), "{written}");
+    }
 }

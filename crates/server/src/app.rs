@@ -38,7 +38,7 @@ impl<D: Details> App<D> {
         settings: Settings,
     ) -> Self {
         Self {
-            lookups: Lookups::new(details, Arc::clone(&suppressions), Arc::clone(&clock)),
+            lookups: Lookups::new(details, Arc::clone(&suppressions)),
             callers,
             suppressions,
             networks,

@@ -2,65 +2,62 @@
 
 use contactd_core::store::Details;
 use contactd_core::{Caller, Timestamp};
-use http::HeaderMap;
-use http::header::AUTHORIZATION;
 
 use crate::App;
+use crate::head::Field;
 use crate::refusal::{Refusal, Unauthorized};
 
 /// Recognises the caller, whatever it may look up.
 pub(crate) fn caller<D: Details>(
     app: &App<D>,
-    headers: &HeaderMap,
+    authorization: Field<'_>,
     now: Timestamp,
 ) -> Result<Caller, Refusal> {
-    let token = bearer_token(headers).ok_or(Refusal::Unauthorized(Unauthorized::NoToken))?;
+    let token = bearer_token(authorization).ok_or(Refusal::Unauthorized(Unauthorized::NoToken))?;
     app.callers.find(token, now).map_err(|_| Refusal::Unauthorized(Unauthorized::InvalidToken))
 }
 
 /// What follows the scheme `Bearer`, in any case. None where it does not stand there just
 /// once.
-fn bearer_token(headers: &HeaderMap) -> Option<&str> {
-    let mut values = headers.get_all(AUTHORIZATION).iter();
-    let (Some(value), None) = (values.next(), values.next()) else {
+fn bearer_token(authorization: Field<'_>) -> Option<&str> {
+    let Field::Once(value) = authorization else {
         return None;
     };
-    // A token is ASCII: what is not is a token that nobody was given.
-    let (scheme, token) = match value.to_str() {
-        Ok(value) => value.split_once(' ')?,
-        Err(_) if value.as_bytes().get(..7)?.eq_ignore_ascii_case(b"bearer ") => return Some(""),
-        Err(_) => return None,
-    };
-    let token = token.trim_matches(' ');
-    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+    let (scheme, token) = value.split_at_checked("bearer ".len())?;
+    let token = token.trim_ascii();
+    if !scheme.eq_ignore_ascii_case(b"bearer ") || token.is_empty() {
+        return None;
+    }
+    // A token is ASCII: what is not text at all is a token that nobody was given.
+    Some(std::str::from_utf8(token).unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
 
-    fn token_in(values: &[&'static str]) -> Option<String> {
-        let mut headers = HeaderMap::new();
-        for value in values {
-            headers.append(AUTHORIZATION, HeaderValue::from_static(value));
-        }
-        bearer_token(&headers).map(str::to_owned)
+    fn token_in(value: &str) -> Option<&str> {
+        bearer_token(Field::Once(value.as_bytes()))
     }
 
     #[test]
     fn the_scheme_is_read_in_any_case() {
         for value in ["Bearer abc", "bearer abc", "BEARER abc", "Bearer   abc"] {
-            assert_eq!(token_in(&[value]).as_deref(), Some("abc"), "{value}");
+            assert_eq!(token_in(value), Some("abc"), "{value}");
         }
     }
 
     #[test]
     fn anything_else_is_no_token() {
-        for values in
-            [&[][..], &[""], &["Bearer"], &["Bearer "], &["Basic abc"], &["abc"], &["Bearer a", "Bearer a"]]
-        {
-            assert_eq!(token_in(values), None, "{values:?}");
+        for value in ["", "Bearer", "Bearer ", "Basic abc", "abc", "Bearerabc"] {
+            assert_eq!(token_in(value), None, "{value}");
         }
+        assert_eq!(bearer_token(Field::Absent), None);
+        assert_eq!(bearer_token(Field::Repeated), None);
+    }
+
+    #[test]
+    fn what_is_not_text_is_a_token_of_nobody() {
+        assert_eq!(bearer_token(Field::Once(b"Bearer \xFF")), Some(""));
     }
 }

@@ -1,217 +1,182 @@
-//! The body of a lookup: reading it within its limits, and finding `profileUrl` in it.
+//! The body of a request: reading it within its limits, and knowing where the next request begins.
 
-use std::borrow::Cow;
-use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use contactd_contract::{InvalidReason, Submitted};
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::value::RawValue;
+use bytes::BufMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
+use crate::chunked::Chunks;
+use crate::head::{Framing, Head};
 use crate::refusal::Refusal;
 
-/// The whole body. Most bodies are already there: only one that is not gets a timer.
-pub(crate) async fn read(body: &mut Incoming, limit: usize, timeout: Duration) -> Result<Bytes, Refusal> {
-    let mut reading = pin!(read_all(body, limit));
-    let at_once = poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await;
-    match at_once {
-        Poll::Ready(bytes) => bytes,
-        Poll::Pending => tokio::time::timeout(timeout, reading).await.unwrap_or(Err(Refusal::Timeout)),
-    }
+/// How much of a chunked body is read at a time.
+const PIECE: usize = 8 * 1024;
+
+/// The body of a request whose head was read. Most bodies came with it, and are where they are.
+pub(crate) struct Body<'a> {
+    stream: &'a mut TcpStream,
+    /// What came behind the head: this body, and more if the client does not wait.
+    arrived: &'a [u8],
+    framing: Framing,
+    /// The client waits for a word before it sends.
+    expects_continue: bool,
+    /// The body, where it did not come with the head in one piece.
+    joined: Vec<u8>,
+    /// What was read of the next request.
+    ahead: Vec<u8>,
+    end: End,
 }
 
-async fn read_all(body: &mut Incoming, limit: usize) -> Result<Bytes, Refusal> {
-    let mut first = Bytes::new();
-    let mut joined = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        // A chunk that cannot be read.
-        let frame = frame.map_err(|_| Refusal::BadRequest)?;
-        let Ok(data) = frame.into_data() else { continue };
-        if first.len().max(joined.len()) + data.len() > limit {
-            return Err(Refusal::TooLarge);
+/// Where the body ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    NotFound,
+    /// So far behind the head.
+    Arrived(usize),
+    /// Later than everything that had arrived.
+    Later,
+}
+
+/// Where the next request begins.
+pub(crate) enum Next {
+    /// So many bytes behind the head.
+    Arrived(usize),
+    /// With these bytes, that were read after the head.
+    Later(Vec<u8>),
+    /// The end of the body was not read.
+    Unknown,
+}
+
+impl<'a> Body<'a> {
+    pub(crate) fn new(head: &Head<'_>, arrived: &'a [u8], stream: &'a mut TcpStream) -> Self {
+        let end = if head.framing == Framing::Length(0) { End::Arrived(0) } else { End::NotFound };
+        Self {
+            stream,
+            arrived,
+            framing: head.framing,
+            expects_continue: head.expects_continue,
+            joined: Vec::new(),
+            ahead: Vec::new(),
+            end,
         }
-        if first.is_empty() {
-            first = data;
-        } else {
-            if joined.is_empty() {
-                joined.extend_from_slice(&first);
-            }
-            joined.extend_from_slice(&data);
+    }
+
+    /// How long the client says it is.
+    pub(crate) fn declared_len(&self) -> Option<u64> {
+        match self.framing {
+            Framing::Length(length) => Some(length),
+            Framing::Chunked => None,
         }
     }
-    Ok(if joined.is_empty() { first } else { joined.freeze() })
-}
 
-/// Reads and drops what has already arrived of a body nobody wants. Whether that was all.
-pub(crate) async fn drop_what_is_there(body: &mut Incoming) -> bool {
-    let mut dropping = pin!(async {
-        loop {
-            match body.frame().await {
-                Some(Ok(_)) => {}
-                Some(Err(_)) => return false,
-                None => return true,
+    /// The whole body. Only one that is not all there gets a timer.
+    pub(crate) async fn read(&mut self, limit: usize, timeout: Duration) -> Result<&[u8], Refusal> {
+        let found = {
+            let mut reading = pin!(self.find_end(limit));
+            match poll_once(reading.as_mut()).await {
+                Poll::Ready(found) => found,
+                Poll::Pending => {
+                    tokio::time::timeout(timeout, reading).await.unwrap_or(Err(Refusal::Timeout))
+                }
             }
+        };
+        found?;
+        Ok(match (self.framing, self.end) {
+            (Framing::Length(_), End::Arrived(len)) => &self.arrived[..len],
+            _ => &self.joined,
+        })
+    }
+
+    /// Where the next request begins, if what has already arrived tells it. A client that was to be told
+    /// to send may send or not: nobody knows.
+    pub(crate) async fn next_request(mut self, limit: usize) -> Next {
+        if self.end == End::NotFound && !self.expects_continue {
+            let reading = pin!(self.find_end(limit));
+            let _ = poll_once(reading).await;
         }
-    });
-    poll_fn(|cx| Poll::Ready(matches!(dropping.as_mut().poll(cx), Poll::Ready(true)))).await
-}
-
-/// A body without an acceptable `profileUrl`: what was submitted in its place, and why not.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct BodyFault<'a> {
-    pub(crate) submitted: Submitted<'a>,
-    pub(crate) reason: InvalidReason,
-}
-
-/// The submitted `profileUrl`.
-pub(crate) fn profile_url(body: &[u8]) -> Result<Cow<'_, str>, BodyFault<'_>> {
-    let nothing = |reason| BodyFault { submitted: Submitted::Nothing, reason };
-    let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii();
-    let Some(first) = body.first() else {
-        return Err(nothing(InvalidReason::NO_BODY));
-    };
-    if *first != b'{' {
-        let is_json = serde_json::from_slice::<IgnoredAny>(body).is_ok();
-        return Err(nothing(if is_json { InvalidReason::NOT_OBJECT } else { InvalidReason::NOT_JSON }));
-    }
-    let mut reader = serde_json::Deserializer::from_slice(body);
-    let found = reader
-        .deserialize_map(FindProfileUrl)
-        .and_then(|found| reader.end().map(|()| found))
-        .map_err(|_| nothing(InvalidReason::NOT_JSON))?;
-    let Some(value) = found.first else {
-        return Err(nothing(InvalidReason::MISSING));
-    };
-    let submitted = submitted(value).ok_or_else(|| nothing(InvalidReason::NOT_JSON))?;
-    match submitted {
-        submitted if found.again => Err(BodyFault { submitted, reason: InvalidReason::DUPLICATE }),
-        Submitted::Text(url) => Ok(url),
-        submitted => Err(BodyFault { submitted, reason: InvalidReason::NOT_STRING }),
-    }
-}
-
-/// A string as text, anything else as its JSON; none for a string that is not one after
-/// all, such as half a surrogate pair.
-fn submitted(value: &RawValue) -> Option<Submitted<'_>> {
-    let json = value.get();
-    let Some(inner) = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
-        return Some(Submitted::Json(json));
-    };
-    if !inner.contains('\\') {
-        return Some(Submitted::Text(Cow::Borrowed(inner)));
-    }
-    serde_json::from_str::<String>(json).ok().map(|text| Submitted::Text(Cow::Owned(text)))
-}
-
-struct Found<'a> {
-    first: Option<&'a RawValue>,
-    again: bool,
-}
-
-struct FindProfileUrl;
-
-impl<'de> Visitor<'de> for FindProfileUrl {
-    type Value = Found<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Found<'de>, A::Error> {
-        let mut found = Found { first: None, again: false };
-        while let Some(Key(is_profile_url)) = map.next_key()? {
-            if !is_profile_url {
-                map.next_value::<IgnoredAny>()?;
-            } else if found.first.is_none() {
-                found.first = Some(map.next_value()?);
-            } else {
-                map.next_value::<IgnoredAny>()?;
-                found.again = true;
-            }
+        match self.end {
+            End::Arrived(len) => Next::Arrived(len),
+            End::Later => Next::Later(self.ahead),
+            End::NotFound => Next::Unknown,
         }
-        Ok(found)
     }
-}
 
-/// Whether a field's name is `profileUrl`, however it is escaped.
-struct Key(bool);
-
-impl<'de> serde::Deserialize<'de> for Key {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Name;
-        impl Visitor<'_> for Name {
-            type Value = Key;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a field name")
+    async fn find_end(&mut self, limit: usize) -> Result<(), Refusal> {
+        match self.framing {
+            _ if self.end != End::NotFound => Ok(()),
+            Framing::Length(length) => {
+                let length = usize::try_from(length).unwrap_or(usize::MAX);
+                if length > limit {
+                    return Err(Refusal::TooLarge);
+                }
+                if length > self.arrived.len() {
+                    return self.read_rest(length).await;
+                }
+                self.end = End::Arrived(length);
+                Ok(())
             }
+            Framing::Chunked => self.read_chunks(limit).await,
+        }
+    }
 
-            fn visit_str<E>(self, name: &str) -> Result<Key, E> {
-                Ok(Key(name == "profileUrl"))
+    async fn read_rest(&mut self, length: usize) -> Result<(), Refusal> {
+        if self.joined.is_empty() {
+            self.joined.reserve_exact(length);
+            self.joined.extend_from_slice(self.arrived);
+        }
+        self.say_continue().await?;
+        while self.joined.len() < length {
+            // No byte of the next request is taken.
+            let left = length - self.joined.len();
+            let read = self.stream.read_buf(&mut (&mut self.joined).limit(left)).await;
+            // The client is gone, or has said that no more will come.
+            if !matches!(read, Ok(1..)) {
+                return Err(Refusal::BadRequest);
             }
         }
-        deserializer.deserialize_str(Name)
+        self.end = End::Later;
+        Ok(())
+    }
+
+    async fn read_chunks(&mut self, limit: usize) -> Result<(), Refusal> {
+        let mut chunks = Chunks::new();
+        let used = chunks.feed(self.arrived, &mut self.joined, limit).map_err(|_| Refusal::BadRequest)?;
+        self.end = if chunks.is_done() { End::Arrived(used) } else { End::NotFound };
+        if !chunks.is_done() {
+            self.say_continue().await?;
+        }
+        while !chunks.is_done() {
+            if self.joined.len() > limit {
+                return Err(Refusal::TooLarge);
+            }
+            self.ahead.clear();
+            self.ahead.reserve(PIECE);
+            if !matches!(self.stream.read_buf(&mut self.ahead).await, Ok(1..)) {
+                return Err(Refusal::BadRequest);
+            }
+            let used = chunks.feed(&self.ahead, &mut self.joined, limit).map_err(|_| Refusal::BadRequest)?;
+            if chunks.is_done() {
+                self.ahead.drain(..used);
+                self.end = End::Later;
+            }
+        }
+        if self.joined.len() > limit { Err(Refusal::TooLarge) } else { Ok(()) }
+    }
+
+    /// Tells a client that waits to send its body.
+    async fn say_continue(&mut self) -> Result<(), Refusal> {
+        if std::mem::take(&mut self.expects_continue) && self.arrived.is_empty() {
+            let said = self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await;
+            said.map_err(|_| Refusal::BadRequest)?;
+        }
+        Ok(())
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_url_is_found_among_other_fields_and_behind_a_bom() {
-        for body in [
-            r#"{"profileUrl":"https://x"}"#,
-            "\u{FEFF}{\"profileUrl\":\"https://x\"}",
-            " \r\n{ \"a\" : [1,{\"profileUrl\":2}], \"profileUrl\" : \"https://x\" , \"b\":null}\n",
-            r#"{"profile\u0055rl":"https:\/\/x"}"#,
-        ] {
-            assert_eq!(profile_url(body.as_bytes()).as_deref(), Ok("https://x"), "{body}");
-        }
-    }
-
-    #[test]
-    fn a_fault_has_its_reason_and_what_was_submitted() {
-        let nothing = || Submitted::Nothing;
-        for (body, submitted, reason) in [
-            ("", nothing(), "no_body"),
-            (" \n", nothing(), "no_body"),
-            ("\u{FEFF}", nothing(), "no_body"),
-            ("{", nothing(), "not_json"),
-            ("nope", nothing(), "not_json"),
-            ("{\"profileUrl\":\"x\"} {}", nothing(), "not_json"),
-            ("{\"profileUrl\":\"\\ud800\"}", nothing(), "not_json"),
-            ("{'profileUrl':'x'}", nothing(), "not_json"),
-            ("[]", nothing(), "not_object"),
-            ("\"https://x\"", nothing(), "not_object"),
-            ("null", nothing(), "not_object"),
-            ("{}", nothing(), "missing"),
-            ("{\"profileurl\":\"x\"}", nothing(), "missing"),
-            ("{\"profileUrl\":null}", Submitted::Json("null"), "not_string"),
-            ("{\"profileUrl\":[1, 2]}", Submitted::Json("[1, 2]"), "not_string"),
-            ("{\"profileUrl\":\"a\",\"profileUrl\":\"b\"}", Submitted::Text("a".into()), "duplicate"),
-            ("{\"profileUrl\":\"a\",\"profile\\u0055rl\":\"a\"}", Submitted::Text("a".into()), "duplicate"),
-        ] {
-            let fault = profile_url(body.as_bytes()).expect_err(reason);
-            assert_eq!((&fault.submitted, fault.reason.code), (&submitted, reason), "{body}");
-        }
-    }
-
-    #[test]
-    fn bytes_that_are_not_utf8_are_not_json() {
-        let fault = profile_url(b"{\"profileUrl\":\"\xFF\"}").expect_err("not UTF-8");
-        assert_eq!(fault.reason, InvalidReason::NOT_JSON);
-    }
-
-    #[test]
-    fn deep_nesting_is_refused_and_not_a_crash() {
-        let body = format!("{{\"profileUrl\":{}", "[".repeat(100_000));
-        assert_eq!(profile_url(body.as_bytes()).expect_err("deep").reason, InvalidReason::NOT_JSON);
-    }
+async fn poll_once<F: Future + Unpin>(mut future: F) -> Poll<F::Output> {
+    poll_fn(|cx| Poll::Ready(std::pin::Pin::new(&mut future).poll(cx))).await
 }

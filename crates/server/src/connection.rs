@@ -1,30 +1,27 @@
-//! One connection: its deadlines, and how it ends.
+//! One connection: reading requests, answering them in turn, its deadlines, and how it ends.
 //!
-//! hyper reads and writes; around it stands what it has no word for. [`Watched`] sees the
-//! bytes that come in, [`Exchange`] knows which phase the connection is in and until when,
-//! and the worker's sweep, every 100 ms, ends the connections that are past that. A request
-//! on a busy connection costs two stores to a cell for all this, and no timer.
+//! A request that arrives whole costs one read and one write. [`Exchange`] knows which phase the
+//! connection is in and until when, and the worker's sweep, every 100 ms, ends the connections that are
+//! past that: a request costs a few stores to cells for all this, and no timer.
 
-use std::cell::{Cell, RefCell};
-use std::convert::Infallible;
-use std::future::poll_fn;
+use std::cell::{Cell, Ref, RefCell};
+use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
+use contactd_core::Timestamp;
 use contactd_core::store::Details;
-use http::Request;
-use hyper::body::{Body, Incoming};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::router::{self, Site};
+use crate::body::{Body, Next};
+use crate::head::{self, Parsed, Persistence};
+use crate::refusal::Refusal;
+use crate::router::{self, Answered, Site};
 use crate::{App, Settings};
 
 /// How much of an unwanted body is read, and for how long, so that the client can read
@@ -32,8 +29,8 @@ use crate::{App, Settings};
 const LINGER_BYTES: usize = 1 << 20;
 const LINGER_TIME: Duration = Duration::from_secs(1);
 
-/// The smallest buffer hyper works with.
-const MIN_BUFFER: usize = 8 * 1024;
+/// What a connection keeps to read into and to write from. More is given back after use.
+const BUFFER: usize = 4 * 1024;
 
 /// How long a connection that is between requests may still send one once the service stops.
 const STOP_GRACE: Duration = Duration::from_secs(1);
@@ -56,21 +53,39 @@ pub(crate) struct Exchange {
     /// When the phase has to be over, on the worker's clock.
     deadline: Cell<Option<Duration>>,
     clock: Rc<WorkerClock>,
-    head: RefCell<HeadScan>,
-    linger: Cell<bool>,
     expired: Cell<bool>,
     waker: RefCell<Option<Waker>>,
     head_timeout: Duration,
     idle_timeout: Duration,
 }
 
-/// The time since the worker began, as of its last sweep.
-#[derive(Default)]
-pub(crate) struct WorkerClock(Cell<Duration>);
+/// The time as of the worker's last sweep.
+pub(crate) struct WorkerClock {
+    /// Since the worker began.
+    elapsed: Cell<Duration>,
+    second: Cell<i64>,
+    /// As the Date header has it.
+    date: RefCell<String>,
+}
 
 impl WorkerClock {
-    pub(crate) fn set(&self, now: Duration) {
-        self.0.set(now);
+    pub(crate) fn new(now: Timestamp) -> Self {
+        let clock = Self { elapsed: Cell::default(), second: Cell::new(i64::MIN), date: RefCell::default() };
+        clock.set(Duration::ZERO, now);
+        clock
+    }
+
+    /// The date, as an answer has it.
+    pub(crate) fn date(&self) -> Ref<'_, str> {
+        Ref::map(self.date.borrow(), String::as_str)
+    }
+
+    pub(crate) fn set(&self, elapsed: Duration, now: Timestamp) {
+        self.elapsed.set(elapsed);
+        if self.second.replace(now.seconds()) != now.seconds() {
+            let since_1970 = Duration::from_secs(u64::try_from(now.seconds()).unwrap_or(0));
+            self.date.replace(httpdate::fmt_http_date(UNIX_EPOCH + since_1970));
+        }
     }
 }
 
@@ -78,10 +93,8 @@ impl Exchange {
     pub(crate) fn new(clock: Rc<WorkerClock>, settings: &Settings) -> Rc<Self> {
         Rc::new(Self {
             phase: Cell::new(Phase::New),
-            deadline: Cell::new(Some(clock.0.get() + settings.head_timeout)),
+            deadline: Cell::new(Some(clock.elapsed.get() + settings.head_timeout)),
             clock,
-            head: RefCell::default(),
-            linger: Cell::new(false),
             expired: Cell::new(false),
             waker: RefCell::new(None),
             head_timeout: settings.head_timeout,
@@ -89,20 +102,9 @@ impl Exchange {
         })
     }
 
-    /// Whether a line of this request's head ended without a carriage return.
-    pub(crate) fn had_bare_line_feed(&self) -> bool {
-        self.head.borrow().bare_line_feed
-    }
-
-    /// The body of this request was not read to its end: see that the client can read the
-    /// answer all the same.
-    pub(crate) fn linger(&self) {
-        self.linger.set(true);
-    }
-
     /// Ends the connection if it is past its deadline.
     pub(crate) fn sweep(&self, stopping: bool) {
-        let now = self.clock.0.get();
+        let now = self.clock.elapsed.get();
         if stopping && matches!(self.phase.get(), Phase::New | Phase::Idle) {
             let grace = now + STOP_GRACE;
             self.deadline.set(Some(self.deadline.get().map_or(grace, |deadline| deadline.min(grace))));
@@ -115,26 +117,25 @@ impl Exchange {
         }
     }
 
-    fn bytes_came(&self, bytes: &[u8]) {
+    /// Something of a request is there that is not whole yet.
+    fn head_begins(&self) {
         if self.phase.get() == Phase::Idle {
             self.enter(Phase::Head, Some(self.head_timeout));
         }
-        self.head.borrow_mut().scan(bytes);
     }
 
     fn request_begins(&self) {
         self.enter(Phase::Serving, None);
     }
 
-    /// The answer is made; `body` is how long the request's body was, if that is known.
-    fn request_ends(&self, body: Option<u64>) {
-        self.head.borrow_mut().next(body);
+    /// The answer is made. Writing it may take as long as being idle.
+    fn request_ends(&self) {
         self.enter(Phase::Idle, Some(self.idle_timeout));
     }
 
     fn enter(&self, phase: Phase, within: Option<Duration>) {
         self.phase.set(phase);
-        self.deadline.set(within.map(|within| self.clock.0.get() + within));
+        self.deadline.set(within.map(|within| self.clock.elapsed.get() + within));
     }
 
     /// Ready when the sweep has found the connection past its deadline.
@@ -150,97 +151,95 @@ impl Exchange {
     }
 }
 
-/// Looks for line feeds without a carriage return in the head of a request, up to the empty
-/// line that ends it. A parser that takes them and one that does not see two different
-/// requests in the same bytes.
-///
-/// It can only tell where a head begins while each request waits for the answer to the one
-/// before. On a connection where one did not, nothing more is scanned.
-#[derive(Default)]
-struct HeadScan {
-    bare_line_feed: bool,
-    done: bool,
-    line_len: usize,
-    last: u8,
-    any_line: bool,
-    /// Bytes that came after the head: the body, and more if the client does not wait.
-    behind: u64,
-    pipelined: bool,
-}
-
-impl HeadScan {
-    /// Makes ready for the next head.
-    fn next(&mut self, body: Option<u64>) {
-        let pipelined = self.pipelined || body.is_none_or(|body| self.behind > body);
-        *self = Self { pipelined, done: pipelined, ..Self::default() };
-    }
-
-    fn scan(&mut self, mut bytes: &[u8]) {
-        while !self.done {
-            let Some(at) = memchr::memchr(b'\n', bytes) else {
-                self.line_len += bytes.len();
-                self.last = bytes.last().copied().unwrap_or(self.last);
-                return;
-            };
-            let before = if at > 0 { bytes[at - 1] } else { self.last };
-            let has_return = before == b'\r' && self.line_len + at > 0;
-            self.bare_line_feed |= !has_return;
-            let is_empty = self.line_len + at == usize::from(has_return);
-            self.done = is_empty && self.any_line;
-            self.any_line |= !is_empty;
-            self.line_len = 0;
-            self.last = b'\n';
-            bytes = &bytes[at + 1..];
-        }
-        self.behind += bytes.len() as u64;
-    }
-}
-
 /// Serves a connection to its end.
 pub(crate) async fn serve<D: Details>(
     app: Arc<App<D>>,
     site: Site,
-    stream: TcpStream,
+    mut stream: TcpStream,
     exchange: Rc<Exchange>,
 ) {
-    let service = service_fn(|request: Request<Incoming>| {
-        exchange.request_begins();
-        let (app, exchange, body) = (&app, &exchange, request.body().size_hint().exact());
-        // Boxed, because getting the stream back in the end needs a future that can move.
-        Box::pin(async move {
-            let answer = router::handle(app, site, exchange, request).await;
-            exchange.request_ends(body);
-            Ok::<_, Infallible>(answer)
+    let ended = {
+        let mut answering = pin!(answer_all(&app, site, &mut stream, &exchange));
+        poll_fn(|cx| {
+            if exchange.poll_expired(cx).is_ready() {
+                return Poll::Ready(None);
+            }
+            answering.as_mut().poll(cx).map(Some)
         })
-    });
-    let io = TokioIo::new(Watched { stream, exchange: Rc::clone(&exchange) });
-    let mut connection = http1::Builder::new()
-        .half_close(true)
-        // Answers are small: one buffer costs less to write than two.
-        .writev(false)
-        .header_read_timeout(None)
-        .max_header_size(app.settings.max_head)
-        // Reads grow up to this for whoever sends fast; hyper's own limit is 25 times as much.
-        .max_buf_size((app.settings.max_head + 1024).max(MIN_BUFFER))
-        .serve_connection(io, service);
-
-    let finished = poll_fn(|cx| {
-        if exchange.poll_expired(cx).is_ready() {
-            return Poll::Ready(None);
-        }
-        connection.poll_without_shutdown(cx).map(Some)
-    });
+        .await
+    };
     // A connection that broke has nobody left to tell.
-    if let Some(Ok(())) = finished.await {
-        let stream = connection.into_parts().io.into_inner().stream;
-        close(stream, exchange.linger.get()).await;
+    if let Some(Ok(end)) = ended {
+        close(stream, end).await;
+    }
+}
+
+/// How the last request on a connection left it.
+enum End {
+    /// Everything the client sent was read.
+    Clean,
+    /// It may still be sending what nobody will read.
+    Unread,
+}
+
+/// Answers the requests on a connection in turn, until one is the last.
+async fn answer_all<D: Details>(
+    app: &Arc<App<D>>,
+    site: Site,
+    stream: &mut TcpStream,
+    exchange: &Exchange,
+) -> io::Result<End> {
+    let mut input = Vec::with_capacity(BUFFER);
+    let mut output = Vec::with_capacity(BUFFER);
+    loop {
+        let answered = match head::parse(&input, app.settings.max_head) {
+            Parsed::Partial => {
+                if !input.is_empty() {
+                    exchange.head_begins();
+                }
+                input.reserve(BUFFER / 2);
+                if stream.read_buf(&mut input).await? == 0 {
+                    return Ok(End::Clean);
+                }
+                continue;
+            }
+            Parsed::Whole(head) => {
+                exchange.request_begins();
+                let body = Body::new(&head, &input[head.len..], stream);
+                let mut answered = router::handle(app, site, &head, body, &exchange.clock, &mut output).await;
+                if let Next::Arrived(behind) = &mut answered.next {
+                    *behind += head.len;
+                }
+                answered
+            }
+            broken => {
+                let refusal = if matches!(broken, Parsed::TooLarge) {
+                    Refusal::HeadTooLarge
+                } else {
+                    Refusal::BadRequest
+                };
+                router::refuse_unread(app, &refusal, &exchange.clock, &mut output);
+                Answered { connection: Persistence::Closes, next: Next::Unknown }
+            }
+        };
+        exchange.request_ends();
+        stream.write_all(&output).await?;
+        output.clear();
+        output.shrink_to(BUFFER);
+        match answered.next {
+            Next::Unknown => return Ok(End::Unread),
+            _ if answered.connection == Persistence::Closes => return Ok(End::Clean),
+            Next::Arrived(len) => drop(input.drain(..len)),
+            Next::Later(ahead) => input = ahead,
+        }
+        input.shrink_to(BUFFER);
     }
 }
 
 /// Says that nothing more will come, and, if the client may still be sending, takes a
 /// bounded amount of it: closing at once would destroy the answer on its way.
-async fn close(mut stream: TcpStream, linger: bool) {
-    if stream.shutdown().await.is_err() || !linger {
+async fn close(mut stream: TcpStream, end: End) {
+    if stream.shutdown().await.is_err() || matches!(end, End::Clean) {
         return;
     }
     let mut dropping = pin!(async {
@@ -254,83 +253,4 @@ async fn close(mut stream: TcpStream, linger: bool) {
         }
     });
     let _ = tokio::time::timeout(LINGER_TIME, dropping.as_mut()).await;
-}
-
-/// A stream that tells its [`Exchange`] what comes in.
-struct Watched {
-    stream: TcpStream,
-    exchange: Rc<Exchange>,
-}
-
-impl AsyncRead for Watched {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
-        if polled.is_ready() {
-            self.exchange.bytes_came(&buf.filled()[before..]);
-        }
-        polled
-    }
-}
-
-impl AsyncWrite for Watched {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Scans a head cut into pieces at every place.
-    fn is_bare(head: &str) -> bool {
-        let mut results = Vec::new();
-        for cut in 0..=head.len() {
-            let mut scan = HeadScan::default();
-            scan.scan(&head.as_bytes()[..cut]);
-            scan.scan(&head.as_bytes()[cut..]);
-            results.push(scan.bare_line_feed);
-        }
-        assert!(results.windows(2).all(|pair| pair[0] == pair[1]), "depends on the cut: {head:?}");
-        results[0]
-    }
-
-    #[test]
-    fn a_bare_line_feed_in_the_head_is_seen() {
-        assert!(is_bare("POST / HTTP/1.1\nHost: x\r\n\r\n"));
-        assert!(is_bare("POST / HTTP/1.1\r\nHost: x\n\r\n"));
-        assert!(is_bare("POST / HTTP/1.1\r\nHost: x\r\n\n"));
-        assert!(is_bare("\nPOST / HTTP/1.1\r\n\r\n"));
-    }
-
-    #[test]
-    fn line_feeds_in_the_body_are_the_bodys_business() {
-        assert!(!is_bare("POST / HTTP/1.1\r\nHost: x\r\n\r\n{\n\"a\":\n1}\n\n"));
-        assert!(!is_bare("\r\nPOST / HTTP/1.1\r\nHost: x\r\n\r\n\n"));
-    }
 }

@@ -2,8 +2,6 @@
 
 use bytes::Bytes;
 use contactd_core::store::Details;
-use http::HeaderValue;
-use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 
 use crate::App;
 use crate::answer::{self, Answer};
@@ -12,8 +10,11 @@ const PAGE: &str = include_str!("../assets/docs.html");
 const STYLE: &str = include_str!("../assets/docs.css");
 const SCRIPT: &str = include_str!("../assets/docs.js");
 
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-    img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const POLICY: &str = "cache-control: no-cache\r\n\
+    content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+    img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n\
+    referrer-policy: no-referrer\r\n\
+    x-content-type-options: nosniff\r\n";
 
 pub(crate) fn page() -> Answer {
     asset("text/html; charset=utf-8", Bytes::from_static(PAGE.as_bytes()))
@@ -36,14 +37,5 @@ pub(crate) fn openapi_yaml<D: Details>(app: &App<D>) -> Answer {
 }
 
 fn asset(content_type: &'static str, body: Bytes) -> Answer {
-    let mut answer = answer::of_type(content_type, body);
-    for (name, value) in [
-        (CACHE_CONTROL, "no-cache"),
-        (CONTENT_SECURITY_POLICY, POLICY),
-        (REFERRER_POLICY, "no-referrer"),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    ] {
-        answer.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    answer
+    answer::of_type(content_type, POLICY, body)
 }

@@ -1,16 +1,17 @@
 //! The two operations: translate, look up, translate back.
 
+use std::fmt::Write;
+
 use contactd_contract::{EmailFound, Operation, PhoneFound, Submitted, header};
 use contactd_core::store::Details;
 use contactd_core::{Allowance, Allowances, Caller, ContactValue, Kind, Profile, Timestamp};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue};
-use hyper::body::Incoming;
+use http::StatusCode;
 
 use crate::answer::{self, Answer};
+use crate::body::Body;
+use crate::head::{Field, Head};
 use crate::refusal::{Refusal, Unauthorized};
-use crate::{App, authorize, body, invalid_reason};
+use crate::{App, authorize, invalid_reason, submission};
 
 /// `POST /api/fetchPhoneNumber`, `POST /api/fetchPersonalEmail`
 ///
@@ -19,21 +20,26 @@ use crate::{App, authorize, body, invalid_reason};
 pub(crate) async fn fetch<D: Details>(
     app: &App<D>,
     operation: Operation,
-    request: &Parts,
-    body: &mut Incoming,
+    head: &Head<'_>,
+    body: &mut Body<'_>,
     now: Timestamp,
     caller: &mut Option<Caller>,
 ) -> Result<Answer, Refusal> {
-    declared_length(&request.headers, app.settings.max_body)?;
-    let caller = caller.insert(authorize::caller(app, &request.headers, now)?);
+    // A body that says it is too large is not waited for.
+    if body.declared_len().is_some_and(|length| length > app.settings.max_body as u64) {
+        return Err(Refusal::TooLarge);
+    }
+    let caller = caller.insert(authorize::caller(app, head.authorization, now)?);
     if !caller.may_look_up(kind(operation)) {
         return Err(Refusal::Unauthorized(Unauthorized::InsufficientScope));
     }
     caller.take(now).map_err(Refusal::Limit)?;
-    content_type(&request.headers)?;
-    let body = body::read(body, app.settings.max_body, app.settings.body_timeout).await?;
-    let profile = profile(app, operation, &body)?;
-    match app.lookups.find(caller, &profile, kind(operation)).await {
+    if !is_json(head.content_type) {
+        return Err(Refusal::NotJson);
+    }
+    let body = body.read(app.settings.max_body, app.settings.body_timeout).await?;
+    let profile = profile(app, operation, body)?;
+    match app.lookups.find(caller, &profile, kind(operation), now).await {
         Ok(value) => Ok(found(operation, &value, &profile)),
         Err(error) => Err(Refusal::of_lookup(error, operation, profile)),
     }
@@ -47,7 +53,7 @@ const fn kind(operation: Operation) -> Kind {
 }
 
 fn profile<D: Details>(app: &App<D>, operation: Operation, body: &[u8]) -> Result<Profile, Refusal> {
-    let url = body::profile_url(body)
+    let url = submission::profile_url(body)
         .map_err(|fault| Refusal::invalid(operation, &fault.submitted, fault.reason))?;
     app.networks
         .canonicalize(&url)
@@ -56,49 +62,41 @@ fn profile<D: Details>(app: &App<D>, operation: Operation, body: &[u8]) -> Resul
 
 fn found(operation: Operation, value: &ContactValue, profile: &Profile) -> Answer {
     let (value, profile_url) = (value.expose().into(), profile.as_str().into());
-    match operation {
-        Operation::FetchPhoneNumber => answer::found(&PhoneFound { phone_number: value, profile_url }),
-        Operation::FetchPersonalEmail => answer::found(&EmailFound { email: value, profile_url }),
-    }
-}
-
-/// A body that says it is too large is not waited for.
-fn declared_length(headers: &HeaderMap, max_body: usize) -> Result<(), Refusal> {
-    let declared = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    match declared {
-        Some(length) if length > max_body as u64 => Err(Refusal::TooLarge),
-        _ => Ok(()),
-    }
+    let body = match operation {
+        Operation::FetchPhoneNumber => answer::body(&PhoneFound { phone_number: value, profile_url }),
+        Operation::FetchPersonalEmail => answer::body(&EmailFound { email: value, profile_url }),
+    };
+    answer::json(StatusCode::OK, body)
 }
 
 /// JSON, with any parameters; nothing said is taken as JSON.
-fn content_type(headers: &HeaderMap) -> Result<(), Refusal> {
-    let is_json = |value: &HeaderValue| {
-        let value = value.to_str().unwrap_or_default();
-        let essence = value.split(';').next().unwrap_or_default().trim();
-        let (kind, subtype) = essence.split_once('/').unwrap_or_default();
-        let ends_in_json = subtype.len() > 5 && subtype[subtype.len() - 5..].eq_ignore_ascii_case("+json");
-        kind.eq_ignore_ascii_case("application") && (subtype.eq_ignore_ascii_case("json") || ends_in_json)
+fn is_json(content_type: Field<'_>) -> bool {
+    let Field::Once(value) = content_type else {
+        return content_type == Field::Absent;
     };
-    if headers.get_all(CONTENT_TYPE).iter().all(is_json) { Ok(()) } else { Err(Refusal::NotJson) }
+    let end = value.iter().position(|&b| b == b';').unwrap_or(value.len());
+    let essence = value[..end].trim_ascii();
+    let Some((kind, subtype)) = essence.split_at_checked("application/".len()) else {
+        return false;
+    };
+    let has_json_suffix = subtype.len() > 5 && subtype[subtype.len() - 5..].eq_ignore_ascii_case(b"+json");
+    kind.eq_ignore_ascii_case(b"application/") && (subtype.eq_ignore_ascii_case(b"json") || has_json_suffix)
 }
 
 /// `RateLimit` and `RateLimit-Policy`, for a limited token.
-pub(crate) fn tell_allowances(headers: &mut HeaderMap, allowances: Allowances) {
-    let limits = [allowances.rate, allowances.quota];
-    if limits.iter().all(Option::is_none) {
-        return;
+pub(crate) fn tell_allowances(answer: &mut Answer, allowances: Allowances) {
+    let (mut policy, mut left) = (String::new(), String::new());
+    for Allowance { name, limit, window, remaining, reset } in
+        [allowances.rate, allowances.quota].into_iter().flatten()
+    {
+        let comma = if policy.is_empty() { "" } else { ", " };
+        // Writing to a string cannot fail.
+        let _ = write!(policy, "{comma}\"{name}\";q={limit};w={window}");
+        let _ = write!(left, "{comma}\"{name}\";r={remaining};t={reset}");
     }
-    let list = |show: fn(&Allowance) -> String| {
-        let shown: Vec<String> = limits.iter().flatten().map(show).collect();
-        HeaderValue::from_str(&shown.join(", "))
-    };
-    let policy = list(|limit| format!("\"{}\";q={};w={}", limit.name, limit.limit, limit.window));
-    let left = list(|limit| format!("\"{}\";r={};t={}", limit.name, limit.remaining, limit.reset));
-    for (name, value) in [(header::RATE_LIMIT_POLICY, policy), (header::RATE_LIMIT, left)] {
-        if let Ok(value) = value {
-            headers.insert(HeaderName::from_static(name), value);
-        }
+    if !policy.is_empty() {
+        answer.add_header(header::RATE_LIMIT_POLICY, policy);
+        answer.add_header(header::RATE_LIMIT, left);
     }
 }
 
@@ -106,10 +104,8 @@ pub(crate) fn tell_allowances(headers: &mut HeaderMap, allowances: Allowances) {
 mod tests {
     use super::*;
 
-    fn accepts(content_type_value: &'static str) -> bool {
-        let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type_value));
-        content_type(&headers).is_ok()
+    fn accepts(content_type: &str) -> bool {
+        is_json(Field::Once(content_type.as_bytes()))
     }
 
     #[test]
@@ -123,7 +119,7 @@ mod tests {
         ] {
             assert!(accepts(good), "{good}");
         }
-        assert!(content_type(&HeaderMap::new()).is_ok());
+        assert!(is_json(Field::Absent));
     }
 
     #[test]

@@ -8,12 +8,12 @@ use crate::answer::{self, Answer};
 use crate::refusal::Refusal;
 
 pub(crate) fn alive() -> Answer {
-    answer::json(StatusCode::OK, b"{\"status\":\"ok\"}")
+    answer::json(StatusCode::OK, &b"{\"status\":\"ok\"}"[..])
 }
 
 pub(crate) fn ready<D: Details>(app: &App<D>) -> Answer {
     if app.is_stopping() {
         return Refusal::Stopping.answer();
     }
-    answer::json(StatusCode::OK, b"{\"status\":\"ready\"}")
+    answer::json(StatusCode::OK, &b"{\"status\":\"ready\"}"[..])
 }

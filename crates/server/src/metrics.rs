@@ -115,7 +115,7 @@ pub(crate) async fn show<D: Details>(app: &Arc<App<D>>) -> Answer {
     tokens_and_connections(&mut page, app);
     store(&mut page, app).await;
     process(&mut page, &app.metrics);
-    answer::of_type("text/plain; version=0.0.4; charset=utf-8", page.0.into())
+    answer::of_type("text/plain; version=0.0.4; charset=utf-8", "", page.0.into())
 }
 
 fn requests(page: &mut Page, metrics: &Metrics) {

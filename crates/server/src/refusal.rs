@@ -1,21 +1,24 @@
 //! Every way in which a request is not answered with what it asked for, and the one place
 //! where each gets its answer.
 
+use std::borrow::Cow;
+
 use contactd_contract::{Error, ErrorCode, InternalError, InvalidReason, Operation, Submitted, header};
 use contactd_core::store::StoreError;
 use contactd_core::{LimitExceeded, LookupError, Profile, Reason};
-use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::StatusCode;
 
 use crate::answer::{self, Answer};
 
 /// Seconds after which an overloaded service may be asked again.
-const OVERLOAD_RETRY: u64 = 1;
+const OVERLOAD_RETRY: &str = "1";
 
 #[derive(Debug)]
 pub(crate) enum Refusal {
     /// HTTP that can be read but must not be served.
     BadRequest,
+    /// More request line and headers than are read.
+    HeadTooLarge,
     NotFound,
     MethodNotAllowed {
         allow: &'static str,
@@ -65,7 +68,7 @@ impl Refusal {
     // No `_` arm: a new failure picks its answer before it compiles.
     pub(crate) fn code(&self) -> ErrorCode {
         match self {
-            Self::BadRequest => ErrorCode::BadRequest,
+            Self::BadRequest | Self::HeadTooLarge => ErrorCode::BadRequest,
             Self::NotFound => ErrorCode::NotFound,
             Self::MethodNotAllowed { .. } => ErrorCode::MethodNotAllowed,
             Self::TooLarge => ErrorCode::RequestTooLarge,
@@ -83,17 +86,25 @@ impl Refusal {
 
     /// Whether nothing more can be understood on this connection, or should be.
     pub(crate) fn closes(&self) -> bool {
-        matches!(self, Self::BadRequest | Self::TooLarge | Self::Timeout | Self::Panicked)
+        matches!(
+            self,
+            Self::BadRequest | Self::HeadTooLarge | Self::TooLarge | Self::Timeout | Self::Panicked
+        )
     }
 
     pub(crate) fn answer(&self) -> Answer {
-        let code = self.code();
-        let status = StatusCode::from_u16(code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut answer = answer::json(status, &self.body());
+        let mut answer = answer::json(self.status(), self.body());
         if let Some((name, value)) = self.header() {
-            answer.headers_mut().insert(name, value);
+            answer.add_header(name, value);
         }
         answer
+    }
+
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            _ => StatusCode::from_u16(self.code().http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+        }
     }
 
     fn body(&self) -> Vec<u8> {
@@ -103,6 +114,7 @@ impl Refusal {
             Self::NotOnFile { operation, profile } => {
                 ErrorCode::not_on_file(*operation, profile.as_str()).into()
             }
+            Self::HeadTooLarge => "The request line and headers are too large.".into(),
             _ => code.message().into(),
         };
         match code.status() {
@@ -111,17 +123,15 @@ impl Refusal {
         }
     }
 
-    fn header(&self) -> Option<(HeaderName, HeaderValue)> {
+    fn header(&self) -> Option<(&'static str, Cow<'static, str>)> {
         Some(match self {
-            Self::MethodNotAllowed { allow } => (ALLOW, HeaderValue::from_static(allow)),
-            Self::Unauthorized(why) => (WWW_AUTHENTICATE, HeaderValue::from_static(why.challenge())),
+            Self::MethodNotAllowed { allow } => ("allow", (*allow).into()),
+            Self::Unauthorized(why) => ("www-authenticate", why.challenge().into()),
             Self::Limit(LimitExceeded::Rate { retry_after } | LimitExceeded::Quota { retry_after }) => {
-                (RETRY_AFTER, HeaderValue::from(*retry_after))
+                ("retry-after", retry_after.to_string().into())
             }
-            Self::Overloaded | Self::Stopping => (RETRY_AFTER, HeaderValue::from(OVERLOAD_RETRY)),
-            Self::InvalidProfileUrl { reason, .. } => {
-                (HeaderName::from_static(header::INVALID_REASON), HeaderValue::from_static(reason.code))
-            }
+            Self::Overloaded | Self::Stopping => ("retry-after", OVERLOAD_RETRY.into()),
+            Self::InvalidProfileUrl { reason, .. } => (header::INVALID_REASON, reason.code.into()),
             _ => return None,
         })
     }

@@ -3,32 +3,50 @@
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 
-use contactd_contract::header;
 use contactd_core::Timestamp;
-use http::{HeaderMap, HeaderValue};
+use uuid::fmt::Hyphenated;
+
+use crate::head::Field;
 
 const MAX_CHARS: usize = 128;
 
-/// The id of a request: taken from it if that is 1 to 128 visible ASCII characters, else
-/// made.
-pub(crate) fn of(headers: &HeaderMap, now: Timestamp) -> HeaderValue {
-    let mut given = headers.get_all(header::REQUEST_ID).iter();
-    match (given.next(), given.next()) {
-        (Some(id), None) if is_acceptable(id) => id.clone(),
-        _ => new(now),
+/// The id of a request.
+#[derive(Debug)]
+pub(crate) enum RequestId<'a> {
+    Given(&'a str),
+    Made([u8; Hyphenated::LENGTH]),
+}
+
+impl<'a> RequestId<'a> {
+    /// Taken from the request if that is 1 to 128 visible ASCII characters, else made.
+    pub(crate) fn of(given: Field<'a>, now: Timestamp) -> Self {
+        match given {
+            Field::Once(id) if is_acceptable(id) => {
+                std::str::from_utf8(id).map_or_else(|_| Self::new(now), Self::Given)
+            }
+            _ => Self::new(now),
+        }
+    }
+
+    /// A new one.
+    pub(crate) fn new(now: Timestamp) -> Self {
+        let millis = u64::try_from(now.millis()).unwrap_or(0);
+        let id = uuid::Builder::from_unix_timestamp_millis(millis, &random()).into_uuid();
+        let mut text = [0; Hyphenated::LENGTH];
+        id.hyphenated().encode_lower(&mut text);
+        Self::Made(text)
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        match self {
+            Self::Given(id) => id,
+            Self::Made(id) => std::str::from_utf8(id).unwrap_or_default(),
+        }
     }
 }
 
-fn is_acceptable(id: &HeaderValue) -> bool {
-    (1..=MAX_CHARS).contains(&id.len()) && id.as_bytes().iter().all(u8::is_ascii_graphic)
-}
-
-fn new(now: Timestamp) -> HeaderValue {
-    let millis = u64::try_from(now.millis()).unwrap_or(0);
-    let id = uuid::Builder::from_unix_timestamp_millis(millis, &random()).into_uuid();
-    let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
-    let text = id.hyphenated().encode_lower(&mut text);
-    HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static("-"))
+fn is_acceptable(id: &[u8]) -> bool {
+    (1..=MAX_CHARS).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
 }
 
 /// Ten bytes that differ from all others; nobody has to be unable to guess them.
@@ -57,30 +75,24 @@ mod tests {
     use super::*;
     use uuid::Uuid;
 
-    fn of_header(value: &[u8]) -> String {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::REQUEST_ID, HeaderValue::from_bytes(value).expect("a header value"));
-        let id = of(&headers, Timestamp::from_seconds(1_800_000_000));
-        id.to_str().expect("ASCII").to_owned()
+    fn of(given: Field<'_>) -> String {
+        RequestId::of(given, Timestamp::from_seconds(1_800_000_000)).as_str().to_owned()
     }
 
     #[test]
     fn a_good_id_is_taken_and_a_bad_one_replaced() {
-        assert_eq!(of_header(b"job-7/row:9"), "job-7/row:9");
-        assert_eq!(of_header(&[b'x'; 128]), "x".repeat(128));
+        assert_eq!(of(Field::Once(b"job-7/row:9")), "job-7/row:9");
+        assert_eq!(of(Field::Once(&[b'x'; 128])), "x".repeat(128));
         for bad in [&b""[..], &[b'x'; 129], b"a b", b"\xC3\xA9", b"a\tb"] {
-            let id = Uuid::parse_str(&of_header(bad)).expect("a new UUID");
+            let id = Uuid::parse_str(&of(Field::Once(bad))).expect("a new UUID");
             assert_eq!(id.get_version_num(), 7);
         }
     }
 
     #[test]
     fn two_ids_are_none() {
-        let mut headers = HeaderMap::new();
-        headers.append(header::REQUEST_ID, HeaderValue::from_static("a"));
-        headers.append(header::REQUEST_ID, HeaderValue::from_static("b"));
-        let id = of(&headers, Timestamp::from_seconds(0));
-        assert!(Uuid::parse_str(id.to_str().expect("ASCII")).is_ok());
+        assert!(Uuid::parse_str(&of(Field::Repeated)).is_ok());
+        assert!(Uuid::parse_str(&of(Field::Absent)).is_ok());
     }
 
     #[test]

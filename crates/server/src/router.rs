@@ -2,20 +2,19 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use contactd_contract::{Operation, header, path};
+use contactd_contract::{Operation, path};
 use contactd_core::store::Details;
 use contactd_core::{Caller, Timestamp};
-use http::header::{CONNECTION, EXPECT, HOST, TRANSFER_ENCODING};
-use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version};
-use hyper::body::{Body, Incoming};
 
-use crate::answer::Answer;
-use crate::connection::Exchange;
+use crate::answer::{Answer, Envelope};
+use crate::body::{Body, Next};
+use crate::connection::WorkerClock;
+use crate::head::{Head, Persistence};
 use crate::refusal::Refusal;
-use crate::{App, access, body, docs, fetch, health, metrics, panics, request_id};
+use crate::request_id::RequestId;
+use crate::{App, access, docs, fetch, health, metrics, panics};
 
 /// Which listener a request came in by. What is on one is not on the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,40 +62,43 @@ impl Route {
         })
     }
 
-    fn check_method(self, method: &Method) -> Result<(), Refusal> {
+    fn check_method(self, method: &str) -> Result<(), Refusal> {
         let (allowed, allow) = match self {
-            Self::Fetch(_) => (*method == Method::POST, "POST"),
-            _ => (matches!(*method, Method::GET | Method::HEAD), "GET, HEAD"),
+            Self::Fetch(_) => (method == "POST", "POST"),
+            _ => (matches!(method, "GET" | "HEAD"), "GET, HEAD"),
         };
         if allowed { Ok(()) } else { Err(Refusal::MethodNotAllowed { allow }) }
     }
 }
 
-/// Answers one request: whatever happens, there is an answer, with a request id.
+/// What is left to do when a request has been answered.
+pub(crate) struct Answered {
+    pub(crate) connection: Persistence,
+    pub(crate) next: Next,
+}
+
+/// Answers one request into `out`: whatever happens, there is an answer, with a request id.
 pub(crate) async fn handle<D: Details>(
     app: &Arc<App<D>>,
     site: Site,
-    exchange: &Exchange,
-    request: Request<Incoming>,
-) -> Answer {
+    head: &Head<'_>,
+    mut body: Body<'_>,
+    clock: &WorkerClock,
+    out: &mut Vec<u8>,
+) -> Answered {
     let started = Instant::now();
     let now = app.clock.now();
-    let (request, mut body) = request.into_parts();
-    let id = request_id::of(&request.headers, now);
-    let route = Route::find(site, &app.settings.base_path, request.uri.path());
+    let id = RequestId::of(head.request_id, now);
+    let route = Route::find(site, &app.settings.base_path, head.path);
     let mut caller = None;
 
-    let answering = answer(app, route, &request, &mut body, exchange, now, &mut caller);
+    let answering = answer(app, route, head, &mut body, now, &mut caller);
     let answered = panics::caught(answering).await.unwrap_or(Err(Refusal::Panicked));
     let refusal = answered.as_ref().err();
     let closes = refusal.is_some_and(Refusal::closes);
-    let unread = !body.is_end_stream()
-        && (closes || request.headers.contains_key(EXPECT) || !body::drop_what_is_there(&mut body).await);
-    if unread {
-        exchange.linger();
-    }
+    let next = if closes { Next::Unknown } else { body.next_request(app.settings.max_body).await };
     if let Some(fault) = refusal.and_then(Refusal::fault) {
-        tracing::error!(request_id = id.to_str().unwrap_or_default(), fault, "internal error");
+        tracing::error!(request_id = id.as_str(), fault, "internal error");
     }
     let outcome = app.metrics.record(route, refusal.map(Refusal::code), started.elapsed());
 
@@ -105,37 +107,53 @@ pub(crate) async fn handle<D: Details>(
         if outcome.is_refusal() {
             caller.count_refused();
         }
-        fetch::tell_allowances(answer.headers_mut(), caller.allowances(now));
+        fetch::tell_allowances(&mut answer, caller.allowances(now));
     }
-    if unread || closes || app.is_stopping() {
-        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    }
-    answer.headers_mut().insert(HeaderName::from_static(header::REQUEST_ID), id);
+    let stays = !matches!(next, Next::Unknown) && !app.is_stopping();
+    let connection = if stays { head.connection } else { Persistence::Closes };
     if app.settings.access_log {
-        access::log(route, &answer, outcome, caller.as_ref(), started.elapsed());
+        access::log(id.as_str(), route, &answer, outcome, caller.as_ref(), started.elapsed());
     }
+    let head_only = head.method == "HEAD";
+    answer.write(&Envelope { request_id: id.as_str(), date: &clock.date(), connection, head_only }, out);
+    Answered { connection, next }
+}
+
+/// Answers into `out` what could not be read as a request. Nothing more is read after it.
+pub(crate) fn refuse_unread<D: Details>(
+    app: &App<D>,
+    refusal: &Refusal,
+    clock: &WorkerClock,
+    out: &mut Vec<u8>,
+) {
+    let id = RequestId::new(app.clock.now());
+    let outcome = app.metrics.record(None, Some(refusal.code()), Duration::ZERO);
+    let answer = refusal.answer();
+    if app.settings.access_log {
+        access::log(id.as_str(), None, &answer, outcome, None, Duration::ZERO);
+    }
+    let connection = Persistence::Closes;
     answer
+        .write(&Envelope { request_id: id.as_str(), date: &clock.date(), connection, head_only: false }, out);
 }
 
 async fn answer<D: Details>(
     app: &Arc<App<D>>,
     route: Option<Route>,
-    request: &Parts,
-    body: &mut Incoming,
-    exchange: &Exchange,
+    head: &Head<'_>,
+    body: &mut Body<'_>,
     now: Timestamp,
     caller: &mut Option<Caller>,
 ) -> Result<Answer, Refusal> {
-    let is_served = has_one_host(request.version, &request.headers) && is_plainly_chunked(&request.headers);
-    if exchange.had_bare_line_feed() || !is_served {
+    if !head.is_sound {
         return Err(Refusal::BadRequest);
     }
     let route = route.ok_or(Refusal::NotFound)?;
-    route.check_method(&request.method)?;
+    route.check_method(head.method)?;
     Ok(match route {
         Route::Fetch(operation) => {
             let _place = Place::take(app)?;
-            return fetch::fetch(app, operation, request, body, now, caller).await;
+            return fetch::fetch(app, operation, head, body, now, caller).await;
         }
         Route::Healthz => health::alive(),
         Route::Readyz => health::ready(app),
@@ -162,27 +180,5 @@ impl<'a, D: Details> Place<'a, D> {
 impl<D> Drop for Place<'_, D> {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// HTTP/1.1 wants exactly one Host that could be one; HTTP/1.0 may have none.
-fn has_one_host(version: Version, headers: &HeaderMap) -> bool {
-    let mut hosts = headers.get_all(HOST).iter();
-    match (hosts.next(), hosts.next()) {
-        (Some(host), None) => {
-            host.as_bytes().iter().all(|b| b.is_ascii_graphic() && !b"/?#@\\,<>\"".contains(b))
-        }
-        (None, _) => version == Version::HTTP_10,
-        (Some(_), Some(_)) => false,
-    }
-}
-
-/// A body comes as it is or in chunks, not encoded in any other way.
-fn is_plainly_chunked(headers: &HeaderMap) -> bool {
-    let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
-    match (encodings.next(), encodings.next()) {
-        (None, _) => true,
-        (Some(encoding), None) => encoding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"),
-        (Some(_), Some(_)) => false,
     }
 }

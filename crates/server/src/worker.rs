@@ -75,7 +75,7 @@ async fn run<D: Details>(
     load: Arc<AtomicUsize>,
 ) {
     let began = Instant::now();
-    let clock = Rc::new(WorkerClock::default());
+    let clock = Rc::new(WorkerClock::new(app.clock.now()));
     let exchanges: Rc<Exchanges> = Rc::default();
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -87,7 +87,7 @@ async fn run<D: Details>(
                 None => is_accepting = false,
             },
             _ = tick.tick() => {
-                clock.set(began.elapsed());
+                clock.set(began.elapsed(), app.clock.now());
                 app.lookups.renew();
                 sweep(&exchanges, app.is_stopping());
             }

@@ -89,6 +89,47 @@ fn requests_that_do_not_wait_can_be_cut_anywhere() {
 }
 
 #[test]
+fn a_request_that_does_not_wait_is_held_to_the_same_rules() {
+    let (service, token) = Service::with_people();
+    let request = Request::lookup(PHONE, profile_body(ADA)).token(&token).bytes();
+    let mut connection = service.connect();
+    connection.send([&request[..], b"GET /healthz HTTP/1.1\nHost: test\n\n", &request].concat());
+    let statuses: Vec<u16> = (0..2).map(|_| connection.reply().status).collect();
+    assert_eq!(statuses, [200, 400]);
+    assert!(connection.is_closed());
+
+    let impatient = Site::empty().serve_with(&[], IMPATIENT);
+    let mut slow = impatient.connect();
+    slow.send([&Request::get("/healthz").bytes()[..], b"GET /healthz HT"].concat());
+    assert_eq!(slow.reply().status, 200);
+    closes_after(&mut slow, 1.0);
+}
+
+#[test]
+fn chunks_are_read_wherever_they_are_cut_and_the_next_request_is_found_behind_them() {
+    let (service, token) = Service::with_people();
+    let body = profile_body(ADA);
+    let (first, second) = body.split_at(7);
+    let head = format!(
+        "POST {PHONE} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {token}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    );
+    let chunks = format!(
+        "{:x}\r\n{first}\r\n{:X};a=b\r\n{second}\r\n0\r\nX-Trailer: 1\r\n\r\n",
+        first.len(),
+        second.len()
+    );
+    let both = format!("{head}{chunks}GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n");
+    for cut in (0..both.len()).step_by(3) {
+        let mut connection = service.connect();
+        connection.send(&both[..cut]);
+        std::thread::sleep(Duration::from_millis(2));
+        connection.send(&both[cut..]);
+        let statuses: Vec<u16> = (0..2).map(|_| connection.reply().status).collect();
+        assert_eq!(statuses, [200, 200], "cut at {cut}");
+    }
+}
+
+#[test]
 fn a_refused_request_does_not_cost_the_connection_if_its_body_is_there() {
     let (service, token) = Service::with_people();
     let mut connection = service.connect();
@@ -146,6 +187,12 @@ fn http_1_0_is_served_without_a_host_and_closed() {
     ));
     assert_eq!(connection.reply().status, 200);
     assert!(connection.is_closed());
+    let mut kept = service.connect();
+    for _ in 0..2 {
+        kept.send("GET /healthz HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+        let reply = kept.reply();
+        assert_eq!((reply.status, reply.header("connection")), (200, Some("keep-alive")));
+    }
 }
 
 #[test]

@@ -230,6 +230,8 @@ fn http_that_must_not_be_served_is_400_and_closed() {
             "another transfer encoding",
             good.clone().without("Content-Length").header("Transfer-Encoding", "gzip, chunked").bytes(),
         ),
+        ("a length and chunks", good.clone().header("Transfer-Encoding", "chunked").bytes()),
+        ("two lengths", good.clone().header("Content-Length", "5").bytes()),
         ("a Host that is none", good.without("Host").header("Host", "a/b").bytes()),
         ("bare line feeds", bare.replace("\r\n", "\n").into_bytes()),
         ("one bare line feed", bare.replacen("\r\n", "\n", 1).into_bytes()),
@@ -250,20 +252,24 @@ fn http_that_must_not_be_served_is_400_and_closed() {
 }
 
 #[test]
-fn what_is_not_http_at_all_gets_a_400_of_the_parsers_own() {
+fn what_is_not_http_at_all_is_refused_in_our_own_words_too() {
     let (service, _) = Service::with_people();
+    let body =
+        "{\"status\":\"bad_request\",\"message\":\"The request is not valid HTTP/1.1 for this service.\"}";
     for garbage in
         ["\x16\x03\x01\x02\x00\x01\r\n\r\n", "GET\r\n\r\n", "hello world\r\n\r\n", "GET / HTTP/9.9\r\n\r\n"]
     {
         let mut connection = service.connect();
         connection.send(garbage);
         let reply = connection.try_reply().unwrap_or_else(|| panic!("no answer to {garbage:?}"));
-        assert_eq!(reply.status, 400, "{garbage:?}");
+        assert_eq!(reply.shown(), refused(400, "connection: close\n", body), "{garbage:?}");
+        assert!(connection.is_closed(), "{garbage:?}");
     }
     let mut connection = service.connect();
     let head = format!("GET / HTTP/1.1\r\nHost: test\r\nX: {}\r\n\r\n", "x".repeat(20_000));
     connection.try_send(head);
-    assert_eq!(connection.try_reply().map(|reply| reply.status), Some(431));
+    let body = "{\"status\":\"bad_request\",\"message\":\"The request line and headers are too large.\"}";
+    assert_eq!(connection.reply().shown(), refused(431, "connection: close\n", body));
 }
 
 #[test]
