@@ -63,8 +63,8 @@ fn profile<D: Details>(app: &App<D>, operation: Operation, body: &[u8]) -> Resul
 fn found(operation: Operation, value: &ContactValue, profile: &Profile) -> Answer {
     let (value, profile_url) = (value.expose().into(), profile.as_str().into());
     let body = match operation {
-        Operation::FetchPhoneNumber => answer::body(&PhoneFound { phone_number: value, profile_url }),
-        Operation::FetchPersonalEmail => answer::body(&EmailFound { email: value, profile_url }),
+        Operation::FetchPhoneNumber => PhoneFound { phone_number: value, profile_url }.to_json(),
+        Operation::FetchPersonalEmail => EmailFound { email: value, profile_url }.to_json(),
     };
     answer::json(StatusCode::OK, body)
 }
