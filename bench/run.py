@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """CPU time per request of contactd, beside nginx and what people would run instead.
 
-    python3 bench/run.py                         # a million profiles, six rounds
-    python3 bench/run.py --profiles 10000000 --peers nginx
+    python3 bench/run.py                                        # everything: 1 and 10 million profiles
+    python3 bench/run.py --profiles 1000000 --load-only --no-write
 
 Each server gets one core and one worker, wrk the other core: 64 keep-alive connections, POST with
 a token and a body, 20,000 profiles in turn. Rounds are interleaved: each round measures every
 server once, and ratios are taken within a round. CPU time is user + system of the whole process
-tree, divided by requests. nginx answers a constant: it is what the machine can do.
+tree, divided by requests. nginx answers a constant: it is what the machine can do. The plainly
+written peers are measured with a million profiles. Then contactd alone: start, memory, size on disk,
+latency at half load, a cold page cache (alone.py); and the micro-benchmarks of its parts.
 
 Installs what it needs (Debian packages as root; PyPI and npm packages below target/bench) and
 writes the table with its raw numbers to bench/runs/.
@@ -219,81 +221,122 @@ def start(name, profiles, data, tokens):
     raise SystemExit(f"unknown server {name}")
 
 
+def wrk(server, script, connections, seconds, *arguments):
+    """Runs a load and returns what its script counted. Every answer has to be a good one."""
+    out = subprocess.run(["taskset", "-c", LOAD_CORE, "wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", BENCH / script,
+                          f"http://127.0.0.1:{server.port}", "--", *map(str, arguments)],
+                         check=True, capture_output=True, text=True).stdout
+    found = {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", out[out.index("RESULT"):])}
+    if wrong := sum(found[name] for name in ("connect", "read", "write", "timeout", "bad")):
+        raise SystemExit(f"{server.name}: {wrong} wrong answers\n{out}")
+    return found
+
+
 def measure(server, requests, seconds):
     before = server.cpu_seconds()
-    run = subprocess.run(["taskset", "-c", LOAD_CORE, "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", BENCH / "load.lua",
-                          f"http://127.0.0.1:{server.port}", "--", requests], check=True, capture_output=True, text=True).stdout
-    cpu = server.cpu_seconds() - before
-    found = dict(re.findall(r"(\w+)=(\d+)", run[run.index("RESULT"):]))
-    wrong = sum(int(found[name]) for name in ("connect", "read", "write", "timeout", "bad"))
-    if wrong:
-        raise SystemExit(f"{server.name}: {wrong} wrong answers\n{run}")
-    count = int(found["requests"])
-    return {"cpuMicros": cpu / count * 1e6, "requestsPerSecond": count / int(found["micros"]) * 1e6,
-            "p50Micros": int(found["p50"]), "p99Micros": int(found["p99"]), "requests": count}
+    found = wrk(server, "load.lua", CONNECTIONS, seconds, requests)
+    cpu, count = server.cpu_seconds() - before, found["requests"]
+    return {"cpuMicros": cpu / count * 1e6, "requestsPerSecond": count / found["micros"] * 1e6,
+            "p50Micros": found["p50"], "p99Micros": found["p99"], "requests": count}
+
+
+def rounds_of(names, profiles, rounds, seconds, data, tokens):
+    """Interleaved rounds of all servers, and what memory each had at the end."""
+    servers, requests = [], {}
+    try:
+        for name in names:
+            requests[name] = request_file(name, profiles if name in ("contactd", "nginx") else 1_000_000, tokens)
+            server = start(name, profiles, data, tokens)
+            servers.append(server)
+            server.ready(requests[name].read_bytes().split(b"\n----\n")[0])
+            measure(server, requests[name], 1)
+        results = []
+        for number in range(rounds):
+            results.append({server.name: measure(server, requests[server.name], seconds) for server in servers})
+            print(f"round {number + 1}: " + ", ".join(f"{name} {result['cpuMicros']:.2f} µs" for name, result in results[-1].items()),
+                  flush=True)
+        return results, {server.name: server.memory_mib() for server in servers}
+    finally:
+        for server in servers:
+            server.stop()
+
+
+def summary(results, memory):
+    """Medians, and ratios taken within each round."""
+    def median(name, figure):
+        return statistics.median(result[name][figure] for result in results)
+
+    lines = ["| server | CPU per request | / nginx (range) | / contactd (range) | requests/s on one core | memory |", "|---|---|---|---|---|---|"]
+    table = {}
+    for name in results[0]:
+        ratios = {}
+        for base in ("nginx", "contactd"):
+            paired = [result[name]["cpuMicros"] / result[base]["cpuMicros"] for result in results]
+            ratios[base] = {"median": statistics.median(paired), "min": min(paired), "max": max(paired)}
+        table[name] = {"cpuMicros": median(name, "cpuMicros"), "requestsPerSecond": median(name, "requestsPerSecond"), "ratios": ratios}
+        shown = [f"{ratio['median']:.2f} ({ratio['min']:.2f}–{ratio['max']:.2f})" for ratio in ratios.values()]
+        lines.append(f"| {name} | {median(name, 'cpuMicros'):.1f} µs | {' | '.join(shown)} | {median(name, 'requestsPerSecond'):,.0f} | {memory[name]} MiB |")
+    return table, "\n".join(lines)
+
+
+def micro():
+    """What the parts cost by themselves, as the benchmarks print it: name to median."""
+    out = subprocess.run(["cargo", "bench", "-q", "-p", "contactd-profile", "-p", "contactd-core", "-p", "contactd-store-sqlite"],
+                         cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    found = re.findall(r"[├╰]─ (\S.*?)\s+[\d.]+ \S+\s+│ [\d.]+ \S+\s+│ ([\d.]+ \S+)", out)
+    return dict(found)
+
+
+def commit():
+    return subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
 
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--profiles", type=int, default=1_000_000)
+    arguments.add_argument("--profiles", type=int, nargs="+", default=[1_000_000, 10_000_000])
     arguments.add_argument("--rounds", type=int, default=6)
     arguments.add_argument("--seconds", type=int, default=5)
-    arguments.add_argument("--peers", default="nginx,roapi,fastify,fastapi")
+    arguments.add_argument("--peers", nargs="*", default=["roapi", "fastify", "fastapi"], help="besides nginx, with a million profiles")
+    arguments.add_argument("--load-only", action="store_true", help="only the comparison under load")
     arguments.add_argument("--no-write", action="store_true", help="print only")
     args = arguments.parse_args()
-    peers = [peer for peer in args.peers.split(",") if peer]
     WORK.mkdir(parents=True, exist_ok=True)
-    if not BINARY.exists():
-        sh("cargo", "build", "--release", cwd=ROOT)
-    install(peers)
-    data, tokens = contactd_data(args.profiles)
-    servers, requests = [], {}
-    try:
-        for name in ["contactd", *peers]:
-            requests[name] = request_file(name, args.profiles if name in ("contactd", "nginx") else 1_000_000, tokens)
-            server = start(name, args.profiles, data, tokens)
-            servers.append(server)
-            server.ready(requests[name].read_bytes().split(b"\n----\n")[0])
-            measure(server, requests[name], 1)
-        rounds = []
-        for number in range(args.rounds):
-            rounds.append({server.name: measure(server, requests[server.name], args.seconds) for server in servers})
-            print(f"round {number + 1}: " + ", ".join(f"{name} {result['cpuMicros']:.2f} µs" for name, result in rounds[-1].items()))
-        memory = {server.name: server.memory_mib() for server in servers}
-    finally:
-        for server in servers:
-            server.stop()
-    report(args, rounds, memory, data)
+    sh("cargo", "build", "--release", "-q", cwd=ROOT)
+    install(args.peers)
+    for profiles in args.profiles:
+        print(f"{profiles:,} profiles", flush=True)
+        data, tokens = contactd_data(profiles)
+        names = ["contactd", "nginx", *(args.peers if profiles == 1_000_000 else [])]
+        results, memory = rounds_of(names, profiles, args.rounds, args.seconds, data, tokens)
+        table, text = summary(results, memory)
+        report = {"command": "python3 bench/run.py", "rounds": len(results), "secondsPerRound": args.seconds, "commit": commit(),
+                  "machine": f"{os.cpu_count()} cores, {platform.machine()}, Linux {platform.release().split('-')[0]}"}
+        if not args.load_only:
+            import alone
+            report["alone"] = alone.measure(profiles, data, tokens, table["contactd"]["requestsPerSecond"])
+            if profiles == args.profiles[0]:
+                report["micro"] = micro()
+            text += "\n\n" + shown(report)
+        print(text, flush=True)
+        if not args.no_write:
+            out = BENCH / f"runs/{datetime.date.today().isoformat()}-load-{profiles}"
+            out.with_suffix(".json").write_text(json.dumps({**report, "memoryMiB": memory, "summary": table, "raw": results},
+                                                           indent=1, ensure_ascii=False) + "\n")
+            out.with_suffix(".md").write_text(f"{profiles:,} profiles, {len(results)} rounds, {report['machine']}, commit {report['commit']}: "
+                                              f"`{report['command']}`\n\n{text}\n")
 
 
-def report(args, rounds, memory, data):
-    def median(name, figure):
-        return statistics.median(result[name][figure] for result in rounds)
-
-    lines = ["| server | CPU per request | / nginx (range) | / contactd (range) | requests/s on one core | memory |", "|---|---|---|---|---|---|"]
-    table = {}
-    for name in rounds[0]:
-        ratios = {}
-        for base in ("nginx", "contactd"):
-            if base in rounds[0]:
-                paired = [result[name]["cpuMicros"] / result[base]["cpuMicros"] for result in rounds]
-                ratios[base] = {"median": statistics.median(paired), "min": min(paired), "max": max(paired)}
-        table[name] = {"cpuMicros": median(name, "cpuMicros"), "requestsPerSecond": median(name, "requestsPerSecond"), "ratios": ratios}
-        shown = [f"{ratio['median']:.2f} ({ratio['min']:.2f}–{ratio['max']:.2f})" for ratio in ratios.values()]
-        lines.append(f"| {name} | {median(name, 'cpuMicros'):.1f} µs | {' | '.join(shown)} | {median(name, 'requestsPerSecond'):,.0f} | {memory[name]} MiB |")
-    text = "\n".join(lines)
-    print(text)
-    if args.no_write:
-        return
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    out = BENCH / f"runs/{datetime.date.today().isoformat()}-load-{args.profiles}"
-    out.with_suffix(".json").write_text(json.dumps({
-        "command": f"python3 bench/run.py --profiles {args.profiles} --rounds {args.rounds} --seconds {args.seconds} --peers {args.peers}",
-        "commit": commit,
-        "machine": f"{os.cpu_count()} cores, {platform.machine()}, Linux {platform.release().split('-')[0]}",
-        "bytesOnDiskPerProfile": round(sum(file.stat().st_size for file in data.glob("*.db*")) / args.profiles),
-        "memoryMiB": memory, "summary": table, "rounds": rounds}, indent=1) + "\n")
-    out.with_suffix(".md").write_text(f"{args.profiles:,} profiles, {args.rounds} rounds, {platform.machine()}, commit {commit}.\n\n{text}\n")
+def shown(report):
+    alone, cold, half = report["alone"], report["alone"]["cold"], report["alone"]["halfLoad"]
+    rows = [("start to first answer", f"{alone['startToFirstAnswerMillis']['median']} ms (worst of ten {alone['startToFirstAnswerMillis']['max']} ms)"),
+            ("memory beside the page cache", f"{alone['memoryMiB']['anonymous']} MiB"),
+            ("on disk", f"{alone['bytesOnDiskPerProfile']} bytes per profile with a number and an address"),
+            ("latency at half load", f"p50 {half['p50Micros']} µs, p99 {half['p99Micros']} µs, p99.9 {half['p999Micros']} µs "
+                                     f"({half['requestsPerSecond']:,} requests/s, core {half['coreBusy']:.0%} busy)"),
+            ("latency with a cold page cache", f"p50 {cold['p50Micros']} µs, p99 {cold['p99Micros']} µs "
+                                               f"({cold['readsFromDiskPerLookup']} reads from disk per lookup, one client)")]
+    rows += [(f"`{name}`", median) for name, median in report.get("micro", {}).items()]
+    return "\n".join(["| contactd alone | |", "|---|---|", *(f"| {name} | {figure} |" for name, figure in rows)])
 
 
 if __name__ == "__main__":

@@ -20,6 +20,9 @@ pub(crate) struct Answer {
     body: Bytes,
 }
 
+/// A body above this is not copied.
+const LARGE: usize = 4 * 1024;
+
 const NOT_STORED: &str = "cache-control: no-store\r\n";
 
 /// A JSON answer. None of ours may be stored by a cache.
@@ -62,8 +65,10 @@ impl Answer {
         self.headers.push((name, value.into()));
     }
 
-    /// Appends the answer as it goes over the wire.
-    pub(crate) fn write(&self, envelope: &Envelope<'_>, out: &mut Vec<u8>) {
+    /// Appends the answer as it goes over the wire, but for a large body: that is returned, to be written
+    /// from where it is.
+    #[must_use]
+    pub(crate) fn write(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) -> Option<Bytes> {
         let mut text = |parts: &[&str]| parts.iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
         let reason = self.status.canonical_reason().unwrap_or_default();
         text(&[
@@ -87,9 +92,14 @@ impl Answer {
         let mut digits = itoa::Buffer::new();
         text(&[header::REQUEST_ID, ": ", envelope.request_id, "\r\ncontent-length: "]);
         text(&[digits.format(self.body.len()), "\r\ndate: ", envelope.date, "\r\n\r\n"]);
-        if !envelope.head_only {
-            out.extend_from_slice(&self.body);
+        if envelope.head_only {
+            return None;
         }
+        if self.body.len() > LARGE {
+            return Some(self.body);
+        }
+        out.extend_from_slice(&self.body);
+        None
     }
 }
 
@@ -97,11 +107,11 @@ impl Answer {
 mod tests {
     use super::*;
 
-    fn written(answer: &Answer, connection: Persistence, head_only: bool) -> String {
+    fn written(answer: Answer, connection: Persistence, head_only: bool) -> String {
         let envelope =
             Envelope { request_id: "7", date: "Thu, 01 Jan 1970 00:00:00 GMT", connection, head_only };
         let mut out = Vec::new();
-        answer.write(&envelope, &mut out);
+        assert_eq!(answer.write(&envelope, &mut out), None);
         String::from_utf8(out).expect("text")
     }
 
@@ -110,16 +120,26 @@ mod tests {
         let mut answer = json(StatusCode::NOT_FOUND, &b"{}"[..]);
         answer.add_header("retry-after", "1");
         assert_eq!(
-            written(&answer, Persistence::Closes, false),
+            written(answer, Persistence::Closes, false),
             "HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncache-control: no-store\r\nretry-after: 1\r\n\
              connection: close\r\nx-request-id: 7\r\ncontent-length: 2\r\ndate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\r\n{}"
         );
     }
 
     #[test]
+    fn a_large_body_is_not_copied() {
+        let envelope =
+            Envelope { request_id: "7", date: "", connection: Persistence::Stays, head_only: false };
+        let mut out = Vec::new();
+        let apart = of_type("text/plain", "", vec![b'x'; LARGE + 1].into()).write(&envelope, &mut out);
+        assert_eq!(apart.map(|body| body.len()), Some(LARGE + 1));
+        assert!(out.ends_with(b"\r\n\r\n"));
+    }
+
+    #[test]
     fn the_answer_to_head_has_no_body_but_its_length() {
         let answer = of_type("text/plain", "", Bytes::from_static(b"four"));
-        let written = written(&answer, Persistence::Stays, true);
+        let written = written(answer, Persistence::Stays, true);
         assert!(written.contains("content-length: 4\r\n") && written.ends_with("\r\n\r\n"), "{written}");
     }
 }

@@ -9,7 +9,7 @@ use bytes::BufMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::chunked::Chunks;
+use crate::chunked::{ChunkFault, Chunks};
 use crate::head::{Framing, Head};
 use crate::refusal::Refusal;
 
@@ -47,8 +47,6 @@ pub(crate) enum Next {
     Arrived(usize),
     /// With these bytes, that were read after the head.
     Later(Vec<u8>),
-    /// The end of the body was not read.
-    Unknown,
 }
 
 impl<'a> Body<'a> {
@@ -91,18 +89,26 @@ impl<'a> Body<'a> {
         })
     }
 
-    /// Where the next request begins, if what has already arrived tells it. A client that was to be told
-    /// to send may send or not: nobody knows.
-    pub(crate) async fn next_request(mut self, limit: usize) -> Next {
-        if self.end == End::NotFound && !self.expects_continue {
-            let reading = pin!(self.find_end(limit));
-            let _ = poll_once(reading).await;
-        }
+    /// Whether an end that was not read yet is worth reading to: it is not far, and will come. A client
+    /// that was to be told to send may send or not.
+    pub(crate) fn can_be_skipped(&self, limit: usize) -> bool {
+        self.end != End::NotFound
+            || (!self.expects_continue && self.declared_len().is_none_or(|length| length <= limit as u64))
+    }
+
+    /// Where the next request begins. Reads what was not read of this body.
+    pub(crate) async fn skip(mut self, limit: usize) -> Option<Next> {
+        self.find_end(limit).await.ok()?;
         match self.end {
-            End::Arrived(len) => Next::Arrived(len),
-            End::Later => Next::Later(self.ahead),
-            End::NotFound => Next::Unknown,
+            End::Arrived(len) => Some(Next::Arrived(len)),
+            End::Later => Some(Next::Later(self.ahead)),
+            End::NotFound => None,
         }
+    }
+
+    /// The connection, to write the answer to.
+    pub(crate) fn stream(&mut self) -> &mut TcpStream {
+        self.stream
     }
 
     async fn find_end(&mut self, limit: usize) -> Result<(), Refusal> {
@@ -144,27 +150,24 @@ impl<'a> Body<'a> {
 
     async fn read_chunks(&mut self, limit: usize) -> Result<(), Refusal> {
         let mut chunks = Chunks::new();
-        let used = chunks.feed(self.arrived, &mut self.joined, limit).map_err(|_| Refusal::BadRequest)?;
+        let used = chunks.feed(self.arrived, &mut self.joined, limit).map_err(refusal)?;
         self.end = if chunks.is_done() { End::Arrived(used) } else { End::NotFound };
         if !chunks.is_done() {
             self.say_continue().await?;
         }
         while !chunks.is_done() {
-            if self.joined.len() > limit {
-                return Err(Refusal::TooLarge);
-            }
             self.ahead.clear();
             self.ahead.reserve(PIECE);
             if !matches!(self.stream.read_buf(&mut self.ahead).await, Ok(1..)) {
                 return Err(Refusal::BadRequest);
             }
-            let used = chunks.feed(&self.ahead, &mut self.joined, limit).map_err(|_| Refusal::BadRequest)?;
+            let used = chunks.feed(&self.ahead, &mut self.joined, limit).map_err(refusal)?;
             if chunks.is_done() {
                 self.ahead.drain(..used);
                 self.end = End::Later;
             }
         }
-        if self.joined.len() > limit { Err(Refusal::TooLarge) } else { Ok(()) }
+        Ok(())
     }
 
     /// Tells a client that waits to send its body.
@@ -174,6 +177,13 @@ impl<'a> Body<'a> {
             said.map_err(|_| Refusal::BadRequest)?;
         }
         Ok(())
+    }
+}
+
+fn refusal(fault: ChunkFault) -> Refusal {
+    match fault {
+        ChunkFault::Broken => Refusal::BadRequest,
+        ChunkFault::TooLarge => Refusal::TooLarge,
     }
 }
 

@@ -26,15 +26,20 @@ enum At {
     DataLineFeed,
     /// At the beginning of a trailer's line.
     TrailerBegin,
-    Trailer,
+    TrailerName,
+    TrailerValue,
     TrailerLineFeed,
     LastLineFeed,
     End,
 }
 
-/// Not chunks.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct BrokenChunk;
+pub(crate) enum ChunkFault {
+    /// Not chunks.
+    Broken,
+    /// More than may be, or a chunk that says it will be.
+    TooLarge,
+}
 
 impl Chunks {
     pub(crate) fn new() -> Self {
@@ -45,17 +50,20 @@ impl Chunks {
         self.at == At::End
     }
 
-    /// Appends the data in `bytes` to `out`, up to `limit` bytes of it and one piece more. How many of
-    /// the bytes were the body's.
+    /// Appends the data in `bytes` to `out`, which is to hold at most `limit` bytes. How many of the
+    /// bytes were the body's.
     pub(crate) fn feed(
         &mut self,
         bytes: &[u8],
         out: &mut Vec<u8>,
         limit: usize,
-    ) -> Result<usize, BrokenChunk> {
+    ) -> Result<usize, ChunkFault> {
         let mut used = 0;
-        while used < bytes.len() && !self.is_done() && out.len() <= limit {
+        while used < bytes.len() && !self.is_done() {
             if self.at == At::Data {
+                if self.size > limit.saturating_sub(out.len()) as u64 {
+                    return Err(ChunkFault::TooLarge);
+                }
                 let left = usize::try_from(self.size).unwrap_or(usize::MAX);
                 let data = &bytes[used..bytes.len().min(used.saturating_add(left))];
                 out.extend_from_slice(data);
@@ -72,27 +80,31 @@ impl Chunks {
         Ok(used)
     }
 
-    fn step(&mut self, byte: u8) -> Result<At, BrokenChunk> {
+    fn step(&mut self, byte: u8) -> Result<At, ChunkFault> {
         let longest = match self.at {
-            At::TrailerBegin | At::Trailer | At::TrailerLineFeed | At::LastLineFeed => MAX_TRAILERS,
+            At::TrailerBegin
+            | At::TrailerName
+            | At::TrailerValue
+            | At::TrailerLineFeed
+            | At::LastLineFeed => MAX_TRAILERS,
             _ => MAX_LINE,
         };
         self.line += 1;
         if self.line > longest {
-            return Err(BrokenChunk);
+            return Err(ChunkFault::Broken);
         }
         Ok(match (self.at, byte) {
             (At::SizeBegin | At::Size, digit) if digit.is_ascii_hexdigit() => {
                 let digit = char::from(digit).to_digit(16).unwrap_or_default();
                 if self.size >> 60 != 0 {
-                    return Err(BrokenChunk);
+                    return Err(ChunkFault::Broken);
                 }
                 self.size = self.size << 4 | u64::from(digit);
                 At::Size
             }
             (At::Size | At::SizeSpace, b' ' | b'\t') => At::SizeSpace,
             (At::Size | At::SizeSpace, b';') => At::Extension,
-            (At::Extension, byte) if byte == b'\t' || (byte >= b' ' && byte != 0x7F) => At::Extension,
+            (At::Extension, byte) if is_text(byte) => At::Extension,
             (At::Size | At::SizeSpace | At::Extension, b'\r') => At::SizeLineFeed,
             (At::SizeLineFeed, b'\n') => {
                 self.line = 0;
@@ -104,13 +116,23 @@ impl Chunks {
                 At::SizeBegin
             }
             (At::TrailerBegin, b'\r') => At::LastLineFeed,
-            (At::Trailer, b'\r') => At::TrailerLineFeed,
-            (At::TrailerBegin | At::Trailer, byte) if byte != b'\n' => At::Trailer,
+            (At::TrailerName, b':') => At::TrailerValue,
+            (At::TrailerBegin | At::TrailerName, byte) if is_token(byte) => At::TrailerName,
+            (At::TrailerValue, b'\r') => At::TrailerLineFeed,
+            (At::TrailerValue, byte) if is_text(byte) => At::TrailerValue,
             (At::TrailerLineFeed, b'\n') => At::TrailerBegin,
             (At::LastLineFeed, b'\n') => At::End,
-            _ => return Err(BrokenChunk),
+            _ => return Err(ChunkFault::Broken),
         })
     }
+}
+
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+fn is_text(byte: u8) -> bool {
+    byte == b'\t' || (byte >= b' ' && byte != 0x7F)
 }
 
 #[cfg(test)]
@@ -118,7 +140,7 @@ mod tests {
     use super::*;
 
     /// Decodes a body cut in two at every place: what came out, and how many bytes were used.
-    fn decoded(body: &str) -> Result<Option<(String, usize)>, BrokenChunk> {
+    fn decoded(body: &str) -> Result<Option<(String, usize)>, ChunkFault> {
         let mut results = Vec::new();
         for cut in 0..=body.len() {
             let (mut chunks, mut out) = (Chunks::new(), Vec::new());
@@ -165,18 +187,22 @@ mod tests {
             "11111111111111111\r\n",
             "0\r\nA: b\n\r\n",
             "0\r\n\n",
+            "0\r\nno colon\r\n",
+            "0\r\n: no name\r\n",
+            "0\r\na: \0\r\n",
         ] {
-            assert_eq!(decoded(body), Err(BrokenChunk), "{body:?}");
+            assert_eq!(decoded(body), Err(ChunkFault::Broken), "{body:?}");
         }
-        assert_eq!(decoded(&format!("1;{}\r\n", "x".repeat(MAX_LINE))), Err(BrokenChunk));
-        assert_eq!(decoded(&format!("0\r\n{}", "a: b\r\n".repeat(MAX_TRAILERS))), Err(BrokenChunk));
+        assert_eq!(decoded(&format!("1;{}\r\n", "x".repeat(MAX_LINE))), Err(ChunkFault::Broken));
+        assert_eq!(decoded(&format!("0\r\n{}", "a: b\r\n".repeat(MAX_TRAILERS))), Err(ChunkFault::Broken));
     }
 
     #[test]
-    fn decoding_stops_over_the_limit() {
-        let (mut chunks, mut out) = (Chunks::new(), Vec::new());
-        let body = "4\r\nabcd\r\n".repeat(100);
-        chunks.feed(body.as_bytes(), &mut out, 10).expect("chunks");
-        assert_eq!(out.len(), 12);
+    fn more_than_the_limit_is_too_large_as_soon_as_that_is_known() {
+        for body in ["4\r\nabcd\r\n4\r\nabcd\r\n4\r\na", "b\r\na", "ffffff\r\na"] {
+            let fed = Chunks::new().feed(body.as_bytes(), &mut Vec::new(), 10);
+            assert_eq!(fed, Err(ChunkFault::TooLarge), "{body:?}");
+        }
+        assert_eq!(Chunks::new().feed(b"a\r\n0123456789\r\n0\r\n\r\n", &mut Vec::new(), 10), Ok(20));
     }
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, UNIX_EPOCH};
 
+use bytes::Bytes;
 use contactd_core::Timestamp;
 use contactd_core::store::Details;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -21,7 +22,7 @@ use tokio::net::TcpStream;
 use crate::body::{Body, Next};
 use crate::head::{self, Parsed, Persistence};
 use crate::refusal::Refusal;
-use crate::router::{self, Answered, Site};
+use crate::router::{self, Site};
 use crate::{App, Settings};
 
 /// How much of an unwanted body is read, and for how long, so that the client can read
@@ -45,6 +46,10 @@ enum Phase {
     Head,
     /// A request is being worked on.
     Serving,
+    /// Its answer is being written.
+    Writing,
+    /// The rest of a body that nobody wants is being read.
+    Skipping,
 }
 
 /// The state of a connection, shared by its reader, its handler and the worker's sweep.
@@ -57,6 +62,7 @@ pub(crate) struct Exchange {
     waker: RefCell<Option<Waker>>,
     head_timeout: Duration,
     idle_timeout: Duration,
+    body_timeout: Duration,
 }
 
 /// The time as of the worker's last sweep.
@@ -99,6 +105,7 @@ impl Exchange {
             waker: RefCell::new(None),
             head_timeout: settings.head_timeout,
             idle_timeout: settings.idle_timeout,
+            body_timeout: settings.body_timeout,
         })
     }
 
@@ -129,6 +136,14 @@ impl Exchange {
     }
 
     /// The answer is made. Writing it may take as long as being idle.
+    fn answer_begins(&self) {
+        self.enter(Phase::Writing, Some(self.idle_timeout));
+    }
+
+    fn skipping_begins(&self) {
+        self.enter(Phase::Skipping, Some(self.body_timeout));
+    }
+
     fn request_ends(&self) {
         self.enter(Phase::Idle, Some(self.idle_timeout));
     }
@@ -174,12 +189,12 @@ pub(crate) async fn serve<D: Details>(
     }
 }
 
-/// How the last request on a connection left it.
+/// Who ended a connection.
 enum End {
-    /// Everything the client sent was read.
-    Clean,
-    /// It may still be sending what nobody will read.
-    Unread,
+    /// The client, which has nothing more to say.
+    Client,
+    /// This side. The client may still be sending.
+    Server,
 }
 
 /// Answers the requests on a connection in turn, until one is the last.
@@ -192,14 +207,15 @@ async fn answer_all<D: Details>(
     let mut input = Vec::with_capacity(BUFFER);
     let mut output = Vec::with_capacity(BUFFER);
     loop {
-        let answered = match head::parse(&input, app.settings.max_head) {
+        let next = match head::parse(&input, app.settings.max_head) {
             Parsed::Partial => {
-                if !input.is_empty() {
+                // Line ends between two requests are not the beginning of one.
+                if input.iter().any(|b| !matches!(b, b'\r' | b'\n')) {
                     exchange.head_begins();
                 }
                 input.reserve(BUFFER / 2);
                 if stream.read_buf(&mut input).await? == 0 {
-                    return Ok(End::Clean);
+                    return Ok(End::Client);
                 }
                 continue;
             }
@@ -207,10 +223,17 @@ async fn answer_all<D: Details>(
                 exchange.request_begins();
                 let body = Body::new(&head, &input[head.len..], stream);
                 let mut answered = router::handle(app, site, &head, body, &exchange.clock, &mut output).await;
-                if let Next::Arrived(behind) = &mut answered.next {
-                    *behind += head.len;
+                exchange.answer_begins();
+                write(answered.body.stream(), &output, answered.large).await?;
+                if answered.connection == Persistence::Closes {
+                    return Ok(End::Server);
                 }
-                answered
+                exchange.skipping_begins();
+                match answered.body.skip(app.settings.max_body).await {
+                    Some(Next::Arrived(behind)) => Next::Arrived(head.len + behind),
+                    Some(later) => later,
+                    None => return Ok(End::Server),
+                }
             }
             broken => {
                 let refusal = if matches!(broken, Parsed::TooLarge) {
@@ -219,16 +242,14 @@ async fn answer_all<D: Details>(
                     Refusal::BadRequest
                 };
                 router::refuse_unread(app, &refusal, &exchange.clock, &mut output);
-                Answered { connection: Persistence::Closes, next: Next::Unknown }
+                exchange.answer_begins();
+                write(stream, &output, None).await?;
+                return Ok(End::Server);
             }
         };
         exchange.request_ends();
-        stream.write_all(&output).await?;
         output.clear();
-        output.shrink_to(BUFFER);
-        match answered.next {
-            Next::Unknown => return Ok(End::Unread),
-            _ if answered.connection == Persistence::Closes => return Ok(End::Clean),
+        match next {
             Next::Arrived(len) => drop(input.drain(..len)),
             Next::Later(ahead) => input = ahead,
         }
@@ -236,10 +257,18 @@ async fn answer_all<D: Details>(
     }
 }
 
+async fn write(stream: &mut TcpStream, answer: &[u8], large: Option<Bytes>) -> io::Result<()> {
+    stream.write_all(answer).await?;
+    match large {
+        Some(body) => stream.write_all(&body).await,
+        None => Ok(()),
+    }
+}
+
 /// Says that nothing more will come, and, if the client may still be sending, takes a
 /// bounded amount of it: closing at once would destroy the answer on its way.
 async fn close(mut stream: TcpStream, end: End) {
-    if stream.shutdown().await.is_err() || matches!(end, End::Clean) {
+    if stream.shutdown().await.is_err() || matches!(end, End::Client) {
         return;
     }
     let mut dropping = pin!(async {

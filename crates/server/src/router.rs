@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use contactd_contract::{Operation, path};
 use contactd_core::store::Details;
 use contactd_core::{Caller, Timestamp};
 
 use crate::answer::{Answer, Envelope};
-use crate::body::{Body, Next};
+use crate::body::Body;
 use crate::connection::WorkerClock;
 use crate::head::{Head, Persistence};
 use crate::refusal::Refusal;
@@ -71,21 +72,24 @@ impl Route {
     }
 }
 
-/// What is left to do when a request has been answered.
-pub(crate) struct Answered {
+/// An answer that is made and not yet written.
+pub(crate) struct Answered<'a> {
     pub(crate) connection: Persistence,
-    pub(crate) next: Next,
+    /// The body of the request, read or not.
+    pub(crate) body: Body<'a>,
+    /// The body of the answer, if it is a large one.
+    pub(crate) large: Option<Bytes>,
 }
 
 /// Answers one request into `out`: whatever happens, there is an answer, with a request id.
-pub(crate) async fn handle<D: Details>(
+pub(crate) async fn handle<'a, D: Details>(
     app: &Arc<App<D>>,
     site: Site,
     head: &Head<'_>,
-    mut body: Body<'_>,
+    mut body: Body<'a>,
     clock: &WorkerClock,
     out: &mut Vec<u8>,
-) -> Answered {
+) -> Answered<'a> {
     let started = Instant::now();
     let now = app.clock.now();
     let id = RequestId::of(head.request_id, now);
@@ -96,7 +100,6 @@ pub(crate) async fn handle<D: Details>(
     let answered = panics::caught(answering).await.unwrap_or(Err(Refusal::Panicked));
     let refusal = answered.as_ref().err();
     let closes = refusal.is_some_and(Refusal::closes);
-    let next = if closes { Next::Unknown } else { body.next_request(app.settings.max_body).await };
     if let Some(fault) = refusal.and_then(Refusal::fault) {
         tracing::error!(request_id = id.as_str(), fault, "internal error");
     }
@@ -109,14 +112,15 @@ pub(crate) async fn handle<D: Details>(
         }
         fetch::tell_allowances(&mut answer, caller.allowances(now));
     }
-    let stays = !matches!(next, Next::Unknown) && !app.is_stopping();
+    let stays = !closes && body.can_be_skipped(app.settings.max_body) && !app.is_stopping();
     let connection = if stays { head.connection } else { Persistence::Closes };
     if app.settings.access_log {
         access::log(id.as_str(), route, &answer, outcome, caller.as_ref(), started.elapsed());
     }
     let head_only = head.method == "HEAD";
-    answer.write(&Envelope { request_id: id.as_str(), date: &clock.date(), connection, head_only }, out);
-    Answered { connection, next }
+    let large =
+        answer.write(&Envelope { request_id: id.as_str(), date: &clock.date(), connection, head_only }, out);
+    Answered { connection, body, large }
 }
 
 /// Answers into `out` what could not be read as a request. Nothing more is read after it.
@@ -133,8 +137,9 @@ pub(crate) fn refuse_unread<D: Details>(
         access::log(id.as_str(), None, &answer, outcome, None, Duration::ZERO);
     }
     let connection = Persistence::Closes;
-    answer
-        .write(&Envelope { request_id: id.as_str(), date: &clock.date(), connection, head_only: false }, out);
+    let envelope = Envelope { request_id: id.as_str(), date: &clock.date(), connection, head_only: false };
+    // A refusal is never large.
+    let _ = answer.write(&envelope, out);
 }
 
 async fn answer<D: Details>(

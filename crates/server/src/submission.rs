@@ -17,15 +17,18 @@ pub(crate) struct BodyFault<'a> {
 /// The submitted `profileUrl`.
 pub(crate) fn profile_url(body: &[u8]) -> Result<Cow<'_, str>, BodyFault<'_>> {
     let nothing = |reason| BodyFault { submitted: Submitted::Nothing, reason };
-    let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii();
-    let Some(first) = body.first() else {
-        return Err(nothing(InvalidReason::NO_BODY));
+    let Ok(body) = std::str::from_utf8(body) else {
+        return Err(nothing(InvalidReason::NOT_JSON));
     };
-    if *first != b'{' {
-        let is_json = serde_json::from_slice::<IgnoredAny>(body).is_ok();
+    let body = body.strip_prefix('\u{FEFF}').unwrap_or(body).trim_matches([' ', '\t', '\r', '\n']);
+    if body.is_empty() {
+        return Err(nothing(InvalidReason::NO_BODY));
+    }
+    if !body.starts_with('{') {
+        let is_json = serde_json::from_str::<IgnoredAny>(body).is_ok();
         return Err(nothing(if is_json { InvalidReason::NOT_OBJECT } else { InvalidReason::NOT_JSON }));
     }
-    let mut reader = serde_json::Deserializer::from_slice(body);
+    let mut reader = serde_json::Deserializer::from_str(body);
     let found = reader
         .deserialize_map(FindProfileUrl)
         .and_then(|found| reader.end().map(|()| found))
@@ -150,8 +153,12 @@ mod tests {
 
     #[test]
     fn bytes_that_are_not_utf8_are_not_json() {
-        let fault = profile_url(b"{\"profileUrl\":\"\xFF\"}").expect_err("not UTF-8");
-        assert_eq!(fault.reason, InvalidReason::NOT_JSON);
+        for body in
+            [&b"{\"profileUrl\":\"\xFF\"}"[..], b"{\"a\":\"\xFF\",\"profileUrl\":\"x\"}", b"[\"\xFF\"]"]
+        {
+            assert_eq!(profile_url(body).expect_err("not UTF-8").reason, InvalidReason::NOT_JSON);
+        }
+        assert_eq!(profile_url(b"\x0C{}").expect_err("no white space").reason, InvalidReason::NOT_JSON);
     }
 
     #[test]

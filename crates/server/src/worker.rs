@@ -115,14 +115,33 @@ fn begin<D: Details>(
     let Accepted { stream, site, place } = accepted;
     let exchange = Exchange::new(Rc::clone(clock), &app.settings);
     exchanges.borrow_mut().push(Rc::downgrade(&exchange));
-    let (app, load) = (Arc::clone(app), Arc::clone(load));
+    let counted = Counted::begin(app, load, place);
+    let app = Arc::clone(app);
     tokio::task::spawn_local(async move {
-        app.connections.fetch_add(1, Ordering::Relaxed);
+        let _counted = counted;
         if let Ok(stream) = TcpStream::from_std(stream) {
-            connection::serve(Arc::clone(&app), site, stream, exchange).await;
+            connection::serve(app, site, stream, exchange).await;
         }
-        app.connections.fetch_sub(1, Ordering::Relaxed);
-        load.fetch_sub(1, Ordering::Relaxed);
-        drop(place);
     });
+}
+
+/// A connection among those that are open. However it ends, it is no longer counted.
+struct Counted<D> {
+    app: Arc<App<D>>,
+    load: Arc<AtomicUsize>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl<D> Counted<D> {
+    fn begin(app: &Arc<App<D>>, load: &Arc<AtomicUsize>, place: OwnedSemaphorePermit) -> Self {
+        app.connections.fetch_add(1, Ordering::Relaxed);
+        Self { app: Arc::clone(app), load: Arc::clone(load), _place: place }
+    }
+}
+
+impl<D> Drop for Counted<D> {
+    fn drop(&mut self) {
+        self.app.connections.fetch_sub(1, Ordering::Relaxed);
+        self.load.fetch_sub(1, Ordering::Relaxed);
+    }
 }

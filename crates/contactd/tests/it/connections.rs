@@ -146,6 +146,41 @@ fn a_refused_request_does_not_cost_the_connection_if_its_body_is_there() {
 }
 
 #[test]
+fn a_refused_request_does_not_cost_the_connection_if_its_body_comes_later() {
+    let (service, token) = Service::with_people();
+    let mut connection = service.connect();
+    for (status, request) in [
+        (401, Request::lookup(PHONE, profile_body(ADA))),
+        (404, Request::lookup("/nowhere", profile_body(ADA))),
+        (415, Request::lookup(PHONE, profile_body(ADA)).header("Content-Type", "a/b").token(&token)),
+    ] {
+        let bytes = request.bytes();
+        let (head, body) = bytes.split_at(bytes.len() - 10);
+        connection.send(head);
+        let reply = connection.reply();
+        assert_eq!((reply.status, reply.header("connection")), (status, None));
+        connection.send(body);
+    }
+    connection.send(Request::get("/healthz").bytes());
+    assert_eq!(connection.reply().status, 200);
+}
+
+#[test]
+fn the_last_answer_arrives_whatever_the_client_sent_behind_its_request() {
+    let (service, _) = Service::with_people();
+    let page = Request::get("/openapi.json").bytes();
+    let last = Request::get("/openapi.json").header("Connection", "close").bytes();
+    let behind = Request::get("/healthz").bytes().repeat(3_000);
+    let mut connection = service.connect();
+    connection.try_send([page.repeat(3), last, behind].concat());
+    std::thread::sleep(Duration::from_millis(300));
+    for number in 1..=4 {
+        assert_eq!(connection.reply().status, 200, "answer {number}");
+    }
+    assert!(connection.is_closed());
+}
+
+#[test]
 fn a_client_that_has_finished_sending_is_still_answered() {
     let (service, token) = Service::with_people();
     let mut connection = service.connect();

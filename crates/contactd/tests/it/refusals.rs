@@ -200,6 +200,16 @@ fn a_client_that_sends_far_too_much_can_still_read_the_answer() {
 }
 
 #[test]
+fn a_chunk_that_says_it_is_too_large_is_not_waited_for() {
+    let (service, token) = Service::with_people();
+    let mut connection = service.connect();
+    connection.send(format!(
+        "POST {PHONE} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {token}\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\nab"
+    ));
+    assert_eq!(connection.reply().shown(), refused(413, "connection: close\n", TOO_LARGE));
+}
+
+#[test]
 fn a_body_that_does_not_arrive_in_time_is_408() {
     let site = Site::with_people();
     let token = site.token(&[]);

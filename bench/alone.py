@@ -1,0 +1,116 @@
+"""What contactd does by itself: start, memory, size on disk, latency at half load, and with a cold page cache."""
+import os
+import pathlib
+import random
+import re
+import socket
+import statistics
+import subprocess
+import time
+
+import run
+
+STARTS = 10
+LOOKUPS = 50_000
+COLD_LOOKUPS = 5_000
+HALF_LOAD_CONNECTIONS = 256
+
+
+class Service:
+    """A running service as an operator starts it, and one connection to it."""
+
+    def __init__(self, data, token):
+        self.token, self.began = token, time.monotonic()
+        self.process = subprocess.Popen(
+            [run.BINARY, "serve", "--data", data, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"],
+            stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        while not (found := re.search(r"listening on http://127\.0\.0\.1:(\d+)", self.process.stderr.readline())):
+            pass
+        self.socket = socket.create_connection(("127.0.0.1", int(found.group(1))))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def look_up(self, key):
+        body = f'{{"profileUrl":"https://www.{key}"}}'
+        self.socket.sendall((f"POST /api/fetchPhoneNumber HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {self.token}\r\n"
+                             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}").encode())
+        return self.socket.recv(65536)[9:12]
+
+    def memory(self):
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return {name: int(re.search(rf"{field}:\s+(\d+)", status).group(1)) // 1024
+                for name, field in [("anonymous", "RssAnon"), ("pageCacheMapped", "RssFile")]}
+
+    def major_faults(self):
+        return int(pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[9])
+
+    def stop(self):
+        self.socket.close()
+        self.process.terminate()
+        self.process.wait()
+
+
+def measure(profiles, data, tokens, full_rate):
+    warm(data)
+    return {"bytesOnDiskPerProfile": round(sum(file.stat().st_size for file in data.glob("*.db*")) / profiles),
+            **start_and_memory(profiles, data, tokens[0]),
+            "halfLoad": half_load(profiles, data, tokens, full_rate),
+            "cold": cold(profiles, data, tokens[0])}
+
+
+def warm(data):
+    for file in data.glob("*.db"):
+        file.read_bytes()
+
+
+def start_and_memory(profiles, data, token):
+    starts = []
+    for _ in range(STARTS):
+        service = Service(data, token)
+        assert service.look_up(run.key(7)) == b"200"
+        starts.append(round((time.monotonic() - service.began) * 1000, 1))
+        service.stop()
+    service, chosen = Service(data, token), random.Random(7)
+    for number in range(LOOKUPS):
+        known = number % 2 == 0
+        status = service.look_up(run.key(chosen.randrange(profiles)) if known else f"linkedin.com/in/unknown-{number}")
+        assert status == (b"200" if known else b"404"), status
+    memory = service.memory()
+    service.stop()
+    return {"startToFirstAnswerMillis": {"median": statistics.median(starts), "max": max(starts)}, "memoryMiB": memory}
+
+
+def half_load(profiles, data, tokens, full_rate):
+    """Latency while the server's one core is busy for about half of the time."""
+    requests = run.request_file("contactd", profiles, tokens)
+    server = run.start("contactd", profiles, data, tokens)
+    try:
+        server.ready(requests.read_bytes().split(b"\n----\n")[0])
+        wait = max(1, round(HALF_LOAD_CONNECTIONS / (full_rate / 2) * 1000))
+        before, began = server.cpu_seconds(), time.monotonic()
+        found = run.wrk(server, "half_load.lua", HALF_LOAD_CONNECTIONS, 10, requests, wait)
+        busy = (server.cpu_seconds() - before) / (time.monotonic() - began)
+    finally:
+        server.stop()
+    return {"requestsPerSecond": round(found["requests"] / found["micros"] * 1e6), "coreBusy": round(busy, 2),
+            **{f"{name}Micros": found[name] for name in ("p50", "p90", "p99", "p999")}}
+
+
+def cold(profiles, data, token):
+    """One lookup after the other, each of another person, with nothing of the store in the page cache."""
+    for file in data.glob("*.db*"):
+        with open(file, "rb") as handle:
+            os.fsync(handle.fileno())
+            os.posix_fadvise(handle.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    service, chosen, times = Service(data, token), random.Random(11), []
+    faults = service.major_faults()
+    for _ in range(COLD_LOOKUPS):
+        key = run.key(chosen.randrange(profiles))
+        began = time.monotonic()
+        assert service.look_up(key) == b"200"
+        times.append((time.monotonic() - began) * 1e6)
+    faults = service.major_faults() - faults
+    service.stop()
+    times.sort()
+    return {"lookups": COLD_LOOKUPS, "readsFromDiskPerLookup": round(faults / COLD_LOOKUPS, 2),
+            "p50Micros": round(times[len(times) // 2]), "p99Micros": round(times[len(times) * 99 // 100]),
+            "maxMicros": round(times[-1])}
