@@ -15,7 +15,6 @@ import argparse
 import collections
 import datetime
 import json
-import pathlib
 import re
 import shutil
 import socket
@@ -24,26 +23,27 @@ import time
 
 import run
 
-PROFILE = "profile.release.strip=\"none\""
-BINARY = pathlib.Path(__import__("os").environ.get("B", run.ROOT / "target/budget/release/contactd"))
+BINARY = run.ROOT / "target/budget/release/contactd"
 
-# Where the code of an instruction comes from, by the source file it was compiled from; the first that fits.
+# Where an instruction belongs, by the source file it was compiled from; the first that fits. What comes from Rust's
+# own library belongs to the function it was compiled into.
 PARTS = [
-    ("SHA-256 (without SHA instructions)", r"/sha2-|/hmac-|/digest-|/block-buffer-|/cpufeatures-"),
-    ("SQLite", r"sqlite3\.c"),
-    ("rusqlite", r"/rusqlite-|/hashlink-|/foldhash-|/hashbrown-|/libsqlite3-sys-"),
-    ("HTTP: hyper, http, httparse", r"/hyper-|/http-1|/http-body|/httparse-|/httpdate-|/hyper-util"),
-    ("event loop: tokio, mio", r"/tokio-|/mio-|/slab-|/futures-"),
-    ("JSON: serde", r"/serde|/itoa-|/ryu-|/zmij-"),
-    ("buffers: bytes, memchr", r"/bytes-|/memchr-|/smallvec-"),
-    ("allocator: mimalloc", r"mimalloc"),
-    ("contactd: profile URLs", r"crates/profile/"),
-    ("contactd: tokens, limits, suppression, lookup", r"crates/core/"),
-    ("contactd: store", r"crates/store-sqlite/"),
-    ("contactd: HTTP handling", r"crates/(server|contract|contactd)/"),
-    ("Rust's library", r"/library/(core|alloc|std)/|/rustc/|hashbrown"),
-    ("C library", r""),
+    ("SHA-256 (without SHA instructions)", r"/sha2-|/hmac-|/digest-|/block-buffer-|/cpufeatures-", r"sha2::|hmac::|digest::"),
+    ("SQLite", r"sqlite3\.c", None),
+    ("rusqlite", r"/rusqlite-|/hashlink-|/foldhash-|/hashbrown-|/libsqlite3-sys-", r"rusqlite::|foldhash::|hashlink::"),
+    ("HTTP grammar: httparse, http", r"/http-1|/httparse-|/httpdate-", r"httparse::|http::"),
+    ("event loop: tokio, mio", r"/tokio-|/mio-|/slab-", r"tokio::|mio::"),
+    ("JSON: serde", r"/serde|/itoa-|/ryu-|/zmij-", r"serde"),
+    ("buffers: bytes, memchr", r"/bytes-|/memchr-|/smallvec-", r"bytes::|memchr::"),
+    ("allocator: mimalloc", r"mimalloc", r"^_?mi_"),
+    ("contactd: profile URLs", r"crates/profile/", r"contactd_profile::"),
+    ("contactd: tokens, limits, suppression, lookup", r"crates/core/", r"contactd_core::"),
+    ("contactd: store", r"crates/store-sqlite/", r"contactd_store_sqlite::"),
+    ("contactd: HTTP handling", r"crates/(server|contract|contactd)/", r"contactd_(server|contract)::"),
+    ("Rust's library", r"/library/(core|alloc|std)/|/rustc/", r""),
+    ("C library", r"", None),
 ]
+RUST = "Rust's library"
 ALLOCATES = re.compile(r"^(mi_(malloc|zalloc|realloc)\w*|malloc|calloc|realloc)$")
 
 
@@ -147,7 +147,10 @@ def read_callgrind(path):
 def part_of(file, function):
     if function.startswith(("mi_", "_mi_")):
         return "allocator: mimalloc"
-    return next(part for part, pattern in PARTS if re.search(pattern, file))
+    part = next(part for part, pattern, _ in PARTS if re.search(pattern, file))
+    if part == RUST:
+        part = next(part for part, _, pattern in PARTS if pattern is not None and re.search(pattern, function))
+    return part
 
 
 def system_calls(data, requests, rounds):
@@ -183,7 +186,7 @@ def main():
     missing = [package for command, package in [("valgrind", "valgrind"), ("strace", "strace")] if not shutil.which(command)]
     if missing:
         run.sh("apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing, stdout=subprocess.DEVNULL)
-    "B" in __import__("os").environ or run.sh("cargo", "build", "--release", "-q", "--config", PROFILE, "--target-dir", run.ROOT / "target/budget", cwd=run.ROOT)
+    run.sh("cargo", "build", "--release", "-q", "--config", "profile.release.strip=false", "--target-dir", run.ROOT / "target/budget", cwd=run.ROOT)
     run.BINARY = BINARY
     data, tokens = run.contactd_data(1_000_000)
     requests = run.request_file("contactd", 1_000_000, tokens).read_bytes().split(b"\n----\n")[:-1]

@@ -64,16 +64,22 @@ def install(peers):
     if packages:
         sh("apt-get", "update", "-qq")
         sh("apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages, stdout=subprocess.DEVNULL)
-    venv = WORK / "venv"
-    if {"fastapi", "roapi"} & set(peers) and not (venv / "installed").exists():
-        sh("python3", "-m", "venv", venv)
-        sh(venv / "bin/pip", "install", "-q", "-r", BENCH / "peers/requirements.txt")
-        (venv / "installed").touch()
     if "fastify" in peers and not (WORK / "fastify/node_modules/better-sqlite3/build").exists():
         shutil.copytree(BENCH / "peers/fastify", WORK / "fastify", dirs_exist_ok=True)
         # Built from source with the headers that come with node.
         environment = os.environ | {"npm_config_nodedir": "/usr", "npm_config_build_from_source": "true"}
         sh("npm", "install", "--no-audit", "--no-fund", "--silent", cwd=WORK / "fastify", env=environment)
+
+
+def venv():
+    """What is needed from PyPI, installed once for each list of it."""
+    path, wanted = WORK / "venv", (BENCH / "requirements.txt").read_text()
+    installed = path / "installed"
+    if not installed.exists() or installed.read_text() != wanted:
+        sh("python3", "-m", "venv", path)
+        sh(path / "bin/pip", "install", "-q", "-r", BENCH / "requirements.txt")
+        installed.write_text(wanted)
+    return path
 
 
 def contactd_data(profiles):
@@ -84,10 +90,7 @@ def contactd_data(profiles):
         shutil.rmtree(data, ignore_errors=True)
         data.mkdir(parents=True)
         people = data / "people.csv"
-        with open(people, "w") as out:
-            out.write("profileUrl,phone,email\n")
-            for entry in sorted(f"https://{key(n)},{phone(n)},p{n}@example.com\n" for n in range(profiles)):
-                out.write(entry)
+        sh(venv() / "bin/python", BENCH / "people.py", profiles, people)
         began = time.monotonic()
         sh(BINARY, "import", people, "--source", "bench", "--data", data, stdout=subprocess.DEVNULL)
         print(f"imported {profiles} profiles in {time.monotonic() - began:.0f} s")
@@ -203,7 +206,7 @@ def start(name, profiles, data, tokens):
         return Server(name, port, ["nginx", "-p", folder, "-c", folder / "nginx.conf"])
     environment = os.environ | {"PEER_DB": str(peer_db(tokens)), "PORT": str(port)}
     if name == "fastapi":
-        return Server(name, port, [WORK / "venv/bin/uvicorn", "fastapi_app:app", "--port", port, "--log-level", "error",
+        return Server(name, port, [venv() / "bin/uvicorn", "fastapi_app:app", "--port", port, "--log-level", "error",
                                    "--no-access-log"], cwd=BENCH / "peers", env=environment)
     if name == "fastify":
         return Server(name, port, ["node", "server.mjs"], cwd=WORK / "fastify", env=environment)
@@ -216,7 +219,7 @@ def start(name, profiles, data, tokens):
         config = WORK / "roapi.yml"
         config.write_text(f"addr:\n  http: {loopback}:{port}\n  postgres: {loopback}:{free_port()}\ntables: []\nkvstores:\n"
                           f"  - name: people\n    uri: {people}\n    key: slug\n    value: phone\n")
-        return Server(name, port, [WORK / "venv/bin/roapi", "-c", config], cwd=WORK,
+        return Server(name, port, [venv() / "bin/roapi", "-c", config], cwd=WORK,
                       env=os.environ | {"RUST_LOG": "warn"})
     raise SystemExit(f"unknown server {name}")
 

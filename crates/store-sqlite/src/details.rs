@@ -6,9 +6,10 @@ use contactd_core::store::{DetailTotal, Details, ImportSummary, Outcome, PutCoun
 use contactd_core::{ContactValue, Detail, Kind, Label, Profile, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row};
 
+use crate::held::Held;
 use crate::import::SqliteImport;
 use crate::reader::Reader;
-use crate::writing::{NEVER_OBSERVED, Writing};
+use crate::writing::Writing;
 use crate::{SqliteStore, connection};
 
 impl Details for SqliteStore {
@@ -30,8 +31,8 @@ impl Details for SqliteStore {
     }
 
     fn list_details(&self, profile: &Profile) -> impl Outcome<Vec<Detail>> {
-        let listed = list(&self.details(), profile).map_err(connection::error);
-        std::future::ready(listed.map(|held| held.into_iter().map(|(detail, _)| detail).collect()))
+        let held = Held::read(&self.details(), profile).map_err(connection::error);
+        std::future::ready(held.map(|held| held.details.into_iter().map(|held| held.detail).collect()))
     }
 
     fn remove_details(
@@ -64,48 +65,22 @@ impl SqliteStore {
     fn remove(&self, profile: &Profile, remove: impl Fn(&Detail) -> bool) -> Result<u64, StoreError> {
         let mut details = self.details();
         let transaction = connection::write(&mut details)?;
-        let held = list(&transaction, profile).map_err(connection::error)?;
+        let mut held = Held::read(&transaction, profile).map_err(connection::error)?;
         let mut writing = Writing::default();
-        let mut removed = 0;
-        for (detail, _) in held.iter().filter(|(detail, _)| remove(detail)) {
-            writing.delete(&transaction, profile, detail).map_err(connection::error)?;
-            removed += 1;
+        let removed: Vec<_> = held.details.extract_if(.., |held| remove(&held.detail)).collect();
+        for gone in &removed {
+            writing.count(gone.source, &gone.detail, -1);
         }
-        if removed > 0 && removed == held.len() {
+        let written = |kind| removed.iter().any(|gone| gone.detail.kind == kind);
+        held.write(&transaction, profile, written).map_err(connection::error)?;
+        if !removed.is_empty() && held.details.is_empty() {
             writing.profiles -= 1;
         }
         writing.finish(&transaction).map_err(connection::error)?;
         transaction.commit().map_err(connection::error)?;
         self.renew_readers();
-        Ok(removed as u64)
+        Ok(removed.len() as u64)
     }
-}
-
-/// Everything about a profile, best first, each with the import that brought it in.
-pub(crate) fn list(connection: &Connection, profile: &Profile) -> rusqlite::Result<Vec<(Detail, i64)>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT kind, label, value, sources.name, confidence, observed_at, basis, expires_at, import
-         FROM details JOIN sources ON sources.id = details.source
-         WHERE profile = ?1
-         ORDER BY kind, label, confidence DESC, observed_at DESC, value, source",
-    )?;
-    let rows = statement.query_map([profile.key()], |row| Ok((detail(row)?, row.get(8)?)))?;
-    rows.collect()
-}
-
-fn detail(row: &Row<'_>) -> rusqlite::Result<Detail> {
-    let observed_at: i64 = row.get(5)?;
-    let expires_at: Option<i64> = row.get(7)?;
-    Ok(Detail {
-        kind: kind(row.get(0)?),
-        label: label(row.get(1)?),
-        value: ContactValue::from_store(row.get(2)?),
-        source: row.get(3)?,
-        confidence: row.get(4)?,
-        observed_at: (observed_at != NEVER_OBSERVED).then(|| Timestamp::from_seconds(observed_at)),
-        basis: row.get(6)?,
-        expires_at: expires_at.map(Timestamp::from_seconds),
-    })
 }
 
 fn totals(connection: &Connection) -> rusqlite::Result<Totals> {
@@ -166,6 +141,6 @@ pub(crate) const fn kind(number: i64) -> Kind {
     if number == kind_number(Kind::Phone) { Kind::Phone } else { Kind::Email }
 }
 
-const fn label(number: i64) -> Label {
+pub(crate) const fn label(number: i64) -> Label {
     if number == label_number(Label::Personal) { Label::Personal } else { Label::Work }
 }

@@ -9,7 +9,8 @@ use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
 use rusqlite::{Connection, params};
 
 use crate::connection;
-use crate::details::{kind, list};
+use crate::details::kind;
+use crate::held::{Held, HeldDetail};
 use crate::writing::Writing;
 
 /// An import under way, on a connection of its own. Dropping it rolls it back.
@@ -33,26 +34,33 @@ impl SqliteImport {
     }
 
     fn put_all(&mut self, profile: &Profile, details: &[Detail]) -> rusqlite::Result<PutCounts> {
-        let mut held = list(&self.connection, profile)?;
-        let was_held = !held.is_empty();
-        let was_held_before = held.iter().any(|(_, import)| *import != self.id);
+        let mut held = Held::read(&self.connection, profile)?;
+        let was_held = !held.details.is_empty();
+        let was_held_before = held.details.iter().any(|held| held.import != self.id);
         let mut counts = PutCounts::default();
+        let mut written = Vec::new();
         for detail in details {
-            match held.iter_mut().find(|(held, _)| held.is_same(detail)) {
-                Some((same, _)) if same == detail => counts.unchanged += 1,
-                Some((same, import)) => {
-                    self.writing.delete(&self.connection, profile, same)?;
-                    self.writing.insert(&self.connection, profile, detail, *import)?;
-                    *same = detail.clone();
+            match held.details.iter_mut().find(|held| held.detail.is_same(detail)) {
+                Some(same) if same.detail == *detail => {
+                    counts.unchanged += 1;
+                    continue;
+                }
+                Some(same) => {
+                    self.writing.count(same.source, &same.detail, -1);
+                    self.writing.count(same.source, detail, 1);
+                    same.detail = detail.clone();
                     counts.changed += 1;
                 }
                 None => {
-                    self.writing.insert(&self.connection, profile, detail, self.id)?;
-                    held.push((detail.clone(), self.id));
+                    let source = self.writing.source(&self.connection, &detail.source)?;
+                    self.writing.count(source, detail, 1);
+                    held.details.push(HeldDetail { detail: detail.clone(), source, import: self.id });
                     counts.new += 1;
                 }
             }
+            written.push(detail.kind);
         }
+        held.write(&self.connection, profile, |kind| written.contains(&kind))?;
         if !was_held && counts.new > 0 {
             counts.profiles_new = 1;
             self.writing.profiles += 1;
@@ -83,16 +91,16 @@ impl SqliteImport {
         drop(of_import);
         let mut taken = PutCounts::default();
         for (profile, kind, value) in &picked {
-            let held = list(&self.connection, profile)?;
-            for (detail, import) in
-                held.iter().filter(|(detail, _)| detail.kind == *kind && detail.value == *value)
-            {
-                if *import == self.id {
-                    self.writing.delete(&self.connection, profile, detail)?;
-                    taken.new += 1;
-                }
+            let mut held = Held::read(&self.connection, profile)?;
+            let was_held = !held.details.is_empty();
+            for gone in held.details.extract_if(.., |held| {
+                held.import == self.id && held.detail.kind == *kind && held.detail.value == *value
+            }) {
+                self.writing.count(gone.source, &gone.detail, -1);
+                taken.new += 1;
             }
-            if !held.is_empty() && list(&self.connection, profile)?.is_empty() {
+            held.write(&self.connection, profile, |written| written == *kind)?;
+            if was_held && held.details.is_empty() {
                 taken.profiles_new += 1;
                 self.writing.profiles -= 1;
             }

@@ -9,7 +9,9 @@
 
 mod connection;
 mod details;
+mod held;
 mod import;
+mod place;
 mod reader;
 mod schema;
 mod suppressions;

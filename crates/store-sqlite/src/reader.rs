@@ -12,8 +12,7 @@ use contactd_core::store::StoreError;
 use contactd_core::{ContactValue, Kind, Profile, Timestamp};
 use rusqlite::Connection;
 
-use crate::connection;
-use crate::details::kind_number;
+use crate::{connection, place};
 
 pub(crate) struct Reader {
     connection: Connection,
@@ -21,9 +20,9 @@ pub(crate) struct Reader {
     held: Cell<Option<u64>>,
 }
 
-const BEST_PERSONAL: &str = "SELECT value FROM details
-    WHERE profile = ?1 AND kind = ?2 AND label = 0 AND (expires_at IS NULL OR expires_at > ?3)
-    ORDER BY confidence DESC, observed_at DESC, value, source";
+// 32768 is place::PLACES.
+const BEST_PERSONAL: &str = "SELECT value FROM details WHERE id >= ?1 AND id < ?1 + 32768
+    AND profile = ?2 AND label = 0 AND (expires_at IS NULL OR expires_at > ?3) ORDER BY id";
 
 impl Reader {
     pub(crate) fn open(file: &Path) -> Result<Self, StoreError> {
@@ -54,7 +53,7 @@ impl Reader {
         accept: impl Fn(&str) -> bool,
     ) -> rusqlite::Result<Option<ContactValue>> {
         let mut statement = self.connection.prepare_cached(BEST_PERSONAL)?;
-        let mut rows = statement.query((profile.key(), kind_number(kind), now.seconds()))?;
+        let mut rows = statement.query((place::first_id(profile, kind), profile.key(), now.seconds()))?;
         while let Some(row) = rows.next()? {
             let value = row.get_ref(0)?.as_str()?;
             if accept(value) {

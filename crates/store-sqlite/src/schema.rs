@@ -4,13 +4,17 @@ use std::path::Path;
 
 use contactd_core::store::StoreError;
 use rusqlite::Connection;
+use rusqlite::functions::FunctionFlags;
 
-use crate::connection;
+use crate::{connection, place};
 
 pub(crate) const CONTACTD: &[&str] =
     &[include_str!("../migrations/contactd/001_tokens_suppressions_usage.sql")];
 
-pub(crate) const DETAILS: &[&str] = &[include_str!("../migrations/details/001_details.sql")];
+pub(crate) const DETAILS: &[&str] = &[
+    include_str!("../migrations/details/001_details.sql"),
+    include_str!("../migrations/details/002_details_by_number.sql"),
+];
 
 /// Opens a database for writing and brings it to the newest schema. Refuses one that is
 /// newer.
@@ -20,6 +24,7 @@ pub(crate) fn open(file: &Path, migrations: &[&str]) -> Result<Connection, Store
     if version(&connection)? == known {
         return Ok(connection);
     }
+    teach_first_id(&connection).map_err(connection::error)?;
     let transaction = connection::write(&mut connection)?;
     // Another process may have migrated while this one waited.
     let found = version(&transaction)?;
@@ -34,6 +39,14 @@ pub(crate) fn open(file: &Path, migrations: &[&str]) -> Result<Connection, Store
     Ok(connection)
 }
 
+/// Migrations put details where they belong by `first_id(profile, kind)`.
+fn teach_first_id(connection: &Connection) -> rusqlite::Result<()> {
+    let flags = FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_UTF8;
+    connection.create_scalar_function("first_id", 2, flags, |arguments| {
+        Ok(place::first_id_of_key(arguments.get_raw(0).as_str()?, arguments.get(1)?))
+    })
+}
+
 fn version(connection: &Connection) -> Result<u32, StoreError> {
     connection.query_row("PRAGMA user_version", (), |row| row.get(0)).map_err(connection::error)
 }
@@ -41,6 +54,8 @@ fn version(connection: &Connection) -> Result<u32, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::held::Held;
+    use contactd_core::Profile;
     use sha2::{Digest, Sha256};
 
     fn fingerprint(migration: &str) -> String {
@@ -52,7 +67,34 @@ mod tests {
         let contactd: Vec<_> = CONTACTD.iter().copied().map(fingerprint).collect();
         let details: Vec<_> = DETAILS.iter().copied().map(fingerprint).collect();
         assert_eq!(contactd, ["3fdff0a8a751"]);
-        assert_eq!(details, ["09ea08fcbafd"]);
+        assert_eq!(details, ["09ea08fcbafd", "746a2ed3f42f"]);
+    }
+
+    #[test]
+    fn details_of_the_first_schema_are_found_in_the_newest() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("details.db");
+        let first = open(&file, &DETAILS[..1]).expect("opens");
+        first
+            .execute_batch(
+                "INSERT INTO sources VALUES (1, 'crm'), (2, 'hr');
+                 INSERT INTO details VALUES
+                     ('linkedin.com/in/ada-quell', 0, 0, 50, 7, '+14155550101', 1, NULL, NULL, 1),
+                     ('linkedin.com/in/ada-quell', 0, 0, 90, 7, '+14155550102', 2, 99, 'consent', 1),
+                     ('linkedin.com/in/ada-quell', 0, 1, 95, 7, '+14155550103', 1, NULL, NULL, 2),
+                     ('linkedin.com/in/ada-quell', 1, 0, 50, 7, 'ada@example.com', 1, NULL, NULL, 1),
+                     ('linkedin.com/in/bo-quell', 1, 0, 50, 7, 'bo@example.com', 1, NULL, NULL, 1);",
+            )
+            .expect("inserts");
+        drop(first);
+        let newest = open(&file, DETAILS).expect("migrates");
+        let held = |slug: &str| {
+            let profile = Profile::from_key(&format!("linkedin.com/in/{slug}"));
+            let held = Held::read(&newest, &profile).expect("reads");
+            held.details.into_iter().map(|held| held.detail.value.expose().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(held("ada-quell"), ["+14155550102", "+14155550101", "+14155550103", "ada@example.com"]);
+        assert_eq!(held("bo-quell"), ["bo@example.com"]);
     }
 
     #[test]

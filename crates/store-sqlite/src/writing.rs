@@ -1,16 +1,13 @@
-//! Writing details, and keeping what they add up to.
+//! Keeping what the details add up to.
 
 use std::collections::HashMap;
 
-use contactd_core::{Detail, Profile, Timestamp};
-use rusqlite::{Connection, OptionalExtension, params};
+use contactd_core::Detail;
+use rusqlite::{Connection, OptionalExtension};
 
 use crate::details::{kind_number, label_number};
 
-/// Stands for an absent `observed_at`, which counts as oldest.
-pub(crate) const NEVER_OBSERVED: i64 = -(1 << 39);
-
-/// Writes to the details and what they add up to.
+/// What writes add up to, until it is written too.
 #[derive(Default)]
 pub(crate) struct Writing {
     sources: HashMap<String, i64>,
@@ -20,64 +17,14 @@ pub(crate) struct Writing {
 }
 
 impl Writing {
-    pub(crate) fn insert(
-        &mut self,
-        connection: &Connection,
-        profile: &Profile,
-        detail: &Detail,
-        import: i64,
-    ) -> rusqlite::Result<()> {
-        let source = self.source(connection, &detail.source)?;
-        connection
-            .prepare_cached("INSERT INTO details VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")?
-            .execute(params![
-                profile.key(),
-                kind_number(detail.kind),
-                label_number(detail.label),
-                detail.confidence,
-                observed(detail),
-                detail.value.expose(),
-                source,
-                detail.expires_at.map(Timestamp::seconds),
-                detail.basis,
-                import
-            ])?;
-        self.count(source, detail, 1);
-        Ok(())
-    }
-
-    pub(crate) fn delete(
-        &mut self,
-        connection: &Connection,
-        profile: &Profile,
-        detail: &Detail,
-    ) -> rusqlite::Result<()> {
-        let source = self.source(connection, &detail.source)?;
-        connection
-            .prepare_cached(
-                "DELETE FROM details WHERE profile = ?1 AND kind = ?2 AND label = ?3 AND confidence = ?4
-                 AND observed_at = ?5 AND value = ?6 AND source = ?7",
-            )?
-            .execute(params![
-                profile.key(),
-                kind_number(detail.kind),
-                label_number(detail.label),
-                detail.confidence,
-                observed(detail),
-                detail.value.expose(),
-                source
-            ])?;
-        self.count(source, detail, -1);
-        Ok(())
-    }
-
-    fn count(&mut self, source: i64, detail: &Detail, by: i64) {
+    /// Counts a detail more or less.
+    pub(crate) fn count(&mut self, source: i64, detail: &Detail, by: i64) {
         let sort = (source, kind_number(detail.kind), label_number(detail.label));
         *self.totals.entry(sort).or_default() += by;
     }
 
     /// The number of a source, which is given one when it is first met.
-    fn source(&mut self, connection: &Connection, name: &str) -> rusqlite::Result<i64> {
+    pub(crate) fn source(&mut self, connection: &Connection, name: &str) -> rusqlite::Result<i64> {
         if let Some(&id) = self.sources.get(name) {
             return Ok(id);
         }
@@ -109,8 +56,4 @@ impl Writing {
             .execute("UPDATE profile_total SET count = count + ?1", [std::mem::take(&mut self.profiles)])?;
         Ok(())
     }
-}
-
-fn observed(detail: &Detail) -> i64 {
-    detail.observed_at.map_or(NEVER_OBSERVED, Timestamp::seconds)
 }

@@ -1,0 +1,180 @@
+//! What is held about one profile, and putting it in its places.
+
+use std::cmp::Reverse;
+
+use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
+use rusqlite::{Connection, Row, params};
+
+use crate::details::{kind, kind_number, label, label_number};
+use crate::place::{PLACES, PLACES_OF_PROFILE, first_id};
+
+/// Stands for an absent `observed_at`, which counts as oldest.
+const NEVER_OBSERVED: i64 = -(1 << 39);
+
+/// Everything about one profile, as it is to be.
+pub(crate) struct Held {
+    pub(crate) details: Vec<HeldDetail>,
+    /// Kinds that had details in the table.
+    kinds_before: Vec<Kind>,
+    /// Places of other profiles with the same hash.
+    taken: Vec<i64>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct HeldDetail {
+    pub(crate) detail: Detail,
+    /// The number of its source.
+    pub(crate) source: i64,
+    /// The import that brought it in.
+    pub(crate) import: i64,
+}
+
+impl Held {
+    /// Reads everything about a profile, each kind in order of preference.
+    pub(crate) fn read(connection: &Connection, profile: &Profile) -> rusqlite::Result<Self> {
+        let mut statement = connection.prepare_cached(
+            "SELECT details.id, profile, kind, label, value, sources.name, confidence, observed_at, basis, expires_at,
+                 source, import
+             FROM details JOIN sources ON sources.id = details.source
+             WHERE details.id >= ?1 AND details.id < ?1 + ?2
+             ORDER BY details.id",
+        )?;
+        let mut rows = statement.query((first_id(profile, Kind::Phone), PLACES_OF_PROFILE))?;
+        let mut held = Self { details: Vec::new(), kinds_before: Vec::new(), taken: Vec::new() };
+        while let Some(row) = rows.next()? {
+            if row.get_ref(1)?.as_str()? == profile.key() {
+                let detail = read_detail(row)?;
+                held.kinds_before.push(detail.kind);
+                held.details.push(HeldDetail { detail, source: row.get(10)?, import: row.get(11)? });
+            } else {
+                held.taken.push(row.get(0)?);
+            }
+        }
+        Ok(held)
+    }
+
+    /// Writes the details of these kinds anew: the best first, where no other profile is.
+    pub(crate) fn write(
+        &self,
+        connection: &Connection,
+        profile: &Profile,
+        kinds: impl Fn(Kind) -> bool,
+    ) -> rusqlite::Result<()> {
+        for kind in Kind::ALL.into_iter().filter(|&kind| kinds(kind)) {
+            let first = first_id(profile, kind);
+            if self.kinds_before.contains(&kind) {
+                connection
+                    .prepare_cached("DELETE FROM details WHERE id >= ?1 AND id < ?1 + ?2 AND profile = ?3")?
+                    .execute((first, PLACES, profile.key()))?;
+            }
+            let mut details: Vec<&HeldDetail> =
+                self.details.iter().filter(|held| held.detail.kind == kind).collect();
+            details.sort_by_key(|held| held.preference());
+            let free = (first..first + PLACES).filter(|id| !self.taken.contains(id));
+            for (held, id) in details.into_iter().zip(free) {
+                held.insert(connection, profile, id)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl HeldDetail {
+    /// Smallest is best.
+    fn preference(&self) -> impl Ord + use<'_> {
+        let detail = &self.detail;
+        let newest = Reverse(observed(detail));
+        (label_number(detail.label), Reverse(detail.confidence), newest, detail.value.expose(), self.source)
+    }
+
+    fn insert(&self, connection: &Connection, profile: &Profile, id: i64) -> rusqlite::Result<()> {
+        let detail = &self.detail;
+        connection
+            .prepare_cached("INSERT INTO details VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")?
+            .execute(params![
+                id,
+                profile.key(),
+                kind_number(detail.kind),
+                label_number(detail.label),
+                detail.confidence,
+                observed(detail),
+                detail.value.expose(),
+                self.source,
+                detail.expires_at.map(Timestamp::seconds),
+                detail.basis,
+                self.import
+            ])?;
+        Ok(())
+    }
+}
+
+fn observed(detail: &Detail) -> i64 {
+    detail.observed_at.map_or(NEVER_OBSERVED, Timestamp::seconds)
+}
+
+fn read_detail(row: &Row<'_>) -> rusqlite::Result<Detail> {
+    let observed_at: i64 = row.get(7)?;
+    let expires_at: Option<i64> = row.get(9)?;
+    Ok(Detail {
+        kind: kind(row.get(2)?),
+        label: label(row.get(3)?),
+        value: ContactValue::from_store(row.get(4)?),
+        source: row.get(5)?,
+        confidence: row.get(6)?,
+        observed_at: (observed_at != NEVER_OBSERVED).then(|| Timestamp::from_seconds(observed_at)),
+        basis: row.get(8)?,
+        expires_at: expires_at.map(Timestamp::from_seconds),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SqliteStore;
+    use contactd_core::store::{Details, Import, ImportSummary};
+    use std::future::Future;
+
+    /// Two profiles with the same hash.
+    const COLLIDING: [&str; 2] = ["linkedin.com/in/quell-1620615", "linkedin.com/in/quell-8174454"];
+
+    fn now<T>(ready: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(ready)
+    }
+
+    fn phone(value: &str, source: &str, confidence: u8) -> Detail {
+        Detail { confidence, ..Detail::new(Kind::Phone, ContactValue::from_store(value.to_owned()), source) }
+    }
+
+    fn put(store: &SqliteStore, profile: &Profile, details: &[Detail]) {
+        let mut import = now(store.begin_import(Timestamp::from_seconds(0))).expect("begins");
+        import.put(profile, details).expect("puts");
+        import.commit(&ImportSummary::default()).expect("commits");
+        store.changes().expect("notices");
+    }
+
+    fn best(store: &SqliteStore, profile: &Profile) -> Option<String> {
+        let found = now(store.best_personal(profile, Kind::Phone, Timestamp::from_seconds(1), |_| true));
+        found.expect("reads").map(|value| value.expose().to_owned())
+    }
+
+    #[test]
+    fn profiles_with_the_same_hash_keep_apart() {
+        let [ada, bo] = COLLIDING.map(Profile::from_key);
+        assert_eq!(first_id(&ada, Kind::Phone), first_id(&bo, Kind::Phone));
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = SqliteStore::open(dir.path()).expect("opens");
+
+        put(&store, &ada, &[phone("+14155550101", "crm", 50), phone("+14155550102", "hr", 40)]);
+        assert_eq!(best(&store, &bo), None);
+        put(&store, &bo, &[phone("+14155550103", "crm", 50)]);
+        put(&store, &ada, &[phone("+14155550104", "ats", 90)]);
+        put(&store, &bo, &[phone("+14155550105", "ats", 90)]);
+        assert_eq!(best(&store, &ada).as_deref(), Some("+14155550104"));
+        assert_eq!(best(&store, &bo).as_deref(), Some("+14155550105"));
+
+        let removed = now(store.remove_details(&ada, |detail| detail.confidence > 45)).expect("removes");
+        assert_eq!(removed, 2);
+        assert_eq!(best(&store, &ada).as_deref(), Some("+14155550102"));
+        assert_eq!(now(store.list_details(&bo)).expect("lists").len(), 2);
+    }
+}

@@ -1,0 +1,57 @@
+//! Where a profile's details stand in the table.
+//!
+//! A detail's `id` is 47 bits of its profile's hash, one bit for its kind, and 15 bits that count the
+//! details of that profile and kind in order of preference. So everything about a profile stands
+//! together, the best detail of a kind first. Two profiles may have the same hash: they share the
+//! places, and whoever reads compares the profile.
+//!
+//! The hash is XXH3 of [`Profile::key`], which is specified and does not change.
+
+use contactd_core::{Kind, Profile};
+
+use crate::details::kind_number;
+
+const PLACE_BITS: u32 = 15;
+
+/// How many details of one kind there is room for under one hash.
+pub(crate) const PLACES: i64 = 1 << PLACE_BITS;
+
+/// How many there is room for of both kinds.
+pub(crate) const PLACES_OF_PROFILE: i64 = 2 * PLACES;
+
+/// The first id of a profile's details of that kind.
+pub(crate) fn first_id(profile: &Profile, kind: Kind) -> i64 {
+    first_id_of_key(profile.key(), kind_number(kind))
+}
+
+/// As [`first_id`], of what the table holds.
+pub(crate) fn first_id_of_key(profile: &str, kind: i64) -> i64 {
+    let hash = twox_hash::XxHash3_64::oneshot(profile.as_bytes()) >> (PLACE_BITS + 2);
+    (hash.cast_signed() << (PLACE_BITS + 1)) | (kind << PLACE_BITS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_stay_what_they_are() {
+        let profile = Profile::from_key("linkedin.com/in/ada-quell-1a2b3c");
+        let phone = first_id(&profile, Kind::Phone);
+        assert_eq!(phone, 0x53f9_e131_bb65_0000);
+        assert_eq!(first_id(&profile, Kind::Email), phone + PLACES);
+    }
+
+    #[test]
+    fn the_hash_is_the_specified_one() {
+        assert_eq!(twox_hash::XxHash3_64::oneshot(b""), 0x2D06_8005_38D3_94C2);
+    }
+
+    #[test]
+    fn ids_are_positive_and_end_in_free_places() {
+        for number in 0..10_000 {
+            let id = first_id_of_key(&format!("linkedin.com/in/quell-{number}"), number % 2);
+            assert!(id >= 0 && id % PLACES == 0);
+        }
+    }
+}
