@@ -286,8 +286,13 @@ def micro():
     """What the parts cost by themselves, as the benchmarks print it: name to median."""
     out = subprocess.run(["cargo", "bench", "-q", "-p", "contactd-profile", "-p", "contactd-core", "-p", "contactd-store-sqlite"],
                          cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    found = re.findall(r"[├╰]─ (\S.*?)\s+[\d.]+ \S+\s+│ [\d.]+ \S+\s+│ ([\d.]+ \S+)", out)
-    return dict(found)
+    found, group = {}, ""
+    for line in out.splitlines():
+        if name := re.match(r"[├╰]─ (\S+)", line):
+            group = name.group(1)
+        if figures := re.match(r"(   |│  )?[├╰]─ (\S.*?)\s+[\d.]+ \S+\s+│ [\d.]+ \S+\s+│ ([\d.]+ \S+)", line):
+            found[f"{group} {figures.group(2)}" if figures.group(1) else group] = figures.group(3)
+    return found
 
 
 def commit():
@@ -334,8 +339,9 @@ def shown(report):
     rows = [("start to first answer", f"{alone['startToFirstAnswerMillis']['median']} ms (worst of ten {alone['startToFirstAnswerMillis']['max']} ms)"),
             ("memory beside the page cache", f"{alone['memoryMiB']['anonymous']} MiB"),
             ("on disk", f"{alone['bytesOnDiskPerProfile']} bytes per profile with a number and an address"),
-            ("latency at half load", f"p50 {half['p50Micros']} µs, p99 {half['p99Micros']} µs, p99.9 {half['p999Micros']} µs "
-                                     f"({half['requestsPerSecond']:,} requests/s, core {half['coreBusy']:.0%} busy)"),
+            *((f"latency at half load, {half['requestsPerSecond']:,} requests/s: {name}",
+               ", ".join(f"{label} {half[name][share]} µs" for label, share in [("p50", "p50Micros"), ("p90", "p90Micros"), ("p99", "p99Micros")]))
+              for name in ("contactd", "nginx")),
             ("latency with a cold page cache", f"p50 {cold['p50Micros']} µs, p99 {cold['p99Micros']} µs "
                                                f"({cold['readsFromDiskPerLookup']} reads from disk per lookup, one client)")]
     rows += [(f"`{name}`", median) for name, median in report.get("micro", {}).items()]

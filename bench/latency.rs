@@ -1,0 +1,72 @@
+//! Latency at a given rate, measured from when a request was due: `latency PORT RATE SECONDS REQUESTS-FILE`
+//!
+//! wrk waits for an answer before it sends again, and its timers have milliseconds. This sends at random moments with the
+//! given mean rate, on whichever of 64 connections is free, and never sleeps: what the server makes a request wait is
+//! counted, also what it makes the next ones wait.
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+const CONNECTIONS: usize = 64;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, port, rate, seconds, file] = &arguments[..] else { panic!("latency PORT RATE SECONDS REQUESTS-FILE") };
+    let rate: f64 = rate.parse().expect("a rate");
+    let seconds: f64 = seconds.parse().expect("seconds");
+    let text = std::fs::read_to_string(file).expect("requests");
+    let requests: Vec<&str> = text.split_terminator("\n----\n").collect();
+
+    let mut connections: Vec<TcpStream> = (0..CONNECTIONS)
+        .map(|_| {
+            let connection = TcpStream::connect(("127.0.0.1", port.parse().expect("a port"))).expect("connects");
+            connection.set_nodelay(true).expect("sets");
+            connection.set_nonblocking(true).expect("sets");
+            connection
+        })
+        .collect();
+    let mut free: Vec<usize> = (0..CONNECTIONS).collect();
+    let mut waiting: VecDeque<Instant> = VecDeque::new();
+    let mut asked: Vec<(usize, Instant)> = Vec::new();
+    let mut latencies: Vec<Duration> = Vec::new();
+    let mut buffer = [0; 65536];
+    let mut seed = 7_u64;
+    let mut sent = 0;
+    let began = Instant::now();
+    let mut due = began;
+    loop {
+        let now = Instant::now();
+        while due <= now {
+            waiting.push_back(due);
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let uniform = ((seed >> 11) as f64 + 1.0) / (1_u64 << 53) as f64;
+            due += Duration::from_secs_f64(-uniform.ln() / rate);
+        }
+        while let (Some(connection), Some(&since)) = (free.last().copied(), waiting.front()) {
+            connections[connection].write_all(requests[sent % requests.len()].as_bytes()).expect("sends");
+            sent += 1;
+            free.pop();
+            waiting.pop_front();
+            asked.push((connection, since));
+        }
+        asked.retain(|&(connection, since)| match connections[connection].read(&mut buffer) {
+            Ok(read) if buffer[..read].starts_with(b"HTTP/1.1 200") => {
+                latencies.push(since.elapsed());
+                free.push(connection);
+                false
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => true,
+            other => panic!("not an answer: {other:?}"),
+        });
+        if now - began > Duration::from_secs_f64(seconds) {
+            break;
+        }
+    }
+    // The first second is for warming up.
+    latencies.drain(..latencies.len().min(rate as usize));
+    latencies.sort();
+    let at = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize].as_micros();
+    let answered = latencies.len() as f64 / (seconds - 1.0);
+    println!("RESULT rate={answered:.0} p50={} p90={} p99={} p999={}", at(0.5), at(0.9), at(0.99), at(0.999));
+}
