@@ -17,6 +17,7 @@ writes the table with its raw numbers to bench/runs/.
 import argparse
 import datetime
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -44,10 +45,12 @@ def sh(*command, **options):
     return subprocess.run([str(part) for part in command], check=True, **options)
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def free_port(candidates=itertools.count(18_000)):
+    """A port that nobody listens on, below those that the system gives to clients."""
+    for port in candidates:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
 
 
 def key(number):

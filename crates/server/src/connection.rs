@@ -23,6 +23,7 @@ use crate::body::{Body, Next};
 use crate::head::{self, Parsed, Persistence};
 use crate::refusal::Refusal;
 use crate::router::{self, Site};
+use crate::turn::Turn;
 use crate::{App, Settings};
 
 /// How much of an unwanted body is read, and for how long, so that the client can read
@@ -172,9 +173,10 @@ pub(crate) async fn serve<D: Details>(
     site: Site,
     mut stream: TcpStream,
     exchange: Rc<Exchange>,
+    turn: Rc<Turn>,
 ) {
     let ended = {
-        let mut answering = pin!(answer_all(&app, site, &mut stream, &exchange));
+        let mut answering = pin!(answer_all(&app, site, &mut stream, &exchange, &turn));
         poll_fn(|cx| {
             if exchange.poll_expired(cx).is_ready() {
                 return Poll::Ready(None);
@@ -203,6 +205,7 @@ async fn answer_all<D: Details>(
     site: Site,
     stream: &mut TcpStream,
     exchange: &Exchange,
+    turn: &Turn,
 ) -> io::Result<End> {
     let mut input = Vec::with_capacity(BUFFER);
     let mut output = Vec::with_capacity(BUFFER);
@@ -224,9 +227,7 @@ async fn answer_all<D: Details>(
                 let body = Body::new(&head, &input[head.len..], stream);
                 let mut answered = router::handle(app, site, &head, body, &exchange.clock, &mut output).await;
                 exchange.answer_begins();
-                // Whoever else is ready is worked on first, and all answers leave together: one step's code
-                // stays in the processor's cache, and a client is woken once for many answers.
-                tokio::task::yield_now().await;
+                turn.end().await;
                 write(answered.body.stream(), &output, answered.large).await?;
                 if answered.connection == Persistence::Closes {
                     return Ok(End::Server);

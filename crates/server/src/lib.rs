@@ -23,6 +23,7 @@ mod router;
 mod serve;
 mod settings;
 mod submission;
+mod turn;
 mod worker;
 
 pub use app::App;

@@ -19,6 +19,7 @@ use tokio::time::MissedTickBehavior;
 use crate::App;
 use crate::connection::{self, Exchange, WorkerClock};
 use crate::router::Site;
+use crate::turn::Turn;
 
 /// How often deadlines are looked at and the store's snapshot is let go.
 const TICK: Duration = Duration::from_millis(100);
@@ -77,13 +78,16 @@ async fn run<D: Details>(
     let began = Instant::now();
     let clock = Rc::new(WorkerClock::new(app.clock.now()));
     let exchanges: Rc<Exchanges> = Rc::default();
+    let turn: Rc<Turn> = Rc::default();
+    let ending = Rc::clone(&turn);
+    tokio::task::spawn_local(async move { ending.run().await });
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut is_accepting = true;
     while is_accepting || !exchanges.borrow().is_empty() {
         tokio::select! {
             accepted = receiver.recv(), if is_accepting => match accepted {
-                Some(accepted) => begin(&app, accepted, &clock, &exchanges, &load),
+                Some(accepted) => begin(&app, accepted, &clock, &exchanges, &turn, &load),
                 None => is_accepting = false,
             },
             _ = tick.tick() => {
@@ -110,17 +114,18 @@ fn begin<D: Details>(
     accepted: Accepted,
     clock: &Rc<WorkerClock>,
     exchanges: &Rc<Exchanges>,
+    turn: &Rc<Turn>,
     load: &Arc<AtomicUsize>,
 ) {
     let Accepted { stream, site, place } = accepted;
     let exchange = Exchange::new(Rc::clone(clock), &app.settings);
     exchanges.borrow_mut().push(Rc::downgrade(&exchange));
     let counted = Counted::begin(app, load, place);
-    let app = Arc::clone(app);
+    let (app, turn) = (Arc::clone(app), Rc::clone(turn));
     tokio::task::spawn_local(async move {
         let _counted = counted;
         if let Ok(stream) = TcpStream::from_std(stream) {
-            connection::serve(app, site, stream, exchange).await;
+            connection::serve(app, site, stream, exchange, turn).await;
         }
     });
 }
