@@ -209,9 +209,18 @@ pub(crate) struct TokenRotateArgs {
     pub(crate) json: bool,
 }
 
+/// How a file of records is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// Comma-separated values below a header
+    Csv,
+    /// A JSON object per line
+    Jsonl,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// CSV files with a header; - is standard input
+    /// Files of contact records, plain, .gz or .zst; - is standard input
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// Who the records come from; a row's own source wins
@@ -223,6 +232,12 @@ pub(crate) struct ImportArgs {
     /// Another header for a column, such as profileUrl="LinkedIn URL"
     #[arg(long, value_name = "COLUMN=HEADER", value_parser = parse_mapping)]
     pub(crate) map: Vec<(String, String)>,
+    /// What the files are [default: what they look like]
+    #[arg(long)]
+    pub(crate) format: Option<Format>,
+    /// What the files' sources hold besides these rows goes, in the same step
+    #[arg(long)]
+    pub(crate) replace_source: bool,
     /// Check everything, change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -29,6 +29,8 @@ macro_rules! conformance {
             the_same_value_from_two_sources_is_two_details,
             an_import_that_is_dropped_never_happened,
             what_is_taken_back_is_not_there_and_not_counted,
+            an_import_in_order_does_the_same_as_one_in_any_order,
+            a_replaced_source_keeps_only_what_is_put,
             removing_takes_only_what_was_picked,
             totals_add_up,
             profiles_with_a_common_beginning_are_apart,
@@ -220,6 +222,65 @@ pub async fn what_is_taken_back_is_not_there_and_not_counted(store: &impl Store)
     assert_eq!(best(store, &ada, Kind::Phone).await.as_deref(), Some("+14155550101"));
     assert_eq!(best(store, &eve, Kind::Phone).await, None);
     assert_eq!(store.totals().await.expect("counts").profiles, 1);
+}
+
+/// Said beforehand to come in order, profiles are merged with what is held, whether that is nothing,
+/// a lot or a little; and one that comes again is merged with itself.
+pub async fn an_import_in_order_does_the_same_as_one_in_any_order<S: Store>(store: &S) {
+    let mut profiles: Vec<Profile> = (0..200).map(|number| profile(&format!("quell-{number}"))).collect();
+    profiles.sort_by_key(S::place);
+    for (round, step) in [(0, 1), (1, 2), (2, 150)] {
+        let mut import = store.begin_import(now()).await.expect("begins");
+        let coming: Vec<&Profile> = profiles.iter().step_by(step).collect();
+        import.expect(coming.len() as u64, &[]).expect("listens");
+        for profile in coming {
+            let counts = import.put(profile, &[phone("01", 50), phone("02", 60 + round)]).expect("puts");
+            let expected = match round {
+                0 => PutCounts { profiles_new: 1, new: 2, ..PutCounts::default() },
+                _ => PutCounts { profiles_changed: 1, unchanged: 1, changed: 1, ..PutCounts::default() },
+            };
+            assert_eq!(counts, expected);
+            let again = import.put(profile, &[phone("01", 50)]).expect("puts");
+            assert_eq!(again, PutCounts { unchanged: 1, ..PutCounts::default() });
+        }
+        assert_eq!(import.withdraw().expect("withdraws"), PutCounts::default());
+        import.commit(&ImportSummary::default()).expect("commits");
+        store.renew();
+    }
+    assert_eq!(store.totals().await.expect("counts").profiles, 200);
+    for profile in &profiles {
+        assert_eq!(best(store, profile, Kind::Phone).await.as_deref(), Some("+14155550102"));
+    }
+}
+
+/// What a replaced source held and the import does not put is gone; what others hold stays.
+pub async fn a_replaced_source_keeps_only_what_is_put<S: Store>(store: &S) {
+    let mut profiles: Vec<Profile> = (0..100).map(|number| profile(&format!("quell-{number}"))).collect();
+    profiles.sort_by_key(S::place);
+    let other = Detail { source: "hr".to_owned(), ..phone("09", 10) };
+    for (number, profile) in profiles.iter().enumerate() {
+        let details = [phone("01", 50), phone("02", 60), email("ada"), other.clone()];
+        put(store, profile, if number % 2 == 0 { &details } else { &details[..3] }).await;
+    }
+    let mut import = store.begin_import(now()).await.expect("begins");
+    import.expect(30, &["crm".to_owned()]).expect("listens");
+    for profile in profiles.iter().skip(3).step_by(4) {
+        import.put(profile, &[phone("02", 60), phone("03", 5)]).expect("puts");
+    }
+    let withdrawn = import.withdraw().expect("withdraws").withdrawn;
+    assert_eq!(withdrawn, 25 * 2 + 75 * 3);
+    import.commit(&ImportSummary::default()).expect("commits");
+    store.renew();
+    for (number, profile) in profiles.iter().enumerate() {
+        let expected = match (number % 4, number % 2) {
+            (3, _) => Some("+14155550102"),
+            (_, 0) => Some("+14155550109"),
+            _ => None,
+        };
+        assert_eq!(best(store, profile, Kind::Phone).await.as_deref(), expected, "{number}");
+        assert_eq!(best(store, profile, Kind::Email).await, None);
+    }
+    assert_eq!(store.totals().await.expect("counts").profiles, 25 + 50);
 }
 
 /// Removing nothing is not an error.

@@ -26,7 +26,7 @@ pub struct RawRecord<'a> {
 pub struct Record {
     /// The canonical profile.
     pub profile: Profile,
-    /// One or two details.
+    /// At least one detail.
     pub details: Vec<Detail>,
 }
 

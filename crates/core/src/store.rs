@@ -69,6 +69,9 @@ pub trait Details: Send + Sync + 'static {
     /// [`StoreError::Busy`].
     fn begin_import(&self, at: Timestamp) -> impl Outcome<Self::Import<'_>>;
 
+    /// Where the engine keeps a profile. An import whose profiles come in this order is fastest.
+    fn place(profile: &Profile) -> u64;
+
     /// What is held, by source, kind and label, without reading it all.
     fn totals(&self) -> impl Outcome<Totals>;
 
@@ -79,8 +82,18 @@ pub trait Details: Send + Sync + 'static {
 
 /// An import under way.
 pub trait Import: Send {
+    /// Says what is to come: about so many profiles, in ascending order of their
+    /// [place](Details::place), and the sources that are replaced: what such a source holds and
+    /// the import does not put goes. To be said before the first `put`; without it profiles may come
+    /// in any order.
+    fn expect(&mut self, profiles: u64, replaced: &[String]) -> Result<(), StoreError>;
+
     /// Adds or updates details of a profile. Tells what each was.
     fn put(&mut self, profile: &Profile, details: &[Detail]) -> Result<PutCounts, StoreError>;
+
+    /// To be called behind the last `put`: takes away what replaced sources held behind it. Says how
+    /// much went in all, before it too.
+    fn withdraw(&mut self) -> Result<PutCounts, StoreError>;
 
     /// Takes back those details that this import brought in anew and that `is_out` picks;
     /// counts them and their profiles as new. For what was suppressed while the import ran.
@@ -107,6 +120,8 @@ pub struct PutCounts {
     pub changed: u64,
     /// Details held just so.
     pub unchanged: u64,
+    /// Details whose source no longer holds them.
+    pub withdrawn: u64,
 }
 
 /// What is remembered about an import.

@@ -6,11 +6,11 @@ use contactd_core::store::{DetailTotal, Details, ImportSummary, Outcome, PutCoun
 use contactd_core::{ContactValue, Detail, Kind, Label, Profile, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use crate::held::Held;
+use crate::held::{Held, Names};
 use crate::import::SqliteImport;
 use crate::reader::Reader;
 use crate::writing::Writing;
-use crate::{SqliteStore, connection};
+use crate::{SqliteStore, connection, place};
 
 impl Details for SqliteStore {
     type Import<'a> = SqliteImport;
@@ -31,7 +31,7 @@ impl Details for SqliteStore {
     }
 
     fn list_details(&self, profile: &Profile) -> impl Outcome<Vec<Detail>> {
-        let held = Held::read(&self.details(), profile).map_err(connection::error);
+        let held = Held::read(&self.details(), &mut Names::default(), profile).map_err(connection::error);
         std::future::ready(held.map(|held| held.details.into_iter().map(|held| held.detail).collect()))
     }
 
@@ -45,6 +45,10 @@ impl Details for SqliteStore {
 
     fn begin_import(&self, at: Timestamp) -> impl Outcome<SqliteImport> {
         std::future::ready(SqliteImport::begin(&self.details_file(), at))
+    }
+
+    fn place(profile: &Profile) -> u64 {
+        place::first_id(profile, Kind::Phone).cast_unsigned()
     }
 
     fn totals(&self) -> impl Outcome<Totals> {
@@ -65,7 +69,7 @@ impl SqliteStore {
     fn remove(&self, profile: &Profile, remove: impl Fn(&Detail) -> bool) -> Result<u64, StoreError> {
         let mut details = self.details();
         let transaction = connection::write(&mut details)?;
-        let mut held = Held::read(&transaction, profile).map_err(connection::error)?;
+        let mut held = Held::read(&transaction, &mut Names::default(), profile).map_err(connection::error)?;
         let mut writing = Writing::default();
         let removed: Vec<_> = held.details.extract_if(.., |held| remove(&held.detail)).collect();
         for gone in &removed {
@@ -118,6 +122,7 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<(Timestamp, ImportSummary)> {
             new: row.get("new")?,
             changed: row.get("changed")?,
             unchanged: row.get("unchanged")?,
+            withdrawn: row.get("withdrawn")?,
         },
     };
     Ok((Timestamp::from_millis(row.get("imported_at")?), summary))

@@ -1,6 +1,7 @@
 //! What is held about one profile, and putting it in its places.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
 use rusqlite::{Connection, Row, params};
@@ -29,28 +30,80 @@ pub(crate) struct HeldDetail {
     pub(crate) import: i64,
 }
 
+/// The names of sources by their numbers, read once each.
+#[derive(Default)]
+pub(crate) struct Names(HashMap<i64, String>);
+
+impl Names {
+    fn of(&mut self, connection: &Connection, source: i64) -> rusqlite::Result<String> {
+        if let Some(name) = self.0.get(&source) {
+            return Ok(name.clone());
+        }
+        let mut statement = connection.prepare_cached("SELECT name FROM sources WHERE id = ?1")?;
+        let name: String = statement.query_row([source], |row| row.get(0))?;
+        self.0.insert(source, name.clone());
+        Ok(name)
+    }
+}
+
+/// A row of the table.
+pub(crate) struct Stored {
+    pub(crate) id: i64,
+    pub(crate) profile: String,
+    held: HeldDetail,
+}
+
+impl Stored {
+    /// The rows from `first` on, in order: those before `end`, but no more than `limit`.
+    pub(crate) fn read(
+        connection: &Connection,
+        names: &mut Names,
+        (first, end, limit): (i64, i64, i64),
+    ) -> rusqlite::Result<Vec<Self>> {
+        let mut statement = connection.prepare_cached(
+            "SELECT id, profile, kind, label, value, source, confidence, observed_at, basis, expires_at, import
+             FROM details WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3",
+        )?;
+        let mut rows = statement.query((first, end, limit))?;
+        let mut stored = Vec::new();
+        while let Some(row) = rows.next()? {
+            let source = row.get(5)?;
+            let detail = read_detail(row, names.of(connection, source)?)?;
+            let held = HeldDetail { detail, source, import: row.get(10)? };
+            stored.push(Self { id: row.get(0)?, profile: row.get(1)?, held });
+        }
+        Ok(stored)
+    }
+
+    pub(crate) fn source(&self) -> &str {
+        &self.held.detail.source
+    }
+}
+
 impl Held {
     /// Reads everything about a profile, each kind in order of preference.
-    pub(crate) fn read(connection: &Connection, profile: &Profile) -> rusqlite::Result<Self> {
-        let mut statement = connection.prepare_cached(
-            "SELECT details.id, profile, kind, label, value, sources.name, confidence, observed_at, basis, expires_at,
-                 source, import
-             FROM details JOIN sources ON sources.id = details.source
-             WHERE details.id >= ?1 AND details.id < ?1 + ?2
-             ORDER BY details.id",
-        )?;
-        let mut rows = statement.query((first_id(profile, Kind::Phone), PLACES_OF_PROFILE))?;
+    pub(crate) fn read(
+        connection: &Connection,
+        names: &mut Names,
+        profile: &Profile,
+    ) -> rusqlite::Result<Self> {
+        let first = first_id(profile, Kind::Phone);
+        let rows = Stored::read(connection, names, (first, first + PLACES_OF_PROFILE, PLACES_OF_PROFILE))?;
+        Ok(Self::of(profile, rows))
+    }
+
+    /// What these rows, which are all there are in the profile's places, say about it.
+    pub(crate) fn of(profile: &Profile, rows: Vec<Stored>) -> Self {
         let mut held = Self { details: Vec::new(), kinds_before: Vec::new(), taken: Vec::new() };
-        while let Some(row) = rows.next()? {
-            if row.get_ref(1)?.as_str()? == profile.key() {
-                let detail = read_detail(row)?;
-                held.kinds_before.push(detail.kind);
-                held.details.push(HeldDetail { detail, source: row.get(10)?, import: row.get(11)? });
+        for row in rows {
+            if row.profile == profile.key() {
+                held.kinds_before.push(row.held.detail.kind);
+                held.details.push(row.held);
             } else {
-                held.taken.push(row.get(0)?);
+                held.taken.push(row.id);
             }
         }
-        Ok(held)
+        held
     }
 
     /// Writes the details of these kinds anew: the best first, where no other profile is.
@@ -112,14 +165,14 @@ fn observed(detail: &Detail) -> i64 {
     detail.observed_at.map_or(NEVER_OBSERVED, Timestamp::seconds)
 }
 
-fn read_detail(row: &Row<'_>) -> rusqlite::Result<Detail> {
+fn read_detail(row: &Row<'_>, source: String) -> rusqlite::Result<Detail> {
     let observed_at: i64 = row.get(7)?;
     let expires_at: Option<i64> = row.get(9)?;
     Ok(Detail {
         kind: kind(row.get(2)?),
         label: label(row.get(3)?),
         value: ContactValue::from_store(row.get(4)?),
-        source: row.get(5)?,
+        source,
         confidence: row.get(6)?,
         observed_at: (observed_at != NEVER_OBSERVED).then(|| Timestamp::from_seconds(observed_at)),
         basis: row.get(8)?,

@@ -8,9 +8,11 @@ use contactd_core::store::{Import, ImportSummary, PutCounts, StoreError};
 use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
 use rusqlite::{Connection, params};
 
+use crate::ahead::Ahead;
 use crate::connection;
 use crate::details::kind;
-use crate::held::{Held, HeldDetail};
+use crate::held::{Held, HeldDetail, Names};
+use crate::place::first_id;
 use crate::writing::Writing;
 
 /// An import under way, on a connection of its own. Dropping it rolls it back.
@@ -19,6 +21,10 @@ pub struct SqliteImport {
     id: i64,
     at: Timestamp,
     writing: Writing,
+    ahead: Ahead,
+    /// Sources whose details go unless they are put.
+    replaced: Vec<String>,
+    withdrawn: PutCounts,
     /// Profiles that were held before and have been counted as changed, by hash.
     changed: HashSet<u64>,
 }
@@ -30,11 +36,21 @@ impl SqliteImport {
         let id = connection
             .query_row("SELECT coalesce(max(id), 0) + 1 FROM imports", (), |row| row.get(0))
             .map_err(connection::error)?;
-        Ok(Self { connection, id, at, writing: Writing::default(), changed: HashSet::new() })
+        Ok(Self {
+            connection,
+            id,
+            at,
+            writing: Writing::default(),
+            ahead: Ahead::lookups(),
+            replaced: Vec::new(),
+            withdrawn: PutCounts::default(),
+            changed: HashSet::new(),
+        })
     }
 
     fn put_all(&mut self, profile: &Profile, details: &[Detail]) -> rusqlite::Result<PutCounts> {
-        let mut held = Held::read(&self.connection, profile)?;
+        self.withdraw_before(first_id(profile, Kind::Phone))?;
+        let mut held = self.ahead.held(&self.connection, profile)?;
         let was_held = !held.details.is_empty();
         let was_held_before = held.details.iter().any(|held| held.import != self.id);
         let mut counts = PutCounts::default();
@@ -60,6 +76,16 @@ impl SqliteImport {
             }
             written.push(detail.kind);
         }
+        let is_gone = |held: &HeldDetail| {
+            self.replaced.contains(&held.detail.source)
+                && !details.iter().any(|detail| detail.is_same(&held.detail))
+                && held.import != self.id
+        };
+        for gone in held.details.extract_if(.., |held| is_gone(held)) {
+            self.writing.count(gone.source, &gone.detail, -1);
+            self.withdrawn.withdrawn += 1;
+            written.push(gone.detail.kind);
+        }
         held.write(&self.connection, profile, |kind| written.contains(&kind))?;
         if !was_held && counts.new > 0 {
             counts.profiles_new = 1;
@@ -68,6 +94,45 @@ impl SqliteImport {
             counts.profiles_changed = 1;
         }
         Ok(counts)
+    }
+
+    /// Withdraws the details of replaced sources from the profiles before that place, which the import
+    /// does not know.
+    fn withdraw_before(&mut self, end: i64) -> rusqlite::Result<()> {
+        if self.replaced.is_empty() {
+            return Ok(());
+        }
+        loop {
+            let mut profiles = Vec::new();
+            let more = self.ahead.pass(&self.connection, end, |row| {
+                if self.replaced.iter().any(|source| source == row.source()) {
+                    profiles.push(row.profile);
+                }
+            })?;
+            profiles.dedup();
+            self.withdraw_from(&profiles)?;
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    fn withdraw_from(&mut self, profiles: &[String]) -> rusqlite::Result<()> {
+        for key in profiles {
+            let profile = Profile::from_key(key);
+            let mut held = Held::read(&self.connection, &mut Names::default(), &profile)?;
+            let gone: Vec<_> =
+                held.details.extract_if(.., |held| self.replaced.contains(&held.detail.source)).collect();
+            for gone in &gone {
+                self.writing.count(gone.source, &gone.detail, -1);
+            }
+            self.withdrawn.withdrawn += gone.len() as u64;
+            held.write(&self.connection, &profile, |kind| gone.iter().any(|gone| gone.detail.kind == kind))?;
+            if held.details.is_empty() && !gone.is_empty() {
+                self.writing.profiles -= 1;
+            }
+        }
+        Ok(())
     }
 
     fn take_back_all(
@@ -91,7 +156,7 @@ impl SqliteImport {
         drop(of_import);
         let mut taken = PutCounts::default();
         for (profile, kind, value) in &picked {
-            let mut held = Held::read(&self.connection, profile)?;
+            let mut held = Held::read(&self.connection, &mut Names::default(), profile)?;
             let was_held = !held.details.is_empty();
             for gone in held.details.extract_if(.., |held| {
                 held.import == self.id && held.detail.kind == *kind && held.detail.value == *value
@@ -113,8 +178,8 @@ impl SqliteImport {
         let counts = summary.counts;
         self.connection.execute(
             "INSERT INTO imports (id, imported_at, source, rows, rejected, suppressed,
-                 profiles_new, profiles_changed, new, changed, unchanged)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                 profiles_new, profiles_changed, new, changed, unchanged, withdrawn)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
             params![
                 self.id,
                 self.at.millis(),
@@ -126,7 +191,8 @@ impl SqliteImport {
                 counts.profiles_changed,
                 counts.new,
                 counts.changed,
-                counts.unchanged
+                counts.unchanged,
+                counts.withdrawn
             ],
         )?;
         self.connection.execute_batch("COMMIT")
@@ -134,6 +200,19 @@ impl SqliteImport {
 }
 
 impl Import for SqliteImport {
+    fn expect(&mut self, profiles: u64, replaced: &[String]) -> Result<(), StoreError> {
+        let held = self.connection.query_row("SELECT count FROM profile_total", (), |row| row.get(0));
+        let held: u64 = held.map_err(connection::error)?;
+        self.ahead = Ahead::in_order(profiles, held, !replaced.is_empty());
+        self.replaced = replaced.to_vec();
+        Ok(())
+    }
+
+    fn withdraw(&mut self) -> Result<PutCounts, StoreError> {
+        self.withdraw_before(i64::MAX).map_err(connection::error)?;
+        Ok(self.withdrawn)
+    }
+
     fn put(&mut self, profile: &Profile, details: &[Detail]) -> Result<PutCounts, StoreError> {
         self.put_all(profile, details).map_err(connection::error)
     }

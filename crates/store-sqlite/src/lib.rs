@@ -7,6 +7,7 @@
 //! Lookups read on the thread that serves them, each thread with a read-only connection of
 //! its own (`reader.rs`). They never wait for a writer.
 
+mod ahead;
 mod connection;
 mod details;
 mod held;

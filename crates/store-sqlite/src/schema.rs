@@ -14,6 +14,7 @@ pub(crate) const CONTACTD: &[&str] =
 pub(crate) const DETAILS: &[&str] = &[
     include_str!("../migrations/details/001_details.sql"),
     include_str!("../migrations/details/002_details_by_number.sql"),
+    include_str!("../migrations/details/003_withdrawn.sql"),
 ];
 
 /// Opens a database for writing and brings it to the newest schema. Refuses one that is
@@ -54,7 +55,7 @@ fn version(connection: &Connection) -> Result<u32, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::held::Held;
+    use crate::held::{Held, Names};
     use contactd_core::Profile;
     use sha2::{Digest, Sha256};
 
@@ -67,7 +68,7 @@ mod tests {
         let contactd: Vec<_> = CONTACTD.iter().copied().map(fingerprint).collect();
         let details: Vec<_> = DETAILS.iter().copied().map(fingerprint).collect();
         assert_eq!(contactd, ["3fdff0a8a751"]);
-        assert_eq!(details, ["09ea08fcbafd", "746a2ed3f42f"]);
+        assert_eq!(details, ["09ea08fcbafd", "746a2ed3f42f", "bc4421bb40bf"]);
     }
 
     #[test]
@@ -90,7 +91,7 @@ mod tests {
         let newest = open(&file, DETAILS).expect("migrates");
         let held = |slug: &str| {
             let profile = Profile::from_key(&format!("linkedin.com/in/{slug}"));
-            let held = Held::read(&newest, &profile).expect("reads");
+            let held = Held::read(&newest, &mut Names::default(), &profile).expect("reads");
             held.details.into_iter().map(|held| held.detail.value.expose().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(held("ada-quell"), ["+14155550102", "+14155550101", "+14155550103", "ada@example.com"]);

@@ -2,7 +2,7 @@
 
 use contactd_core::{Kind, Label, Timestamp};
 
-use crate::commands::import::csv_rows::COLUMNS;
+use crate::commands::import::rows::COLUMNS;
 
 /// How many rejected rows are too many.
 #[derive(Clone, Copy, Debug, PartialEq)]

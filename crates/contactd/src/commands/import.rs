@@ -1,40 +1,64 @@
 //! `contactd import`: all or nothing, and every row accounted for.
 
-pub(crate) mod csv_rows;
+mod csv_rows;
+mod input;
+mod json_rows;
+mod load;
+mod packed;
+mod progress;
 mod rejects;
 mod report;
+pub(crate) mod rows;
+mod sort;
 
-use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 
-use anyhow::{Context as _, bail};
-use contactd_core::store::{Details, Import};
-use contactd_core::{ContactValue, Kind, Profile, Record, Subject, SuppressionList};
+use anyhow::bail;
+use contactd_core::store::Details;
+use contactd_core::{ContactValue, Kind, Profile, Subject, SuppressionList};
 
 use crate::cli::{ImportArgs, MaxRejects};
 use crate::context::Context;
-use crate::output;
-use csv_rows::{CsvRows, Defaults};
+use crate::{control, output};
+use load::{Inputs, Load, Plan};
+use progress::Progress;
 use rejects::Rejects;
 use report::Report;
+use rows::Defaults;
 
 pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<ExitCode> {
-    let is_only_a_try = args.dry_run && args.rejects.is_none();
-    let mut rejects =
-        if is_only_a_try { Rejects::nowhere() } else { Rejects::to(rejects_file(args), &args.files)? };
-    let mut load = Load::begin(context).await?;
-    for file in &args.files {
-        let defaults =
-            Defaults { source: args.source.as_deref(), region: args.region.as_deref(), mapping: &args.map };
-        let rows = CsvRows::read(open(file)?, defaults).with_context(|| name(file))?;
-        load.add(context, &name(file), rows, &mut rejects).with_context(|| name(file))?;
+    let is_served = control::is_served(&context.dir);
+    if is_served {
+        // The server goes first.
+        let _ = rustix::process::nice(10);
     }
+    tokio::spawn(async {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            load::STOP.store(true, Ordering::Relaxed);
+        }
+    });
+    let is_only_a_try = args.dry_run && args.rejects.is_none();
+    let mut rejects = if is_only_a_try {
+        Rejects::nowhere()
+    } else {
+        Rejects::to(load::rejects_file(args.rejects.as_deref(), &args.files), &args.files)?
+    };
+    let plan = Plan {
+        inputs: Inputs::Files(&args.files),
+        format: args.format,
+        defaults: Defaults {
+            source: args.source.as_deref(),
+            region: args.region.as_deref(),
+            mapping: &args.map,
+        },
+        threads: load::threads(is_served),
+    };
+    let progress = Progress::new(input::size(&args.files));
+    let carried_out = carry_out(context, args, &plan, &mut rejects, &progress).await;
+    progress.end();
+    let report = carried_out?;
     let rejects_file = rejects.finish()?;
-    let too_many = too_many_rejects(&load.report, args.max_rejects);
-    let report = if too_many || args.dry_run { load.report } else { load.commit(context).await? };
     let confirmed = if report.committed { context.announce() } else { Ok(()) };
     if args.json {
         output::json(&report)?;
@@ -45,7 +69,7 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
         output::words(format_args!("the rejected rows are in {}", file.display()));
     }
     confirmed?;
-    if too_many {
+    if too_many_rejects(&report, args.max_rejects) {
         output::words(format_args!(
             "contactd: nothing was loaded: {} of {} rows were rejected, more than --max-rejects allows",
             report.rejected, report.rows
@@ -55,83 +79,36 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
     Ok(ExitCode::SUCCESS)
 }
 
+async fn carry_out(
+    context: &Context,
+    args: &ImportArgs,
+    plan: &Plan<'_>,
+    rejects: &mut Rejects,
+    progress: &Progress,
+) -> anyhow::Result<Report> {
+    let load = Load::read(context, plan, rejects, progress).await?;
+    if too_many_rejects(&load.report, args.max_rejects) {
+        return Ok(load.report);
+    }
+    let replaced: Vec<String> = if args.replace_source {
+        load.sources.iter().chain(&args.source).cloned().collect()
+    } else {
+        Vec::new()
+    };
+    let put = load.put(context, &replaced, progress).await?;
+    if args.dry_run { Ok(put.report) } else { put.commit(context).await }
+}
+
 /// Loads people that come with the program; says how many profiles there are then.
 pub(crate) async fn load_built_in(context: &Context, csv: &'static str) -> anyhow::Result<u64> {
-    let mut load = Load::begin(context).await?;
-    let rows = CsvRows::read(Box::new(csv.as_bytes()), Defaults::default())?;
-    load.add(context, "built-in", rows, &mut Rejects::nowhere())?;
+    let plan = Plan { inputs: Inputs::BuiltIn(csv), format: None, defaults: Defaults::default(), threads: 1 };
+    let progress = Progress::new(None);
+    let load = Load::read(context, &plan, &mut Rejects::nowhere(), &progress).await?;
     if load.report.rejected > 0 {
         bail!("{} of the built-in rows are not valid", load.report.rejected);
     }
-    load.commit(context).await?;
+    load.put(context, &[], &progress).await?.commit(context).await?;
     Ok(context.store.totals().await?.profiles)
-}
-
-/// An import under way, and what has been seen of it.
-struct Load<'a> {
-    import: <contactd_store_sqlite::SqliteStore as Details>::Import<'a>,
-    suppressions: SuppressionList,
-    sources: BTreeSet<String>,
-    report: Report,
-}
-
-impl<'a> Load<'a> {
-    async fn begin(context: &'a Context) -> anyhow::Result<Self> {
-        Ok(Self {
-            import: context.store.begin_import(context.now()).await?,
-            suppressions: context.suppressions().await?,
-            sources: BTreeSet::new(),
-            report: Report::default(),
-        })
-    }
-
-    fn add(
-        &mut self,
-        context: &Context,
-        file: &str,
-        mut rows: CsvRows<'_>,
-        rejects: &mut Rejects,
-    ) -> anyhow::Result<()> {
-        while let Some(row) = rows.next()? {
-            self.report.rows += 1;
-            match row.record(&context.networks) {
-                Ok(record) => self.put(record)?,
-                Err(error) => {
-                    self.report.reject(file, row.line(), error);
-                    rejects.add(file, row.line(), error, &row)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn put(&mut self, record: Record) -> anyhow::Result<()> {
-        let Record { profile, mut details } = record;
-        for detail in &details {
-            if !self.sources.contains(&detail.source) {
-                self.sources.insert(detail.source.clone());
-            }
-        }
-        let all = details.len();
-        details.retain(|detail| !is_out(&self.suppressions, &profile, detail.kind, &detail.value));
-        self.report.suppressed += (all - details.len()) as u64;
-        if !details.is_empty() {
-            self.report.add(self.import.put(&profile, &details)?);
-        }
-        Ok(())
-    }
-
-    /// Commits, without those who opted out while the import ran.
-    async fn commit(mut self, context: &Context) -> anyhow::Result<Report> {
-        let now = context.suppressions().await?;
-        if now.differs_from(&self.suppressions) {
-            let taken = self.import.take_back(|profile, kind, value| is_out(&now, profile, kind, value))?;
-            self.report.take_back(taken);
-        }
-        self.import.commit(&self.report.summary(self.sources))?;
-        self.report.committed = true;
-        Ok(self.report)
-    }
 }
 
 /// Whether a detail's person, number or address has opted out.
@@ -149,30 +126,4 @@ fn too_many_rejects(report: &Report, max: MaxRejects) -> bool {
         MaxRejects::Rows(rows) => report.rejected > rows,
         MaxRejects::Share(share) => report.rejected as f64 > share * report.rows as f64,
     }
-}
-
-fn open(file: &Path) -> anyhow::Result<Box<dyn Read>> {
-    if file == Path::new("-") {
-        return Ok(Box::new(io::stdin()));
-    }
-    let open = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
-    if open.metadata()?.is_dir() {
-        bail!("{} is a directory; name the CSV files in it", file.display());
-    }
-    Ok(Box::new(open))
-}
-
-fn name(file: &Path) -> String {
-    if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() }
-}
-
-/// Where rejected rows go: where the operator says, or beside the first file.
-fn rejects_file(args: &ImportArgs) -> PathBuf {
-    if let Some(chosen) = &args.rejects {
-        return chosen.clone();
-    }
-    let first = args.files.first().filter(|file| *file != Path::new("-"));
-    let mut name = first.map_or("stdin".into(), |file| file.as_os_str().to_owned());
-    name.push(".rejects.csv");
-    PathBuf::from(name)
 }

@@ -138,16 +138,17 @@ fn a_file_that_cannot_be_read_says_what_to_do() {
         ("profileUrl,phone\n", &["--source", "crm", "--map", "email=Mail"], "no column has that header"),
         ("profileUrl;phone\n", &["--source", "crm"], "semicolons"),
         ("profileUrl\tphone\n", &["--source", "crm"], "tabs"),
-        ("{\"profileUrl\":\"x\"}\n", &["--source", "crm"], "JSON"),
+        ("[{\"profileUrl\":\"x\"}]\n", &["--source", "crm"], "JSON array"),
     ] {
         let output = site.run_with(&[&["import", "-"], flags].concat(), csv, &[]);
         assert_eq!(output.code, 1, "{csv:?}");
         assert!(output.stderr.contains(hint), "{csv:?}: {}", output.stderr);
     }
     for (bytes, hint) in [
-        (&b"\x1F\x8B\x08\0\0"[..], "compressed"),
+        (&b"\x1F\x8B\x08\0\0"[..], "cannot be read"),
         (b"\xFF\xFEp\0r\0", "UTF-8"),
-        (b"PK\x03\x04", "compressed"),
+        (b"PK\x03\x04", "archive"),
+        (b"PAR1", "Parquet"),
     ] {
         let output = site.run_with(&["import", "-", "--source", "crm"], bytes, &[]);
         assert!(output.code == 1 && output.stderr.contains(hint), "{hint}: {}", output.stderr);
@@ -308,4 +309,95 @@ fn who_opts_out_while_an_import_runs_is_left_out_of_it() {
         (&4.into(), &6.into(), &5.into()),
         "{stats}"
     );
+}
+
+/// The people of [`PEOPLE`], with every detail of a person on one line.
+const PEOPLE_JSON: &str = r#"
+{"profileUrl":"https://www.linkedin.com/in/ada-quell-1a2b3c","confidence":80,"observedAt":"2026-06-01","basis":"consent","phones":[{"value":"+14155550123","confidence":90,"observedAt":"2026-05-01"},"+14155550124",{"value":"+14155550125","label":"work","confidence":100}],"emails":[{"value":"ada@example.com","confidence":"90","observedAt":"2026-05-01"},{"value":"ada.old@example.com"},{"value":"ada@work.example.com","label":"work","confidence":100}]}
+
+{"profileUrl":"https://www.linkedin.com/in/eve-nuvel-2b3c4d","email":"Eve.Nuvel@example.org","phone":null}
+{"profileUrl":"https://www.linkedin.com/in/una-vastor-3c4d5e","phone":"(415) 555-0177","email":"una@work.example.com","phoneLabel":"work","emailLabel":"work","region":"US"}
+{"profileUrl":"https://www.linkedin.com/in/old-ebrix-4d5e6f","phone":"+14155550188","expiresAt":"2020-01-01"}
+{"profileUrl":"https://www.xing.com/profile/Mira_Quellbach2","phones":["+44 20 7946 0123"]}
+"#;
+
+#[test]
+fn json_lines_say_the_same_as_csv_flat_or_nested() {
+    let site = Site::empty();
+    let (code, first) = import(&site, PEOPLE, &[]);
+    assert_eq!((code, &first["detailsNew"]), (0, &11.into()));
+    let (code, second) = import(&site, format!("\u{FEFF}{}", PEOPLE_JSON.trim_start()), &[]);
+    assert_eq!((code, &second["rows"], &second["detailsUnchanged"]), (0, &5.into(), &11.into()), "{second}");
+}
+
+#[test]
+fn compressed_files_are_read_as_they_are_and_broken_ones_are_told() {
+    let site = Site::empty();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut gzip, PEOPLE.as_bytes()).expect("packs");
+    let gzip = gzip.finish().expect("packs");
+    let zstd = zstd::encode_all(PEOPLE_JSON.as_bytes(), 1).expect("packs");
+    let (files, one) = ([site.file("people.gz", &gzip), site.file("people", &zstd)], "people.csv");
+    let report = site.run(&["import", &files[0], &files[1], "--source", "crm", "--json"]).json();
+    assert_eq!((&report["rows"], &report["detailsNew"]), (&12.into(), &11.into()), "{report}");
+    for cut in [10, gzip.len() / 2, gzip.len() - 4] {
+        let broken = site.file(one, &gzip[..cut]);
+        let output = site.run(&["import", &broken, "--source", "broken"]);
+        assert_eq!(output.code, 1, "cut at {cut}");
+        assert!(output.stderr.contains("cannot be read"), "{}", output.stderr);
+    }
+    let stats = site.run(&["stats", "--json"]).json();
+    assert!(!stats.to_string().contains("broken"), "{stats}");
+}
+
+#[test]
+fn a_bad_json_line_is_kept_as_it_was() {
+    let site = Site::empty();
+    let lines =
+        format!("{{\"profileUrl\":\"{ADA}\",\"phone\":\"{ADA_PHONE}\"}}\n{{\"profileUrl\":\n\n[1, 2]\n");
+    let (code, report) = import(&site, lines, &["--max-rejects", "2"]);
+    assert_eq!((code, &report["detailsNew"], &report["rejected"]), (0, &1.into(), &2.into()), "{report}");
+    let kept = std::fs::read_to_string(site.path("stdin.rejects.csv")).expect("a rejects file");
+    assert_eq!(
+        kept,
+        "file,line,column,reason,row\nstandard input,2,row,not_json,\"{\"\"profileUrl\"\":\"\n\
+         standard input,4,row,not_object,\"[1, 2]\"\n"
+    );
+}
+
+#[test]
+fn a_replaced_source_keeps_only_what_it_still_holds() {
+    let (service, token) = Service::with_people();
+    service.site.ok(&["put", EVE, "--phone", "+14155550166", "--source", "hand"]);
+    let rows = format!("profileUrl,phone\n{ADA},+14155550124\n{EVE},+14155550166\n");
+    let dry = import(&service.site, &rows, &["--replace-source", "--dry-run"]).1;
+    let (code, report) = import(&service.site, &rows, &["--replace-source"]);
+    assert_eq!(code, 0);
+    for report in [dry, report] {
+        assert_eq!(
+            (&report["detailsWithdrawn"], &report["detailsNew"], &report["detailsChanged"]),
+            (&10.into(), &1.into(), &1.into()),
+            "{report}"
+        );
+    }
+    assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], "+14155550124");
+    assert_eq!(service.look_up(EMAIL, &token, ADA).status, 404);
+    assert_eq!(service.look_up(PHONE, &token, EVE).json()["phoneNumber"], "+14155550166");
+    let stats = service.site.run(&["stats", "--json"]).json();
+    assert_eq!(stats["profiles"], 2, "{stats}");
+}
+
+#[test]
+fn rows_of_a_person_add_up_in_the_order_of_the_file_wherever_they_stand() {
+    let site = Site::empty();
+    let rows: String = (0..5_000)
+        .map(|n| format!("https://linkedin.com/in/order-quell-{},+14155550100,{}\n", n % 700, n / 700))
+        .collect();
+    let (code, report) = import(&site, format!("profileUrl,phone,confidence\n{rows}"), &[]);
+    assert_eq!((code, &report["detailsNew"], &report["detailsChanged"]), (0, &700.into(), &4_300.into()));
+    let again: String = (0..700)
+        .map(|n| format!("https://linkedin.com/in/order-quell-{n},+14155550100,{}\n", (4_999 - n) / 700))
+        .collect();
+    let (_, report) = import(&site, format!("profileUrl,phone,confidence\n{again}"), &[]);
+    assert_eq!(report["detailsUnchanged"], 700, "{report}");
 }

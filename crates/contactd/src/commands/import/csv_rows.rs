@@ -5,34 +5,10 @@ use std::io::{self, Read};
 use std::rc::Rc;
 
 use anyhow::{Context, bail};
-use contactd_core::{Networks, RawRecord, Record, RecordError};
+use contactd_core::{Networks, Record, RecordError};
 use csv::ByteRecord;
 
-/// The columns of the import format.
-pub(crate) const COLUMNS: [&str; 11] = [
-    "profileUrl",
-    "phone",
-    "email",
-    "phoneLabel",
-    "emailLabel",
-    "confidence",
-    "observedAt",
-    "basis",
-    "expiresAt",
-    "region",
-    "source",
-];
-
-/// What counts where a row says nothing, and what the columns are called.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Defaults<'a> {
-    pub(crate) source: Option<&'a str>,
-    pub(crate) region: Option<&'a str>,
-    pub(crate) mapping: &'a [(String, String)],
-}
-
-/// Longest row that is read. More in one piece is not a row but a file that is no CSV.
-const MAX_ROW_BYTES: u64 = 16 << 20;
+use super::rows::{COLUMNS, Content, Defaults, MAX_ROW_BYTES, Row, raw};
 
 /// Fed to the parser behind the end of the file. If it does not come out as a row of its own,
 /// the file ends inside a quoted field.
@@ -40,29 +16,22 @@ const END: &[u8] = b"\n\x01the end\n";
 const END_FIELD: &[u8] = b"\x01the end";
 
 /// A file being read.
-pub(crate) struct CsvRows<'a> {
+pub(crate) struct CsvRows {
     reader: csv::Reader<Bounded>,
     /// What may still be read before the row has to end.
     left: Rc<Cell<u64>>,
     last_line: u64,
-    header: ByteRecord,
-    /// Where each of [`COLUMNS`] is in the file.
+}
+
+/// The header of a file, and where each of [`COLUMNS`] is in it.
+pub(crate) struct Columns {
+    pub(crate) header: ByteRecord,
     places: [Option<usize>; COLUMNS.len()],
-    defaults: Defaults<'a>,
 }
 
-/// One row as it was written.
-pub(crate) struct Row<'a> {
-    fields: ByteRecord,
-    line: u64,
-    header: &'a ByteRecord,
-    places: &'a [Option<usize>; COLUMNS.len()],
-    defaults: Defaults<'a>,
-}
-
-impl<'a> CsvRows<'a> {
+impl CsvRows {
     /// Reads the header and finds the columns in it.
-    pub(crate) fn read(input: Box<dyn Read>, defaults: Defaults<'a>) -> anyhow::Result<Self> {
+    pub(crate) fn read(input: Box<dyn Read>, defaults: Defaults<'_>) -> anyhow::Result<(Self, Columns)> {
         let left = Rc::new(Cell::new(MAX_ROW_BYTES));
         let input = Bounded { input: input.chain(END), left: Rc::clone(&left) };
         let mut reader = csv::ReaderBuilder::new()
@@ -79,28 +48,13 @@ impl<'a> CsvRows<'a> {
             header = std::iter::once(first.as_slice()).chain(header.iter().skip(1)).collect();
         }
         refuse_what_is_not_csv(&header)?;
-        let mut places = [None; COLUMNS.len()];
-        for (place, column) in places.iter_mut().zip(COLUMNS) {
-            *place = find(&header, column, defaults.mapping)?;
-        }
-        let has = |column: &str| {
-            COLUMNS.iter().zip(&places).any(|(name, place)| *name == column && place.is_some())
-        };
-        if !has("profileUrl") {
-            bail!("no column is called profileUrl; say which it is with --map profileUrl=\"its header\"");
-        }
-        if !has("phone") && !has("email") {
-            bail!("no column is called phone or email; say which it is with --map phone=\"its header\"");
-        }
-        if !has("source") && defaults.source.is_none() {
-            bail!("the rows do not say where they come from; say it with --source NAME");
-        }
-        Ok(Self { reader, left, last_line: 1, header, places, defaults })
+        let columns = Columns::find(header, defaults)?;
+        Ok((Self { reader, left, last_line: 1 }, columns))
     }
 
     /// The next row, good or bad; none at the end of the file. A file that cannot be read
     /// on is an error: what has been read of it is not all of it.
-    pub(crate) fn next(&mut self) -> anyhow::Result<Option<Row<'_>>> {
+    pub(crate) fn next(&mut self) -> anyhow::Result<Option<Row>> {
         loop {
             self.left.set(MAX_ROW_BYTES);
             let mut fields = ByteRecord::new();
@@ -120,8 +74,7 @@ impl<'a> CsvRows<'a> {
             let fields = without_return(fields);
             let is_blank = fields.len() == 1 && fields.get(0).is_some_and(<[u8]>::is_empty);
             if !is_blank {
-                let (header, places, defaults) = (&self.header, &self.places, self.defaults);
-                return Ok(Some(Row { fields, line, header, places, defaults }));
+                return Ok(Some(Row { line, content: Content::Fields(fields) }));
             }
         }
     }
@@ -146,14 +99,14 @@ fn refuse_what_is_not_csv(header: &ByteRecord) -> anyhow::Result<()> {
         bail!("the file is empty: the first line has to name the columns, such as profileUrl,phone,email");
     }
     let is = |start: &[u8]| first.starts_with(start);
-    if is(b"\x1F\x8B") || is(b"\x28\xB5\x2F\xFD") || is(b"PK") {
-        bail!("the file is compressed; unpack it first");
+    if is(b"PK\x03\x04") || is(b"\xFD7zXZ") || is(b"BZh") {
+        bail!("the file is an archive or a spreadsheet; unpack it, or save it as CSV in UTF-8");
     }
     if is(b"\xFF\xFE") || is(b"\xFE\xFF") || header.iter().any(|field| field.contains(&0)) {
         bail!("the file is not UTF-8 text; save it as CSV in UTF-8");
     }
-    if is(b"{") || is(b"[") {
-        bail!("the file is JSON; this version reads CSV");
+    if is(b"[") {
+        bail!("the file is one JSON array; write one object per line");
     }
     for (separator, name) in [(b';', "semicolons"), (b'\t', "tabs")] {
         if header.len() == 1 && first.contains(&separator) {
@@ -181,8 +134,8 @@ impl Read for Bounded {
 }
 
 /// Where a column is: under its own name in any case, or under the header it was mapped to.
-fn find(header: &ByteRecord, column: &str, mapping: &[(String, String)]) -> anyhow::Result<Option<usize>> {
-    let mapped = mapping.iter().find(|(name, _)| name == column).map(|(_, header)| header.as_str());
+fn find(header: &ByteRecord, column: &str, defaults: Defaults<'_>) -> anyhow::Result<Option<usize>> {
+    let mapped = defaults.mapped(column);
     let wanted = mapped.unwrap_or(column);
     let is_wanted = |field: &[u8]| {
         let field = field.trim_ascii();
@@ -200,56 +153,43 @@ fn find(header: &ByteRecord, column: &str, mapping: &[(String, String)]) -> anyh
     }
 }
 
-impl Row<'_> {
-    pub(crate) fn line(&self) -> u64 {
-        self.line
+impl Columns {
+    /// Finds the columns in a header.
+    pub(crate) fn find(header: ByteRecord, defaults: Defaults<'_>) -> anyhow::Result<Self> {
+        let mut places = [None; COLUMNS.len()];
+        for (place, column) in places.iter_mut().zip(COLUMNS) {
+            *place = find(&header, column, defaults)?;
+        }
+        let has = |column: &str| {
+            COLUMNS.iter().zip(&places).any(|(name, place)| *name == column && place.is_some())
+        };
+        if !has("profileUrl") {
+            bail!("no column is called profileUrl; say which it is with --map profileUrl=\"its header\"");
+        }
+        if !has("phone") && !has("email") {
+            bail!("no column is called phone or email; say which it is with --map phone=\"its header\"");
+        }
+        if !has("source") && defaults.source.is_none() {
+            bail!("the rows do not say where they come from; say it with --source NAME");
+        }
+        Ok(Self { header, places })
     }
 
-    pub(crate) fn header(&self) -> &ByteRecord {
-        self.header
-    }
-
-    pub(crate) fn fields(&self) -> &ByteRecord {
-        &self.fields
-    }
-
-    /// The profile and details that the row means.
-    pub(crate) fn record(&self, networks: &Networks) -> Result<Record, RecordError> {
-        if self.fields.len() > self.header.len() {
+    /// The profile and details that a row means.
+    pub(crate) fn record(
+        &self,
+        fields: &ByteRecord,
+        networks: &Networks,
+        defaults: Defaults<'_>,
+    ) -> Result<Record, RecordError> {
+        if fields.len() > self.header.len() {
             return Err(RecordError { column: "row", reason: "too_many_fields" });
         }
         let mut texts = [""; COLUMNS.len()];
         for ((text, place), column) in texts.iter_mut().zip(self.places).zip(COLUMNS) {
-            let Some(field) = place.and_then(|place| self.fields.get(place)) else { continue };
+            let Some(field) = place.and_then(|place| fields.get(place)) else { continue };
             *text = std::str::from_utf8(field).map_err(|_| RecordError { column, reason: "not_utf8" })?;
         }
-        let [
-            profile_url,
-            phone,
-            email,
-            phone_label,
-            email_label,
-            confidence,
-            observed_at,
-            basis,
-            expires_at,
-            region,
-            source,
-        ] = texts;
-        let source = if source.trim().is_empty() { self.defaults.source.unwrap_or_default() } else { source };
-        let row = RawRecord {
-            profile_url,
-            phone,
-            email,
-            phone_label,
-            email_label,
-            confidence,
-            observed_at,
-            basis,
-            expires_at,
-            region,
-            source,
-        };
-        row.read(networks, self.defaults.region)
+        raw(texts, defaults).read(networks, defaults.region)
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use contactd_core::RecordError;
 
-use super::csv_rows::Row;
+use super::rows::{Content, Layout, Row, Shape};
 
 /// A file that is made when the first row is rejected.
 pub(crate) struct Rejects {
@@ -35,26 +35,26 @@ impl Rejects {
     }
 
     /// Adds a row of `file`. Each file's rows stand under its own header.
-    pub(crate) fn add(
-        &mut self,
-        file: &str,
-        line: u64,
-        error: RecordError,
-        row: &Row<'_>,
-    ) -> anyhow::Result<()> {
+    pub(crate) fn add(&mut self, layout: &Layout, error: RecordError, row: &Row) -> anyhow::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
         let writer = match &mut self.writer {
             Some(writer) => writer,
             None => self.writer.insert(csv::WriterBuilder::new().flexible(true).from_writer(make(path)?)),
         };
-        if self.under != file {
+        if self.under != layout.file {
             let names = ["file", "line", "column", "reason"].map(str::as_bytes);
-            writer.write_record(names.into_iter().chain(row.header()))?;
-            file.clone_into(&mut self.under);
+            match &layout.shape {
+                Shape::Fields(columns) => writer.write_record(names.into_iter().chain(&columns.header))?,
+                Shape::Json => writer.write_record(names.into_iter().chain([b"row".as_slice()]))?,
+            }
+            layout.file.clone_into(&mut self.under);
         }
-        let line = line.to_string();
-        let why = [file, &line, error.column, error.reason].map(str::as_bytes);
-        writer.write_record(why.into_iter().chain(row.fields()))?;
+        let line = row.line.to_string();
+        let why = [&layout.file, &line, error.column, error.reason].map(str::as_bytes);
+        match &row.content {
+            Content::Fields(fields) => writer.write_record(why.into_iter().chain(fields))?,
+            Content::Json(text) => writer.write_record(why.into_iter().chain([text.as_slice()]))?,
+        }
         Ok(())
     }
 

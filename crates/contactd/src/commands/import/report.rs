@@ -22,6 +22,8 @@ pub(crate) struct Report {
     details_new: u64,
     details_changed: u64,
     details_unchanged: u64,
+    /// Details that a replaced source no longer holds.
+    details_withdrawn: u64,
     /// Details that were skipped because their person, number or address has opted out.
     pub(crate) suppressed: u64,
     pub(crate) rejected: u64,
@@ -44,6 +46,7 @@ impl Report {
         self.details_new += counts.new;
         self.details_changed += counts.changed;
         self.details_unchanged += counts.unchanged;
+        self.details_withdrawn += counts.withdrawn;
     }
 
     /// Counts details as suppressed that were counted as new.
@@ -78,6 +81,7 @@ impl Report {
                 new: self.details_new,
                 changed: self.details_changed,
                 unchanged: self.details_unchanged,
+                withdrawn: self.details_withdrawn,
             },
         }
     }
@@ -93,6 +97,7 @@ impl Report {
             ("details new", self.details_new),
             ("details changed", self.details_changed),
             ("details unchanged", self.details_unchanged),
+            ("details withdrawn", self.details_withdrawn),
             ("details suppressed", self.suppressed),
             ("rows rejected", self.rejected),
         ] {

@@ -1,0 +1,123 @@
+//! Files to import: opened, unpacked, and recognised by what is in them.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context, bail};
+
+use super::csv_rows::CsvRows;
+use super::json_rows::JsonRows;
+use super::rows::{Defaults, Layout, Row, Shape};
+use crate::cli::Format;
+
+const BUFFER: usize = 256 * 1024;
+
+/// The rows of one file, whatever its format.
+pub(crate) enum Rows {
+    Csv(CsvRows),
+    Json(JsonRows),
+}
+
+impl Rows {
+    /// The next row, good or bad; none at the end of the file.
+    pub(crate) fn next(&mut self) -> anyhow::Result<Option<Row>> {
+        match self {
+            Self::Csv(rows) => rows.next(),
+            Self::Json(rows) => rows.next(),
+        }
+    }
+}
+
+/// Opens a file; `-` is standard input. What is read of it is added to `read`.
+pub(crate) fn open(
+    file: &Path,
+    format: Option<Format>,
+    defaults: Defaults<'_>,
+    read: &Arc<AtomicU64>,
+) -> anyhow::Result<(Layout, Rows)> {
+    let name = name(file);
+    let input = Counted { input: raw(file)?, read: Arc::clone(read) };
+    recognise(Box::new(input), format, defaults, name.clone()).with_context(|| name)
+}
+
+/// The rows of what comes with the program.
+pub(crate) fn built_in(csv: &'static str) -> anyhow::Result<(Layout, Rows)> {
+    recognise(Box::new(csv.as_bytes()), Some(Format::Csv), Defaults::default(), "built-in".to_owned())
+}
+
+/// How the file is called.
+pub(crate) fn name(file: &Path) -> String {
+    if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() }
+}
+
+/// How many bytes there are to read, where that is known.
+pub(crate) fn size(files: &[impl AsRef<Path>]) -> Option<u64> {
+    files
+        .iter()
+        .map(|file| file.as_ref().metadata().ok().filter(|meta| meta.is_file()).map(|meta| meta.len()))
+        .sum()
+}
+
+fn raw(file: &Path) -> anyhow::Result<Box<dyn Read>> {
+    if file == Path::new("-") {
+        return Ok(Box::new(io::stdin()));
+    }
+    let open = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+    if open.metadata()?.is_dir() {
+        bail!("{} is a directory; name the files in it", file.display());
+    }
+    Ok(Box::new(open))
+}
+
+fn recognise(
+    input: Box<dyn Read>,
+    format: Option<Format>,
+    defaults: Defaults<'_>,
+    file: String,
+) -> anyhow::Result<(Layout, Rows)> {
+    let mut input = unpacked(input)?;
+    let start = input.fill_buf().context("the file cannot be read")?;
+    let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start);
+    if start.starts_with(b"PAR1") {
+        bail!("this is a Parquet file, which this version does not read; write it as CSV or JSON lines");
+    }
+    let looks_like_json = start.trim_ascii_start().starts_with(b"{");
+    let format = format.unwrap_or(if looks_like_json { Format::Jsonl } else { Format::Csv });
+    Ok(match format {
+        Format::Csv => {
+            let (rows, columns) = CsvRows::read(input, defaults)?;
+            (Layout { file, shape: Shape::Fields(columns) }, Rows::Csv(rows))
+        }
+        Format::Jsonl => (Layout { file, shape: Shape::Json }, Rows::Json(JsonRows::read(input))),
+    })
+}
+
+/// What is in the file, where it is compressed.
+fn unpacked(input: Box<dyn Read>) -> anyhow::Result<Box<dyn BufRead>> {
+    let mut input = BufReader::with_capacity(BUFFER, input);
+    let start = input.fill_buf().context("the file cannot be read")?;
+    Ok(if start.starts_with(b"\x1F\x8B") {
+        Box::new(BufReader::with_capacity(BUFFER, flate2::bufread::MultiGzDecoder::new(input)))
+    } else if start.starts_with(b"\x28\xB5\x2F\xFD") {
+        Box::new(BufReader::with_capacity(BUFFER, zstd::Decoder::with_buffer(input)?))
+    } else {
+        Box::new(input)
+    })
+}
+
+/// An input that counts what is read of it.
+struct Counted {
+    input: Box<dyn Read>,
+    read: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        self.read.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}

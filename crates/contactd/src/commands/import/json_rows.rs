@@ -1,0 +1,230 @@
+//! Rows of JSON lines: an object each, with the columns' names flat, or several details at once.
+
+use std::borrow::Cow;
+use std::io::{BufRead, Read};
+
+use anyhow::{Context, bail};
+use contactd_core::{Networks, Record, RecordError};
+use serde_json::{Map, Value};
+
+use super::rows::{COLUMNS, Content, Defaults, MAX_ROW_BYTES, Row, raw};
+
+/// A file being read.
+pub(crate) struct JsonRows {
+    reader: Box<dyn BufRead>,
+    line: u64,
+}
+
+impl JsonRows {
+    pub(crate) fn read(reader: Box<dyn BufRead>) -> Self {
+        Self { reader, line: 0 }
+    }
+
+    /// The next line that is not blank; none at the end of the file.
+    pub(crate) fn next(&mut self) -> anyhow::Result<Option<Row>> {
+        loop {
+            let mut text = Vec::new();
+            let limit = MAX_ROW_BYTES + 1;
+            let read = self.reader.by_ref().take(limit).read_until(b'\n', &mut text);
+            if read.context("the file cannot be read on")? == 0 {
+                return Ok(None);
+            }
+            self.line += 1;
+            if text.len() as u64 >= limit {
+                bail!("line {} is longer than 16 MiB; is this a file of JSON lines?", self.line);
+            }
+            let without_mark = text.strip_prefix(b"\xEF\xBB\xBF").filter(|_| self.line == 1);
+            let content = without_mark.unwrap_or(&text).trim_ascii();
+            if !content.is_empty() {
+                return Ok(Some(Row { line: self.line, content: Content::Json(content.to_vec()) }));
+            }
+        }
+    }
+}
+
+/// The profile and details that a line means.
+pub(crate) fn record(
+    text: &[u8],
+    networks: &Networks,
+    defaults: Defaults<'_>,
+) -> Result<Record, RecordError> {
+    let row: Value =
+        serde_json::from_slice(text).map_err(|_| RecordError { column: "row", reason: "not_json" })?;
+    let Value::Object(row) = row else {
+        return Err(RecordError { column: "row", reason: "not_object" });
+    };
+    let mut texts: [Cow<'_, str>; COLUMNS.len()] = Default::default();
+    for (text, column) in texts.iter_mut().zip(COLUMNS) {
+        *text = field(&row, defaults.mapped(column).unwrap_or(column), column)?;
+    }
+    let flat = || texts.each_ref().map(AsRef::as_ref);
+    let mut record: Option<Record> = None;
+    if !texts[PHONE].is_empty() || !texts[EMAIL].is_empty() {
+        record = Some(raw(flat(), defaults).read(networks, defaults.region)?);
+    }
+    for (list, value_column, label_column) in [("phones", PHONE, PHONE_LABEL), ("emails", EMAIL, EMAIL_LABEL)]
+    {
+        for detail in details(&row, list)? {
+            let mut nested = flat();
+            (nested[PHONE], nested[EMAIL]) = ("", "");
+            let own = Nested::read(&detail, list)?;
+            nested[value_column] = &own.value;
+            for (column, text) in [(label_column, &own.label), (SOURCE, &own.source), (REGION, &own.region)]
+                .into_iter()
+                .chain((CONFIDENCE..=EXPIRES_AT).zip(&own.rest))
+            {
+                if !text.is_empty() {
+                    nested[column] = text;
+                }
+            }
+            let read = raw(nested, defaults).read(networks, defaults.region)?;
+            match &mut record {
+                Some(record) => record.details.extend(read.details),
+                None => record = Some(read),
+            }
+        }
+    }
+    match record {
+        Some(record) => Ok(record),
+        // Nothing about anyone: the profile's own fault first, if it has one.
+        None => raw(flat(), defaults).read(networks, defaults.region),
+    }
+}
+
+const PHONE: usize = 1;
+const EMAIL: usize = 2;
+const PHONE_LABEL: usize = 3;
+const EMAIL_LABEL: usize = 4;
+const CONFIDENCE: usize = 5;
+const EXPIRES_AT: usize = 8;
+const REGION: usize = 9;
+const SOURCE: usize = 10;
+
+/// One detail of a list.
+struct Nested<'a> {
+    value: Cow<'a, str>,
+    label: Cow<'a, str>,
+    source: Cow<'a, str>,
+    region: Cow<'a, str>,
+    /// The columns from confidence to expiry.
+    rest: [Cow<'a, str>; 4],
+}
+
+impl<'a> Nested<'a> {
+    fn read(detail: &'a Value, list: &'static str) -> Result<Self, RecordError> {
+        let object = match detail {
+            Value::Object(object) => object,
+            Value::String(value) => {
+                return Ok(Self {
+                    value: value.into(),
+                    label: "".into(),
+                    source: "".into(),
+                    region: "".into(),
+                    rest: Default::default(),
+                });
+            }
+            _ => return Err(RecordError { column: list, reason: "not_object" }),
+        };
+        let value = field(object, "value", list)?;
+        if value.trim().is_empty() {
+            return Err(RecordError { column: list, reason: "missing" });
+        }
+        Ok(Self {
+            value,
+            label: field(object, "label", list)?,
+            source: field(object, "source", list)?,
+            region: field(object, "region", list)?,
+            rest: [
+                field(object, "confidence", list)?,
+                field(object, "observedAt", list)?,
+                field(object, "basis", list)?,
+                field(object, "expiresAt", list)?,
+            ],
+        })
+    }
+}
+
+fn details(row: &Map<String, Value>, list: &'static str) -> Result<Vec<Value>, RecordError> {
+    match row.get(list) {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Array(details)) => Ok(details.clone()),
+        Some(_) => Err(RecordError { column: list, reason: "not_list" }),
+    }
+}
+
+/// A field as the text that a CSV would have there.
+fn field<'a>(
+    object: &'a Map<String, Value>,
+    name: &str,
+    column: &'static str,
+) -> Result<Cow<'a, str>, RecordError> {
+    match object.get(name) {
+        None | Some(Value::Null) => Ok(Cow::Borrowed("")),
+        Some(Value::String(text)) => Ok(Cow::Borrowed(text)),
+        Some(Value::Number(number)) => Ok(Cow::Owned(number.to_string())),
+        Some(_) => Err(RecordError { column, reason: "not_text" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const URL: &str = "https://www.linkedin.com/in/ada-quell-1a2b3c";
+
+    fn read(json: &str) -> Result<Vec<(String, String, u8, String)>, RecordError> {
+        let defaults = Defaults { source: Some("crm"), ..Defaults::default() };
+        let record = record(json.replace("URL", URL).as_bytes(), &Networks::built_in(), defaults)?;
+        Ok(record
+            .details
+            .into_iter()
+            .map(|detail| {
+                (
+                    detail.value.expose().to_owned(),
+                    detail.label.name().to_owned(),
+                    detail.confidence,
+                    detail.source,
+                )
+            })
+            .collect())
+    }
+
+    #[test]
+    fn flat_and_nested_rows_are_read() {
+        let phone = |value: &str, label: &str, confidence, source: &str| {
+            (value.to_owned(), label.to_owned(), confidence, source.to_owned())
+        };
+        assert_eq!(
+            read(r#"{"profileUrl":"URL","phone":"+14155550123","confidence":90}"#),
+            Ok(vec![phone("+14155550123", "personal", 90, "crm")])
+        );
+        assert_eq!(
+            read(
+                r#"{"profileUrl":"URL","confidence":"70","phones":[{"value":"+14155550123","label":"work"},"+14155550124"],
+                    "emails":[{"value":"ada@example.com","confidence":20,"source":"hr"}],"more":[1]}"#
+            ),
+            Ok(vec![
+                phone("+14155550123", "work", 70, "crm"),
+                phone("+14155550124", "personal", 70, "crm"),
+                phone("ada@example.com", "personal", 20, "hr"),
+            ])
+        );
+    }
+
+    #[test]
+    fn a_bad_line_names_its_field_and_reason() {
+        for (json, column, reason) in [
+            ("{", "row", "not_json"),
+            ("[1]", "row", "not_object"),
+            (r#"{"profileUrl":"URL"}"#, "phone", "no_detail"),
+            (r#"{"phone":"+14155550123"}"#, "profileUrl", "missing"),
+            (r#"{"profileUrl":["URL"],"phone":"+14155550123"}"#, "profileUrl", "not_text"),
+            (r#"{"profileUrl":"URL","phones":{}}"#, "phones", "not_list"),
+            (r#"{"profileUrl":"URL","phones":[7]}"#, "phones", "not_object"),
+            (r#"{"profileUrl":"URL","phones":[{"label":"work"}]}"#, "phones", "missing"),
+            (r#"{"profileUrl":"URL","emails":[{"value":"ada"}]}"#, "email", "invalid_email"),
+        ] {
+            assert_eq!(read(json), Err(RecordError { column, reason }), "{json}");
+        }
+    }
+}

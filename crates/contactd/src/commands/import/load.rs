@@ -1,0 +1,345 @@
+//! From files to the store: rows are read, checked on all cores, sorted, and put in the store's own order.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context as _, bail};
+use contactd_core::store::{Details, Import};
+use contactd_core::{Detail, Networks, Profile, RecordError, SuppressionList};
+use contactd_store_sqlite::SqliteStore;
+
+use super::input::{self, Rows};
+use super::packed;
+use super::progress::Progress;
+use super::rejects::Rejects;
+use super::report::Report;
+use super::rows::{Defaults, Layout, Row};
+use super::sort::Sorter;
+use crate::cli::Format;
+use crate::commands::import::is_out;
+use crate::context::Context;
+
+/// Rows that are checked in one go.
+const BATCH: usize = 1_000;
+
+/// What sorting may take of the memory.
+const SORT_BYTES: usize = 256 << 20;
+
+/// More details of one person than anyone has; the store has room for about twice as many.
+const MAX_DETAILS: usize = 30_000;
+
+/// What is to be loaded.
+pub(crate) struct Plan<'a> {
+    pub(crate) inputs: Inputs<'a>,
+    pub(crate) format: Option<Format>,
+    pub(crate) defaults: Defaults<'a>,
+    /// Threads that check rows.
+    pub(crate) threads: usize,
+}
+
+pub(crate) enum Inputs<'a> {
+    Files(&'a [PathBuf]),
+    BuiltIn(&'static str),
+}
+
+/// Set when the operator wants it to stop.
+pub(crate) static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Everything that was read: checked, and ready to be put in order.
+pub(crate) struct Load {
+    sorter: Sorter,
+    suppressions: Arc<SuppressionList>,
+    pub(crate) sources: BTreeSet<String>,
+    pub(crate) report: Report,
+}
+
+/// Rows on their way to be checked.
+struct Batch {
+    number: u64,
+    layout: Arc<Layout>,
+    rows: Vec<Row>,
+}
+
+/// Rows that were checked.
+struct Checked {
+    number: u64,
+    layout: Arc<Layout>,
+    rows: u64,
+    /// Records, one behind the other; the place and the length of each.
+    packed: Vec<u8>,
+    records: Vec<(u64, usize)>,
+    rejected: Vec<(Row, RecordError)>,
+    suppressed: u64,
+    sources: BTreeSet<String>,
+}
+
+impl Load {
+    /// Reads and checks everything. Nothing of the store is touched yet.
+    pub(crate) async fn read(
+        context: &Context,
+        plan: &Plan<'_>,
+        rejects: &mut Rejects,
+        progress: &Progress,
+    ) -> anyhow::Result<Self> {
+        let suppressions = Arc::new(context.suppressions().await?);
+        let mut load = Self {
+            sorter: Sorter::new(context.dir.path().to_owned(), SORT_BYTES),
+            suppressions: Arc::clone(&suppressions),
+            sources: BTreeSet::new(),
+            report: Report::default(),
+        };
+        let checker =
+            Checker { networks: &context.networks, suppressions: &suppressions, defaults: plan.defaults };
+        std::thread::scope(|scope| {
+            let (work, waiting) = sync_channel(2 * plan.threads);
+            let (done, results) = sync_channel(2 * plan.threads);
+            // Goes away with the last checker, so that the reader does not wait for nobody.
+            let waiting = Arc::new(Mutex::new(waiting));
+            for _ in 0..plan.threads {
+                let (waiting, done, checker) = (Arc::clone(&waiting), done.clone(), &checker);
+                scope.spawn(move || checker.run(&waiting, &done));
+            }
+            drop(waiting);
+            let read = progress.read();
+            scope.spawn(move || {
+                if let Err(error) = read_all(plan, &read, &work) {
+                    let _ = done.send(Err(error));
+                }
+            });
+            load.collect(&results, rejects, progress)
+        })?;
+        Ok(load)
+    }
+
+    /// Takes up what was checked, in the order in which it was read.
+    fn collect(
+        &mut self,
+        results: &Receiver<anyhow::Result<Checked>>,
+        rejects: &mut Rejects,
+        progress: &Progress,
+    ) -> anyhow::Result<()> {
+        let mut early = BTreeMap::new();
+        let mut next = 0;
+        for checked in results {
+            let checked = checked?;
+            early.insert(checked.number, checked);
+            while let Some(checked) = early.remove(&next) {
+                next += 1;
+                self.take_up(checked, rejects)?;
+                progress.show("reading", self.report.rows);
+            }
+        }
+        Ok(())
+    }
+
+    fn take_up(&mut self, mut checked: Checked, rejects: &mut Rejects) -> anyhow::Result<()> {
+        self.report.rows += checked.rows;
+        self.report.suppressed += checked.suppressed;
+        self.sources.append(&mut checked.sources);
+        for (row, error) in &checked.rejected {
+            self.report.reject(&checked.layout.file, row.line, *error);
+            rejects.add(&checked.layout, *error, row)?;
+        }
+        let mut at = 0;
+        for (place, len) in checked.records {
+            self.sorter
+                .push(place, &checked.packed[at..at + len])
+                .context("cannot sort the rows: there is no room for them in the data directory")?;
+            at += len;
+        }
+        Ok(())
+    }
+
+    /// Puts everything into an import that can still be dropped.
+    pub(crate) async fn put<'a>(
+        self,
+        context: &'a Context,
+        replaced: &[String],
+        progress: &Progress,
+    ) -> anyhow::Result<Put<'a>> {
+        let Self { sorter, suppressions, sources, report } = self;
+        let import = context.store.begin_import(context.now()).await?;
+        let mut put = Put { import, suppressions, sources, report };
+        let count = sorter.count;
+        put.import.expect(count, replaced)?;
+        let mut sorted = sorter.finish().context("cannot sort the rows")?;
+        let mut group: Option<(Profile, Vec<Detail>)> = None;
+        let mut number = 0;
+        while let Some(bytes) = sorted.next().context("cannot read the sorted rows")? {
+            let record =
+                packed::unpack(bytes).context("a sorted row came back damaged; is the disk failing?")?;
+            match &mut group {
+                Some((profile, details)) if *profile == record.profile => details.extend(record.details),
+                _ => {
+                    put.put_group(group.replace((record.profile, record.details)))?;
+                }
+            }
+            if group.as_ref().is_some_and(|(_, details)| details.len() > MAX_DETAILS) {
+                bail!("one profile has more than {MAX_DETAILS} rows; nothing was loaded");
+            }
+            number += 1;
+            if number % BATCH as u64 == 0 {
+                stop_if_wanted()?;
+                progress.show_share("writing", number, count);
+            }
+        }
+        put.put_group(group)?;
+        if !replaced.is_empty() {
+            put.report.add(put.import.withdraw()?);
+        }
+        Ok(put)
+    }
+}
+
+/// An import under way with everything in it.
+pub(crate) struct Put<'a> {
+    import: <SqliteStore as Details>::Import<'a>,
+    suppressions: Arc<SuppressionList>,
+    sources: BTreeSet<String>,
+    pub(crate) report: Report,
+}
+
+impl Put<'_> {
+    fn put_group(&mut self, group: Option<(Profile, Vec<Detail>)>) -> anyhow::Result<()> {
+        if let Some((profile, details)) = group {
+            self.report.add(self.import.put(&profile, &details)?);
+        }
+        Ok(())
+    }
+
+    /// Commits, without those who opted out while the import ran.
+    pub(crate) async fn commit(mut self, context: &Context) -> anyhow::Result<Report> {
+        let now = context.suppressions().await?;
+        if now.differs_from(&self.suppressions) {
+            let taken = self.import.take_back(|profile, kind, value| is_out(&now, profile, kind, value))?;
+            self.report.take_back(taken);
+        }
+        self.import.commit(&self.report.summary(self.sources))?;
+        self.report.committed = true;
+        Ok(self.report)
+    }
+}
+
+/// What checking a row needs.
+struct Checker<'a> {
+    networks: &'a Networks,
+    suppressions: &'a SuppressionList,
+    defaults: Defaults<'a>,
+}
+
+impl Checker<'_> {
+    fn run(&self, waiting: &Mutex<Receiver<Batch>>, done: &SyncSender<anyhow::Result<Checked>>) {
+        loop {
+            let batch = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(batch) = batch else { return };
+            if done.send(Ok(self.check(batch))).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn check(&self, batch: Batch) -> Checked {
+        let Batch { number, layout, rows } = batch;
+        let mut checked = Checked {
+            number,
+            layout,
+            rows: rows.len() as u64,
+            packed: Vec::new(),
+            records: Vec::with_capacity(rows.len()),
+            rejected: Vec::new(),
+            suppressed: 0,
+            sources: BTreeSet::new(),
+        };
+        for row in rows {
+            match row.record(&checked.layout, self.networks, self.defaults) {
+                Ok(mut record) => {
+                    for detail in &record.details {
+                        if !checked.sources.contains(&detail.source) {
+                            checked.sources.insert(detail.source.clone());
+                        }
+                    }
+                    let all = record.details.len();
+                    if !self.suppressions.is_empty() {
+                        let is_in = |detail: &Detail| {
+                            !is_out(self.suppressions, &record.profile, detail.kind, &detail.value)
+                        };
+                        record.details.retain(is_in);
+                    }
+                    checked.suppressed += (all - record.details.len()) as u64;
+                    if !record.details.is_empty() {
+                        let before = checked.packed.len();
+                        packed::pack(&record, &mut checked.packed);
+                        checked
+                            .records
+                            .push((SqliteStore::place(&record.profile), checked.packed.len() - before));
+                    }
+                }
+                Err(error) => checked.rejected.push((row, error)),
+            }
+        }
+        checked
+    }
+}
+
+/// Reads all rows and hands them on in batches.
+fn read_all(plan: &Plan<'_>, read: &Arc<AtomicU64>, work: &SyncSender<Batch>) -> anyhow::Result<()> {
+    let mut number = 0;
+    let mut one = |layout: Layout, mut rows: Rows| -> anyhow::Result<()> {
+        let layout = Arc::new(layout);
+        let mut is_last = false;
+        while !is_last {
+            stop_if_wanted()?;
+            let mut batch = Batch { number, layout: Arc::clone(&layout), rows: Vec::with_capacity(BATCH) };
+            while batch.rows.len() < BATCH && !is_last {
+                match rows.next().with_context(|| layout.file.clone())? {
+                    Some(row) => batch.rows.push(row),
+                    None => is_last = true,
+                }
+            }
+            // If nobody takes it, whoever did has told why.
+            is_last |= work.send(batch).is_err();
+            number += 1;
+        }
+        Ok(())
+    };
+    match plan.inputs {
+        Inputs::BuiltIn(csv) => {
+            let (layout, rows) = input::built_in(csv)?;
+            one(layout, rows)?;
+        }
+        Inputs::Files(files) => {
+            for file in files {
+                let (layout, rows) = input::open(file, plan.format, plan.defaults, read)?;
+                one(layout, rows)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn stop_if_wanted() -> anyhow::Result<()> {
+    if STOP.load(Ordering::Relaxed) {
+        bail!("stopped; nothing was changed");
+    }
+    Ok(())
+}
+
+/// How many threads check rows: all cores, but one fewer beside a running server.
+pub(crate) fn threads(beside_a_server: bool) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if beside_a_server { (cores - 1).max(1) } else { cores }
+}
+
+/// Where rejected rows go: where the operator says, or beside the first file.
+pub(crate) fn rejects_file(chosen: Option<&Path>, files: &[PathBuf]) -> PathBuf {
+    if let Some(chosen) = chosen {
+        return chosen.to_owned();
+    }
+    let first = files.first().filter(|file| *file != Path::new("-"));
+    let mut name = first.map_or("stdin".into(), |file| file.as_os_str().to_owned());
+    name.push(".rejects.csv");
+    PathBuf::from(name)
+}

@@ -1,0 +1,111 @@
+//! A row of any format: as it was written, and the profile with its details that it means.
+
+use contactd_core::{Networks, RawRecord, Record, RecordError};
+use csv::ByteRecord;
+
+use super::{csv_rows, json_rows};
+
+/// The columns of the import format.
+pub(crate) const COLUMNS: [&str; 11] = [
+    "profileUrl",
+    "phone",
+    "email",
+    "phoneLabel",
+    "emailLabel",
+    "confidence",
+    "observedAt",
+    "basis",
+    "expiresAt",
+    "region",
+    "source",
+];
+
+/// Longest row that is read. More in one piece is not a row but a file of another kind.
+pub(crate) const MAX_ROW_BYTES: u64 = 16 << 20;
+
+/// What counts where a row says nothing, and what the columns are called.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Defaults<'a> {
+    pub(crate) source: Option<&'a str>,
+    pub(crate) region: Option<&'a str>,
+    pub(crate) mapping: &'a [(String, String)],
+}
+
+impl Defaults<'_> {
+    /// The header that was given for a column.
+    pub(crate) fn mapped(&self, column: &str) -> Option<&str> {
+        self.mapping.iter().find(|(name, _)| name == column).map(|(_, header)| header.as_str())
+    }
+}
+
+/// What all rows of a file have in common.
+pub(crate) struct Layout {
+    /// The file, as people know it.
+    pub(crate) file: String,
+    pub(crate) shape: Shape,
+}
+
+pub(crate) enum Shape {
+    /// Fields below a header.
+    Fields(csv_rows::Columns),
+    /// A JSON object each.
+    Json,
+}
+
+/// One row as it was written.
+pub(crate) struct Row {
+    pub(crate) line: u64,
+    pub(crate) content: Content,
+}
+
+pub(crate) enum Content {
+    Fields(ByteRecord),
+    Json(Vec<u8>),
+}
+
+impl Row {
+    /// The profile and details that the row means.
+    pub(crate) fn record(
+        &self,
+        layout: &Layout,
+        networks: &Networks,
+        defaults: Defaults<'_>,
+    ) -> Result<Record, RecordError> {
+        match (&self.content, &layout.shape) {
+            (Content::Fields(fields), Shape::Fields(columns)) => columns.record(fields, networks, defaults),
+            (Content::Json(text), _) => json_rows::record(text, networks, defaults),
+            (Content::Fields(_), Shape::Json) => Err(RecordError { column: "row", reason: "not_json" }),
+        }
+    }
+}
+
+/// The columns' texts as a record.
+pub(crate) fn raw<'a>(texts: [&'a str; COLUMNS.len()], defaults: Defaults<'a>) -> RawRecord<'a> {
+    let [
+        profile_url,
+        phone,
+        email,
+        phone_label,
+        email_label,
+        confidence,
+        observed_at,
+        basis,
+        expires_at,
+        region,
+        source,
+    ] = texts;
+    let source = if source.trim().is_empty() { defaults.source.unwrap_or_default() } else { source };
+    RawRecord {
+        profile_url,
+        phone,
+        email,
+        phone_label,
+        email_label,
+        confidence,
+        observed_at,
+        basis,
+        expires_at,
+        region,
+        source,
+    }
+}
