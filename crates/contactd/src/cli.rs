@@ -88,6 +88,14 @@ pub(crate) enum Command {
     /// Take a suppression back
     #[command(after_help = "Example:\n  contactd unsuppress https://www.linkedin.com/in/ada-quell-1a2b3c")]
     Unsuppress(SubjectArgs),
+    /// Print everything that is held, as `import` reads it
+    #[command(
+        after_help = "Examples:\n  contactd export > people.jsonl\n  contactd export --source crm --format csv | gzip > crm.csv.gz"
+    )]
+    Export(ExportArgs),
+    /// List imports, or undo one
+    #[command(after_help = "Examples:\n  contactd imports\n  contactd imports undo 7")]
+    Imports(ImportsArgs),
     /// Show what is held
     #[command(after_help = "Example:\n  contactd stats --json")]
     Stats(JsonArg),
@@ -250,6 +258,34 @@ pub(crate) struct ImportArgs {
     /// Print the report as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// Only what this source holds
+    #[arg(long, value_name = "NAME")]
+    pub(crate) source: Option<String>,
+    /// How to write it: JSON lines with a profile each, or CSV with a detail each
+    #[arg(long, default_value = "jsonl")]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportsArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<ImportsCommand>,
+    /// Print the list as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ImportsCommand {
+    /// Withdraw what an import brought in and is still held
+    Undo {
+        /// The import's number, from the list
+        id: i64,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -4,7 +4,9 @@ mod canonicalize;
 mod completions;
 mod config;
 mod doctor;
+mod export;
 pub(crate) mod import;
+mod imports;
 mod lookup;
 mod put;
 mod remove;
@@ -35,6 +37,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Canonicalize(args) => canonicalize::run(&config()?.networks, &args),
             Command::Token(command) => token::run(&open()?, command).await,
             Command::Import(args) => import::run(&open()?, &args).await,
+            Command::Export(args) => export::run(&open()?, &args).await,
+            Command::Imports(args) => imports::run(&open()?, &args).await,
             Command::Put(args) => put::run(&open()?, &args).await,
             Command::Remove(args) => remove::run(&open()?, &args).await,
             Command::Suppress(args) => suppress::run(&open()?, &args, suppress::Way::In).await,

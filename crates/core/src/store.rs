@@ -69,6 +69,17 @@ pub trait Details: Send + Sync + 'static {
     /// [`StoreError::Busy`].
     fn begin_import(&self, at: Timestamp) -> impl Outcome<Self::Import<'_>>;
 
+    /// Everything that is held, profile by profile in the order of their URLs, as it was at one moment.
+    /// `visit` says whether to go on.
+    fn visit_all(&self, visit: impl FnMut(&Profile, Vec<Detail>) -> bool + Send) -> impl Outcome<()>;
+
+    /// Every import, oldest first.
+    fn list_imports(&self) -> impl Outcome<Vec<PastImport>>;
+
+    /// Withdraws what an import brought in and is still held; says how many details that were. None
+    /// where there is no such import, or it was undone before.
+    fn undo_import(&self, id: i64, at: Timestamp) -> impl Outcome<Option<u64>>;
+
     /// Where the engine keeps a profile. An import whose profiles come in this order is fastest.
     fn place(profile: &Profile) -> u64;
 
@@ -139,6 +150,19 @@ pub struct ImportSummary {
     pub counts: PutCounts,
 }
 
+/// An import that was carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastImport {
+    /// How commands name it.
+    pub id: i64,
+    /// When it was carried out.
+    pub at: Timestamp,
+    /// What it did.
+    pub summary: ImportSummary,
+    /// When it was undone, if it was.
+    pub undone_at: Option<Timestamp>,
+}
+
 /// How much is held.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
@@ -146,8 +170,8 @@ pub struct Totals {
     pub profiles: u64,
     /// Details by source, kind and label; none of them zero.
     pub details: Vec<DetailTotal>,
-    /// The newest import, and when it was.
-    pub newest_import: Option<(Timestamp, ImportSummary)>,
+    /// The newest import.
+    pub newest_import: Option<PastImport>,
     /// Bytes on disk, by file.
     pub bytes: Vec<(String, u64)>,
 }

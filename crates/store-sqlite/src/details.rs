@@ -2,15 +2,17 @@
 
 use std::sync::atomic::Ordering;
 
-use contactd_core::store::{DetailTotal, Details, ImportSummary, Outcome, PutCounts, StoreError, Totals};
+use contactd_core::store::{
+    DetailTotal, Details, ImportSummary, Outcome, PastImport, PutCounts, StoreError, Totals,
+};
 use contactd_core::{ContactValue, Detail, Kind, Label, Profile, Timestamp};
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, Row};
 
 use crate::held::{Held, Names};
 use crate::import::SqliteImport;
 use crate::reader::Reader;
 use crate::writing::Writing;
-use crate::{SqliteStore, connection, place};
+use crate::{SqliteStore, connection, held, place};
 
 impl Details for SqliteStore {
     type Import<'a> = SqliteImport;
@@ -47,6 +49,21 @@ impl Details for SqliteStore {
         std::future::ready(SqliteImport::begin(&self.details_file(), at))
     }
 
+    fn visit_all(&self, visit: impl FnMut(&Profile, Vec<Detail>) -> bool + Send) -> impl Outcome<()> {
+        let visited = connection::reader(&self.details_file())
+            .and_then(|reader| held::visit_all(&reader, visit).map_err(connection::error));
+        std::future::ready(visited)
+    }
+
+    fn list_imports(&self) -> impl Outcome<Vec<PastImport>> {
+        let listed = imports(&self.details(), "ORDER BY id").map_err(connection::error);
+        std::future::ready(listed)
+    }
+
+    fn undo_import(&self, id: i64, at: Timestamp) -> impl Outcome<Option<u64>> {
+        std::future::ready(self.undo(id, at))
+    }
+
     fn place(profile: &Profile) -> u64 {
         place::first_id(profile, Kind::Phone).cast_unsigned()
     }
@@ -66,6 +83,26 @@ impl Details for SqliteStore {
 }
 
 impl SqliteStore {
+    fn undo(&self, id: i64, at: Timestamp) -> Result<Option<u64>, StoreError> {
+        let mut details = self.details();
+        let transaction = connection::write(&mut details)?;
+        let marked = transaction
+            .execute(
+                "UPDATE imports SET undone_at = ?2 WHERE id = ?1 AND undone_at IS NULL",
+                (id, at.millis()),
+            )
+            .map_err(connection::error)?;
+        if marked == 0 {
+            return Ok(None);
+        }
+        let mut writing = Writing::default();
+        let undone = writing.withdraw_import(&transaction, id).map_err(connection::error)?;
+        writing.finish(&transaction).map_err(connection::error)?;
+        transaction.commit().map_err(connection::error)?;
+        self.renew_readers();
+        Ok(Some(undone))
+    }
+
     fn remove(&self, profile: &Profile, remove: impl Fn(&Detail) -> bool) -> Result<u64, StoreError> {
         let mut details = self.details();
         let transaction = connection::write(&mut details)?;
@@ -100,17 +137,20 @@ fn totals(connection: &Connection) -> rusqlite::Result<Totals> {
             count: row.get(3)?,
         })
     })?;
-    let newest =
-        connection.query_row("SELECT * FROM imports ORDER BY id DESC LIMIT 1", (), summary).optional()?;
     Ok(Totals {
         profiles: connection.query_row("SELECT count FROM profile_total", (), |row| row.get(0))?,
         details: details.collect::<rusqlite::Result<_>>()?,
-        newest_import: newest,
+        newest_import: imports(connection, "ORDER BY id DESC LIMIT 1")?.pop(),
         bytes: Vec::new(),
     })
 }
 
-fn summary(row: &Row<'_>) -> rusqlite::Result<(Timestamp, ImportSummary)> {
+fn imports(connection: &Connection, order: &str) -> rusqlite::Result<Vec<PastImport>> {
+    let mut statement = connection.prepare(&format!("SELECT * FROM imports {order}"))?;
+    statement.query_map((), past_import)?.collect()
+}
+
+fn past_import(row: &Row<'_>) -> rusqlite::Result<PastImport> {
     let summary = ImportSummary {
         source: row.get("source")?,
         rows: row.get("rows")?,
@@ -125,7 +165,13 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<(Timestamp, ImportSummary)> {
             withdrawn: row.get("withdrawn")?,
         },
     };
-    Ok((Timestamp::from_millis(row.get("imported_at")?), summary))
+    let undone_at: Option<i64> = row.get("undone_at")?;
+    Ok(PastImport {
+        id: row.get("id")?,
+        at: Timestamp::from_millis(row.get("imported_at")?),
+        summary,
+        undone_at: undone_at.map(Timestamp::from_millis),
+    })
 }
 
 pub(crate) const fn kind_number(kind: Kind) -> i64 {

@@ -132,6 +132,38 @@ impl Held {
     }
 }
 
+/// Everything in the table, by profile. `visit` says whether to go on.
+pub(crate) fn visit_all(
+    connection: &Connection,
+    mut visit: impl FnMut(&Profile, Vec<Detail>) -> bool,
+) -> rusqlite::Result<()> {
+    let mut names = Names::default();
+    let mut statement = connection.prepare(
+        "SELECT id, profile, kind, label, value, source, confidence, observed_at, basis, expires_at
+         FROM details ORDER BY profile, id",
+    )?;
+    let mut rows = statement.query(())?;
+    let mut current: Option<(Profile, Vec<Detail>)> = None;
+    while let Some(row) = rows.next()? {
+        let detail = read_detail(row, names.of(connection, row.get(5)?)?)?;
+        let key = row.get_ref(1)?.as_str()?;
+        match &mut current {
+            Some((profile, details)) if profile.key() == key => details.push(detail),
+            _ => {
+                if let Some((profile, details)) = current.replace((Profile::from_key(key), vec![detail]))
+                    && !visit(&profile, details)
+                {
+                    return Ok(());
+                }
+            }
+        }
+    }
+    if let Some((profile, details)) = current {
+        visit(&profile, details);
+    }
+    Ok(())
+}
+
 impl HeldDetail {
     /// Smallest is best.
     fn preference(&self) -> impl Ord + use<'_> {

@@ -14,7 +14,7 @@ pub(crate) const CONTACTD: &[&str] =
 pub(crate) const DETAILS: &[&str] = &[
     include_str!("../migrations/details/001_details.sql"),
     include_str!("../migrations/details/002_details_by_number.sql"),
-    include_str!("../migrations/details/003_withdrawn.sql"),
+    include_str!("../migrations/details/003_withdrawn_undone.sql"),
 ];
 
 /// Opens a database for writing and brings it to the newest schema. Refuses one that is
@@ -68,7 +68,7 @@ mod tests {
         let contactd: Vec<_> = CONTACTD.iter().copied().map(fingerprint).collect();
         let details: Vec<_> = DETAILS.iter().copied().map(fingerprint).collect();
         assert_eq!(contactd, ["3fdff0a8a751"]);
-        assert_eq!(details, ["09ea08fcbafd", "746a2ed3f42f", "bc4421bb40bf"]);
+        assert_eq!(details, ["09ea08fcbafd", "746a2ed3f42f", "13592c7b3026"]);
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
-use contactd_core::Detail;
+use contactd_core::{Detail, Profile};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::details::{kind_number, label_number};
+use crate::held::{Held, Names};
 
 /// What writes add up to, until it is written too.
 #[derive(Default)]
@@ -41,6 +42,29 @@ impl Writing {
         };
         self.sources.insert(name.to_owned(), id);
         Ok(id)
+    }
+
+    /// Takes away what an import brought in and is still held; says how much.
+    pub(crate) fn withdraw_import(&mut self, connection: &Connection, import: i64) -> rusqlite::Result<u64> {
+        let mut of_import = connection.prepare("SELECT DISTINCT profile FROM details WHERE import = ?1")?;
+        let profiles: Vec<String> =
+            of_import.query_map([import], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+        let mut names = Names::default();
+        let mut withdrawn = 0;
+        for key in profiles {
+            let profile = Profile::from_key(&key);
+            let mut held = Held::read(connection, &mut names, &profile)?;
+            let gone: Vec<_> = held.details.extract_if(.., |held| held.import == import).collect();
+            for gone in &gone {
+                self.count(gone.source, &gone.detail, -1);
+            }
+            withdrawn += gone.len() as u64;
+            held.write(connection, &profile, |kind| gone.iter().any(|gone| gone.detail.kind == kind))?;
+            if held.details.is_empty() {
+                self.profiles -= 1;
+            }
+        }
+        Ok(withdrawn)
     }
 
     /// Brings the totals up to date, in the same transaction.

@@ -185,7 +185,7 @@ async fn store_and_tokens(
     if damage.is_empty() {
         let totals = store.totals().await?;
         findings.ok("store", format!("whole, {} profiles", totals.profiles));
-        if let Some((at, _)) = totals.newest_import.filter(|(at, _)| *at > now) {
+        if let Some(at) = totals.newest_import.map(|newest| newest.at).filter(|at| *at > now) {
             findings.warn(
                 "clock",
                 format!("the newest import is from the future: {at}"),

@@ -33,11 +33,7 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
         // The server goes first.
         let _ = rustix::process::nice(10);
     }
-    tokio::spawn(async {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            load::STOP.store(true, Ordering::Relaxed);
-        }
-    });
+    stop_on_ctrl_c()?;
     let is_only_a_try = args.dry_run && args.rejects.is_none();
     let mut rejects = if is_only_a_try {
         Rejects::nowhere()
@@ -77,6 +73,17 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Lets Ctrl-C end the import in its own words. The runtime is busy, so a thread listens.
+fn stop_on_ctrl_c() -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new().name("ctrl-c".to_owned()).spawn(move || {
+        if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
+            load::STOP.store(true, Ordering::Relaxed);
+        }
+    })?;
+    Ok(())
 }
 
 async fn carry_out(

@@ -61,7 +61,7 @@ pub(crate) async fn run(context: &Context, json: bool) -> anyhow::Result<ExitCod
             })
             .collect(),
         suppressions: context.store.list_suppressions().await?.len() as u64,
-        newest_import: totals.newest_import.map(|(at, summary)| newest(at.to_string(), summary)),
+        newest_import: totals.newest_import.map(|newest| self::newest(newest.at.to_string(), newest.summary)),
         bytes: totals.bytes.iter().map(|(_, bytes)| bytes).sum(),
         files: totals.bytes.into_iter().map(|(file, bytes)| FileSize { file, bytes }).collect(),
     };

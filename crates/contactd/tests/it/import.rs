@@ -401,3 +401,21 @@ fn rows_of_a_person_add_up_in_the_order_of_the_file_wherever_they_stand() {
     let (_, report) = import(&site, format!("profileUrl,phone,confidence\n{again}"), &[]);
     assert_eq!(report["detailsUnchanged"], 700, "{report}");
 }
+
+#[test]
+fn ctrl_c_stops_it_and_nothing_is_changed() {
+    let site = Site::empty();
+    let pipe = site.path("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::from(0o600), 0)
+        .expect("a pipe");
+    let mut child = site.spawn(&["import", pipe.to_str().expect("UTF-8"), "--source", "crm"]);
+    let mut feed = std::fs::OpenOptions::new().write(true).open(&pipe).expect("opens");
+    std::io::Write::write_all(&mut feed, PEOPLE.as_bytes()).expect("feeds");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let id = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(id, rustix::process::Signal::INT).expect("tells it");
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    drop(feed);
+    assert_eq!(child.wait().expect("ends").code(), Some(1));
+    assert_eq!(site.run(&["stats", "--json"]).json()["profiles"], 0);
+}

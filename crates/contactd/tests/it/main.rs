@@ -12,6 +12,7 @@ mod commands;
 mod config;
 mod connections;
 mod docs;
+mod export;
 mod fixture;
 mod http;
 mod import;

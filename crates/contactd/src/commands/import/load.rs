@@ -217,6 +217,7 @@ impl Put<'_> {
             let taken = self.import.take_back(|profile, kind, value| is_out(&now, profile, kind, value))?;
             self.report.take_back(taken);
         }
+        stop_if_wanted()?;
         self.import.commit(&self.report.summary(self.sources))?;
         self.report.committed = true;
         Ok(self.report)

@@ -1,0 +1,71 @@
+//! What comes out goes back in; imports can be listed and undone.
+
+use crate::fixture::{ADA, ADA_CANONICAL, ADA_PHONE, EVE, PEOPLE};
+use crate::service::{PHONE, Service, Site};
+
+#[test]
+fn an_empty_store_exports_nothing_and_that_is_no_error() {
+    let site = Site::empty();
+    let output = site.run(&["export"]);
+    assert_eq!((output.code, output.stdout.as_str()), (0, ""));
+}
+
+#[test]
+fn an_export_imported_elsewhere_gives_the_same_export() {
+    let site = Site::empty();
+    site.ok_with_input(&["import", "-", "--source", "crm"], PEOPLE);
+    // The same number from another source, and the sources in another order than in the second store.
+    site.ok(&["put", ADA, "--phone", ADA_PHONE, "--source", "another"]);
+    let exported = site.run(&["export"]).stdout;
+    let lines: Vec<&str> = exported.lines().collect();
+    assert_eq!(lines.len(), 5);
+    assert!(lines.is_sorted());
+    assert!(
+        lines[0].starts_with(&format!("{{\"profileUrl\":\"{ADA_CANONICAL}\",\"phones\":[")),
+        "{}",
+        lines[0]
+    );
+    let csv = site.run(&["export", "--format", "csv"]).stdout;
+    assert_eq!(csv.lines().count(), 1 + 12);
+    for form in [&exported, &csv] {
+        let other = Site::empty();
+        other.ok_with_input(&["import", "-"], form);
+        assert_eq!(other.run(&["export"]).stdout, exported);
+        assert_eq!(other.run(&["export", "--format", "csv"]).stdout, csv);
+    }
+}
+
+#[test]
+fn an_export_can_be_of_one_source() {
+    let site = Site::empty();
+    site.ok_with_input(&["import", "-", "--source", "crm"], PEOPLE);
+    site.ok(&["put", EVE, "--phone", "+14155550166", "--source", "hand"]);
+    let exported = site.run(&["export", "--source", "hand"]).stdout;
+    assert_eq!(exported.lines().count(), 1);
+    assert!(exported.contains("+14155550166") && !exported.contains("crm"), "{exported}");
+}
+
+#[test]
+fn imports_are_listed_and_can_be_undone_while_serving() {
+    let (service, token) = Service::with_people();
+    let site = &service.site;
+    let rows = format!("profileUrl,phone,confidence\n{ADA},+14155550199,99\n{EVE},+14155550166,50\n");
+    site.ok_with_input(&["import", "-", "--source", "bad vendor"], &rows);
+    assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], "+14155550199");
+    let imports = site.run(&["imports", "--json"]).json();
+    assert_eq!(imports.as_array().map(Vec::len), Some(2));
+    assert_eq!(
+        (&imports[1]["source"], &imports[1]["rows"], &imports[1]["detailsNew"], &imports[1]["undoneAt"]),
+        (&"bad vendor".into(), &2.into(), &2.into(), &serde_json::Value::Null)
+    );
+    let id = imports[1]["id"].to_string();
+    let before = site.run(&["stats", "--json"]).json()["details"].to_string();
+    site.ok(&["imports", "undo", &id]);
+    assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], ADA_PHONE);
+    assert_eq!(service.look_up(PHONE, &token, EVE).status, 404);
+    let after = site.run(&["stats", "--json"]).json()["details"].to_string();
+    assert!(before.contains("bad vendor") && !after.contains("bad vendor"), "{after}");
+    assert!(site.run(&["imports", "--json"]).json()[1]["undoneAt"].is_string());
+    let again = site.run(&["imports", "undo", &id]);
+    assert!(again.code == 1 && again.stderr.contains("undone before"), "{again:?}");
+}
