@@ -96,6 +96,17 @@ pub(crate) enum Command {
     /// List imports, or undo one
     #[command(after_help = "Examples:\n  contactd imports\n  contactd imports undo 7")]
     Imports(ImportsArgs),
+    /// Copy everything into one file, also while serving
+    #[command(after_help = "Example:\n  contactd backup /var/backups/contactd-$(date +%F).backup")]
+    Backup {
+        /// The file to make; it must not be there yet
+        file: PathBuf,
+    },
+    /// Make a data directory from a backup
+    #[command(
+        after_help = "Example:\n  mv contactd-data old && contactd restore contactd-2026-05-01.backup --suppressions-from old"
+    )]
+    Restore(RestoreArgs),
     /// Show what is held
     #[command(after_help = "Example:\n  contactd stats --json")]
     Stats(JsonArg),
@@ -268,6 +279,18 @@ pub(crate) struct ExportArgs {
     /// How to write it: JSON lines with a profile each, or CSV with a detail each
     #[arg(long, default_value = "jsonl")]
     pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// The backup
+    pub(crate) file: PathBuf,
+    /// A data directory whose opt-outs are kept too, such as the one that is being replaced
+    #[arg(long, value_name = "DIR")]
+    pub(crate) suppressions_from: Option<PathBuf>,
+    /// Go on although opt-outs made since the backup are lost
+    #[arg(long, conflicts_with = "suppressions_from")]
+    pub(crate) accept_lost_opt_outs: bool,
 }
 
 #[derive(Debug, Args)]

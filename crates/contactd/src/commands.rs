@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod backup;
 mod canonicalize;
 mod completions;
 mod config;
@@ -10,6 +11,7 @@ mod imports;
 mod lookup;
 mod put;
 mod remove;
+mod restore;
 mod serve;
 mod stats;
 mod suppress;
@@ -39,6 +41,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Import(args) => import::run(&open()?, &args).await,
             Command::Export(args) => export::run(&open()?, &args).await,
             Command::Imports(args) => imports::run(&open()?, &args).await,
+            Command::Backup { file } => backup::run(&open()?, &file),
+            Command::Restore(args) => restore::run(&config()?, &args).await,
             Command::Put(args) => put::run(&open()?, &args).await,
             Command::Remove(args) => remove::run(&open()?, &args).await,
             Command::Suppress(args) => suppress::run(&open()?, &args, suppress::Way::In).await,

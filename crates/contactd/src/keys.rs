@@ -65,6 +65,26 @@ fn make(dir: &Path) -> anyhow::Result<()> {
     }
 }
 
+/// Adds the keys of another directory that are not in this one.
+pub(crate) fn add_all(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let mut present =
+        list(to)?.iter().map(|name| read(&to.join(name))).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut number = present.len();
+    for name in list(from)? {
+        let key = read(&from.join(&name))?;
+        if present.iter().any(|known| known.id() == key.id()) {
+            continue;
+        }
+        // In front of those that are there: new digests go on being made with the newest of them.
+        number += 1;
+        let copy = to.join(format!("digest-000-{number:03}.key"));
+        fs::copy(from.join(&name), &copy)?;
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o600))?;
+        present.push(key);
+    }
+    Ok(())
+}
+
 /// Files in `keys/` that others than their owner can read.
 pub(crate) fn exposed(dir: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };

@@ -1,5 +1,6 @@
 //! The binary: configuration, wiring, commands.
 
+mod archive;
 mod cli;
 mod commands;
 mod config;

@@ -133,6 +133,19 @@ impl SqliteStore {
         Ok(wrong)
     }
 
+    /// Writes whole and compact copies of both databases into `dir`, each as it was at one moment, while
+    /// others read and write. The details come first: opt-outs are then at least as new as they are.
+    pub fn copy_to(&self, dir: &Path) -> Result<Vec<&'static str>, StoreError> {
+        let names = ["details.db", "contactd.db"];
+        for name in names {
+            let copy = dir.join(name);
+            connection::writer(&self.dir.join(name))?
+                .execute("VACUUM INTO ?1", [copy.to_string_lossy()])
+                .map_err(connection::error)?;
+        }
+        Ok(names.to_vec())
+    }
+
     /// A remembered fact about the store itself.
     pub fn fact(&self, name: &str) -> Result<Option<String>, StoreError> {
         use rusqlite::OptionalExtension;

@@ -6,6 +6,7 @@
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
+mod backup;
 mod base_path;
 mod canonicalize;
 mod commands;

@@ -1,0 +1,111 @@
+//! The file of a backup: a compressed tar, whose last entry says what the others have to be.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Component, Path};
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+const MANIFEST: &str = "manifest.json";
+const VERSION: u32 = 1;
+
+/// What a backup holds.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Manifest {
+    version: u32,
+    /// When it was begun.
+    pub(crate) made_at: String,
+    files: Vec<Entry>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry {
+    name: String,
+    bytes: u64,
+    sha256: String,
+}
+
+/// Writes `files` of `dir` to `target`, for its owner only, and syncs it.
+pub(crate) fn write(target: &Path, dir: &Path, files: &[String], made_at: String) -> anyhow::Result<()> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(target)?;
+    let mut archive = tar::Builder::new(zstd::Encoder::new(BufWriter::with_capacity(1 << 20, file), 1)?);
+    let mut manifest = Manifest { version: VERSION, made_at, files: Vec::new() };
+    for name in files {
+        let path = dir.join(name);
+        append(&mut archive, name, path.metadata()?.len(), File::open(&path)?)?;
+        manifest.files.push(entry(name, File::open(&path)?)?);
+    }
+    let manifest = serde_json::to_vec_pretty(&manifest)?;
+    append(&mut archive, MANIFEST, manifest.len() as u64, manifest.as_slice())?;
+    let file = archive.into_inner()?.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
+    file.sync_all()?;
+    Ok(())
+}
+
+fn append(archive: &mut tar::Builder<impl Write>, name: &str, bytes: u64, data: impl Read) -> io::Result<()> {
+    let mut header = tar::Header::new_gnu();
+    header.set_size(bytes);
+    header.set_mode(0o600);
+    header.set_entry_type(tar::EntryType::Regular);
+    archive.append_data(&mut header, name, data)
+}
+
+/// Reads a backup to its end and checks every byte of it. With `into`, its files are written there.
+pub(crate) fn read(backup: &Path, into: Option<&Path>) -> anyhow::Result<Manifest> {
+    let what = || format!("{} is not a whole backup", backup.display());
+    let file = File::open(backup).with_context(|| format!("cannot read {}", backup.display()))?;
+    let mut archive = tar::Archive::new(zstd::Decoder::new(file).with_context(what)?);
+    let mut found = Vec::new();
+    let mut manifest = None;
+    for item in archive.entries().with_context(what)? {
+        let mut item = item.with_context(what)?;
+        let name = item.path().with_context(what)?.to_string_lossy().into_owned();
+        if name == MANIFEST {
+            manifest = Some(serde_json::from_reader::<_, Manifest>(&mut item).with_context(what)?);
+        } else if let Some(dir) = into {
+            let path = dir.join(plain(&name).with_context(what)?);
+            fs::create_dir_all(path.parent().unwrap_or(dir))?;
+            let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+            io::copy(&mut item, &mut out).with_context(what)?;
+            out.sync_all()?;
+            found.push(entry(&name, File::open(&path)?)?);
+        } else {
+            found.push(entry(&name, &mut item).with_context(what)?);
+        }
+    }
+    let manifest = manifest.with_context(what)?;
+    if manifest.version != VERSION {
+        bail!("{} was made by a newer version; use a newer contactd", backup.display());
+    }
+    if manifest.files != found {
+        bail!("{}: what is in it is not what was put in", what());
+    }
+    Ok(manifest)
+}
+
+/// A name that stays below the directory it is put in.
+fn plain(name: &str) -> Option<&Path> {
+    let path = Path::new(name);
+    path.components().all(|part| matches!(part, Component::Normal(_))).then_some(path)
+}
+
+fn entry(name: &str, data: impl Read) -> io::Result<Entry> {
+    let mut data = BufReader::with_capacity(1 << 20, data);
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    let mut bytes = 0;
+    loop {
+        let read = data.read(&mut buffer)?;
+        if read == 0 {
+            break;
+        }
+        hasher.update(&buffer[..read]);
+        bytes += read as u64;
+    }
+    let sha256 = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(Entry { name: name.to_owned(), bytes, sha256 })
+}

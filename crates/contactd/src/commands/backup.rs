@@ -1,0 +1,73 @@
+//! `contactd backup`
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+
+use crate::context::Context;
+use crate::{archive, output};
+
+pub(crate) fn run(context: &Context, file: &Path) -> anyhow::Result<ExitCode> {
+    if file.symlink_metadata().is_ok() {
+        bail!("{} is there already; name another file, or move it away", file.display());
+    }
+    let made_at = context.now().to_string();
+    let dir = context.dir.path();
+    remove_what_killed_backups_left(dir);
+    // In the data directory, because that is as private as what is copied.
+    let copies =
+        tempfile::Builder::new().prefix(&format!(".backup-{}-", std::process::id())).tempdir_in(dir)?;
+    let mut files: Vec<String> = context
+        .store
+        .copy_to(copies.path())
+        .context("cannot copy the databases")?
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    fs::create_dir(copies.path().join("keys"))?;
+    for key in fs::read_dir(context.dir.keys())? {
+        let name = format!("keys/{}", key?.file_name().to_string_lossy());
+        fs::copy(dir.join(&name), copies.path().join(&name))?;
+        files.push(name);
+    }
+    let unfinished = unfinished(file);
+    let made = archive::write(&unfinished, copies.path(), &files, made_at)
+        .and_then(|()| archive::read(&unfinished, None))
+        .and_then(|_| put_in_place(&unfinished, file));
+    if made.is_err() {
+        let _ = fs::remove_file(&unfinished);
+    }
+    made.with_context(|| format!("cannot make {}", file.display()))?;
+    let bytes = file.metadata()?.len();
+    output::words(format_args!("{} holds everything and was read back: {bytes} bytes", file.display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn unfinished(file: &Path) -> PathBuf {
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.unfinished", std::process::id()));
+    file.with_file_name(name)
+}
+
+/// Gives the file its name, unless another has it by now.
+fn put_in_place(unfinished: &Path, file: &Path) -> anyhow::Result<()> {
+    fs::hard_link(unfinished, file)?;
+    fs::remove_file(unfinished)?;
+    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::File::open(dir)?.sync_all()?;
+    Ok(())
+}
+
+/// Copies that a backup which was killed could not take away.
+fn remove_what_killed_backups_left(dir: &Path) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let owner = name.strip_prefix(".backup-").and_then(|rest| rest.split('-').next());
+        if owner.is_some_and(|id| !Path::new("/proc").join(id).exists()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}

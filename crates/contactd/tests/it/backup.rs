@@ -1,0 +1,86 @@
+//! Backups: whole, private, read back; and what restoring one asks for.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::fixture::{ADA, ADA_PHONE, EVE, EVE_EMAIL};
+use crate::service::{EMAIL, PHONE, Service, Site};
+
+#[test]
+fn a_backup_made_while_serving_is_restored_with_everything() {
+    let (service, token) = Service::with_people();
+    let backup = service.site.path("a.backup");
+    let name = backup.to_str().expect("UTF-8");
+    service.site.ok(&["backup", name]);
+    assert_eq!(backup.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 200, "it goes on serving");
+    let exported = service.site.run(&["export"]).stdout;
+
+    let other = Site::empty();
+    other.ok(&["restore", name, "--accept-lost-opt-outs"]);
+    assert_eq!(other.run(&["export"]).stdout, exported);
+    let restored = other.serve();
+    assert_eq!(restored.look_up(PHONE, &token, ADA).json()["phoneNumber"], ADA_PHONE);
+    assert_eq!(restored.look_up(EMAIL, &token, EVE).json()["email"], EVE_EMAIL);
+}
+
+#[test]
+fn a_backup_overwrites_nothing_and_leaves_nothing_else_behind() {
+    let site = Site::with_people();
+    let taken = site.file("taken", "something else");
+    let refused = site.run(&["backup", &taken]);
+    assert!(refused.code == 1 && refused.stderr.contains("is there already"), "{refused:?}");
+    assert_eq!(std::fs::read_to_string(&taken).expect("reads"), "something else");
+    let nowhere = site.run(&["backup", "no/such/directory/a.backup"]);
+    assert_eq!(nowhere.code, 1);
+    site.ok(&["backup", "a.backup"]);
+    let left: Vec<String> = std::fs::read_dir(site.data())
+        .expect("lists")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .filter(|name| name.contains("backup"))
+        .collect();
+    assert_eq!(left, [""; 0]);
+}
+
+#[test]
+fn a_backup_that_is_not_whole_is_not_restored() {
+    let site = Site::with_people();
+    site.ok(&["backup", "a.backup"]);
+    let whole = std::fs::read(site.path("a.backup")).expect("reads");
+    let mut flipped = whole.clone();
+    let middle = flipped.len() / 2;
+    flipped[middle] ^= 1;
+    for (what, bytes) in [
+        ("cut", &whole[..whole.len() - 10]),
+        ("cut in half", &whole[..whole.len() / 2]),
+        ("changed", &flipped),
+        ("empty", &[]),
+        ("another file", b"profileUrl,phone\n"),
+    ] {
+        let other = Site::empty();
+        let broken = other.file("broken.backup", bytes);
+        let refused = other.run(&["restore", &broken, "--accept-lost-opt-outs"]);
+        assert_eq!(refused.code, 1, "{what}");
+        assert!(refused.stderr.contains("not a whole backup"), "{what}: {}", refused.stderr);
+        assert!(!other.data().join("contactd.db").exists(), "{what}");
+    }
+}
+
+#[test]
+fn restoring_does_not_lose_opt_outs_unless_it_is_told_to() {
+    let site = Site::with_people();
+    let token = site.token(&[]);
+    site.ok(&["backup", "a.backup"]);
+    let backup = site.path("a.backup");
+    let name = backup.to_str().expect("UTF-8");
+    site.ok(&["suppress", ADA]);
+
+    let over = site.run(&["restore", name, "--accept-lost-opt-outs"]);
+    assert!(over.code == 1 && over.stderr.contains("not empty"), "{over:?}");
+    let other = Site::empty();
+    let asked = other.run(&["restore", name]);
+    assert!(asked.code == 1 && asked.stderr.contains("this backup is of 20"), "{asked:?}");
+    other.ok(&["restore", name, "--suppressions-from", site.data().to_str().expect("UTF-8")]);
+    let service = other.serve();
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 404);
+    assert_eq!(service.look_up(EMAIL, &token, EVE).status, 200);
+}
