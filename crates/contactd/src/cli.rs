@@ -115,6 +115,10 @@ pub(crate) enum Command {
         after_help = "Example:\n  CONTACTD_TOKEN=ctd_… contactd lookup phone https://www.linkedin.com/in/ada-quell-1a2b3c"
     )]
     Lookup(LookupArgs),
+    /// Add phone numbers and e-mail addresses to a CSV, through a running service
+    #[command(after_help = "Example:\n  CONTACTD_TOKEN=ctd_… contactd enrich people.csv enriched.csv\n\n\
+        Run it again after an interruption: it goes on where it stopped.")]
+    Enrich(EnrichArgs),
     /// Tell the canonical form of profile URLs, or why they are refused
     #[command(after_help = "Examples:\n  contactd canonicalize https://de.linkedin.com/in/Ada-Quell/\n  \
         contactd canonicalize < urls.txt\n  contactd canonicalize --jsonl < values.jsonl")]
@@ -388,13 +392,44 @@ pub(crate) struct LookupArgs {
     /// Profile URLs
     #[arg(required = true, value_name = "URL")]
     pub(crate) profile_urls: Vec<String>,
+    #[command(flatten)]
+    pub(crate) service: ServiceArgs,
+    /// Print one JSON array
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A running service.
+#[derive(Debug, Args)]
+pub(crate) struct ServiceArgs {
     /// Where the service is
     #[arg(long, value_name = "BASE", env = "CONTACTD_URL", default_value = "http://127.0.0.1:8080")]
     pub(crate) url: String,
     /// The token
     #[arg(long, env = "CONTACTD_TOKEN", hide_env_values = true)]
     pub(crate) token: String,
-    /// Print one JSON array
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EnrichArgs {
+    /// A CSV with a column of profile URLs
+    #[arg(value_name = "IN.csv")]
+    pub(crate) input: PathBuf,
+    /// Where the same rows go, with what was found
+    #[arg(value_name = "OUT.csv")]
+    pub(crate) output: PathBuf,
+    /// The header of the profile URLs
+    #[arg(long, value_name = "HEADER", default_value = "profileUrl")]
+    pub(crate) column: String,
+    /// Ask for this kind only; phone or email [default: both]
+    #[arg(long, value_name = "KIND", value_parser = parse_kind)]
+    pub(crate) only: Option<Kind>,
+    /// How many requests are under way at once
+    #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) concurrency: u16,
+    #[command(flatten)]
+    pub(crate) service: ServiceArgs,
+    /// Print the summary as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

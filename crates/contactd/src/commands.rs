@@ -5,6 +5,7 @@ mod canonicalize;
 mod completions;
 mod config;
 mod doctor;
+mod enrich;
 mod export;
 pub(crate) mod import;
 mod imports;
@@ -34,6 +35,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Completions { shell } => completions::run(shell),
             Command::Config(command) => config::run(&command, everywhere),
             Command::Lookup(args) => lookup::run(&args),
+            Command::Enrich(args) => enrich::run(&args),
             Command::Doctor(args) => doctor::run(everywhere, args.json).await,
             Command::Serve(args) => serve::run(config()?, &args).await,
             Command::Canonicalize(args) => canonicalize::run(&config()?.networks, &args),

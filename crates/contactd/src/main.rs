@@ -2,6 +2,7 @@
 
 mod archive;
 mod cli;
+mod client;
 mod commands;
 mod config;
 mod context;
@@ -12,6 +13,7 @@ mod keeper;
 mod keys;
 mod log;
 mod output;
+mod progress;
 mod span;
 
 use std::process::ExitCode;

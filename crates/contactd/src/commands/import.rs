@@ -5,7 +5,6 @@ mod input;
 mod json_rows;
 mod load;
 mod packed;
-mod progress;
 mod rejects;
 mod report;
 pub(crate) mod rows;
@@ -20,9 +19,9 @@ use contactd_core::{ContactValue, Kind, Profile, Subject, SuppressionList};
 
 use crate::cli::{ImportArgs, MaxRejects};
 use crate::context::Context;
+use crate::progress::Progress;
 use crate::{control, output};
 use load::{Inputs, Load, Plan};
-use progress::Progress;
 use rejects::Rejects;
 use report::Report;
 use rows::Defaults;

@@ -13,6 +13,7 @@ mod commands;
 mod config;
 mod connections;
 mod docs;
+mod enrich;
 mod export;
 mod fixture;
 mod http;

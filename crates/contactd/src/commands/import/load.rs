@@ -13,7 +13,6 @@ use contactd_store_sqlite::SqliteStore;
 
 use super::input::{self, Rows};
 use super::packed;
-use super::progress::Progress;
 use super::rejects::Rejects;
 use super::report::Report;
 use super::rows::{Defaults, Layout, Row};
@@ -21,6 +20,7 @@ use super::sort::Sorter;
 use crate::cli::Format;
 use crate::commands::import::is_out;
 use crate::context::Context;
+use crate::progress::Progress;
 
 /// Rows that are checked in one go.
 const BATCH: usize = 1_000;

@@ -1,0 +1,106 @@
+//! Asking a running service, as any client would.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use contactd_contract::{Operation, header};
+use contactd_core::Kind;
+use serde::Serialize;
+use serde_json::Value;
+use ureq::Agent;
+
+/// A service and the token for it.
+pub(crate) struct Client {
+    base: String,
+    token: String,
+    agent: Agent,
+}
+
+/// What the service said about one profile.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Answered {
+    submitted: String,
+    /// The HTTP status.
+    pub(crate) code: u16,
+    /// `ok`, or the service's error code.
+    pub(crate) status: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phone_number: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    email: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) message: Option<String>,
+    /// How long to wait before asking again.
+    #[serde(skip)]
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl Answered {
+    /// The phone number or the address.
+    pub(crate) fn value(&self) -> Option<&String> {
+        self.phone_number.as_ref().or(self.email.as_ref())
+    }
+}
+
+impl Client {
+    pub(crate) fn new(url: &str, token: &str) -> anyhow::Result<Self> {
+        if !url.starts_with("http://") && !url.starts_with("https://") {
+            bail!("--url {url} has to begin with http:// or https://");
+        }
+        let agent = Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(Duration::from_secs(30)))
+            .build()
+            .into();
+        let base = url.trim_end_matches('/').to_owned();
+        Ok(Self { base, token: token.trim().to_owned(), agent })
+    }
+
+    /// Asks once.
+    pub(crate) fn ask(&self, kind: Kind, profile_url: &str) -> anyhow::Result<Answered> {
+        let operation = match kind {
+            Kind::Phone => Operation::FetchPhoneNumber,
+            Kind::Email => Operation::FetchPersonalEmail,
+        };
+        let url = format!("{}{}", self.base, operation.path());
+        self.post(&url, profile_url)
+            .with_context(|| format!("cannot ask {url}; is the service running there?"))
+    }
+
+    fn post(&self, url: &str, profile_url: &str) -> anyhow::Result<Answered> {
+        let body = serde_json::json!({ "profileUrl": profile_url }).to_string();
+        let mut response = self
+            .agent
+            .post(url)
+            .header("Authorization", format!("Bearer {}", self.token))
+            .header("Content-Type", "application/json")
+            .send(body)?;
+        let header = |name: &str| Some(response.headers().get(name)?.to_str().ok()?.to_owned());
+        let reason = header(header::INVALID_REASON);
+        let retry_after =
+            header("retry-after").and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
+        let code = response.status().as_u16();
+        let body: Value = serde_json::from_str(&response.body_mut().read_to_string()?).unwrap_or_default();
+        let text = |field: &str| body[field].as_str().map(str::to_owned);
+        let status = match code {
+            200 => "ok".to_owned(),
+            _ => text("status").unwrap_or_else(|| "internal_error".to_owned()),
+        };
+        Ok(Answered {
+            submitted: profile_url.to_owned(),
+            code,
+            status,
+            phone_number: text("phoneNumber"),
+            email: text("email"),
+            profile_url: text("profileUrl"),
+            reason,
+            message: text("message"),
+            retry_after,
+        })
+    }
+}

@@ -1,0 +1,109 @@
+//! `contactd enrich`: a CSV in, the same rows with what the service knows out.
+//!
+//! Every distinct URL is asked about once. Each answer goes to a journal beside the output before anything
+//! else happens, so that a run that was interrupted goes on where it stopped. The output gets its name when it
+//! is whole; the journal goes then.
+
+mod asking;
+mod journal;
+mod sheet;
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use contactd_core::Kind;
+use serde::Serialize;
+
+use crate::cli::EnrichArgs;
+use crate::client::Client;
+use crate::output;
+use crate::progress::Progress;
+use asking::{Question, ask_all};
+use journal::Journal;
+use sheet::Sheet;
+
+/// What is known about one URL and kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    /// `ok`, `not_found`, or `invalid: ` and a reason.
+    pub(crate) status: String,
+    pub(crate) value: Option<String>,
+}
+
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Summary {
+    rows: u64,
+    distinct_urls: u64,
+    /// Requests of this run.
+    asked: u64,
+    phone: BTreeMap<String, u64>,
+    email: BTreeMap<String, u64>,
+}
+
+pub(crate) fn run(args: &EnrichArgs) -> anyhow::Result<ExitCode> {
+    if args.output.symlink_metadata().is_ok() {
+        bail!("{} is there already; name another file, or move it away", args.output.display());
+    }
+    let kinds: Vec<Kind> =
+        Kind::ALL.into_iter().filter(|kind| args.only.is_none_or(|only| only == *kind)).collect();
+    let client = Client::new(&args.service.url, &args.service.token)?;
+    let sheet = Sheet::open(&args.input, &args.column)?;
+    let urls = sheet.distinct_urls()?;
+    let mut journal = Journal::open(&args.output)?;
+    let questions: Vec<Question<'_>> = urls
+        .iter()
+        .flat_map(|url| kinds.iter().map(move |&kind| Question { url, kind }))
+        .filter(|question| journal.finding(question.kind, question.url).is_none())
+        .collect();
+    let known = urls.len() * kinds.len() - questions.len();
+    if known > 0 {
+        output::words(format_args!("going on: {known} answers are in {} already", journal.path().display()));
+    }
+    let progress = Progress::new(None);
+    let mut asked = 0;
+    let all = questions.len() as u64;
+    let done = ask_all(&client, &questions, usize::from(args.concurrency), |question, finding| {
+        asked += 1;
+        progress.show_share("asking", asked, all);
+        journal.add(question.kind, question.url, finding)
+    });
+    progress.end();
+    done.with_context(|| {
+        format!("stopped after {asked} answers; they are kept, run the same command again to go on")
+    })?;
+
+    let mut summary = Summary { distinct_urls: urls.len() as u64, asked, ..Summary::default() };
+    let rows = sheet.write(&args.output, &kinds, |kind, url| {
+        let finding = journal.finding(kind, url).cloned().unwrap_or(Finding {
+            // The only URL that nobody was asked about.
+            status: "invalid: empty".to_owned(),
+            value: None,
+        });
+        let counts = if kind == Kind::Phone { &mut summary.phone } else { &mut summary.email };
+        *counts.entry(finding.status.clone()).or_default() += 1;
+        finding
+    })?;
+    summary.rows = rows;
+    journal.remove()?;
+    show(&summary, args.json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(summary: &Summary, json: bool) -> anyhow::Result<()> {
+    if json {
+        return output::json(summary);
+    }
+    for (what, count) in
+        [("rows", summary.rows), ("distinct URLs", summary.distinct_urls), ("requests", summary.asked)]
+    {
+        output::data(format_args!("{what:<32}{count:>10}"))?;
+    }
+    for (kind, counts) in [("phone", &summary.phone), ("email", &summary.email)] {
+        for (status, count) in counts {
+            output::data(format_args!("{:<32}{count:>10}", format!("{kind} {status}")))?;
+        }
+    }
+    Ok(())
+}

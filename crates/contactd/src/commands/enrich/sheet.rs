@@ -1,0 +1,130 @@
+//! The CSV: which URLs are in it, and the same rows with more columns.
+
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::BufWriter;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use contactd_core::Kind;
+use csv::ByteRecord;
+
+use super::Finding;
+
+pub(crate) struct Sheet {
+    path: PathBuf,
+    header: ByteRecord,
+    /// Where the profile URLs are.
+    place: usize,
+}
+
+impl Sheet {
+    pub(crate) fn open(path: &Path, column: &str) -> anyhow::Result<Self> {
+        let mut header = ByteRecord::new();
+        reader(path)?
+            .read_byte_record(&mut header)
+            .with_context(|| format!("{} cannot be read", path.display()))?;
+        if let Some(first) = header.get(0).and_then(|first| first.strip_prefix(b"\xEF\xBB\xBF")) {
+            let first = first.to_vec();
+            header = std::iter::once(first.as_slice()).chain(header.iter().skip(1)).collect();
+        }
+        let is_wanted = |name: &[u8]| name.trim_ascii().eq_ignore_ascii_case(column.as_bytes());
+        let Some(place) = header.iter().position(is_wanted) else {
+            bail!(
+                "{}: no column is called {column}; say which has the profile URLs with --column",
+                path.display()
+            );
+        };
+        Ok(Self { path: path.to_owned(), header, place })
+    }
+
+    /// Every URL once, in the order of the file; empty ones are none.
+    pub(crate) fn distinct_urls(&self) -> anyhow::Result<Vec<String>> {
+        let mut seen = HashSet::new();
+        let mut urls = Vec::new();
+        self.each(|_, url| {
+            if !url.is_empty() && seen.insert(url.to_owned()) {
+                urls.push(url.to_owned());
+            }
+            Ok(())
+        })?;
+        Ok(urls)
+    }
+
+    /// Writes the rows with the columns of these kinds, whole or not at all; says how many there were.
+    pub(crate) fn write(
+        &self,
+        output: &Path,
+        kinds: &[Kind],
+        mut find: impl FnMut(Kind, &str) -> Finding,
+    ) -> anyhow::Result<u64> {
+        let mut name = output.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.unfinished", std::process::id()));
+        let unfinished = output.with_file_name(name);
+        let what = || format!("cannot write {}", output.display());
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&unfinished)
+            .with_context(what)?;
+        let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(BufWriter::new(file));
+        let added: Vec<String> = kinds.iter().flat_map(|&kind| self.column_names(kind)).collect();
+        writer.write_record(self.header.iter().chain(added.iter().map(String::as_bytes)))?;
+        let mut rows = 0;
+        let written = self.each(|row, url| {
+            // Short rows are filled up, so that what is added stands below its header.
+            let missing = self.header.len().saturating_sub(row.len());
+            let mut fields: Vec<Vec<u8>> = row.iter().map(<[u8]>::to_vec).collect();
+            fields.extend(std::iter::repeat_n(Vec::new(), missing));
+            for &kind in kinds {
+                let Finding { status, value } = find(kind, url);
+                fields.extend([value.unwrap_or_default().into_bytes(), status.into_bytes()]);
+            }
+            rows += 1;
+            writer.write_record(&fields).with_context(what)
+        });
+        let finished = written.and_then(|()| {
+            let file = writer.into_inner().map_err(|error| error.into_error())?;
+            file.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
+            fs::hard_link(&unfinished, output)?;
+            Ok(())
+        });
+        let _ = fs::remove_file(&unfinished);
+        finished.with_context(what)?;
+        Ok(rows)
+    }
+
+    /// What the two columns of a kind are called: as in the contract, unless the file has such a column.
+    fn column_names(&self, kind: Kind) -> [String; 2] {
+        let (plain, other) = match kind {
+            Kind::Phone => ("phoneNumber", "contactdPhoneNumber"),
+            Kind::Email => ("email", "contactdEmail"),
+        };
+        let is_taken =
+            self.header.iter().any(|name| name.trim_ascii().eq_ignore_ascii_case(plain.as_bytes()));
+        let name = if is_taken { other } else { plain };
+        [name.to_owned(), format!("{name}Status")]
+    }
+
+    /// Every row behind the header, and the URL in it.
+    fn each(&self, mut take: impl FnMut(&ByteRecord, &str) -> anyhow::Result<()>) -> anyhow::Result<()> {
+        let mut reader = reader(&self.path)?;
+        let mut row = ByteRecord::new();
+        reader.read_byte_record(&mut row)?;
+        while reader
+            .read_byte_record(&mut row)
+            .with_context(|| format!("{} cannot be read on", self.path.display()))?
+        {
+            let url = String::from_utf8_lossy(row.get(self.place).unwrap_or_default()).trim().to_owned();
+            take(&row, &url)?;
+        }
+        Ok(())
+    }
+}
+
+fn reader(path: &Path) -> anyhow::Result<csv::Reader<File>> {
+    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(csv::ReaderBuilder::new().flexible(true).has_headers(false).from_reader(file))
+}

@@ -1,0 +1,100 @@
+//! Enriching a CSV through a running service.
+
+use crate::fixture::{ADA, ADA_PHONE, EVE, EVE_EMAIL, NOBODY};
+use crate::service::{Service, Site};
+
+fn enrich(
+    service: &Service,
+    token: &str,
+    input: &str,
+    output: &str,
+    flags: &[&str],
+) -> crate::service::Output {
+    let url = format!("http://{}", service.public);
+    let args = [&["enrich", input, output, "--url", &url, "--token", token], flags].concat();
+    service.site.run(&args)
+}
+
+#[test]
+fn every_row_comes_back_with_what_is_known_and_a_status() {
+    let (service, token) = Service::with_people();
+    let csv = format!(
+        "\u{FEFF}name,LinkedIn URL,email\n\"Quell, Ada\",{ADA},old@example.com\nEve,{EVE}\nNobody,{NOBODY},\n\
+         Again,{ADA},\nCompany,https://linkedin.com/company/quellcorp,\nNone,,\nElsewhere,https://example.com/in/x,\n"
+    );
+    let input = service.site.file("in.csv", csv);
+    let output = enrich(&service, &token, &input, "out.csv", &["--column", "linkedin url", "--json"]);
+    assert_eq!(output.code, 0, "{output:?}");
+    let enriched = std::fs::read_to_string(service.site.path("out.csv")).expect("an output");
+    let expected = format!(
+        "name,LinkedIn URL,email,phoneNumber,phoneNumberStatus,contactdEmail,contactdEmailStatus\n\
+         \"Quell, Ada\",{ADA},old@example.com,{ADA_PHONE},ok,ada@example.com,ok\n\
+         Eve,{EVE},,,not_found,{EVE_EMAIL},ok\n\
+         Nobody,{NOBODY},,,not_found,,not_found\n\
+         Again,{ADA},,{ADA_PHONE},ok,ada@example.com,ok\n\
+         Company,https://linkedin.com/company/quellcorp,,,invalid: not_person,,invalid: not_person\n\
+         None,,,,invalid: empty,,invalid: empty\n\
+         Elsewhere,https://example.com/in/x,,,invalid: bad_host,,invalid: bad_host\n"
+    );
+    assert_eq!(enriched, expected);
+    let summary = output.json();
+    assert_eq!(
+        (&summary["rows"], &summary["distinctUrls"], &summary["asked"]),
+        (&7.into(), &5.into(), &10.into())
+    );
+    assert_eq!(summary["phone"]["ok"], 2);
+    assert!(!service.site.path("out.csv.journal").exists());
+    let again = enrich(&service, &token, &input, "out.csv", &["--column", "linkedin url"]);
+    assert!(again.code == 1 && again.stderr.contains("is there already"), "{again:?}");
+}
+
+#[test]
+fn a_limit_is_waited_for_and_a_bad_token_ends_it_at_once() {
+    let site = Site::with_people();
+    let token = site.token(&["--rate", "10/s", "--burst", "3"]);
+    let service = site.serve();
+    let rows: String = (0..20).map(|n| format!("https://linkedin.com/in/wait-quell-{n}\n")).collect();
+    let input = service.site.file("in.csv", format!("profileUrl\n{rows}"));
+    let started = std::time::Instant::now();
+    let output = enrich(&service, &token, &input, "out.csv", &["--only", "phone", "--json"]);
+    assert_eq!((output.code, &output.json()["phone"]["not_found"]), (0, &20.into()), "{output:?}");
+    assert!(started.elapsed().as_secs_f64() > 1.0, "it waited");
+    let refused = enrich(&service, "nobody", &input, "other.csv", &[]);
+    assert!(refused.code == 1 && refused.stderr.contains("refuses the token"), "{refused:?}");
+    assert!(!service.site.path("other.csv").exists());
+}
+
+#[test]
+fn a_run_that_was_killed_goes_on_where_it_stopped() {
+    const URLS: usize = 3_000;
+    let (service, token) = Service::with_people();
+    let rows: String =
+        (0..URLS + 500).map(|n| format!("{n},https://linkedin.com/in/kill-quell-{}\n", n % URLS)).collect();
+    let input = service.site.file("in.csv", format!("id,profileUrl\n{ADA},{ADA}\n{rows}"));
+    let url = format!("http://{}", service.public);
+    let args = ["enrich", &input, "out.csv", "--url", &url, "--token", &token];
+    let misses = || {
+        let metrics = service.metrics();
+        let line = metrics
+            .lines()
+            .find(|line| line.contains("operation=\"phone\",outcome=\"miss\""))
+            .expect("a count");
+        line.rsplit(' ').next().and_then(|count| count.parse::<usize>().ok()).expect("a number")
+    };
+    for wanted in [300, 1_500] {
+        let mut child = service.site.spawn(&args);
+        crate::service::eventually(20, "it is on its way", || misses() > wanted);
+        child.kill().expect("kills");
+        child.wait().expect("ends");
+        assert!(!service.site.path("out.csv").exists());
+    }
+    let resumed = service.site.run(&args);
+    assert!(resumed.code == 0 && resumed.stderr.contains("going on"), "{resumed:?}");
+    let asked = misses();
+    assert!((URLS..=URLS + 2 * 8).contains(&asked), "{asked} requests for {URLS} URLs");
+    let (first, second) = ("out.csv", "uninterrupted.csv");
+    assert_eq!(enrich(&service, &token, &input, second, &[]).code, 0);
+    let [first, second] =
+        [first, second].map(|name| std::fs::read(service.site.path(name)).expect("an output"));
+    assert!(first == second, "the outputs differ");
+}
