@@ -239,6 +239,8 @@ pub(crate) enum Format {
     Csv,
     /// A JSON object per line
     Jsonl,
+    /// Apache Parquet, with the columns of a CSV; only for import
+    Parquet,
 }
 
 #[derive(Debug, Args)]

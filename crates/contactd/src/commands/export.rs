@@ -3,6 +3,7 @@
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
+use anyhow::bail;
 use contactd_core::store::Details;
 use contactd_core::{Detail, Kind, Profile};
 use serde::Serialize;
@@ -67,6 +68,7 @@ impl Writer {
     fn new(format: Format) -> anyhow::Result<Self> {
         Ok(match format {
             Format::Jsonl => Self::Jsonl(BufWriter::with_capacity(1 << 16, io::stdout())),
+            Format::Parquet => bail!("an export is JSON lines or CSV; say --format jsonl or csv"),
             Format::Csv => {
                 let mut writer = csv::Writer::from_writer(io::stdout());
                 writer.write_record(COLUMNS)?;

@@ -5,6 +5,7 @@ mod input;
 mod json_rows;
 mod load;
 mod packed;
+mod parquet_rows;
 mod rejects;
 mod report;
 pub(crate) mod rows;

@@ -148,7 +148,6 @@ fn a_file_that_cannot_be_read_says_what_to_do() {
         (&b"\x1F\x8B\x08\0\0"[..], "cannot be read"),
         (b"\xFF\xFEp\0r\0", "UTF-8"),
         (b"PK\x03\x04", "archive"),
-        (b"PAR1", "Parquet"),
     ] {
         let output = site.run_with(&["import", "-", "--source", "crm"], bytes, &[]);
         assert!(output.code == 1 && output.stderr.contains(hint), "{hint}: {}", output.stderr);
@@ -418,4 +417,61 @@ fn ctrl_c_stops_it_and_nothing_is_changed() {
     drop(feed);
     assert_eq!(child.wait().expect("ends").code(), Some(1));
     assert_eq!(site.run(&["stats", "--json"]).json()["profiles"], 0);
+}
+
+/// A Parquet file with these columns of text, each with a null where there is nothing, and a column of numbers.
+fn parquet(names: &[&str], rows: &[&[&str]], confidence: &[i32]) -> Vec<u8> {
+    use parquet::basic::Compression;
+    use parquet::data_type::{ByteArray, ByteArrayType, Int32Type};
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    let columns: String = names.iter().map(|name| format!("optional binary {name} (UTF8); ")).collect();
+    let schema = format!("message people {{ {columns} required int32 confidence; }}");
+    let schema = parquet::schema::parser::parse_message_type(&schema).expect("a schema");
+    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+    let mut writer =
+        SerializedFileWriter::new(Vec::new(), schema.into(), properties.into()).expect("a writer");
+    let mut group = writer.next_row_group().expect("a group");
+    for column in 0..names.len() {
+        let texts: Vec<&str> = rows.iter().map(|row| row[column]).collect();
+        let levels: Vec<i16> = texts.iter().map(|text| i16::from(!text.is_empty())).collect();
+        let values: Vec<ByteArray> =
+            texts.iter().filter(|text| !text.is_empty()).map(|text| ByteArray::from(*text)).collect();
+        let mut writer = group.next_column().expect("a column").expect("one more");
+        writer.typed::<ByteArrayType>().write_batch(&values, Some(&levels), None).expect("writes");
+        writer.close().expect("closes");
+    }
+    let mut last = group.next_column().expect("a column").expect("one more");
+    last.typed::<Int32Type>().write_batch(confidence, None, None).expect("writes");
+    last.close().expect("closes");
+    group.close().expect("closes");
+    writer.into_inner().expect("finishes")
+}
+
+#[test]
+fn parquet_says_the_same_as_csv_and_null_is_empty() {
+    let site = Site::empty();
+    let names = ["profileUrl", "phone", "email", "observedAt"];
+    let rows: [&[&str]; 3] = [
+        &[ADA, ADA_PHONE, "", "2026-05-01"],
+        &[EVE, "", "eve@example.com", ""],
+        &["https://linkedin.com/company/x", ADA_PHONE, "", ""],
+    ];
+    let file = parquet(&names, &rows, &[90, 50, 1]);
+    for flags in [&["--max-rejects", "1"][..], &["--max-rejects", "1", "--format", "parquet"]] {
+        let (code, report) = import(&site, &file, flags);
+        assert_eq!((code, &report["rows"], &report["rejected"]), (0, &3.into(), &1.into()), "{report}");
+        assert_eq!(report["examples"][0]["line"], 3);
+    }
+    let csv = format!(
+        "profileUrl,phone,email,confidence,observedAt\n{ADA},{ADA_PHONE},,90,2026-05-01\n{EVE},,eve@example.com,,\n"
+    );
+    let (_, report) = import(&site, csv, &[]);
+    assert_eq!(report["detailsUnchanged"], 2, "{report}");
+    let kept = std::fs::read_to_string(site.path("stdin.rejects.csv")).expect("a rejects file");
+    assert!(kept.contains("standard input,3,profileUrl,not_person,https://linkedin.com/company/x"), "{kept}");
+    for cut in [4, file.len() / 2, file.len() - 4] {
+        let output = site.run_with(&["import", "-", "--source", "broken"], &file[..cut], &[]);
+        assert!(output.code == 1 && output.stderr.contains("Parquet"), "cut at {cut}: {}", output.stderr);
+    }
 }

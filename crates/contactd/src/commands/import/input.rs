@@ -10,6 +10,7 @@ use anyhow::{Context, bail};
 
 use super::csv_rows::CsvRows;
 use super::json_rows::JsonRows;
+use super::parquet_rows::ParquetRows;
 use super::rows::{Defaults, Layout, Row, Shape};
 use crate::cli::Format;
 
@@ -19,6 +20,7 @@ const BUFFER: usize = 256 * 1024;
 pub(crate) enum Rows {
     Csv(CsvRows),
     Json(JsonRows),
+    Parquet(ParquetRows),
 }
 
 impl Rows {
@@ -27,6 +29,7 @@ impl Rows {
         match self {
             Self::Csv(rows) => rows.next(),
             Self::Json(rows) => rows.next(),
+            Self::Parquet(rows) => rows.next(),
         }
     }
 }
@@ -81,17 +84,25 @@ fn recognise(
     let mut input = unpacked(input)?;
     let start = input.fill_buf().context("the file cannot be read")?;
     let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start);
-    if start.starts_with(b"PAR1") {
-        bail!("this is a Parquet file, which this version does not read; write it as CSV or JSON lines");
-    }
-    let looks_like_json = start.trim_ascii_start().starts_with(b"{");
-    let format = format.unwrap_or(if looks_like_json { Format::Jsonl } else { Format::Csv });
+    let looks_like = match start {
+        start if start.starts_with(b"PAR1") => Format::Parquet,
+        start if start.trim_ascii_start().starts_with(b"{") => Format::Jsonl,
+        _ => Format::Csv,
+    };
+    let format = format.unwrap_or(looks_like);
     Ok(match format {
         Format::Csv => {
             let (rows, columns) = CsvRows::read(input, defaults)?;
             (Layout { file, shape: Shape::Fields(columns) }, Rows::Csv(rows))
         }
         Format::Jsonl => (Layout { file, shape: Shape::Json }, Rows::Json(JsonRows::read(input))),
+        Format::Parquet => {
+            // What the file holds is said at its end, so a stream is put into a file first.
+            let mut whole = tempfile::tempfile()?;
+            io::copy(&mut input, &mut whole).context("the file cannot be read on")?;
+            let (rows, columns) = ParquetRows::read(whole, defaults)?;
+            (Layout { file, shape: Shape::Fields(columns) }, Rows::Parquet(rows))
+        }
     })
 }
 
