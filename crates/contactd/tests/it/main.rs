@@ -16,6 +16,7 @@ mod docs;
 mod enrich;
 mod export;
 mod fixture;
+mod hostile;
 mod http;
 mod import;
 mod limits;

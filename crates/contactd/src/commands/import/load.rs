@@ -16,7 +16,7 @@ use super::packed;
 use super::rejects::Rejects;
 use super::report::Report;
 use super::rows::{Defaults, Layout, Row};
-use super::sort::Sorter;
+use super::sort::{Sorted, Sorter};
 use crate::cli::Format;
 use crate::commands::import::is_out;
 use crate::context::Context;
@@ -57,7 +57,7 @@ pub(crate) struct Load {
 }
 
 /// Rows on their way to be checked.
-struct Batch {
+struct Unchecked {
     number: u64,
     layout: Arc<Layout>,
     rows: Vec<Row>,
@@ -165,28 +165,27 @@ impl Load {
         let mut put = Put { import, suppressions, sources, report };
         let count = sorter.count;
         put.import.expect(count, replaced)?;
-        let mut sorted = sorter.finish().context("cannot sort the rows")?;
-        let mut group: Option<(Profile, Vec<Detail>)> = None;
-        let mut number = 0;
-        while let Some(bytes) = sorted.next().context("cannot read the sorted rows")? {
-            let record =
-                packed::unpack(bytes).context("a sorted row came back damaged; is the disk failing?")?;
-            match &mut group {
-                Some((profile, details)) if *profile == record.profile => details.extend(record.details),
-                _ => {
-                    put.put_group(group.replace((record.profile, record.details)))?;
+        let sorted = sorter.finish().context("cannot sort the rows")?;
+        std::thread::scope(|scope| {
+            let (groups, coming) = sync_channel(4);
+            // Reading and joining take as long as writing: a thread of their own.
+            scope.spawn(move || {
+                if let Err(error) = join_rows(sorted, &groups) {
+                    let _ = groups.send(Err(error));
                 }
-            }
-            if group.as_ref().is_some_and(|(_, details)| details.len() > MAX_DETAILS) {
-                bail!("one profile has more than {MAX_DETAILS} rows; nothing was loaded");
-            }
-            number += 1;
-            if number % BATCH as u64 == 0 {
+            });
+            let mut written = 0;
+            for batch in coming {
+                let Batch { groups, rows } = batch?;
+                for (profile, details) in groups {
+                    put.report.add(put.import.put(&profile, &details)?);
+                }
+                written += rows;
                 stop_if_wanted()?;
-                progress.show_share("writing", number, count);
+                progress.show_share("writing", written, count);
             }
-        }
-        put.put_group(group)?;
+            anyhow::Ok(())
+        })?;
         if !replaced.is_empty() {
             put.report.add(put.import.withdraw()?);
         }
@@ -203,13 +202,6 @@ pub(crate) struct Put<'a> {
 }
 
 impl Put<'_> {
-    fn put_group(&mut self, group: Option<(Profile, Vec<Detail>)>) -> anyhow::Result<()> {
-        if let Some((profile, details)) = group {
-            self.report.add(self.import.put(&profile, &details)?);
-        }
-        Ok(())
-    }
-
     /// Commits, without those who opted out while the import ran.
     pub(crate) async fn commit(mut self, context: &Context) -> anyhow::Result<Report> {
         let now = context.suppressions().await?;
@@ -224,6 +216,41 @@ impl Put<'_> {
     }
 }
 
+/// Everything about some profiles, in order, and how many rows that was.
+struct Batch {
+    groups: Vec<(Profile, Vec<Detail>)>,
+    rows: u64,
+}
+
+/// Joins the rows of a profile, which come one behind the other, and hands them on in batches.
+fn join_rows(mut sorted: Sorted, batches: &SyncSender<anyhow::Result<Batch>>) -> anyhow::Result<()> {
+    let mut batch = Batch { groups: Vec::with_capacity(BATCH), rows: 0 };
+    while let Some(bytes) = sorted.next().context("cannot read the sorted rows")? {
+        let record = packed::unpack(bytes).context("a sorted row came back damaged; is the disk failing?")?;
+        match batch.groups.last_mut() {
+            Some((profile, details)) if *profile == record.profile => {
+                details.extend(record.details);
+                if details.len() > MAX_DETAILS {
+                    bail!("one profile has more than {MAX_DETAILS} details; nothing was loaded");
+                }
+            }
+            _ => {
+                if batch.groups.len() == BATCH {
+                    let next = Batch { groups: Vec::with_capacity(BATCH), rows: 0 };
+                    // If nobody takes it, whoever did has told why.
+                    if batches.send(Ok(std::mem::replace(&mut batch, next))).is_err() {
+                        return Ok(());
+                    }
+                }
+                batch.groups.push((record.profile, record.details));
+            }
+        }
+        batch.rows += 1;
+    }
+    let _ = batches.send(Ok(batch));
+    Ok(())
+}
+
 /// What checking a row needs.
 struct Checker<'a> {
     networks: &'a Networks,
@@ -232,7 +259,7 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    fn run(&self, waiting: &Mutex<Receiver<Batch>>, done: &SyncSender<anyhow::Result<Checked>>) {
+    fn run(&self, waiting: &Mutex<Receiver<Unchecked>>, done: &SyncSender<anyhow::Result<Checked>>) {
         loop {
             let batch = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(batch) = batch else { return };
@@ -242,8 +269,8 @@ impl Checker<'_> {
         }
     }
 
-    fn check(&self, batch: Batch) -> Checked {
-        let Batch { number, layout, rows } = batch;
+    fn check(&self, batch: Unchecked) -> Checked {
+        let Unchecked { number, layout, rows } = batch;
         let mut checked = Checked {
             number,
             layout,
@@ -286,14 +313,15 @@ impl Checker<'_> {
 }
 
 /// Reads all rows and hands them on in batches.
-fn read_all(plan: &Plan<'_>, read: &Arc<AtomicU64>, work: &SyncSender<Batch>) -> anyhow::Result<()> {
+fn read_all(plan: &Plan<'_>, read: &Arc<AtomicU64>, work: &SyncSender<Unchecked>) -> anyhow::Result<()> {
     let mut number = 0;
     let mut one = |layout: Layout, mut rows: Rows| -> anyhow::Result<()> {
         let layout = Arc::new(layout);
         let mut is_last = false;
         while !is_last {
             stop_if_wanted()?;
-            let mut batch = Batch { number, layout: Arc::clone(&layout), rows: Vec::with_capacity(BATCH) };
+            let mut batch =
+                Unchecked { number, layout: Arc::clone(&layout), rows: Vec::with_capacity(BATCH) };
             while batch.rows.len() < BATCH && !is_last {
                 match rows.next().with_context(|| layout.file.clone())? {
                     Some(row) => batch.rows.push(row),

@@ -1,0 +1,132 @@
+//! Files as they come: every row is accepted or rejected, with its line and its reason.
+
+use std::io::Write;
+
+use crate::service::Site;
+
+/// Imports rows of `phone,email,observedAt,confidence`; what became of each: a reason, or nothing.
+fn fates(rows: &[&str]) -> Vec<Option<String>> {
+    let site = Site::empty();
+    let lines: String = rows
+        .iter()
+        .enumerate()
+        .map(|(number, row)| format!("https://linkedin.com/in/hostile-quell-{number},{row}\n"))
+        .collect();
+    let csv = format!("profileUrl,phone,email,observedAt,confidence\n{lines}");
+    let output = site.run_with(
+        &["import", "-", "--source", "crm", "--max-rejects", "100%", "--json", "--rejects", "rejects.csv"],
+        csv,
+        &[],
+    );
+    assert_eq!(output.code, 0, "{output:?}");
+    let mut fates = vec![None; rows.len()];
+    if let Ok(mut rejects) = csv::ReaderBuilder::new().flexible(true).from_path(site.path("rejects.csv")) {
+        for reject in rejects.records() {
+            let reject = reject.expect("a row");
+            let line: usize = reject[1].parse().expect("a line");
+            fates[line - 2] = Some(reject[3].to_owned());
+        }
+    }
+    let kept = fates.iter().filter(|fate| fate.is_none()).count() as u64;
+    assert_eq!(output.json()["profilesNew"], kept);
+    fates
+}
+
+#[test]
+fn numbers_addresses_dates_and_confidences_in_every_odd_spelling() {
+    let cases = [
+        ("+1 (415) 555-0100,,,", None),
+        ("+１４１５５５５０１００,,,", None),
+        ("001 415 555 0100,,,", Some("phone_region_needed")),
+        ("0014155550100,,,", Some("phone_region_needed")),
+        ("4155550100,,,", Some("phone_region_needed")),
+        ("tel:+14155550100,,,", Some("phone_letters")),
+        ("1.41556E+10,,,", Some("phone_letters")),
+        ("+1-800-FLOWERS,,,", Some("phone_letters")),
+        ("+14155550100 ext 5,,,", Some("phone_extension")),
+        ("+14155550100;ext=5,,,", Some("phone_extension")),
+        ("'+14155550100,,,", Some("invalid_phone")),
+        ("=+14155550100,,,", Some("invalid_phone")),
+        ("+999999999999999,,,", Some("invalid_phone")),
+        (",ü@example.com,,", None),
+        (",mailto:a@example.com,,", Some("email_not_bare")),
+        (",A <a@example.com>,,", Some("email_not_bare")),
+        (",a@example.com;b@example.com,,", Some("email_not_bare")),
+        (",a@example,,", Some("invalid_email_domain")),
+        (",a@[127.0.0.1],,", Some("invalid_email_domain")),
+        (",a b@example.com,,", Some("invalid_email")),
+        ("+14155550100,,2026-05-01,", None),
+        ("+14155550100,,2026-05-01T10:00:00+02:00,", None),
+        ("+14155550100,,01/05/2026,", Some("invalid_date")),
+        ("+14155550100,,1 May 2026,", Some("invalid_date")),
+        ("+14155550100,,2026-02-30,", Some("invalid_date")),
+        ("+14155550100,,20260501,", Some("invalid_date")),
+        ("+14155550100,,46143,", Some("invalid_date")),
+        ("+14155550100,,, 50 ", None),
+        ("+14155550100,,,50.5", Some("invalid_confidence")),
+        ("+14155550100,,,-1", Some("invalid_confidence")),
+        ("+14155550100,,,high", Some("invalid_confidence")),
+        ("+14155550100", None),
+        ("+14155550100,,,,one too many", Some("too_many_fields")),
+        ("\"+1 415\n555 0100\",,,", None),
+        (",,,", Some("no_detail")),
+    ];
+    let rows: Vec<&str> = cases.iter().map(|(row, _)| *row).collect();
+    // The row with a line break moves the lines behind it by one; it is the last but one that is kept.
+    let (before, after) = rows.split_at(rows.len() - 2);
+    let found = [fates(before), fates(&after[..1]), fates(&after[1..])].concat();
+    for ((row, expected), found) in cases.iter().zip(found) {
+        assert_eq!(found.as_deref(), *expected, "{row:?}");
+    }
+}
+
+#[test]
+fn a_thousand_columns_and_a_field_of_ten_megabytes_are_only_large() {
+    let site = Site::empty();
+    let names: String = (0..1_000).map(|number| format!(",column{number}")).collect();
+    let note = "x".repeat(10 << 20);
+    let csv = format!(
+        "profileUrl,phone{names}\nhttps://linkedin.com/in/wide-quell,+14155550100,\"{note}\"\n\
+         https://linkedin.com/in/long-quell,{note},\n"
+    );
+    let output = site.run_with(&["import", "-", "--source", "crm", "--max-rejects", "1", "--json"], csv, &[]);
+    assert_eq!(
+        (output.code, &output.json()["profilesNew"], &output.json()["rejected"]),
+        (0, &1.into(), &1.into())
+    );
+}
+
+#[test]
+fn what_looks_compressed_and_is_not_is_told_and_a_bomb_is_bounded() {
+    let site = Site::empty();
+    let plain =
+        site.file("plain.csv.gz", "profileUrl,phone\nhttps://linkedin.com/in/plain-quell,+14155550100\n");
+    assert_eq!(site.run(&["import", &plain, "--source", "crm"]).code, 0, "the name does not matter");
+    for (name, bytes) in
+        [("garbage.gz", &b"\x1F\x8B\x08garbage garbage"[..]), ("garbage.zst", b"\x28\xB5\x2F\xFDgarbage")]
+    {
+        let file = site.file(name, bytes);
+        let output = site.run(&["import", &file, "--source", "crm"]);
+        assert!(output.code == 1 && output.stderr.contains("cannot be read"), "{name}: {}", output.stderr);
+    }
+    let mut bomb = zstd::Encoder::new(Vec::new(), 1).expect("packs");
+    bomb.write_all(b"profileUrl,phone\n").expect("packs");
+    for _ in 0..1_024 {
+        bomb.write_all(&[b'x'; 1 << 20]).expect("packs");
+    }
+    let bomb = site.file("bomb.zst", bomb.finish().expect("packs"));
+    let output = site.run(&["import", &bomb, "--source", "crm"]);
+    assert!(output.code == 1 && output.stderr.contains("longer than 16 MiB"), "{}", output.stderr);
+}
+
+#[test]
+fn utf_16_is_told_apart() {
+    let site = Site::empty();
+    let text = "profileUrl,phone\nhttps://linkedin.com/in/wide-quell,+14155550100\n";
+    let little: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let big: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+    for bytes in [[b"\xFF\xFE", &little[..]].concat(), [b"\xFE\xFF", &big[..]].concat(), little, big] {
+        let output = site.run_with(&["import", "-", "--source", "crm"], bytes, &[]);
+        assert!(output.code == 1 && output.stderr.contains("UTF-8"), "{}", output.stderr);
+    }
+}
