@@ -68,7 +68,7 @@ fn numbers_addresses_dates_and_confidences_in_every_odd_spelling() {
         ("+14155550100,,,high", Some("invalid_confidence")),
         ("+14155550100", None),
         ("+14155550100,,,,one too many", Some("too_many_fields")),
-        ("\"+1 415\n555 0100\",,,", None),
+        ("\"+1 415\n555 0100\",,,", Some("invalid_phone")),
         (",,,", Some("no_detail")),
     ];
     let rows: Vec<&str> = cases.iter().map(|(row, _)| *row).collect();
