@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""Imports that are killed, that run out of disk, and that run beside a server.
+
+    python3 bench/faults.py                # prints, and writes bench/runs/
+
+Fifty SIGKILLs at random moments of an import: the store is as before or as after, both databases pass SQLite's
+integrity_check, and the next import works. A disk that is too small (a tmpfs, as root): a clear error, nothing changed.
+Lookups at a steady rate, quiet and then during an import: errors, latency, CPU per request; meanwhile a token is revoked
+and a person suppressed.
+"""
+import datetime
+import hashlib
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import tempfile
+import time
+
+import run
+
+KILLS = 50
+RATE = 10_000
+
+
+def rows_file(path, count, marker):
+    with open(path, "w") as out:
+        out.write("profileUrl,phone,email,confidence\n")
+        for n in random.Random(marker).sample(range(count), count):
+            out.write(f"https://www.{run.key(n)},{run.phone(n + marker)},m{marker}p{n}@example.com,{50 + marker % 50}\n")
+    return path
+
+
+def contactd(data, *arguments, check=True):
+    return subprocess.run([run.BINARY, *map(str, arguments), "--data", data], check=check, capture_output=True, text=True)
+
+
+def fingerprint(data):
+    return hashlib.sha256(subprocess.run([run.BINARY, "export", "--data", data], check=True, capture_output=True).stdout).hexdigest()
+
+
+def is_whole(data):
+    for name in ("details.db", "contactd.db"):
+        with sqlite3.connect(data / name) as db:
+            if db.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
+                return False
+    return True
+
+
+def kills(work):
+    """How often an import that was killed left the store before, and how often after."""
+    data, moments, counts = work / "kills", random.Random(5), {"before": 0, "after": 0}
+    contactd(data, "import", rows_file(work / "base.csv", 50_000, 1), "--source", "base")
+    began = time.monotonic()
+    contactd(data, "import", rows_file(work / "probe.csv", 100_000, 2), "--source", "probe")
+    usual = time.monotonic() - began
+    before = fingerprint(data)
+    for number in range(KILLS):
+        people = rows_file(work / "next.csv", 100_000, 3 + number)
+        importing = subprocess.Popen([run.BINARY, "import", people, "--source", f"kill-{number}", "--data", data],
+                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(moments.uniform(0, 1.3 * usual))
+        importing.send_signal(signal.SIGKILL)
+        importing.wait()
+        assert is_whole(data), f"kill {number}: a database is damaged"
+        now = fingerprint(data)
+        if now == before:
+            counts["before"] += 1
+            continue
+        imports = json.loads(contactd(data, "imports", "--json").stdout)
+        assert imports[-1]["source"] == f"kill-{number}" and imports[-1]["detailsNew"] == 200_000, f"kill {number}: in between"
+        counts["after"] += 1
+        contactd(data, "imports", "undo", imports[-1]["id"])
+        assert fingerprint(data) == before, f"kill {number}: not undone"
+    contactd(data, "import", work / "next.csv", "--source", "last")
+    return {"kills": KILLS, "secondsOfAnImport": round(usual, 1), **counts}
+
+
+def full_disk(work):
+    """What an import says on a disk that is too small, and that it changed nothing."""
+    if os.getuid() != 0:
+        return "not run: needs root for a small tmpfs"
+    said = {}
+    people = rows_file(work / "large.csv", 400_000, 7)
+    for megabytes in (24, 48, 72):
+        small = work / f"small-{megabytes}"
+        small.mkdir()
+        run.sh("mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", small)
+        try:
+            data = small / "data"
+            contactd(data, "import", rows_file(work / "few.csv", 10_000, 1), "--source", "base")
+            before = fingerprint(data)
+            failed = contactd(data, "import", people, "--source", "large", check=False)
+            assert failed.returncode == 1, failed
+            assert fingerprint(data) == before and is_whole(data)
+            said[f"{megabytes} MiB"] = failed.stderr.strip().splitlines()[-1].replace(str(work), "")
+        finally:
+            run.sh("umount", small)
+    return said
+
+
+def beside_a_server(work):
+    data, tokens = run.contactd_data(1_000_000)
+    copy = work / "beside"
+    shutil.copytree(data, copy)
+    generator, requests = run.WORK / "latency", run.request_file("contactd", 1_000_000, tokens)
+    run.sh("rustc", "--edition", "2024", "-O", run.BENCH / "latency.rs", "-o", generator)
+    people = rows_file(work / "million.csv", 1_000_000, 9)
+    server = run.start("contactd", 1_000_000, copy, tokens)
+
+    def load(seconds):
+        before = server.cpu_seconds()
+        out = subprocess.run([generator, str(server.port), str(RATE), str(seconds), requests], check=True, capture_output=True, text=True).stdout
+        figures = {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", out)}
+        return {**figures, "cpuMicrosPerRequest": round((server.cpu_seconds() - before) / (RATE * seconds) * 1e6, 1)}
+
+    try:
+        server.ready(requests.read_bytes().split(b"\n----\n")[0])
+        quiet = load(8)
+        importing = subprocess.Popen([run.BINARY, "import", people, "--source", "beside", "--data", copy],
+                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(1)
+        took = {}
+        token = contactd(copy, "token", "create", "short-lived").stdout.strip()
+        listed = json.loads(contactd(copy, "token", "list", "--json").stdout)[-1]["id"]
+        for name, command in [("revoke", ["token", "revoke", listed]), ("suppress", ["suppress", f"https://{run.key(5)}"])]:
+            began = time.monotonic()
+            contactd(copy, *command)
+            took[f"{name}Seconds"] = round(time.monotonic() - began, 2)
+        busy = load(8)
+        still_importing = importing.poll() is None
+        assert importing.wait() == 0
+    finally:
+        server.stop()
+    return {"quiet": quiet, "duringAnImport": busy, "importOutlastedTheLoad": still_importing, "tokenMade": bool(token), **took}
+
+
+def main():
+    run.sh("cargo", "build", "--release", "-q", cwd=run.ROOT)
+    run.WORK.mkdir(parents=True, exist_ok=True)
+    report = {"command": "python3 bench/faults.py", "commit": run.commit()}
+    with tempfile.TemporaryDirectory(dir=run.WORK) as work:
+        work = pathlib.Path(work)
+        report["fullDisk"] = full_disk(work)
+        print(json.dumps(report["fullDisk"], indent=1), flush=True)
+        report["kills"] = kills(work)
+        print(json.dumps(report["kills"]), flush=True)
+        report["besideAServer"] = beside_a_server(work)
+        print(json.dumps(report["besideAServer"], indent=1), flush=True)
+    out = run.BENCH / f"runs/{datetime.date.today().isoformat()}-import-faults.json"
+    out.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
