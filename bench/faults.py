@@ -8,6 +8,7 @@ integrity_check, and the next import works. A disk that is too small (a tmpfs, a
 Lookups at a steady rate, quiet and then during an import: errors, latency, CPU per request; meanwhile a token is revoked
 and a person suppressed.
 """
+import contextlib
 import datetime
 import hashlib
 import json
@@ -46,7 +47,7 @@ def fingerprint(data):
 
 def is_whole(data):
     for name in ("details.db", "contactd.db"):
-        with sqlite3.connect(data / name) as db:
+        with contextlib.closing(sqlite3.connect(data / name)) as db:
             if db.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
                 return False
     return True
