@@ -116,7 +116,7 @@ def beside_a_server(work):
 
     def load(seconds):
         before = server.cpu_seconds()
-        out = subprocess.run([generator, str(server.port), str(RATE), str(seconds), requests], check=True, capture_output=True, text=True).stdout
+        out = subprocess.run(["taskset", "-c", run.LOAD_CORE, generator, str(server.port), str(RATE), str(seconds), requests], check=True, capture_output=True, text=True).stdout
         figures = {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", out)}
         return {**figures, "cpuMicrosPerRequest": round((server.cpu_seconds() - before) / (RATE * seconds) * 1e6, 1)}
 

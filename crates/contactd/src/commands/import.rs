@@ -30,8 +30,7 @@ use rows::Defaults;
 pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<ExitCode> {
     let is_served = control::is_served(&context.dir);
     if is_served {
-        // The server goes first.
-        let _ = rustix::process::nice(10);
+        leave_a_core_to_the_server();
     }
     stop_on_ctrl_c()?;
     let is_only_a_try = args.dry_run && args.rejects.is_none();
@@ -48,7 +47,7 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
             region: args.region.as_deref(),
             mapping: &args.map,
         },
-        threads: load::threads(is_served),
+        threads: load::threads(),
     };
     let progress = Progress::new(input::size(&args.files));
     let carried_out = carry_out(context, args, &plan, &mut rejects, &progress).await;
@@ -73,6 +72,18 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Makes this process and the threads it will have go behind the server: not on the first core, and last on the
+/// others. Where the system does not allow that, the import goes on without.
+fn leave_a_core_to_the_server() {
+    let _ = rustix::process::nice(19);
+    let Ok(mut cores) = rustix::thread::sched_getaffinity(None) else { return };
+    let first = (0..rustix::thread::CpuSet::MAX_CPU).find(|&core| cores.is_set(core));
+    if let Some(first) = first.filter(|_| cores.count() > 1) {
+        cores.unset(first);
+        let _ = rustix::thread::sched_setaffinity(None, &cores);
+    }
 }
 
 /// Lets Ctrl-C end the import in its own words. The runtime is busy, so a thread listens.

@@ -356,10 +356,9 @@ fn stop_if_wanted() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How many threads check rows: all cores, but one fewer beside a running server.
-pub(crate) fn threads(beside_a_server: bool) -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    if beside_a_server { (cores - 1).max(1) } else { cores }
+/// How many threads check rows: one for each core that may be used.
+pub(crate) fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Where rejected rows go: where the operator says, or beside the first file.
