@@ -15,6 +15,7 @@ mod log;
 mod output;
 mod progress;
 mod span;
+mod unfinished;
 
 use std::process::ExitCode;
 

@@ -106,21 +106,14 @@ impl SqliteStore {
     fn remove(&self, profile: &Profile, remove: impl Fn(&Detail) -> bool) -> Result<u64, StoreError> {
         let mut details = self.details();
         let transaction = connection::write(&mut details)?;
-        let mut held = Held::read(&transaction, &mut Names::default(), profile).map_err(connection::error)?;
         let mut writing = Writing::default();
-        let removed: Vec<_> = held.details.extract_if(.., |held| remove(&held.detail)).collect();
-        for gone in &removed {
-            writing.count(gone.source, &gone.detail, -1);
-        }
-        let written = |kind| removed.iter().any(|gone| gone.detail.kind == kind);
-        held.write(&transaction, profile, written).map_err(connection::error)?;
-        if !removed.is_empty() && held.details.is_empty() {
-            writing.profiles -= 1;
-        }
+        let removed = writing
+            .take_away(&transaction, &mut Names::default(), profile, |held| remove(&held.detail))
+            .map_err(connection::error)?;
         writing.finish(&transaction).map_err(connection::error)?;
         transaction.commit().map_err(connection::error)?;
         self.renew_readers();
-        Ok(removed.len() as u64)
+        Ok(removed.details)
     }
 }
 

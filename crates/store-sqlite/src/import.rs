@@ -11,7 +11,7 @@ use rusqlite::{Connection, params};
 use crate::ahead::Ahead;
 use crate::connection;
 use crate::details::kind;
-use crate::held::{Held, HeldDetail, Names};
+use crate::held::{HeldDetail, Names};
 use crate::place::first_id;
 use crate::writing::Writing;
 
@@ -118,19 +118,12 @@ impl SqliteImport {
     }
 
     fn withdraw_from(&mut self, profiles: &[String]) -> rusqlite::Result<()> {
+        let mut names = Names::default();
         for key in profiles {
             let profile = Profile::from_key(key);
-            let mut held = Held::read(&self.connection, &mut Names::default(), &profile)?;
-            let gone: Vec<_> =
-                held.details.extract_if(.., |held| self.replaced.contains(&held.detail.source)).collect();
-            for gone in &gone {
-                self.writing.count(gone.source, &gone.detail, -1);
-            }
-            self.withdrawn.withdrawn += gone.len() as u64;
-            held.write(&self.connection, &profile, |kind| gone.iter().any(|gone| gone.detail.kind == kind))?;
-            if held.details.is_empty() && !gone.is_empty() {
-                self.writing.profiles -= 1;
-            }
+            let is_gone = |held: &HeldDetail| self.replaced.contains(&held.detail.source);
+            let taken = self.writing.take_away(&self.connection, &mut names, &profile, is_gone)?;
+            self.withdrawn.withdrawn += taken.details;
         }
         Ok(())
     }
@@ -155,20 +148,14 @@ impl SqliteImport {
         drop(rows);
         drop(of_import);
         let mut taken = PutCounts::default();
+        let mut names = Names::default();
         for (profile, kind, value) in &picked {
-            let mut held = Held::read(&self.connection, &mut Names::default(), profile)?;
-            let was_held = !held.details.is_empty();
-            for gone in held.details.extract_if(.., |held| {
+            let is_gone = |held: &HeldDetail| {
                 held.import == self.id && held.detail.kind == *kind && held.detail.value == *value
-            }) {
-                self.writing.count(gone.source, &gone.detail, -1);
-                taken.new += 1;
-            }
-            held.write(&self.connection, profile, |written| written == *kind)?;
-            if was_held && held.details.is_empty() {
-                taken.profiles_new += 1;
-                self.writing.profiles -= 1;
-            }
+            };
+            let gone = self.writing.take_away(&self.connection, &mut names, profile, is_gone)?;
+            taken.new += gone.details;
+            taken.profiles_new += u64::from(gone.was_last);
         }
         Ok(taken)
     }

@@ -6,7 +6,7 @@ use contactd_core::{Detail, Profile};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::details::{kind_number, label_number};
-use crate::held::{Held, Names};
+use crate::held::{Held, HeldDetail, Names};
 
 /// What writes add up to, until it is written too.
 #[derive(Default)]
@@ -15,6 +15,13 @@ pub(crate) struct Writing {
     totals: HashMap<(i64, i64, i64), i64>,
     /// Profiles gained, or lost if negative.
     pub(crate) profiles: i64,
+}
+
+/// What was taken away of a profile.
+pub(crate) struct TakenAway {
+    pub(crate) details: u64,
+    /// Whether nothing is left of the profile.
+    pub(crate) was_last: bool,
 }
 
 impl Writing {
@@ -53,18 +60,29 @@ impl Writing {
         let mut withdrawn = 0;
         for key in profiles {
             let profile = Profile::from_key(&key);
-            let mut held = Held::read(connection, &mut names, &profile)?;
-            let gone: Vec<_> = held.details.extract_if(.., |held| held.import == import).collect();
-            for gone in &gone {
-                self.count(gone.source, &gone.detail, -1);
-            }
-            withdrawn += gone.len() as u64;
-            held.write(connection, &profile, |kind| gone.iter().any(|gone| gone.detail.kind == kind))?;
-            if held.details.is_empty() {
-                self.profiles -= 1;
-            }
+            withdrawn +=
+                self.take_away(connection, &mut names, &profile, |held| held.import == import)?.details;
         }
         Ok(withdrawn)
+    }
+
+    /// Takes away the details of a profile that `is_gone` picks.
+    pub(crate) fn take_away(
+        &mut self,
+        connection: &Connection,
+        names: &mut Names,
+        profile: &Profile,
+        is_gone: impl Fn(&HeldDetail) -> bool,
+    ) -> rusqlite::Result<TakenAway> {
+        let mut held = Held::read(connection, names, profile)?;
+        let gone: Vec<_> = held.details.extract_if(.., |held| is_gone(held)).collect();
+        for gone in &gone {
+            self.count(gone.source, &gone.detail, -1);
+        }
+        held.write(connection, profile, |kind| gone.iter().any(|gone| gone.detail.kind == kind))?;
+        let was_last = !gone.is_empty() && held.details.is_empty();
+        self.profiles -= i64::from(was_last);
+        Ok(TakenAway { details: gone.len() as u64, was_last })
     }
 
     /// Brings the totals up to date, in the same transaction.

@@ -1,13 +1,13 @@
 //! `contactd backup`
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 
 use crate::context::Context;
-use crate::{archive, output};
+use crate::{archive, output, unfinished};
 
 pub(crate) fn run(context: &Context, file: &Path) -> anyhow::Result<ExitCode> {
     if file.symlink_metadata().is_ok() {
@@ -32,7 +32,7 @@ pub(crate) fn run(context: &Context, file: &Path) -> anyhow::Result<ExitCode> {
         fs::copy(dir.join(&name), copies.path().join(&name))?;
         files.push(name);
     }
-    let unfinished = unfinished(file);
+    let unfinished = unfinished::name(file);
     let made = archive::write(&unfinished, copies.path(), &files, made_at)
         .and_then(|()| archive::read(&unfinished, None))
         .and_then(|_| put_in_place(&unfinished, file));
@@ -43,12 +43,6 @@ pub(crate) fn run(context: &Context, file: &Path) -> anyhow::Result<ExitCode> {
     let bytes = file.metadata()?.len();
     output::words(format_args!("{} holds everything and was read back: {bytes} bytes", file.display()));
     Ok(ExitCode::SUCCESS)
-}
-
-fn unfinished(file: &Path) -> PathBuf {
-    let mut name = file.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.unfinished", std::process::id()));
-    file.with_file_name(name)
 }
 
 /// Gives the file its name, unless another has it by now.

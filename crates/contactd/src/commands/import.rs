@@ -1,6 +1,6 @@
 //! `contactd import`: all or nothing, and every row accounted for.
 
-mod csv_rows;
+pub(crate) mod csv_rows;
 mod input;
 mod json_rows;
 mod load;

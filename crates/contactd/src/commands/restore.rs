@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -13,7 +13,7 @@ use contactd_core::store::Suppressions;
 use crate::cli::RestoreArgs;
 use crate::config::Config;
 use crate::data_dir::DataDir;
-use crate::{archive, keys, output};
+use crate::{archive, keys, output, unfinished};
 
 pub(crate) async fn run(config: &Config, args: &RestoreArgs) -> anyhow::Result<ExitCode> {
     let target = &config.data;
@@ -32,7 +32,7 @@ pub(crate) async fn run(config: &Config, args: &RestoreArgs) -> anyhow::Result<E
              opt-outs with --suppressions-from DIR, the data directory in use until now, or say --accept-lost-opt-outs"
         );
     }
-    let unfinished = unfinished(target);
+    let unfinished = unfinished::name(target);
     let restored = restore(&args.file, &unfinished, args.suppressions_from.as_deref()).await;
     let restored = restored.and_then(|kept| {
         if target.exists() {
@@ -75,10 +75,4 @@ async fn restore(backup: &Path, dir: &Path, suppressions_from: Option<&Path>) ->
     drop(store);
     fs::File::open(dir)?.sync_all()?;
     Ok(kept)
-}
-
-fn unfinished(target: &Path) -> PathBuf {
-    let mut name = target.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.unfinished", std::process::id()));
-    target.with_file_name(name)
 }

@@ -287,16 +287,21 @@ fn the_rejects_of_several_files_stand_under_their_own_headers_and_never_in_an_in
     assert!(std::fs::read_to_string(second).expect("still there").starts_with("email,"));
 }
 
-#[test]
-fn who_opts_out_while_an_import_runs_is_left_out_of_it() {
-    let site = Site::empty();
-    // A pipe lets the import wait until the opt-out is there.
+/// An import that has read everyone and waits for more: a pipe is its file.
+fn waiting_import(site: &Site) -> (std::process::Child, std::fs::File) {
     let pipe = site.path("pipe");
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::from(0o600), 0)
         .expect("a pipe");
-    let mut child = site.spawn(&["import", pipe.to_str().expect("UTF-8"), "--source", "crm"]);
+    let child = site.spawn(&["import", pipe.to_str().expect("UTF-8"), "--source", "crm"]);
     let mut feed = std::fs::OpenOptions::new().write(true).open(&pipe).expect("opens");
     std::io::Write::write_all(&mut feed, PEOPLE.as_bytes()).expect("feeds");
+    (child, feed)
+}
+
+#[test]
+fn who_opts_out_while_an_import_runs_is_left_out_of_it() {
+    let site = Site::empty();
+    let (mut child, feed) = waiting_import(&site);
     std::thread::sleep(std::time::Duration::from_millis(200));
     site.ok(&["suppress", ADA]);
     drop(feed);
@@ -404,12 +409,7 @@ fn rows_of_a_person_add_up_in_the_order_of_the_file_wherever_they_stand() {
 #[test]
 fn ctrl_c_stops_it_and_nothing_is_changed() {
     let site = Site::empty();
-    let pipe = site.path("pipe");
-    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::from(0o600), 0)
-        .expect("a pipe");
-    let mut child = site.spawn(&["import", pipe.to_str().expect("UTF-8"), "--source", "crm"]);
-    let mut feed = std::fs::OpenOptions::new().write(true).open(&pipe).expect("opens");
-    std::io::Write::write_all(&mut feed, PEOPLE.as_bytes()).expect("feeds");
+    let (mut child, feed) = waiting_import(&site);
     std::thread::sleep(std::time::Duration::from_millis(300));
     let id = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(id, rustix::process::Signal::INT).expect("tells it");

@@ -11,6 +11,8 @@ use contactd_core::Kind;
 use csv::ByteRecord;
 
 use super::Finding;
+use crate::commands::import::csv_rows::without_mark;
+use crate::unfinished;
 
 pub(crate) struct Sheet {
     path: PathBuf,
@@ -25,10 +27,7 @@ impl Sheet {
         reader(path)?
             .read_byte_record(&mut header)
             .with_context(|| format!("{} cannot be read", path.display()))?;
-        if let Some(first) = header.get(0).and_then(|first| first.strip_prefix(b"\xEF\xBB\xBF")) {
-            let first = first.to_vec();
-            header = std::iter::once(first.as_slice()).chain(header.iter().skip(1)).collect();
-        }
+        let header = without_mark(header);
         let is_wanted = |name: &[u8]| name.trim_ascii().eq_ignore_ascii_case(column.as_bytes());
         let Some(place) = header.iter().position(is_wanted) else {
             bail!(
@@ -59,9 +58,7 @@ impl Sheet {
         kinds: &[Kind],
         mut find: impl FnMut(Kind, &str) -> Finding,
     ) -> anyhow::Result<u64> {
-        let mut name = output.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.unfinished", std::process::id()));
-        let unfinished = output.with_file_name(name);
+        let unfinished = unfinished::name(output);
         let what = || format!("cannot write {}", output.display());
         let file = OpenOptions::new()
             .write(true)

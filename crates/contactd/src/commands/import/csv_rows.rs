@@ -42,11 +42,7 @@ impl CsvRows {
             .from_reader(input);
         let mut header = ByteRecord::new();
         reader.read_byte_record(&mut header)?;
-        let mut header = without_return(header);
-        if let Some(first) = header.get(0).and_then(|first| first.strip_prefix(b"\xEF\xBB\xBF")) {
-            let first = first.to_vec();
-            header = std::iter::once(first.as_slice()).chain(header.iter().skip(1)).collect();
-        }
+        let header = without_mark(without_return(header));
         refuse_what_is_not_csv(&header)?;
         let columns = Columns::find(header, defaults)?;
         Ok((Self { reader, left, last_line: 1 }, columns))
@@ -90,6 +86,14 @@ fn without_return(fields: ByteRecord) -> ByteRecord {
         return fields;
     };
     fields.iter().take(fields.len() - 1).chain([last]).collect()
+}
+
+/// A header without the byte-order mark before it, if there is one.
+pub(crate) fn without_mark(header: ByteRecord) -> ByteRecord {
+    let Some(first) = header.get(0).and_then(|first| first.strip_prefix(b"\xEF\xBB\xBF")) else {
+        return header;
+    };
+    std::iter::once(first).chain(header.iter().skip(1)).collect()
 }
 
 /// Says what a file is, if it is one of the things that are often taken for a CSV.
