@@ -1,8 +1,9 @@
-//! Latency at a given rate, measured from when a request was due: `latency PORT RATE SECONDS REQUESTS-FILE`
+//! Latency at a given rate, measured from when a request was due: `latency PORT RATE SECONDS REQUESTS-FILE [NAP]`
 //!
 //! wrk waits for an answer before it sends again, and its timers have milliseconds. This sends at random moments with the
 //! given mean rate, on whichever of 64 connections is free, and never sleeps: what the server makes a request wait is
-//! counted, also what it makes the next ones wait.
+//! counted, also what it makes the next ones wait. With a nap, in microseconds, it sleeps so long at most between two looks
+//! and leaves its core to others meanwhile.
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -12,7 +13,10 @@ const CONNECTIONS: usize = 64;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
-    let [_, port, rate, seconds, file] = &arguments[..] else { panic!("latency PORT RATE SECONDS REQUESTS-FILE") };
+    let [_, port, rate, seconds, file, rest @ ..] = &arguments[..] else {
+        panic!("latency PORT RATE SECONDS REQUESTS-FILE [NAP]")
+    };
+    let nap = rest.first().map(|nap| Duration::from_micros(nap.parse().expect("a nap")));
     let rate: f64 = rate.parse().expect("a rate");
     let seconds: f64 = seconds.parse().expect("seconds");
     let text = std::fs::read_to_string(file).expect("requests");
@@ -61,6 +65,9 @@ fn main() {
         });
         if now - began > Duration::from_secs_f64(seconds) {
             break;
+        }
+        if let Some(nap) = nap {
+            std::thread::sleep(due.saturating_duration_since(Instant::now()).min(nap));
         }
     }
     // The first second is for warming up.

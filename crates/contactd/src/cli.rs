@@ -68,7 +68,7 @@ pub(crate) enum Command {
     /// Make, list, revoke and rotate tokens
     #[command(subcommand, after_help = "Example:\n  contactd token create crm > token")]
     Token(TokenCommand),
-    /// Load contact records from CSV files, all or nothing
+    /// Load contact records from CSV, JSON lines or Parquet, all or nothing
     #[command(after_help = "Examples:\n  contactd import people.csv --source crm\n  \
         contactd import export.csv --source ats --map profileUrl=\"LinkedIn URL\" --region US --dry-run")]
     Import(ImportArgs),
@@ -98,10 +98,7 @@ pub(crate) enum Command {
     Imports(ImportsArgs),
     /// Copy everything into one file, also while serving
     #[command(after_help = "Example:\n  contactd backup /var/backups/contactd-$(date +%F).backup")]
-    Backup {
-        /// The file to make; it must not be there yet
-        file: PathBuf,
-    },
+    Backup(BackupArgs),
     /// Make a data directory from a backup
     #[command(
         after_help = "Example:\n  mv contactd-data old && contactd restore contactd-2026-05-01.backup --suppressions-from old"
@@ -263,6 +260,9 @@ pub(crate) struct ImportArgs {
     /// What the files' sources hold besides these rows goes, in the same step
     #[arg(long)]
     pub(crate) replace_source: bool,
+    /// With --replace-source: go on even if the files hold nothing, and everything of the source goes
+    #[arg(long, requires = "replace_source")]
+    pub(crate) allow_empty: bool,
     /// Check everything, change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -285,6 +285,18 @@ pub(crate) struct ExportArgs {
     /// How to write it: JSON lines with a profile each, or CSV with a detail each
     #[arg(long, default_value = "jsonl")]
     pub(crate) format: Format,
+    /// Print one JSON array instead of lines
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupArgs {
+    /// The file to make; it must not be there yet
+    pub(crate) file: PathBuf,
+    /// Print what was done as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -311,9 +323,13 @@ pub(crate) struct ImportsArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ImportsCommand {
     /// Withdraw what an import brought in and is still held
+    #[command(after_help = "Example:\n  contactd imports undo 7")]
     Undo {
         /// The import's number, from the list
         id: i64,
+        /// Print what was done as JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -349,6 +365,9 @@ pub(crate) struct PutArgs {
     /// The country of a number without +, such as US
     #[arg(long, value_name = "COUNTRY", value_parser = parse_region)]
     pub(crate) region: Option<String>,
+    /// Print what was done as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -364,6 +383,9 @@ pub(crate) struct RemoveArgs {
     /// Only what this source says
     #[arg(long)]
     pub(crate) source: Option<String>,
+    /// Print what was done as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

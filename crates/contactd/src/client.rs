@@ -1,10 +1,10 @@
 //! Asking a running service, as any client would.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
 use contactd_contract::{Operation, header};
-use contactd_core::Kind;
+use contactd_core::{Clock, Kind, SystemClock};
 use serde::Serialize;
 use serde_json::Value;
 use ureq::Agent;
@@ -47,6 +47,20 @@ impl Answered {
     }
 }
 
+/// Seconds, or the time of day at which to come back.
+fn retry_after(text: &str) -> Option<Duration> {
+    const LONGEST: u64 = 366 * 86_400;
+    let seconds = match text.parse::<u64>() {
+        Ok(seconds) => seconds,
+        Err(_) => {
+            let then = httpdate::parse_http_date(text).ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+            let now = u64::try_from(SystemClock.now().seconds()).ok()?;
+            then.as_secs().saturating_sub(now)
+        }
+    };
+    Some(Duration::from_secs(seconds.min(LONGEST)))
+}
+
 impl Client {
     pub(crate) fn new(url: &str, token: &str) -> anyhow::Result<Self> {
         if !url.starts_with("http://") && !url.starts_with("https://") {
@@ -82,8 +96,7 @@ impl Client {
             .send(body)?;
         let header = |name: &str| Some(response.headers().get(name)?.to_str().ok()?.to_owned());
         let reason = header(header::INVALID_REASON);
-        let retry_after =
-            header("retry-after").and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
+        let retry_after = header("retry-after").and_then(|text| retry_after(&text));
         let code = response.status().as_u16();
         let body: Value = serde_json::from_str(&response.body_mut().read_to_string()?).unwrap_or_default();
         let text = |field: &str| body[field].as_str().map(str::to_owned);

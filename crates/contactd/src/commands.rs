@@ -43,7 +43,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Import(args) => import::run(&open()?, &args).await,
             Command::Export(args) => export::run(&open()?, &args).await,
             Command::Imports(args) => imports::run(&open()?, &args).await,
-            Command::Backup { file } => backup::run(&open()?, &file),
+            Command::Backup(args) => backup::run(config()?, &args),
             Command::Restore(args) => restore::run(&config()?, &args).await,
             Command::Put(args) => put::run(&open()?, &args).await,
             Command::Remove(args) => remove::run(&open()?, &args).await,

@@ -13,6 +13,7 @@ mod keeper;
 mod keys;
 mod log;
 mod output;
+mod panics;
 mod progress;
 mod span;
 mod unfinished;
@@ -24,6 +25,7 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    panics::tell_only_where();
     // Whatever this program writes holds personal data or secrets: for its owner only.
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     match commands::run(cli::Cli::read()) {

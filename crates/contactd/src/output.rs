@@ -50,5 +50,9 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let io_kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
     let json_kind = error.downcast_ref::<serde_json::Error>().and_then(serde_json::Error::io_error_kind);
-    io_kind.or(json_kind) == Some(io::ErrorKind::BrokenPipe)
+    let csv_kind = error.downcast_ref::<csv::Error>().and_then(|error| match error.kind() {
+        csv::ErrorKind::Io(error) => Some(error.kind()),
+        _ => None,
+    });
+    io_kind.or(json_kind).or(csv_kind) == Some(io::ErrorKind::BrokenPipe)
 }

@@ -4,11 +4,15 @@ use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime};
 
+use jiff::civil::{Date, DateTime, Time, date};
+use jiff::{SignedDuration, Span, Unit};
+
 /// A moment, in milliseconds since 1970-01-01 UTC. Prints as RFC 3339.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
 const DAY_MILLIS: i64 = 86_400_000;
+const FIRST_DAY: Date = date(1970, 1, 1);
 
 impl Timestamp {
     /// The moment this many milliseconds after 1970 began.
@@ -51,19 +55,28 @@ impl Timestamp {
         if let Ok(time) = text.parse::<jiff::Timestamp>() {
             return Some(Self(time.as_millisecond()));
         }
-        if text.len() != "2026-05-01".len() {
-            return None;
-        }
-        let date = text.parse::<jiff::civil::Date>().ok()?;
-        let time = date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp();
-        Some(Self(time.as_millisecond()))
+        // The last day there is, which people write for never, is beyond jiff's timestamps.
+        let civil = match text.strip_suffix(['Z', 'z']) {
+            Some(time) if time.contains(['T', 't', ' ']) => time.parse::<DateTime>().ok()?,
+            None if text.len() == "2026-05-01".len() => {
+                text.parse::<Date>().ok()?.to_datetime(Time::midnight())
+            }
+            _ => return None,
+        };
+        let since = FIRST_DAY.until((Unit::Day, civil.date())).ok()?;
+        let in_day = civil.time().duration_since(Time::midnight());
+        Some(Self(i64::from(since.get_days()) * DAY_MILLIS + i64::try_from(in_day.as_millis()).ok()?))
     }
 }
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match jiff::Timestamp::from_millisecond(self.0) {
-            Ok(time) => time.fmt(f),
+        if let Ok(time) = jiff::Timestamp::from_millisecond(self.0) {
+            return time.fmt(f);
+        }
+        let in_day = SignedDuration::from_millis(self.0.rem_euclid(DAY_MILLIS));
+        match FIRST_DAY.checked_add(Span::new().days(self.day().clamp(-4_000_000, 4_000_000))) {
+            Ok(date) => write!(f, "{}Z", date.to_datetime(Time::midnight()).saturating_add(in_day)),
             Err(_) => write!(f, "{} ms", self.0),
         }
     }
@@ -125,6 +138,19 @@ mod tests {
     fn times_are_read_with_their_offset() {
         let time = Timestamp::parse("2026-05-01T02:00:00+02:00");
         assert_eq!(time, Timestamp::parse("2026-05-01T00:00:00Z"));
+    }
+
+    #[test]
+    fn the_last_day_there_is_can_be_written_and_read() {
+        for (text, shown) in [
+            ("9999-12-31", "9999-12-31T00:00:00Z"),
+            ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59Z"),
+            ("9999-12-31 23:59:59Z", "9999-12-31T23:59:59Z"),
+        ] {
+            let time = Timestamp::parse(text).expect("a time");
+            assert_eq!(time.to_string(), shown);
+            assert_eq!(Timestamp::parse(shown), Some(time));
+        }
     }
 
     #[test]

@@ -64,6 +64,7 @@ fn refuse_what_is_not_digits(text: &str) -> Result<(), PhoneError> {
             Err(PhoneError::Extension)
         } else if text.chars().skip(1).any(|c| matches!(c, '+' | '＋'))
             || !text.chars().all(is_written_in_numbers)
+            || is_decimal(text)
         {
             Err(PhoneError::Invalid)
         } else {
@@ -78,6 +79,15 @@ fn refuse_what_is_not_digits(text: &str) -> Result<(), PhoneError> {
         return Err(PhoneError::Extension);
     }
     Err(PhoneError::Letters)
+}
+
+/// A number that a spreadsheet or a table of floats made of a phone number, such as `3012345678.0`: its last zero is
+/// not a digit of the phone number.
+fn is_decimal(text: &str) -> bool {
+    text.split_once('.').is_some_and(|(whole, rest)| {
+        let digits = whole.strip_prefix('+').unwrap_or(whole);
+        digits.bytes().all(|b| b.is_ascii_digit()) && !rest.is_empty() && rest.bytes().all(|b| b == b'0')
+    })
 }
 
 /// Digits, and what people put between them.

@@ -103,6 +103,7 @@ pub(crate) fn error(error: rusqlite::Error) -> StoreError {
             _ => StoreError::Engine(format!("SQLite reports {code:?}")),
         },
         None => StoreError::Engine(match error {
+            rusqlite::Error::UserFunctionError(what) => what.to_string(),
             rusqlite::Error::InvalidColumnType(_, column, _) => format!("column {column} has the wrong type"),
             _ => "SQLite could not run a statement".to_owned(),
         }),

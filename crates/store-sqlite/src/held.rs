@@ -123,13 +123,19 @@ impl Held {
             let mut details: Vec<&HeldDetail> =
                 self.details.iter().filter(|held| held.detail.kind == kind).collect();
             details.sort_by_key(|held| held.preference());
-            let free = (first..first + PLACES).filter(|id| !self.taken.contains(id));
-            for (held, id) in details.into_iter().zip(free) {
+            let mut free = (first..first + PLACES).filter(|id| !self.taken.contains(id));
+            for held in details {
+                let id = free.next().ok_or_else(no_room)?;
                 held.insert(connection, profile, id)?;
             }
         }
         Ok(())
     }
+}
+
+fn no_room() -> rusqlite::Error {
+    let what = format!("one profile would have more than {PLACES} details of a kind; nothing was changed");
+    rusqlite::Error::UserFunctionError(what.into())
 }
 
 /// Everything in the table, by profile. `visit` says whether to go on.

@@ -55,7 +55,12 @@ impl SqliteImport {
         let was_held_before = held.details.iter().any(|held| held.import != self.id);
         let mut counts = PutCounts::default();
         let mut written = Vec::new();
-        for detail in details {
+        for (at, detail) in details.iter().enumerate() {
+            // Of what is said twice, the last counts.
+            if details[at + 1..].iter().any(|later| later.is_same(detail)) {
+                counts.unchanged += 1;
+                continue;
+            }
             match held.details.iter_mut().find(|held| held.detail.is_same(detail)) {
                 Some(same) if same.detail == *detail => {
                     counts.unchanged += 1;

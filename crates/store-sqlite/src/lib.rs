@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use contactd_core::store::StoreError;
+use contactd_core::{SubjectDigest, Timestamp};
 use rusqlite::Connection;
 use thread_local::ThreadLocal;
 
@@ -174,6 +175,27 @@ impl SqliteStore {
     fn details_file(&self) -> PathBuf {
         self.dir.join("details.db")
     }
+}
+
+/// What was taken back in a data directory: opt-outs, and tokens that were revoked.
+#[derive(Debug, Default)]
+pub struct Withdrawals {
+    /// Every suppression.
+    pub suppressions: Vec<SubjectDigest>,
+    /// The ids of revoked tokens, and when that was.
+    pub revoked_tokens: Vec<(String, Timestamp)>,
+}
+
+/// Reads the opt-outs and revocations of a data directory whose details need not be whole. Changes nothing there.
+pub fn read_withdrawals(dir: &Path) -> Result<Withdrawals, StoreError> {
+    let main = connection::reader(&dir.join("contactd.db"))?;
+    let read = || {
+        let suppressions = suppressions::list(&main)?;
+        let mut revoked = main.prepare("SELECT id, revoked_at FROM tokens WHERE revoked_at IS NOT NULL")?;
+        let revoked = revoked.query_map((), |row| Ok((row.get(0)?, Timestamp::from_millis(row.get(1)?))))?;
+        Ok(Withdrawals { suppressions, revoked_tokens: revoked.collect::<rusqlite::Result<_>>()? })
+    };
+    read().map_err(connection::error)
 }
 
 /// A thread that panicked while writing left its transaction to be rolled back: the

@@ -6,10 +6,27 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 
+use serde::Serialize;
+
+use crate::cli::BackupArgs;
+use crate::config::Config;
 use crate::context::Context;
 use crate::{archive, output, unfinished};
 
-pub(crate) fn run(context: &Context, file: &Path) -> anyhow::Result<ExitCode> {
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Made<'a> {
+    file: &'a Path,
+    made_at: &'a str,
+    bytes: u64,
+}
+
+pub(crate) fn run(config: Config, args: &BackupArgs) -> anyhow::Result<ExitCode> {
+    let file = args.file.as_path();
+    if !config.data.join("contactd.db").is_file() {
+        bail!("there is no store in {}; name its directory with --data", config.data.display());
+    }
+    let context = &Context::open(config)?;
     if file.symlink_metadata().is_ok() {
         bail!("{} is there already; name another file, or move it away", file.display());
     }
@@ -33,7 +50,7 @@ pub(crate) fn run(context: &Context, file: &Path) -> anyhow::Result<ExitCode> {
         files.push(name);
     }
     let unfinished = unfinished::name(file);
-    let made = archive::write(&unfinished, copies.path(), &files, made_at)
+    let made = archive::write(&unfinished, copies.path(), &files, made_at.clone())
         .and_then(|()| archive::read(&unfinished, None))
         .and_then(|_| put_in_place(&unfinished, file));
     if made.is_err() {
@@ -41,6 +58,9 @@ pub(crate) fn run(context: &Context, file: &Path) -> anyhow::Result<ExitCode> {
     }
     made.with_context(|| format!("cannot make {}", file.display()))?;
     let bytes = file.metadata()?.len();
+    if args.json {
+        output::json(&Made { file, made_at: &made_at, bytes })?;
+    }
     output::words(format_args!("{} holds everything and was read back: {bytes} bytes", file.display()));
     Ok(ExitCode::SUCCESS)
 }

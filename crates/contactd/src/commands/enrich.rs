@@ -51,7 +51,7 @@ pub(crate) fn run(args: &EnrichArgs) -> anyhow::Result<ExitCode> {
     let client = Client::new(&args.service.url, &args.service.token)?;
     let sheet = Sheet::open(&args.input, &args.column)?;
     let urls = sheet.distinct_urls()?;
-    let mut journal = Journal::open(&args.output)?;
+    let mut journal = Journal::open(&args.output, args.service.url.trim_end_matches('/'))?;
     let questions: Vec<Question<'_>> = urls
         .iter()
         .flat_map(|url| kinds.iter().map(move |&kind| Question { url, kind }))

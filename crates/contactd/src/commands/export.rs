@@ -39,7 +39,7 @@ struct Held<'a> {
 }
 
 pub(crate) async fn run(context: &Context, args: &ExportArgs) -> anyhow::Result<ExitCode> {
-    let mut writer = Writer::new(args.format)?;
+    let mut writer = Writer::new(args)?;
     let mut failed = None;
     let visit = |profile: &Profile, mut details: Vec<Detail>| {
         details.retain(|detail| args.source.as_ref().is_none_or(|source| *source == detail.source));
@@ -60,14 +60,18 @@ pub(crate) async fn run(context: &Context, args: &ExportArgs) -> anyhow::Result<
 }
 
 enum Writer {
-    Jsonl(BufWriter<io::Stdout>),
+    Json { out: BufWriter<io::Stdout>, is_array: bool, written: u64 },
     Csv(Box<csv::Writer<io::Stdout>>),
 }
 
 impl Writer {
-    fn new(format: Format) -> anyhow::Result<Self> {
-        Ok(match format {
-            Format::Jsonl => Self::Jsonl(BufWriter::with_capacity(1 << 16, io::stdout())),
+    fn new(args: &ExportArgs) -> anyhow::Result<Self> {
+        Ok(match args.format {
+            Format::Jsonl => Self::Json {
+                out: BufWriter::with_capacity(1 << 16, io::stdout()),
+                is_array: args.json,
+                written: 0,
+            },
             Format::Parquet => bail!("an export is JSON lines or CSV; say --format jsonl or csv"),
             Format::Csv => {
                 let mut writer = csv::Writer::from_writer(io::stdout());
@@ -79,7 +83,7 @@ impl Writer {
 
     fn write(&mut self, profile: &Profile, details: &[Detail]) -> anyhow::Result<()> {
         match self {
-            Self::Jsonl(out) => {
+            Self::Json { out, is_array, written } => {
                 let of_kind =
                     |kind| details.iter().filter(move |detail| detail.kind == kind).map(held).collect();
                 let line = Line {
@@ -87,8 +91,14 @@ impl Writer {
                     phones: of_kind(Kind::Phone),
                     emails: of_kind(Kind::Email),
                 };
+                if *is_array {
+                    out.write_all(if *written == 0 { b"[" } else { b"," })?;
+                }
                 serde_json::to_writer(&mut *out, &line)?;
-                out.write_all(b"\n")?;
+                *written += 1;
+                if !*is_array {
+                    out.write_all(b"\n")?;
+                }
             }
             Self::Csv(out) => {
                 for detail in details {
@@ -116,7 +126,12 @@ impl Writer {
 
     fn finish(self) -> io::Result<()> {
         match self {
-            Self::Jsonl(mut out) => out.flush(),
+            Self::Json { mut out, is_array, written } => {
+                if is_array {
+                    out.write_all(if written == 0 { b"[]\n" } else { b"]\n" })?;
+                }
+                out.flush()
+            }
             Self::Csv(mut out) => out.flush(),
         }
     }

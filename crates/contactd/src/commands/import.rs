@@ -13,6 +13,7 @@ mod sort;
 
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use anyhow::bail;
 use contactd_core::store::Details;
@@ -27,7 +28,15 @@ use rejects::Rejects;
 use report::Report;
 use rows::Defaults;
 
+/// How long an import that was asked to stop may take to notice.
+const STOP_PATIENCE: Duration = Duration::from_millis(700);
+
 pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<ExitCode> {
+    if let Some((column, _)) =
+        args.map.iter().enumerate().find_map(|(at, map)| args.map[..at].iter().find(|other| other.0 == map.0))
+    {
+        bail!("--map names {column} twice; a column has one header");
+    }
     let is_served = control::is_served(&context.dir);
     if is_served {
         leave_a_core_to_the_server();
@@ -46,6 +55,7 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
             source: args.source.as_deref(),
             region: args.region.as_deref(),
             mapping: &args.map,
+            room: Some(context.dir.path()),
         },
         threads: load::threads(),
     };
@@ -92,6 +102,16 @@ fn stop_on_ctrl_c() -> anyhow::Result<()> {
     std::thread::Builder::new().name("ctrl-c".to_owned()).spawn(move || {
         if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
             load::STOP.store(true, Ordering::Relaxed);
+            // Whoever waits for a line that does not come does not look. Nothing has been written by then.
+            std::thread::sleep(STOP_PATIENCE);
+            if load::IS_READING.load(Ordering::Relaxed) {
+                output::words(format_args!("contactd: stopped; nothing was changed"));
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "the main thread waits for input that may never come"
+                )]
+                std::process::exit(1);
+            }
         }
     })?;
     Ok(())
@@ -108,11 +128,13 @@ async fn carry_out(
     if too_many_rejects(&load.report, args.max_rejects) {
         return Ok(load.report);
     }
-    let replaced: Vec<String> = if args.replace_source {
-        load.sources.iter().chain(&args.source).cloned().collect()
-    } else {
-        Vec::new()
-    };
+    if args.replace_source && load.report.rows == load.report.rejected && !args.allow_empty {
+        bail!(
+            "the files hold no row that is good, so everything of their source would go; nothing was changed. If \
+             that is meant, say --allow-empty"
+        );
+    }
+    let replaced = if args.replace_source { load.replaced(args.source.as_deref()) } else { Vec::new() };
     let put = load.put(context, &replaced, progress).await?;
     if args.dry_run { Ok(put.report) } else { put.commit(context).await }
 }
@@ -142,6 +164,7 @@ pub(crate) fn is_out(
 fn too_many_rejects(report: &Report, max: MaxRejects) -> bool {
     match max {
         MaxRejects::Rows(rows) => report.rejected > rows,
-        MaxRejects::Share(share) => report.rejected as f64 > share * report.rows as f64,
+        // Just as many as allowed are not too many, whatever the share's last binary digit says.
+        MaxRejects::Share(share) => report.rejected as f64 > share * report.rows as f64 + 1e-6,
     }
 }

@@ -31,7 +31,7 @@ struct Shown {
 pub(crate) async fn run(context: &Context, args: &ImportsArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         None => list(context, args.json).await,
-        Some(ImportsCommand::Undo { id }) => undo(context, id).await,
+        Some(ImportsCommand::Undo { id, json }) => undo(context, id, json || args.json).await,
     }
 }
 
@@ -63,13 +63,17 @@ async fn list(context: &Context, json: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn undo(context: &Context, id: i64) -> anyhow::Result<ExitCode> {
+async fn undo(context: &Context, id: i64, json: bool) -> anyhow::Result<ExitCode> {
     let Some(details) = context.store.undo_import(id, context.now()).await? else {
         bail!("there is no import {id}, or it was undone before; `contactd imports` lists them");
     };
     context.announce()?;
+    if json {
+        output::json(&serde_json::json!({ "id": id, "detailsWithdrawn": details }))?;
+    }
     output::words(format_args!(
-        "{details} details withdrawn; what the import changed of others stays as it is now"
+        "{details} details withdrawn, also those that later imports said again. What the import changed or withdrew of \
+         others stays as it is now"
     ));
     Ok(ExitCode::SUCCESS)
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use contactd_core::store::{Details, Import, ImportSummary};
+use contactd_core::store::{Details, Import, ImportSummary, PutCounts};
 use contactd_core::{Detail, RawRecord, Timestamp};
 
 use crate::cli::PutArgs;
@@ -50,6 +50,12 @@ pub(crate) async fn run(context: &Context, args: &PutArgs) -> anyhow::Result<Exi
         ..ImportSummary::default()
     })?;
     context.announce()?;
+    if args.json {
+        let PutCounts { new, changed, unchanged, .. } = counts;
+        output::json(
+            &serde_json::json!({ "detailsNew": new, "detailsChanged": changed, "detailsUnchanged": unchanged }),
+        )?;
+    }
     output::words(format_args!(
         "{} new, {} changed, {} unchanged",
         counts.new, counts.changed, counts.unchanged

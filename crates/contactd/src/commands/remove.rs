@@ -26,6 +26,9 @@ pub(crate) async fn run(context: &Context, args: &RemoveArgs) -> anyhow::Result<
     };
     let removed = context.store.remove_details(&profile, is_meant).await?;
     context.announce()?;
+    if args.json {
+        output::json(&serde_json::json!({ "detailsRemoved": removed }))?;
+    }
     match removed {
         0 => output::words(format_args!("nothing of that kind is held; nothing changed")),
         1 => output::words(format_args!("1 detail removed")),

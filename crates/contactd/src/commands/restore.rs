@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use contactd_core::Clock;
 use contactd_core::SystemClock;
-use contactd_core::store::Suppressions;
+use contactd_core::store::{Suppressions, Tokens};
 
 use crate::cli::RestoreArgs;
 use crate::config::Config;
@@ -32,40 +32,72 @@ pub(crate) async fn run(config: &Config, args: &RestoreArgs) -> anyhow::Result<E
              opt-outs with --suppressions-from DIR, the data directory in use until now, or say --accept-lost-opt-outs"
         );
     }
-    let unfinished = unfinished::name(target);
+    // Into a directory that is there, because its parent may be somebody else's, or beside one that is to be made.
+    let unfinished =
+        if target.exists() { target.join(".restore.unfinished") } else { unfinished::name(target) };
     let restored = restore(&args.file, &unfinished, args.suppressions_from.as_deref()).await;
-    let restored = restored.and_then(|kept| {
-        if target.exists() {
-            fs::remove_dir(target)?;
-        }
-        fs::rename(&unfinished, target)?;
-        Ok(kept)
-    });
+    let restored = restored.and_then(|kept| put_in_place(&unfinished, target).map(|()| kept));
     if restored.is_err() {
         let _ = fs::remove_dir_all(&unfinished);
     }
     let kept = restored.with_context(|| format!("cannot restore {}", args.file.display()))?;
     output::words(format_args!("{} is as it was at {made_at}", target.display()));
     if args.suppressions_from.is_some() {
-        output::words(format_args!("{kept} opt-outs made since then were kept"));
+        output::words(format_args!(
+            "{} opt-outs and {} revocations of tokens made since then were kept",
+            kept.opt_outs, kept.revocations
+        ));
+    } else {
+        output::words(format_args!(
+            "tokens that were revoked since then are accepted again; `contactd token list` shows them"
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes a whole data directory; says how many opt-outs came from elsewhere.
-async fn restore(backup: &Path, dir: &Path, suppressions_from: Option<&Path>) -> anyhow::Result<u64> {
+/// What came from another data directory.
+#[derive(Default)]
+struct Kept {
+    opt_outs: u64,
+    revocations: u64,
+}
+
+fn put_in_place(unfinished: &Path, target: &Path) -> anyhow::Result<()> {
+    if !target.exists() {
+        return Ok(fs::rename(unfinished, target)?);
+    }
+    for entry in fs::read_dir(unfinished)? {
+        let entry = entry?;
+        fs::rename(entry.path(), target.join(entry.file_name()))?;
+    }
+    fs::remove_dir(unfinished)?;
+    fs::File::open(target)?.sync_all()?;
+    Ok(())
+}
+
+/// Makes a whole data directory; says what came from elsewhere.
+async fn restore(backup: &Path, dir: &Path, suppressions_from: Option<&Path>) -> anyhow::Result<Kept> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     DirBuilder::new().mode(0o700).create(dir.join("keys"))?;
     archive::read(backup, Some(dir))?;
-    let mut kept = 0;
+    let mut kept = Kept::default();
     if let Some(other) = suppressions_from {
         if !other.join("contactd.db").is_file() {
             bail!("{} is not a data directory: it has no contactd.db", other.display());
         }
-        let (newer, _) = DataDir::make(other)?.open()?;
+        // Only what is needed of it is opened: the rest of it may be why this is a restore.
+        let newer = contactd_store_sqlite::read_withdrawals(other)
+            .with_context(|| format!("cannot read the opt-outs in {}", other.display()))?;
         keys::add_all(&other.join("keys"), &dir.join("keys"))?;
         let (store, _) = DataDir::make(dir)?.open()?;
-        kept = store.suppress(&newer.list_suppressions().await?, SystemClock.now()).await?;
+        kept.opt_outs = store.suppress(&newer.suppressions, SystemClock.now()).await?;
+        let revoked = store.list_tokens().await?.into_iter().filter(|(_, token)| token.revoked_at.is_none());
+        for (_, token) in revoked {
+            if let Some((_, at)) = newer.revoked_tokens.iter().find(|(id, _)| *id == token.id) {
+                store.revoke_token(&token.id, *at).await?;
+                kept.revocations += 1;
+            }
+        }
     }
     let (store, _) = DataDir::make(dir)?.open()?;
     let wrong = store.integrity()?;

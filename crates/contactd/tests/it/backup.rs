@@ -84,3 +84,35 @@ fn restoring_does_not_lose_opt_outs_unless_it_is_told_to() {
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 404);
     assert_eq!(service.look_up(EMAIL, &token, EVE).status, 200);
 }
+
+#[test]
+fn a_restore_needs_only_the_opt_outs_of_what_it_replaces_and_keeps_revocations() {
+    let site = Site::with_people();
+    let token = site.token(&[]);
+    site.ok(&["backup", "a.backup"]);
+    site.ok(&["suppress", ADA]);
+    let id = site.run(&["token", "list", "--json"]).json()[0]["id"].as_str().expect("an id").to_owned();
+    site.ok(&["token", "revoke", &id]);
+    std::fs::write(site.data().join("details.db"), "damaged").expect("damages");
+    let old = site.data();
+    let old = old.to_str().expect("UTF-8");
+
+    let other = Site::empty();
+    std::fs::create_dir(other.data()).expect("makes");
+    let backup = site.path("a.backup");
+    let restored = other.run(&["restore", backup.to_str().expect("UTF-8"), "--suppressions-from", old]);
+    assert!(restored.code == 0 && restored.stderr.contains("1 opt-outs and 1 revocations"), "{restored:?}");
+    let fresh = other.token(&[]);
+    let service = other.serve();
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 401);
+    assert_eq!(service.look_up(PHONE, &fresh, ADA).status, 404);
+    assert_eq!(service.look_up(EMAIL, &fresh, EVE).json()["email"], EVE_EMAIL);
+}
+
+#[test]
+fn nothing_is_backed_up_of_a_directory_that_is_not_there() {
+    let site = Site::empty();
+    let refused = site.run(&["backup", "a.backup", "--data", "nosuch"]);
+    assert!(refused.code == 1 && refused.stderr.contains("there is no store in nosuch"), "{refused:?}");
+    assert!(!site.path("nosuch").exists() && !site.path("a.backup").exists());
+}

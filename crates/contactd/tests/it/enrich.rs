@@ -65,6 +65,40 @@ fn a_limit_is_waited_for_and_a_bad_token_ends_it_at_once() {
 }
 
 #[test]
+fn what_cannot_be_answered_is_told_and_nothing_is_put_in_the_wrong_place() {
+    let site = Site::with_people();
+    let token = site.token(&["--quota", "1/month"]);
+    let service = site.serve();
+    let long = format!("https://linkedin.com/in/{}", "x".repeat(20_000));
+    let input = service.site.file("long.csv", format!("profileUrl\n{long}\n"));
+    assert_eq!(enrich(&service, &token, &input, "long-out.csv", &["--only", "phone"]).code, 0);
+    let out = std::fs::read_to_string(service.site.path("long-out.csv")).expect("an output");
+    assert!(out.ends_with(",,invalid: too_long\n"), "{}", &out[out.len() - 60..]);
+
+    let input = service.site.file("quota.csv", format!("profileUrl\n{ADA}\n{EVE}\n"));
+    let stopped =
+        enrich(&service, &token, &input, "quota-out.csv", &["--only", "email", "--concurrency", "1"]);
+    assert!(stopped.code == 1 && stopped.stderr.contains("quota is used up"), "{stopped:?}");
+    let elsewhere = service.site.run(&[
+        "enrich",
+        &input,
+        "quota-out.csv",
+        "--url",
+        "http://127.0.0.1:9",
+        "--token",
+        &token,
+    ]);
+    assert!(elsewhere.code == 1 && elsewhere.stderr.contains("another --url"), "{elsewhere:?}");
+
+    let input = service.site.file("wide.csv", format!("profileUrl,name\n{NOBODY},a,b\n"));
+    let wide = enrich(&service, &token, &input, "wide-out.csv", &[]);
+    assert!(wide.code == 1 && wide.stderr.contains("line 2: there are more fields"), "{wide:?}");
+    let input = service.site.file("open.csv", format!("profileUrl,name\n{NOBODY},a\n{NOBODY},\"b\n"));
+    let open = enrich(&service, &token, &input, "open-out.csv", &[]);
+    assert!(open.code == 1 && open.stderr.contains("opened on line 3"), "{open:?}");
+}
+
+#[test]
 fn a_run_that_was_killed_goes_on_where_it_stopped() {
     const URLS: usize = 3_000;
     let (service, token) = Service::with_people();

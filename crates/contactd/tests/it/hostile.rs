@@ -47,6 +47,9 @@ fn numbers_addresses_dates_and_confidences_in_every_odd_spelling() {
         ("+14155550100;ext=5,,,", Some("phone_extension")),
         ("'+14155550100,,,", Some("invalid_phone")),
         ("=+14155550100,,,", Some("invalid_phone")),
+        ("+493012345678.0,,,", Some("invalid_phone")),
+        ("+49.30.12345678,,,", None),
+        ("+14155550100,,9999-12-31,", None),
         ("+999999999999999,,,", Some("invalid_phone")),
         (",ü@example.com,,", None),
         (",mailto:a@example.com,,", Some("email_not_bare")),
@@ -129,4 +132,85 @@ fn utf_16_is_told_apart() {
         let output = site.run_with(&["import", "-", "--source", "crm"], bytes, &[]);
         assert!(output.code == 1 && output.stderr.contains("UTF-8"), "{}", output.stderr);
     }
+}
+
+#[test]
+fn a_person_may_have_hundreds_of_details_and_not_more_than_there_is_room_for() {
+    let site = Site::empty();
+    let line = |from: usize, to: usize| {
+        let emails: Vec<String> = (from..to).map(|n| format!("\"q{n}@example.com\"")).collect();
+        format!(
+            "{{\"profileUrl\":\"https://linkedin.com/in/many-quell\",\"emails\":[{}]}}\n",
+            emails.join(",")
+        )
+    };
+    let import = ["import", "-", "--source", "crm", "--json"];
+    let report = site.run_with(&import, line(0, 300), &[]).json();
+    assert_eq!(report["detailsNew"], 300, "{report}");
+    let before = site.ok(&["export"]);
+    assert_eq!(before.matches("@example.com").count(), 300);
+    site.ok_with_input(&import, line(300, 20_000));
+    let full = site.run_with(&import, line(20_000, 40_000), &[]);
+    assert!(full.code == 1 && full.stderr.contains("more than 32768 details"), "{}", full.stderr);
+    assert_eq!(site.run(&["stats", "--json"]).json()["details"][0]["count"], 20_000);
+}
+
+#[test]
+fn two_people_of_one_place_are_kept_apart_when_a_source_is_replaced() {
+    let site = Site::empty();
+    // Their slugs have the same 47 bits of hash, so that their rows come mixed.
+    let csv = "profileUrl,phone,email\n\
+        https://linkedin.com/in/quell-1620615,+14155550101,\n\
+        https://linkedin.com/in/quell-8174454,+14155550102,\n\
+        https://linkedin.com/in/quell-1620615,,one@example.com\n";
+    site.ok_with_input(&["import", "-", "--source", "crm"], csv);
+    let before = site.ok(&["export"]);
+    let again = ["import", "-", "--source", "crm", "--replace-source", "--json"];
+    let report = site.run_with(&again, csv, &[]).json();
+    assert_eq!((&report["detailsWithdrawn"], &report["detailsUnchanged"]), (&0.into(), &3.into()));
+    assert_eq!(site.ok(&["export"]), before);
+}
+
+#[test]
+fn a_source_is_replaced_by_its_own_rows_and_not_by_nothing() {
+    let site = Site::empty();
+    let row = "https://linkedin.com/in/ada-quell,+14155550101";
+    site.ok_with_input(&["import", "-", "--source", "crm"], format!("profileUrl,phone\n{row}\n"));
+    let replace = ["import", "-", "--source", "crm", "--replace-source"];
+    site.ok_with_input(
+        &replace,
+        "profileUrl,phone,source\nhttps://linkedin.com/in/bo-quell,+14155550102,hr\n",
+    );
+    let empty = site.run_with(&replace, "profileUrl,phone\n", &[]);
+    assert!(empty.code == 1 && empty.stderr.contains("--allow-empty"), "{empty:?}");
+    assert_eq!(site.run(&["stats", "--json"]).json()["profiles"], 2);
+    site.ok_with_input(&[&replace[..], &["--allow-empty"]].concat(), "profileUrl,phone\n");
+    assert_eq!(site.run(&["stats", "--json"]).json()["profiles"], 1);
+}
+
+#[test]
+fn a_full_disk_is_told_and_nothing_is_changed() {
+    let site = Site::empty();
+    let rows: String = (0..60_000)
+        .map(|n| format!("https://linkedin.com/in/full-quell-{n},+14155550101,full{n}@example.com\n"))
+        .collect();
+    site.file("large.csv", format!("profileUrl,phone,email\n{rows}"));
+    site.file("few.csv", format!("profileUrl,phone\n{}", "https://linkedin.com/in/few-quell,+14155550101\n"));
+    std::fs::create_dir(site.path("disk")).expect("makes");
+    // A disk of 8 MiB, in a namespace of its own so that no one has to be root.
+    let script = format!(
+        "mount -t tmpfs -o size=8m tmpfs disk && export CONTACTD_DATA=disk/data && \
+         {0} import few.csv --source base >&2 && {0} export > before && \
+         ! {0} import large.csv --source large && {0} export | cmp before - && {0} doctor >&2 && \
+         {0} import few.csv --source after >&2",
+        env!("CARGO_BIN_EXE_contactd")
+    );
+    let output = std::process::Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-ec", &script])
+        .current_dir(site.path("."))
+        .output()
+        .expect("unshare is there");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("the disk is full; make room and run it again"), "{said}");
 }

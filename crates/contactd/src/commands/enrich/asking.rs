@@ -11,10 +11,15 @@ use contactd_core::Kind;
 
 use super::Finding;
 use crate::client::{Answered, Client};
+use crate::output;
 
 /// How often one question is asked when the service fails, and how long between.
 const TRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
+
+/// How long one question waits in all because the service says so.
+const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
+const WORTH_TELLING: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy)]
 pub(crate) struct Question<'a> {
@@ -64,19 +69,36 @@ pub(crate) fn ask_all(
 
 fn ask(client: &Client, question: Question<'_>, pause: &Pause) -> anyhow::Result<Finding> {
     let mut failures = 0;
+    let mut waited = Duration::ZERO;
     loop {
         pause.wait();
         match client.ask(question.kind, question.url) {
             Ok(answer) => match finding(&answer) {
                 Some(finding) => return Ok(finding),
                 None if answer.code == 401 => bail!(
-                    "the service refuses the token for {} lookups: {}",
+                    "the service refuses the token for {} lookups: {} If it is a token for the other kind, say --only",
                     question.kind.name(),
-                    answer.message.as_deref().unwrap_or("it does not say why")
+                    answer.message.as_deref().unwrap_or("it does not say why.")
+                ),
+                None if answer.code == 200 => {
+                    bail!("what answers there is not contactd: its answer has no {}", question.kind.name())
+                }
+                None if answer.status == "quota_exceeded" => bail!(
+                    "the token's quota is used up; there will be more in {}",
+                    in_words(answer.retry_after.unwrap_or_default())
                 ),
                 // Busy, or over a limit: nobody asks before the time it names.
                 None if matches!(answer.code, 429 | 503) => {
-                    pause.until_after(answer.retry_after.unwrap_or(Duration::from_secs(1)));
+                    let wait = answer.retry_after.unwrap_or(Duration::from_secs(1));
+                    waited += wait;
+                    if waited > LONGEST_WAIT {
+                        bail!(
+                            "the service answers {} and wants to be asked in {}",
+                            answer.code,
+                            in_words(wait)
+                        );
+                    }
+                    pause.until_after(wait);
                     continue;
                 }
                 None if failures + 1 >= TRIES => {
@@ -95,12 +117,26 @@ fn ask(client: &Client, question: Question<'_>, pause: &Pause) -> anyhow::Result
 /// What an answer means for a row; none if it has to be asked again.
 fn finding(answer: &Answered) -> Option<Finding> {
     let status = match (answer.code, &answer.reason) {
-        (200, _) => "ok".to_owned(),
+        (200, _) => {
+            answer.value()?;
+            "ok".to_owned()
+        }
+        // A cell so long that it was not even read.
+        (413, _) => "invalid: too_long".to_owned(),
         (404, _) if answer.status == "contact_not_found" => "not_found".to_owned(),
         (400, Some(reason)) => format!("invalid: {reason}"),
         _ => return None,
     };
     Some(Finding { status, value: answer.value().cloned() })
+}
+
+fn in_words(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ ..120 => format!("{seconds} seconds"),
+        seconds @ 120..7_200 => format!("{} minutes", seconds / 60),
+        seconds @ 7_200..172_800 => format!("{} hours", seconds / 3_600),
+        seconds => format!("{} days", seconds / 86_400),
+    }
 }
 
 /// A time before which nobody asks.
@@ -121,6 +157,9 @@ impl Pause {
     fn until_after(&self, time: Duration) {
         let mut until = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = Instant::now() + time;
+        if time > WORTH_TELLING && until.is_none_or(|until| until < Instant::now()) {
+            output::words(format_args!("the service wants to be asked again in {}; waiting", in_words(time)));
+        }
         *until = Some(until.map_or(wanted, |until| until.max(wanted)));
     }
 }

@@ -20,8 +20,9 @@ pub(crate) struct Journal {
 type Findings = HashMap<(Kind, String), Finding>;
 
 impl Journal {
-    /// Opens the journal of an output, and reads what an earlier run left in it.
-    pub(crate) fn open(output: &Path) -> anyhow::Result<Self> {
+    /// Opens the journal of an output, and reads what an earlier run left in it. One of another service, or a file that
+    /// is no journal, is left as it is.
+    pub(crate) fn open(output: &Path, service: &str) -> anyhow::Result<Self> {
         let mut name = output.file_name().unwrap_or_default().to_owned();
         name.push(".journal");
         let path = output.with_file_name(name);
@@ -31,10 +32,21 @@ impl Journal {
         if rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
             anyhow::bail!("another run is writing {}; wait for it", output.display());
         }
-        let (findings, whole) = read(&file).with_context(what)?;
+        let first = format!("{}\n", serde_json::json!({ "contactd": "enrich", "url": service }));
+        let (findings, whole) = match read(&file, &first).with_context(what)? {
+            Read::Journal(findings, whole) => (findings, whole),
+            Read::Nothing => (Findings::new(), 0),
+            Read::Another => anyhow::bail!(
+                "{} is of a run with another --url, or not a journal at all; move it away to begin anew",
+                path.display()
+            ),
+        };
         // A kill may have left half a line: it is asked again.
         file.set_len(whole).with_context(what)?;
         file.seek(std::io::SeekFrom::End(0))?;
+        if whole == 0 {
+            file.write_all(first.as_bytes()).with_context(what)?;
+        }
         Ok(Self { path, file, findings })
     }
 
@@ -63,18 +75,30 @@ impl Journal {
     }
 }
 
-/// The whole lines of a journal, and where they end.
-fn read(file: &File) -> anyhow::Result<(Findings, u64)> {
+enum Read {
+    /// The answers in it, and where its whole lines end.
+    Journal(Findings, u64),
+    /// It is empty, or not even its first line is whole.
+    Nothing,
+    Another,
+}
+
+/// Reads the whole lines of a journal that begins with `first`.
+fn read(file: &File, first: &str) -> anyhow::Result<Read> {
     let mut findings = HashMap::new();
-    let mut whole = 0;
     let mut reader = BufReader::new(file);
-    let mut line = String::new();
+    let mut line = Vec::new();
+    reader.read_until(b'\n', &mut line)?;
+    if line != first.as_bytes() {
+        return Ok(if first.as_bytes().starts_with(&line) { Read::Nothing } else { Read::Another });
+    }
+    let mut whole = line.len() as u64;
     loop {
         line.clear();
-        let read = reader.read_line(&mut line)?;
-        let Some(text) = line.strip_suffix('\n') else { break };
+        let read = reader.read_until(b'\n', &mut line)?;
+        let Some(text) = line.strip_suffix(b"\n") else { break };
         let Ok((kind, url, status, value)) =
-            serde_json::from_str::<(String, String, String, Option<String>)>(text)
+            serde_json::from_slice::<(String, String, String, Option<String>)>(text)
         else {
             break;
         };
@@ -83,5 +107,5 @@ fn read(file: &File) -> anyhow::Result<(Findings, u64)> {
         }
         whole += read as u64;
     }
-    Ok((findings, whole))
+    Ok(Read::Journal(findings, whole))
 }

@@ -11,7 +11,8 @@ use contactd_core::Kind;
 use csv::ByteRecord;
 
 use super::Finding;
-use crate::commands::import::csv_rows::without_mark;
+use crate::commands::import::csv_rows::CsvRows;
+use crate::commands::import::rows::{Content, Row};
 use crate::unfinished;
 
 pub(crate) struct Sheet {
@@ -23,11 +24,7 @@ pub(crate) struct Sheet {
 
 impl Sheet {
     pub(crate) fn open(path: &Path, column: &str) -> anyhow::Result<Self> {
-        let mut header = ByteRecord::new();
-        reader(path)?
-            .read_byte_record(&mut header)
-            .with_context(|| format!("{} cannot be read", path.display()))?;
-        let header = without_mark(header);
+        let (_, header) = open(path)?;
         let is_wanted = |name: &[u8]| name.trim_ascii().eq_ignore_ascii_case(column.as_bytes());
         let Some(place) = header.iter().position(is_wanted) else {
             bail!(
@@ -107,13 +104,12 @@ impl Sheet {
 
     /// Every row behind the header, and the URL in it.
     fn each(&self, mut take: impl FnMut(&ByteRecord, &str) -> anyhow::Result<()>) -> anyhow::Result<()> {
-        let mut reader = reader(&self.path)?;
-        let mut row = ByteRecord::new();
-        reader.read_byte_record(&mut row)?;
-        while reader
-            .read_byte_record(&mut row)
-            .with_context(|| format!("{} cannot be read on", self.path.display()))?
-        {
+        let what = || self.path.display().to_string();
+        let (mut rows, _) = open(&self.path)?;
+        while let Some(Row { line, content: Content::Fields(row) }) = rows.next().with_context(what)? {
+            if row.len() > self.header.len() {
+                bail!("{}, line {line}: there are more fields than columns; mend it", what());
+            }
             let url = String::from_utf8_lossy(row.get(self.place).unwrap_or_default()).trim().to_owned();
             take(&row, &url)?;
         }
@@ -121,7 +117,8 @@ impl Sheet {
     }
 }
 
-fn reader(path: &Path) -> anyhow::Result<csv::Reader<File>> {
+/// The rows of the file, and the header above them.
+fn open(path: &Path) -> anyhow::Result<(CsvRows, ByteRecord)> {
     let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(csv::ReaderBuilder::new().flexible(true).has_headers(false).from_reader(file))
+    CsvRows::open(Box::new(file)).with_context(|| path.display().to_string())
 }

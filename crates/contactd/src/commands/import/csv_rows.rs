@@ -32,6 +32,12 @@ pub(crate) struct Columns {
 impl CsvRows {
     /// Reads the header and finds the columns in it.
     pub(crate) fn read(input: Box<dyn Read>, defaults: Defaults<'_>) -> anyhow::Result<(Self, Columns)> {
+        let (rows, header) = Self::open(input)?;
+        Ok((rows, Columns::find(header, defaults)?))
+    }
+
+    /// Reads the header.
+    pub(crate) fn open(input: Box<dyn Read>) -> anyhow::Result<(Self, ByteRecord)> {
         let left = Rc::new(Cell::new(MAX_ROW_BYTES));
         let input = Bounded { input: input.chain(END), left: Rc::clone(&left) };
         let mut reader = csv::ReaderBuilder::new()
@@ -44,8 +50,7 @@ impl CsvRows {
         reader.read_byte_record(&mut header)?;
         let header = without_mark(without_return(header));
         refuse_what_is_not_csv(&header)?;
-        let columns = Columns::find(header, defaults)?;
-        Ok((Self { reader, left, last_line: 1 }, columns))
+        Ok((Self { reader, left, last_line: 1 }, header))
     }
 
     /// The next row, good or bad; none at the end of the file. A file that cannot be read
@@ -57,7 +62,8 @@ impl CsvRows {
             if !self.reader.read_byte_record(&mut fields).context("the file cannot be read on")? {
                 bail!(
                     "a quote is opened on line {} and never closed; mend it, nothing was loaded",
-                    self.last_line
+                    // It did not end with a line feed, so the line it began on is one more than it seemed.
+                    self.last_line + 1
                 );
             }
             if fields.len() == 1 && fields.get(0) == Some(END_FIELD) {
@@ -89,7 +95,7 @@ fn without_return(fields: ByteRecord) -> ByteRecord {
 }
 
 /// A header without the byte-order mark before it, if there is one.
-pub(crate) fn without_mark(header: ByteRecord) -> ByteRecord {
+fn without_mark(header: ByteRecord) -> ByteRecord {
     let Some(first) = header.get(0).and_then(|first| first.strip_prefix(b"\xEF\xBB\xBF")) else {
         return header;
     };
@@ -164,9 +170,8 @@ impl Columns {
         for (place, column) in places.iter_mut().zip(COLUMNS) {
             *place = find(&header, column, defaults)?;
         }
-        let has = |column: &str| {
-            COLUMNS.iter().zip(&places).any(|(name, place)| *name == column && place.is_some())
-        };
+        let columns = Self { header, places };
+        let has = |column| columns.has(column);
         if !has("profileUrl") {
             bail!("no column is called profileUrl; say which it is with --map profileUrl=\"its header\"");
         }
@@ -176,7 +181,12 @@ impl Columns {
         if !has("source") && defaults.source.is_none() {
             bail!("the rows do not say where they come from; say it with --source NAME");
         }
-        Ok(Self { header, places })
+        Ok(columns)
+    }
+
+    /// Whether there is such a column.
+    pub(crate) fn has(&self, column: &str) -> bool {
+        COLUMNS.iter().zip(&self.places).any(|(name, place)| *name == column && place.is_some())
     }
 
     /// The profile and details that a row means.

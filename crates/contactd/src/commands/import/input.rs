@@ -43,12 +43,13 @@ pub(crate) fn open(
 ) -> anyhow::Result<(Layout, Rows)> {
     let name = name(file);
     let input = Counted { input: raw(file)?, read: Arc::clone(read) };
-    recognise(Box::new(input), format, defaults, name.clone()).with_context(|| name)
+    let opened = recognise(Box::new(input), format, defaults, name.clone(), Some(file));
+    opened.with_context(|| name)
 }
 
 /// The rows of what comes with the program.
 pub(crate) fn built_in(csv: &'static str) -> anyhow::Result<(Layout, Rows)> {
-    recognise(Box::new(csv.as_bytes()), Some(Format::Csv), Defaults::default(), "built-in".to_owned())
+    recognise(Box::new(csv.as_bytes()), Some(Format::Csv), Defaults::default(), "built-in".to_owned(), None)
 }
 
 /// How the file is called.
@@ -80,13 +81,15 @@ fn recognise(
     format: Option<Format>,
     defaults: Defaults<'_>,
     file: String,
+    path: Option<&Path>,
 ) -> anyhow::Result<(Layout, Rows)> {
-    let mut input = unpacked(input)?;
+    let (mut input, is_packed) = unpacked(input)?;
     let start = input.fill_buf().context("the file cannot be read")?;
     let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start);
     let looks_like = match start {
         start if start.starts_with(b"PAR1") => Format::Parquet,
         start if start.trim_ascii_start().starts_with(b"{") => Format::Jsonl,
+        start if start.trim_ascii_start().is_empty() && path.is_some_and(is_called_jsonl) => Format::Jsonl,
         _ => Format::Csv,
     };
     let format = format.unwrap_or(looks_like);
@@ -98,25 +101,51 @@ fn recognise(
         Format::Jsonl => (Layout { file, shape: Shape::Json }, Rows::Json(JsonRows::read(input))),
         Format::Parquet => {
             // What the file holds is said at its end, so a stream is put into a file first.
-            let mut whole = tempfile::tempfile()?;
-            io::copy(&mut input, &mut whole).context("the file cannot be read on")?;
+            let whole = match path.filter(|path| !is_packed && path.is_file()) {
+                Some(path) => File::open(path)?,
+                None => {
+                    let mut whole = tempfile::tempfile_in(defaults.room.unwrap_or(&std::env::temp_dir()))?;
+                    io::copy(&mut input, &mut whole).context("the file cannot be unpacked")?;
+                    whole
+                }
+            };
             let (rows, columns) = ParquetRows::read(whole, defaults)?;
             (Layout { file, shape: Shape::Fields(columns) }, Rows::Parquet(rows))
         }
     })
 }
 
-/// What is in the file, where it is compressed.
-fn unpacked(input: Box<dyn Read>) -> anyhow::Result<Box<dyn BufRead>> {
+fn is_called_jsonl(file: &Path) -> bool {
+    let name = file.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+    let name = name.trim_end_matches(".gz").trim_end_matches(".zst");
+    [".jsonl", ".ndjson"].iter().any(|ending| name.ends_with(ending))
+}
+
+/// What is in the file, and whether it was compressed.
+fn unpacked(input: Box<dyn Read>) -> anyhow::Result<(Box<dyn BufRead>, bool)> {
     let mut input = BufReader::with_capacity(BUFFER, input);
     let start = input.fill_buf().context("the file cannot be read")?;
-    Ok(if start.starts_with(b"\x1F\x8B") {
-        Box::new(BufReader::with_capacity(BUFFER, flate2::bufread::MultiGzDecoder::new(input)))
+    let unpacking: Box<dyn Read> = if start.starts_with(b"\x1F\x8B") {
+        Box::new(flate2::bufread::MultiGzDecoder::new(input))
     } else if start.starts_with(b"\x28\xB5\x2F\xFD") {
-        Box::new(BufReader::with_capacity(BUFFER, zstd::Decoder::with_buffer(input)?))
+        Box::new(zstd::Decoder::with_buffer(input)?)
     } else {
-        Box::new(input)
-    })
+        return Ok((Box::new(input), false));
+    };
+    Ok((Box::new(BufReader::with_capacity(BUFFER, Unpacking(unpacking))), true))
+}
+
+/// A compressed input, whose faults are those of the compression.
+struct Unpacking(Box<dyn Read>);
+
+impl Read for Unpacking {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer).map_err(|error| {
+            io::Error::other(format!(
+                "the compressed file is damaged or cut off ({error}); fetch or make it again"
+            ))
+        })
+    }
 }
 
 /// An input that counts what is read of it.

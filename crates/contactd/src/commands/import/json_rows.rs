@@ -1,13 +1,16 @@
 //! Rows of JSON lines: an object each, with the columns' names flat, or several details at once.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::io::{BufRead, Read};
 
 use anyhow::{Context, bail};
 use contactd_core::{Networks, Record, RecordError};
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::rows::{COLUMNS, Content, Defaults, MAX_ROW_BYTES, Row, raw};
+use super::rows::{COLUMNS, Content, Defaults, MAX_ROW_BYTES, Row, raw, whole};
 
 /// A file being read.
 pub(crate) struct JsonRows {
@@ -48,11 +51,7 @@ pub(crate) fn record(
     networks: &Networks,
     defaults: Defaults<'_>,
 ) -> Result<Record, RecordError> {
-    let row: Value =
-        serde_json::from_slice(text).map_err(|_| RecordError { column: "row", reason: "not_json" })?;
-    let Value::Object(row) = row else {
-        return Err(RecordError { column: "row", reason: "not_object" });
-    };
+    let row = object(text)?;
     let mut texts: [Cow<'_, str>; COLUMNS.len()] = Default::default();
     for (text, column) in texts.iter_mut().zip(COLUMNS) {
         *text = field(&row, defaults.mapped(column).unwrap_or(column), column)?;
@@ -64,10 +63,10 @@ pub(crate) fn record(
     }
     for (list, value_column, label_column) in [("phones", PHONE, PHONE_LABEL), ("emails", EMAIL, EMAIL_LABEL)]
     {
-        for detail in details(&row, list)? {
+        for detail in details(&row, list)?.iter().filter(|detail| !is_blank(detail)) {
             let mut nested = flat();
             (nested[PHONE], nested[EMAIL]) = ("", "");
-            let own = Nested::read(&detail, list)?;
+            let own = Nested::read(detail, list)?;
             nested[value_column] = &own.value;
             for (column, text) in [(label_column, &own.label), (SOURCE, &own.source), (REGION, &own.region)]
                 .into_iter()
@@ -144,11 +143,57 @@ impl<'a> Nested<'a> {
     }
 }
 
-fn details(row: &Map<String, Value>, list: &'static str) -> Result<Vec<Value>, RecordError> {
+fn details<'a>(row: &'a Map<String, Value>, list: &'static str) -> Result<&'a [Value], RecordError> {
     match row.get(list) {
-        None | Some(Value::Null) => Ok(Vec::new()),
-        Some(Value::Array(details)) => Ok(details.clone()),
+        None | Some(Value::Null) => Ok(&[]),
+        Some(Value::Array(details)) => Ok(details),
         Some(_) => Err(RecordError { column: list, reason: "not_list" }),
+    }
+}
+
+/// Whether nothing stands in a place of a list.
+fn is_blank(detail: &Value) -> bool {
+    detail.is_null() || detail.as_str().is_some_and(|text| text.trim().is_empty())
+}
+
+/// A line as an object in which every name stands once: of two values, neither is the right one.
+fn object(text: &[u8]) -> Result<Map<String, Value>, RecordError> {
+    let fault = |reason| RecordError { column: "row", reason };
+    match serde_json::from_slice::<Once>(text) {
+        Ok(Once(row)) => Ok(row),
+        Err(error) if error.is_data() && error.to_string().starts_with(TWICE) => {
+            Err(fault("duplicate_field"))
+        }
+        Err(error) if error.is_data() => Err(fault("not_object")),
+        Err(_) => Err(fault("not_json")),
+    }
+}
+
+const TWICE: &str = "a field stands twice";
+
+struct Once(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Once {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Once;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Once, A::Error> {
+                let mut fields = Map::new();
+                while let Some((name, value)) = access.next_entry::<String, Value>()? {
+                    if fields.insert(name, value).is_some() {
+                        return Err(A::Error::custom(TWICE));
+                    }
+                }
+                Ok(Once(fields))
+            }
+        }
+        deserializer.deserialize_map(Fields)
     }
 }
 
@@ -161,7 +206,7 @@ fn field<'a>(
     match object.get(name) {
         None | Some(Value::Null) => Ok(Cow::Borrowed("")),
         Some(Value::String(text)) => Ok(Cow::Borrowed(text)),
-        Some(Value::Number(number)) => Ok(Cow::Owned(number.to_string())),
+        Some(Value::Number(number)) => Ok(Cow::Owned(whole(number.as_f64()).unwrap_or(number.to_string()))),
         Some(_) => Err(RecordError { column, reason: "not_text" }),
     }
 }
@@ -201,7 +246,7 @@ mod tests {
         assert_eq!(
             read(
                 r#"{"profileUrl":"URL","confidence":"70","phones":[{"value":"+14155550123","label":"work"},"+14155550124"],
-                    "emails":[{"value":"ada@example.com","confidence":20,"source":"hr"}],"more":[1]}"#
+                    "emails":["",null,{"value":"ada@example.com","confidence":20.0,"source":"hr"}],"more":[1]}"#
             ),
             Ok(vec![
                 phone("+14155550123", "work", 70, "crm"),
@@ -216,6 +261,8 @@ mod tests {
         for (json, column, reason) in [
             ("{", "row", "not_json"),
             ("[1]", "row", "not_object"),
+            (r#"{"profileUrl":"URL","phone":"+14155550123","profileUrl":"URL"}"#, "row", "duplicate_field"),
+            (r#"{"profileUrl":"URL","phone":14155550123.5,"region":"US"}"#, "phone", "invalid_phone"),
             (r#"{"profileUrl":"URL"}"#, "phone", "no_detail"),
             (r#"{"phone":"+14155550123"}"#, "profileUrl", "missing"),
             (r#"{"profileUrl":["URL"],"phone":"+14155550123"}"#, "profileUrl", "not_text"),

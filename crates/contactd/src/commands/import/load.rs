@@ -22,8 +22,9 @@ use crate::commands::import::is_out;
 use crate::context::Context;
 use crate::progress::Progress;
 
-/// Rows that are checked in one go.
+/// Rows that are checked in one go, and how many bytes of them.
 const BATCH: usize = 1_000;
+const BATCH_BYTES: usize = 4 << 20;
 
 /// What sorting may take of the memory.
 const SORT_BYTES: usize = 256 << 20;
@@ -48,11 +49,14 @@ pub(crate) enum Inputs<'a> {
 /// Set when the operator wants it to stop.
 pub(crate) static STOP: AtomicBool = AtomicBool::new(false);
 
+/// Whether rows are still being read, and nothing has been written.
+pub(crate) static IS_READING: AtomicBool = AtomicBool::new(false);
+
 /// Everything that was read: checked, and ready to be put in order.
 pub(crate) struct Load {
     sorter: Sorter,
     suppressions: Arc<SuppressionList>,
-    pub(crate) sources: BTreeSet<String>,
+    sources: BTreeSet<String>,
     pub(crate) report: Report,
 }
 
@@ -93,6 +97,7 @@ impl Load {
         };
         let checker =
             Checker { networks: &context.networks, suppressions: &suppressions, defaults: plan.defaults };
+        IS_READING.store(true, Ordering::Relaxed);
         std::thread::scope(|scope| {
             let (work, waiting) = sync_channel(2 * plan.threads);
             let (done, results) = sync_channel(2 * plan.threads);
@@ -111,7 +116,17 @@ impl Load {
             });
             load.collect(&results, rejects, progress)
         })?;
+        IS_READING.store(false, Ordering::Relaxed);
         Ok(load)
+    }
+
+    /// The sources that `--replace-source` is about: those of the rows; of no rows, the one that was named for them.
+    pub(crate) fn replaced(&self, default: Option<&str>) -> Vec<String> {
+        let mut sources = self.sources.clone();
+        if sources.is_empty() {
+            sources.extend(default.map(str::to_owned));
+        }
+        sources.into_iter().collect()
     }
 
     /// Takes up what was checked, in the order in which it was read.
@@ -160,7 +175,7 @@ impl Load {
         replaced: &[String],
         progress: &Progress,
     ) -> anyhow::Result<Put<'a>> {
-        let Self { sorter, suppressions, sources, report } = self;
+        let Self { sorter, suppressions, sources, report, .. } = self;
         let import = context.store.begin_import(context.now()).await?;
         let mut put = Put { import, suppressions, sources, report };
         let count = sorter.count;
@@ -222,20 +237,28 @@ struct Batch {
     rows: u64,
 }
 
-/// Joins the rows of a profile, which come one behind the other, and hands them on in batches.
+/// Joins the rows of a profile, which come one behind the other but for those that share its place, and hands them on in batches.
 fn join_rows(mut sorted: Sorted, batches: &SyncSender<anyhow::Result<Batch>>) -> anyhow::Result<()> {
     let mut batch = Batch { groups: Vec::with_capacity(BATCH), rows: 0 };
+    // Where in the batch those begin that have the same place, nearly always one.
+    let mut of_place = (0, 0);
     while let Some(bytes) = sorted.next().context("cannot read the sorted rows")? {
         let record = packed::unpack(bytes).context("a sorted row came back damaged; is the disk failing?")?;
-        match batch.groups.last_mut() {
-            Some((profile, details)) if *profile == record.profile => {
+        let place = SqliteStore::place(&record.profile);
+        if of_place.0 != place {
+            of_place = (place, batch.groups.len());
+        }
+        let same = batch.groups[of_place.1..].iter_mut().find(|(profile, _)| *profile == record.profile);
+        match same {
+            Some((_, details)) => {
                 details.extend(record.details);
                 if details.len() > MAX_DETAILS {
                     bail!("one profile has more than {MAX_DETAILS} details; nothing was loaded");
                 }
             }
-            _ => {
-                if batch.groups.len() == BATCH {
+            None => {
+                if batch.groups.len() >= BATCH && of_place.1 == batch.groups.len() {
+                    of_place.1 = 0;
                     let next = Batch { groups: Vec::with_capacity(BATCH), rows: 0 };
                     // If nobody takes it, whoever did has told why.
                     if batches.send(Ok(std::mem::replace(&mut batch, next))).is_err() {
@@ -322,9 +345,13 @@ fn read_all(plan: &Plan<'_>, read: &Arc<AtomicU64>, work: &SyncSender<Unchecked>
             stop_if_wanted()?;
             let mut batch =
                 Unchecked { number, layout: Arc::clone(&layout), rows: Vec::with_capacity(BATCH) };
-            while batch.rows.len() < BATCH && !is_last {
+            let mut bytes = 0;
+            while batch.rows.len() < BATCH && bytes < BATCH_BYTES && !is_last {
                 match rows.next().with_context(|| layout.file.clone())? {
-                    Some(row) => batch.rows.push(row),
+                    Some(row) => {
+                        bytes += row.bytes();
+                        batch.rows.push(row);
+                    }
                     None => is_last = true,
                 }
             }

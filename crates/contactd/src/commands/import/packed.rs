@@ -5,8 +5,10 @@ use contactd_core::{ContactValue, Detail, Kind, Label, Profile, Record, Timestam
 /// Appends a record to `out`.
 pub(crate) fn pack(record: &Record, out: &mut Vec<u8>) {
     push_text(out, record.profile.key());
-    out.push(u8::try_from(record.details.len()).unwrap_or(u8::MAX));
-    for detail in record.details.iter().take(usize::from(u8::MAX)) {
+    // A row has a largest length: far fewer details than this fit into it.
+    let count = u32::try_from(record.details.len()).unwrap_or(u32::MAX);
+    out.extend_from_slice(&count.to_le_bytes());
+    for detail in &record.details {
         let flags = [
             detail.kind == Kind::Email,
             detail.label == Label::Work,
@@ -38,7 +40,7 @@ fn push_text(out: &mut Vec<u8>, text: &str) {
 pub(crate) fn unpack(mut bytes: &[u8]) -> Option<Record> {
     let bytes = &mut bytes;
     let profile = Profile::from_key(take_text(bytes)?);
-    let count = take(bytes, 1)?[0];
+    let count = take(bytes, 4)?.try_into().ok().map(u32::from_le_bytes)?;
     let details = (0..count).map(|_| unpack_detail(bytes)).collect::<Option<_>>()?;
     Some(Record { profile, details })
 }

@@ -2,44 +2,69 @@
 
 use std::fs::File;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use contactd_core::Timestamp;
 use csv::ByteRecord;
+use parquet::basic::{LogicalType, TimeUnit};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use parquet::record::reader::RowIter;
 
 use super::csv_rows::Columns;
-use super::rows::{Content, Defaults, Row};
+use super::rows::{Content, Defaults, Row, whole};
+use crate::panics;
 
 /// A file being read.
 pub(crate) struct ParquetRows {
     rows: RowIter<'static>,
+    /// Which columns hold nanoseconds, which the reader takes for plain numbers.
+    nanos: Vec<bool>,
     number: u64,
 }
 
 impl ParquetRows {
     /// Finds the columns in the file's schema.
     pub(crate) fn read(file: File, defaults: Defaults<'_>) -> anyhow::Result<(Self, Columns)> {
-        let reader = SerializedFileReader::new(file).context("this is not a whole Parquet file")?;
-        let schema = reader.metadata().file_metadata().schema().clone();
-        let header: ByteRecord = schema.get_fields().iter().map(|field| field.name()).collect();
-        let columns = Columns::find(header, defaults)?;
-        Ok((Self { rows: reader.into_iter(), number: 0 }, columns))
+        let opened = unless_it_panics(|| {
+            let reader = SerializedFileReader::new(file)?;
+            let schema = reader.metadata().file_metadata().schema().clone();
+            let nanos = schema.get_fields().iter().map(|field| {
+                let logical = field.get_basic_info().logical_type_ref();
+                matches!(logical, Some(LogicalType::Timestamp(timestamp)) if timestamp.unit == TimeUnit::NANOS)
+            });
+            let nanos = nanos.collect();
+            let header: ByteRecord = schema.get_fields().iter().map(|field| field.name()).collect();
+            Ok((Self { rows: reader.into_iter(), nanos, number: 0 }, header))
+        });
+        let (rows, header) = opened.context("this is not a whole Parquet file")?;
+        Ok((rows, Columns::find(header, defaults)?))
     }
 
     /// The next row; its line is its number in the file.
     pub(crate) fn next(&mut self) -> anyhow::Result<Option<Row>> {
-        let Some(row) = self.rows.next() else { return Ok(None) };
-        let row = row.context("the file cannot be read on")?;
         self.number += 1;
-        let fields: ByteRecord = row.get_column_iter().map(|(_, field)| text(field)).collect();
+        let row = unless_it_panics(|| self.rows.next().transpose());
+        let row = row.with_context(|| {
+            format!("row {} is damaged, or holds text that is not UTF-8; nothing was loaded", self.number)
+        })?;
+        let Some(row) = row else { return Ok(None) };
+        let text = |((_, field), &is_nanos): ((_, &Field), &bool)| text(field, is_nanos);
+        let fields: ByteRecord = row.get_column_iter().zip(&self.nanos).map(text).collect();
         Ok(Some(Row { line: self.number, content: Content::Fields(fields) }))
     }
 }
 
+/// What the reader of the format gives, if it gives anything: of a damaged file it expects too much. What it says is
+/// dropped, because it quotes from the file.
+fn unless_it_panics<T>(read: impl FnOnce() -> parquet::errors::Result<T>) -> anyhow::Result<T> {
+    match panics::expected(read) {
+        Some(Ok(read)) => Ok(read),
+        Some(Err(_)) | None => bail!("the file cannot be read on"),
+    }
+}
+
 /// A field as the text that a CSV would have there.
-fn text(field: &Field) -> String {
+fn text(field: &Field, is_nanos: bool) -> String {
     match field {
         Field::Null => String::new(),
         Field::Str(text) => text.clone(),
@@ -47,6 +72,9 @@ fn text(field: &Field) -> String {
         Field::Date(days) => Timestamp::start_of_day(i64::from(*days)).to_string(),
         Field::TimestampMillis(millis) => Timestamp::from_millis(*millis).to_string(),
         Field::TimestampMicros(micros) => Timestamp::from_millis(micros.div_euclid(1_000)).to_string(),
+        Field::Long(nanos) if is_nanos => Timestamp::from_millis(nanos.div_euclid(1_000_000)).to_string(),
+        Field::Double(number) => whole(Some(*number)).unwrap_or_else(|| number.to_string()),
+        Field::Float(number) => whole(Some((*number).into())).unwrap_or_else(|| number.to_string()),
         other => other.to_string(),
     }
 }

@@ -88,7 +88,7 @@ impl Report {
 
     pub(crate) fn show(&self, dry_run: bool) -> anyhow::Result<()> {
         if dry_run {
-            output::data(format_args!("A dry run: nothing was changed."))?;
+            output::words(format_args!("A dry run: nothing was changed."));
         }
         for (what, count) in [
             ("rows read", self.rows),

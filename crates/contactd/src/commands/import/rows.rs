@@ -1,5 +1,7 @@
 //! A row of any format: as it was written, and the profile with its details that it means.
 
+use std::path::Path;
+
 use contactd_core::{Networks, RawRecord, Record, RecordError};
 use csv::ByteRecord;
 
@@ -29,6 +31,8 @@ pub(crate) struct Defaults<'a> {
     pub(crate) source: Option<&'a str>,
     pub(crate) region: Option<&'a str>,
     pub(crate) mapping: &'a [(String, String)],
+    /// A directory for what has to be put somewhere meanwhile.
+    pub(crate) room: Option<&'a Path>,
 }
 
 impl Defaults<'_> {
@@ -64,6 +68,14 @@ pub(crate) enum Content {
 }
 
 impl Row {
+    /// How long it is.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.content {
+            Content::Fields(fields) => fields.as_slice().len(),
+            Content::Json(text) => text.len(),
+        }
+    }
+
     /// The profile and details that the row means.
     pub(crate) fn record(
         &self,
@@ -77,6 +89,13 @@ impl Row {
             (Content::Fields(_), Shape::Json) => Err(RecordError { column: "row", reason: "not_json" }),
         }
     }
+}
+
+/// A number without a fraction as people write it: `90.0` is 90, and the zero behind the point is no digit of a phone
+/// number.
+pub(crate) fn whole(number: Option<f64>) -> Option<String> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    number.filter(|number| number.fract() == 0.0 && number.abs() < EXACT).map(|number| format!("{number:.0}"))
 }
 
 /// The columns' texts as a record.
