@@ -30,7 +30,8 @@ fn main() {
             connection
         })
         .collect();
-    let mut free: Vec<usize> = (0..CONNECTIONS).collect();
+    // The one that has been free for longest is next, so that the server closes none as idle.
+    let mut free: VecDeque<usize> = (0..CONNECTIONS).collect();
     let mut waiting: VecDeque<Instant> = VecDeque::new();
     let mut asked: Vec<(usize, Instant)> = Vec::new();
     let mut latencies: Vec<Duration> = Vec::new();
@@ -47,17 +48,17 @@ fn main() {
             let uniform = ((seed >> 11) as f64 + 1.0) / (1_u64 << 53) as f64;
             due += Duration::from_secs_f64(-uniform.ln() / rate);
         }
-        while let (Some(connection), Some(&since)) = (free.last().copied(), waiting.front()) {
+        while let (Some(connection), Some(&since)) = (free.front().copied(), waiting.front()) {
             connections[connection].write_all(requests[sent % requests.len()].as_bytes()).expect("sends");
             sent += 1;
-            free.pop();
+            free.pop_front();
             waiting.pop_front();
             asked.push((connection, since));
         }
         asked.retain(|&(connection, since)| match connections[connection].read(&mut buffer) {
             Ok(read) if buffer[..read].starts_with(b"HTTP/1.1 200") => {
                 latencies.push(since.elapsed());
-                free.push(connection);
+                free.push_back(connection);
                 false
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => true,
