@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use contactd_core::{Kind, Label, Quota, Rate, Timestamp};
+use contactd_core::{AuditOutcome, Kind, Label, Quota, Rate, Timestamp};
 
-use crate::config::{BasePath, Engine, Listen, LogFormat, LogLevel};
+use crate::config::{AuditSync, BasePath, Engine, Listen, LogFormat, LogLevel};
 use crate::span::{Lifetime, Span};
 pub(crate) use values::MaxRejects;
 use values::{parse_kind, parse_label, parse_mapping, parse_name, parse_region, parse_time};
@@ -88,6 +88,25 @@ pub(crate) enum Command {
     /// Take a suppression back
     #[command(after_help = "Example:\n  contactd unsuppress https://www.linkedin.com/in/ada-quell-1a2b3c")]
     Unsuppress(SubjectArgs),
+    /// Everything held about a person, and who received it when
+    #[command(after_help = "Examples:\n  contactd subject https://www.linkedin.com/in/ada-quell-1a2b3c\n  \
+        contactd subject --email ada@example.com --html > report.html")]
+    Subject(SubjectReportArgs),
+    /// Remove every detail of a person, and suppress them
+    #[command(after_help = "Example:\n  contactd erase https://www.linkedin.com/in/ada-quell-1a2b3c")]
+    Erase(EraseArgs),
+    /// Show the audit journal, prove that it is whole, or print what to note down elsewhere
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  contactd audit show --outcome hit --since 2026-05-01\n  contactd audit verify"
+    )]
+    Audit(AuditCommand),
+    /// Show hits, misses and refusals by token and day
+    #[command(after_help = "Example:\n  contactd usage --csv > usage.csv")]
+    Usage(UsageArgs),
+    /// Remove details whose time is over; a running server does so by itself
+    #[command(after_help = "Examples:\n  contactd sweep\n  contactd sweep --source crm --max-age 365d")]
+    Sweep(SweepArgs),
     /// Print everything that is held, as `import` reads it
     #[command(
         after_help = "Examples:\n  contactd export > people.jsonl\n  contactd export --source crm --format csv | gzip > crm.csv.gz"
@@ -158,6 +177,9 @@ pub(crate) struct ServeArgs {
     /// Threads that serve [default: one per core]
     #[arg(long, value_name = "COUNT", env = "CONTACTD_WORKERS", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: Option<u16>,
+    /// When an answer may leave: its audit line is with the operating system, or on disk [default: os]
+    #[arg(long, value_name = "WHEN", env = "CONTACTD_AUDIT_SYNC")]
+    pub(crate) audit_sync: Option<AuditSync>,
     /// Log one line per request
     #[arg(long)]
     pub(crate) access_log: bool,
@@ -263,6 +285,9 @@ pub(crate) struct ImportArgs {
     /// With --replace-source: go on even if the files hold nothing, and everything of the source goes
     #[arg(long, requires = "replace_source")]
     pub(crate) allow_empty: bool,
+    /// How long the details of these sources are held after they were observed, or else imported, such as 365d
+    #[arg(long, value_name = "SPAN")]
+    pub(crate) max_age: Option<Span>,
     /// Check everything, change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -404,6 +429,114 @@ pub(crate) struct SubjectArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) list: Option<PathBuf>,
     /// Print what was done as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("one").args(["url", "phone", "email"]).required(true))]
+pub(crate) struct SubjectReportArgs {
+    /// The person's profile URL
+    pub(crate) url: Option<String>,
+    /// A phone number with its +: whoever it is held about
+    #[arg(long)]
+    pub(crate) phone: Option<String>,
+    /// An e-mail address: whoever it is held about
+    #[arg(long)]
+    pub(crate) email: Option<String>,
+    /// Print a page for the person who asked, to be saved or printed
+    #[arg(long)]
+    pub(crate) html: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with = "html")]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EraseArgs {
+    /// The person's profile URL
+    pub(crate) url: String,
+    /// Suppress the numbers and addresses too, under whichever profile they may come again
+    #[arg(long)]
+    pub(crate) values: bool,
+    /// Print what was done as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SweepArgs {
+    /// Also remove what this source said too long ago
+    #[arg(long, value_name = "NAME", requires = "max_age")]
+    pub(crate) source: Option<String>,
+    /// How long ago: a number and s, m, h, d or w
+    #[arg(long, value_name = "SPAN", requires = "source")]
+    pub(crate) max_age: Option<Span>,
+    /// Print what was done as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UsageArgs {
+    /// Only of this token, by id or name
+    #[arg(long)]
+    pub(crate) token: Option<String>,
+    /// Print CSV
+    #[arg(long)]
+    pub(crate) csv: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with = "csv")]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Show requests of recognised tokens, oldest first
+    #[command(after_help = "Examples:\n  contactd audit show --token crm-sync --limit 20\n  \
+        contactd audit show --profile https://www.linkedin.com/in/ada-quell-1a2b3c --json")]
+    Show(AuditShowArgs),
+    /// Prove that no line was changed, moved or removed
+    #[command(
+        after_help = "Examples:\n  contactd audit verify\n  contactd audit verify --head 41:9f86d081884c7d659a2feaa0c55ad015"
+    )]
+    Verify(AuditVerifyArgs),
+    /// Print the number and the chain value of the last line, to be noted down elsewhere
+    #[command(after_help = "Example:\n  contactd audit head >> /mnt/elsewhere/heads")]
+    Head(JsonArg),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditShowArgs {
+    /// Only of this token, by id or name
+    #[arg(long)]
+    pub(crate) token: Option<String>,
+    /// Only about this person, by profile URL
+    #[arg(long, value_name = "URL")]
+    pub(crate) profile: Option<String>,
+    /// Only then or later: a date or an RFC 3339 time
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) since: Option<Timestamp>,
+    /// Only before then
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) until: Option<Timestamp>,
+    /// Only hit, miss or refused
+    #[arg(long, value_parser = AuditOutcome::NAMES)]
+    pub(crate) outcome: Option<String>,
+    /// No more than this many
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) limit: Option<u64>,
+    /// Print one JSON array
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditVerifyArgs {
+    /// What `audit head` printed earlier: the journal has to go at least that far, and through that line
+    #[arg(long, value_name = "SEQ:CHAIN")]
+    pub(crate) head: Option<String>,
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -1,11 +1,13 @@
 //! The commands, one file each.
 
+mod audit;
 mod backup;
 mod canonicalize;
 mod completions;
 mod config;
 mod doctor;
 mod enrich;
+mod erase;
 mod export;
 pub(crate) mod import;
 mod imports;
@@ -15,8 +17,11 @@ mod remove;
 mod restore;
 mod serve;
 mod stats;
+mod subject;
 mod suppress;
+mod sweep;
 mod token;
+mod usage;
 
 use std::process::ExitCode;
 
@@ -49,6 +54,11 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Remove(args) => remove::run(&open()?, &args).await,
             Command::Suppress(args) => suppress::run(&open()?, &args, suppress::Way::In).await,
             Command::Unsuppress(args) => suppress::run(&open()?, &args, suppress::Way::Back).await,
+            Command::Subject(args) => subject::run(&open()?, &args).await,
+            Command::Erase(args) => erase::run(&open()?, &args).await,
+            Command::Audit(command) => audit::run(&open()?, &command).await,
+            Command::Usage(args) => usage::run(&open()?, &args).await,
+            Command::Sweep(args) => sweep::run(&open()?, &args).await,
             Command::Stats(args) => stats::run(&open()?, args.json).await,
         }
     })

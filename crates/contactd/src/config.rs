@@ -6,6 +6,7 @@ mod value;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context;
 use contactd_core::{Networks, Quota, Rate};
@@ -17,10 +18,14 @@ use file::File;
 pub(crate) use value::{BasePath, Engine, Listen};
 
 use crate::cli::{Everywhere, ServeArgs};
+use crate::keys::{KeySource, KeySources};
+use crate::span::Lifetime;
 
 /// Where the configuration is looked for if nobody says.
 const DEFAULT_FILE: &str = "contactd.toml";
 const DEFAULT_DATA: &str = "./contactd-data";
+const DEFAULT_SWEEP: Duration = Duration::from_secs(60);
+const DEFAULT_SEGMENT: u64 = 64 << 20;
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 const DEFAULT_ADMIN_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8081);
 
@@ -32,6 +37,7 @@ pub(crate) struct Config {
     /// environment or a file.
     pub(crate) data_is_flag: bool,
     pub(crate) networks: Networks,
+    pub(crate) keys: KeySources,
     file: File,
 }
 
@@ -44,6 +50,31 @@ pub(crate) struct ServeConfig {
     pub(crate) default_rate: Option<Rate>,
     pub(crate) default_quota: Option<Quota>,
     pub(crate) log: LogConfig,
+    pub(crate) audit: AuditConfig,
+    /// How often details whose time is over are removed.
+    pub(crate) sweep_every: Duration,
+}
+
+/// What `serve` does about the journal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AuditConfig {
+    pub(crate) sync: AuditSync,
+    pub(crate) segment_bytes: u64,
+    /// How long lines are kept; for ever if nothing is said.
+    pub(crate) keep: Option<Duration>,
+}
+
+/// When a lookup counts as recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum AuditSync {
+    /// When the operating system has its line.
+    #[default]
+    Os,
+    /// When its line is on disk.
+    Disk,
+    /// Never: nothing is recorded. Only for measuring what recording costs.
+    Off,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -92,6 +123,10 @@ impl Config {
             data_is_flag: everywhere.data_is_flag,
             data: chosen.unwrap_or_else(|| PathBuf::from(DEFAULT_DATA)),
             networks: file.networks().map_err(|(_, error)| error)?,
+            keys: KeySources {
+                digest: key_source("CONTACTD_DIGEST_KEYS", file.keys.digest.as_deref()),
+                audit: key_source("CONTACTD_AUDIT_KEY", file.keys.audit.as_deref()),
+            },
             file,
         })
     }
@@ -115,6 +150,7 @@ impl Config {
             idle_timeout: limits.idle_timeout.map_or(defaults.idle_timeout, |span| span.0),
             body_timeout: limits.body_timeout.map_or(defaults.body_timeout, |span| span.0),
             stop_timeout: limits.stop_timeout.map_or(defaults.stop_timeout, |span| span.0),
+            audit_patience: contactd_journal::PATIENCE,
             access_log: args.access_log || serve.access_log.unwrap_or(defaults.access_log),
         };
         ServeConfig {
@@ -124,6 +160,15 @@ impl Config {
                 .or(serve.admin_listen())
                 .map_or(DEFAULT_ADMIN_LISTEN, |listen| listen.0),
             settings,
+            audit: AuditConfig {
+                sync: args.audit_sync.or(self.file.audit.sync).unwrap_or_default(),
+                segment_bytes: self.file.audit.segment_bytes.map_or(DEFAULT_SEGMENT, |bytes| bytes.0 as u64),
+                keep: match self.file.audit.keep.as_ref().map(|keep| keep.0) {
+                    Some(Lifetime::For(time)) => Some(time),
+                    Some(Lifetime::Forever) | None => None,
+                },
+            },
+            sweep_every: self.file.retention.sweep_every.map_or(DEFAULT_SWEEP, |span| span.0),
             default_rate: limits.rate(),
             default_quota: limits.quota(),
             log: LogConfig {
@@ -131,6 +176,16 @@ impl Config {
                 format: args.log_format.or(log.format).unwrap_or_default(),
             },
         }
+    }
+}
+
+/// Where a key comes from: the environment, a file, or the data directory.
+#[expect(clippy::disallowed_methods, reason = "secrets are not flags, so clap does not read them")]
+fn key_source(variable: &str, file: Option<&Path>) -> KeySource {
+    match (std::env::var(variable), file) {
+        (Ok(text), _) if !text.trim().is_empty() => KeySource::Text(text),
+        (_, Some(file)) => KeySource::File(file.to_owned()),
+        _ => KeySource::DataDir,
     }
 }
 

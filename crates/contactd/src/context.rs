@@ -9,11 +9,13 @@ use contactd_store_sqlite::SqliteStore;
 use crate::config::Config;
 use crate::control;
 use crate::data_dir::DataDir;
+use crate::keys::KeySources;
 
 pub(crate) struct Context {
     pub(crate) dir: DataDir,
     pub(crate) store: Arc<SqliteStore>,
     pub(crate) keys: DigestKeys,
+    pub(crate) key_sources: KeySources,
     pub(crate) networks: Networks,
     pub(crate) clock: Arc<dyn Clock>,
 }
@@ -22,11 +24,12 @@ impl Context {
     /// Opens the data directory, making it if it is missing.
     pub(crate) fn open(config: Config) -> anyhow::Result<Self> {
         let dir = DataDir::make(&config.data)?;
-        let (store, keys) = dir.open()?;
+        let (store, keys) = dir.open(&config.keys)?;
         Ok(Self {
             dir,
             store: Arc::new(store),
             keys,
+            key_sources: config.keys,
             networks: config.networks,
             clock: Arc::new(SystemClock),
         })

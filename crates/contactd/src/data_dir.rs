@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use contactd_core::DigestKeys;
+use contactd_journal::ChainKey;
 use contactd_store_sqlite::SqliteStore;
 
-use crate::keys;
+use crate::keys::{self, KeySources};
 
 /// A data directory that is there.
 #[derive(Clone, Debug)]
@@ -35,17 +36,21 @@ impl DataDir {
         self.0.join("keys")
     }
 
+    pub(crate) fn audit(&self) -> PathBuf {
+        self.0.join("audit")
+    }
+
     pub(crate) fn socket(&self) -> PathBuf {
         self.0.join("control.sock")
     }
 
     /// Opens the store and its keys, and sees that they belong together.
-    pub(crate) fn open(&self) -> anyhow::Result<(SqliteStore, DigestKeys)> {
+    pub(crate) fn open(&self, keys: &KeySources) -> anyhow::Result<(SqliteStore, DigestKeys)> {
         let store = SqliteStore::open(&self.0)
             .with_context(|| format!("cannot open the store in {}", self.0.display()))?;
         // A store that has had a key gets no new one in its place.
         let expected = store.fact("digest_key")?;
-        let keys = keys::open(&self.keys(), expected.is_none())?;
+        let keys = keys::digest(&keys.digest, &self.keys(), expected.is_none())?;
         if let Some(expected) = expected.filter(|expected| !keys.hold(expected)) {
             bail!(
                 "the keys in {} are not those of this store: with them, people who opted out would be disclosed. \
@@ -55,5 +60,11 @@ impl DataDir {
         }
         store.remember("digest_key", keys.newest_id())?;
         Ok((store, keys))
+    }
+
+    /// The key of the journal. One that has lines gets no new one.
+    pub(crate) fn audit_key(&self, keys: &KeySources) -> anyhow::Result<ChainKey> {
+        let may_make = contactd_journal::segments(&self.audit())?.is_empty();
+        keys::audit(&keys.audit, &self.keys(), may_make)
     }
 }

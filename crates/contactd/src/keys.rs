@@ -1,26 +1,95 @@
-//! The keys of digests, in `keys/` of the data directory, readable by their owner only.
+//! Keys: of digests and of the journal's chain. In `keys/` of the data directory, readable by their owner only, or given
+//! from elsewhere.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use contactd_core::{DigestKey, DigestKeys};
+use contactd_journal::ChainKey;
 
 const FIRST: &str = "digest-001.key";
 
-/// Reads the keys, oldest first by name. Where there is none, the first one is made, if it may be.
-pub(crate) fn open(dir: &Path, may_make: bool) -> anyhow::Result<DigestKeys> {
-    let mut names = list(dir)?;
-    if names.is_empty() && may_make {
-        make(dir)?;
-        names = list(dir)?;
+const AUDIT: &str = "audit-001.key";
+
+/// Where the keys come from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeySources {
+    pub(crate) digest: KeySource,
+    pub(crate) audit: KeySource,
+}
+
+#[derive(Clone, Default)]
+pub(crate) enum KeySource {
+    /// `keys/` of the data directory, where the first one is made.
+    #[default]
+    DataDir,
+    /// A file, a key a line.
+    File(PathBuf),
+    /// The keys themselves.
+    Text(String),
+}
+
+impl std::fmt::Debug for KeySource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::DataDir => "DataDir",
+            Self::File(_) => "File",
+            Self::Text(_) => "Text(<redacted>)",
+        })
     }
-    let keys = names.iter().map(|name| read(&dir.join(name))).collect::<anyhow::Result<Vec<_>>>()?;
-    DigestKeys::new(keys).with_context(|| {
+}
+
+type Key = [u8; 32];
+
+/// The digest keys, oldest first. Where there is none in the data directory, the first one is made, if it may be.
+pub(crate) fn digest(source: &KeySource, dir: &Path, may_make: bool) -> anyhow::Result<DigestKeys> {
+    let keys = match given(source)? {
+        Some(keys) => keys,
+        None => {
+            if list(dir)?.is_empty() && may_make {
+                make(dir, FIRST)?;
+            }
+            list(dir)?.iter().map(|name| read(&dir.join(name))).collect::<anyhow::Result<Vec<_>>>()?
+        }
+    };
+    DigestKeys::new(keys.iter().map(DigestKey::new).collect()).with_context(|| {
         format!("the keys of this store are missing from {}; restore them from a backup", dir.display())
     })
+}
+
+/// The key of the journal's chain. Where there is none in the data directory, it is made, if it may be.
+pub(crate) fn audit(source: &KeySource, dir: &Path, may_make: bool) -> anyhow::Result<ChainKey> {
+    if let Some(keys) = given(source)? {
+        let [key] = keys.as_slice() else { bail!("the journal has one key, and {} are given", keys.len()) };
+        return Ok(ChainKey::new(key));
+    }
+    let file = dir.join(AUDIT);
+    if !file.exists() {
+        if !may_make {
+            bail!("the key of the journal is missing: {}; restore it from a backup", file.display());
+        }
+        make(dir, AUDIT)?;
+    }
+    Ok(ChainKey::new(&read(&file)?))
+}
+
+/// Keys that do not come from the data directory.
+fn given(source: &KeySource) -> anyhow::Result<Option<Vec<Key>>> {
+    let (text, what) = match source {
+        KeySource::DataDir => return Ok(None),
+        KeySource::File(file) => {
+            let what = file.display().to_string();
+            (fs::read_to_string(file).with_context(|| format!("cannot read the keys in {what}"))?, what)
+        }
+        KeySource::Text(text) => (text.clone(), "a key from the environment".to_owned()),
+    };
+    let words = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
+    let keys = words
+        .map(|word| parse(word).with_context(|| format!("{what} is not a key: it has to be 64 hex digits")));
+    keys.collect::<anyhow::Result<Vec<_>>>().map(Some)
 }
 
 fn list(dir: &Path) -> anyhow::Result<Vec<String>> {
@@ -36,27 +105,31 @@ fn list(dir: &Path) -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-fn read(file: &Path) -> anyhow::Result<DigestKey> {
+fn read(file: &Path) -> anyhow::Result<Key> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read the key {}", file.display()))?;
-    let bytes: Option<Vec<u8>> =
-        (0..32).map(|at| u8::from_str_radix(text.trim().get(2 * at..2 * at + 2)?, 16).ok()).collect();
-    match bytes.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok()) {
-        Some(bytes) if text.trim().len() == 64 => Ok(DigestKey::new(&bytes)),
-        _ => bail!("{} is not a key: it has to hold 64 hex digits; restore it from a backup", file.display()),
-    }
+    parse(text.trim()).with_context(|| {
+        format!("{} is not a key: it has to hold 64 hex digits; restore it from a backup", file.display())
+    })
 }
 
-/// Makes the first key, whole or not at all. If another process was faster, its key stays.
-fn make(dir: &Path) -> anyhow::Result<()> {
+fn parse(text: &str) -> Option<Key> {
+    let digits = Some(text).filter(|text| text.len() == 64 && text.is_ascii())?;
+    let bytes: Option<Vec<u8>> =
+        (0..32).map(|at| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).ok()).collect();
+    bytes?.try_into().ok()
+}
+
+/// Makes a key, whole or not at all. If another process was faster, its key stays.
+fn make(dir: &Path, name: &str) -> anyhow::Result<()> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no randomness from the system: {error}"))?;
     let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let unfinished = dir.join(format!(".digest.{}.new", std::process::id()));
+    let unfinished = dir.join(format!(".{name}.{}.new", std::process::id()));
     let mut file =
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
-    let linked = fs::hard_link(&unfinished, dir.join(FIRST));
+    let linked = fs::hard_link(&unfinished, dir.join(name));
     fs::remove_file(&unfinished)?;
     fs::File::open(dir)?.sync_all()?;
     match linked {
@@ -72,7 +145,7 @@ pub(crate) fn add_all(from: &Path, to: &Path) -> anyhow::Result<()> {
     let mut number = present.len();
     for name in list(from)? {
         let key = read(&from.join(&name))?;
-        if present.iter().any(|known| known.id() == key.id()) {
+        if present.contains(&key) {
             continue;
         }
         // In front of those that are there: new digests go on being made with the newest of them.
@@ -81,6 +154,15 @@ pub(crate) fn add_all(from: &Path, to: &Path) -> anyhow::Result<()> {
         fs::copy(from.join(&name), &copy)?;
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o600))?;
         present.push(key);
+    }
+    Ok(())
+}
+
+/// Copies the journal's key of another directory over this one's, if it has one.
+pub(crate) fn take_over_audit(from: &Path, to: &Path) -> anyhow::Result<()> {
+    if from.join(AUDIT).is_file() {
+        fs::copy(from.join(AUDIT), to.join(AUDIT))?;
+        fs::set_permissions(to.join(AUDIT), fs::Permissions::from_mode(0o600))?;
     }
     Ok(())
 }

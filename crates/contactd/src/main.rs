@@ -9,13 +9,16 @@ mod context;
 mod control;
 mod data_dir;
 mod demo;
+mod indexer;
 mod keeper;
 mod keys;
 mod log;
 mod output;
 mod panics;
 mod progress;
+mod recording;
 mod span;
+mod sweeper;
 mod unfinished;
 
 use std::process::ExitCode;

@@ -1,12 +1,12 @@
 //! Who is asking: tokens in memory, so that recognising one needs no I/O.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 
+use crate::first_bytes::ByFirstBytes;
 use crate::limit::{Bucket, Meter};
 use crate::{Allowances, Kind, LimitExceeded, Quota, Rate, Timestamp, Token, TokenHash};
 
@@ -83,13 +83,23 @@ impl Caller {
         }
     }
 
-    /// Counts a hit, unless that would exceed the quota.
+    /// Takes a hit out of the quota, unless it is used up.
     pub(crate) fn charge_hit(&self, now: Timestamp) -> Result<(), LimitExceeded> {
-        if let Some(quota) = self.0.token.quota {
-            self.0.live.meter.charge(quota, now)?;
+        match self.0.token.quota {
+            Some(quota) => self.0.live.meter.charge(quota, now),
+            None => Ok(()),
         }
+    }
+
+    /// Puts a hit back into the quota: it was charged at `charged_at` and nothing was disclosed.
+    pub(crate) fn give_hit_back(&self, charged_at: Timestamp) {
+        if let Some(quota) = self.0.token.quota {
+            self.0.live.meter.give_back(quota, charged_at);
+        }
+    }
+
+    pub(crate) fn count_hit(&self) {
         self.0.live.hits.fetch_add(1, Ordering::Relaxed);
-        Ok(())
     }
 
     pub(crate) fn count_miss(&self) {
@@ -102,7 +112,7 @@ impl Caller {
     }
 }
 
-type Table = HashMap<TokenHash, Arc<Known>, BuildHasherDefault<FirstBytes>>;
+type Table = HashMap<TokenHash, Arc<Known>, ByFirstBytes>;
 
 /// Every token that is accepted, by its hash.
 #[derive(Debug)]
@@ -206,24 +216,6 @@ impl Live {
     }
 }
 
-/// The keys are SHA-256 hashes: their first bytes are as good as any hash of them.
-#[derive(Default)]
-struct FirstBytes(u64);
-
-impl Hasher for FirstBytes {
-    fn write(&mut self, bytes: &[u8]) {
-        if let Some(first) = bytes.first_chunk() {
-            self.0 = u64::from_le_bytes(*first);
-        }
-    }
-
-    fn write_usize(&mut self, _length: usize) {}
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,6 +241,8 @@ mod tests {
         let caller = callers.find(secret.expose(), now()).expect("still known");
         caller.charge_hit(now()).expect("second hit");
         assert!(caller.charge_hit(now()).is_err(), "the first hit was forgotten");
+        caller.give_hit_back(now());
+        caller.charge_hit(now()).expect("one was given back");
         assert_eq!(callers.find(gone.expose(), now()).err(), Some(UnknownCaller));
     }
 
@@ -259,7 +253,7 @@ mod tests {
         callers.replace(vec![(secret.hash(), Token::new("crm", now()).expect("random"), 0)], now());
         let caller = callers.find(secret.expose(), now()).expect("known");
         assert_eq!(callers.take_usage().len(), 1);
-        caller.charge_hit(now()).expect("no quota");
+        caller.count_hit();
         let taken = callers.take_usage();
         assert_eq!((taken[0].hits, taken[0].last_used_at), (1, None));
         assert!(callers.take_usage().is_empty());

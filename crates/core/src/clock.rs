@@ -50,6 +50,11 @@ impl Timestamp {
         Self(self.0.saturating_add(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
     }
 
+    /// This moment and `duration` earlier.
+    pub fn minus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
+    }
+
     /// Reads an RFC 3339 time, or a date, which means 00:00 UTC.
     pub fn parse(text: &str) -> Option<Self> {
         if let Ok(time) = text.parse::<jiff::Timestamp>() {

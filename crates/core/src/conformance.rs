@@ -7,11 +7,25 @@
 
 #![expect(clippy::expect_used, reason = "test code that lives in the library")]
 
-use crate::store::{Import, ImportSummary, PutCounts, Store};
+use std::cell::Cell;
+use std::time::Duration;
+
+use crate::store::{Aged, AuditFilter, Import, ImportSummary, PutCounts, Store, Swept};
 use crate::{
-    ContactValue, Detail, DigestKey, DigestKeys, Kind, Label, Networks, Profile, Rate, Scopes, Subject,
-    SubjectDigest, Timestamp, Token, TokenSecret, UsageDelta,
+    AuditPosition, AuditRecord, ContactValue, Detail, DigestKey, DigestKeys, Kind, Label, Networks, Profile,
+    ProfileDigest, Rate, Scopes, Subject, SubjectDigest, Timestamp, Token, TokenSecret, UsageDelta,
 };
+
+/// How many digests were made and how many reads done on this thread so far.
+pub fn work_done() -> (u64, u64) {
+    (DIGESTS.get(), READS.get())
+}
+
+thread_local! {
+    /// Digests made and reads done on this thread.
+    pub(crate) static DIGESTS: Cell<u64> = const { Cell::new(0) };
+    pub(crate) static READS: Cell<u64> = const { Cell::new(0) };
+}
 
 /// Makes one test of every function of the suite.
 #[macro_export]
@@ -30,6 +44,10 @@ macro_rules! conformance {
             an_import_that_is_dropped_never_happened,
             what_is_taken_back_is_not_there_and_not_counted,
             an_import_in_order_does_the_same_as_one_in_any_order,
+            what_has_expired_or_is_too_old_is_swept_and_nothing_else,
+            a_number_or_an_address_is_found_under_every_profile,
+            a_suppression_is_found_with_its_time,
+            the_audit_index_takes_every_line_once,
             a_replaced_source_keeps_only_what_is_put,
             removing_takes_only_what_was_picked,
             totals_add_up,
@@ -426,4 +444,124 @@ pub async fn usage_adds_up_by_day(store: &impl Store) {
     assert_eq!(store.hits_since(&token.id, day("2026-06-02").day()).await.expect("reads"), 2);
     let (_, listed) = store.list_tokens().await.expect("lists").remove(0);
     assert_eq!((listed.hits, listed.last_used_at), (6, Some(day("2026-06-02"))));
+}
+
+/// What has expired goes, and what is older than its source allows; the rest stays, and totals are right.
+pub async fn what_has_expired_or_is_too_old_is_swept_and_nothing_else(store: &impl Store) {
+    let (ada, bo) = (profile("ada-quell"), profile("bo-quell"));
+    let ended = Detail { expires_at: Some(now()), ..phone("01", 90) };
+    let ending = Detail { expires_at: Some(Timestamp::from_seconds(now().seconds() + 1)), ..phone("02", 80) };
+    let old = Detail { observed_at: Some(day("2025-01-01")), ..email("old") };
+    let new = Detail { observed_at: Some(day("2026-05-30")), ..email("new") };
+    let other = Detail { source: "hr".to_owned(), ..old.clone() };
+    put(store, &ada, &[ended, ending.clone(), old.clone(), new.clone(), other.clone()]).await;
+    put(store, &bo, std::slice::from_ref(&old)).await;
+    let swept = store.sweep(now(), Aged::Not).await.expect("sweeps");
+    assert_eq!(swept, Swept { expired: 1, aged: 0 });
+    let day_long = Duration::from_secs(86_400);
+    let swept = store.sweep(now(), Aged::Source("crm", 30 * day_long)).await.expect("sweeps");
+    assert_eq!(swept, Swept { expired: 0, aged: 2 });
+    let mut left = store.list_details(&ada).await.expect("reads");
+    left.sort_by(|a, b| a.value.cmp(&b.value));
+    assert_eq!(left, [ending, new, other]);
+    assert_eq!(store.totals().await.expect("counts").profiles, 1);
+
+    // Said with an import, it counts from then on; what is not dated counts from its import.
+    let mut import = store.begin_import(now()).await.expect("begins");
+    import.put(&bo, &[email("undated")]).expect("puts");
+    import.set_max_age(&["crm".to_owned()], 60 * day_long).expect("says so");
+    import.commit(&ImportSummary::default()).expect("commits");
+    let sweep = |days: u32| store.sweep(now().plus(days * day_long), Aged::Policies);
+    assert_eq!(sweep(0).await.expect("sweeps"), Swept::default());
+    assert_eq!(sweep(58).await.expect("sweeps"), Swept { expired: 1, aged: 0 });
+    assert_eq!(sweep(61).await.expect("sweeps"), Swept { expired: 0, aged: 2 });
+    assert_eq!(store.totals().await.expect("counts").profiles, 1);
+}
+
+/// E-mail addresses whatever their case.
+pub async fn a_number_or_an_address_is_found_under_every_profile(store: &impl Store) {
+    let (ada, bo) = (profile("ada-quell"), profile("bo-quell"));
+    put(store, &bo, &[phone("01", 50), email("Quell")]).await;
+    put(
+        store,
+        &ada,
+        &[phone("01", 50), email("quell"), Detail { source: "hr".to_owned(), ..email("quell") }],
+    )
+    .await;
+    let find = |kind, value: &str| {
+        let value = ContactValue::from_store(value.to_owned());
+        async move { store.find_profiles(kind, &value).await.expect("reads") }
+    };
+    assert_eq!(find(Kind::Phone, "+14155550101").await, [ada.clone(), bo.clone()]);
+    assert_eq!(find(Kind::Email, "QUELL@example.com").await, [ada, bo]);
+    assert_eq!(find(Kind::Phone, "+14155550102").await, []);
+}
+
+/// The earliest, under whichever key.
+pub async fn a_suppression_is_found_with_its_time(store: &impl Store) {
+    let keys = DigestKeys::new(vec![DigestKey::new(&[1; 32]), DigestKey::new(&[2; 32])]).expect("keys");
+    let (ada, bo) = (profile("ada-quell"), profile("bo-quell"));
+    let digests = keys.all_digests(Subject::Profile(&ada));
+    assert_eq!(store.find_suppression(&digests).await.expect("reads"), None);
+    store.suppress(&digests[1..], day("2026-05-02")).await.expect("suppresses");
+    store.suppress(&digests[..1], day("2026-05-01")).await.expect("suppresses");
+    assert_eq!(store.find_suppression(&digests).await.expect("reads"), Some(day("2026-05-01")));
+    let others = keys.all_digests(Subject::Profile(&bo));
+    assert_eq!(store.find_suppression(&others).await.expect("reads"), None);
+}
+
+/// Whoever indexes the same lines again changes nothing, and what is asked for is found.
+pub async fn the_audit_index_takes_every_line_once(store: &impl Store) {
+    let record = |seq: u64, token: &str, outcome: &str| AuditRecord {
+        seq,
+        at: now().plus(Duration::from_secs(seq * 40_000)),
+        node: "n1".to_owned(),
+        request_id: format!("r{seq}"),
+        token: token.to_owned(),
+        operation: Kind::Email,
+        profile: (outcome != "refused").then(|| ("k1".to_owned(), ProfileDigest([u8::from(seq > 2); 16]))),
+        outcome: outcome.to_owned(),
+        reason: (outcome == "refused").then(|| "rate_limited".to_owned()),
+    };
+    let records =
+        [record(1, "a", "hit"), record(2, "b", "miss"), record(3, "a", "hit"), record(4, "a", "refused")];
+    let start = store.audit_position().await.expect("reads");
+    assert_eq!(start, AuditPosition::default());
+    let end = AuditPosition { segment: 1, offset: 900, seq: 4 };
+    for is_first in [true, false] {
+        assert_eq!(store.index_audit(&records, start, end).await.expect("indexes"), is_first);
+        assert_eq!(store.audit_position().await.expect("reads"), end);
+    }
+    let list = |filter: AuditFilter| async move {
+        let mut found = Vec::new();
+        store
+            .visit_audit(&filter, |record| {
+                found.push(record);
+                true
+            })
+            .await
+            .expect("reads");
+        found
+    };
+    assert_eq!(list(AuditFilter::default()).await, records);
+    let of_a = AuditFilter { tokens: Some(vec!["a".to_owned()]), ..AuditFilter::default() };
+    assert_eq!(list(of_a).await.len(), 3);
+    let of_nobody = AuditFilter { tokens: Some(vec!["c".to_owned()]), ..AuditFilter::default() };
+    assert_eq!(list(of_nobody).await, []);
+    let later = AuditFilter {
+        profiles: Some(vec![ProfileDigest([1; 16])]),
+        since: Some(records[1].at),
+        until: Some(records[3].at),
+        outcome: Some("hit".to_owned()),
+        ..AuditFilter::default()
+    };
+    assert_eq!(list(later).await, records[2..3]);
+    let usage = store.audit_usage().await.expect("reads");
+    let counts: Vec<_> = usage.iter().map(|u| (u.token.as_str(), u.hits, u.misses, u.refused)).collect();
+    assert_eq!(counts, [("a", 1, 0, 0), ("b", 0, 1, 0), ("a", 1, 0, 1)]);
+    store.forget_audit(2).await.expect("forgets");
+    assert_eq!(list(AuditFilter::default()).await, records[2..]);
+    assert_eq!(store.audit_usage().await.expect("reads").len(), 3);
+    store.reset_audit_index().await.expect("resets");
+    assert_eq!(store.audit_position().await.expect("reads"), start);
 }

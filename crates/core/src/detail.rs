@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::suppression::comparable_email;
 use crate::{EmailError, PhoneError, Timestamp, email, phone};
 
 /// What sort of contact a detail is.
@@ -72,6 +73,14 @@ impl ContactValue {
         match phone::normalize(text, None) {
             Err(PhoneError::Invalid) if phone::is_e164(text.trim()) => Ok(Self(text.trim().to_owned())),
             read => read.map(Self),
+        }
+    }
+
+    /// Whether a value that is held means the same: e-mail addresses compare as a whole, whatever their case.
+    pub fn compares_to(&self, kind: Kind, held: &str) -> bool {
+        match kind {
+            Kind::Phone => self.0 == held,
+            Kind::Email => self.0 == held || comparable_email(&self.0) == comparable_email(held),
         }
     }
 

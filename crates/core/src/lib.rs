@@ -18,9 +18,11 @@
 //! - **rate**, **quota**: how often a token may ask, and how many hits it may have.
 //! - **suppression**: a person, a number or an address that is never disclosed, kept as a
 //!   keyed **digest** ([`SubjectDigest`]).
+//! - **audit line**: what the journal says about one request of a recognised token ([`AuditEvent`]).
 //! - **engine**: what keeps all this ([`store`]). Every engine passes the same
 //!   conformance suite (feature `conformance`).
 
+mod audit;
 mod caller;
 mod clock;
 #[cfg(feature = "conformance")]
@@ -28,6 +30,7 @@ pub mod conformance;
 
 mod detail;
 mod email;
+mod first_bytes;
 mod limit;
 mod lookup;
 mod phone;
@@ -36,14 +39,20 @@ pub mod store;
 mod suppression;
 mod token;
 
+pub use audit::{
+    Audit, AuditEvent, AuditHealth, AuditOutcome, AuditPosition, AuditRecord, Batch, Fate, NoAudit,
+    ProfileDigest, Ticket,
+};
 pub use caller::{Caller, Callers, UnknownCaller, UsageDelta};
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use contactd_profile::{Case, Network, NetworkError, Networks, Profile, Reason};
 pub use detail::{ContactValue, Detail, Kind, Label};
 pub use email::EmailError;
 pub use limit::{Allowance, Allowances, LimitExceeded, LimitSyntax, Period, Quota, Rate};
-pub use lookup::{LookupError, Lookups};
+pub use lookup::{LookupError, Lookups, Request, Sealed};
 pub use phone::{PhoneError, is_phone_region};
 pub use record::{RawRecord, Record, RecordError};
-pub use suppression::{DigestKey, DigestKeys, Subject, SubjectDigest, SuppressionList, UnknownKey};
+pub use suppression::{
+    DigestKey, DigestKeys, PersonCheck, Subject, SubjectDigest, SuppressionList, UnknownKey,
+};
 pub use token::{Scopes, Token, TokenHash, TokenSecret};

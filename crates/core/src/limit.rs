@@ -268,6 +268,15 @@ impl Meter {
         charged.map(|_| ()).map_err(|_| LimitExceeded::Quota { retry_after: seconds_until(next, now) })
     }
 
+    /// Takes back a hit that was charged at that time, if its period is still the current one.
+    pub(crate) fn give_back(&self, quota: Quota, charged_at: Timestamp) {
+        let (first, _) = quota.period.days(charged_at);
+        let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |packed| {
+            let used = Self::used(packed, first);
+            (used > 0).then(|| Self::pack(first, used - 1))
+        });
+    }
+
     pub(crate) fn allowance(&self, quota: Quota, now: Timestamp) -> Allowance {
         let (first, next) = quota.period.days(now);
         let used = Self::used(self.0.load(Ordering::Acquire), first);

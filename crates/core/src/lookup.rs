@@ -1,15 +1,20 @@
 //! Lookups: the only way to a detail.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::store::{Details, StoreError, Totals};
-use crate::{Caller, ContactValue, Kind, LimitExceeded, Profile, Subject, SuppressionList, Timestamp};
+use crate::{
+    Audit, AuditEvent, AuditHealth, AuditOutcome, Caller, ContactValue, Fate, Kind, LimitExceeded, Profile,
+    SuppressionList, Ticket, Timestamp,
+};
 
 /// Answers lookups. Handlers hold this, never a store, so that no detail can be read
-/// without a [`Caller`].
+/// without a [`Caller`], and none leaves without its audit line.
 pub struct Lookups<D> {
     details: Arc<D>,
     suppressions: Arc<SuppressionList>,
+    audit: Arc<dyn Audit>,
 }
 
 /// Why a lookup disclosed nothing.
@@ -24,44 +29,121 @@ pub enum LookupError {
     /// The store could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The lookup could not be recorded.
+    #[error("the audit line could not be written")]
+    Audit,
+}
+
+/// The request that asks for a lookup.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// Its id.
+    pub id: &'a str,
+    /// When it was taken up.
+    pub at: Timestamp,
+}
+
+/// What a lookup found, hit or miss. It opens once its audit line is written.
+#[derive(Debug)]
+pub struct Sealed {
+    found: Option<ContactValue>,
+    ticket: Ticket,
+    at: Timestamp,
+}
+
+impl Sealed {
+    /// Tells when the audit line is written.
+    pub fn ticket(&self) -> &Ticket {
+        &self.ticket
+    }
+
+    /// What was found. Whoever opens it before its line is written gets nothing, as if that had failed, and
+    /// the caller's quota is as before.
+    pub fn open(self, caller: &Caller) -> Result<ContactValue, LookupError> {
+        let is_written = self.ticket.fate() == Fate::Written;
+        match self.found {
+            Some(value) if is_written => {
+                caller.count_hit();
+                Ok(value)
+            }
+            None if is_written => {
+                caller.count_miss();
+                Err(LookupError::NotFound)
+            }
+            Some(_) => {
+                caller.give_hit_back(self.at);
+                Err(LookupError::Audit)
+            }
+            None => Err(LookupError::Audit),
+        }
+    }
 }
 
 impl<D: Details> Lookups<D> {
-    /// Lookups in `details`, leaving out what is suppressed.
-    pub fn new(details: Arc<D>, suppressions: Arc<SuppressionList>) -> Self {
-        Self { details, suppressions }
+    /// Lookups in `details`, leaving out what is suppressed, recorded in `audit`.
+    pub fn new(details: Arc<D>, suppressions: Arc<SuppressionList>, audit: Arc<dyn Audit>) -> Self {
+        Self { details, suppressions, audit }
     }
 
-    /// The best personal detail of that kind that has not expired at `now`.
+    /// The best personal detail of that kind that has not expired when the request was taken up.
     ///
-    /// A person who is suppressed costs the same digests and the same read as one who is
-    /// unknown: the result of the first check is only used after the read.
+    /// A person who is suppressed costs the same digests, the same read and the same audit line as one
+    /// who is unknown: the result of the first check is only used after the read.
     pub async fn find(
         &self,
         caller: &Caller,
         profile: &Profile,
         kind: Kind,
-        now: Timestamp,
-    ) -> Result<ContactValue, LookupError> {
-        let person_is_out = self.suppressions.contains(Subject::Profile(profile));
-        let found = self
-            .details
-            .best_personal(profile, kind, now, |value| !self.suppressions.contains_value(kind, value))
-            .await?;
-        if found.is_none() {
+        request: Request<'_>,
+    ) -> Result<Sealed, LookupError> {
+        let person = self.suppressions.check_profile(profile);
+        let was_offered = AtomicBool::new(false);
+        let accept = |value: &str| {
+            was_offered.store(true, Ordering::Relaxed);
+            !self.suppressions.contains_value(kind, value)
+        };
+        #[cfg(feature = "conformance")]
+        crate::conformance::READS.with(|count| count.set(count.get() + 1));
+        let found = self.details.best_personal(profile, kind, request.at, accept).await?;
+        if !was_offered.into_inner() {
             // The digest that a value would have cost.
             std::hint::black_box(self.suppressions.contains_value(kind, profile.key()));
         }
-        match found.filter(|_| !person_is_out) {
-            Some(value) => {
-                caller.charge_hit(now)?;
-                Ok(value)
-            }
-            None => {
-                caller.count_miss();
-                Err(LookupError::NotFound)
-            }
+        let found = found.filter(|_| !person.is_out);
+        if found.is_some() {
+            caller.charge_hit(request.at)?;
         }
+        let ticket = self.audit.append(&AuditEvent {
+            at: request.at,
+            request_id: request.id,
+            token: &caller.token().id,
+            operation: kind,
+            profile: Some(person.digest),
+            outcome: if found.is_some() { AuditOutcome::Hit } else { AuditOutcome::Miss },
+        });
+        Ok(Sealed { found, ticket, at: request.at })
+    }
+
+    /// Records that a request was refused, with this code of the contract.
+    pub fn refuse(&self, caller: &Caller, kind: Kind, request: Request<'_>, code: &'static str) -> Ticket {
+        self.audit.append(&AuditEvent {
+            at: request.at,
+            request_id: request.id,
+            token: &caller.token().id,
+            operation: kind,
+            profile: None,
+            outcome: AuditOutcome::Refused(code),
+        })
+    }
+
+    /// Has the audit lines written that were taken so far.
+    pub fn flush_audit(&self) {
+        self.audit.flush();
+    }
+
+    /// How the audit is going.
+    pub fn audit_health(&self) -> AuditHealth {
+        self.audit.health()
     }
 
     /// How much there is to look up.

@@ -5,9 +5,11 @@
 //! conformance suite, which every engine runs.
 
 use std::future::Future;
+use std::time::Duration;
 
 use crate::{
-    ContactValue, Detail, Kind, Label, Profile, SubjectDigest, Timestamp, Token, TokenHash, UsageDelta,
+    AuditPosition, AuditRecord, ContactValue, Detail, Kind, Label, Profile, ProfileDigest, SubjectDigest,
+    Timestamp, Token, TokenHash, UsageDelta,
 };
 
 /// The engine could not do it. The text names the engine's fault, never a row's content.
@@ -34,8 +36,8 @@ pub trait Outcome<T>: Future<Output = Result<T, StoreError>> + Send {}
 impl<T, F: Future<Output = Result<T, StoreError>> + Send> Outcome<T> for F {}
 
 /// Everything an engine does.
-pub trait Store: Details + Tokens + Suppressions + Usage {}
-impl<S: Details + Tokens + Suppressions + Usage> Store for S {}
+pub trait Store: Details + Tokens + Suppressions + Usage + AuditIndex {}
+impl<S: Details + Tokens + Suppressions + Usage + AuditIndex> Store for S {}
 
 /// Profiles and their details.
 pub trait Details: Send + Sync + 'static {
@@ -80,6 +82,12 @@ pub trait Details: Send + Sync + 'static {
     /// where there is no such import, or it was undone before.
     fn undo_import(&self, id: i64, at: Timestamp) -> impl Outcome<Option<u64>>;
 
+    /// The profiles under which a number or an address is held, in order. Reads everything.
+    fn find_profiles(&self, kind: Kind, value: &ContactValue) -> impl Outcome<Vec<Profile>>;
+
+    /// Removes details that have expired at `now`, and those that are too old.
+    fn sweep(&self, now: Timestamp, aged: Aged<'_>) -> impl Outcome<Swept>;
+
     /// Where the engine keeps a profile. An import whose profiles come in this order is fastest.
     fn place(profile: &Profile) -> u64;
 
@@ -113,8 +121,32 @@ pub trait Import: Send {
         is_out: impl Fn(&Profile, Kind, &ContactValue) -> bool,
     ) -> Result<PutCounts, StoreError>;
 
+    /// From this import on, details of these sources are removed so long after they were observed, or imported if that is
+    /// not known.
+    fn set_max_age(&mut self, sources: &[String], max_age: Duration) -> Result<(), StoreError>;
+
     /// Makes everything visible at once, and durable. Without it nothing has happened.
     fn commit(self, summary: &ImportSummary) -> Result<(), StoreError>;
+}
+
+/// Which details are too old.
+#[derive(Clone, Copy, Debug)]
+pub enum Aged<'a> {
+    /// None.
+    Not,
+    /// Those of sources that have a largest age, when they have it.
+    Policies,
+    /// Those that this source said longer ago than this.
+    Source(&'a str, Duration),
+}
+
+/// What was removed because its time was over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Details that had expired.
+    pub expired: u64,
+    /// Details that were too old.
+    pub aged: u64,
 }
 
 /// What became of details that were put.
@@ -218,8 +250,68 @@ pub trait Suppressions: Send + Sync + 'static {
     /// Takes suppressions back. Says how many there were.
     fn unsuppress(&self, subjects: &[SubjectDigest]) -> impl Outcome<u64>;
 
+    /// Since when one of these has been suppressed; none where none of them is.
+    fn find_suppression(&self, subjects: &[SubjectDigest]) -> impl Outcome<Option<Timestamp>>;
+
     /// Every suppression.
     fn list_suppressions(&self) -> impl Outcome<Vec<SubjectDigest>>;
+}
+
+/// What the journal says, found quickly. All of it can be made anew from the journal.
+pub trait AuditIndex: Send + Sync + 'static {
+    /// How far the journal has been indexed.
+    fn audit_position(&self) -> impl Outcome<AuditPosition>;
+
+    /// Adds what was read between two positions, if the first is still how far it had been: each line once, whoever
+    /// else does the same. Whether it was added.
+    fn index_audit(
+        &self,
+        records: &[AuditRecord],
+        from: AuditPosition,
+        to: AuditPosition,
+    ) -> impl Outcome<bool>;
+
+    /// Forgets everything, to begin anew.
+    fn reset_audit_index(&self) -> impl Outcome<()>;
+
+    /// Forgets the requests up to this line. What tokens did in all is kept.
+    fn forget_audit(&self, through: u64) -> impl Outcome<()>;
+
+    /// The requests that match, oldest first. `visit` says whether to go on.
+    fn visit_audit(
+        &self,
+        filter: &AuditFilter,
+        visit: impl FnMut(AuditRecord) -> bool + Send,
+    ) -> impl Outcome<()>;
+
+    /// What each token did on each UTC day, oldest day first.
+    fn audit_usage(&self) -> impl Outcome<Vec<AuditUsage>>;
+}
+
+/// Which requests are meant: those for which all of this is so.
+#[derive(Clone, Debug, Default)]
+pub struct AuditFilter {
+    /// Of one of these tokens, by id.
+    pub tokens: Option<Vec<String>>,
+    /// About a profile with one of these digests.
+    pub profiles: Option<Vec<ProfileDigest>>,
+    /// Then or later.
+    pub since: Option<Timestamp>,
+    /// Before then.
+    pub until: Option<Timestamp>,
+    /// With this outcome.
+    pub outcome: Option<String>,
+}
+
+/// What a token did on one UTC day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are the words of the glossary")]
+pub struct AuditUsage {
+    pub token: String,
+    pub day: i64,
+    pub hits: u64,
+    pub misses: u64,
+    pub refused: u64,
 }
 
 /// What tokens did, by UTC day.

@@ -13,7 +13,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use icu_normalizer::ComposingNormalizerBorrowed;
 use sha2::{Digest, Sha256};
 
-use crate::{ContactValue, Kind, Profile};
+use crate::first_bytes::ByFirstBytes;
+use crate::{ContactValue, Kind, Profile, ProfileDigest};
 
 /// What can be suppressed.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +50,8 @@ impl DigestKey {
     }
 
     fn digest(&self, tag: u8, text: &[u8]) -> [u8; 32] {
+        #[cfg(feature = "conformance")]
+        crate::conformance::DIGESTS.with(|count| count.set(count.get() + 1));
         let mut mac = self.keyed.clone();
         mac.update(&[tag]);
         mac.update(text);
@@ -80,7 +83,7 @@ impl fmt::Debug for DigestKey {
 }
 
 /// E-mails compare as the whole address, NFC and lower-cased.
-fn comparable_email(address: &str) -> String {
+pub(crate) fn comparable_email(address: &str) -> String {
     const NFC: ComposingNormalizerBorrowed<'static> = ComposingNormalizerBorrowed::new_nfc();
     NFC.normalize(&NFC.normalize(address).to_lowercase()).into_owned()
 }
@@ -117,6 +120,12 @@ impl DigestKeys {
             |key: &DigestKey| SubjectDigest { key: key.id.clone(), bytes: key.digest_subject(subject) };
         self.0.iter().map(digest).collect()
     }
+
+    /// The digests under which the audit may know a profile, with the ids of their keys.
+    pub fn profile_digests(&self, profile: &Profile) -> Vec<(String, ProfileDigest)> {
+        let digests = self.all_digests(Subject::Profile(profile));
+        digests.into_iter().map(|digest| (digest.key, ProfileDigest::of(&digest.bytes))).collect()
+    }
 }
 
 /// What the store keeps of a suppression.
@@ -139,11 +148,20 @@ impl fmt::Debug for SubjectDigest {
 #[error("a suppression was made with the digest key {0}, which is not in keys/: put it back there")]
 pub struct UnknownKey(String);
 
+/// What the list says about a person.
+#[derive(Clone, Copy, Debug)]
+pub struct PersonCheck {
+    /// Whether they are suppressed.
+    pub is_out: bool,
+    /// Their digest under the newest key.
+    pub digest: ProfileDigest,
+}
+
 /// The suppressions in force, in memory.
 #[derive(Debug)]
 pub struct SuppressionList {
     keys: DigestKeys,
-    listed: ArcSwap<HashSet<[u8; 32]>>,
+    listed: ArcSwap<HashSet<[u8; 32], ByFirstBytes>>,
 }
 
 impl SuppressionList {
@@ -156,7 +174,7 @@ impl SuppressionList {
     /// digests was made with a key that is not here, nothing changes: that subject could
     /// not be recognised, and would be disclosed.
     pub fn replace(&self, digests: impl IntoIterator<Item = SubjectDigest>) -> Result<(), UnknownKey> {
-        let mut listed = HashSet::new();
+        let mut listed = HashSet::default();
         for digest in digests {
             if !self.keys.hold(&digest.key) {
                 return Err(UnknownKey(digest.key));
@@ -187,12 +205,22 @@ impl SuppressionList {
         self.contains_digest(|key| key.digest_subject(subject))
     }
 
+    /// Whether a person is suppressed, and their digest. Costs the same whether they are or not.
+    pub fn check_profile(&self, profile: &Profile) -> PersonCheck {
+        let mut newest = [0; 32];
+        let is_out = self.contains_digest(|key| {
+            newest = key.digest_subject(Subject::Profile(profile));
+            newest
+        });
+        PersonCheck { is_out, digest: ProfileDigest::of(&newest) }
+    }
+
     /// Whether a value is suppressed, as an engine hands it over.
     pub fn contains_value(&self, kind: Kind, value: &str) -> bool {
         self.contains_digest(|key| key.digest_value(kind, value))
     }
 
-    fn contains_digest(&self, digest: impl Fn(&DigestKey) -> [u8; 32]) -> bool {
+    fn contains_digest(&self, mut digest: impl FnMut(&DigestKey) -> [u8; 32]) -> bool {
         let listed = self.listed.load();
         // Not `any`: the work is not to depend on what is found.
         self.keys.0.iter().fold(false, |found, key| found | listed.contains(&digest(key)))

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use bytes::Bytes;
 use contactd_contract::openapi;
 use contactd_core::store::Details;
-use contactd_core::{Callers, Clock, Lookups, Networks, SuppressionList};
+use contactd_core::{Audit, Callers, Clock, Lookups, Networks, SuppressionList};
 
 use crate::Settings;
 use crate::metrics::Metrics;
@@ -28,9 +28,10 @@ pub struct App<D> {
 }
 
 impl<D: Details> App<D> {
-    /// The service over `details`, for `callers`, leaving out `suppressions`.
+    /// The service over `details`, for `callers`, leaving out `suppressions`, recorded in `audit`.
     pub fn new(
         details: Arc<D>,
+        audit: Arc<dyn Audit>,
         callers: Arc<Callers>,
         suppressions: Arc<SuppressionList>,
         networks: Networks,
@@ -38,7 +39,7 @@ impl<D: Details> App<D> {
         settings: Settings,
     ) -> Self {
         Self {
-            lookups: Lookups::new(details, Arc::clone(&suppressions)),
+            lookups: Lookups::new(details, Arc::clone(&suppressions), audit),
             callers,
             suppressions,
             networks,

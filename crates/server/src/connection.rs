@@ -82,6 +82,11 @@ impl WorkerClock {
         clock
     }
 
+    /// Since the worker began.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.elapsed.get()
+    }
+
     /// The date, as an answer has it.
     pub(crate) fn date(&self) -> Ref<'_, str> {
         Ref::map(self.date.borrow(), String::as_str)
@@ -225,9 +230,12 @@ async fn answer_all<D: Details>(
             Parsed::Whole(head) => {
                 exchange.request_begins();
                 let body = Body::new(&head, &input[head.len..], stream);
-                let mut answered = router::handle(app, site, &head, body, &exchange.clock, &mut output).await;
+                let mut answered =
+                    router::handle(app, site, &head, body, &exchange.clock, turn, &mut output).await;
                 exchange.answer_begins();
-                turn.end().await;
+                if !answered.is_turn_over {
+                    turn.end().await;
+                }
                 write(answered.body.stream(), &output, answered.large).await?;
                 if answered.connection == Persistence::Closes {
                     return Ok(End::Server);

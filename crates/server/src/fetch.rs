@@ -4,32 +4,34 @@ use std::fmt::Write;
 
 use contactd_contract::{EmailFound, Operation, PhoneFound, Submitted, header};
 use contactd_core::store::Details;
-use contactd_core::{Allowance, Allowances, Caller, ContactValue, Kind, Profile, Timestamp};
+use contactd_core::{Allowance, Allowances, Caller, ContactValue, Kind, Profile, Request};
 use http::StatusCode;
 
 use crate::answer::{self, Answer};
 use crate::body::Body;
 use crate::head::{Field, Head};
 use crate::refusal::{Refusal, Unauthorized};
+use crate::turn::Turn;
 use crate::{App, authorize, invalid_reason, submission};
 
 /// `POST /api/fetchPhoneNumber`, `POST /api/fetchPersonalEmail`
 ///
 /// The order of the checks is part of the contract: nothing about a body is said to a
-/// caller who is not authorised. The caller, once known, is left in `caller`.
+/// caller who is not authorised. The caller, once known, is left with the recorder.
 pub(crate) async fn fetch<D: Details>(
     app: &App<D>,
     operation: Operation,
     head: &Head<'_>,
     body: &mut Body<'_>,
-    now: Timestamp,
-    caller: &mut Option<Caller>,
+    request: Request<'_>,
+    recorder: &mut Recorder<'_>,
 ) -> Result<Answer, Refusal> {
     // A body that says it is too large is not waited for.
     if body.declared_len().is_some_and(|length| length > app.settings.max_body as u64) {
         return Err(Refusal::TooLarge);
     }
-    let caller = caller.insert(authorize::caller(app, head.authorization, now)?);
+    let now = request.at;
+    let caller = recorder.caller.insert(authorize::caller(app, head.authorization, now)?);
     if !caller.may_look_up(kind(operation)) {
         return Err(Refusal::Unauthorized(Unauthorized::InsufficientScope));
     }
@@ -39,9 +41,44 @@ pub(crate) async fn fetch<D: Details>(
     }
     let body = body.read(app.settings.max_body, app.settings.body_timeout).await?;
     let profile = profile(app, operation, body)?;
-    match app.lookups.find(caller, &profile, kind(operation), now).await {
+    let looked_up = match app.lookups.find(caller, &profile, kind(operation), request).await {
+        Ok(sealed) => {
+            recorder.is_recorded = true;
+            recorder.turn.recorded(sealed.ticket()).await;
+            sealed.open(caller)
+        }
+        Err(error) => Err(error),
+    };
+    match looked_up {
         Ok(value) => Ok(found(operation, &value, &profile)),
         Err(error) => Err(Refusal::of_lookup(error, operation, profile)),
+    }
+}
+
+/// Who is asking, and whether the journal knows.
+pub(crate) struct Recorder<'a> {
+    /// The caller, once known.
+    pub(crate) caller: Option<Caller>,
+    /// Whether the request has its line. Its turn is over then.
+    pub(crate) is_recorded: bool,
+    pub(crate) turn: &'a Turn,
+}
+
+impl Recorder<'_> {
+    /// Records that a request was refused, if it came with a token that is known. Whether the line could be written makes
+    /// no difference to the answer: nothing is disclosed.
+    pub(crate) async fn refused<D: Details>(
+        &mut self,
+        app: &App<D>,
+        operation: Operation,
+        request: Request<'_>,
+        code: &'static str,
+    ) {
+        if let Some(caller) = self.caller.as_ref().filter(|_| !self.is_recorded) {
+            let ticket = app.lookups.refuse(caller, kind(operation), request, code);
+            self.is_recorded = true;
+            self.turn.recorded(&ticket).await;
+        }
     }
 }
 

@@ -15,5 +15,8 @@ pub(crate) fn ready<D: Details>(app: &App<D>) -> Answer {
     if app.is_stopping() {
         return Refusal::Stopping.answer();
     }
+    if !app.lookups.audit_health().is_up {
+        return Refusal::NotReady.answer();
+    }
     answer::json(StatusCode::OK, &b"{\"status\":\"ready\"}"[..])
 }

@@ -37,9 +37,13 @@ pub(crate) enum Refusal {
         profile: Profile,
     },
     Store(StoreError),
+    /// The lookup could not be recorded.
+    Unrecorded,
     Panicked,
     Overloaded,
     Stopping,
+    /// Lookups cannot be recorded at present, so none is answered.
+    NotReady,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +66,7 @@ impl Refusal {
             LookupError::NotFound => Self::NotOnFile { operation, profile },
             LookupError::Limit(limit) => Self::Limit(limit),
             LookupError::Store(error) => Self::Store(error),
+            LookupError::Audit => Self::Unrecorded,
         }
     }
 
@@ -79,8 +84,8 @@ impl Refusal {
             Self::NotJson => ErrorCode::UnsupportedMediaType,
             Self::InvalidProfileUrl { .. } => ErrorCode::InvalidProfileUrl,
             Self::NotOnFile { .. } => ErrorCode::ContactNotFound,
-            Self::Store(_) | Self::Panicked => ErrorCode::Internal,
-            Self::Overloaded | Self::Stopping => ErrorCode::ServiceUnavailable,
+            Self::Store(_) | Self::Unrecorded | Self::Panicked => ErrorCode::Internal,
+            Self::Overloaded | Self::Stopping | Self::NotReady => ErrorCode::ServiceUnavailable,
         }
     }
 
@@ -130,7 +135,7 @@ impl Refusal {
             Self::Limit(LimitExceeded::Rate { retry_after } | LimitExceeded::Quota { retry_after }) => {
                 ("retry-after", retry_after.to_string().into())
             }
-            Self::Overloaded | Self::Stopping => ("retry-after", OVERLOAD_RETRY.into()),
+            Self::Overloaded | Self::Stopping | Self::NotReady => ("retry-after", OVERLOAD_RETRY.into()),
             Self::InvalidProfileUrl { reason, .. } => (header::INVALID_REASON, reason.code.into()),
             _ => return None,
         })
@@ -140,6 +145,7 @@ impl Refusal {
     pub(crate) fn fault(&self) -> Option<String> {
         match self {
             Self::Store(error) => Some(error.to_string()),
+            Self::Unrecorded => Some("the audit line could not be written".to_owned()),
             Self::Panicked => Some("a handler panicked".to_owned()),
             _ => None,
         }

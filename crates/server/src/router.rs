@@ -6,15 +6,17 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use contactd_contract::{Operation, path};
+use contactd_core::Request;
 use contactd_core::store::Details;
-use contactd_core::{Caller, Timestamp};
 
 use crate::answer::{Answer, Envelope};
 use crate::body::Body;
 use crate::connection::WorkerClock;
+use crate::fetch::Recorder;
 use crate::head::{Head, Persistence};
 use crate::refusal::Refusal;
 use crate::request_id::RequestId;
+use crate::turn::Turn;
 use crate::{App, access, docs, fetch, health, metrics, panics};
 
 /// Which listener a request came in by. What is on one is not on the other.
@@ -79,6 +81,8 @@ pub(crate) struct Answered<'a> {
     pub(crate) body: Body<'a>,
     /// The body of the answer, if it is a large one.
     pub(crate) large: Option<Bytes>,
+    /// Whether it has waited for the end of the turn.
+    pub(crate) is_turn_over: bool,
 }
 
 /// Answers one request into `out`: whatever happens, there is an answer, with a request id.
@@ -88,17 +92,24 @@ pub(crate) async fn handle<'a, D: Details>(
     head: &Head<'_>,
     mut body: Body<'a>,
     clock: &WorkerClock,
+    turn: &Turn,
     out: &mut Vec<u8>,
 ) -> Answered<'a> {
     let started = Instant::now();
     let now = app.clock.now();
     let id = RequestId::of(head.request_id, now);
     let route = Route::find(site, &app.settings.base_path, head.path);
-    let mut caller = None;
+    let request = Request { id: id.as_str(), at: now };
+    let mut recorder = Recorder { caller: None, is_recorded: false, turn };
 
-    let answering = answer(app, route, head, &mut body, now, &mut caller);
+    let answering = answer(app, route, head, &mut body, request, &mut recorder);
     let answered = panics::caught(answering).await.unwrap_or(Err(Refusal::Panicked));
     let refusal = answered.as_ref().err();
+    if let (Some(Route::Fetch(operation)), Some(refusal)) = (route, refusal) {
+        let code = refusal.code().status().unwrap_or("internal_error");
+        recorder.refused(app, operation, request, code).await;
+    }
+    let Recorder { caller, is_recorded, .. } = recorder;
     let closes = refusal.is_some_and(Refusal::closes);
     if let Some(fault) = refusal.and_then(Refusal::fault) {
         tracing::error!(request_id = id.as_str(), fault, "internal error");
@@ -120,7 +131,7 @@ pub(crate) async fn handle<'a, D: Details>(
     let head_only = head.method == "HEAD";
     let large =
         answer.write(&Envelope { request_id: id.as_str(), date: &clock.date(), connection, head_only }, out);
-    Answered { connection, body, large }
+    Answered { connection, body, large, is_turn_over: is_recorded }
 }
 
 /// Answers into `out` what could not be read as a request. Nothing more is read after it.
@@ -147,8 +158,8 @@ async fn answer<D: Details>(
     route: Option<Route>,
     head: &Head<'_>,
     body: &mut Body<'_>,
-    now: Timestamp,
-    caller: &mut Option<Caller>,
+    request: Request<'_>,
+    recorder: &mut Recorder<'_>,
 ) -> Result<Answer, Refusal> {
     if !head.is_sound {
         return Err(Refusal::BadRequest);
@@ -158,7 +169,7 @@ async fn answer<D: Details>(
     Ok(match route {
         Route::Fetch(operation) => {
             let _place = Place::take(app)?;
-            return fetch::fetch(app, operation, head, body, now, caller).await;
+            return fetch::fetch(app, operation, head, body, request, recorder).await;
         }
         Route::Healthz => health::alive(),
         Route::Readyz => health::ready(app),

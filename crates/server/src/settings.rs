@@ -25,6 +25,8 @@ pub struct Settings {
     pub body_timeout: Duration,
     /// How long a graceful stop may take.
     pub stop_timeout: Duration,
+    /// How long a lookup waits for its audit line before it is answered 500.
+    pub audit_patience: Duration,
     /// Whether every request gets a line in the log.
     pub access_log: bool,
 }
@@ -42,6 +44,7 @@ impl Default for Settings {
             idle_timeout: Duration::from_secs(75),
             body_timeout: Duration::from_secs(10),
             stop_timeout: Duration::from_secs(30),
+            audit_patience: Duration::from_secs(3),
             access_log: false,
         }
     }

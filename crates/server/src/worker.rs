@@ -78,9 +78,9 @@ async fn run<D: Details>(
     let began = Instant::now();
     let clock = Rc::new(WorkerClock::new(app.clock.now()));
     let exchanges: Rc<Exchanges> = Rc::default();
-    let turn: Rc<Turn> = Rc::default();
-    let ending = Rc::clone(&turn);
-    tokio::task::spawn_local(async move { ending.run().await });
+    let turn = Rc::new(Turn::new(Rc::clone(&clock), app.settings.audit_patience));
+    let (ending, recording) = (Rc::clone(&turn), Arc::clone(&app));
+    tokio::task::spawn_local(async move { ending.run(|| recording.lookups.flush_audit()).await });
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut is_accepting = true;
@@ -93,6 +93,7 @@ async fn run<D: Details>(
             _ = tick.tick() => {
                 clock.set(began.elapsed(), app.clock.now());
                 app.lookups.renew();
+                turn.tick();
                 sweep(&exchanges, app.is_stopping());
             }
         }

@@ -70,11 +70,17 @@ pub(crate) fn write(connection: &mut Connection) -> Result<Transaction<'_>, Stor
 
 /// Empties the write-ahead log if readers and writers let it; tries again another time if not.
 pub(crate) fn truncate_wal(connection: &Connection) -> Result<(), StoreError> {
+    empty_wal(connection).map(|_| ())
+}
+
+/// Empties the write-ahead log. Whether readers and writers let it.
+pub(crate) fn empty_wal(connection: &Connection) -> Result<bool, StoreError> {
     connection.busy_timeout(CHECKPOINT_BUSY).map_err(error)?;
-    let done = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()));
+    let was_busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| row.get::<_, bool>(0));
     connection.busy_timeout(BUSY).map_err(error)?;
-    match done.map_err(error) {
-        Ok(()) | Err(StoreError::Busy) => Ok(()),
+    match was_busy.map_err(error) {
+        Ok(was_busy) => Ok(!was_busy),
+        Err(StoreError::Busy) => Ok(false),
         Err(error) => Err(error),
     }
 }

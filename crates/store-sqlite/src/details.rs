@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use contactd_core::store::{
-    DetailTotal, Details, ImportSummary, Outcome, PastImport, PutCounts, StoreError, Totals,
+    Aged, DetailTotal, Details, ImportSummary, Outcome, PastImport, PutCounts, StoreError, Swept, Totals,
 };
 use contactd_core::{ContactValue, Detail, Kind, Label, Profile, Timestamp};
 use rusqlite::{Connection, Row};
@@ -64,6 +64,16 @@ impl Details for SqliteStore {
         std::future::ready(self.undo(id, at))
     }
 
+    fn find_profiles(&self, kind: Kind, value: &ContactValue) -> impl Outcome<Vec<Profile>> {
+        let found = connection::reader(&self.details_file())
+            .and_then(|reader| find_profiles(&reader, kind, value).map_err(connection::error));
+        std::future::ready(found)
+    }
+
+    fn sweep(&self, now: Timestamp, aged: Aged<'_>) -> impl Outcome<Swept> {
+        std::future::ready(self.sweep_all(now, aged))
+    }
+
     fn place(profile: &Profile) -> u64 {
         place::first_id(profile, Kind::Phone).cast_unsigned()
     }
@@ -115,6 +125,24 @@ impl SqliteStore {
         self.renew_readers();
         Ok(removed.details)
     }
+}
+
+fn find_profiles(
+    connection: &Connection,
+    kind: Kind,
+    value: &ContactValue,
+) -> rusqlite::Result<Vec<Profile>> {
+    let mut statement = connection.prepare("SELECT profile, value FROM details WHERE kind = ?1")?;
+    let mut rows = statement.query([kind_number(kind)])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        if value.compares_to(kind, row.get_ref(1)?.as_str()?) {
+            found.push(Profile::from_key(row.get_ref(0)?.as_str()?));
+        }
+    }
+    found.sort_by(|a, b| a.key().cmp(b.key()));
+    found.dedup();
+    Ok(found)
 }
 
 fn totals(connection: &Connection) -> rusqlite::Result<Totals> {

@@ -10,7 +10,7 @@ use crate::details::{kind, kind_number, label, label_number};
 use crate::place::{PLACES, PLACES_OF_PROFILE, first_id};
 
 /// Stands for an absent `observed_at`, which counts as oldest.
-const NEVER_OBSERVED: i64 = -(1 << 39);
+pub(crate) const NEVER_OBSERVED: i64 = -(1 << 39);
 
 /// Everything about one profile, as it is to be.
 pub(crate) struct Held {
@@ -199,7 +199,7 @@ impl HeldDetail {
     }
 }
 
-fn observed(detail: &Detail) -> i64 {
+pub(crate) fn observed(detail: &Detail) -> i64 {
     detail.observed_at.map_or(NEVER_OBSERVED, Timestamp::seconds)
 }
 

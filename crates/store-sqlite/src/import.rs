@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
+use std::time::Duration;
 
 use contactd_core::store::{Import, ImportSummary, PutCounts, StoreError};
 use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
@@ -214,6 +215,17 @@ impl Import for SqliteImport {
         is_out: impl Fn(&Profile, Kind, &ContactValue) -> bool,
     ) -> Result<PutCounts, StoreError> {
         self.take_back_all(is_out).map_err(connection::error)
+    }
+
+    fn set_max_age(&mut self, sources: &[String], max_age: Duration) -> Result<(), StoreError> {
+        let seconds = i64::try_from(max_age.as_secs()).unwrap_or(i64::MAX);
+        for source in sources {
+            let done = self.writing.source(&self.connection, source).and_then(|id| {
+                self.connection.execute("UPDATE sources SET max_age = ?2 WHERE id = ?1", (id, seconds))
+            });
+            done.map_err(connection::error)?;
+        }
+        Ok(())
     }
 
     fn commit(mut self, summary: &ImportSummary) -> Result<(), StoreError> {

@@ -8,6 +8,7 @@
 //! its own (`reader.rs`). They never wait for a writer.
 
 mod ahead;
+mod audit;
 mod connection;
 mod details;
 mod held;
@@ -16,6 +17,7 @@ mod place;
 mod reader;
 mod schema;
 mod suppressions;
+mod sweep;
 mod tokens;
 mod usage;
 mod writing;
@@ -23,6 +25,7 @@ mod writing;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use contactd_core::store::StoreError;
 use contactd_core::{SubjectDigest, Timestamp};
@@ -33,7 +36,10 @@ use crate::reader::Reader;
 
 pub use connection::WAL_LIMIT;
 
-/// A data directory's two databases.
+/// How long readers are waited for until nothing that was removed is in a log any more.
+const SCRUB_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A data directory's databases.
 pub struct SqliteStore {
     dir: PathBuf,
     /// `contactd.db`.
@@ -44,6 +50,8 @@ pub struct SqliteStore {
     /// Goes up when readers have to renew what they see.
     generation: AtomicU64,
     seen: Mutex<DataVersions>,
+    /// `audit-index.db`, once it is needed.
+    audit: Mutex<Option<Connection>>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -71,6 +79,7 @@ impl SqliteStore {
             readers: ThreadLocal::new(),
             generation: AtomicU64::new(0),
             seen: Mutex::default(),
+            audit: Mutex::default(),
         };
         store.changes()?;
         Ok(store)
@@ -109,12 +118,35 @@ impl SqliteStore {
         Ok(())
     }
 
+    /// Empties the write-ahead logs, so that nothing stands in them that has been removed. Waits for readers for some
+    /// seconds; says whether it was done.
+    pub fn scrub(&self) -> Result<bool, StoreError> {
+        let until = Instant::now() + SCRUB_PATIENCE;
+        for file in ["details.db", "contactd.db"] {
+            let writer = connection::writer(&self.dir.join(file))?;
+            while !connection::empty_wal(&writer)? {
+                if Instant::now() > until {
+                    return Ok(false);
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+        Ok(true)
+    }
+
     /// Bytes of each file, write-ahead logs included.
     pub fn file_sizes(&self) -> Vec<(String, u64)> {
-        ["contactd.db", "contactd.db-wal", "details.db", "details.db-wal"]
-            .into_iter()
-            .filter_map(|name| Some((name.to_owned(), self.dir.join(name).metadata().ok()?.len())))
-            .collect()
+        [
+            "contactd.db",
+            "contactd.db-wal",
+            "details.db",
+            "details.db-wal",
+            "audit-index.db",
+            "audit-index.db-wal",
+        ]
+        .into_iter()
+        .filter_map(|name| Some((name.to_owned(), self.dir.join(name).metadata().ok()?.len())))
+        .collect()
     }
 
     /// Asks SQLite to check both files; what is wrong, in its words.

@@ -15,7 +15,10 @@ pub(crate) const DETAILS: &[&str] = &[
     include_str!("../migrations/details/001_details.sql"),
     include_str!("../migrations/details/002_details_by_number.sql"),
     include_str!("../migrations/details/003_withdrawn_undone.sql"),
+    include_str!("../migrations/details/004_retention.sql"),
 ];
+
+pub(crate) const AUDIT: &[&str] = &[include_str!("../migrations/audit/001_events.sql")];
 
 /// Opens a database for writing and brings it to the newest schema. Refuses one that is
 /// newer.
@@ -66,9 +69,11 @@ mod tests {
     #[test]
     fn landed_migrations_are_never_edited() {
         let contactd: Vec<_> = CONTACTD.iter().copied().map(fingerprint).collect();
+        let audit: Vec<_> = AUDIT.iter().copied().map(fingerprint).collect();
         let details: Vec<_> = DETAILS.iter().copied().map(fingerprint).collect();
+        assert_eq!(audit, ["92b0099c657c"]);
         assert_eq!(contactd, ["3fdff0a8a751"]);
-        assert_eq!(details, ["09ea08fcbafd", "746a2ed3f42f", "13592c7b3026"]);
+        assert_eq!(details, ["09ea08fcbafd", "746a2ed3f42f", "13592c7b3026", "bcb5fbc229b4"]);
     }
 
     #[test]

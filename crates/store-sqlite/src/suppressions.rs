@@ -2,7 +2,7 @@
 
 use contactd_core::store::{Outcome, StoreError, Suppressions};
 use contactd_core::{SubjectDigest, Timestamp};
-use rusqlite::{Connection, Statement, params};
+use rusqlite::{Connection, OptionalExtension, Statement, params};
 
 use crate::{SqliteStore, connection};
 
@@ -19,6 +19,18 @@ impl Suppressions for SqliteStore {
         std::future::ready(self.for_each(subjects, delete, |statement, subject| {
             statement.execute(params![subject.bytes, subject.key])
         }))
+    }
+
+    fn find_suppression(&self, subjects: &[SubjectDigest]) -> impl Outcome<Option<Timestamp>> {
+        let main = self.main();
+        let find = |subject: &SubjectDigest| {
+            main.prepare_cached("SELECT suppressed_at FROM suppressions WHERE digest = ?1 AND key = ?2")?
+                .query_row(params![subject.bytes, subject.key], |row| row.get(0))
+                .optional()
+        };
+        let found = subjects.iter().map(find).collect::<rusqlite::Result<Vec<Option<i64>>>>();
+        let earliest = found.map(|found| found.into_iter().flatten().min().map(Timestamp::from_millis));
+        std::future::ready(earliest.map_err(connection::error))
     }
 
     fn list_suppressions(&self) -> impl Outcome<Vec<SubjectDigest>> {

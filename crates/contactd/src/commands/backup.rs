@@ -49,6 +49,10 @@ pub(crate) fn run(config: Config, args: &BackupArgs) -> anyhow::Result<ExitCode>
         fs::copy(dir.join(&name), copies.path().join(&name))?;
         files.push(name);
     }
+    // Behind the databases: a token of which the journal speaks is in them.
+    fs::create_dir(copies.path().join("audit"))?;
+    let segments = contactd_journal::copy(&context.dir.audit(), &copies.path().join("audit"))?;
+    files.extend(segments.into_iter().map(|name| format!("audit/{name}")));
     let unfinished = unfinished::name(file);
     let made = archive::write(&unfinished, copies.path(), &files, made_at.clone())
         .and_then(|()| archive::read(&unfinished, None))

@@ -109,7 +109,7 @@ async fn examine(everywhere: &Everywhere, findings: &mut Findings) {
             return;
         }
     };
-    match dir.open() {
+    match dir.open(&config.keys) {
         Ok((store, keys)) => {
             if let Err(error) = store_and_tokens(&store, &keys, now, findings).await {
                 findings.fail("store", format!("{error:#}"), RESTORE);

@@ -16,12 +16,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::bail;
-use contactd_core::store::Details;
+use contactd_core::store::{Aged, Details};
 use contactd_core::{ContactValue, Kind, Profile, Subject, SuppressionList};
 
 use crate::cli::{ImportArgs, MaxRejects};
 use crate::context::Context;
 use crate::progress::Progress;
+use crate::span::Span;
 use crate::{control, output};
 use load::{Inputs, Load, Plan};
 use rejects::Rejects;
@@ -135,8 +136,19 @@ async fn carry_out(
         );
     }
     let replaced = if args.replace_source { load.replaced(args.source.as_deref()) } else { Vec::new() };
-    let put = load.put(context, &replaced, progress).await?;
-    if args.dry_run { Ok(put.report) } else { put.commit(context).await }
+    let mut put = load.put(context, &replaced, progress).await?;
+    if args.dry_run {
+        return Ok(put.report);
+    }
+    if let Some(Span(max_age)) = args.max_age {
+        put.set_max_age(max_age)?;
+    }
+    let report = put.commit(context).await?;
+    if args.max_age.is_some() {
+        // What was too old when it came does not stay for a moment longer.
+        context.store.sweep(context.now(), Aged::Policies).await?;
+    }
+    Ok(report)
 }
 
 /// Loads people that come with the program; says how many profiles there are then.

@@ -13,7 +13,8 @@ use contactd_core::store::{Suppressions, Tokens};
 use crate::cli::RestoreArgs;
 use crate::config::Config;
 use crate::data_dir::DataDir;
-use crate::{archive, keys, output, unfinished};
+use crate::keys::KeySources;
+use crate::{archive, output, unfinished};
 
 pub(crate) async fn run(config: &Config, args: &RestoreArgs) -> anyhow::Result<ExitCode> {
     let target = &config.data;
@@ -35,7 +36,7 @@ pub(crate) async fn run(config: &Config, args: &RestoreArgs) -> anyhow::Result<E
     // Into a directory that is there, because its parent may be somebody else's, or beside one that is to be made.
     let unfinished =
         if target.exists() { target.join(".restore.unfinished") } else { unfinished::name(target) };
-    let restored = restore(&args.file, &unfinished, args.suppressions_from.as_deref()).await;
+    let restored = restore(&args.file, &unfinished, args.suppressions_from.as_deref(), &config.keys).await;
     let restored = restored.and_then(|kept| put_in_place(&unfinished, target).map(|()| kept));
     if restored.is_err() {
         let _ = fs::remove_dir_all(&unfinished);
@@ -47,6 +48,9 @@ pub(crate) async fn run(config: &Config, args: &RestoreArgs) -> anyhow::Result<E
             "{} opt-outs and {} revocations of tokens made since then were kept",
             kept.opt_outs, kept.revocations
         ));
+        if kept.journal {
+            output::words(format_args!("the audit journal is the newer one, with everything since then"));
+        }
     } else {
         output::words(format_args!(
             "tokens that were revoked since then are accepted again; `contactd token list` shows them"
@@ -58,6 +62,7 @@ pub(crate) async fn run(config: &Config, args: &RestoreArgs) -> anyhow::Result<E
 /// What came from another data directory.
 #[derive(Default)]
 struct Kept {
+    journal: bool,
     opt_outs: u64,
     revocations: u64,
 }
@@ -75,8 +80,29 @@ fn put_in_place(unfinished: &Path, target: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Takes over the journal of the other directory, which goes further than the backup's: it says to whom was disclosed what
+/// since then. Whether there is one.
+fn keep_journal(other: &Path, dir: &Path) -> anyhow::Result<bool> {
+    let (newer, audit) = (other.join("audit"), dir.join("audit"));
+    if contactd_journal::segments(&newer)?.is_empty() {
+        return Ok(false);
+    }
+    if audit.exists() {
+        fs::remove_dir_all(&audit)?;
+    }
+    DirBuilder::new().mode(0o700).create(&audit)?;
+    contactd_journal::copy(&newer, &audit)?;
+    crate::keys::take_over_audit(&other.join("keys"), &dir.join("keys"))?;
+    Ok(true)
+}
+
 /// Makes a whole data directory; says what came from elsewhere.
-async fn restore(backup: &Path, dir: &Path, suppressions_from: Option<&Path>) -> anyhow::Result<Kept> {
+async fn restore(
+    backup: &Path,
+    dir: &Path,
+    suppressions_from: Option<&Path>,
+    keys: &KeySources,
+) -> anyhow::Result<Kept> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     DirBuilder::new().mode(0o700).create(dir.join("keys"))?;
     archive::read(backup, Some(dir))?;
@@ -88,8 +114,9 @@ async fn restore(backup: &Path, dir: &Path, suppressions_from: Option<&Path>) ->
         // Only what is needed of it is opened: the rest of it may be why this is a restore.
         let newer = contactd_store_sqlite::read_withdrawals(other)
             .with_context(|| format!("cannot read the opt-outs in {}", other.display()))?;
-        keys::add_all(&other.join("keys"), &dir.join("keys"))?;
-        let (store, _) = DataDir::make(dir)?.open()?;
+        crate::keys::add_all(&other.join("keys"), &dir.join("keys"))?;
+        let (store, _) = DataDir::make(dir)?.open(keys)?;
+        kept.journal = keep_journal(other, dir)?;
         kept.opt_outs = store.suppress(&newer.suppressions, SystemClock.now()).await?;
         let revoked = store.list_tokens().await?.into_iter().filter(|(_, token)| token.revoked_at.is_none());
         for (_, token) in revoked {
@@ -99,7 +126,7 @@ async fn restore(backup: &Path, dir: &Path, suppressions_from: Option<&Path>) ->
             }
         }
     }
-    let (store, _) = DataDir::make(dir)?.open()?;
+    let (store, _) = DataDir::make(dir)?.open(keys)?;
     let wrong = store.integrity()?;
     if !wrong.is_empty() {
         bail!("a database in the backup is damaged: {}", wrong.join("; "));

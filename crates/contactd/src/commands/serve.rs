@@ -15,6 +15,8 @@ use crate::context::Context;
 use crate::control::Control;
 use crate::demo::Demo;
 use crate::keeper::Keeper;
+use crate::recording::Recording;
+use crate::sweeper::Sweeper;
 use crate::{log, output};
 
 /// Files a server has open besides its connections.
@@ -51,6 +53,8 @@ pub(crate) async fn run(mut config: Config, args: &ServeArgs) -> anyhow::Result<
     .start()
     .await?;
     control.listen(&context.dir, keeper.requests.clone())?;
+    let recording = Recording::start(&context, &serve.audit)?;
+    let sweeper = Sweeper::start(Arc::clone(&context.store), Arc::clone(&context.clock), serve.sweep_every)?;
     let (public, admin) = (listeners.public.local_addr()?, listeners.admin.local_addr()?);
     announce(public, admin, &serve.settings);
     if let Some(demo) = demo {
@@ -59,6 +63,7 @@ pub(crate) async fn run(mut config: Config, args: &ServeArgs) -> anyhow::Result<
 
     let app = Arc::new(App::new(
         Arc::clone(&context.store),
+        Arc::clone(&recording.audit),
         callers,
         suppressions,
         context.networks,
@@ -67,6 +72,8 @@ pub(crate) async fn run(mut config: Config, args: &ServeArgs) -> anyhow::Result<
     ));
     contactd_server::serve(listeners, app, asked_to_stop).await?;
     drop(control);
+    sweeper.finish();
+    recording.finish();
     keeper.finish();
     output::words(format_args!("contactd has stopped"));
     Ok(ExitCode::SUCCESS)

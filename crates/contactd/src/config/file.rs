@@ -6,8 +6,8 @@ use contactd_core::{Case, Network, NetworkError, Networks, Quota, Rate};
 use serde::Deserialize;
 
 use super::value::{AtLeast, Parsed};
-use super::{BasePath, Engine, Listen, LogFormat, LogLevel};
-use crate::span::Span;
+use super::{AuditSync, BasePath, Engine, Listen, LogFormat, LogLevel};
+use crate::span::{Lifetime, Span};
 
 /// What `contactd config example` prints: every key, commented out, at its default.
 pub(crate) const EXAMPLE: &str = include_str!("example.toml");
@@ -22,6 +22,9 @@ pub(crate) struct File {
     pub(crate) serve: Serve,
     pub(crate) limits: Limits,
     pub(crate) log: Log,
+    pub(crate) audit: Audit,
+    pub(crate) keys: Keys,
+    pub(crate) retention: Retention,
     networks: BuiltIn,
     network: Vec<toml::Spanned<Own>>,
 }
@@ -84,6 +87,28 @@ impl Limits {
 pub(crate) struct Log {
     pub(crate) level: Option<LogLevel>,
     pub(crate) format: Option<LogFormat>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Audit {
+    pub(crate) sync: Option<AuditSync>,
+    pub(crate) segment_bytes: Option<AtLeast<4096>>,
+    pub(crate) keep: Option<Parsed<Lifetime>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Retention {
+    pub(crate) sweep_every: Option<Span>,
+}
+
+/// Files that hold keys, instead of `keys/` in the data directory.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Keys {
+    pub(crate) digest: Option<PathBuf>,
+    pub(crate) audit: Option<PathBuf>,
 }
 
 /// Which of the built-in networks are on.
@@ -178,6 +203,7 @@ mod tests {
         assert_eq!(file.limits.body_bytes, Some(AtLeast(defaults.max_body)));
         assert_eq!(file.limits.idle_timeout, Some(Span(defaults.idle_timeout)));
         assert_eq!(file.limits.in_flight, Some(AtLeast(defaults.max_in_flight)));
+        assert_eq!(file.audit.sync, Some(AuditSync::default()));
         assert_eq!(file.networks().expect("networks").iter().count(), 3);
     }
 
@@ -207,6 +233,8 @@ mod tests {
             "[serve]\nworkers = 0",
             "[serve]\nbase_path = \"contacts\"",
             "store = \"postgres://localhost\"",
+            "[audit]\nsync = \"never\"",
+            "[audit]\nkeep = \"long\"",
             "[[network]]\nname = \"p\"\nhost = \"people.example.com\"\nroute = \"/in/{name}\"",
             "[[network]]\nname = \"p\"\nhost = \"Example\"\nroute = \"/in/{slug}\"",
         ] {

@@ -6,6 +6,7 @@
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
+mod audit;
 mod backup;
 mod base_path;
 mod canonicalize;

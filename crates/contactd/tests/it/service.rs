@@ -119,10 +119,16 @@ impl Site {
 
     /// Starts the service with these flags and this configuration file.
     pub(crate) fn serve_with(self, flags: &[&str], config: &str) -> Service {
+        self.serve_in(flags, config, &[])
+    }
+
+    /// As [`serve_with`](Self::serve_with), with more in its environment.
+    pub(crate) fn serve_in(self, flags: &[&str], config: &str, env: &[(&str, &str)]) -> Service {
         let config = self.file("serve.toml", config);
         let mut command = self.command();
         command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
         command.args(["--log-level", "trace", "--access-log", "--config", &config]).args(flags);
+        command.envs(env.iter().copied());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("starts");
         let stderr = child.stderr.take().expect("a pipe");
@@ -237,6 +243,16 @@ impl Service {
     pub(crate) fn stop(mut self) -> Site {
         self.signal(rustix::process::Signal::TERM);
         assert_eq!(self.wait(), 0);
+        self.check_privacy();
+        self.checks_privacy = false;
+        let empty = Site { dir: tempfile::tempdir().expect("a directory") };
+        std::mem::replace(&mut self.site, empty)
+    }
+
+    /// Kills the service and gives the data directory back as it was left.
+    pub(crate) fn kill(mut self) -> Site {
+        self.signal(rustix::process::Signal::KILL);
+        self.wait();
         self.check_privacy();
         self.checks_privacy = false;
         let empty = Site { dir: tempfile::tempdir().expect("a directory") };

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use contactd_core::store::{Details, Import};
@@ -217,6 +218,12 @@ pub(crate) struct Put<'a> {
 }
 
 impl Put<'_> {
+    /// Says how long the details of the rows' sources are held.
+    pub(crate) fn set_max_age(&mut self, max_age: Duration) -> anyhow::Result<()> {
+        let sources: Vec<String> = self.sources.iter().cloned().collect();
+        Ok(self.import.set_max_age(&sources, max_age)?)
+    }
+
     /// Commits, without those who opted out while the import ran.
     pub(crate) async fn commit(mut self, context: &Context) -> anyhow::Result<Report> {
         let now = context.suppressions().await?;

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""What the audit costs, and whether those who are not found can be told apart by time.
+
+    python3 bench/audit.py                 # prints, and writes bench/runs/
+
+CPU per request at 64 connections with `audit.sync` off, os and disk: the same binary, interleaved rounds, the same core.
+Then 20,000 pairs of requests, each one about a suppressed person and one about an unknown one, in random order: the share of
+pairs in which a random one of the one sort is slower than a random one of the other (AUC) has to be a coin's. The same with a
+million suppressions, and what those cost.
+"""
+import datetime
+import json
+import os
+import pathlib
+import random
+import shutil
+import socket
+import statistics
+import subprocess
+import tempfile
+import time
+
+import run
+
+ROUNDS, SECONDS, PAIRS = 6, 4, 20_000
+MODES = ("off", "os", "disk")
+
+
+def start(data, mode):
+    port = run.free_port()
+    return run.Server(f"contactd, {mode}", port, [run.BINARY, "serve", "--workers", "1", "--audit-sync", mode, "--data", data, "--listen",
+                                                  f"127.0.0.1:{port}", "--admin-listen", f"127.0.0.1:{run.free_port()}"])
+
+
+def cost(work, tokens):
+    """Interleaved rounds of the same service with the audit off, in the operating system's hands, and on disk."""
+    data, requests = run.contactd_data(1_000_000)[0], run.request_file("contactd", 1_000_000, tokens)
+    servers = {}
+    try:
+        for mode in MODES:
+            copy = work / mode
+            shutil.copytree(data, copy)
+            servers[mode] = start(copy, mode)
+            servers[mode].ready(requests.read_bytes().split(b"\n----\n")[0])
+            run.measure(servers[mode], requests, 1)
+        rounds = []
+        for number in range(ROUNDS):
+            rounds.append({})
+            for mode in random.Random(number).sample(MODES, len(MODES)):
+                rounds[-1][mode] = run.measure(servers[mode], requests, SECONDS)
+                # What is left to be synced is this round's, not the next one's.
+                time.sleep(0.3)
+            print(f"round {number + 1}: " + ", ".join(f"{mode} {rounds[-1][mode]['cpuMicros']:.2f} µs" for mode in MODES), flush=True)
+    finally:
+        for server in servers.values():
+            server.stop()
+    figures = {}
+    for mode in MODES:
+        ratios = [found[mode]["cpuMicros"] / found["off"]["cpuMicros"] for found in rounds]
+        median = {name: round(statistics.median(found[mode][name] for found in rounds), 2) for name in rounds[0][mode]}
+        figures[mode] = {**median, "ratio": {"median": round(statistics.median(ratios), 3), "min": round(min(ratios), 3), "max": round(max(ratios), 3)}}
+    return {"rounds": rounds, **figures}
+
+
+def auc(ones, others):
+    """How often a random one is larger than a random other; half of the ties."""
+    ranked = sorted([(value, 0) for value in ones] + [(value, 1) for value in others])
+    ranks, at = 0.0, 0
+    while at < len(ranks):
+        end = at
+        while end < len(ranks) and ranked[end][0] == ranked[at][0]:
+            end += 1
+        ranks += sum(1 for _, sort in ranked[at:end] if sort == 0) * (at + end + 1) / 2
+        at = end
+    return (ranks - len(ones) * (len(ones) + 1) / 2) / (len(ones) * len(others))
+
+
+def told_apart(server, token, ones, others):
+    """The AUC of response times of two sorts of people, asked about in pairs on one connection."""
+    connection = socket.create_connection(("127.0.0.1", server.port))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def ask(profile):
+        body = json.dumps({"profileUrl": f"https://www.{profile}"}).encode()
+        request = (f"POST /api/fetchPhoneNumber HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {token}\r\n"
+                   f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n").encode() + body
+        began = time.perf_counter_ns()
+        connection.sendall(request)
+        answer = connection.recv(65536)
+        took = time.perf_counter_ns() - began
+        assert answer.startswith(b"HTTP/1.1 404"), answer[:20]
+        return took
+
+    order, times = random.Random(3), ([], [])
+    for number in range(PAIRS + 500):
+        pair = [(0, ones[number % len(ones)]), (1, others[number % len(others)])]
+        order.shuffle(pair)
+        for sort, profile in pair:
+            took = ask(profile)
+            if number >= 500:
+                times[sort].append(took)
+    connection.close()
+    return round(auc(*times), 4)
+
+
+def indistinguishable(work, tokens):
+    data = work / "apart"
+    shutil.copytree(run.contactd_data(1_000_000)[0], data)
+    rows = work / "emails.csv"
+    empty = [f"linkedin.com/in/empty-{n:07}" for n in range(2_000)]
+    unknown = [f"linkedin.com/in/nobod-{n:07}" for n in range(2_000)]
+    rows.write_text("profileUrl,email\n" + "".join(f"https://{person},e{n}@example.com\n" for n, person in enumerate(empty)))
+    run.sh(run.BINARY, "import", rows, "--source", "apart", "--data", data, stdout=subprocess.DEVNULL)
+    suppressed, erased = [run.key(n) for n in range(2_000)], [run.key(n) for n in range(2_000, 2_100)]
+    listed = work / "suppressed.txt"
+    listed.write_text("".join(f"https://{person}\n" for person in suppressed))
+    run.sh(run.BINARY, "suppress", "--list", listed, "--data", data, stderr=subprocess.DEVNULL)
+    for person in erased:
+        run.sh(run.BINARY, "erase", f"https://{person}", "--data", data, stderr=subprocess.DEVNULL)
+    server = start(data, "os")
+    try:
+        time.sleep(1)
+        # Slugs of the same length, so that nothing but the sort of person differs.
+        width = len(suppressed[0])
+        pad = lambda people: [person if len(person) == width else person + "-" + "x" * (width - len(person) - 1) for person in people]
+        unknown, empty_asked = pad(unknown), empty
+        found = {"suppressed, unknown": told_apart(server, tokens[0], suppressed, unknown),
+                 "erased, unknown": told_apart(server, tokens[0], erased, unknown[:100])}
+        if len(empty[0]) == len(unknown[0]):
+            found["without a number, unknown"] = told_apart(server, tokens[0], empty_asked, unknown)
+        return found
+    finally:
+        server.stop()
+
+
+def million_suppressions(work, tokens):
+    """A list of a million: how long it takes to put in force, and what lookups cost with it."""
+    data, requests = work / "million", run.request_file("contactd", 1_000_000, tokens)
+    shutil.copytree(run.contactd_data(1_000_000)[0], data)
+    listed = work / "million.txt"
+    with open(listed, "w") as out:
+        out.writelines(f"https://linkedin.com/in/opted-out-{n}\n" for n in range(1_000_000))
+    small = start(run.contactd_data(1_000_000)[0], "os")
+    server = start(data, "os")
+    try:
+        for one in (small, server):
+            one.ready(requests.read_bytes().split(b"\n----\n")[0])
+        timed = lambda *arguments: (time.monotonic(), run.sh(run.BINARY, *arguments, "--data", data, stderr=subprocess.DEVNULL), time.monotonic())
+        began, _, ended = timed("suppress", "--list", listed)
+        figures = {"secondsToSuppressAMillion": round(ended - began, 1)}
+        began, _, ended = timed("suppress", "https://linkedin.com/in/one-more")
+        figures["secondsToSuppressOneMore"] = round(ended - began, 2)
+        pairs = [(run.measure(server, requests, SECONDS)["cpuMicros"], run.measure(small, requests, SECONDS)["cpuMicros"]) for _ in range(4)]
+        figures["cpuMicrosWithAMillion"] = round(statistics.median(with_list for with_list, _ in pairs), 2)
+        figures["ratioToNone"] = round(statistics.median(with_list / without for with_list, without in pairs), 3)
+        figures["memoryMiB"] = server.memory_mib()
+        return figures
+    finally:
+        server.stop()
+        small.stop()
+
+
+def main():
+    run.WORK.mkdir(parents=True, exist_ok=True)
+    run.sh("cargo", "build", "--release", "-q", cwd=run.ROOT)
+    _, tokens = run.contactd_data(1_000_000)
+    report = {"command": "python3 bench/audit.py", "commit": run.commit()}
+    with tempfile.TemporaryDirectory(dir=run.WORK) as work:
+        work = pathlib.Path(work)
+        for name, measure in (("cost", cost), ("auc", indistinguishable), ("millionSuppressions", million_suppressions)):
+            report[name] = measure(work, tokens)
+            print(json.dumps({key: value for key, value in report[name].items() if key != "rounds"}, indent=1), flush=True)
+    out = run.BENCH / f"runs/{datetime.date.today().isoformat()}-audit.json"
+    out.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+//! The report as one page that needs nothing else and prints well, in words for the person who asked.
+
+use std::fmt::Write;
+
+use super::{Disclosure, Held, Report};
+
+const STYLE: &str = include_str!("page.css");
+
+pub(crate) fn render(report: &Report) -> String {
+    let mut page = String::new();
+    // Writing to a string cannot fail.
+    let _ = write!(
+        page,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"robots\" content=\"noindex\">\n<title>What we hold about you</title>\n<style>\n{STYLE}</style>\n\
+         </head>\n<body>\n<main>\n<h1>What we hold about you, and who received it</h1>\n\
+         <p class=\"about\">About {}, as of {}</p>\n",
+        escape(&report.subject),
+        moment(&report.generated_at)
+    );
+    state(&mut page, report);
+    held(&mut page, report);
+    disclosures(&mut page, report);
+    page.push_str("</main>\n</body>\n</html>");
+    page
+}
+
+fn state(page: &mut String, report: &Report) {
+    let _ = match &report.suppression.since {
+        Some(since) => writeln!(
+            page,
+            "<p class=\"state out\"><strong>You have opted out</strong>, since {}. Nothing about you has been given to \
+             anyone since then, and nothing will be, whatever we receive from others later.</p>",
+            moment(since)
+        ),
+        None => writeln!(
+            page,
+            "<p class=\"state\"><strong>You have not opted out.</strong> If you ask us to, nothing about you will be given \
+             to anyone any more, from that moment on.</p>"
+        ),
+    };
+}
+
+fn held(page: &mut String, report: &Report) {
+    page.push_str("<h2>What we hold</h2>\n");
+    if report.held.is_empty() {
+        page.push_str("<p>We hold no phone number and no e-mail address of yours.</p>\n");
+        return;
+    }
+    let several = report.profiles.len() > 1;
+    for held in &report.held {
+        detail(page, held, several);
+    }
+}
+
+fn detail(page: &mut String, held: &Held, with_profile: bool) {
+    let what = match (held.kind, held.label) {
+        ("phone", "work") => "Work phone number",
+        ("phone", _) => "Personal phone number",
+        (_, "work") => "Work e-mail address",
+        _ => "Personal e-mail address",
+    };
+    let _ = writeln!(
+        page,
+        "<dl class=\"detail\"><dt>{what}</dt><dd class=\"value\">{}</dd>",
+        escape(&held.value)
+    );
+    let mut line = |name: &str, text: &str| {
+        let _ = writeln!(page, "<dt>{name}</dt><dd>{text}</dd>");
+    };
+    if with_profile {
+        line("Under the profile", &escape(&held.profile_url));
+    }
+    line("Where we have it from", &escape(&held.source));
+    line("Last known to be right", &held.observed_at.as_deref().map_or("not known".to_owned(), day));
+    line("Why we may hold it", &held.basis.as_deref().map_or("not recorded".to_owned(), escape));
+    let until = match &held.expires_at {
+        Some(at) if held.is_expired => {
+            format!("{}, which is over: it is given to nobody and will be removed", day(at))
+        }
+        Some(at) => day(at),
+        None => "no date is set".to_owned(),
+    };
+    line("We keep it until", &until);
+    if held.label == "work" {
+        line("Given to others", "never: only personal details are");
+    }
+    page.push_str("</dl>\n");
+}
+
+fn disclosures(page: &mut String, report: &Report) {
+    page.push_str("<h2>Who received it</h2>\n");
+    if report.disclosures.is_empty() {
+        page.push_str("<p>Nobody has received a phone number or an e-mail address of yours from us.</p>\n");
+    } else {
+        page.push_str(
+            "<table>\n<thead><tr><th>When (UTC)</th><th>What</th><th>Recipient</th></tr></thead>\n<tbody>\n",
+        );
+        for Disclosure { time, operation, token, .. } in &report.disclosures {
+            let what = if *operation == "phone" { "Phone number" } else { "E-mail address" };
+            let _ = writeln!(
+                page,
+                "<tr><td class=\"when\">{}</td><td>{what}</td><td>{}</td></tr>",
+                moment(time),
+                escape(token)
+            );
+        }
+        page.push_str("</tbody>\n</table>\n");
+    }
+    if report.requests_without_result > 0 {
+        let _ = writeln!(
+            page,
+            "<p>{} further requests about you were answered with nothing.</p>",
+            report.requests_without_result
+        );
+    }
+    if let Some(since) = &report.disclosures_known_since {
+        let _ = writeln!(page, "<p class=\"small\">Recipients are recorded since {}.</p>", moment(since));
+    }
+}
+
+/// The day of an RFC 3339 time.
+fn day(time: &str) -> String {
+    escape(time.split('T').next().unwrap_or(time))
+}
+
+/// An RFC 3339 time in UTC as people read it, to the minute.
+fn moment(time: &str) -> String {
+    match time.split_once('T') {
+        Some((date, clock)) => format!("{} {}", escape(date), escape(clock.get(..5).unwrap_or(clock))),
+        None => escape(time),
+    }
+}
+
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '&' => escaped.push_str("&amp;"),
+            '"' => escaped.push_str("&quot;"),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}

@@ -1,0 +1,26 @@
+//! `contactd sweep`: removes details whose time is over.
+
+use std::process::ExitCode;
+
+use contactd_core::store::{Aged, Details, Swept};
+
+use crate::cli::SweepArgs;
+use crate::context::Context;
+use crate::output;
+use crate::span::Span;
+
+pub(crate) async fn run(context: &Context, args: &SweepArgs) -> anyhow::Result<ExitCode> {
+    let aged = match (&args.source, args.max_age) {
+        (Some(source), Some(Span(max_age))) => Aged::Source(source, max_age),
+        _ => Aged::Policies,
+    };
+    let Swept { expired, aged } = context.store.sweep(context.now(), aged).await?;
+    context.announce()?;
+    if args.json {
+        output::json(&serde_json::json!({ "expiredRemoved": expired, "agedRemoved": aged }))?;
+    }
+    output::words(format_args!(
+        "{expired} expired details removed, and {aged} that were older than their source allows"
+    ));
+    Ok(ExitCode::SUCCESS)
+}

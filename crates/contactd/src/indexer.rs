@@ -1,0 +1,164 @@
+//! Brings the journal into its index, so that questions about it are answered quickly. Lookups never wait for this.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use contactd_core::store::AuditIndex;
+use contactd_core::{Audit, Clock};
+use contactd_journal::{Entry, Journal, JournalError, Lines, Mark};
+use contactd_store_sqlite::SqliteStore;
+
+/// Lines that are indexed in one go.
+const BATCH: usize = 20_000;
+/// How long the index may be behind while little happens.
+const PAUSE: Duration = Duration::from_secs(1);
+/// While many lookups come, indexing takes one part in so many of the time.
+const SHARE: u32 = 50;
+/// More lines a second than this are many.
+const MANY: u64 = 2_000;
+/// How often old segments are looked at.
+const TIDY: Duration = Duration::from_secs(60);
+/// So many segments wait at most for a quiet moment in which to be compressed.
+const UNCOMPRESSED: usize = 64;
+
+/// Indexes everything that is in the journal now.
+pub(crate) async fn catch_up(store: &SqliteStore, dir: &Path) -> anyhow::Result<()> {
+    while index_some(store, dir).await? == BATCH {}
+    Ok(())
+}
+
+/// Indexes up to [`BATCH`] lines; says how many.
+async fn index_some(store: &SqliteStore, dir: &Path) -> anyhow::Result<usize> {
+    loop {
+        let from = store.audit_position().await?;
+        let mut lines = Lines::after(dir, from);
+        let mut records = Vec::new();
+        let mut count = 0;
+        while count < BATCH {
+            match lines.read() {
+                Ok(Some(line)) => {
+                    count += 1;
+                    if let Entry::Request(record) = line.entry {
+                        records.push(record);
+                    }
+                }
+                Ok(None) => break,
+                Err(JournalError::Shorter { .. }) => {
+                    tracing::error!(
+                        "the audit journal ends before what was indexed of it: lines were removed, or a disk lost them. \
+                         The index is made anew; `contactd audit verify` says more"
+                    );
+                    store.reset_audit_index().await?;
+                    records.clear();
+                    break;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        // If another process was faster, what it did is not done again.
+        if lines.position() == from || store.index_audit(&records, from, lines.position()).await? {
+            return Ok(count);
+        }
+    }
+}
+
+/// The running indexer.
+pub(crate) struct Indexer {
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+/// What it works on.
+struct Work {
+    store: Arc<SqliteStore>,
+    journal: Weak<Journal>,
+    dir: PathBuf,
+    clock: Arc<dyn Clock>,
+    keep: Option<Duration>,
+}
+
+impl Indexer {
+    /// Indexes in a thread of its own, and compresses and removes old segments.
+    pub(crate) fn start(
+        store: Arc<SqliteStore>,
+        journal: &Arc<Journal>,
+        dir: PathBuf,
+        clock: Arc<dyn Clock>,
+        keep: Option<Duration>,
+    ) -> anyhow::Result<Self> {
+        let (stop, stopped) = channel();
+        let work = Work { store, journal: Arc::downgrade(journal), dir, clock, keep };
+        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let thread = std::thread::Builder::new().name("indexer".to_owned()).spawn(move || {
+            // On Linux this is about the thread: it comes last on whichever core it is.
+            let _ = rustix::process::nice(19);
+            runtime.block_on(work.run(&stopped));
+        })?;
+        Ok(Self { stop, thread })
+    }
+
+    pub(crate) fn finish(self) {
+        let _ = self.stop.send(());
+        let _ = self.thread.join();
+    }
+}
+
+impl Work {
+    async fn run(&self, stopped: &Receiver<()>) {
+        let (mut last_lines, mut last_look) = (0, Instant::now());
+        let mut last_tidy: Option<Instant> = None;
+        let mut pause = Duration::ZERO;
+        while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(pause) {
+            let lines = self.journal.upgrade().map_or(0, |journal| journal.health().lines);
+            let seconds = last_look.elapsed().as_secs_f64().max(0.001);
+            let is_busy = (lines - last_lines) as f64 / seconds > MANY as f64;
+            (last_lines, last_look) = (lines, Instant::now());
+            if last_tidy.is_none_or(|last| last.elapsed() > TIDY) {
+                last_tidy = Some(Instant::now());
+                if let Err(error) = self.tidy(is_busy).await {
+                    tracing::error!(%error, "cannot tidy the audit journal");
+                }
+            }
+            let began = Instant::now();
+            let indexed = index_some(&self.store, &self.dir).await;
+            pause = match indexed {
+                Ok(count) if count < BATCH => PAUSE,
+                Ok(_) if is_busy => began.elapsed() * SHARE,
+                Ok(_) => Duration::ZERO,
+                Err(error) => {
+                    tracing::error!(%error, "cannot index the audit journal; trying again");
+                    10 * PAUSE
+                }
+            };
+        }
+    }
+
+    /// Compresses segments that are closed, and removes those whose time is over.
+    async fn tidy(&self, is_busy: bool) -> anyhow::Result<()> {
+        let plain = contactd_journal::segments(&self.dir)?.iter().filter(|s| !s.is_compressed).count();
+        if !is_busy || plain > UNCOMPRESSED {
+            contactd_journal::compress_closed(&self.dir)?;
+        }
+        let (Some(keep), Some(journal)) = (self.keep, self.journal.upgrade()) else { return Ok(()) };
+        let now = self.clock.now();
+        let Some((through, old)) = contactd_journal::outdated(&self.dir, now.minus(keep))? else {
+            return Ok(());
+        };
+        // Only what is indexed goes, and only once the journal says so itself.
+        catch_up(&self.store, &self.dir).await?;
+        let ticket = journal.mark(now, &Mark::Retired { through });
+        let until = Instant::now() + contactd_journal::PATIENCE;
+        while ticket.fate() == contactd_core::Fate::Waiting && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        if ticket.fate() == contactd_core::Fate::Written {
+            contactd_journal::remove(&self.dir, &old)?;
+            self.store.forget_audit(through).await?;
+            tracing::info!(through, "removed audit lines whose time was over");
+        }
+        Ok(())
+    }
+}

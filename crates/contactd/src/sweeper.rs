@@ -1,0 +1,52 @@
+//! The sweeper: a thread of a running server that removes details whose time is over. They are not served from that
+//! second on; this is about not holding them any longer.
+
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use contactd_core::Clock;
+use contactd_core::store::{Aged, Details, Swept};
+use contactd_store_sqlite::SqliteStore;
+
+/// Sources with a largest age are looked at once in so many rounds.
+const EVERY: u32 = 60;
+
+pub(crate) struct Sweeper {
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Sweeper {
+    /// Sweeps after every `pause`.
+    pub(crate) fn start(
+        store: Arc<SqliteStore>,
+        clock: Arc<dyn Clock>,
+        pause: Duration,
+    ) -> anyhow::Result<Self> {
+        let (stop, stopped) = channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let thread = std::thread::Builder::new().name("sweeper".to_owned()).spawn(move || {
+            let _ = rustix::process::nice(19);
+            for round in (0..EVERY).cycle() {
+                let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(pause) else { return };
+                // Finding out what is too old reads everything, so that is not done every time.
+                let aged = if round == 0 { Aged::Policies } else { Aged::Not };
+                match runtime.block_on(store.sweep(clock.now(), aged)) {
+                    Ok(Swept { expired: 0, aged: 0 }) => {}
+                    Ok(Swept { expired, aged }) => {
+                        tracing::info!(expired, aged, "removed details whose time is over");
+                    }
+                    Err(error) => tracing::warn!(%error, "cannot remove expired details now; trying again"),
+                }
+            }
+        })?;
+        Ok(Self { stop, thread })
+    }
+
+    pub(crate) fn finish(self) {
+        let _ = self.stop.send(());
+        let _ = self.thread.join();
+    }
+}

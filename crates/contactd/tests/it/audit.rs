@@ -1,0 +1,379 @@
+//! The audit: nothing is disclosed without its line, and the lines can be proved.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::fixture::{ADA, EVE, NOBODY, assert_nothing_personal};
+use crate::http::{Connection, Request, profile_body};
+use crate::service::{EMAIL, PHONE, Service, Site, eventually};
+
+fn ask(id: &str, path: &str, token: &str, url: &str) -> Request {
+    Request::lookup(path, profile_body(url)).token(token).header("X-Request-Id", id)
+}
+
+fn shown(site: &Site, flags: &[&str]) -> Vec<Value> {
+    let output = site.run(&[&["audit", "show", "--json"], flags].concat());
+    assert_eq!(output.code, 0, "{output:?}");
+    output.json().as_array().expect("an array").clone()
+}
+
+fn ids(events: &[Value]) -> Vec<&str> {
+    events.iter().map(|event| event["requestId"].as_str().expect("an id")).collect()
+}
+
+fn segments(data: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(data.join("audit"))
+        .expect("a journal")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn hits_misses_and_refusals_of_a_token_are_recorded_and_nothing_personal_is() {
+    let site = Site::with_people();
+    let (token, other) = (site.token(&["--scope", "phone"]), site.ok(&["token", "create", "other"]));
+    let service = site.serve();
+    for (id, path, token, url, status) in [
+        ("hit-1", PHONE, &token, ADA, 200),
+        ("miss-1", PHONE, &token, NOBODY, 404),
+        ("refused-1", PHONE, &token, "https://example.com/in/x", 400),
+        ("scope-1", EMAIL, &token, ADA, 401),
+        ("hit-2", EMAIL, &other, ADA, 200),
+        ("nobody-1", PHONE, &"ctd_unknown".to_owned(), ADA, 401),
+    ] {
+        assert_eq!(service.send(&ask(id, path, token, url)).status, status, "{id}");
+    }
+    let site = &service.site;
+    let all = shown(site, &[]);
+    assert_eq!(ids(&all), ["hit-1", "miss-1", "refused-1", "scope-1", "hit-2"]);
+    let outcomes: Vec<_> = all.iter().map(|event| event["outcome"].as_str().expect("text")).collect();
+    assert_eq!(outcomes, ["hit", "miss", "refused", "refused", "hit"]);
+    assert_eq!(all[2]["reason"], "invalid_profile_url");
+    assert_eq!((&all[0]["operation"], &all[4]["operation"]), (&"phone".into(), &"email".into()));
+    assert_eq!((&all[0]["tokenName"], &all[4]["tokenName"]), (&"test".into(), &"other".into()));
+    assert_eq!(ids(&shown(site, &["--outcome", "hit"])), ["hit-1", "hit-2"]);
+    assert_eq!(ids(&shown(site, &["--token", "other"])), ["hit-2"]);
+    assert_eq!(ids(&shown(site, &["--profile", ADA])), ["hit-1", "hit-2"]);
+    assert_eq!(ids(&shown(site, &["--profile", NOBODY, "--token", "test"])), ["miss-1"]);
+    assert_eq!(ids(&shown(site, &["--limit", "2"])), ["hit-1", "miss-1"]);
+    assert_eq!(ids(&shown(site, &["--since", "2099-01-01"])), [""; 0]);
+    assert_eq!(ids(&shown(site, &["--until", "2099-01-01"])).len(), 5);
+    assert!(site.ok(&["audit", "show"]).contains("refused: invalid_profile_url"));
+
+    let usage = site.run(&["usage", "--json"]).json();
+    let counts = |n: usize| {
+        (
+            usage[n]["name"].clone(),
+            usage[n]["hits"].clone(),
+            usage[n]["misses"].clone(),
+            usage[n]["refused"].clone(),
+        )
+    };
+    let both = [counts(0), counts(1)];
+    assert!(both.contains(&("test".into(), 1.into(), 1.into(), 2.into())), "{usage}");
+    assert!(both.contains(&("other".into(), 1.into(), 0.into(), 0.into())), "{usage}");
+    assert!(site.ok(&["usage", "--csv"]).starts_with("day,token,name,hits,misses,refused\n20"));
+    for file in segments(&service.data()) {
+        assert_nothing_personal(&std::fs::read_to_string(file).expect("reads"));
+    }
+}
+
+#[test]
+fn an_edit_and_a_removed_tail_are_found_also_while_serving() {
+    let (service, token) = Service::with_people();
+    for number in 0..20 {
+        service.send(&ask(&format!("r{number}"), PHONE, &token, ADA));
+    }
+    let site = &service.site;
+    assert!(site.ok(&["audit", "verify"]).contains("whole: 21 lines"));
+    let head = site.ok(&["audit", "head"]);
+    assert_eq!(site.run(&["audit", "verify", "--head", &head]).code, 0);
+    let file = segments(&service.data()).remove(0);
+    let good = std::fs::read_to_string(&file).expect("reads");
+    std::fs::write(&file, good.replacen("\"requestId\":\"r7\"", "\"requestId\":\"r8\"", 1)).expect("writes");
+    let wrong = site.run(&["audit", "verify", "--json"]);
+    assert_eq!(wrong.code, 1);
+    let wrong = wrong.json();
+    assert_eq!((&wrong["isWhole"], &wrong["findings"][0]["line"]), (&false.into(), &9.into()), "{wrong}");
+    let short: String = good.split_inclusive('\n').take(12).collect();
+    std::fs::write(&file, &short).expect("writes");
+    let cut = site.run(&["audit", "verify", "--head", &head]);
+    assert!(
+        cut.code == 1 && cut.stdout.contains("ends with line 12; lines 13 to 21 were removed"),
+        "{cut:?}"
+    );
+    // The service notices too: what it writes next does not hide it.
+    assert_eq!(service.send(&ask("after", PHONE, &token, ADA)).status, 200);
+    let cut = site.run(&["audit", "verify"]);
+    assert!(cut.code == 1 && cut.stdout.contains("lines 13 to 21 are missing"), "{cut:?}");
+    let bad = site.run(&["audit", "verify", "--head", "nonsense"]);
+    assert!(bad.code == 1 && bad.stderr.contains("is not a head"), "{bad:?}");
+}
+
+/// Looks up on several connections until told to stop; the ids of everything that was answered 200.
+fn load(service: &Service, token: &str, name: &str, most: usize, stop: &AtomicBool) -> HashSet<String> {
+    let (next, answered) = (AtomicUsize::new(0), Mutex::new(HashSet::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut connection = Connection::open(service.public);
+                while !stop.load(Ordering::Relaxed) {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= most {
+                        return;
+                    }
+                    let (id, url) = (format!("{name}-{number}"), [ADA, EVE, NOBODY][number % 3]);
+                    if !connection.try_send(ask(&id, EMAIL, token, url).bytes()) {
+                        return;
+                    }
+                    let Some(reply) = connection.try_reply() else { return };
+                    if reply.status == 200 {
+                        answered.lock().expect("a lock").insert(id);
+                    }
+                }
+            });
+        }
+    });
+    answered.into_inner().expect("a lock")
+}
+
+fn recorded_hits(site: &Site) -> HashSet<String> {
+    ids(&shown(site, &["--outcome", "hit"])).into_iter().map(str::to_owned).collect()
+}
+
+#[test]
+fn whatever_was_answered_before_a_kill_is_in_the_journal() {
+    let site = Site::with_people();
+    let token = site.token(&[]);
+    let mut site = Some(site);
+    let mut answered = HashSet::new();
+    for round in 0..4 {
+        let service = site.take().expect("a site").serve_with(&[], "[audit]\nsegment_bytes = 50000\n");
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (service, token, stop) = (&service, &token, &stop);
+            let name = format!("round{round}");
+            let load = scope.spawn(move || load(service, token, &name, usize::MAX, stop));
+            std::thread::sleep(Duration::from_millis(200 + 70 * round));
+            service.signal(rustix::process::Signal::KILL);
+            answered.extend(load.join().expect("ends"));
+            stop.store(true, Ordering::Relaxed);
+        });
+        let left = service.kill();
+        let verified = left.run(&["audit", "verify"]);
+        // A line may have been torn: the next server says so and goes on.
+        assert!(verified.code == 0 || verified.stdout.contains("the line is cut off"), "{verified:?}");
+        site = Some(left);
+    }
+    let service = site.take().expect("a site").serve();
+    let verified = service.site.run(&["audit", "verify"]);
+    assert_eq!(verified.code, 0, "{verified:?}");
+    assert!(answered.len() > 200, "{}", answered.len());
+    let recorded = recorded_hits(&service.site);
+    assert!(answered.is_subset(&recorded), "{} answered, {} recorded", answered.len(), recorded.len());
+}
+
+/// A service whose journal fails as it is told to.
+struct Faulty {
+    service: Service,
+    token: String,
+    control: PathBuf,
+}
+
+impl Faulty {
+    fn start(sync: &str) -> Self {
+        let site = Site::with_people();
+        let token = site.token(&[]);
+        let (source, library) =
+            (concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/faults.c"), site.path("faults.so"));
+        let made =
+            Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).status();
+        assert!(made.expect("a compiler").success());
+        let control = PathBuf::from(site.file("faults", "ok"));
+        let (library, faults) = (library.display().to_string(), control.display().to_string());
+        let env = [("LD_PRELOAD", library.as_str()), ("FAULTS", faults.as_str())];
+        let service = site.serve_in(&["--audit-sync", sync], "", &env);
+        Self { service, token, control }
+    }
+
+    fn fail(&self, how: &str) {
+        // At once, so that nobody reads half of it.
+        let next = self.control.with_extension("next");
+        std::fs::write(&next, how).expect("writes");
+        std::fs::rename(next, &self.control).expect("renames");
+    }
+
+    fn status(&self) -> u16 {
+        self.service.look_up(PHONE, &self.token, ADA).status
+    }
+
+    /// So many lookups; how many were answered 200, and 500.
+    fn look_up(&self, name: &str, most: usize) -> (HashSet<String>, bool) {
+        let answered = load(&self.service, &self.token, name, most, &AtomicBool::new(false));
+        let refused = self.service.metrics().contains("outcome=\"internal_error\"");
+        (answered, refused)
+    }
+}
+
+#[test]
+fn a_journal_that_fails_discloses_nothing_and_recovers_by_itself() {
+    for sync in ["os", "disk"] {
+        let faulty = Faulty::start(sync);
+        let mut answered = HashSet::new();
+        for how in ["full", "read-only"] {
+            faulty.fail(how);
+            let (through, has_refused) = faulty.look_up(how, 200);
+            assert!(through.is_empty() && has_refused, "{how}: {} disclosed", through.len());
+            let reply = faulty.service.look_up(PHONE, &faulty.token, ADA);
+            assert_eq!(
+                (reply.status, reply.body.as_str()),
+                (500, "{\"message\":\"Internal server error.\"}")
+            );
+            assert_eq!(faulty.service.send(&Request::get("/readyz")).status, 503);
+            faulty.fail("ok");
+            eventually(3, "it recovers", || faulty.status() == 200);
+            assert_eq!(faulty.service.send(&Request::get("/readyz")).status, 200);
+        }
+        for n in [1, 2, 3, 5, 9, 14] {
+            for how in ["nth", "short", "sync"] {
+                let how = format!("{how} {n}");
+                faulty.fail(&how);
+                answered.extend(faulty.look_up(&how.replace(' ', "-"), 60).0);
+                eventually(5, "it recovers unaided", || faulty.status() == 200);
+            }
+        }
+        assert!(answered.len() > 300, "{sync}: {}", answered.len());
+        assert!(answered.is_subset(&recorded_hits(&faulty.service.site)), "{sync}");
+        let verified = faulty.service.site.run(&["audit", "verify"]);
+        assert_eq!(verified.code, 0, "{sync}: {verified:?}");
+        assert!(faulty.service.log.text().contains("the audit journal cannot be written"));
+    }
+}
+
+#[test]
+fn a_journal_that_hangs_is_waited_for_only_so_long() {
+    let faulty = Faulty::start("os");
+    faulty.fail("hang");
+    let began = Instant::now();
+    assert_eq!(faulty.status(), 500);
+    assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+    // Once it is known to hang nobody waits, and nothing else does either.
+    let began = Instant::now();
+    assert_eq!(faulty.status(), 500);
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    assert_eq!(faulty.service.send(&Request::get("/healthz")).status, 200);
+    assert_eq!(faulty.service.send(&Request::get("/readyz")).status, 503);
+    faulty.fail("ok");
+    eventually(5, "it recovers", || faulty.status() == 200);
+    assert_eq!(faulty.service.site.run(&["audit", "verify"]).code, 0);
+}
+
+#[test]
+fn what_cannot_be_recorded_is_not_charged() {
+    let faulty = Faulty::start("os");
+    let token = faulty.service.site.token(&["--quota", "3/day"]);
+    faulty.fail("full");
+    for _ in 0..5 {
+        assert_eq!(faulty.service.look_up(PHONE, &token, ADA).status, 500);
+    }
+    faulty.fail("ok");
+    eventually(3, "it recovers", || faulty.status() == 200);
+    for expected in [200, 200, 200, 429] {
+        assert_eq!(faulty.service.look_up(PHONE, &token, ADA).status, expected);
+    }
+}
+
+#[test]
+fn the_index_is_made_anew_when_it_is_gone_and_counts_nothing_twice() {
+    let (service, token) = Service::with_people();
+    for number in 0..30 {
+        service.send(&ask(&format!("r{number}"), PHONE, &token, ADA));
+    }
+    assert_eq!(shown(&service.site, &[]).len(), 30);
+    let site = service.stop();
+    for _ in 0..2 {
+        assert_eq!(site.run(&["usage", "--json"]).json()[0]["hits"], 30);
+        assert_eq!(shown(&site, &[]).len(), 30);
+    }
+    std::fs::remove_file(site.data().join("audit-index.db")).expect("removes");
+    assert_eq!(site.run(&["usage", "--json"]).json()[0]["hits"], 30);
+    assert_eq!(shown(&site, &[]).len(), 30);
+}
+
+#[test]
+fn old_segments_are_compressed_and_removed_when_their_time_is_over() {
+    let site = Site::with_people();
+    let token = site.token(&[]);
+    let service = site.serve_with(&[], "[audit]\nsegment_bytes = 4096\n");
+    for number in 0..60 {
+        service.send(&ask(&format!("r{number}"), PHONE, &token, ADA));
+    }
+    let site = service.stop();
+    std::thread::sleep(Duration::from_millis(1_100));
+    let service = site.serve_with(&[], "[audit]\nsegment_bytes = 4096\nkeep = \"1s\"\n");
+    // The first look at old segments is at the start.
+    eventually(10, "old lines are removed", || {
+        let report = service.site.run(&["audit", "verify", "--json"]).json();
+        report["first"].as_u64().is_some_and(|first| first > 20)
+    });
+    let verified = service.site.run(&["audit", "verify"]);
+    assert!(
+        verified.code == 0 && verified.stdout.contains("removed when their time was over"),
+        "{verified:?}"
+    );
+    assert!(shown(&service.site, &[]).len() < 60);
+    assert_eq!(service.site.run(&["usage", "--json"]).json()[0]["hits"], 60, "what tokens did is kept");
+}
+
+#[test]
+fn a_backup_holds_the_journal_and_a_restore_keeps_the_newer_one() {
+    let (service, token) = Service::with_people();
+    service.send(&ask("before", PHONE, &token, ADA));
+    service.site.ok(&["backup", "a.backup"]);
+    service.send(&ask("after", PHONE, &token, ADA));
+    let (old, backup) = (service.data(), service.site.path("a.backup"));
+    let (old, backup) = (old.to_str().expect("UTF-8"), backup.to_str().expect("UTF-8"));
+
+    let lost = Site::empty();
+    lost.ok(&["restore", backup, "--accept-lost-opt-outs"]);
+    assert_eq!(ids(&shown(&lost, &[])), ["before"]);
+    let kept = Site::empty();
+    kept.ok(&["restore", backup, "--suppressions-from", old]);
+    assert_eq!(ids(&shown(&kept, &[])), ["before", "after"]);
+    let restored = kept.serve();
+    restored.send(&ask("restored", PHONE, &token, ADA));
+    assert_eq!(ids(&shown(&restored.site, &[])), ["before", "after", "restored"]);
+    assert_eq!(restored.site.run(&["audit", "verify"]).code, 0);
+}
+
+#[test]
+fn keys_may_come_from_a_file_or_from_the_environment() {
+    let site = Site::empty();
+    let (digest, audit) = ("ab".repeat(32), "cd".repeat(32));
+    let env = [("CONTACTD_DIGEST_KEYS", digest.as_str()), ("CONTACTD_AUDIT_KEY", audit.as_str())];
+    let run = |args: &[&str]| site.run_with(args, crate::fixture::PEOPLE, &env);
+    assert_eq!(run(&["import", "-", "--source", "crm"]).code, 0);
+    assert_eq!(run(&["suppress", ADA]).code, 0);
+    assert_eq!(std::fs::read_dir(site.data().join("keys")).expect("lists").count(), 0, "none is made");
+    let without = site.run(&["stats"]);
+    assert!(without.code == 1 && without.stderr.contains("are missing from"), "{without:?}");
+    let token = run(&["token", "create", "test"]).stdout.trim().to_owned();
+    let file = site.file("digest.keys", format!("{digest}\n{}\n", "ef".repeat(32)));
+    let config = format!("[keys]\ndigest = \"{file}\"\n");
+    let service = site.serve_in(&[], &config, &[("CONTACTD_AUDIT_KEY", &audit)]);
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 404, "suppressed under the older key");
+    assert_eq!(service.look_up(EMAIL, &token, EVE).status, 200);
+    let bad = service.site.run_with(&["stats"], "", &[("CONTACTD_DIGEST_KEYS", "short")]);
+    assert!(
+        bad.code == 1 && bad.stderr.contains("64 hex digits") && !bad.stderr.contains("short"),
+        "{bad:?}"
+    );
+}

@@ -1,0 +1,74 @@
+//! The keyed hash that links each line to the one before.
+
+use std::fmt;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
+
+/// What a line's chain value is: HMAC-SHA-256 of the value before and the line itself, cut to 128 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chain(pub(crate) [u8; 16]);
+
+impl Chain {
+    /// What stands before the first line of all.
+    pub const START: Self = Self([0; 16]);
+
+    /// Reads 32 hex digits.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut bytes = [0; 16];
+        if text.len() != 32 || !text.is_ascii() {
+            return None;
+        }
+        for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+            *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+}
+
+impl fmt::Display for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// The secret key of a chain. Without it a line cannot be changed unnoticed.
+#[derive(Clone)]
+pub struct ChainKey {
+    id: String,
+    keyed: Hmac<Sha256>,
+}
+
+impl ChainKey {
+    /// The key made of these 32 bytes.
+    pub fn new(bytes: &[u8; 32]) -> Self {
+        let mut fingerprint = Sha256::new();
+        fingerprint.update(b"contactd audit key\0");
+        fingerprint.update(bytes);
+        let id = fingerprint.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        // A key of any length is taken: this cannot fail.
+        let keyed = Hmac::new_from_slice(bytes).unwrap_or_else(|_| Hmac::new(&Default::default()));
+        Self { id, keyed }
+    }
+
+    /// A fingerprint: it tells keys apart and tells nothing about them.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The value of a line: `text` is all of it that stands before its chain.
+    pub(crate) fn link(&self, before: Chain, text: &[u8]) -> Chain {
+        let mut mac = self.keyed.clone();
+        mac.update(&before.0);
+        mac.update(text);
+        let mut cut = [0; 16];
+        cut.copy_from_slice(&mac.finalize().into_bytes()[..16]);
+        Chain(cut)
+    }
+}
+
+impl fmt::Debug for ChainKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ChainKey({})", self.id)
+    }
+}

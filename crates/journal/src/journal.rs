@@ -1,0 +1,150 @@
+//! The journal as a server has it: open, and taking lines.
+
+use std::cell::RefCell;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use contactd_core::{Audit, AuditEvent, AuditHealth, Clock, Ticket, Timestamp};
+
+use crate::file::failed;
+use crate::line::Mark;
+use crate::queue::Queue;
+use crate::sync::Syncer;
+use crate::writer::Writer;
+use crate::{ChainKey, JournalError, format, recover};
+
+/// When a line counts as written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sync {
+    /// When the operating system has it: it survives a killed process, and is on disk within 100 ms.
+    #[default]
+    Os,
+    /// When it is on disk.
+    Disk,
+}
+
+/// What an operator decides about the journal.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Its directory.
+    pub dir: PathBuf,
+    /// When a line counts as written.
+    pub sync: Sync,
+    /// How large a segment gets before the next is begun.
+    pub segment_bytes: u64,
+    /// Which node this is.
+    pub node: String,
+    /// The id of the key that profiles' digests are made with.
+    pub digest_key: String,
+}
+
+/// A journal that is open for appending. There must be only one for a directory.
+pub struct Journal {
+    shared: Arc<Shared>,
+    node: String,
+    digest_key: String,
+    writer: Option<JoinHandle<()>>,
+    syncer: Option<JoinHandle<()>>,
+}
+
+/// What the journal's threads share.
+pub(crate) struct Shared {
+    pub(crate) queue: Queue,
+    pub(crate) sync: Syncer,
+    pub(crate) is_down: AtomicBool,
+    pub(crate) written: AtomicU64,
+    pub(crate) lost: AtomicU64,
+}
+
+impl Journal {
+    /// Opens the journal, which begins where the last server stopped. What a killed one left unfinished is cut off and
+    /// reported.
+    pub fn open(settings: Settings, key: ChainKey, clock: Arc<dyn Clock>) -> Result<Self, JournalError> {
+        let dir = &settings.dir;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(dir)
+            .map_err(failed("cannot make the directory", dir))?;
+        let end = recover::end(dir, &key)?;
+        let shared = Arc::new(Shared {
+            queue: Queue::new(),
+            sync: Syncer::default(),
+            is_down: AtomicBool::new(false),
+            written: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+        });
+        let (node, digest_key) = (settings.node.clone(), settings.digest_key.clone());
+        let start = |name: &str, run: Box<dyn FnOnce() + Send>| {
+            std::thread::Builder::new()
+                .name(name.to_owned())
+                .spawn(run)
+                .map_err(failed("cannot start a thread for", dir))
+        };
+        let syncer = match settings.sync {
+            Sync::Os => {
+                let shared = Arc::clone(&shared);
+                Some(start("journal-sync", Box::new(move || shared.sync.run()))?)
+            }
+            Sync::Disk => None,
+        };
+        let mut writer = Writer::new(settings.clone(), key, clock, end, Arc::clone(&shared));
+        let writer = Some(start("journal", Box::new(move || writer.run()))?);
+        Ok(Self { shared, node, digest_key, writer, syncer })
+    }
+
+    /// Says something about the journal itself, in the journal.
+    pub fn mark(&self, at: Timestamp, mark: &Mark) -> Ticket {
+        let mut fields = Vec::new();
+        format::mark(&mut fields, &self.node, at, mark);
+        let ticket = self.shared.queue.push(&fields);
+        self.shared.queue.flush();
+        ticket
+    }
+}
+
+impl Audit for Journal {
+    fn append(&self, event: &AuditEvent<'_>) -> Ticket {
+        thread_local! {
+            static FIELDS: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+        }
+        FIELDS.with_borrow_mut(|fields| {
+            fields.clear();
+            format::event(fields, &self.node, &self.digest_key, event);
+            self.shared.queue.push(fields)
+        })
+    }
+
+    fn flush(&self) {
+        self.shared.queue.flush();
+    }
+
+    fn health(&self) -> AuditHealth {
+        AuditHealth {
+            is_up: !self.shared.is_down.load(Ordering::Relaxed) && !self.shared.queue.is_hung(),
+            lines: self.shared.written.load(Ordering::Relaxed),
+            lost: self.shared.lost.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Drop for Journal {
+    /// Writes what is left and syncs it.
+    fn drop(&mut self) {
+        self.shared.queue.close();
+        // A writer that hangs is left to itself.
+        if !self.shared.queue.is_hung()
+            && let Some(writer) = self.writer.take()
+        {
+            let _ = writer.join();
+        }
+        self.shared.sync.close();
+        if let Some(syncer) = self.syncer.take().filter(|_| self.writer.is_none()) {
+            let _ = syncer.join();
+        }
+    }
+}

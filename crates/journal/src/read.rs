@@ -1,0 +1,99 @@
+//! Reading a journal from somewhere on, also while it is written.
+
+use std::io::{BufRead, Read};
+use std::path::{Path, PathBuf};
+
+use contactd_core::AuditPosition as Position;
+
+use crate::JournalError;
+use crate::file::failed;
+use crate::line::Line;
+use crate::segment::{self, Segment};
+
+/// The whole lines of a journal, one after the other, and where each ends.
+pub struct Lines {
+    dir: PathBuf,
+    position: Position,
+    reader: Option<Box<dyn BufRead + Send>>,
+    buffer: Vec<u8>,
+    /// Whether the segment at hand will not get any more lines.
+    is_closed: bool,
+}
+
+impl Lines {
+    /// The lines behind `position`.
+    pub fn after(dir: &Path, position: Position) -> Self {
+        Self { dir: dir.to_owned(), position, reader: None, buffer: Vec::new(), is_closed: false }
+    }
+
+    /// Where the last line ended.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// The next whole line; none where there is none yet. A line that cannot be read is passed over: finding those is
+    /// [`verify`](crate::verify())'s business.
+    pub fn read(&mut self) -> Result<Option<Line>, JournalError> {
+        loop {
+            if self.reader.is_none() && !self.open()? {
+                return Ok(None);
+            }
+            let Some(reader) = &mut self.reader else { return Ok(None) };
+            self.buffer.clear();
+            let read = reader.read_until(b'\n', &mut self.buffer);
+            let read =
+                read.map_err(failed("cannot read", &segment::path(&self.dir, self.position.segment)))?;
+            if !self.buffer.ends_with(b"\n") {
+                // The end of the segment, or of what is written of it.
+                self.reader = None;
+                if !self.is_closed {
+                    self.is_closed = self.has_a_next()?;
+                    if !self.is_closed {
+                        return Ok(None);
+                    }
+                    // Lines may have come before it was closed: look once more.
+                    continue;
+                }
+                self.position = Position { segment: self.position.segment + 1, offset: 0, ..self.position };
+                self.is_closed = false;
+                continue;
+            }
+            self.position.offset += read as u64;
+            if let Some(line) = Line::parse(self.buffer.trim_ascii_end()) {
+                // One that was left behind by a failed write is there again in the next segment.
+                if line.seq > self.position.seq {
+                    self.position.seq = line.seq;
+                    return Ok(Some(line));
+                }
+            }
+        }
+    }
+
+    /// Opens the segment that the position is in, or the one behind it.
+    fn open(&mut self) -> Result<bool, JournalError> {
+        let segments = segment::list(&self.dir)?;
+        let Some(segment) = segments.into_iter().find(|segment| segment.first >= self.position.segment)
+        else {
+            return Ok(false);
+        };
+        if segment.first > self.position.segment {
+            self.position = Position { segment: segment.first, offset: 0, ..self.position };
+        }
+        self.reader = Some(self.skip_to(&segment)?);
+        Ok(true)
+    }
+
+    fn skip_to(&self, segment: &Segment) -> Result<Box<dyn BufRead + Send>, JournalError> {
+        let mut reader = segment.read()?;
+        let skipped = std::io::copy(&mut reader.by_ref().take(self.position.offset), &mut std::io::sink());
+        if skipped.map_err(failed("cannot read", &segment.path))? < self.position.offset {
+            return Err(JournalError::Shorter { file: segment.name() });
+        }
+        Ok(reader)
+    }
+
+    /// Whether there is a segment behind the one that was read to its end.
+    fn has_a_next(&self) -> Result<bool, JournalError> {
+        Ok(segment::list(&self.dir)?.iter().any(|segment| segment.first > self.position.segment))
+    }
+}

@@ -1,0 +1,88 @@
+//! Segments: the files of a journal, named after the number of their first line.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::JournalError;
+use crate::file::failed;
+
+const PLAIN: &str = ".jsonl";
+const COMPRESSED: &str = ".jsonl.zst";
+
+/// One file of the journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// The number of its first line.
+    pub first: u64,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whether it is compressed, which only a closed one is.
+    pub is_compressed: bool,
+}
+
+/// Every segment in `dir`, oldest first. A missing directory has none.
+pub fn list(dir: &Path) -> Result<Vec<Segment>, JournalError> {
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed("cannot read", dir))?,
+    };
+    let mut segments = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(failed("cannot read", dir))?.path();
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        let is_compressed = name.ends_with(COMPRESSED);
+        let stem = name.strip_suffix(if is_compressed { COMPRESSED } else { PLAIN });
+        if let Some(first) = stem.and_then(|stem| stem.parse().ok()) {
+            segments.push(Segment { first, path, is_compressed });
+        }
+    }
+    // One that was being compressed when its server was killed is there twice: the plain one counts.
+    segments.sort_by_key(|segment| (segment.first, segment.is_compressed));
+    segments.dedup_by_key(|segment| segment.first);
+    Ok(segments)
+}
+
+/// The name of the segment that begins with line `first`.
+pub(crate) fn path(dir: &Path, first: u64) -> PathBuf {
+    dir.join(format!("{first:012}{PLAIN}"))
+}
+
+impl Segment {
+    /// Its name, without the directory.
+    pub fn name(&self) -> String {
+        self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// Where its compressed form is or will be.
+    pub(crate) fn compressed_path(&self) -> PathBuf {
+        self.path.with_extension("jsonl.zst")
+    }
+
+    /// Its lines, unpacked.
+    pub(crate) fn read(&self) -> Result<Box<dyn BufRead + Send>, JournalError> {
+        // It may have been compressed since it was listed.
+        let (file, is_compressed) = match File::open(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !self.is_compressed => {
+                (File::open(self.compressed_path()), true)
+            }
+            file => (file, self.is_compressed),
+        };
+        let file = file.map_err(failed("cannot read", &self.path))?;
+        if is_compressed {
+            let unpacked = zstd::Decoder::new(file).map_err(failed("cannot unpack", &self.path))?;
+            return Ok(Box::new(BufReader::with_capacity(1 << 18, unpacked)));
+        }
+        Ok(Box::new(BufReader::with_capacity(1 << 18, file)))
+    }
+}
+
+/// Makes an empty segment for its owner only. One of that name that is there already holds nothing that anyone was told
+/// was written: making it had failed.
+pub(crate) fn make(dir: &Path, first: u64) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path(dir, first)).and_then(|file| {
+        file.set_len(0)?;
+        Ok(file)
+    })
+}

@@ -1,0 +1,272 @@
+//! The proof that a journal is whole, or where it is not.
+
+use std::fmt;
+use std::io::BufRead;
+use std::path::Path;
+
+use contactd_core::{AuditPosition, Timestamp};
+
+use crate::chain::ChainKey;
+use crate::file::failed;
+use crate::line::{Entry, Line, Mark, is_linked};
+use crate::segment::{self, Segment};
+use crate::{Chain, JournalError, Lines};
+
+/// What to note down elsewhere: with it, a journal that was cut short is found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The number of the last line.
+    pub seq: u64,
+    /// Its chain value.
+    pub chain: Chain,
+    /// Its time.
+    pub at: Timestamp,
+}
+
+/// What was found out about a journal.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Lines that were looked at.
+    pub lines: u64,
+    /// The first of them.
+    pub first: Option<u64>,
+    /// The last one.
+    pub head: Option<Head>,
+    /// What is wrong, in order.
+    pub findings: Vec<Finding>,
+    /// What is not wrong and worth knowing.
+    pub notes: Vec<String>,
+}
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The segment's file name.
+    pub file: String,
+    /// The line in it, counted from one.
+    pub line: u64,
+    /// The number of the line, where it has one.
+    pub seq: Option<u64>,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, line {}: {}", self.file, self.line, self.what)
+    }
+}
+
+/// Checks every line of a journal: that it is as it was written, in its place, and that none is missing. With a head that
+/// was noted down, that the journal still goes as far. `is_served` where a server may be writing its last line.
+pub fn verify(
+    dir: &Path,
+    key: &ChainKey,
+    noted: Option<(u64, Chain)>,
+    is_served: bool,
+) -> Result<Report, JournalError> {
+    let segments = segment::list(dir)?;
+    let mut check =
+        Check { key, noted, report: Report::default(), before: None, suspect: None, unexplained: None };
+    let count = segments.len();
+    for (number, segment) in segments.iter().enumerate() {
+        check.segment(segment, number + 1 == count, is_served)?;
+    }
+    check.finish();
+    Ok(check.report)
+}
+
+struct Check<'a> {
+    key: &'a ChainKey,
+    noted: Option<(u64, Chain)>,
+    report: Report,
+    /// The number and chain value that the next line follows.
+    before: Option<(u64, Chain)>,
+    /// Lines behind this one may be missing, because a disk failed.
+    suspect: Option<u64>,
+    /// A journal that does not begin at its beginning, until a line says why.
+    unexplained: Option<Finding>,
+}
+
+impl Check<'_> {
+    fn segment(&mut self, segment: &Segment, is_last: bool, is_served: bool) -> Result<(), JournalError> {
+        let mut reader = segment.read()?;
+        let mut bytes = Vec::new();
+        let mut number = 0;
+        loop {
+            bytes.clear();
+            let read = reader.read_until(b'\n', &mut bytes);
+            if let Err(error) = read {
+                self.wrong(segment, number + 1, None, format!("the file cannot be read on: {error}"));
+                return Ok(());
+            }
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            number += 1;
+            let Some(text) = bytes.strip_suffix(b"\n") else {
+                if !(is_last && is_served) {
+                    self.wrong(segment, number, None, "the line is cut off".to_owned());
+                }
+                return Ok(());
+            };
+            match Line::parse(text) {
+                Some(line) => self.line(segment, number, text, &line),
+                None => self.wrong(segment, number, None, "this is not a line of the journal".to_owned()),
+            }
+        }
+    }
+
+    fn line(&mut self, segment: &Segment, number: u64, text: &[u8], line: &Line) {
+        let opened = match &line.entry {
+            Entry::Mark(Mark::Opened { previous, suspect_after }) if number == 1 => {
+                self.suspect = *suspect_after;
+                Some(*previous)
+            }
+            Entry::Mark(Mark::Retired { through }) => {
+                if self.report.first.is_some_and(|first| first <= through + 1) {
+                    self.unexplained = None;
+                }
+                None
+            }
+            Entry::Mark(Mark::Recovered { torn_bytes }) => {
+                self.report.notes.push(format!(
+                    "before line {}: {torn_bytes} bytes of an unfinished line were cut off after a crash",
+                    line.seq
+                ));
+                None
+            }
+            _ => None,
+        };
+        let is_first = self.report.first.is_none();
+        if is_first {
+            self.report.first = Some(line.seq);
+            if line.seq != 1 {
+                self.unexplained = Some(Finding {
+                    file: segment.name(),
+                    line: number,
+                    seq: Some(line.seq),
+                    what: format!("lines 1 to {} are missing before this one", line.seq - 1),
+                });
+            }
+        }
+        if !is_first || line.seq == 1 {
+            self.order(segment, number, line);
+        }
+        // Behind a gap the line's own words about the one before have to do.
+        let follows = self.before.filter(|(seq, _)| seq + 1 == line.seq).map(|(_, chain)| chain);
+        let before = match (follows, opened) {
+            (Some(chain), _) => Some(chain),
+            (None, Some(previous)) => Some(previous),
+            (None, None) if line.seq == 1 => Some(Chain::START),
+            (None, None) => None,
+        };
+        if before.is_some_and(|before| !is_linked(self.key, before, text, line.chain)) {
+            self.wrong(
+                segment,
+                number,
+                Some(line.seq),
+                "this line, or the chain value of the one before, is not as it was written".to_owned(),
+            );
+        }
+        if let Some((seq, chain)) = self.noted.filter(|(seq, _)| *seq == line.seq)
+            && chain != line.chain
+        {
+            let what = format!("line {seq} is not the one that was noted down");
+            self.wrong(segment, number, Some(seq), what);
+        }
+        self.report.lines += 1;
+        self.before = Some((line.seq, line.chain));
+        if self.report.head.is_none_or(|head| head.seq <= line.seq) {
+            self.report.head = Some(Head { seq: line.seq, chain: line.chain, at: line.at });
+        }
+    }
+
+    /// Whether the line has the number that is due.
+    fn order(&mut self, segment: &Segment, number: u64, line: &Line) {
+        let due = self.before.map_or(1, |(seq, _)| seq + 1);
+        if line.seq == due {
+            return;
+        }
+        if line.seq > due {
+            let (first, last) = (due, line.seq - 1);
+            if self.suspect.is_some_and(|synced| first > synced) {
+                self.report.notes.push(format!(
+                    "lines {first} to {last} are missing: a disk failed, and the journal said so in line {}",
+                    line.seq
+                ));
+                return;
+            }
+            let what = match last - first {
+                0 => format!("line {first} is missing before this one"),
+                _ => format!("lines {first} to {last} are missing before this one"),
+            };
+            self.wrong(segment, number, Some(line.seq), what);
+        } else if number == 1 {
+            let unused = due - line.seq;
+            self.report.notes.push(format!(
+                "{unused} lines before line {} of {} were never acknowledged: writing them had failed",
+                line.seq,
+                segment.name()
+            ));
+        } else {
+            self.wrong(
+                segment,
+                number,
+                Some(line.seq),
+                format!("this is line {}, and line {due} is due here", line.seq),
+            );
+        }
+    }
+
+    fn finish(&mut self) {
+        if let Some(finding) = self.unexplained.take() {
+            self.report.findings.insert(0, finding);
+        } else if let Some(first) = self.report.first.filter(|first| *first > 1) {
+            self.report.notes.push(format!("lines 1 to {} were removed when their time was over", first - 1));
+        }
+        let last = self.report.head.map_or(0, |head| head.seq);
+        if let Some((seq, _)) = self.noted.filter(|(seq, _)| *seq > last) {
+            self.report.findings.push(Finding {
+                file: "the end".to_owned(),
+                line: 0,
+                seq: Some(last),
+                what: format!("the journal ends with line {last}; lines {} to {seq} were removed", last + 1),
+            });
+        }
+    }
+
+    fn wrong(&mut self, segment: &Segment, line: u64, seq: Option<u64>, what: String) {
+        self.report.findings.push(Finding { file: segment.name(), line, seq, what });
+    }
+}
+
+/// When the first line that is there was written.
+pub fn begins(dir: &Path) -> Result<Option<Timestamp>, JournalError> {
+    let line = Lines::after(dir, AuditPosition::default()).read()?;
+    Ok(line.map(|line| line.at))
+}
+
+/// The last line of a journal; none where it is empty.
+pub fn head(dir: &Path) -> Result<Option<Head>, JournalError> {
+    for segment in segment::list(dir)?.iter().rev() {
+        if let Some(line) = last_line(segment)? {
+            return Ok(Some(Head { seq: line.seq, chain: line.chain, at: line.at }));
+        }
+    }
+    Ok(None)
+}
+
+/// The last line of a segment that can be read.
+pub(crate) fn last_line(segment: &Segment) -> Result<Option<Line>, JournalError> {
+    let mut reader = segment.read()?;
+    let (mut bytes, mut last) = (Vec::new(), Vec::new());
+    loop {
+        bytes.clear();
+        reader.read_until(b'\n', &mut bytes).map_err(failed("cannot read", &segment.path))?;
+        if !bytes.ends_with(b"\n") {
+            return Ok(Line::parse(last.trim_ascii_end()));
+        }
+        std::mem::swap(&mut bytes, &mut last);
+    }
+}

@@ -1,0 +1,211 @@
+//! The one thread that writes: numbers, chains, one call for all lines that wait.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use contactd_core::Clock;
+
+use crate::file::sync_dir;
+use crate::journal::{Settings, Shared, Sync};
+use crate::line::Mark;
+use crate::queue::{Next, Waiting};
+use crate::recover::End;
+use crate::{Chain, ChainKey, format, segment};
+
+/// How often a journal that is down is tried.
+const RETRY: Duration = Duration::from_millis(500);
+
+pub(crate) struct Writer {
+    settings: Settings,
+    key: ChainKey,
+    clock: Arc<dyn Clock>,
+    shared: Arc<Shared>,
+    open: Option<Open>,
+    /// The number and the chain value of the last line that counts as written.
+    last: u64,
+    chain: Chain,
+    /// Bytes that a killed server left, to be reported.
+    torn: u64,
+    /// Lines that could not be written since the last that could.
+    lost: u64,
+    buffer: Vec<u8>,
+}
+
+/// The segment that is written to.
+pub(crate) struct Open {
+    pub(crate) file: Arc<File>,
+    /// Bytes of it that count.
+    pub(crate) len: u64,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        settings: Settings,
+        key: ChainKey,
+        clock: Arc<dyn Clock>,
+        end: End,
+        shared: Arc<Shared>,
+    ) -> Self {
+        shared.sync.note_synced(end.last);
+        let End { open, last, chain, torn } = end;
+        Self { settings, key, clock, shared, open, last, chain, torn, lost: 0, buffer: Vec::new() }
+    }
+
+    /// Writes until the queue is closed and empty.
+    pub(crate) fn run(&mut self) {
+        let prepared = self.prepare();
+        self.report(prepared, 0);
+        let mut lines = Waiting::default();
+        loop {
+            let is_down = self.shared.is_down.load(Ordering::Relaxed);
+            let patience = if is_down { RETRY } else { Duration::from_secs(3600) };
+            match self.shared.queue.next(&mut lines, patience) {
+                Next::Write(batch) => {
+                    let written = self.prepare().and_then(|()| self.write(&lines));
+                    let is_written = self.report(written, lines.len() as u64);
+                    batch.settle(is_written);
+                }
+                Next::Idle if is_down => {
+                    let tried = self.prepare().and_then(|()| self.say_resumed());
+                    self.report(tried, 0);
+                }
+                Next::Idle => {}
+                Next::End => break,
+            }
+        }
+        if let Some(open) = &self.open
+            && open.file.sync_data().is_ok()
+        {
+            self.shared.sync.note_synced(self.last);
+        }
+    }
+
+    /// Takes note of how it went; whether it went well.
+    fn report(&mut self, result: io::Result<()>, lines: u64) -> bool {
+        let was_down = self.shared.is_down.swap(result.is_err(), Ordering::Relaxed);
+        match result {
+            Ok(()) => {
+                self.shared.written.fetch_add(lines, Ordering::Relaxed);
+                if was_down {
+                    tracing::warn!("the audit journal can be written again");
+                }
+                true
+            }
+            Err(error) => {
+                self.lost += lines;
+                self.shared.lost.fetch_add(lines, Ordering::Relaxed);
+                if !was_down {
+                    tracing::error!(%error, "the audit journal cannot be written: lookups are answered 500 until it can");
+                }
+                false
+            }
+        }
+    }
+
+    /// Sees that there is a segment to write to, and that nothing stands in it that does not count.
+    fn prepare(&mut self) -> io::Result<()> {
+        if let Some(synced_through) = self.shared.sync.failure() {
+            return self.begin_segment(Some(synced_through));
+        }
+        let Some(open) = &self.open else {
+            return self.begin_segment(None);
+        };
+        let found = open.file.metadata()?.len();
+        if found > open.len {
+            open.file.set_len(open.len)?;
+        }
+        if found < open.len {
+            // Somebody cut it. Its numbers stay used, so that this is found out.
+            return self.begin_segment(None);
+        }
+        if open.len >= self.settings.segment_bytes {
+            open.file.sync_data().inspect_err(|_| self.shared.sync.note_failure())?;
+            self.shared.sync.note_synced(self.last);
+            return self.begin_segment(None);
+        }
+        Ok(())
+    }
+
+    /// Begins a segment. It counts once its first line and its name are on disk.
+    fn begin_segment(&mut self, suspect_after: Option<u64>) -> io::Result<()> {
+        let dir: &Path = &self.settings.dir;
+        let first = self.last + 1;
+        if let Some(open) = &self.open {
+            // What does not count is not to be found behind what does.
+            let _ = open
+                .file
+                .metadata()
+                .and_then(|found| if found.len() > open.len { open.file.set_len(open.len) } else { Ok(()) });
+        }
+        let mut file = segment::make(dir, first)?;
+        let mut text = Vec::new();
+        let (mut seq, mut chain) = (self.last, self.chain);
+        let opened = Mark::Opened { previous: self.chain, suspect_after };
+        let recovered = (self.torn > 0).then_some(Mark::Recovered { torn_bytes: self.torn });
+        for mark in [Some(opened), recovered].into_iter().flatten() {
+            let mut fields = Vec::new();
+            format::mark(&mut fields, &self.settings.node, self.clock.now(), &mark);
+            seq += 1;
+            chain = format::finish(&mut text, &self.key, chain, seq, &fields);
+        }
+        file.write_all(&text)?;
+        file.sync_all()?;
+        sync_dir(dir)?;
+        (self.last, self.chain, self.torn) = (seq, chain, 0);
+        self.open = Some(Open { file: Arc::new(file), len: text.len() as u64 });
+        self.shared.sync.note_synced(seq);
+        Ok(())
+    }
+
+    fn say_resumed(&mut self) -> io::Result<()> {
+        let mut fields = Vec::new();
+        format::mark(&mut fields, &self.settings.node, self.clock.now(), &Mark::Resumed { lost: self.lost });
+        self.write_fields([fields.as_slice()].into_iter())
+    }
+
+    fn write(&mut self, lines: &Waiting) -> io::Result<()> {
+        if self.lost > 0 {
+            self.say_resumed()?;
+        }
+        self.write_fields(lines.iter())
+    }
+
+    /// Writes lines in one call. If that does not work whole, none of them counts.
+    fn write_fields<'a>(&mut self, lines: impl Iterator<Item = &'a [u8]>) -> io::Result<()> {
+        let Some(open) = &mut self.open else {
+            return Err(io::Error::other("there is no segment"));
+        };
+        self.buffer.clear();
+        let (mut seq, mut chain) = (self.last, self.chain);
+        for fields in lines {
+            seq += 1;
+            chain = format::finish(&mut self.buffer, &self.key, chain, seq, fields);
+        }
+        let written = (&*open.file).write(&self.buffer)?;
+        if written < self.buffer.len() {
+            // Cut back now if that works, and before the next write if not.
+            let _ = open.file.set_len(open.len);
+            return Err(io::Error::from(io::ErrorKind::StorageFull));
+        }
+        match self.settings.sync {
+            Sync::Disk => {
+                if let Err(error) = open.file.sync_data() {
+                    self.shared.sync.note_failure();
+                    // They stand in the file, and may yet be found there: their numbers are used.
+                    open.len += written as u64;
+                    (self.last, self.chain) = (seq, chain);
+                    return Err(error);
+                }
+                self.shared.sync.note_synced(seq);
+            }
+            Sync::Os => self.shared.sync.note_written(&open.file, seq),
+        }
+        open.len += written as u64;
+        (self.last, self.chain, self.lost) = (seq, chain, 0);
+        Ok(())
+    }
+}

@@ -1,0 +1,252 @@
+//! A journal on a real file system: what is written, what is found out, and what a kill leaves.
+
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use contactd_core::{
+    Audit, AuditEvent, AuditOutcome, AuditPosition as Position, Fate, Kind, ManualClock, ProfileDigest,
+    Ticket, Timestamp,
+};
+use contactd_journal::{
+    Chain, ChainKey, Entry, Journal, Lines, Mark, Report, Settings, Sync, compress_closed, head, outdated,
+    remove, segments, verify,
+};
+
+fn key() -> ChainKey {
+    ChainKey::new(&[7; 32])
+}
+
+fn at() -> Timestamp {
+    Timestamp::parse("2026-05-01T10:00:00Z").expect("a time")
+}
+
+fn open(dir: &Path, sync: Sync, segment_bytes: u64) -> Journal {
+    let settings = Settings {
+        dir: dir.to_owned(),
+        sync,
+        segment_bytes,
+        node: "n1".to_owned(),
+        digest_key: "k1".to_owned(),
+    };
+    Journal::open(settings, key(), Arc::new(ManualClock::at(at()))).expect("opens")
+}
+
+fn append(journal: &Journal, request_id: &str) -> Ticket {
+    journal.append(&AuditEvent {
+        at: at(),
+        request_id,
+        token: "tok_1",
+        operation: Kind::Email,
+        profile: Some(ProfileDigest([1; 16])),
+        outcome: AuditOutcome::Hit,
+    })
+}
+
+fn settled(ticket: &Ticket) -> Fate {
+    let until = Instant::now() + Duration::from_secs(10);
+    while ticket.fate() == Fate::Waiting && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    ticket.fate()
+}
+
+/// Writes so many lines, ten at a time.
+fn fill(journal: &Journal, from: u64, to: u64) {
+    for number in from..to {
+        let ticket = append(journal, &format!("r{number}"));
+        if number % 10 == 9 || number + 1 == to {
+            journal.flush();
+            assert_eq!(settled(&ticket), Fate::Written);
+        }
+    }
+}
+
+fn requests(dir: &Path) -> Vec<String> {
+    let mut lines = Lines::after(dir, Position::default());
+    let mut found = Vec::new();
+    while let Some(line) = lines.read().expect("reads") {
+        if let Entry::Request(record) = line.entry {
+            found.push(record.request_id);
+        }
+    }
+    found
+}
+
+fn check(dir: &Path) -> Report {
+    verify(dir, &key(), None, false).expect("reads")
+}
+
+fn findings(dir: &Path) -> Vec<String> {
+    check(dir).findings.iter().map(ToString::to_string).collect()
+}
+
+fn first_segment(dir: &Path) -> PathBuf {
+    segments(dir).expect("lists")[0].path.clone()
+}
+
+#[test]
+fn lines_are_chained_across_segments_and_restarts_in_both_ways_of_syncing() {
+    for sync in [Sync::Os, Sync::Disk] {
+        let dir = tempfile::tempdir().expect("a directory");
+        fill(&open(dir.path(), sync, 4_000), 0, 100);
+        fill(&open(dir.path(), sync, 4_000), 100, 150);
+        let expected: Vec<String> = (0..150).map(|number| format!("r{number}")).collect();
+        assert_eq!(requests(dir.path()), expected);
+        assert!(segments(dir.path()).expect("lists").len() > 3);
+        assert_eq!(findings(dir.path()), [""; 0]);
+        assert!(compress_closed(dir.path()).expect("compresses") > 2);
+        assert_eq!(findings(dir.path()), [""; 0]);
+        assert_eq!(requests(dir.path()), expected);
+        fill(&open(dir.path(), sync, 4_000), 150, 151);
+        assert_eq!(requests(dir.path()).len(), 151);
+        assert_eq!(findings(dir.path()), [""; 0]);
+    }
+}
+
+#[test]
+fn an_edit_a_cut_and_a_swap_are_located_to_the_line() {
+    let dir = tempfile::tempdir().expect("a directory");
+    fill(&open(dir.path(), Sync::Os, 1 << 20), 0, 20);
+    let file = first_segment(dir.path());
+    let name = file.file_name().expect("a name").to_string_lossy().into_owned();
+    let good = fs::read_to_string(&file).expect("reads");
+    let lines: Vec<&str> = good.lines().collect();
+    let changed = |change: &dyn Fn(&mut Vec<String>)| {
+        let mut lines: Vec<String> = lines.iter().map(|&line| line.to_owned()).collect();
+        change(&mut lines);
+        fs::write(&file, lines.join("\n") + "\n").expect("writes");
+        findings(dir.path())
+    };
+    let edited = changed(&|lines| lines[6] = lines[6].replace("\"hit\"", "\"miss\""));
+    assert_eq!(
+        edited,
+        [format!(
+            "{name}, line 7: this line, or the chain value of the one before, is not as it was written"
+        )]
+    );
+    let cut = changed(&|lines| drop(lines.remove(6)));
+    assert_eq!(cut, [format!("{name}, line 7: line 7 is missing before this one")]);
+    let cut = changed(&|lines| drop(lines.drain(6..9)));
+    assert_eq!(cut, [format!("{name}, line 7: lines 7 to 9 are missing before this one")]);
+    let swapped = changed(&|lines| lines.swap(6, 7));
+    assert!(swapped[0].starts_with(&format!("{name}, line 7: line 7 is missing")), "{swapped:?}");
+    assert!(swapped[1].contains("line 8: this is line 7, and line 9 is due here"), "{swapped:?}");
+    let garbled = changed(&|lines| lines[6] = "nonsense".to_owned());
+    assert_eq!(garbled[0], format!("{name}, line 7: this is not a line of the journal"));
+    // Without the key, a whole new chain cannot be made either.
+    fs::write(&file, &good).expect("writes");
+    let forged = verify(dir.path(), &ChainKey::new(&[8; 32]), None, false).expect("reads");
+    assert_eq!(forged.findings.len(), 21);
+}
+
+#[test]
+fn a_removed_tail_is_found_with_a_head_that_was_noted_down() {
+    let dir = tempfile::tempdir().expect("a directory");
+    fill(&open(dir.path(), Sync::Os, 1 << 20), 0, 20);
+    let noted = head(dir.path()).expect("reads").expect("a head");
+    assert_eq!(noted.seq, 21);
+    let file = first_segment(dir.path());
+    let good = fs::read_to_string(&file).expect("reads");
+    let short: Vec<&str> = good.lines().take(15).collect();
+    fs::write(&file, short.join("\n") + "\n").expect("writes");
+    assert_eq!(findings(dir.path()), [""; 0], "nobody can know");
+    let with_head =
+        |seq, chain| verify(dir.path(), &key(), Some((seq, chain)), false).expect("reads").findings;
+    let found = with_head(noted.seq, noted.chain);
+    assert_eq!(found[0].what, "the journal ends with line 15; lines 16 to 21 were removed");
+    // And one that goes on with other lines from there.
+    fill(&open(dir.path(), Sync::Os, 1 << 20), 90, 110);
+    assert_eq!(findings(dir.path()), [""; 0]);
+    let found = with_head(noted.seq, noted.chain);
+    assert_eq!(found[0].what, "line 21 is not the one that was noted down");
+    assert_eq!(with_head(15, Chain::parse(&"0".repeat(32)).expect("a chain")).len(), 1);
+}
+
+#[test]
+fn a_torn_last_line_is_cut_off_and_reported_wherever_it_was_torn() {
+    let whole = tempfile::tempdir().expect("a directory");
+    fill(&open(whole.path(), Sync::Os, 1 << 20), 0, 5);
+    let bytes = fs::read(first_segment(whole.path())).expect("reads");
+    let last = bytes[..bytes.len() - 1].iter().rposition(|&b| b == b'\n').expect("a line") + 1;
+    for end in (last + 1..bytes.len()).step_by(17).chain([bytes.len() - 1]) {
+        let dir = tempfile::tempdir().expect("a directory");
+        fs::write(dir.path().join("000000000001.jsonl"), &bytes[..end]).expect("writes");
+        assert_eq!(findings(dir.path()).len(), 1, "torn at {end}");
+        assert_eq!(
+            verify(dir.path(), &key(), None, true).expect("reads").findings,
+            [],
+            "it is being written"
+        );
+        fill(&open(dir.path(), Sync::Os, 1 << 20), 90, 92);
+        let report = check(dir.path());
+        assert_eq!(report.findings, []);
+        assert!(report.notes[0].contains("unfinished line"), "{:?}", report.notes);
+        assert_eq!(requests(dir.path()), ["r0", "r1", "r2", "r3", "r90", "r91"]);
+    }
+    // A disk that lost power may leave anything behind the last good line.
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::write(dir.path().join("000000000001.jsonl"), [&bytes[..], &[0; 3_000]].concat()).expect("writes");
+    fill(&open(dir.path(), Sync::Os, 1 << 20), 90, 91);
+    assert_eq!(findings(dir.path()), [""; 0]);
+    assert_eq!(requests(dir.path()).len(), 6);
+}
+
+#[test]
+fn a_segment_of_which_nothing_was_written_is_begun_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    fill(&open(dir.path(), Sync::Os, 1 << 20), 0, 5);
+    fs::write(dir.path().join("000000000007.jsonl"), "{\"seq\":7,\"ti").expect("writes");
+    fill(&open(dir.path(), Sync::Os, 1 << 20), 5, 6);
+    assert_eq!(findings(dir.path()), [""; 0]);
+    assert_eq!(requests(dir.path()).len(), 6);
+}
+
+#[test]
+fn lines_whose_time_is_over_are_removed_and_the_rest_is_still_proved() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let journal = open(dir.path(), Sync::Os, 4_000);
+    fill(&journal, 0, 100);
+    assert!(outdated(dir.path(), at()).expect("reads").is_none(), "nothing is older than itself");
+    let later = at().plus(Duration::from_secs(1));
+    let (through, old) = outdated(dir.path(), later).expect("reads").expect("old segments");
+    let ticket = journal.mark(later, &Mark::Retired { through });
+    assert_eq!(settled(&ticket), Fate::Written);
+    remove(dir.path(), &old).expect("removes");
+    drop(journal);
+    let report = check(dir.path());
+    assert_eq!(report.findings, []);
+    assert_eq!(report.notes, [format!("lines 1 to {through} were removed when their time was over")]);
+    // Removed by anyone else, they are missed.
+    let next = first_segment(dir.path());
+    fs::remove_file(next).expect("removes");
+    if check(dir.path()).first.is_some_and(|first| first > through + 1) {
+        assert!(findings(dir.path())[0].contains("are missing before this one"));
+    }
+}
+
+#[test]
+fn reading_goes_on_where_it_stopped_while_lines_are_written() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let journal = open(dir.path(), Sync::Os, 3_000);
+    let mut position = Position::default();
+    let mut found = Vec::new();
+    for round in 0..30 {
+        fill(&journal, round * 7, round * 7 + 7);
+        let mut lines = Lines::after(dir.path(), position);
+        while let Some(line) = lines.read().expect("reads") {
+            if let Entry::Request(record) = line.entry {
+                found.push(record.request_id);
+            }
+        }
+        position = lines.position();
+        if round % 5 == 0 {
+            compress_closed(dir.path()).expect("compresses");
+        }
+    }
+    let expected: Vec<String> = (0..210).map(|number| format!("r{number}")).collect();
+    assert_eq!(found, expected);
+}
