@@ -15,6 +15,7 @@ mod config;
 mod connections;
 mod docs;
 mod enrich;
+mod erase;
 mod export;
 mod fixture;
 mod hostile;

@@ -1,0 +1,236 @@
+//! Erasure, the access report, and retention.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::fixture::{ADA, ADA_CANONICAL, ADA_EMAIL, ADA_PHONE, EVE, PEOPLE};
+use crate::http::{Request, profile_body};
+use crate::service::{EMAIL, PHONE, Service, Site, eventually};
+
+/// The files below a directory that hold one of these texts.
+fn files_with(dir: &Path, texts: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).expect("lists") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(files_with(&path, texts));
+        } else if let Ok(bytes) = std::fs::read(&path) {
+            let holds = |text: &&&str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+            if let Some(text) = texts.iter().find(holds) {
+                found.push(format!("{} holds {text}", path.display()));
+            }
+        }
+    }
+    found
+}
+
+/// Everything that the fixtures say about Ada, and nobody else has.
+const ADAS: [&str; 7] = [
+    ADA_PHONE,
+    "+14155550124",
+    "+14155550125",
+    ADA_EMAIL,
+    "ada.old@example.com",
+    "ada@work.example.com",
+    "ada-quell",
+];
+
+#[test]
+fn what_is_erased_is_in_no_file_while_the_server_runs_and_does_not_come_back() {
+    let (service, token) = Service::with_people();
+    let site = &service.site;
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
+    assert_ne!(files_with(&service.data(), &ADAS), [""; 0], "they are there to begin with");
+    let erased = site.run(&["erase", ADA, "--json"]);
+    assert_eq!((erased.code, &erased.json()["detailsRemoved"]), (0, &6.into()), "{erased:?}");
+    assert_eq!(files_with(&service.data(), &ADAS), [""; 0]);
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 404);
+    let again = site.run(&["erase", ADA, "--json"]);
+    assert_eq!((again.code, &again.json()["detailsRemoved"]), (0, &0.into()));
+    site.ok_with_input(&["import", "-", "--source", "crm"], PEOPLE);
+    assert_eq!(service.look_up(EMAIL, &token, ADA).status, 404);
+    assert_eq!(files_with(&service.data(), &ADAS), [""; 0], "an import did not bring them back");
+    assert_eq!(service.look_up(EMAIL, &token, EVE).status, 200);
+}
+
+#[test]
+fn a_person_among_thousands_leaves_no_trace_wherever_they_stood() {
+    let site = Site::empty();
+    let person = |n: usize| format!("https://linkedin.com/in/trace-quell-{n}");
+    let rows: String =
+        (0..4_000).map(|n| format!("{},+14155550101,trace{n}x@example.com\n", person(n))).collect();
+    site.ok_with_input(&["import", "-", "--source", "crm"], format!("profileUrl,phone,email\n{rows}"));
+    let service = site.serve();
+    // Changed and moved about before they go.
+    for n in (0..4_000).step_by(500) {
+        service.site.ok(&["put", &person(n), "--email", &format!("trace{n}y@example.com")]);
+        service.site.ok(&["erase", &person(n)]);
+        let (slug, one, two) =
+            (format!("trace-quell-{n}"), format!("trace{n}x@example.com"), format!("trace{n}y@example.com"));
+        assert_eq!(files_with(&service.data(), &[&slug, &one, &two]), [""; 0]);
+    }
+}
+
+#[test]
+fn with_its_values_suppressed_a_number_does_not_come_back_under_another_profile() {
+    let (service, token) = Service::with_people();
+    service.site.ok(&["erase", ADA, "--values"]);
+    let put = service.site.run(&["put", EVE, "--phone", ADA_PHONE]);
+    assert!(put.code == 1 && put.stderr.contains("opted out"), "{put:?}");
+    assert_eq!(service.look_up(PHONE, &token, EVE).status, 404);
+}
+
+#[test]
+fn the_access_report_says_what_is_held_and_who_received_it() {
+    let site = Site::with_people();
+    let (crm, ats) = (site.ok(&["token", "create", "crm-sync"]), site.ok(&["token", "create", "<ats> & co"]));
+    let service = site.serve();
+    for (id, path, token) in [("a-1", PHONE, &crm), ("a-2", EMAIL, &ats), ("a-3", PHONE, &ats)] {
+        let request = Request::lookup(path, profile_body(ADA)).token(token).header("X-Request-Id", id);
+        assert_eq!(service.send(&request).status, 200);
+    }
+    let site = &service.site;
+    let report = site.run(&["subject", ADA, "--json"]).json();
+    assert_eq!(report["subject"], ADA_CANONICAL);
+    assert_eq!(report["suppression"]["isSuppressed"], false);
+    assert_eq!(report["held"].as_array().expect("a list").len(), 6);
+    let held = report["held"].as_array().expect("a list").iter().find(|held| held["value"] == ADA_PHONE);
+    let held = held.expect("her number");
+    assert_eq!((&held["source"], &held["basis"]), (&"crm".into(), &"consent".into()));
+    assert_eq!(held["observedAt"], "2026-05-01T00:00:00Z");
+    let given: Vec<_> = report["disclosures"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|given| (given["operation"].clone(), given["token"].clone(), given["requestId"].clone()))
+        .collect();
+    assert_eq!(
+        given,
+        [
+            ("phone".into(), "crm-sync".into(), "a-1".into()),
+            ("email".into(), "<ats> & co".into(), "a-2".into()),
+            ("phone".into(), "<ats> & co".into(), "a-3".into()),
+        ]
+    );
+    let by_address = site.run(&["subject", "--email", "ADA@example.com", "--json"]).json();
+    assert_eq!(by_address["profiles"][0], ADA_CANONICAL);
+    assert_eq!(by_address["disclosures"].as_array().expect("a list").len(), 1, "{by_address}");
+
+    let page = site.ok(&["subject", ADA, "--html"]);
+    assert!(page.starts_with("<!doctype html>") && page.contains("&lt;ats&gt; &amp; co"), "{page}");
+    assert!(
+        !page.contains("http-equiv") && !page.contains("<script") && !page.contains("src="),
+        "self-contained"
+    );
+    assert!(site.ok(&["subject", ADA]).contains("crm-sync"));
+
+    site.ok(&["erase", ADA]);
+    let report = site.run(&["subject", ADA, "--json"]).json();
+    assert_eq!(report["suppression"]["isSuppressed"], true);
+    assert_eq!(report["held"].as_array().map(Vec::len), Some(0));
+    assert_eq!(report["disclosures"].as_array().map(Vec::len), Some(3), "what was disclosed stays known");
+    let both = site.run(&["subject", ADA, "--phone", ADA_PHONE]);
+    assert_eq!(both.code, 2, "{both:?}");
+}
+
+#[test]
+fn what_has_expired_is_not_served_from_that_second_on_and_is_removed() {
+    let site = Site::empty();
+    let token = site.token(&[]);
+    let service = site.serve_with(&[], "[retention]\nsweep_every = \"1s\"\n");
+    let site = &service.site;
+    let ends = in_seconds(2);
+    site.ok(&["put", ADA, "--phone", ADA_PHONE, "--expires-at", &ends]);
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
+    eventually(5, "it is not served any more", || service.look_up(PHONE, &token, ADA).status == 404);
+    assert!(in_seconds(0) >= ends, "not before its time");
+    eventually(5, "it is not held any more", || site.ok(&["export"]).is_empty());
+    assert_eq!(site.run(&["stats", "--json"]).json()["profiles"], 0);
+}
+
+/// The time in so many seconds, as RFC 3339 has it.
+fn in_seconds(seconds: u64) -> String {
+    let date = std::process::Command::new("date")
+        .args(["-u", "-d", &format!("{seconds} seconds"), "+%FT%TZ"])
+        .output();
+    String::from_utf8(date.expect("date is there").stdout).expect("ASCII").trim().to_owned()
+}
+
+#[test]
+fn a_source_may_have_a_largest_age() {
+    let site = Site::with_people();
+    let import = ["import", "-", "--source", "crm", "--max-age", "3650d"];
+    site.ok_with_input(&import, PEOPLE);
+    let before = site.run(&["stats", "--json"]).json()["profiles"].clone();
+    assert_eq!(before, 4, "the one that has expired is removed, and nothing else");
+    let swept = site.run(&["sweep", "--source", "crm", "--max-age", "1d", "--json"]).json();
+    assert_eq!(
+        swept["agedRemoved"], 6,
+        "what is dated is older than a day; what is not came just now: {swept}"
+    );
+    site.ok_with_input(&["import", "-", "--source", "hr", "--max-age", "1d"], PEOPLE);
+    assert!(!site.ok(&["export", "--source", "hr"]).contains("ada-quell"), "too old when it came");
+}
+
+#[test]
+fn nobody_is_disclosed_after_suppress_returned_however_imports_and_lookups_come() {
+    let (service, token) = Service::with_people();
+    let (service, token, stop) = (&service, &token, &AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        // One who imports all the time, and two who ask all the time.
+        scope.spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                service.site.ok_with_input(&["import", "-", "--source", "again"], PEOPLE);
+            }
+        });
+        for path in [PHONE, EMAIL] {
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let status = service.look_up(path, token, ADA).status;
+                    assert!(status == 200 || status == 404, "{status}");
+                }
+            });
+        }
+        for _ in 0..8 {
+            service.site.ok(&["suppress", ADA]);
+            for _ in 0..40 {
+                assert_eq!(service.look_up(PHONE, token, ADA).status, 404);
+                assert_eq!(service.look_up(EMAIL, token, ADA).status, 404);
+            }
+            service.site.ok(&["unsuppress", ADA]);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn nobody_comes_back_by_an_import_or_a_restore() {
+    let (service, token) = Service::with_people();
+    service.site.ok(&["backup", "a.backup"]);
+    service.site.ok(&["erase", ADA]);
+    service.site.ok(&["suppress", "--email", "Eve.Nuvel@example.org"]);
+    let exported = format!(
+        "{{\"profileUrl\":\"{ADA}\",\"phones\":[\"{ADA_PHONE}\"],\"emails\":[\"{ADA_EMAIL}\"]}}\n\
+         {{\"profileUrl\":\"{EVE}\",\"emails\":[\"eve.nuvel@EXAMPLE.org\"]}}\n"
+    );
+    for round in 0..3 {
+        let source = format!("again-{round}");
+        service.site.ok_with_input(&["import", "-", "--source", &source], PEOPLE);
+        service.site.ok_with_input(&["import", "-", "--source", &source], &exported);
+        for (path, person) in [(PHONE, ADA), (EMAIL, ADA), (EMAIL, EVE)] {
+            assert_eq!(service.look_up(path, &token, person).status, 404);
+        }
+    }
+    let (old, backup) = (service.data(), service.site.path("a.backup"));
+    let other = Site::empty();
+    other.ok(&[
+        "restore",
+        backup.to_str().expect("UTF-8"),
+        "--suppressions-from",
+        old.to_str().expect("UTF-8"),
+    ]);
+    let restored = other.serve();
+    for (path, person) in [(PHONE, ADA), (EMAIL, ADA), (EMAIL, EVE)] {
+        assert_eq!(restored.look_up(path, &token, person).status, 404);
+    }
+}
