@@ -1,15 +1,13 @@
 //! Where the last server stopped.
 
-use std::fs::OpenOptions;
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 
 use crate::file::failed;
 use crate::line::{Line, is_linked};
 use crate::segment::{self, Segment};
 use crate::verify;
-use crate::writer::Open;
 use crate::{Chain, ChainKey, JournalError};
 
 /// As much of the end of a segment as is looked at. A line has far less than half of it.
@@ -17,8 +15,8 @@ const TAIL: u64 = 64 * 1024;
 
 /// The end of a journal.
 pub(crate) struct End {
-    /// The segment to go on with; none where the next line begins one.
-    pub(crate) open: Option<Open>,
+    /// The segment that it is in, and where it ends there; none where the next line begins a segment.
+    pub(crate) segment: Option<(PathBuf, u64)>,
     /// The number and the chain value of the last line.
     pub(crate) last: u64,
     pub(crate) chain: Chain,
@@ -31,14 +29,14 @@ pub(crate) struct End {
 pub(crate) fn end(dir: &Path, key: &ChainKey) -> Result<End, JournalError> {
     let segments = segment::list(dir)?;
     let Some(newest) = segments.last() else {
-        return Ok(End { open: None, last: 0, chain: Chain::START, torn: 0 });
+        return Ok(End { segment: None, last: 0, chain: Chain::START, torn: 0 });
     };
     if newest.is_compressed {
         // The open one was taken away by hand. What is left is gone on with.
         let head = verify::last_line(newest)?;
         return Ok(match head {
-            Some(line) => End { open: None, last: line.seq, chain: line.chain, torn: 0 },
-            None => End { open: None, last: newest.first.saturating_sub(1), chain: Chain::START, torn: 0 },
+            Some(line) => End { segment: None, last: line.seq, chain: line.chain, torn: 0 },
+            None => End { segment: None, last: newest.first.saturating_sub(1), chain: Chain::START, torn: 0 },
         });
     }
     match tail(newest, key)? {
@@ -48,7 +46,7 @@ pub(crate) fn end(dir: &Path, key: &ChainKey) -> Result<End, JournalError> {
             let before = segments.iter().rev().nth(1);
             let line = before.map(verify::last_line).transpose()?.flatten();
             Ok(End {
-                open: None,
+                segment: None,
                 last: line.as_ref().map_or(newest.first.saturating_sub(1), |line| line.seq),
                 chain: line.map_or(Chain::START, |line| line.chain),
                 torn: newest.path.metadata().map_or(0, |meta| meta.len()),
@@ -60,8 +58,7 @@ pub(crate) fn end(dir: &Path, key: &ChainKey) -> Result<End, JournalError> {
 /// The last good line of an open segment, whatever stands behind it.
 fn tail(segment: &Segment, key: &ChainKey) -> Result<Option<End>, JournalError> {
     let path = &segment.path;
-    let mut file =
-        OpenOptions::new().read(true).append(true).open(path).map_err(failed("cannot open", path))?;
+    let mut file = File::open(path).map_err(failed("cannot open", path))?;
     let len = file.metadata().map_err(failed("cannot read", path))?.len();
     let mut from = len.saturating_sub(TAIL);
     loop {
@@ -76,11 +73,9 @@ fn tail(segment: &Segment, key: &ChainKey) -> Result<Option<End>, JournalError> 
                     after = line.seq,
                     "the audit journal ends in an unfinished line, which a killed server left; it is cut off"
                 );
-                // Its bytes are kept out of the chain: the next line stands in a segment of its own.
-                file.set_len(end).map_err(failed("cannot mend", path))?;
             }
-            let open = (torn == 0).then(|| Open { file: Arc::new(file), len });
-            return Ok(Some(End { open, last: line.seq, chain: line.chain, torn }));
+            let segment = Some((path.clone(), end));
+            return Ok(Some(End { segment, last: line.seq, chain: line.chain, torn }));
         }
         if from == 0 {
             return Ok(None);

@@ -1,8 +1,8 @@
 //! The one thread that writes: numbers, chains, one call for all lines that wait.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -24,6 +24,8 @@ pub(crate) struct Writer {
     key: ChainKey,
     clock: Arc<dyn Clock>,
     shared: Arc<Shared>,
+    /// The segment that the last server wrote to, until it is opened.
+    segment: Option<(PathBuf, u64)>,
     open: Option<Open>,
     /// The number and the chain value of the last line that counts as written.
     last: u64,
@@ -36,10 +38,10 @@ pub(crate) struct Writer {
 }
 
 /// The segment that is written to.
-pub(crate) struct Open {
-    pub(crate) file: Arc<File>,
+struct Open {
+    file: Arc<File>,
     /// Bytes of it that count.
-    pub(crate) len: u64,
+    len: u64,
 }
 
 impl Writer {
@@ -51,8 +53,20 @@ impl Writer {
         shared: Arc<Shared>,
     ) -> Self {
         shared.sync.note_synced(end.last);
-        let End { open, last, chain, torn } = end;
-        Self { settings, key, clock, shared, open, last, chain, torn, lost: 0, buffer: Vec::new() }
+        let End { segment, last, chain, torn } = end;
+        Self {
+            settings,
+            key,
+            clock,
+            shared,
+            segment,
+            open: None,
+            last,
+            chain,
+            torn,
+            lost: 0,
+            buffer: Vec::new(),
+        }
     }
 
     /// Writes until the queue is closed and empty.
@@ -111,9 +125,18 @@ impl Writer {
         if let Some(synced_through) = self.shared.sync.failure() {
             return self.begin_segment(Some(synced_through));
         }
+        if let Some((path, len)) = &self.segment {
+            let file = OpenOptions::new().append(true).open(path)?;
+            self.open = Some(Open { file: Arc::new(file), len: *len });
+            self.segment = None;
+        }
         let Some(open) = &self.open else {
             return self.begin_segment(None);
         };
+        if self.torn > 0 {
+            // Its bytes are kept out of the chain: the next line stands in a segment of its own and says so.
+            return self.begin_segment(None);
+        }
         let found = open.file.metadata()?.len();
         if found > open.len {
             open.file.set_len(open.len)?;

@@ -117,11 +117,46 @@ async fn examine(everywhere: &Everywhere, findings: &mut Findings) {
         }
         Err(error) => findings.fail("store", format!("{error:#}"), RESTORE),
     }
+    if let Err(error) = journal(&dir, &config, findings) {
+        findings.fail("journal", format!("{error:#}"), "put back audit/ and its key from a backup");
+    }
     if control::is_served(&dir) {
         findings.ok("server", "one is running on this data directory".to_owned());
     } else {
         findings.ok("server", "none is running on this data directory".to_owned());
     }
+}
+
+/// More of a journal than this is not read just to see how it is.
+const SMALL_JOURNAL: u64 = 256 << 20;
+
+fn journal(dir: &DataDir, config: &Config, findings: &mut Findings) -> anyhow::Result<()> {
+    let segments = contactd_journal::segments(&dir.audit())?;
+    if segments.is_empty() {
+        findings.ok("journal", "empty: nothing has been looked up yet".to_owned());
+        return Ok(());
+    }
+    let bytes: u64 = segments.iter().filter_map(|segment| Some(segment.path.metadata().ok()?.len())).sum();
+    let key = dir.audit_key(&config.keys)?;
+    if rustix::fs::access(dir.audit(), rustix::fs::Access::WRITE_OK).is_err() {
+        findings.fail(
+            "journal",
+            format!("{} cannot be written, so lookups are answered 500", dir.audit().display()),
+            "make it writable for the user that serves",
+        );
+        return Ok(());
+    }
+    if bytes > SMALL_JOURNAL {
+        let size = bytes as f64 / f64::from(1 << 30);
+        findings.ok("journal", format!("{size:.1} GiB; `contactd audit verify` reads it all"));
+        return Ok(());
+    }
+    let report = contactd_journal::verify(&dir.audit(), &key, None, control::is_served(dir))?;
+    match report.findings.first() {
+        None => findings.ok("journal", format!("whole, {} lines", report.lines)),
+        Some(first) => findings.fail("journal", first.to_string(), "contactd audit verify lists everything"),
+    }
+    Ok(())
 }
 
 fn clock(now: Timestamp, findings: &mut Findings) {

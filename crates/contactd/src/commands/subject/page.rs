@@ -15,7 +15,7 @@ pub(crate) fn render(report: &Report) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"robots\" content=\"noindex\">\n<title>What we hold about you</title>\n<style>\n{STYLE}</style>\n\
          </head>\n<body>\n<main>\n<h1>What we hold about you, and who received it</h1>\n\
-         <p class=\"about\">About {}, as of {}</p>\n",
+         <p class=\"about\">About {}, as of {} UTC</p>\n",
         escape(&report.subject),
         moment(&report.generated_at)
     );
@@ -30,7 +30,7 @@ fn state(page: &mut String, report: &Report) {
     let _ = match &report.suppression.since {
         Some(since) => writeln!(
             page,
-            "<p class=\"state out\"><strong>You have opted out</strong>, since {}. Nothing about you has been given to \
+            "<p class=\"state out\"><strong>You have opted out</strong>, since {} UTC. Nothing about you has been given to \
              anyone since then, and nothing will be, whatever we receive from others later.</p>",
             moment(since)
         ),
@@ -116,19 +116,45 @@ fn disclosures(page: &mut String, report: &Report) {
         );
     }
     if let Some(since) = &report.disclosures_known_since {
-        let _ = writeln!(page, "<p class=\"small\">Recipients are recorded since {}.</p>", moment(since));
+        let _ = writeln!(page, "<p class=\"small\">Recipients are recorded since {} UTC.</p>", moment(since));
     }
 }
 
-/// The day of an RFC 3339 time.
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
+/// The day of an RFC 3339 time, as people write it.
 fn day(time: &str) -> String {
-    escape(time.split('T').next().unwrap_or(time))
+    let date = time.split('T').next().unwrap_or(time);
+    let mut parts = date.split('-');
+    let (year, month, day) = (parts.next(), parts.next(), parts.next());
+    let month = month
+        .and_then(|month| month.parse::<usize>().ok())
+        .and_then(|month| MONTHS.get(month.checked_sub(1)?));
+    match (day, month, year) {
+        (Some(day), Some(month), Some(year)) => {
+            escape(&format!("{} {month} {year}", day.trim_start_matches('0')))
+        }
+        _ => escape(date),
+    }
 }
 
-/// An RFC 3339 time in UTC as people read it, to the minute.
+/// An RFC 3339 time in UTC, to the minute.
 fn moment(time: &str) -> String {
     match time.split_once('T') {
-        Some((date, clock)) => format!("{} {}", escape(date), escape(clock.get(..5).unwrap_or(clock))),
+        Some((_, clock)) => format!("{}, {}", day(time), escape(clock.get(..5).unwrap_or(clock))),
         None => escape(time),
     }
 }

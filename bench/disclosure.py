@@ -1,0 +1,345 @@
+#!/usr/bin/env python3
+"""Whether anything is disclosed that is not recorded, or that was taken back.
+
+    python3 bench/disclosure.py            # prints, and writes bench/runs/
+
+A million lookups with twenty SIGKILLs of the server in between: what was answered with a detail is in the journal, by request
+id, and the chain is whole after each restart. A journal on a full file system, on a read-only one, and one that errors on the
+Nth write for every N to 100, with 10,000 tries each: nothing is disclosed without a line, and it recovers unaided. Suppress,
+erase, import again and restore, ten times each: nobody comes back. 100,000 steps of suppress, import and lookup by several
+clients: nobody is disclosed by a lookup that began after `suppress` returned.
+"""
+import contextlib
+import datetime
+import http.client
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+import run
+
+LOOKUPS, KILLS, TRIES, STEPS = 1_000_000, 20, 10_000, 100_000
+PEOPLE = 1_000
+
+
+def contactd(data, *arguments, **options):
+    return subprocess.run([run.BINARY, *map(str, arguments), "--data", data], check=True, capture_output=True, text=True, **options).stdout
+
+
+def url(person):
+    return f"https://linkedin.com/in/told-quell-{person}"
+
+
+def rows(people=PEOPLE):
+    return "profileUrl,phone,email\n" + "".join(f"{url(n)},+1415555{100 + n % 100:04},told{n}@example.com\n" for n in range(people))
+
+
+def store(data):
+    """A store with people, and a token for it."""
+    contactd(data, "import", "-", "--source", "bench", input=rows())
+    return contactd(data, "token", "create", "bench").strip()
+
+
+@contextlib.contextmanager
+def serving(data, *flags, **options):
+    server = Service(data, flags, options)
+    try:
+        yield server
+    finally:
+        server.process.kill()
+        server.process.wait()
+
+
+class Service:
+    def __init__(self, data, flags, options):
+        self.port = run.free_port()
+        self.process = subprocess.Popen([run.BINARY, "serve", "--data", data, "--listen", f"127.0.0.1:{self.port}", "--admin-listen",
+                                         f"127.0.0.1:{run.free_port()}", *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                self.connect().connect()
+                return
+            time.sleep(0.02)
+        raise SystemExit("the service does not start")
+
+    def connect(self):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+
+    def ask(self, connection, token, person, request_id=None, kind="PersonalEmail"):
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        if request_id:
+            headers["X-Request-Id"] = request_id
+        connection.request("POST", f"/api/fetch{kind}", json.dumps({"profileUrl": url(person)}), headers)
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status
+
+
+LUA = """
+local token, prefix, file = "%s", "%s", io.open("%s", "a")
+local number, asked = 0, {}
+function request()
+  number = number + 1
+  local id = prefix .. "-" .. number
+  return wrk.format("POST", "/api/fetchPersonalEmail", {["Authorization"] = "Bearer " .. token, ["Content-Type"] = "application/json",
+    ["X-Request-Id"] = id, ["Host"] = "bench"}, '{"profileUrl":"https://linkedin.com/in/told-quell-' .. (number %% 1200) .. '"}')
+end
+function response(status, headers)
+  if status == 200 then file:write(headers["X-Request-Id"] or headers["x-request-id"], "\\n") end
+  if number %% 64 == 0 then file:flush() end
+end
+"""
+
+
+def recorded(data):
+    return {event["requestId"] for event in json.loads(contactd(data, "audit", "show", "--outcome", "hit", "--json"))}
+
+
+def kills(work):
+    """Lookups by wrk, which notes the ids of its 200s; the server is killed under it."""
+    data, answers, moments = work / "kills", work / "answered", random.Random(4)
+    token, rate, done = store(data), None, 0
+    for number in range(KILLS + 1):
+        with serving(data) as server:
+            script = work / "kill.lua"
+            script.write_text(LUA % (token, f"k{number}", answers))
+            left = max(LOOKUPS - done, 1_000) / (KILLS + 1 - number)
+            seconds = 1.5 if rate is None else max(0.4, left / rate * moments.uniform(0.8, 1.2))
+            load = subprocess.Popen(["wrk", "-t1", "-c32", f"-d{int(seconds) + 1}s", "-s", script, f"http://127.0.0.1:{server.port}"],
+                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            time.sleep(seconds)
+            server.process.send_signal(signal.SIGKILL)
+            server.process.wait()
+            said = load.communicate()[0]
+            count = int(re.search(r"(\d+) requests in", said).group(1))
+            done, rate = done + count, max(count / seconds, 1_000)
+        with serving(data):
+            verified = json.loads(contactd(data, "audit", "verify", "--json"))
+            assert verified["isWhole"], verified["findings"][:3]
+    # A last line may be cut where wrk was interrupted: that one is no id.
+    answered = {line for line in answers.read_text().split("\n")[:-1]}
+    missing = answered - recorded(data)
+    assert not missing, f"{len(missing)} were answered and not recorded"
+    return {"lookups": done, "kills": KILLS, "answered": len(answered), "notRecorded": len(missing), "wholeAfterEach": True}
+
+
+def shim(work):
+    library = work / "faults.so"
+    run.sh("cc", "-shared", "-fPIC", "-O1", "-o", library, run.ROOT / "crates/contactd/tests/it/faults.c")
+    control = work / "faults"
+    control.write_text("ok")
+
+    def fail(how):
+        (work / "next").write_text(how)
+        (work / "next").rename(control)
+
+    return {**os.environ, "LD_PRELOAD": str(library), "FAULTS": str(control)}, fail
+
+
+def tries(server, token, name, count, answered):
+    """So many lookups on four connections; how many were answered with a detail."""
+    def some(part):
+        connection = server.connect()
+        for number in range(count // 4):
+            request_id = f"{name}-{part}-{number}"
+            with contextlib.suppress(http.client.HTTPException, OSError):
+                if server.ask(connection, token, number % PEOPLE, request_id) == 200:
+                    answered.add(request_id)
+
+    threads = [threading.Thread(target=some, args=(part,)) for part in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def recovers(server, token):
+    began = time.monotonic()
+    while time.monotonic() - began < 20:
+        if server.ask(server.connect(), token, 1) == 200:
+            return round(time.monotonic() - began, 2)
+        time.sleep(0.01)
+    raise SystemExit("it does not recover")
+
+
+def faults(work):
+    data, found = work / "faults-data", {}
+    token = store(data)
+    environment, fail = shim(work)
+    answered = set()
+    with serving(data, env=environment) as server:
+        for how in ("full", "read-only"):
+            fail(how)
+            before = len(answered)
+            tries(server, token, how, TRIES, answered)
+            found[how] = {"tries": TRIES, "disclosed": len(answered) - before}
+            assert not found[how]["disclosed"], how
+            fail("ok")
+            found[how]["secondsToRecover"] = recovers(server, token)
+        slowest = 0
+        for n in range(1, 101):
+            fail(f"nth {n}")
+            tries(server, token, f"nth{n}", TRIES, answered)
+            slowest = max(slowest, recovers(server, token))
+        missing = answered - recorded(data)
+        found["nthWrite"] = {"n": 100, "triesEach": TRIES, "disclosed": len(answered), "notRecorded": len(missing), "slowestRecoverySeconds": slowest}
+        assert not missing
+        assert json.loads(contactd(data, "audit", "verify", "--json"))["isWhole"]
+    found["realMounts"] = mounts(work)
+    return found
+
+
+def mounts(work):
+    """The same on a real small file system that is filled, and on one that is made read-only, as root."""
+    if os.getuid() != 0:
+        return "not run: needs root"
+    found = {}
+    data = work / "mounted"
+    token = store(data)
+    audit = data / "audit"
+    audit.mkdir(exist_ok=True)
+    run.sh("mount", "-t", "tmpfs", "-o", "size=2m,mode=700", "tmpfs", audit)
+    try:
+        with serving(data) as server:
+            answered = set()
+            assert server.ask(server.connect(), token, 1) == 200
+            filler = audit / "filler"
+            with contextlib.suppress(OSError), open(filler, "wb", buffering=0) as out:
+                while True:
+                    out.write(b"x" * 4096)
+            time.sleep(0.2)
+            tries(server, token, "warm", 200, set())
+            tries(server, token, "full", TRIES, answered)
+            filler.unlink()
+            seconds = recovers(server, token)
+            missing = answered - recorded(data)
+            found["fullTmpfs"] = {"tries": TRIES, "disclosed": len(answered), "notRecorded": len(missing), "secondsToRecover": seconds}
+            assert not missing
+            assert json.loads(contactd(data, "audit", "verify", "--json"))["isWhole"]
+        # Nothing may be open for writing when a file system becomes read-only: it is so when the server starts.
+        run.sh("mount", "-o", "remount,ro", audit)
+        with serving(data) as server:
+            answered = set()
+            tries(server, token, "read-only", TRIES, answered)
+            run.sh("mount", "-o", "remount,rw", audit)
+            found["readOnlyMount"] = {"tries": TRIES, "disclosed": len(answered), "secondsToRecover": recovers(server, token)}
+            assert not answered
+            assert json.loads(contactd(data, "audit", "verify", "--json"))["isWhole"]
+    finally:
+        run.sh("umount", "-l", audit)
+    return found
+
+
+def comes_back(work):
+    """Suppressed, erased and opted-out values through ten imports of each format and ten restores."""
+    data, disclosed, lookups = work / "back", 0, 0
+    token = store(data)
+    backup = work / "back.backup"
+    contactd(data, "backup", backup)
+    suppressed, erased, values = range(0, 10), range(10, 20), range(20, 30)
+    contactd(data, "suppress", *[url(person) for person in suppressed])
+    for person in erased:
+        contactd(data, "erase", url(person))
+    contactd(data, "suppress", *[flag for person in values for flag in ("--email", f"TOLD{person}@example.com")])
+    lines = "".join(json.dumps({"profileUrl": url(n), "phones": [f"+1415555{100 + n % 100:04}"], "emails": [{"value": f"told{n}@example.com"}]}) + "\n"
+                    for n in range(PEOPLE))
+
+    def ask_all(server):
+        nonlocal disclosed, lookups
+        connection = server.connect()
+        for person in [*suppressed, *erased, *values]:
+            lookups += 1
+            disclosed += server.ask(connection, token, person) == 200
+
+    with serving(data) as server:
+        for number in range(10):
+            for text in (rows(), lines):
+                contactd(data, "import", "-", "--source", f"again-{number}", input=text)
+                ask_all(server)
+    for number in range(10):
+        restored = work / f"restored-{number}"
+        contactd(restored, "restore", backup, "--suppressions-from", data)
+        contactd(restored, "import", "-", "--source", "again", input=rows())
+        with serving(restored) as server:
+            ask_all(server)
+    assert disclosed == 0
+    return {"imports": 20, "restores": 10, "lookups": lookups, "disclosed": disclosed}
+
+
+def interleavings(work):
+    """Several clients look up all the time, one imports, and one suppresses and takes back; every answer is judged by when it was asked."""
+    data, steps, wrong = work / "inter", 0, 0
+    token = store(data)
+    # For each person: the moments at which `suppress` had returned, and at which `unsuppress` was begun.
+    out_since, lock, is_over = {}, threading.Lock(), threading.Event()
+
+    def look_up(seed):
+        nonlocal steps, wrong
+        chosen, connection = random.Random(seed), server.connect()
+        while not is_over.is_set():
+            person = chosen.randrange(20)
+            with lock:
+                since = out_since.get(person)
+            status = server.ask(connection, token, person)
+            with lock:
+                steps += 1
+                # Out before it was asked, and still the same opt-out after the answer.
+                if status == 200 and since is not None and out_since.get(person) == since:
+                    wrong += 1
+
+    def import_all():
+        nonlocal steps
+        while not is_over.is_set():
+            contactd(data, "import", "-", "--source", "inter", input=rows(20))
+            with lock:
+                steps += 1
+
+    with serving(data) as server:
+        threads = [threading.Thread(target=look_up, args=(seed,)) for seed in range(4)] + [threading.Thread(target=import_all)]
+        for thread in threads:
+            thread.start()
+        chosen, opt_outs = random.Random(9), 0
+        while steps < STEPS:
+            person = chosen.randrange(20)
+            if person in out_since:
+                with lock:
+                    out_since.pop(person)
+                contactd(data, "unsuppress", url(person))
+            else:
+                contactd(data, "suppress", url(person))
+                with lock:
+                    out_since[person] = time.monotonic()
+                opt_outs += 1
+            with lock:
+                steps += 1
+        is_over.set()
+        for thread in threads:
+            thread.join()
+    assert wrong == 0
+    return {"steps": steps, "optOuts": opt_outs, "disclosedAfterwards": wrong}
+
+
+def main():
+    run.WORK.mkdir(parents=True, exist_ok=True)
+    run.sh("cargo", "build", "--release", "-q", cwd=run.ROOT)
+    report = {"command": "python3 bench/disclosure.py", "commit": run.commit()}
+    with tempfile.TemporaryDirectory(dir=run.WORK) as work:
+        work = pathlib.Path(work)
+        for name, measure in (("comesBack", comes_back), ("interleavings", interleavings), ("kills", kills), ("faults", faults)):
+            began = time.monotonic()
+            report[name] = {**measure(work), "seconds": round(time.monotonic() - began)}
+            print(name, json.dumps(report[name], indent=1), flush=True)
+    out = run.BENCH / f"runs/{datetime.date.today().isoformat()}-disclosure.json"
+    out.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
