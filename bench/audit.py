@@ -66,9 +66,9 @@ def auc(ones, others):
     """How often a random one is larger than a random other; half of the ties."""
     ranked = sorted([(value, 0) for value in ones] + [(value, 1) for value in others])
     ranks, at = 0.0, 0
-    while at < len(ranks):
+    while at < len(ranked):
         end = at
-        while end < len(ranks) and ranked[end][0] == ranked[at][0]:
+        while end < len(ranked) and ranked[end][0] == ranked[at][0]:
             end += 1
         ranks += sum(1 for _, sort in ranked[at:end] if sort == 0) * (at + end + 1) / 2
         at = end
@@ -107,11 +107,13 @@ def indistinguishable(work, tokens):
     data = work / "apart"
     shutil.copytree(run.contactd_data(1_000_000)[0], data)
     rows = work / "emails.csv"
-    empty = [f"linkedin.com/in/empty-{n:07}" for n in range(2_000)]
-    unknown = [f"linkedin.com/in/nobod-{n:07}" for n in range(2_000)]
+    # Slugs of the same length, so that nothing but the sort of person differs.
+    held = [person for person in map(run.key, range(10_000)) if len(person) == len(run.key(0))][:2_100]
+    like = lambda name: [f"linkedin.com/in/{name}-{n:04}".ljust(len(held[0]), "x")[:len(held[0])] for n in range(2_000)]
+    empty, unknown = like("em"), like("no")
     rows.write_text("profileUrl,email\n" + "".join(f"https://{person},e{n}@example.com\n" for n, person in enumerate(empty)))
     run.sh(run.BINARY, "import", rows, "--source", "apart", "--data", data, stdout=subprocess.DEVNULL)
-    suppressed, erased = [run.key(n) for n in range(2_000)], [run.key(n) for n in range(2_000, 2_100)]
+    suppressed, erased = held[:2_000], held[2_000:]
     listed = work / "suppressed.txt"
     listed.write_text("".join(f"https://{person}\n" for person in suppressed))
     run.sh(run.BINARY, "suppress", "--list", listed, "--data", data, stderr=subprocess.DEVNULL)
@@ -120,15 +122,10 @@ def indistinguishable(work, tokens):
     server = start(data, "os")
     try:
         time.sleep(1)
-        # Slugs of the same length, so that nothing but the sort of person differs.
-        width = len(suppressed[0])
-        pad = lambda people: [person if len(person) == width else person + "-" + "x" * (width - len(person) - 1) for person in people]
-        unknown, empty_asked = pad(unknown), empty
-        found = {"suppressed, unknown": told_apart(server, tokens[0], suppressed, unknown),
-                 "erased, unknown": told_apart(server, tokens[0], erased, unknown[:100])}
-        if len(empty[0]) == len(unknown[0]):
-            found["without a number, unknown"] = told_apart(server, tokens[0], empty_asked, unknown)
-        return found
+        return {"suppressed, unknown": told_apart(server, tokens[0], suppressed, unknown),
+                "erased, unknown": told_apart(server, tokens[0], erased, unknown[:100]),
+                "without a number, unknown": told_apart(server, tokens[0], empty, unknown),
+                "unknown, unknown": told_apart(server, tokens[0], unknown[1_000:], unknown[:1_000])}
     finally:
         server.stop()
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use contactd_core::store::Suppressions;
 use contactd_core::{Clock, DigestKeys, Networks, Profile, SuppressionList, SystemClock, Timestamp};
+use contactd_journal::ChainKey;
 use contactd_store_sqlite::SqliteStore;
 
 use crate::config::Config;
@@ -57,6 +58,18 @@ impl Context {
         let list = SuppressionList::new(self.keys.clone());
         list.replace(self.store.list_suppressions().await?)?;
         Ok(list)
+    }
+
+    /// The key of the journal's chain, which is always the same one.
+    pub(crate) fn audit_key(&self) -> anyhow::Result<ChainKey> {
+        let key = self.dir.audit_key(&self.key_sources)?;
+        self.store.remember("audit_key", key.id())?;
+        match self.store.fact("audit_key")? {
+            Some(expected) if expected != key.id() => anyhow::bail!(
+                "the key of the journal is not the one it was begun with: put back the one with fingerprint {expected}"
+            ),
+            _ => Ok(key),
+        }
     }
 
     /// Makes what was committed take effect in a running server.

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use contactd_core::store::AuditIndex;
-use contactd_core::{Audit, Clock};
+use contactd_core::{Audit, Clock, Timestamp};
 use contactd_journal::{Entry, Journal, JournalError, Lines, Mark};
 use contactd_store_sqlite::SqliteStore;
 
@@ -35,31 +35,39 @@ async fn index_some(store: &SqliteStore, dir: &Path) -> anyhow::Result<usize> {
     loop {
         let from = store.audit_position().await?;
         let mut lines = Lines::after(dir, from);
-        let mut records = Vec::new();
-        let mut count = 0;
+        let (mut records, mut undisclosed) = (Vec::new(), Vec::new());
+        let (mut count, mut is_changed) = (0, false);
         while count < BATCH {
             match lines.read() {
                 Ok(Some(line)) => {
                     count += 1;
-                    if let Entry::Request(record) = line.entry {
-                        records.push(record);
+                    match line.entry {
+                        Entry::Request(record) => records.push(record),
+                        Entry::Mark(Mark::Undisclosed { from, through }) => undisclosed.push((from, through)),
+                        Entry::Mark(_) => {}
                     }
                 }
                 Ok(None) => break,
-                Err(JournalError::Shorter { .. }) => {
-                    tracing::error!(
-                        "the audit journal ends before what was indexed of it: lines were removed, or a disk lost them. \
-                         The index is made anew; `contactd audit verify` says more"
-                    );
-                    store.reset_audit_index().await?;
-                    records.clear();
+                Err(JournalError::Changed { .. }) => {
+                    is_changed = true;
                     break;
                 }
                 Err(error) => return Err(error.into()),
             }
         }
+        if is_changed {
+            tracing::error!(
+                "the audit journal is not as it was when it was indexed: lines were changed or removed, or a disk lost \
+                 them. The index is made anew; `contactd audit verify` says more"
+            );
+            let first_day = contactd_journal::begins(dir)?.map_or(i64::MIN, Timestamp::day);
+            store.reset_audit_index(first_day).await?;
+            continue;
+        }
         // If another process was faster, what it did is not done again.
-        if lines.position() == from || store.index_audit(&records, from, lines.position()).await? {
+        if lines.position() == from
+            || store.index_audit(&records, &undisclosed, from, lines.position()).await?
+        {
             return Ok(count);
         }
     }
@@ -116,12 +124,6 @@ impl Work {
             let seconds = last_look.elapsed().as_secs_f64().max(0.001);
             let is_busy = (lines - last_lines) as f64 / seconds > MANY as f64;
             (last_lines, last_look) = (lines, Instant::now());
-            if last_tidy.is_none_or(|last| last.elapsed() > TIDY) {
-                last_tidy = Some(Instant::now());
-                if let Err(error) = self.tidy(is_busy).await {
-                    tracing::error!(%error, "cannot tidy the audit journal");
-                }
-            }
             let began = Instant::now();
             let indexed = index_some(&self.store, &self.dir).await;
             pause = match indexed {
@@ -133,6 +135,12 @@ impl Work {
                     10 * PAUSE
                 }
             };
+            if last_tidy.is_none_or(|last| last.elapsed() > TIDY) {
+                last_tidy = Some(Instant::now());
+                if let Err(error) = self.tidy(is_busy).await {
+                    tracing::error!(%error, "cannot tidy the audit journal");
+                }
+            }
         }
     }
 

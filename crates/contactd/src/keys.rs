@@ -158,13 +158,15 @@ pub(crate) fn add_all(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Copies the journal's key of another directory over this one's, if it has one.
-pub(crate) fn take_over_audit(from: &Path, to: &Path) -> anyhow::Result<()> {
-    if from.join(AUDIT).is_file() {
-        fs::copy(from.join(AUDIT), to.join(AUDIT))?;
-        fs::set_permissions(to.join(AUDIT), fs::Permissions::from_mode(0o600))?;
+/// Whether two data directories have the same key of the journal; the other one's is taken over where this has none.
+pub(crate) fn have_same_audit(other: &Path, this: &Path) -> anyhow::Result<bool> {
+    let [other, this] = [other, this].map(|dir| dir.join("keys").join(AUDIT));
+    if other.is_file() && !this.is_file() {
+        fs::copy(&other, &this)?;
+        fs::set_permissions(&this, fs::Permissions::from_mode(0o600))?;
     }
-    Ok(())
+    // Where neither has one, both have it from elsewhere.
+    Ok(other.is_file() == this.is_file() && (!this.is_file() || fs::read(other)? == fs::read(this)?))
 }
 
 /// Files in `keys/` that others than their owner can read.

@@ -33,7 +33,7 @@ impl Recording {
             node: node(context)?,
             digest_key: context.keys.newest_id().to_owned(),
         };
-        let key = context.dir.audit_key(&context.key_sources)?;
+        let key = context.audit_key()?;
         let journal = Arc::new(Journal::open(settings, key, Arc::clone(&context.clock))?);
         let (store, clock) = (Arc::clone(&context.store), Arc::clone(&context.clock));
         let indexer = Indexer::start(store, &journal, dir, clock, config.keep)?;

@@ -5,7 +5,7 @@
 //! journal's business; here is only what they say.
 
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use crate::{Kind, Timestamp};
@@ -39,6 +39,9 @@ impl ProfileDigest {
         Self(short)
     }
 }
+
+/// Why a line that says hit or miss counts as refused: it was not written in time, so nothing was disclosed.
+pub const NOT_RECORDED: &str = "not_recorded_in_time";
 
 /// How a request of a recognised token ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,8 +98,10 @@ pub struct AuditPosition {
     pub segment: u64,
     /// How many bytes of it, unpacked.
     pub offset: u64,
-    /// The last line that was read.
+    /// The last line that was read, and its chain value, by which it is recognised.
     pub seq: u64,
+    /// Zero before the first.
+    pub chain: [u8; 16],
 }
 
 /// Where audit lines go.
@@ -136,13 +141,23 @@ pub enum Fate {
 
 /// The claim to know what became of a line.
 #[derive(Clone, Debug)]
-pub struct Ticket(Arc<Batch>);
+pub struct Ticket {
+    batch: Arc<Batch>,
+    /// Which line of its batch.
+    line: u32,
+}
 
 /// Lines that are written together and share their fate.
 #[derive(Debug, Default)]
 pub struct Batch {
     fate: AtomicU8,
-    waiting: Mutex<Vec<Waker>>,
+    claims: Mutex<Claims>,
+}
+
+#[derive(Debug, Default)]
+struct Claims {
+    waiting: Vec<Waker>,
+    given_up: Vec<u32>,
 }
 
 const WAITING: u8 = 0;
@@ -155,16 +170,33 @@ impl Batch {
         Arc::default()
     }
 
-    /// A claim on this batch's fate.
-    pub fn ticket(self: &Arc<Self>) -> Ticket {
-        Ticket(Arc::clone(self))
+    /// A claim on the fate of one of its lines.
+    pub fn ticket(self: &Arc<Self>, line: u32) -> Ticket {
+        Ticket { batch: Arc::clone(self), line }
     }
 
-    /// Decides the fate of all its lines, once and for all, and tells those who wait.
-    pub fn settle(&self, is_written: bool) {
+    /// Decides the fate of all its lines, once and for all, and tells those who wait. Gives the lines that nobody waits
+    /// for any more: whatever they say, nothing was disclosed.
+    pub fn settle(&self, is_written: bool) -> Vec<u32> {
+        let mut claims = self.claims();
         self.fate.store(if is_written { WRITTEN } else { FAILED }, Ordering::Release);
-        let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        let Claims { waiting, mut given_up } = std::mem::take(&mut *claims);
+        drop(claims);
         waiting.into_iter().for_each(Waker::wake);
+        given_up.sort_unstable();
+        given_up
+    }
+
+    fn claims(&self) -> MutexGuard<'_, Claims> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fate(&self) -> Fate {
+        match self.fate.load(Ordering::Acquire) {
+            WAITING => Fate::Waiting,
+            WRITTEN => Fate::Written,
+            _ => Fate::Failed,
+        }
     }
 }
 
@@ -173,16 +205,26 @@ impl Ticket {
     pub fn settled(is_written: bool) -> Self {
         let batch = Batch::begin();
         batch.settle(is_written);
-        batch.ticket()
+        batch.ticket(0)
     }
 
     /// What became of the line.
     pub fn fate(&self) -> Fate {
-        match self.0.fate.load(Ordering::Acquire) {
-            WAITING => Fate::Waiting,
-            WRITTEN => Fate::Written,
-            _ => Fate::Failed,
+        self.batch.fate()
+    }
+
+    /// What became of the line, for the last time: one that is not written by now has failed, and the journal will know
+    /// that nobody waited for it.
+    pub fn is_written(self) -> bool {
+        if self.fate() == Fate::Waiting {
+            let mut claims = self.batch.claims();
+            // It may have been decided just before the lock was taken.
+            if self.fate() == Fate::Waiting {
+                claims.given_up.push(self.line);
+                return false;
+            }
         }
+        self.fate() == Fate::Written
     }
 
     /// Ready when the fate is decided; wakes the task then. One task may ask for many tickets: it is woken
@@ -191,13 +233,12 @@ impl Ticket {
         if self.fate() != Fate::Waiting {
             return Poll::Ready(());
         }
-        let mut waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        // It may have been decided just before the lock was taken.
+        let mut claims = self.batch.claims();
         if self.fate() != Fate::Waiting {
             return Poll::Ready(());
         }
-        if !waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
-            waiting.push(cx.waker().clone());
+        if !claims.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+            claims.waiting.push(cx.waker().clone());
         }
         Poll::Pending
     }
@@ -226,12 +267,21 @@ mod tests {
     #[test]
     fn everyone_who_waits_is_told_and_learns_the_same() {
         let batch = Batch::begin();
-        let (one, other) = (batch.ticket(), batch.ticket());
+        let (one, other) = (batch.ticket(0), batch.ticket(1));
         let cx = Context::from_waker(Waker::noop());
         assert!(one.poll_settled(&cx).is_pending());
         assert_eq!(other.fate(), Fate::Waiting);
-        batch.settle(false);
+        assert_eq!(batch.settle(false), [0; 0]);
         assert!(one.poll_settled(&cx).is_ready());
-        assert_eq!((one.fate(), other.fate()), (Fate::Failed, Fate::Failed));
+        assert!(!one.is_written() && !other.is_written());
+    }
+
+    #[test]
+    fn a_line_that_was_given_up_is_known_to_whoever_writes_it_later() {
+        let batch = Batch::begin();
+        let (early, late) = (batch.ticket(4), batch.ticket(2));
+        assert!(!early.is_written());
+        assert_eq!(batch.settle(true), [4]);
+        assert!(late.is_written());
     }
 }

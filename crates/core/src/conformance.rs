@@ -10,7 +10,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use crate::store::{Aged, AuditFilter, Import, ImportSummary, PutCounts, Store, Swept};
+use crate::store::{Aged, AuditFilter, Import, ImportSummary, PutCounts, Store, Swept, Verdict};
 use crate::{
     AuditPosition, AuditRecord, ContactValue, Detail, DigestKey, DigestKeys, Kind, Label, Networks, Profile,
     ProfileDigest, Rate, Scopes, Subject, SubjectDigest, Timestamp, Token, TokenSecret, UsageDelta,
@@ -100,7 +100,7 @@ async fn put(store: &impl Store, profile: &Profile, details: &[Detail]) -> PutCo
 }
 
 async fn best(store: &impl Store, profile: &Profile, kind: Kind) -> Option<String> {
-    let found = store.best_personal(profile, kind, now(), |_| true).await.expect("reads");
+    let found = store.best_personal(profile, kind, now(), |_| Verdict::Take).await.expect("reads");
     found.map(|value| value.expose().to_owned())
 }
 
@@ -146,10 +146,14 @@ pub async fn an_expired_detail_is_kept_and_not_returned(store: &impl Store) {
 pub async fn a_value_that_is_not_accepted_gives_way_to_the_next(store: &impl Store) {
     let ada = profile("ada-quell");
     put(store, &ada, &[phone("01", 90), phone("02", 80)]).await;
-    let found = store.best_personal(&ada, Kind::Phone, now(), |value| value != "+14155550101").await;
+    let not_the_first = |value: &str| if value == "+14155550101" { Verdict::Next } else { Verdict::Take };
+    let found = store.best_personal(&ada, Kind::Phone, now(), not_the_first).await;
     assert_eq!(found.expect("reads").expect("the next").expose(), "+14155550102");
-    let found = store.best_personal(&ada, Kind::Phone, now(), |_| false).await;
+    let found = store.best_personal(&ada, Kind::Phone, now(), |_| Verdict::Next).await;
     assert!(found.expect("reads").is_none());
+    let enough = |value: &str| if value == "+14155550101" { Verdict::Enough } else { Verdict::Take };
+    let found = store.best_personal(&ada, Kind::Phone, now(), enough).await;
+    assert_eq!(found.expect("reads"), None);
 }
 
 /// A phone is never returned for an e-mail.
@@ -527,9 +531,9 @@ pub async fn the_audit_index_takes_every_line_once(store: &impl Store) {
         [record(1, "a", "hit"), record(2, "b", "miss"), record(3, "a", "hit"), record(4, "a", "refused")];
     let start = store.audit_position().await.expect("reads");
     assert_eq!(start, AuditPosition::default());
-    let end = AuditPosition { segment: 1, offset: 900, seq: 4 };
+    let end = AuditPosition { segment: 1, offset: 900, seq: 4, chain: [9; 16] };
     for is_first in [true, false] {
-        assert_eq!(store.index_audit(&records, start, end).await.expect("indexes"), is_first);
+        assert_eq!(store.index_audit(&records, &[], start, end).await.expect("indexes"), is_first);
         assert_eq!(store.audit_position().await.expect("reads"), end);
     }
     let list = |filter: AuditFilter| async move {
@@ -559,9 +563,18 @@ pub async fn the_audit_index_takes_every_line_once(store: &impl Store) {
     let usage = store.audit_usage().await.expect("reads");
     let counts: Vec<_> = usage.iter().map(|u| (u.token.as_str(), u.hits, u.misses, u.refused)).collect();
     assert_eq!(counts, [("a", 1, 0, 0), ("b", 0, 1, 0), ("a", 1, 0, 1)]);
+    // What was not disclosed after all counts as refused.
+    let further = AuditPosition { offset: 1_000, seq: 5, ..end };
+    assert!(store.index_audit(&[], &[(3, 5)], end, further).await.expect("indexes"));
+    let corrected = list(AuditFilter { outcome: Some("hit".to_owned()), ..AuditFilter::default() }).await;
+    assert_eq!(corrected, records[..1]);
+    let usage = store.audit_usage().await.expect("reads");
+    assert_eq!(usage.last().map(|u| (u.hits, u.misses, u.refused)), Some((0, 0, 2)));
     store.forget_audit(2).await.expect("forgets");
-    assert_eq!(list(AuditFilter::default()).await, records[2..]);
+    assert_eq!(list(AuditFilter::default()).await.len(), 2);
     assert_eq!(store.audit_usage().await.expect("reads").len(), 3);
-    store.reset_audit_index().await.expect("resets");
+    store.reset_audit_index(records[2].at.day()).await.expect("resets");
+    assert_eq!(list(AuditFilter::default()).await, []);
+    assert_eq!(store.audit_usage().await.expect("reads").len(), 2, "what the journal no longer says is kept");
     assert_eq!(store.audit_position().await.expect("reads"), start);
 }

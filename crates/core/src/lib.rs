@@ -40,8 +40,8 @@ mod suppression;
 mod token;
 
 pub use audit::{
-    Audit, AuditEvent, AuditHealth, AuditOutcome, AuditPosition, AuditRecord, Batch, Fate, NoAudit,
-    ProfileDigest, Ticket,
+    Audit, AuditEvent, AuditHealth, AuditOutcome, AuditPosition, AuditRecord, Batch, Fate, NOT_RECORDED,
+    NoAudit, ProfileDigest, Ticket,
 };
 pub use caller::{Caller, Callers, UnknownCaller, UsageDelta};
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::store::{Details, StoreError, Totals};
+use crate::store::{Details, StoreError, Totals, Verdict};
 use crate::{
-    Audit, AuditEvent, AuditHealth, AuditOutcome, Caller, ContactValue, Fate, Kind, LimitExceeded, Profile,
+    Audit, AuditEvent, AuditHealth, AuditOutcome, Caller, ContactValue, Kind, LimitExceeded, Profile,
     SuppressionList, Ticket, Timestamp,
 };
 
@@ -60,7 +60,7 @@ impl Sealed {
     /// What was found. Whoever opens it before its line is written gets nothing, as if that had failed, and
     /// the caller's quota is as before.
     pub fn open(self, caller: &Caller) -> Result<ContactValue, LookupError> {
-        let is_written = self.ticket.fate() == Fate::Written;
+        let is_written = self.ticket.is_written();
         match self.found {
             Some(value) if is_written => {
                 caller.count_hit();
@@ -88,7 +88,7 @@ impl<D: Details> Lookups<D> {
     /// The best personal detail of that kind that has not expired when the request was taken up.
     ///
     /// A person who is suppressed costs the same digests, the same read and the same audit line as one
-    /// who is unknown: the result of the first check is only used after the read.
+    /// who is unknown.
     pub async fn find(
         &self,
         caller: &Caller,
@@ -98,18 +98,22 @@ impl<D: Details> Lookups<D> {
     ) -> Result<Sealed, LookupError> {
         let person = self.suppressions.check_profile(profile);
         let was_offered = AtomicBool::new(false);
-        let accept = |value: &str| {
+        let judge = |value: &str| {
             was_offered.store(true, Ordering::Relaxed);
-            !self.suppressions.contains_value(kind, value)
+            let value_is_out = self.suppressions.contains_value(kind, value);
+            match (person.is_out, value_is_out) {
+                (true, _) => Verdict::Enough,
+                (false, true) => Verdict::Next,
+                (false, false) => Verdict::Take,
+            }
         };
         #[cfg(feature = "conformance")]
         crate::conformance::READS.with(|count| count.set(count.get() + 1));
-        let found = self.details.best_personal(profile, kind, request.at, accept).await?;
+        let found = self.details.best_personal(profile, kind, request.at, judge).await?;
         if !was_offered.into_inner() {
-            // The digest that a value would have cost.
+            // An empty store offers nobody's value: the digest that one would have cost.
             std::hint::black_box(self.suppressions.contains_value(kind, profile.key()));
         }
-        let found = found.filter(|_| !person.is_out);
         if found.is_some() {
             caller.charge_hit(request.at)?;
         }

@@ -46,15 +46,18 @@ pub trait Details: Send + Sync + 'static {
     where
         Self: 'a;
 
-    /// The best personal detail of that kind which has not expired and which `accept`
+    /// The best personal detail of that kind which has not expired and which `judge`
     /// takes: highest confidence, then newest, then smallest value. Details are offered to
-    /// `accept` in that order until it takes one.
+    /// `judge` in that order until it takes one or has had enough.
+    ///
+    /// Someone about whom there is nothing costs the same read as someone whose detail is not taken: `judge` is then
+    /// asked about the value of whoever stands next, and what it says is not heard.
     fn best_personal(
         &self,
         profile: &Profile,
         kind: Kind,
         now: Timestamp,
-        accept: impl Fn(&str) -> bool + Send + Sync,
+        judge: impl Fn(&str) -> Verdict + Send + Sync,
     ) -> impl Outcome<Option<ContactValue>>;
 
     /// Everything held about a profile, expired or not, best first.
@@ -127,6 +130,17 @@ pub trait Import: Send {
 
     /// Makes everything visible at once, and durable. Without it nothing has happened.
     fn commit(self, summary: &ImportSummary) -> Result<(), StoreError>;
+}
+
+/// What is said about a value that is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// This one.
+    Take,
+    /// Not this one; the next best.
+    Next,
+    /// None of this profile.
+    Enough,
 }
 
 /// Which details are too old.
@@ -264,15 +278,18 @@ pub trait AuditIndex: Send + Sync + 'static {
 
     /// Adds what was read between two positions, if the first is still how far it had been: each line once, whoever
     /// else does the same. Whether it was added.
+    ///
+    /// `undisclosed` are earlier or new lines, from and through, that say more than happened: they count as refused.
     fn index_audit(
         &self,
         records: &[AuditRecord],
+        undisclosed: &[(u64, u64)],
         from: AuditPosition,
         to: AuditPosition,
     ) -> impl Outcome<bool>;
 
-    /// Forgets everything, to begin anew.
-    fn reset_audit_index(&self) -> impl Outcome<()>;
+    /// Forgets everything, to begin anew. What tokens did before that day is kept, because the journal no longer says it.
+    fn reset_audit_index(&self, first_day: i64) -> impl Outcome<()>;
 
     /// Forgets the requests up to this line. What tokens did in all is kept.
     fn forget_audit(&self, through: u64) -> impl Outcome<()>;

@@ -42,6 +42,9 @@ pub(crate) fn mark(out: &mut Vec<u8>, node: &str, at: Timestamp, mark: &Mark) {
         }
         Mark::Recovered { torn_bytes } => format!(",\"mark\":\"recovered\",\"tornBytes\":{torn_bytes}"),
         Mark::Resumed { lost } => format!(",\"mark\":\"resumed\",\"lost\":{lost}"),
+        Mark::Undisclosed { from, through } => {
+            format!(",\"mark\":\"undisclosed\",\"from\":{from},\"through\":{through}")
+        }
         Mark::Retired { through } => format!(",\"mark\":\"retired\",\"through\":{through}"),
     };
     out.extend_from_slice(said.as_bytes());
@@ -157,6 +160,7 @@ mod tests {
             Mark::Opened { previous: Chain([9; 16]), suspect_after: Some(4) },
             Mark::Recovered { torn_bytes: 12 },
             Mark::Resumed { lost: 3 },
+            Mark::Undisclosed { from: 3, through: 7 },
             Mark::Retired { through: 99 },
         ] {
             let (mut fields, mut out) = (Vec::new(), Vec::new());

@@ -1,12 +1,13 @@
 //! The journal as a server has it: open, and taking lines.
 
 use std::cell::RefCell;
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use contactd_core::{Audit, AuditEvent, AuditHealth, Clock, Ticket, Timestamp};
 
@@ -15,7 +16,7 @@ use crate::line::Mark;
 use crate::queue::Queue;
 use crate::sync::Syncer;
 use crate::writer::Writer;
-use crate::{ChainKey, JournalError, format, recover};
+use crate::{ChainKey, JournalError, PATIENCE, format, recover};
 
 /// When a line counts as written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +50,8 @@ pub struct Journal {
     digest_key: String,
     writer: Option<JoinHandle<()>>,
     syncer: Option<JoinHandle<()>>,
+    /// Locked for as long as this lives: another writer would cut off what it does not know.
+    _lock: File,
 }
 
 /// What the journal's threads share.
@@ -70,7 +73,11 @@ impl Journal {
             .mode(0o700)
             .create(dir)
             .map_err(failed("cannot make the directory", dir))?;
-        let end = recover::end(dir, &key)?;
+        let lock = File::open(dir).map_err(failed("cannot open", dir))?;
+        if lock.try_lock().is_err() {
+            return Err(JournalError::InUse);
+        }
+        let end = recover::end(dir)?;
         let shared = Arc::new(Shared {
             queue: Queue::new(),
             sync: Syncer::default(),
@@ -94,7 +101,7 @@ impl Journal {
         };
         let mut writer = Writer::new(settings.clone(), key, clock, end, Arc::clone(&shared));
         let writer = Some(start("journal", Box::new(move || writer.run()))?);
-        Ok(Self { shared, node, digest_key, writer, syncer })
+        Ok(Self { shared, node, digest_key, writer, syncer, _lock: lock })
     }
 
     /// Says something about the journal itself, in the journal.
@@ -115,6 +122,9 @@ impl Audit for Journal {
         FIELDS.with_borrow_mut(|fields| {
             fields.clear();
             format::event(fields, &self.node, &self.digest_key, event);
+            if self.shared.sync.is_hung() {
+                return Ticket::settled(false);
+            }
             self.shared.queue.push(fields)
         })
     }
@@ -125,7 +135,9 @@ impl Audit for Journal {
 
     fn health(&self) -> AuditHealth {
         AuditHealth {
-            is_up: !self.shared.is_down.load(Ordering::Relaxed) && !self.shared.queue.is_hung(),
+            is_up: !self.shared.is_down.load(Ordering::Relaxed)
+                && !self.shared.queue.is_hung()
+                && !self.shared.sync.is_hung(),
             lines: self.shared.written.load(Ordering::Relaxed),
             lost: self.shared.lost.load(Ordering::Relaxed),
         }
@@ -136,15 +148,21 @@ impl Drop for Journal {
     /// Writes what is left and syncs it.
     fn drop(&mut self) {
         self.shared.queue.close();
-        // A writer that hangs is left to itself.
-        if !self.shared.queue.is_hung()
-            && let Some(writer) = self.writer.take()
-        {
-            let _ = writer.join();
-        }
+        wait_for(self.writer.take());
         self.shared.sync.close();
-        if let Some(syncer) = self.syncer.take().filter(|_| self.writer.is_none()) {
-            let _ = syncer.join();
+        wait_for(self.syncer.take());
+    }
+}
+
+/// Waits for a thread to end; one that hangs is left to itself.
+fn wait_for(thread: Option<JoinHandle<()>>) {
+    let until = Instant::now() + PATIENCE;
+    if let Some(thread) = thread {
+        while !thread.is_finished() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if thread.is_finished() {
+            let _ = thread.join();
         }
     }
 }

@@ -47,10 +47,13 @@ pub enum JournalError {
         /// What the system said.
         error: std::io::Error,
     },
-    /// A segment has been read further than it goes now.
-    #[error("{file} is shorter than it was")]
-    Shorter {
+    /// A segment is not as it was when it was read before.
+    #[error("{file} is not as it was when it was indexed")]
+    Changed {
         /// The file's name, without its directory.
         file: String,
     },
+    /// Another process has the journal open for writing.
+    #[error("another process is writing this journal; stop it first")]
+    InUse,
 }

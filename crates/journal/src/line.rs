@@ -53,6 +53,14 @@ pub enum Mark {
         /// How many.
         lost: u64,
     },
+    /// These lines say hit or miss, and were answered 500: writing them took too long, or may not have worked. Nothing was
+    /// disclosed.
+    Undisclosed {
+        /// The first of them.
+        from: u64,
+        /// The last.
+        through: u64,
+    },
     /// Lines up to this one are old enough to be removed.
     Retired {
         /// The last one.
@@ -79,6 +87,7 @@ struct Written<'a> {
     suspect_after: Option<u64>,
     torn_bytes: Option<u64>,
     lost: Option<u64>,
+    from: Option<u64>,
     through: Option<u64>,
     chain: &'a str,
 }
@@ -123,6 +132,7 @@ impl Written<'_> {
             }
             "recovered" => Mark::Recovered { torn_bytes: self.torn_bytes? },
             "resumed" => Mark::Resumed { lost: self.lost? },
+            "undisclosed" => Mark::Undisclosed { from: self.from?, through: self.through? },
             "retired" => Mark::Retired { through: self.through? },
             _ => return None,
         })

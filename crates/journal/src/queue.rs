@@ -87,8 +87,9 @@ impl Queue {
         if state.is_closed || state.lines.bytes.len() > MAX_BYTES || self.is_hung() {
             return Ticket::settled(false);
         }
+        let line = u32::try_from(state.lines.len()).unwrap_or(u32::MAX);
         state.lines.push(fields);
-        state.batch.ticket()
+        state.batch.ticket(line)
     }
 
     /// Lets the writer have what was taken.
@@ -122,8 +123,13 @@ impl Queue {
         state.is_flushed = false;
         std::mem::swap(&mut state.lines, written);
         let batch = std::mem::replace(&mut state.batch, Batch::begin());
-        self.busy_since.store(self.millis(), Ordering::Release);
+        self.note_busy();
         Next::Write(batch)
+    }
+
+    /// For the writer: it begins something that may hang. Over when it asks for the next.
+    pub(crate) fn note_busy(&self) {
+        self.busy_since.store(self.millis(), Ordering::Release);
     }
 
     /// Whether the writer has been at one and the same thing for too long.

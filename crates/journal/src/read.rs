@@ -5,15 +5,18 @@ use std::path::{Path, PathBuf};
 
 use contactd_core::AuditPosition as Position;
 
-use crate::JournalError;
 use crate::file::failed;
 use crate::line::Line;
 use crate::segment::{self, Segment};
+use crate::{Chain, JournalError};
 
 /// The whole lines of a journal, one after the other, and where each ends.
 pub struct Lines {
     dir: PathBuf,
+    /// Behind the last line that could be read.
     position: Position,
+    /// How much of the segment has been read, good or not.
+    offset: u64,
     reader: Option<Box<dyn BufRead + Send>>,
     buffer: Vec<u8>,
     /// Whether the segment at hand will not get any more lines.
@@ -23,7 +26,7 @@ pub struct Lines {
 impl Lines {
     /// The lines behind `position`.
     pub fn after(dir: &Path, position: Position) -> Self {
-        Self { dir: dir.to_owned(), position, reader: None, buffer: Vec::new(), is_closed: false }
+        Self { dir: dir.to_owned(), position, offset: 0, reader: None, buffer: Vec::new(), is_closed: false }
     }
 
     /// Where the last line ended.
@@ -58,11 +61,12 @@ impl Lines {
                 self.is_closed = false;
                 continue;
             }
-            self.position.offset += read as u64;
+            self.offset += read as u64;
             if let Some(line) = Line::parse(self.buffer.trim_ascii_end()) {
                 // One that was left behind by a failed write is there again in the next segment.
                 if line.seq > self.position.seq {
-                    self.position.seq = line.seq;
+                    self.position =
+                        Position { offset: self.offset, seq: line.seq, chain: line.chain.0, ..self.position };
                     return Ok(Some(line));
                 }
             }
@@ -78,16 +82,27 @@ impl Lines {
         };
         if segment.first > self.position.segment {
             self.position = Position { segment: segment.first, offset: 0, ..self.position };
+            self.is_closed = false;
         }
         self.reader = Some(self.skip_to(&segment)?);
+        self.offset = self.position.offset;
         Ok(true)
     }
 
+    /// Goes to the position, and sees that the line before it is still the one that was read.
     fn skip_to(&self, segment: &Segment) -> Result<Box<dyn BufRead + Send>, JournalError> {
         let mut reader = segment.read()?;
-        let skipped = std::io::copy(&mut reader.by_ref().take(self.position.offset), &mut std::io::sink());
-        if skipped.map_err(failed("cannot read", &segment.path))? < self.position.offset {
-            return Err(JournalError::Shorter { file: segment.name() });
+        if self.position.offset == 0 {
+            return Ok(reader);
+        }
+        let changed = || JournalError::Changed { file: segment.name() };
+        let read = failed("cannot read", &segment.path);
+        let expected = format!("{}\"}}\n", Chain(self.position.chain));
+        let skip = self.position.offset.checked_sub(expected.len() as u64).ok_or_else(changed)?;
+        let skipped = std::io::copy(&mut reader.by_ref().take(skip), &mut std::io::sink()).map_err(read)?;
+        let mut end = vec![0; expected.len()];
+        if skipped < skip || reader.read_exact(&mut end).is_err() || end != expected.as_bytes() {
+            return Err(changed());
         }
         Ok(reader)
     }

@@ -1,16 +1,16 @@
 //! Where the last server stopped.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use crate::file::failed;
-use crate::line::{Line, is_linked};
+use crate::line::Line;
 use crate::segment::{self, Segment};
 use crate::verify;
-use crate::{Chain, ChainKey, JournalError};
+use crate::{Chain, JournalError};
 
-/// As much of the end of a segment as is looked at. A line has far less than half of it.
+/// As much of the end of a segment as is looked at first. A line has far less than half of it.
 const TAIL: u64 = 64 * 1024;
 
 /// The end of a journal.
@@ -20,43 +20,33 @@ pub(crate) struct End {
     /// The number and the chain value of the last line.
     pub(crate) last: u64,
     pub(crate) chain: Chain,
-    /// Bytes behind it that are no line.
+    /// Bytes behind it that are no whole line.
     pub(crate) torn: u64,
 }
 
-/// Finds the end. What stands behind the last good line was never told to anyone as written, or the disk lost it: the
-/// next segment begins with a line that says so.
-pub(crate) fn end(dir: &Path, key: &ChainKey) -> Result<End, JournalError> {
+/// Finds the end. An unfinished line at the very end is all that a killed server leaves: it was never told to anyone as
+/// written, and is cut off. Whatever else is wrong stays as it is, for [`verify`](crate::verify()) to find.
+pub(crate) fn end(dir: &Path) -> Result<End, JournalError> {
     let segments = segment::list(dir)?;
-    let Some(newest) = segments.last() else {
-        return Ok(End { segment: None, last: 0, chain: Chain::START, torn: 0 });
-    };
-    if newest.is_compressed {
-        // The open one was taken away by hand. What is left is gone on with.
-        let head = verify::last_line(newest)?;
-        return Ok(match head {
-            Some(line) => End { segment: None, last: line.seq, chain: line.chain, torn: 0 },
-            None => End { segment: None, last: newest.first.saturating_sub(1), chain: Chain::START, torn: 0 },
-        });
-    }
-    match tail(newest, key)? {
-        Some(end) => Ok(end),
-        // Not even its first line is good: it is as if it had not been begun.
-        None => {
-            let before = segments.iter().rev().nth(1);
-            let line = before.map(verify::last_line).transpose()?.flatten();
-            Ok(End {
-                segment: None,
-                last: line.as_ref().map_or(newest.first.saturating_sub(1), |line| line.seq),
-                chain: line.map_or(Chain::START, |line| line.chain),
-                torn: newest.path.metadata().map_or(0, |meta| meta.len()),
-            })
+    let mut before = None;
+    for segment in segments.iter().rev() {
+        if let Some(end) = of_segment(segment)? {
+            // One behind it that holds no line at all: making it had failed, or somebody wrote nonsense into it.
+            let torn = end.torn + before.unwrap_or(0);
+            let is_newest = before.is_none();
+            return Ok(End { segment: end.segment.filter(|_| is_newest), torn, ..end });
         }
+        before = Some(before.unwrap_or(0) + set_aside(segment)?);
     }
+    Ok(End { segment: None, last: 0, chain: Chain::START, torn: before.unwrap_or(0) })
 }
 
-/// The last good line of an open segment, whatever stands behind it.
-fn tail(segment: &Segment, key: &ChainKey) -> Result<Option<End>, JournalError> {
+/// The end of a segment; none where no line of it can be read.
+fn of_segment(segment: &Segment) -> Result<Option<End>, JournalError> {
+    if segment.is_compressed {
+        let line = verify::last_line(segment)?;
+        return Ok(line.map(|line| End { segment: None, last: line.seq, chain: line.chain, torn: 0 }));
+    }
     let path = &segment.path;
     let mut file = File::open(path).map_err(failed("cannot open", path))?;
     let len = file.metadata().map_err(failed("cannot read", path))?.len();
@@ -65,8 +55,9 @@ fn tail(segment: &Segment, key: &ChainKey) -> Result<Option<End>, JournalError> 
         let mut bytes = Vec::new();
         file.seek(SeekFrom::Start(from)).map_err(failed("cannot read", path))?;
         file.by_ref().read_to_end(&mut bytes).map_err(failed("cannot read", path))?;
-        if let Some((line, end)) = last_good(&bytes, from == 0, key) {
-            let (end, torn) = (from + end as u64, len - (from + end as u64));
+        if let Some((line, is_last, end)) = last_line(&bytes, from == 0) {
+            let end = from + end as u64;
+            let torn = len - end;
             if torn > 0 {
                 tracing::warn!(
                     bytes = torn,
@@ -74,7 +65,8 @@ fn tail(segment: &Segment, key: &ChainKey) -> Result<Option<End>, JournalError> 
                     "the audit journal ends in an unfinished line, which a killed server left; it is cut off"
                 );
             }
-            let segment = Some((path.clone(), end));
+            // Behind a line that nobody can read, the next one stands in a segment of its own.
+            let segment = is_last.then(|| (path.clone(), end));
             return Ok(Some(End { segment, last: line.seq, chain: line.chain, torn }));
         }
         if from == 0 {
@@ -84,21 +76,30 @@ fn tail(segment: &Segment, key: &ChainKey) -> Result<Option<End>, JournalError> 
     }
 }
 
-/// The last line in `bytes` that is linked to the one before it, and where it ends. The first line of a segment is good
-/// if it can be read.
-fn last_good(bytes: &[u8], is_whole: bool, key: &ChainKey) -> Option<(Line, usize)> {
-    let mut good = None;
-    let mut before: Option<Chain> = None;
-    let mut at = if is_whole { 0 } else { 1 + bytes.iter().position(|&b| b == b'\n')? };
-    while let Some(len) = bytes[at..].iter().position(|&b| b == b'\n') {
-        let text = &bytes[at..at + len];
-        let Some(line) = Line::parse(text) else { break };
-        if before.is_some_and(|before| !is_linked(key, before, text, line.chain)) {
-            break;
-        }
-        at += len + 1;
-        before = Some(line.chain);
-        good = Some((line, at));
+/// The last line that can be read, whether it is the last that is whole, and where that one ends.
+fn last_line(bytes: &[u8], is_from_start: bool) -> Option<(Line, bool, usize)> {
+    let end = bytes.iter().rposition(|&b| b == b'\n')? + 1;
+    let begin = if is_from_start { 0 } else { bytes.iter().position(|&b| b == b'\n')? + 1 };
+    let lines = bytes.get(begin..end)?.split_inclusive(|&b| b == b'\n').rev();
+    lines
+        .enumerate()
+        .find_map(|(back, text)| Line::parse(text.trim_ascii_end()).map(|line| (line, back == 0, end)))
+}
+
+/// Gives a segment without a line another name, unless nothing whole is in it; says how many bytes it has.
+fn set_aside(segment: &Segment) -> Result<u64, JournalError> {
+    let path = &segment.path;
+    let bytes = path.metadata().map_err(failed("cannot read", path))?.len();
+    let mut start = vec![0; 4096];
+    let read =
+        File::open(path).and_then(|mut file| file.read(&mut start)).map_err(failed("cannot read", path))?;
+    if start[..read].contains(&b'\n') || segment.is_compressed {
+        tracing::error!(
+            file = segment.name(),
+            "a segment of the audit journal holds no line; it is set aside"
+        );
+        let aside = path.with_extension("damaged");
+        fs::rename(path, &aside).map_err(failed("cannot rename", path))?;
     }
-    good
+    Ok(bytes)
 }

@@ -24,6 +24,19 @@ pub struct Segment {
 
 /// Every segment in `dir`, oldest first. A missing directory has none.
 pub fn list(dir: &Path) -> Result<Vec<Segment>, JournalError> {
+    // A directory that changes while it is read may show neither a file's old name nor its new one. Two listings that
+    // agree were made while no segment changed its name, or was begun.
+    let mut listed = list_once(dir)?;
+    loop {
+        let again = list_once(dir)?;
+        if again.iter().map(|segment| segment.first).eq(listed.iter().map(|segment| segment.first)) {
+            return Ok(again);
+        }
+        listed = again;
+    }
+}
+
+fn list_once(dir: &Path) -> Result<Vec<Segment>, JournalError> {
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(failed("cannot read", dir))?,

@@ -2,10 +2,12 @@
 
 use std::fs::File;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// From the first line that is not on disk to its sync. With the sync itself that is within 100 ms on a disk that works.
 const DELAY: Duration = Duration::from_millis(60);
+/// A sync that takes longer than this hangs. A disk that is very busy may take seconds.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Default)]
 pub(crate) struct Syncer {
@@ -21,6 +23,8 @@ struct State {
     synced_through: u64,
     /// A sync failed: lines behind `synced_through` may be lost.
     has_failed: bool,
+    /// When the sync that is under way began.
+    syncing_since: Option<Instant>,
     is_closed: bool,
 }
 
@@ -39,8 +43,18 @@ impl Syncer {
         }
     }
 
-    /// Lines up to `last` are on disk.
+    /// Lines up to `last` are on disk, unless an earlier sync has failed: then the disk may have lost some and forgotten
+    /// about it.
     pub(crate) fn note_synced(&self, last: u64) {
+        let mut state = self.state();
+        if !state.has_failed {
+            state.synced_through = last;
+            state.dirty = None;
+        }
+    }
+
+    /// A new segment is on disk up to `last`: what failed before has been reported in it.
+    pub(crate) fn note_begun(&self, last: u64) {
         let mut state = self.state();
         state.synced_through = last;
         state.dirty = None;
@@ -56,6 +70,11 @@ impl Syncer {
     /// A sync failed.
     pub(crate) fn note_failure(&self) {
         self.state().has_failed = true;
+    }
+
+    /// Whether a sync has been under way for far too long.
+    pub(crate) fn is_hung(&self) -> bool {
+        self.state().syncing_since.is_some_and(|since| since.elapsed() > PATIENCE)
     }
 
     pub(crate) fn close(&self) {
@@ -84,9 +103,11 @@ impl Syncer {
                 }
                 continue;
             };
+            state.syncing_since = Some(Instant::now());
             drop(state);
             let synced = file.sync_data();
             let mut state = self.state();
+            state.syncing_since = None;
             match synced {
                 Ok(()) if !state.has_failed => state.synced_through = state.synced_through.max(last),
                 Ok(()) => {}

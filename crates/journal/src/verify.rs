@@ -1,7 +1,7 @@
 //! The proof that a journal is whole, or where it is not.
 
 use std::fmt;
-use std::io::BufRead;
+use std::io::{self, BufRead};
 use std::path::Path;
 
 use contactd_core::{AuditPosition, Timestamp};
@@ -11,6 +11,9 @@ use crate::file::failed;
 use crate::line::{Entry, Line, Mark, is_linked};
 use crate::segment::{self, Segment};
 use crate::{Chain, JournalError, Lines};
+
+/// How often a journal that loses segments meanwhile is begun anew.
+const TRIES: u32 = 5;
 
 /// What to note down elsewhere: with it, a journal that was cut short is found out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +68,32 @@ pub fn verify(
     noted: Option<(u64, Chain)>,
     is_served: bool,
 ) -> Result<Report, JournalError> {
+    for _ in 0..TRIES {
+        match verify_once(dir, key, noted, is_served) {
+            // One was removed because its time was over, just when it was to be read.
+            Err(JournalError::File { error, .. }) if error.kind() == io::ErrorKind::NotFound => {}
+            verified => return verified,
+        }
+    }
+    verify_once(dir, key, noted, is_served)
+}
+
+fn verify_once(
+    dir: &Path,
+    key: &ChainKey,
+    noted: Option<(u64, Chain)>,
+    is_served: bool,
+) -> Result<Report, JournalError> {
     let segments = segment::list(dir)?;
-    let mut check =
-        Check { key, noted, report: Report::default(), before: None, suspect: None, unexplained: None };
+    let mut check = Check {
+        key,
+        noted,
+        report: Report::default(),
+        before: None,
+        suspect: None,
+        has_noted: false,
+        unexplained: None,
+    };
     let count = segments.len();
     for (number, segment) in segments.iter().enumerate() {
         check.segment(segment, number + 1 == count, is_served)?;
@@ -84,6 +110,8 @@ struct Check<'a> {
     before: Option<(u64, Chain)>,
     /// Lines behind this one may be missing, because a disk failed.
     suspect: Option<u64>,
+    /// Whether the line that was noted down was met.
+    has_noted: bool,
     /// A journal that does not begin at its beginning, until a line says why.
     unexplained: Option<Finding>,
 }
@@ -124,7 +152,7 @@ impl Check<'_> {
                 Some(*previous)
             }
             Entry::Mark(Mark::Retired { through }) => {
-                if self.report.first.is_some_and(|first| first <= through + 1) {
+                if self.report.first.is_some_and(|first| first <= through.saturating_add(1)) {
                     self.unexplained = None;
                 }
                 None
@@ -141,7 +169,7 @@ impl Check<'_> {
         let is_first = self.report.first.is_none();
         if is_first {
             self.report.first = Some(line.seq);
-            if line.seq != 1 {
+            if line.seq > 1 {
                 self.unexplained = Some(Finding {
                     file: segment.name(),
                     line: number,
@@ -150,11 +178,12 @@ impl Check<'_> {
                 });
             }
         }
-        if !is_first || line.seq == 1 {
+        if !is_first || line.seq <= 1 {
             self.order(segment, number, line);
         }
         // Behind a gap the line's own words about the one before have to do.
-        let follows = self.before.filter(|(seq, _)| seq + 1 == line.seq).map(|(_, chain)| chain);
+        let follows =
+            self.before.filter(|(seq, _)| seq.checked_add(1) == Some(line.seq)).map(|(_, chain)| chain);
         let before = match (follows, opened) {
             (Some(chain), _) => Some(chain),
             (None, Some(previous)) => Some(previous),
@@ -168,6 +197,9 @@ impl Check<'_> {
                 Some(line.seq),
                 "this line, or the chain value of the one before, is not as it was written".to_owned(),
             );
+        }
+        if self.noted.is_some_and(|(seq, _)| seq == line.seq) {
+            self.has_noted = true;
         }
         if let Some((seq, chain)) = self.noted.filter(|(seq, _)| *seq == line.seq)
             && chain != line.chain
@@ -184,13 +216,13 @@ impl Check<'_> {
 
     /// Whether the line has the number that is due.
     fn order(&mut self, segment: &Segment, number: u64, line: &Line) {
-        let due = self.before.map_or(1, |(seq, _)| seq + 1);
+        let due = self.before.map_or(1, |(seq, _)| seq.saturating_add(1));
         if line.seq == due {
             return;
         }
         if line.seq > due {
             let (first, last) = (due, line.seq - 1);
-            if self.suspect.is_some_and(|synced| first > synced) {
+            if number == 1 && self.suspect.is_some_and(|synced| first > synced) {
                 self.report.notes.push(format!(
                     "lines {first} to {last} are missing: a disk failed, and the journal said so in line {}",
                     line.seq
@@ -226,6 +258,16 @@ impl Check<'_> {
             self.report.notes.push(format!("lines 1 to {} were removed when their time was over", first - 1));
         }
         let last = self.report.head.map_or(0, |head| head.seq);
+        let first = self.report.first.unwrap_or(1);
+        if let Some((seq, _)) = self.noted.filter(|(seq, _)| *seq >= first && *seq <= last && !self.has_noted)
+        {
+            self.report.findings.push(Finding {
+                file: "the journal".to_owned(),
+                line: 0,
+                seq: Some(seq),
+                what: format!("line {seq}, which was noted down, is not there"),
+            });
+        }
         if let Some((seq, _)) = self.noted.filter(|(seq, _)| *seq > last) {
             self.report.findings.push(Finding {
                 file: "the end".to_owned(),

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,6 +35,8 @@ pub(crate) struct Writer {
     torn: u64,
     /// Lines that could not be written since the last that could.
     lost: u64,
+    /// Lines that are written and whose requests were answered 500 all the same, until the journal says so.
+    undisclosed: Vec<u64>,
     buffer: Vec<u8>,
 }
 
@@ -52,7 +55,7 @@ impl Writer {
         end: End,
         shared: Arc<Shared>,
     ) -> Self {
-        shared.sync.note_synced(end.last);
+        shared.sync.note_begun(end.last);
         let End { segment, last, chain, torn } = end;
         Self {
             settings,
@@ -65,12 +68,14 @@ impl Writer {
             chain,
             torn,
             lost: 0,
+            undisclosed: Vec::new(),
             buffer: Vec::new(),
         }
     }
 
     /// Writes until the queue is closed and empty.
     pub(crate) fn run(&mut self) {
+        self.shared.queue.note_busy();
         let prepared = self.prepare();
         self.report(prepared, 0);
         let mut lines = Waiting::default();
@@ -81,16 +86,26 @@ impl Writer {
                 Next::Write(batch) => {
                     let written = self.prepare().and_then(|()| self.write(&lines));
                     let is_written = self.report(written, lines.len() as u64);
-                    batch.settle(is_written);
+                    let given_up = batch.settle(is_written);
+                    if is_written {
+                        let first = self.last + 1 - lines.len() as u64;
+                        self.undisclosed.extend(given_up.into_iter().map(|line| first + u64::from(line)));
+                    }
                 }
                 Next::Idle if is_down => {
+                    self.shared.queue.note_busy();
                     let tried = self.prepare().and_then(|()| self.say_resumed());
                     self.report(tried, 0);
                 }
                 Next::Idle => {}
                 Next::End => break,
             }
+            if !self.undisclosed.is_empty() {
+                // If it does not work now it is tried with the next lines.
+                let _ = self.say_undisclosed();
+            }
         }
+        self.shared.queue.note_busy();
         if let Some(open) = &self.open
             && open.file.sync_data().is_ok()
         {
@@ -137,18 +152,18 @@ impl Writer {
             // Its bytes are kept out of the chain: the next line stands in a segment of its own and says so.
             return self.begin_segment(None);
         }
-        let found = open.file.metadata()?.len();
-        if found > open.len {
+        let found = open.file.metadata()?;
+        if found.len() > open.len {
             open.file.set_len(open.len)?;
         }
-        if found < open.len {
-            // Somebody cut it. Its numbers stay used, so that this is found out.
+        if found.len() < open.len || found.nlink() == 0 {
+            // Somebody cut it or took it away. Its numbers stay used, so that this is found out.
             return self.begin_segment(None);
         }
         if open.len >= self.settings.segment_bytes {
             open.file.sync_data().inspect_err(|_| self.shared.sync.note_failure())?;
-            self.shared.sync.note_synced(self.last);
-            return self.begin_segment(None);
+            // The other thread may have been told of a failure that this sync was not.
+            return self.begin_segment(self.shared.sync.failure());
         }
         Ok(())
     }
@@ -180,7 +195,27 @@ impl Writer {
         sync_dir(dir)?;
         (self.last, self.chain, self.torn) = (seq, chain, 0);
         self.open = Some(Open { file: Arc::new(file), len: text.len() as u64 });
-        self.shared.sync.note_synced(seq);
+        self.shared.sync.note_begun(seq);
+        Ok(())
+    }
+
+    /// Says which lines nobody was waiting for any more when they were written.
+    fn say_undisclosed(&mut self) -> io::Result<()> {
+        let mut marks: Vec<Vec<u8>> = Vec::new();
+        let mut lines = self.undisclosed.iter().copied().peekable();
+        while let Some(from) = lines.next() {
+            let mut through = from;
+            while let Some(next) = lines.next_if_eq(&(through + 1)) {
+                through = next;
+            }
+            let mut fields = Vec::new();
+            let mark = Mark::Undisclosed { from, through };
+            format::mark(&mut fields, &self.settings.node, self.clock.now(), &mark);
+            marks.push(fields);
+        }
+        self.prepare()?;
+        self.write_fields(marks.iter().map(Vec::as_slice))?;
+        self.undisclosed.clear();
         Ok(())
     }
 
@@ -193,6 +228,9 @@ impl Writer {
     fn write(&mut self, lines: &Waiting) -> io::Result<()> {
         if self.lost > 0 {
             self.say_resumed()?;
+        }
+        if !self.undisclosed.is_empty() {
+            self.say_undisclosed()?;
         }
         self.write_fields(lines.iter())
     }
@@ -220,6 +258,7 @@ impl Writer {
                     self.shared.sync.note_failure();
                     // They stand in the file, and may yet be found there: their numbers are used.
                     open.len += written as u64;
+                    self.undisclosed.extend(self.last + 1..=seq);
                     (self.last, self.chain) = (seq, chain);
                     return Err(error);
                 }

@@ -250,3 +250,111 @@ fn reading_goes_on_where_it_stopped_while_lines_are_written() {
     let expected: Vec<String> = (0..210).map(|number| format!("r{number}")).collect();
     assert_eq!(found, expected);
 }
+
+#[test]
+fn a_restart_cuts_off_nothing_but_an_unfinished_line() {
+    let dir = tempfile::tempdir().expect("a directory");
+    fill(&open(dir.path(), Sync::Os, 1 << 20), 0, 20);
+    let file = first_segment(dir.path());
+    let good = fs::read_to_string(&file).expect("reads");
+    let edited = good.replacen("\"requestId\":\"r7\"", "\"requestId\":\"r8\"", 1);
+    let garbled: String = good
+        .lines()
+        .enumerate()
+        .map(|(n, line)| if n == 20 { "nonsense\n".to_owned() } else { format!("{line}\n") })
+        .collect();
+    for changed in [edited, garbled] {
+        for later in segments(dir.path()).expect("lists").iter().skip(1) {
+            fs::remove_file(&later.path).expect("removes");
+        }
+        fs::write(&file, &changed).expect("writes");
+        let before = findings(dir.path());
+        assert_eq!(before.len(), 1);
+        fill(&open(dir.path(), Sync::Os, 1 << 20), 90, 92);
+        assert!(fs::read_to_string(&file).expect("reads").starts_with(&changed), "nothing is cut off");
+        assert!(findings(dir.path()).starts_with(&before), "{:?}", findings(dir.path()));
+        let found = requests(dir.path());
+        assert_eq!(found.last().map(String::as_str), Some("r91"));
+        // Reading on from there does not begin anew.
+        let mut lines = Lines::after(dir.path(), Position::default());
+        while lines.read().expect("reads").is_some() {}
+        assert!(Lines::after(dir.path(), lines.position()).read().expect("reads").is_none());
+    }
+}
+
+#[test]
+fn a_journal_has_one_writer() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let first = open(dir.path(), Sync::Os, 1 << 20);
+    let settings = Settings {
+        dir: dir.path().to_owned(),
+        sync: Sync::Os,
+        segment_bytes: 1 << 20,
+        node: "n2".to_owned(),
+        digest_key: "k1".to_owned(),
+    };
+    let clock = Arc::new(ManualClock::at(at()));
+    assert!(Journal::open(settings.clone(), key(), Arc::clone(&clock) as _).is_err());
+    fill(&first, 0, 3);
+    drop(first);
+    fill(&Journal::open(settings, key(), clock).expect("opens"), 3, 6);
+    assert_eq!(findings(dir.path()), [""; 0]);
+}
+
+#[test]
+fn a_segment_that_is_taken_away_or_cut_while_it_is_written_is_found_out() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let journal = open(dir.path(), Sync::Os, 1 << 20);
+    fill(&journal, 0, 5);
+    fs::remove_file(first_segment(dir.path())).expect("removes");
+    fill(&journal, 5, 7);
+    assert_eq!(requests(dir.path()), ["r5", "r6"]);
+    assert!(findings(dir.path())[0].contains("lines 1 to 6 are missing before this one"));
+    let file = first_segment(dir.path());
+    let text = fs::read_to_string(&file).expect("reads");
+    let short: String = text.split_inclusive('\n').take(2).collect();
+    fs::OpenOptions::new()
+        .write(true)
+        .open(&file)
+        .and_then(|file| file.set_len(short.len() as u64))
+        .expect("cuts");
+    fill(&journal, 7, 9);
+    drop(journal);
+    assert!(
+        findings(dir.path())[1].contains("line 9 is missing before this one"),
+        "{:?}",
+        findings(dir.path())
+    );
+}
+
+#[test]
+fn impossible_numbers_are_findings_and_a_noted_line_has_to_be_there() {
+    let dir = tempfile::tempdir().expect("a directory");
+    fill(&open(dir.path(), Sync::Os, 1 << 20), 0, 5);
+    let noted = head(dir.path()).expect("reads").expect("a head");
+    let file = first_segment(dir.path());
+    let good = fs::read_to_string(&file).expect("reads");
+    for (old, new) in [("{\"seq\":1,", "{\"seq\":0,"), ("{\"seq\":4,", "{\"seq\":18446744073709551615,")] {
+        fs::write(&file, good.replacen(old, new, 1)).expect("writes");
+        assert!(!findings(dir.path()).is_empty(), "{new}");
+    }
+    fill(
+        &{
+            fs::write(&file, &good).expect("writes");
+            open(dir.path(), Sync::Os, 1 << 20)
+        },
+        5,
+        8,
+    );
+    let longer = fs::read_to_string(&file).expect("reads");
+    let without: String = longer
+        .split_inclusive('\n')
+        .filter(|line| !line.contains(&format!("{{\"seq\":{},", noted.seq)))
+        .collect();
+    fs::write(&file, without).expect("writes");
+    let found = verify(dir.path(), &key(), Some((noted.seq, noted.chain)), false).expect("reads").findings;
+    assert!(
+        found.iter().any(|finding| finding.what.contains("which was noted down, is not there")),
+        "{found:?}"
+    );
+}

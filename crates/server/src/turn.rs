@@ -37,6 +37,7 @@ struct Recording {
     /// The last of them: lines are written in order.
     last: Ticket,
     waiting: Vec<Waker>,
+    /// Since when the last of them has been waiting.
     since: Duration,
 }
 
@@ -112,15 +113,12 @@ impl Turn {
             return self.end().await;
         }
         let since = self.clock.elapsed();
-        let mut is_waiting = false;
         poll_fn(|cx| {
             if ticket.fate() != Fate::Waiting || self.is_over(since) {
                 return Poll::Ready(());
             }
-            if !is_waiting {
-                is_waiting = true;
-                self.wait_for(ticket, since, cx);
-            }
+            // Every time: whoever woke this may have forgotten it since.
+            self.wait_for(ticket, since, cx);
             Poll::Pending
         })
         .await;
@@ -131,6 +129,7 @@ impl Turn {
         match &mut *recording {
             Some(recording) => {
                 recording.last = ticket.clone();
+                recording.since = since;
                 recording.waiting.push(cx.waker().clone());
             }
             None => {

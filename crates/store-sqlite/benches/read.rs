@@ -1,7 +1,7 @@
 //! What one lookup costs in the store: `cargo bench -p contactd-store-sqlite`
 #![expect(clippy::expect_used, reason = "a benchmark that cannot run should say so")]
 
-use contactd_core::store::{Details, Import, ImportSummary};
+use contactd_core::store::{Details, Import, ImportSummary, Verdict};
 use contactd_core::{ContactValue, Detail, Kind, Networks, Profile, Timestamp};
 use contactd_store_sqlite::SqliteStore;
 use divan::Bencher;
@@ -46,7 +46,9 @@ fn read(bencher: Bencher<'_, '_>, first: u32, held: bool) {
             if !held {
                 store.renew();
             }
-            runtime.block_on(store.best_personal(profile, Kind::Phone, Timestamp::from_seconds(1), |_| true))
+            runtime.block_on(
+                store.best_personal(profile, Kind::Phone, Timestamp::from_seconds(1), |_| Verdict::Take),
+            )
         });
 }
 

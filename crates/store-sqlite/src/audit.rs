@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::MutexGuard;
 
 use contactd_core::store::{AuditFilter, AuditIndex, AuditUsage, Outcome, StoreError};
-use contactd_core::{AuditOutcome, AuditPosition, AuditRecord, Kind, ProfileDigest, Timestamp};
+use contactd_core::{AuditOutcome, AuditPosition, AuditRecord, Kind, NOT_RECORDED, ProfileDigest, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
 use crate::details::{kind, kind_number};
@@ -29,17 +29,17 @@ impl AuditIndex for SqliteStore {
     fn index_audit(
         &self,
         records: &[AuditRecord],
+        undisclosed: &[(u64, u64)],
         from: AuditPosition,
         to: AuditPosition,
     ) -> impl Outcome<bool> {
-        std::future::ready(self.index(records, from, to))
+        std::future::ready(self.index(records, undisclosed, from, to))
     }
 
-    fn reset_audit_index(&self) -> impl Outcome<()> {
+    fn reset_audit_index(&self, first_day: i64) -> impl Outcome<()> {
         let reset = self.audit().and_then(|mut audit| {
-            let sql = "DELETE FROM events; DELETE FROM usage; UPDATE position SET segment = 0, offset = 0, seq = 0;";
             let transaction = connection::write(audit.connection()?)?;
-            transaction.execute_batch(sql).map_err(connection::error)?;
+            reset(&transaction, first_day).map_err(connection::error)?;
             transaction.commit().map_err(connection::error)
         });
         std::future::ready(reset)
@@ -87,6 +87,7 @@ impl SqliteStore {
     fn index(
         &self,
         records: &[AuditRecord],
+        undisclosed: &[(u64, u64)],
         from: AuditPosition,
         to: AuditPosition,
     ) -> Result<bool, StoreError> {
@@ -95,19 +96,62 @@ impl SqliteStore {
         if position(&transaction).map_err(connection::error)? != from {
             return Ok(false);
         }
-        add(&transaction, records, to).map_err(connection::error)?;
+        let done = add(&transaction, records).and_then(|()| correct(&transaction, undisclosed));
+        done.and_then(|()| move_to(&transaction, to)).map_err(connection::error)?;
         transaction.commit().map_err(connection::error)?;
         Ok(true)
     }
 }
 
 fn position(connection: &Connection) -> rusqlite::Result<AuditPosition> {
-    connection.query_row("SELECT segment, offset, seq FROM position", (), |row| {
-        Ok(AuditPosition { segment: row.get(0)?, offset: row.get(1)?, seq: row.get(2)? })
+    connection.query_row("SELECT segment, offset, seq, chain FROM position", (), |row| {
+        Ok(AuditPosition { segment: row.get(0)?, offset: row.get(1)?, seq: row.get(2)?, chain: row.get(3)? })
     })
 }
 
-fn add(transaction: &Transaction<'_>, records: &[AuditRecord], to: AuditPosition) -> rusqlite::Result<()> {
+fn move_to(transaction: &Transaction<'_>, to: AuditPosition) -> rusqlite::Result<()> {
+    let values = (to.segment, to.offset, to.seq, to.chain);
+    let moved =
+        transaction.execute("UPDATE position SET segment = ?1, offset = ?2, seq = ?3, chain = ?4", values);
+    moved.map(|_| ())
+}
+
+fn reset(transaction: &Transaction<'_>, first_day: i64) -> rusqlite::Result<()> {
+    transaction.execute("DELETE FROM events", ())?;
+    transaction.execute("DELETE FROM usage WHERE day >= ?1", [first_day])?;
+    move_to(transaction, AuditPosition::default())
+}
+
+/// Makes lines that say more than happened say that they were refused.
+fn correct(transaction: &Transaction<'_>, undisclosed: &[(u64, u64)]) -> rusqlite::Result<()> {
+    let mut names = Names::default();
+    for &lines in undisclosed {
+        let mut wrong = transaction.prepare(
+            "SELECT token, at, outcome, count(*) FROM events WHERE seq BETWEEN ?1 AND ?2 AND outcome <> 2
+             GROUP BY token, at / 86400000, outcome",
+        )?;
+        let mut rows = wrong.query(lines)?;
+        while let Some(row) = rows.next()? {
+            let (token, at, outcome, count): (i64, i64, i64, i64) =
+                (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+            let day = Timestamp::from_millis(at).day();
+            let (hits, misses) = if outcome == 0 { (count, 0) } else { (0, count) };
+            transaction.execute(
+                "UPDATE usage SET hits = hits - ?3, misses = misses - ?4, refused = refused + ?5
+                 WHERE token = ?1 AND day = ?2",
+                (token, day, hits, misses, count),
+            )?;
+        }
+        let reason = names.id(transaction, NOT_RECORDED)?;
+        transaction.execute(
+            "UPDATE events SET outcome = 2, reason = ?3 WHERE seq BETWEEN ?1 AND ?2 AND outcome <> 2",
+            (lines.0, lines.1, reason),
+        )?;
+    }
+    Ok(())
+}
+
+fn add(transaction: &Transaction<'_>, records: &[AuditRecord]) -> rusqlite::Result<()> {
     let mut names = Names::default();
     let mut used: HashMap<(i64, i64), [i64; 3]> = HashMap::new();
     let mut insert = transaction
@@ -142,10 +186,6 @@ fn add(transaction: &Transaction<'_>, records: &[AuditRecord], to: AuditPosition
     for ((token, day), [hits, misses, refused]) in used {
         count.execute((token, day, hits, misses, refused))?;
     }
-    transaction.execute(
-        "UPDATE position SET segment = ?1, offset = ?2, seq = ?3",
-        (to.segment, to.offset, to.seq),
-    )?;
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use contactd_core::store::{
     Aged, DetailTotal, Details, ImportSummary, Outcome, PastImport, PutCounts, StoreError, Swept, Totals,
+    Verdict,
 };
 use contactd_core::{ContactValue, Detail, Kind, Label, Profile, Timestamp};
 use rusqlite::{Connection, Row};
@@ -22,13 +23,13 @@ impl Details for SqliteStore {
         profile: &Profile,
         kind: Kind,
         now: Timestamp,
-        accept: impl Fn(&str) -> bool + Send + Sync,
+        judge: impl Fn(&str) -> Verdict + Send + Sync,
     ) -> impl Outcome<Option<ContactValue>> {
         let generation = self.generation.load(Ordering::SeqCst);
         let found = self
             .readers
             .get_or_try(|| Reader::open(&self.details_file()))
-            .and_then(|reader| reader.best_personal(generation, profile, kind, now, accept));
+            .and_then(|reader| reader.best_personal(generation, profile, kind, now, judge));
         std::future::ready(found)
     }
 

@@ -222,7 +222,7 @@ fn read_detail(row: &Row<'_>, source: String) -> rusqlite::Result<Detail> {
 mod tests {
     use super::*;
     use crate::SqliteStore;
-    use contactd_core::store::{Details, Import, ImportSummary};
+    use contactd_core::store::{Details, Import, ImportSummary, Verdict};
     use std::future::Future;
 
     /// Two profiles with the same hash.
@@ -244,7 +244,8 @@ mod tests {
     }
 
     fn best(store: &SqliteStore, profile: &Profile) -> Option<String> {
-        let found = now(store.best_personal(profile, Kind::Phone, Timestamp::from_seconds(1), |_| true));
+        let found =
+            now(store.best_personal(profile, Kind::Phone, Timestamp::from_seconds(1), |_| Verdict::Take));
         found.expect("reads").map(|value| value.expose().to_owned())
     }
 

@@ -8,7 +8,7 @@
 use std::cell::Cell;
 use std::path::Path;
 
-use contactd_core::store::StoreError;
+use contactd_core::store::{StoreError, Verdict};
 use contactd_core::{ContactValue, Kind, Profile, Timestamp};
 use rusqlite::Connection;
 
@@ -20,9 +20,14 @@ pub(crate) struct Reader {
     held: Cell<Option<u64>>,
 }
 
-// 32768 is place::PLACES.
-const BEST_PERSONAL: &str = "SELECT value FROM details WHERE id >= ?1 AND id < ?1 + 32768
-    AND profile = ?2 AND label = 0 AND (expires_at IS NULL OR expires_at > ?3) ORDER BY id";
+/// From the place of a profile's best detail of a kind onwards: whether each row is one that counts.
+const FROM_PLACE: &str = "SELECT id, value,
+        profile = ?2 AND label = 0 AND (expires_at IS NULL OR expires_at > ?3)
+    FROM details WHERE id >= ?1 ORDER BY id";
+
+/// So many rows are read at least if none is taken: those of someone who has a detail that is not taken, and those of someone
+/// who has none, cost the same.
+const LEAST_ROWS: u32 = 2;
 
 impl Reader {
     pub(crate) fn open(file: &Path) -> Result<Self, StoreError> {
@@ -36,28 +41,41 @@ impl Reader {
         profile: &Profile,
         kind: Kind,
         now: Timestamp,
-        accept: impl Fn(&str) -> bool,
+        judge: impl Fn(&str) -> Verdict,
     ) -> Result<Option<ContactValue>, StoreError> {
-        let found = self.hold(generation).and_then(|()| self.first_accepted(profile, kind, now, accept));
+        let found = self.hold(generation).and_then(|()| self.first_taken(profile, kind, now, judge));
         found.map_err(|error| {
             self.renew();
             connection::error(error)
         })
     }
 
-    fn first_accepted(
+    fn first_taken(
         &self,
         profile: &Profile,
         kind: Kind,
         now: Timestamp,
-        accept: impl Fn(&str) -> bool,
+        judge: impl Fn(&str) -> Verdict,
     ) -> rusqlite::Result<Option<ContactValue>> {
-        let mut statement = self.connection.prepare_cached(BEST_PERSONAL)?;
-        let mut rows = statement.query((place::first_id(profile, kind), profile.key(), now.seconds()))?;
+        let mut statement = self.connection.prepare_cached(FROM_PLACE)?;
+        let first = place::first_id(profile, kind);
+        let mut rows = statement.query((first, profile.key(), now.seconds()))?;
+        let (mut read, mut is_over) = (0, false);
         while let Some(row) = rows.next()? {
-            let value = row.get_ref(0)?.as_str()?;
-            if accept(value) {
-                return Ok(Some(ContactValue::from_store(value.to_owned())));
+            read += 1;
+            is_over |= row.get::<_, i64>(0)? >= first + place::PLACES;
+            let counts = row.get::<_, bool>(2)? && !is_over;
+            // The first row is judged whoever it belongs to, so that it costs the same.
+            if counts || read == 1 {
+                let value = row.get_ref(1)?.as_str()?;
+                let verdict = judge(value);
+                if counts && verdict == Verdict::Take {
+                    return Ok(Some(ContactValue::from_store(value.to_owned())));
+                }
+                is_over |= counts && verdict == Verdict::Enough;
+            }
+            if is_over && read >= LEAST_ROWS {
+                break;
             }
         }
         Ok(None)

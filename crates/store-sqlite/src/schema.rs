@@ -71,7 +71,7 @@ mod tests {
         let contactd: Vec<_> = CONTACTD.iter().copied().map(fingerprint).collect();
         let audit: Vec<_> = AUDIT.iter().copied().map(fingerprint).collect();
         let details: Vec<_> = DETAILS.iter().copied().map(fingerprint).collect();
-        assert_eq!(audit, ["92b0099c657c"]);
+        assert_eq!(audit, ["e00dc168e97d"]);
         assert_eq!(contactd, ["3fdff0a8a751"]);
         assert_eq!(details, ["09ea08fcbafd", "746a2ed3f42f", "13592c7b3026", "bcb5fbc229b4"]);
     }

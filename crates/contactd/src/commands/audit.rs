@@ -192,7 +192,7 @@ const SHOWN: usize = 20;
 
 fn verify(context: &Context, args: &AuditVerifyArgs) -> anyhow::Result<ExitCode> {
     let noted = args.head.as_deref().map(parse_head).transpose()?;
-    let key = context.dir.audit_key(&context.key_sources)?;
+    let key = context.audit_key()?;
     let is_served = control::is_served(&context.dir);
     let report = contactd_journal::verify(&context.dir.audit(), &key, noted, is_served)?;
     let is_whole = report.findings.is_empty();

@@ -79,13 +79,21 @@ fn put_in_place(unfinished: &Path, file: &Path) -> anyhow::Result<()> {
 }
 
 /// Copies that a backup which was killed could not take away.
-fn remove_what_killed_backups_left(dir: &Path) {
-    let Ok(entries) = fs::read_dir(dir) else { return };
+///
+/// Whether one is being made now.
+pub(crate) fn remove_what_killed_backups_left(dir: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(dir) else { return false };
+    let mut is_under_way = false;
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let owner = name.strip_prefix(".backup-").and_then(|rest| rest.split('-').next());
-        if owner.is_some_and(|id| !Path::new("/proc").join(id).exists()) {
+        let Some(owner) = name.strip_prefix(".backup-").and_then(|rest| rest.split('-').next()) else {
+            continue;
+        };
+        if Path::new("/proc").join(owner).exists() {
+            is_under_way = true;
+        } else {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
+    is_under_way
 }

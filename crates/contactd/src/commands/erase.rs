@@ -7,6 +7,7 @@ use contactd_core::Subject;
 use contactd_core::store::{Details, Suppressions};
 
 use crate::cli::EraseArgs;
+use crate::commands::backup;
 use crate::context::Context;
 use crate::output;
 
@@ -29,6 +30,12 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
         bail!(
             "the details are removed and nothing discloses them, but a reader keeps them in the write-ahead log; run \
              this again in a moment"
+        );
+    }
+    if backup::remove_what_killed_backups_left(context.dir.path()) {
+        bail!(
+            "the details are removed and nothing discloses them, but a backup is being made and its copy still holds them; \
+             run this again when it is done"
         );
     }
     if args.json {

@@ -84,7 +84,7 @@ fn put_in_place(unfinished: &Path, target: &Path) -> anyhow::Result<()> {
 /// since then. Whether there is one.
 fn keep_journal(other: &Path, dir: &Path) -> anyhow::Result<bool> {
     let (newer, audit) = (other.join("audit"), dir.join("audit"));
-    if contactd_journal::segments(&newer)?.is_empty() {
+    if contactd_journal::segments(&newer)?.is_empty() || !crate::keys::have_same_audit(other, dir)? {
         return Ok(false);
     }
     if audit.exists() {
@@ -92,7 +92,6 @@ fn keep_journal(other: &Path, dir: &Path) -> anyhow::Result<bool> {
     }
     DirBuilder::new().mode(0o700).create(&audit)?;
     contactd_journal::copy(&newer, &audit)?;
-    crate::keys::take_over_audit(&other.join("keys"), &dir.join("keys"))?;
     Ok(true)
 }
 

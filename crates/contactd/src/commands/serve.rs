@@ -71,10 +71,11 @@ pub(crate) async fn run(mut config: Config, args: &ServeArgs) -> anyhow::Result<
         serve.settings,
     ));
     contactd_server::serve(listeners, app, asked_to_stop).await?;
-    drop(control);
     sweeper.finish();
     recording.finish();
     keeper.finish();
+    // Last of all: whoever serves next finds everything written and closed.
+    drop(control);
     output::words(format_args!("contactd has stopped"));
     Ok(ExitCode::SUCCESS)
 }

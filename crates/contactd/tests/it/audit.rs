@@ -277,6 +277,82 @@ fn a_journal_that_hangs_is_waited_for_only_so_long() {
 }
 
 #[test]
+fn everyone_who_waits_for_a_journal_that_hangs_is_answered() {
+    let faulty = Faulty::start("os");
+    let before = recorded_hits(&faulty.service.site).len();
+    faulty.fail("hang");
+    // They come over some time, so that they begin to wait in different moments.
+    let mut connections: Vec<Connection> = (0..60)
+        .map(|number| {
+            let mut connection = faulty.service.connect();
+            connection.send(ask(&format!("hang-{number}"), EMAIL, &faulty.token, ADA).bytes());
+            std::thread::sleep(Duration::from_millis(if number % 10 == 0 { 40 } else { 0 }));
+            connection
+        })
+        .collect();
+    for connection in &mut connections {
+        assert_eq!(connection.reply().status, 500);
+    }
+    faulty.fail("ok");
+    eventually(5, "it recovers", || faulty.status() == 200);
+    assert!(faulty.service.metrics().contains("contactd_requests_in_flight 0"));
+    // Their lines were written in the end, and the journal says that nothing was disclosed.
+    let hits = shown(&faulty.service.site, &["--outcome", "hit"]);
+    assert!(ids(&hits).iter().all(|id| !id.starts_with("hang-")), "{hits:?}");
+    let late = shown(&faulty.service.site, &["--outcome", "refused"]);
+    assert!(late.iter().any(|event| event["reason"] == "not_recorded_in_time"), "{late:?}");
+    assert!(hits.len() > before);
+    assert_eq!(faulty.service.site.run(&["audit", "verify"]).code, 0);
+}
+
+#[test]
+fn a_sync_that_failed_excuses_no_line_that_somebody_removed() {
+    let faulty = Faulty::start("disk");
+    assert_eq!(faulty.status(), 200);
+    faulty.fail("sync 1");
+    assert_eq!(faulty.status(), 500);
+    faulty.fail("ok");
+    for _ in 0..9 {
+        eventually(3, "it recovers", || faulty.status() == 200);
+    }
+    let site = &faulty.service.site;
+    assert_eq!(site.run(&["audit", "verify"]).code, 0);
+    assert_eq!(shown(site, &["--outcome", "hit"]).len(), 10, "the one that was answered 500 is none");
+    let file = segments(&faulty.service.data()).pop().expect("a segment");
+    let text = std::fs::read_to_string(&file).expect("reads");
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    std::fs::write(&file, [&lines[..4], &lines[6..]].concat().concat()).expect("writes");
+    let cut = site.run(&["audit", "verify"]);
+    assert!(cut.code == 1 && cut.stdout.contains("line 5: lines"), "{cut:?}");
+    // The index is made anew at once: what is asked for next is not missing.
+    assert!(!shown(site, &["--outcome", "hit"]).is_empty());
+}
+
+#[test]
+fn the_journal_keeps_its_key() {
+    let (service, token) = Service::with_people();
+    service.look_up(PHONE, &token, ADA);
+    let site = service.stop();
+    let key = site.data().join("keys/audit-001.key");
+    let good = std::fs::read(&key).expect("reads");
+    std::fs::write(&key, "ab".repeat(32)).expect("writes");
+    for command in
+        [&["audit", "verify"][..], &["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]]
+    {
+        let refused = site.run(command);
+        assert!(
+            refused.code == 1 && refused.stderr.contains("put back the one with fingerprint"),
+            "{refused:?}"
+        );
+    }
+    std::fs::remove_file(&key).expect("removes");
+    let missing = site.run(&["audit", "verify"]);
+    assert!(missing.code == 1 && missing.stderr.contains("is missing"), "{missing:?}");
+    std::fs::write(&key, good).expect("writes");
+    assert_eq!(site.run(&["audit", "verify"]).code, 0);
+}
+
+#[test]
 fn what_cannot_be_recorded_is_not_charged() {
     let faulty = Faulty::start("os");
     let token = faulty.service.site.token(&["--quota", "3/day"]);

@@ -72,6 +72,16 @@ fn a_person_among_thousands_leaves_no_trace_wherever_they_stood() {
 }
 
 #[test]
+fn what_a_killed_backup_left_is_erased_too() {
+    let site = Site::with_people();
+    let left = site.data().join(".backup-4194999-x");
+    std::fs::create_dir(&left).expect("makes");
+    std::fs::copy(site.data().join("details.db"), left.join("details.db")).expect("copies");
+    site.ok(&["erase", ADA]);
+    assert_eq!(files_with(&site.data(), &ADAS), [""; 0]);
+}
+
+#[test]
 fn with_its_values_suppressed_a_number_does_not_come_back_under_another_profile() {
     let (service, token) = Service::with_people();
     service.site.ok(&["erase", ADA, "--values"]);

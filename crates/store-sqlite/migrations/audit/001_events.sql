@@ -35,6 +35,7 @@ CREATE TABLE usage (
 CREATE TABLE position (
     segment INTEGER NOT NULL,
     offset  INTEGER NOT NULL,
-    seq     INTEGER NOT NULL
+    seq     INTEGER NOT NULL,
+    chain   BLOB NOT NULL
 ) STRICT;
-INSERT INTO position VALUES (0, 0, 0);
+INSERT INTO position VALUES (0, 0, 0, zeroblob(16));
