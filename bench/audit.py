@@ -119,7 +119,10 @@ def indistinguishable(work, tokens):
     run.sh(run.BINARY, "suppress", "--list", listed, "--data", data, stderr=subprocess.DEVNULL)
     for person in erased:
         run.sh(run.BINARY, "erase", f"https://{person}", "--data", data, stderr=subprocess.DEVNULL)
-    server = start(data, "os")
+    # In files that were written in one go: how the file system keeps those that were written in pieces can be measured too.
+    settled = work / "settled"
+    shutil.copytree(data, settled)
+    server = start(settled, "os")
     try:
         time.sleep(1)
         return {"suppressed, unknown": told_apart(server, tokens[0], suppressed, unknown),

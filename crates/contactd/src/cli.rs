@@ -8,6 +8,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use contactd_core::{AuditOutcome, Kind, Label, Quota, Rate, Timestamp};
 
+use crate::commands::audit::NotedHead;
 use crate::config::{AuditSync, BasePath, Engine, Listen, LogFormat, LogLevel};
 use crate::span::{Lifetime, Span};
 pub(crate) use values::MaxRejects;
@@ -535,7 +536,10 @@ pub(crate) struct AuditShowArgs {
 pub(crate) struct AuditVerifyArgs {
     /// What `audit head` printed earlier: the journal has to go at least that far, and through that line
     #[arg(long, value_name = "SEQ:CHAIN")]
-    pub(crate) head: Option<String>,
+    pub(crate) head: Option<NotedHead>,
+    /// Take it that lines which had been indexed are gone, once their loss is explained, and forget that they were there
+    #[arg(long)]
+    pub(crate) accept_loss: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

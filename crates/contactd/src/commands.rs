@@ -1,6 +1,6 @@
 //! The commands, one file each.
 
-mod audit;
+pub(crate) mod audit;
 mod backup;
 mod canonicalize;
 mod completions;

@@ -163,12 +163,12 @@ impl Config {
             audit: AuditConfig {
                 sync: args.audit_sync.or(self.file.audit.sync).unwrap_or_default(),
                 segment_bytes: self.file.audit.segment_bytes.map_or(DEFAULT_SEGMENT, |bytes| bytes.0 as u64),
-                keep: match self.file.audit.keep.as_ref().map(|keep| keep.0) {
+                keep: match self.file.audit.keep.as_ref().map(|keep| keep.0.0) {
                     Some(Lifetime::For(time)) => Some(time),
                     Some(Lifetime::Forever) | None => None,
                 },
             },
-            sweep_every: self.file.retention.sweep_every.map_or(DEFAULT_SWEEP, |span| span.0),
+            sweep_every: self.file.retention.sweep_every.as_ref().map_or(DEFAULT_SWEEP, |pause| pause.0.0),
             default_rate: limits.rate(),
             default_quota: limits.quota(),
             log: LogConfig {

@@ -7,9 +7,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use contactd_core::store::AuditIndex;
-use contactd_core::{Audit, Clock, Timestamp};
-use contactd_journal::{Entry, Journal, JournalError, Lines, Mark};
+use contactd_core::{Audit, AuditPosition, Clock, Timestamp};
+use contactd_journal::{Chain, Entry, Journal, JournalError, Lines, Mark};
 use contactd_store_sqlite::SqliteStore;
+
+use crate::output;
 
 /// Lines that are indexed in one go.
 const BATCH: usize = 20_000;
@@ -24,10 +26,30 @@ const TIDY: Duration = Duration::from_secs(60);
 /// So many segments wait at most for a quiet moment in which to be compressed.
 const UNCOMPRESSED: usize = 64;
 
-/// Indexes everything that is in the journal now.
+/// The name under which the store remembers a line that had been indexed and is gone.
+pub(crate) const LOST: &str = "audit_lost";
+
+/// Indexes everything that is in the journal now. Says so if lines that had been indexed are gone.
 pub(crate) async fn catch_up(store: &SqliteStore, dir: &Path) -> anyhow::Result<()> {
     while index_some(store, dir).await? == BATCH {}
+    if store.fact(LOST)?.is_some() {
+        output::words(format_args!(
+            "contactd: lines that had been in the journal are gone or changed; `contactd audit verify` says which"
+        ));
+    }
     Ok(())
+}
+
+/// The lines that say more than happened, from and through.
+pub(crate) fn undisclosed(dir: &Path) -> anyhow::Result<Vec<(u64, u64)>> {
+    let mut lines = Lines::after(dir, AuditPosition::default());
+    let mut found = Vec::new();
+    while let Some(line) = lines.read()? {
+        if let Entry::Mark(Mark::Undisclosed { from, through }) = line.entry {
+            found.push((from, through));
+        }
+    }
+    Ok(found)
 }
 
 /// Indexes up to [`BATCH`] lines; says how many.
@@ -60,6 +82,8 @@ async fn index_some(store: &SqliteStore, dir: &Path) -> anyhow::Result<usize> {
                 "the audit journal is not as it was when it was indexed: lines were changed or removed, or a disk lost \
                  them. The index is made anew; `contactd audit verify` says more"
             );
+            // What was there is remembered, so that `audit verify` misses it.
+            store.remember(LOST, &format!("{}:{}", from.seq, Chain::from_bytes(from.chain)))?;
             let first_day = contactd_journal::begins(dir)?.map_or(i64::MIN, Timestamp::day);
             store.reset_audit_index(first_day).await?;
             continue;

@@ -169,12 +169,16 @@ pub(crate) fn have_same_audit(other: &Path, this: &Path) -> anyhow::Result<bool>
     Ok(other.is_file() == this.is_file() && (!this.is_file() || fs::read(other)? == fs::read(this)?))
 }
 
-/// Files in `keys/` that others than their owner can read.
-pub(crate) fn exposed(dir: &Path) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
-    entries
-        .flatten()
-        .filter(|entry| entry.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0))
-        .map(|entry| entry.path().display().to_string())
+/// Files with keys that others than their owner can read.
+pub(crate) fn exposed(dir: &Path, sources: &KeySources) -> Vec<String> {
+    let in_dir = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let elsewhere = [&sources.digest, &sources.audit].into_iter().filter_map(|source| match source {
+        KeySource::File(file) => Some(file.clone()),
+        KeySource::DataDir | KeySource::Text(_) => None,
+    });
+    in_dir
+        .chain(elsewhere)
+        .filter(|path| path.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0))
+        .map(|path| path.display().to_string())
         .collect()
 }

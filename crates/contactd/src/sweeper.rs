@@ -37,6 +37,10 @@ impl Sweeper {
                     Ok(Swept { expired: 0, aged: 0 }) => {}
                     Ok(Swept { expired, aged }) => {
                         tracing::info!(expired, aged, "removed details whose time is over");
+                        // Not in the write-ahead log any longer either, as soon as readers let go.
+                        if let Err(error) = store.scrub() {
+                            tracing::warn!(%error, "cannot empty a write-ahead log");
+                        }
                     }
                     Err(error) => tracing::warn!(%error, "cannot remove expired details now; trying again"),
                 }

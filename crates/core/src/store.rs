@@ -320,6 +320,21 @@ pub struct AuditFilter {
     pub outcome: Option<String>,
 }
 
+impl AuditFilter {
+    /// Whether a request is meant.
+    pub fn matches(&self, record: &AuditRecord) -> bool {
+        let digest = record.profile.as_ref().map(|(_, digest)| digest);
+        self.tokens.as_ref().is_none_or(|tokens| tokens.contains(&record.token))
+            && self
+                .profiles
+                .as_ref()
+                .is_none_or(|wanted| digest.is_some_and(|digest| wanted.contains(digest)))
+            && self.since.is_none_or(|since| record.at >= since)
+            && self.until.is_none_or(|until| record.at < until)
+            && self.outcome.as_ref().is_none_or(|outcome| *outcome == record.outcome)
+    }
+}
+
 /// What a token did on one UTC day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are the words of the glossary")]

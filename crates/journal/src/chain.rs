@@ -13,6 +13,11 @@ impl Chain {
     /// What stands before the first line of all.
     pub const START: Self = Self([0; 16]);
 
+    /// The value made of these bytes.
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
     /// Reads 32 hex digits.
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = [0; 16];

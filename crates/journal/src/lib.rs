@@ -29,7 +29,7 @@ pub use keep::{compress_closed, copy, outdated, remove};
 pub use line::{Entry, Line, Mark};
 pub use read::Lines;
 pub use segment::{Segment, list as segments};
-pub use verify::{Finding, Head, Report, begins, head, verify};
+pub use verify::{Finding, Head, Noted, Report, begins, head, verify};
 
 /// How long a line may take to be written before those who wait for it are told that it failed.
 pub const PATIENCE: Duration = Duration::from_secs(3);

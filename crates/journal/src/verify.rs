@@ -56,18 +56,28 @@ pub struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, line {}: {}", self.file, self.line, self.what)
+        match self.line {
+            0 => write!(f, "{}: {}", self.file, self.what),
+            line => write!(f, "{}, line {line}: {}", self.file, self.what),
+        }
     }
 }
 
-/// Checks every line of a journal: that it is as it was written, in its place, and that none is missing. With a head that
-/// was noted down, that the journal still goes as far. `is_served` where a server may be writing its last line.
-pub fn verify(
-    dir: &Path,
-    key: &ChainKey,
-    noted: Option<(u64, Chain)>,
-    is_served: bool,
-) -> Result<Report, JournalError> {
+/// A line that is known from elsewhere to have been there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Noted {
+    /// Its number.
+    pub seq: u64,
+    /// Its chain value.
+    pub chain: Chain,
+    /// Where it is known from, such as "was noted down".
+    pub how: &'static str,
+}
+
+/// Checks every line of a journal: that it is as it was written, in its place, and that none is missing. With lines that
+/// are known from elsewhere, that the journal still goes through each of them. `is_served` where a server may be writing its
+/// last line.
+pub fn verify(dir: &Path, key: &ChainKey, noted: &[Noted], is_served: bool) -> Result<Report, JournalError> {
     for _ in 0..TRIES {
         match verify_once(dir, key, noted, is_served) {
             // One was removed because its time was over, just when it was to be read.
@@ -78,20 +88,15 @@ pub fn verify(
     verify_once(dir, key, noted, is_served)
 }
 
-fn verify_once(
-    dir: &Path,
-    key: &ChainKey,
-    noted: Option<(u64, Chain)>,
-    is_served: bool,
-) -> Result<Report, JournalError> {
+fn verify_once(dir: &Path, key: &ChainKey, noted: &[Noted], is_served: bool) -> Result<Report, JournalError> {
     let segments = segment::list(dir)?;
     let mut check = Check {
         key,
-        noted,
+        noted: noted.to_vec(),
         report: Report::default(),
         before: None,
         suspect: None,
-        has_noted: false,
+
         unexplained: None,
     };
     let count = segments.len();
@@ -104,14 +109,13 @@ fn verify_once(
 
 struct Check<'a> {
     key: &'a ChainKey,
-    noted: Option<(u64, Chain)>,
+    /// Those that have not been met yet.
+    noted: Vec<Noted>,
     report: Report,
     /// The number and chain value that the next line follows.
     before: Option<(u64, Chain)>,
     /// Lines behind this one may be missing, because a disk failed.
     suspect: Option<u64>,
-    /// Whether the line that was noted down was met.
-    has_noted: bool,
     /// A journal that does not begin at its beginning, until a line says why.
     unexplained: Option<Finding>,
 }
@@ -198,14 +202,11 @@ impl Check<'_> {
                 "this line, or the chain value of the one before, is not as it was written".to_owned(),
             );
         }
-        if self.noted.is_some_and(|(seq, _)| seq == line.seq) {
-            self.has_noted = true;
-        }
-        if let Some((seq, chain)) = self.noted.filter(|(seq, _)| *seq == line.seq)
-            && chain != line.chain
-        {
-            let what = format!("line {seq} is not the one that was noted down");
-            self.wrong(segment, number, Some(seq), what);
+        for noted in self.noted.extract_if(.., |noted| noted.seq == line.seq).collect::<Vec<_>>() {
+            if noted.chain != line.chain {
+                let what = format!("line {} is not the one that {}", noted.seq, noted.how);
+                self.wrong(segment, number, Some(noted.seq), what);
+            }
         }
         self.report.lines += 1;
         self.before = Some((line.seq, line.chain));
@@ -259,21 +260,22 @@ impl Check<'_> {
         }
         let last = self.report.head.map_or(0, |head| head.seq);
         let first = self.report.first.unwrap_or(1);
-        if let Some((seq, _)) = self.noted.filter(|(seq, _)| *seq >= first && *seq <= last && !self.has_noted)
-        {
+        for Noted { seq, how, .. } in std::mem::take(&mut self.noted) {
+            let what = if seq > last {
+                format!(
+                    "the journal ends with line {last}; lines {} to {seq} were removed: line {seq} {how}",
+                    last + 1
+                )
+            } else if seq >= first {
+                format!("line {seq}, which {how}, is not there")
+            } else {
+                continue;
+            };
             self.report.findings.push(Finding {
                 file: "the journal".to_owned(),
                 line: 0,
                 seq: Some(seq),
-                what: format!("line {seq}, which was noted down, is not there"),
-            });
-        }
-        if let Some((seq, _)) = self.noted.filter(|(seq, _)| *seq > last) {
-            self.report.findings.push(Finding {
-                file: "the end".to_owned(),
-                line: 0,
-                seq: Some(last),
-                what: format!("the journal ends with line {last}; lines {} to {seq} were removed", last + 1),
+                what,
             });
         }
     }

@@ -12,8 +12,8 @@ use contactd_core::{
     Ticket, Timestamp,
 };
 use contactd_journal::{
-    Chain, ChainKey, Entry, Journal, Lines, Mark, Report, Settings, Sync, compress_closed, head, outdated,
-    remove, segments, verify,
+    Chain, ChainKey, Entry, Journal, Lines, Mark, Noted, Report, Settings, Sync, compress_closed, head,
+    outdated, remove, segments, verify,
 };
 
 fn key() -> ChainKey {
@@ -77,7 +77,7 @@ fn requests(dir: &Path) -> Vec<String> {
 }
 
 fn check(dir: &Path) -> Report {
-    verify(dir, &key(), None, false).expect("reads")
+    verify(dir, &key(), &[], false).expect("reads")
 }
 
 fn findings(dir: &Path) -> Vec<String> {
@@ -139,7 +139,7 @@ fn an_edit_a_cut_and_a_swap_are_located_to_the_line() {
     assert_eq!(garbled[0], format!("{name}, line 7: this is not a line of the journal"));
     // Without the key, a whole new chain cannot be made either.
     fs::write(&file, &good).expect("writes");
-    let forged = verify(dir.path(), &ChainKey::new(&[8; 32]), None, false).expect("reads");
+    let forged = verify(dir.path(), &ChainKey::new(&[8; 32]), &[], false).expect("reads");
     assert_eq!(forged.findings.len(), 21);
 }
 
@@ -154,10 +154,16 @@ fn a_removed_tail_is_found_with_a_head_that_was_noted_down() {
     let short: Vec<&str> = good.lines().take(15).collect();
     fs::write(&file, short.join("\n") + "\n").expect("writes");
     assert_eq!(findings(dir.path()), [""; 0], "nobody can know");
-    let with_head =
-        |seq, chain| verify(dir.path(), &key(), Some((seq, chain)), false).expect("reads").findings;
+    let with_head = |seq, chain| {
+        verify(dir.path(), &key(), &[Noted { seq, chain, how: "was noted down" }], false)
+            .expect("reads")
+            .findings
+    };
     let found = with_head(noted.seq, noted.chain);
-    assert_eq!(found[0].what, "the journal ends with line 15; lines 16 to 21 were removed");
+    assert_eq!(
+        found[0].what,
+        "the journal ends with line 15; lines 16 to 21 were removed: line 21 was noted down"
+    );
     // And one that goes on with other lines from there.
     fill(&open(dir.path(), Sync::Os, 1 << 20), 90, 110);
     assert_eq!(findings(dir.path()), [""; 0]);
@@ -176,11 +182,7 @@ fn a_torn_last_line_is_cut_off_and_reported_wherever_it_was_torn() {
         let dir = tempfile::tempdir().expect("a directory");
         fs::write(dir.path().join("000000000001.jsonl"), &bytes[..end]).expect("writes");
         assert_eq!(findings(dir.path()).len(), 1, "torn at {end}");
-        assert_eq!(
-            verify(dir.path(), &key(), None, true).expect("reads").findings,
-            [],
-            "it is being written"
-        );
+        assert_eq!(verify(dir.path(), &key(), &[], true).expect("reads").findings, [], "it is being written");
         fill(&open(dir.path(), Sync::Os, 1 << 20), 90, 92);
         let report = check(dir.path());
         assert_eq!(report.findings, []);
@@ -352,7 +354,14 @@ fn impossible_numbers_are_findings_and_a_noted_line_has_to_be_there() {
         .filter(|line| !line.contains(&format!("{{\"seq\":{},", noted.seq)))
         .collect();
     fs::write(&file, without).expect("writes");
-    let found = verify(dir.path(), &key(), Some((noted.seq, noted.chain)), false).expect("reads").findings;
+    let found = verify(
+        dir.path(),
+        &key(),
+        &[Noted { seq: noted.seq, chain: noted.chain, how: "was noted down" }],
+        false,
+    )
+    .expect("reads")
+    .findings;
     assert!(
         found.iter().any(|finding| finding.what.contains("which was noted down, is not there")),
         "{found:?}"

@@ -196,6 +196,12 @@ impl SqliteStore {
             .map_err(connection::error)
     }
 
+    /// Forgets a fact.
+    pub fn forget(&self, name: &str) -> Result<(), StoreError> {
+        let forgotten = self.main().execute("DELETE FROM facts WHERE name = ?1", [name]);
+        forgotten.map(|_| ()).map_err(connection::error)
+    }
+
     fn main(&self) -> MutexGuard<'_, Connection> {
         lock(&self.main)
     }

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
+use std::str::FromStr;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use contactd_core::store::{AuditFilter, AuditIndex, Tokens};
-use contactd_core::{AuditRecord, Timestamp};
-use contactd_journal::{Chain, Finding};
+use contactd_core::{AuditOutcome, AuditPosition, AuditRecord, NOT_RECORDED, Timestamp};
+use contactd_journal::{Chain, Entry, Finding, Lines, Noted, Report};
 use serde::Serialize;
 
 use crate::cli::{AuditCommand, AuditShowArgs, AuditVerifyArgs};
@@ -17,7 +18,7 @@ use crate::{control, indexer, output};
 pub(crate) async fn run(context: &Context, command: &AuditCommand) -> anyhow::Result<ExitCode> {
     match command {
         AuditCommand::Show(args) => show(context, args).await,
-        AuditCommand::Verify(args) => verify(context, args),
+        AuditCommand::Verify(args) => verify(context, args).await,
         AuditCommand::Head(args) => head(context, args.json),
     }
 }
@@ -41,12 +42,8 @@ struct Shown<'a> {
 }
 
 async fn show(context: &Context, args: &AuditShowArgs) -> anyhow::Result<ExitCode> {
-    indexer::catch_up(&context.store, &context.dir.audit()).await?;
     let names = token_names(context).await?;
-    let tokens = args.token.as_ref().map(|wanted| {
-        let named = names.iter().filter(|(_, name)| *name == wanted).map(|(id, _)| id.clone());
-        named.chain([wanted.clone()]).collect()
-    });
+    let tokens = args.token.as_deref().map(|wanted| named_tokens(&names, wanted)).transpose()?;
     let profiles = match &args.profile {
         Some(url) => {
             let digests = context.keys.profile_digests(&context.profile(url)?);
@@ -59,21 +56,56 @@ async fn show(context: &Context, args: &AuditShowArgs) -> anyhow::Result<ExitCod
     let mut out = Listing::begin(args.json);
     let mut failed = None;
     let mut left = args.limit.unwrap_or(u64::MAX);
-    context
-        .store
-        .visit_audit(&filter, |record| {
-            if left == 0 {
-                return false;
-            }
-            left -= 1;
-            failed = out.add(&record, names.get(&record.token).map(String::as_str)).err();
-            failed.is_none()
-        })
-        .await?;
+    visit(context, &filter, |record| {
+        if left == 0 {
+            return false;
+        }
+        left -= 1;
+        failed = out.add(&record, names.get(&record.token).map(String::as_str)).err();
+        failed.is_none()
+    })
+    .await?;
     match failed {
         Some(error) => Err(error),
         None => out.end().map(|()| ExitCode::SUCCESS),
     }
+}
+
+/// The ids of the tokens that are meant by an id or a name.
+pub(crate) fn named_tokens(names: &HashMap<String, String>, wanted: &str) -> anyhow::Result<Vec<String>> {
+    let is_meant = |(id, name): &(&String, &String)| *id == wanted || *name == wanted;
+    let found: Vec<String> = names.iter().filter(is_meant).map(|(id, _)| id.clone()).collect();
+    if found.is_empty() {
+        bail!("there is no token `{wanted}`; `contactd token list` shows their ids and names");
+    }
+    Ok(found)
+}
+
+/// Every request in the journal that matches, oldest first, from the index; where that cannot be written, from the journal
+/// itself. `visit` says whether to go on.
+pub(crate) async fn visit(
+    context: &Context,
+    filter: &AuditFilter,
+    mut visit: impl FnMut(AuditRecord) -> bool + Send,
+) -> anyhow::Result<()> {
+    let dir = context.dir.audit();
+    let Err(error) = indexer::catch_up(&context.store, &dir).await else {
+        return Ok(context.store.visit_audit(filter, visit).await?);
+    };
+    output::words(format_args!("contactd: the index cannot be used ({error:#}); reading the whole journal"));
+    let undisclosed = indexer::undisclosed(&dir)?;
+    let mut lines = Lines::after(&dir, AuditPosition::default());
+    while let Some(line) = lines.read()? {
+        let Entry::Request(mut record) = line.entry else { continue };
+        if undisclosed.iter().any(|&(from, through)| (from..=through).contains(&record.seq)) {
+            record.outcome = AuditOutcome::Refused(NOT_RECORDED).name().to_owned();
+            record.reason = Some(NOT_RECORDED.to_owned());
+        }
+        if filter.matches(&record) && !visit(record) {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// The names of all tokens there ever were, by their ids.
@@ -115,7 +147,7 @@ impl Listing {
             if self.count == 0 {
                 writeln!(
                     self.out,
-                    "{:<24}  {:<9}  {:<7}  {:<24}  REQUEST",
+                    "{:<24}  {:<9}  {:<30}  {:<24}  REQUEST",
                     "TIME", "OPERATION", "OUTCOME", "TOKEN"
                 )?;
             }
@@ -123,7 +155,7 @@ impl Listing {
                 shown.reason.map_or(shown.outcome.to_owned(), |reason| format!("refused: {reason}"));
             writeln!(
                 self.out,
-                "{:<24}  {:<9}  {:<7}  {:<24}  {}",
+                "{:<24}  {:<9}  {:<30}  {:<24}  {}",
                 shown.time,
                 shown.operation,
                 outcome,
@@ -190,13 +222,39 @@ impl From<contactd_journal::Head> for ShownHead {
 /// How many findings people are shown.
 const SHOWN: usize = 20;
 
-fn verify(context: &Context, args: &AuditVerifyArgs) -> anyhow::Result<ExitCode> {
-    let noted = args.head.as_deref().map(parse_head).transpose()?;
+async fn verify(context: &Context, args: &AuditVerifyArgs) -> anyhow::Result<ExitCode> {
+    if args.accept_loss {
+        context.store.forget(indexer::LOST)?;
+        let first_day = contactd_journal::begins(&context.dir.audit())?.map_or(i64::MIN, Timestamp::day);
+        context.store.reset_audit_index(first_day).await?;
+    }
+    let mut noted: Vec<Noted> = args.head.iter().map(|head| noted(*head, "was noted down")).collect();
+    let indexed = context.store.audit_position().await?;
+    if indexed.seq > 0 {
+        let chain = Chain::from_bytes(indexed.chain);
+        noted.push(Noted { seq: indexed.seq, chain, how: "had been indexed" });
+    }
+    if let Some(lost) = context.store.fact(indexer::LOST)?.as_deref().and_then(|text| text.parse().ok()) {
+        noted.push(self::noted(lost, "had been indexed, before the index was made anew"));
+    }
     let key = context.audit_key()?;
     let is_served = control::is_served(&context.dir);
-    let report = contactd_journal::verify(&context.dir.audit(), &key, noted, is_served)?;
+    let report = contactd_journal::verify(&context.dir.audit(), &key, &noted, is_served)?;
     let is_whole = report.findings.is_empty();
-    if args.json {
+    match tell(report, args.json) {
+        // Whoever stopped reading learns from the exit code that it is not whole.
+        Err(error) if !output::is_broken_pipe(&error) => Err(error),
+        _ => Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
+    }
+}
+
+fn noted(NotedHead { seq, chain }: NotedHead, how: &'static str) -> Noted {
+    Noted { seq, chain, how }
+}
+
+fn tell(report: Report, json: bool) -> anyhow::Result<()> {
+    let is_whole = report.findings.is_empty();
+    if json {
         let finding = |Finding { file, line, seq, what }: Finding| ShownFinding { file, line, seq, what };
         output::json(&Verified {
             is_whole,
@@ -225,16 +283,29 @@ fn verify(context: &Context, args: &AuditVerifyArgs) -> anyhow::Result<ExitCode>
             (false, _) => output::data(format_args!("NOT whole: {} lines were looked at", report.lines))?,
         }
     }
-    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(())
 }
 
 /// What `audit head` printed: a line's number and its chain value.
-fn parse_head(text: &str) -> anyhow::Result<(u64, Chain)> {
-    let mut words = text.split(|c: char| c == ':' || c.is_whitespace()).filter(|word| !word.is_empty());
-    let parsed = words.next().and_then(|seq| seq.parse().ok()).zip(words.next().and_then(Chain::parse));
-    parsed.with_context(|| {
-        format!("`{text}` is not a head; write it as `contactd audit head` printed it, such as 41:9f…")
-    })
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NotedHead {
+    seq: u64,
+    chain: Chain,
+}
+
+impl FromStr for NotedHead {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut words = text.split(|c: char| c == ':' || c.is_whitespace()).filter(|word| !word.is_empty());
+        let parsed = words.next().and_then(|seq| seq.parse().ok()).zip(words.next().and_then(Chain::parse));
+        let (seq, chain) = parsed.ok_or_else(|| {
+            format!(
+                "`{text}` is not a head; write it as `contactd audit head` printed it, such as 41:9f86d081…"
+            )
+        })?;
+        Ok(Self { seq, chain })
+    }
 }
 
 fn head(context: &Context, json: bool) -> anyhow::Result<ExitCode> {

@@ -100,7 +100,7 @@ async fn examine(everywhere: &Everywhere, findings: &mut Findings) {
         );
         return;
     }
-    permissions(&config.data, findings);
+    permissions(&config, findings);
     disk(&config.data, findings);
     let dir = match DataDir::make(&config.data) {
         Ok(dir) => dir,
@@ -109,15 +109,16 @@ async fn examine(everywhere: &Everywhere, findings: &mut Findings) {
             return;
         }
     };
-    match dir.open(&config.keys) {
+    let opened = dir.open(&config.keys);
+    match &opened {
         Ok((store, keys)) => {
-            if let Err(error) = store_and_tokens(&store, &keys, now, findings).await {
+            if let Err(error) = store_and_tokens(store, keys, now, findings).await {
                 findings.fail("store", format!("{error:#}"), RESTORE);
             }
         }
         Err(error) => findings.fail("store", format!("{error:#}"), RESTORE),
     }
-    if let Err(error) = journal(&dir, &config, findings) {
+    if let Err(error) = journal(&dir, opened.ok().as_ref().map(|(store, _)| store), &config, findings) {
         findings.fail("journal", format!("{error:#}"), "put back audit/ and its key from a backup");
     }
     if control::is_served(&dir) {
@@ -130,7 +131,12 @@ async fn examine(everywhere: &Everywhere, findings: &mut Findings) {
 /// More of a journal than this is not read just to see how it is.
 const SMALL_JOURNAL: u64 = 256 << 20;
 
-fn journal(dir: &DataDir, config: &Config, findings: &mut Findings) -> anyhow::Result<()> {
+fn journal(
+    dir: &DataDir,
+    store: Option<&SqliteStore>,
+    config: &Config,
+    findings: &mut Findings,
+) -> anyhow::Result<()> {
     let segments = contactd_journal::segments(&dir.audit())?;
     if segments.is_empty() {
         findings.ok("journal", "empty: nothing has been looked up yet".to_owned());
@@ -138,6 +144,15 @@ fn journal(dir: &DataDir, config: &Config, findings: &mut Findings) -> anyhow::R
     }
     let bytes: u64 = segments.iter().filter_map(|segment| Some(segment.path.metadata().ok()?.len())).sum();
     let key = dir.audit_key(&config.keys)?;
+    let expected = store.and_then(|store| store.fact("audit_key").ok().flatten());
+    if let Some(expected) = expected.filter(|expected| *expected != key.id()) {
+        findings.fail(
+            "journal",
+            "its key is not the one it was begun with".to_owned(),
+            &format!("put back the key with fingerprint {expected}"),
+        );
+        return Ok(());
+    }
     if rustix::fs::access(dir.audit(), rustix::fs::Access::WRITE_OK).is_err() {
         findings.fail(
             "journal",
@@ -151,7 +166,7 @@ fn journal(dir: &DataDir, config: &Config, findings: &mut Findings) -> anyhow::R
         findings.ok("journal", format!("{size:.1} GiB; `contactd audit verify` reads it all"));
         return Ok(());
     }
-    let report = contactd_journal::verify(&dir.audit(), &key, None, control::is_served(dir))?;
+    let report = contactd_journal::verify(&dir.audit(), &key, &[], control::is_served(dir))?;
     match report.findings.first() {
         None => findings.ok("journal", format!("whole, {} lines", report.lines)),
         Some(first) => findings.fail("journal", first.to_string(), "contactd audit verify lists everything"),
@@ -170,9 +185,10 @@ fn clock(now: Timestamp, findings: &mut Findings) {
     }
 }
 
-fn permissions(dir: &Path, findings: &mut Findings) {
+fn permissions(config: &Config, findings: &mut Findings) {
+    let dir = config.data.as_path();
     let open = dir.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0);
-    let exposed = keys::exposed(&dir.join("keys"));
+    let exposed = keys::exposed(&dir.join("keys"), &config.keys);
     if open {
         findings.warn(
             "permissions",

@@ -9,6 +9,7 @@ use anyhow::{Context as _, bail};
 use contactd_core::Clock;
 use contactd_core::SystemClock;
 use contactd_core::store::{Suppressions, Tokens};
+use contactd_journal::Noted;
 
 use crate::cli::RestoreArgs;
 use crate::config::Config;
@@ -50,6 +51,10 @@ pub(crate) async fn run(config: &Config, args: &RestoreArgs) -> anyhow::Result<E
         ));
         if kept.journal {
             output::words(format_args!("the audit journal is the newer one, with everything since then"));
+        } else {
+            output::words(format_args!(
+                "the audit journal is the backup's: there is no other that is whole and goes on from it"
+            ));
         }
     } else {
         output::words(format_args!(
@@ -82,9 +87,18 @@ fn put_in_place(unfinished: &Path, target: &Path) -> anyhow::Result<()> {
 
 /// Takes over the journal of the other directory, which goes further than the backup's: it says to whom was disclosed what
 /// since then. Whether there is one.
-fn keep_journal(other: &Path, dir: &Path) -> anyhow::Result<bool> {
+fn keep_journal(other: &Path, dir: &Path, keys: &KeySources) -> anyhow::Result<bool> {
     let (newer, audit) = (other.join("audit"), dir.join("audit"));
     if contactd_journal::segments(&newer)?.is_empty() || !crate::keys::have_same_audit(other, dir)? {
+        return Ok(false);
+    }
+    // Only one that is whole and goes through the last line of the backup's is a later state of it.
+    let known: Vec<Noted> = contactd_journal::head(&audit)?
+        .map(|head| Noted { seq: head.seq, chain: head.chain, how: "is in the backup" })
+        .into_iter()
+        .collect();
+    let key = crate::keys::audit(&keys.audit, &dir.join("keys"), false)?;
+    if !contactd_journal::verify(&newer, &key, &known, true)?.findings.is_empty() {
         return Ok(false);
     }
     if audit.exists() {
@@ -115,7 +129,7 @@ async fn restore(
             .with_context(|| format!("cannot read the opt-outs in {}", other.display()))?;
         crate::keys::add_all(&other.join("keys"), &dir.join("keys"))?;
         let (store, _) = DataDir::make(dir)?.open(keys)?;
-        kept.journal = keep_journal(other, dir)?;
+        kept.journal = keep_journal(other, dir, keys)?;
         kept.opt_outs = store.suppress(&newer.suppressions, SystemClock.now()).await?;
         let revoked = store.list_tokens().await?.into_iter().filter(|(_, token)| token.revoked_at.is_none());
         for (_, token) in revoked {

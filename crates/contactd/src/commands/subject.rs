@@ -2,18 +2,20 @@
 
 mod page;
 
+use std::collections::HashMap;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use contactd_core::store::{AuditFilter, AuditIndex, Details, Suppressions};
-use contactd_core::{ContactValue, Detail, Kind, Profile, Subject, Timestamp};
+use contactd_core::store::{AuditFilter, Details, Suppressions};
+use contactd_core::{AuditRecord, ContactValue, Detail, Kind, Profile, Subject, Timestamp};
 use serde::Serialize;
 
 use crate::cli::SubjectReportArgs;
-use crate::commands::audit::token_names;
+use crate::commands::audit::{self, token_names};
+use crate::commands::import::is_out;
 use crate::commands::suppress;
 use crate::context::Context;
-use crate::{indexer, output};
+use crate::output;
 
 /// Everything about a person.
 #[derive(Debug, Serialize)]
@@ -29,6 +31,8 @@ pub(crate) struct Report {
     pub(crate) disclosures: Vec<Disclosure>,
     /// Requests about the person that were answered with nothing.
     pub(crate) requests_without_result: u64,
+    /// Whether several people have the value: then nothing else of them is in the report.
+    pub(crate) is_about_the_value_only: bool,
     /// Lines of the journal before this time are no longer kept.
     pub(crate) disclosures_known_since: Option<String>,
 }
@@ -54,6 +58,8 @@ pub(crate) struct Held {
     pub(crate) expires_at: Option<String>,
     /// Whether its time is over: it is not given to anyone any more, and about to be removed.
     pub(crate) is_expired: bool,
+    /// Whether it is given to nobody, because the person or this very value has opted out.
+    pub(crate) is_suppressed: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -69,7 +75,6 @@ pub(crate) struct Disclosure {
 }
 
 pub(crate) async fn run(context: &Context, args: &SubjectReportArgs) -> anyhow::Result<ExitCode> {
-    indexer::catch_up(&context.store, &context.dir.audit()).await?;
     let report = match (&args.url, &args.phone, &args.email) {
         (Some(url), None, None) => {
             let profile = context.profile(url)?;
@@ -99,18 +104,21 @@ pub(crate) async fn run(context: &Context, args: &SubjectReportArgs) -> anyhow::
 async fn of_value(context: &Context, kind: Kind, value: ContactValue) -> anyhow::Result<Report> {
     let profiles = context.store.find_profiles(kind, &value).await?;
     let subject = value.expose().to_owned();
-    report(context, subject, Subject::Value(kind, &value), profiles, Some(kind)).await
+    report(context, subject, Subject::Value(kind, &value), profiles, Some((kind, &value))).await
 }
 
-/// The report about some profiles; `only` of details of a kind where the subject is a value.
+/// The report about some profiles. Where several have the value that was asked about, it is about that value only: whoever
+/// asked may be any of them, and is not told about the others.
 async fn report(
     context: &Context,
     subject: String,
     suppressed: Subject<'_>,
     profiles: Vec<Profile>,
-    only: Option<Kind>,
+    value: Option<(Kind, &ContactValue)>,
 ) -> anyhow::Result<Report> {
     let now = context.now();
+    let only = value.filter(|_| profiles.len() > 1);
+    let suppressions = context.suppressions().await?;
     let since = context.store.find_suppression(&context.keys.all_digests(suppressed)).await?;
     let mut report = Report {
         generated_at: Timestamp::from_seconds(now.seconds()).to_string(),
@@ -120,41 +128,52 @@ async fn report(
         held: Vec::new(),
         disclosures: Vec::new(),
         requests_without_result: 0,
+        is_about_the_value_only: only.is_some(),
         disclosures_known_since: contactd_journal::begins(&context.dir.audit())?.map(|at| at.to_string()),
     };
     let names = token_names(context).await?;
+    let mut disclosures = Vec::new();
     for profile in &profiles {
-        let details = context.store.list_details(profile).await?;
-        report.held.extend(details.into_iter().map(|detail| held(profile, detail, now)));
+        let mut details = context.store.list_details(profile).await?;
+        details.retain(|detail| {
+            only.is_none_or(|(kind, value)| {
+                detail.kind == kind && value.compares_to(kind, detail.value.expose())
+            })
+        });
+        let is_out = |detail: &Detail| is_out(&suppressions, profile, detail.kind, &detail.value);
+        report.held.extend(details.into_iter().map(|detail| held(profile, is_out(&detail), detail, now)));
         let digests = context.keys.profile_digests(profile).into_iter().map(|(_, digest)| digest).collect();
         let filter = AuditFilter { profiles: Some(digests), ..AuditFilter::default() };
-        context
-            .store
-            .visit_audit(&filter, |record| {
-                if only.is_some_and(|kind| kind != record.operation) {
-                    return true;
-                }
-                if record.outcome != "hit" {
-                    report.requests_without_result += 1;
-                    return true;
-                }
-                report.disclosures.push(Disclosure {
-                    time: record.at.to_string(),
-                    profile_url: profile.as_str().to_owned(),
-                    operation: record.operation.name(),
-                    token: names.get(&record.token).cloned().unwrap_or_else(|| record.token.clone()),
-                    token_id: record.token,
-                    request_id: record.request_id,
-                });
-                true
-            })
-            .await?;
+        audit::visit(context, &filter, |record| {
+            if value.is_some_and(|(kind, _)| kind != record.operation) {
+                return true;
+            }
+            if record.outcome == "hit" {
+                disclosures.push((record.at, disclosure(profile, record, &names)));
+            } else {
+                report.requests_without_result += 1;
+            }
+            true
+        })
+        .await?;
     }
-    report.disclosures.sort_by(|a, b| a.time.cmp(&b.time));
+    disclosures.sort_by_key(|(at, _)| *at);
+    report.disclosures = disclosures.into_iter().map(|(_, disclosure)| disclosure).collect();
     Ok(report)
 }
 
-fn held(profile: &Profile, detail: Detail, now: Timestamp) -> Held {
+fn disclosure(profile: &Profile, record: AuditRecord, names: &HashMap<String, String>) -> Disclosure {
+    Disclosure {
+        time: record.at.to_string(),
+        profile_url: profile.as_str().to_owned(),
+        operation: record.operation.name(),
+        token: names.get(&record.token).cloned().unwrap_or_else(|| record.token.clone()),
+        token_id: record.token,
+        request_id: record.request_id,
+    }
+}
+
+fn held(profile: &Profile, is_suppressed: bool, detail: Detail, now: Timestamp) -> Held {
     Held {
         profile_url: profile.as_str().to_owned(),
         kind: detail.kind.name(),
@@ -166,14 +185,24 @@ fn held(profile: &Profile, detail: Detail, now: Timestamp) -> Held {
         basis: detail.basis,
         expires_at: detail.expires_at.map(|at| at.to_string()),
         is_expired: detail.expires_at.is_some_and(|at| at.seconds() <= now.seconds()),
+        is_suppressed,
     }
 }
 
 fn show(report: &Report) -> anyhow::Result<()> {
     output::data(format_args!("About {}, {}", report.subject, report.generated_at))?;
     match &report.suppression.since {
-        Some(since) => output::data(format_args!("Opted out since {since}: nothing is given to anyone."))?,
+        Some(since) => output::data(format_args!("Opted out since {since}: it is given to nobody."))?,
         None => output::data(format_args!("Not opted out."))?,
+    }
+    if report.is_about_the_value_only {
+        output::data(format_args!(
+            "{} people have it; this is about it only. Ask by profile URL for everything about one of them:",
+            report.profiles.len()
+        ))?;
+        for profile in &report.profiles {
+            output::data(format_args!("  {profile}"))?;
+        }
     }
     output::data(format_args!("\nHeld:"))?;
     let row = |held: &Held| {
@@ -182,6 +211,7 @@ fn show(report: &Report) -> anyhow::Result<()> {
             held.kind.to_owned(),
             held.value.clone(),
             held.label.to_owned(),
+            if held.is_suppressed { "opted out" } else { "" }.to_owned(),
             held.source.clone(),
             or_none(&held.observed_at),
             or_none(&held.basis),
@@ -191,7 +221,7 @@ fn show(report: &Report) -> anyhow::Result<()> {
     match report.held.as_slice() {
         [] => output::data(format_args!("nothing"))?,
         held => output::table(
-            &["KIND", "VALUE", "LABEL", "SOURCE", "OBSERVED", "BASIS", "EXPIRES"],
+            &["KIND", "VALUE", "LABEL", "STATE", "SOURCE", "OBSERVED", "BASIS", "EXPIRES"],
             &held.iter().map(row).collect::<Vec<_>>(),
         )?,
     }

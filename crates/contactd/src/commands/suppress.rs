@@ -64,10 +64,12 @@ pub(crate) async fn run(context: &Context, args: &SubjectArgs, way: Way) -> anyh
         take(number, person(url));
     }
     for (number, text) in (1..).zip(&args.phone) {
-        take(number, phone(text).map(|value| Named::Value(Kind::Phone, value)));
+        let value = phone(text).with_context(|| format!("--phone, number {number}"));
+        take(number, value.map(|value| Named::Value(Kind::Phone, value)));
     }
     for (number, text) in (1..).zip(&args.email) {
-        take(number, email(text).map(|value| Named::Value(Kind::Email, value)));
+        let value = email(text).with_context(|| format!("--email, number {number}"));
+        take(number, value.map(|value| Named::Value(Kind::Email, value)));
     }
     if let Some(file) = &args.list {
         for (line, text) in lines(file)? {
@@ -121,14 +123,26 @@ fn lines(file: &Path) -> anyhow::Result<Vec<(u64, String)>> {
     let input: Box<dyn BufRead> = match file.to_str() {
         Some("-") => Box::new(io::stdin().lock()),
         _ => {
-            let open =
-                std::fs::File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+            let what = || format!("cannot read {}", file.display());
+            let open = std::fs::File::open(file).with_context(what)?;
+            if open.metadata().with_context(what)?.is_dir() {
+                anyhow::bail!("{} is a directory; name a file", file.display());
+            }
             Box::new(BufReader::new(open))
         }
     };
     let mut lines = Vec::new();
     for (number, line) in (1..).zip(input.split(b'\n')) {
-        let line = String::from_utf8_lossy(&line?).trim_matches(['\u{FEFF}', '\r', ' ', '\t']).to_owned();
+        let line = line?;
+        if number == 1
+            && (line.contains(&0) || line.starts_with(b"\x1F\x8B") || line.starts_with(b"\x28\xB5\x2F\xFD"))
+        {
+            anyhow::bail!(
+                "{} is compressed or not UTF-8; unpack it, or save it as UTF-8 text",
+                file.display()
+            );
+        }
+        let line = String::from_utf8_lossy(&line).trim_matches(['\u{FEFF}', '\r', ' ', '\t']).to_owned();
         if !line.is_empty() && !line.starts_with('#') {
             lines.push((number, line));
         }
@@ -154,5 +168,7 @@ pub(crate) fn phone(text: &str) -> anyhow::Result<ContactValue> {
 }
 
 pub(crate) fn email(text: &str) -> anyhow::Result<ContactValue> {
-    ContactValue::email(text).map_err(|error| anyhow::anyhow!("this e-mail address cannot be read ({error})"))
+    ContactValue::email(text).map_err(|error| {
+        anyhow::anyhow!("this e-mail address cannot be read ({error}); write it like ada@example.com")
+    })
 }

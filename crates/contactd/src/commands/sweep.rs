@@ -16,6 +16,7 @@ pub(crate) async fn run(context: &Context, args: &SweepArgs) -> anyhow::Result<E
     };
     let Swept { expired, aged } = context.store.sweep(context.now(), aged).await?;
     context.announce()?;
+    context.store.scrub()?;
     if args.json {
         output::json(&serde_json::json!({ "expiredRemoved": expired, "agedRemoved": aged }))?;
     }

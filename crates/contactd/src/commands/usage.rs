@@ -8,7 +8,7 @@ use contactd_core::store::{AuditIndex, AuditUsage};
 use serde::Serialize;
 
 use crate::cli::UsageArgs;
-use crate::commands::audit::token_names;
+use crate::commands::audit::{named_tokens, token_names};
 use crate::context::Context;
 use crate::{indexer, output};
 
@@ -26,6 +26,7 @@ struct Shown {
 pub(crate) async fn run(context: &Context, args: &UsageArgs) -> anyhow::Result<ExitCode> {
     indexer::catch_up(&context.store, &context.dir.audit()).await?;
     let names = token_names(context).await?;
+    let tokens = args.token.as_deref().map(|wanted| named_tokens(&names, wanted)).transpose()?;
     let usage: Vec<Shown> = context
         .store
         .audit_usage()
@@ -39,11 +40,7 @@ pub(crate) async fn run(context: &Context, args: &UsageArgs) -> anyhow::Result<E
             misses,
             refused,
         })
-        .filter(|shown| {
-            args.token
-                .as_ref()
-                .is_none_or(|wanted| *wanted == shown.token || Some(wanted) == shown.name.as_ref())
-        })
+        .filter(|shown| tokens.as_ref().is_none_or(|tokens| tokens.contains(&shown.token)))
         .collect();
     if args.json {
         output::json(&usage)?;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use contactd_core::{Case, Network, NetworkError, Networks, Quota, Rate};
 use serde::Deserialize;
 
-use super::value::{AtLeast, Parsed};
+use super::value::{AtLeast, Keep, Parsed, Pause};
 use super::{AuditSync, BasePath, Engine, Listen, LogFormat, LogLevel};
-use crate::span::{Lifetime, Span};
+use crate::span::Span;
 
 /// What `contactd config example` prints: every key, commented out, at its default.
 pub(crate) const EXAMPLE: &str = include_str!("example.toml");
@@ -94,13 +94,13 @@ pub(crate) struct Log {
 pub(crate) struct Audit {
     pub(crate) sync: Option<AuditSync>,
     pub(crate) segment_bytes: Option<AtLeast<4096>>,
-    pub(crate) keep: Option<Parsed<Lifetime>>,
+    pub(crate) keep: Option<Parsed<Keep>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Retention {
-    pub(crate) sweep_every: Option<Span>,
+    pub(crate) sweep_every: Option<Parsed<Pause>>,
 }
 
 /// Files that hold keys, instead of `keys/` in the data directory.
@@ -235,6 +235,8 @@ mod tests {
             "store = \"postgres://localhost\"",
             "[audit]\nsync = \"never\"",
             "[audit]\nkeep = \"long\"",
+            "[audit]\nkeep = \"0d\"",
+            "[retention]\nsweep_every = \"0s\"",
             "[[network]]\nname = \"p\"\nhost = \"people.example.com\"\nroute = \"/in/{name}\"",
             "[[network]]\nname = \"p\"\nhost = \"Example\"\nroute = \"/in/{slug}\"",
         ] {

@@ -2,8 +2,11 @@
 
 use std::net::SocketAddr;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
+
+use crate::span::{Lifetime, Span};
 
 /// An address to listen on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +41,40 @@ impl FromStr for BasePath {
             Ok(Self(path.to_owned()))
         } else {
             Err(format!("`{text}` is not a base path: write it like /contacts"))
+        }
+    }
+}
+
+/// How long something is kept: some time, or for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Keep(pub(crate) Lifetime);
+
+impl FromStr for Keep {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse()? {
+            Lifetime::For(Duration::ZERO) => {
+                Err(format!("`{text}` would keep nothing; write never to keep everything"))
+            }
+            keep => Ok(Self(keep)),
+        }
+    }
+}
+
+/// A time between two things, which is not none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pause(pub(crate) Duration);
+
+impl FromStr for Pause {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse()? {
+            Span(Duration::ZERO) => {
+                Err(format!("`{text}` is no time at all; write a second or more, like 60s"))
+            }
+            Span(pause) => Ok(Self(pause)),
         }
     }
 }

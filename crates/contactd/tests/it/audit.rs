@@ -115,7 +115,7 @@ fn an_edit_and_a_removed_tail_are_found_also_while_serving() {
     let cut = site.run(&["audit", "verify"]);
     assert!(cut.code == 1 && cut.stdout.contains("lines 13 to 21 are missing"), "{cut:?}");
     let bad = site.run(&["audit", "verify", "--head", "nonsense"]);
-    assert!(bad.code == 1 && bad.stderr.contains("is not a head"), "{bad:?}");
+    assert!(bad.code == 2 && bad.stderr.contains("is not a head"), "{bad:?}");
 }
 
 /// Looks up on several connections until told to stop; the ids of everything that was answered 200.
@@ -428,6 +428,51 @@ fn a_backup_holds_the_journal_and_a_restore_keeps_the_newer_one() {
     restored.send(&ask("restored", PHONE, &token, ADA));
     assert_eq!(ids(&shown(&restored.site, &[])), ["before", "after", "restored"]);
     assert_eq!(restored.site.run(&["audit", "verify"]).code, 0);
+}
+
+#[test]
+fn lines_that_had_been_indexed_are_missed_until_their_loss_is_accepted() {
+    let (service, token) = Service::with_people();
+    for number in 0..20 {
+        service.send(&ask(&format!("r{number}"), PHONE, &token, ADA));
+    }
+    assert_eq!(shown(&service.site, &[]).len(), 20);
+    let site = service.stop();
+    let file = segments(&site.data()).remove(0);
+    let text = std::fs::read_to_string(&file).expect("reads");
+    let short: String = text.split_inclusive('\n').take(11).collect();
+    std::fs::write(&file, short).expect("writes");
+    let cut = site.run(&["audit", "verify"]);
+    assert!(cut.code == 1 && cut.stdout.contains("lines 12 to 21 were removed"), "{cut:?}");
+    let after = site.run(&["audit", "show", "--json"]);
+    assert!(after.stderr.contains("are gone or changed"), "{after:?}");
+    assert_eq!(after.json().as_array().map(Vec::len), Some(10));
+    let cut = site.run(&["audit", "verify"]);
+    assert!(cut.code == 1 && cut.stdout.contains("before the index was made anew"), "{cut:?}");
+    assert_eq!(site.run(&["audit", "verify", "--accept-loss"]).code, 0);
+    assert_eq!(site.run(&["audit", "verify"]).code, 0);
+    let unknown = site.run(&["audit", "show", "--token", "nosuch"]);
+    assert!(unknown.code == 1 && unknown.stderr.contains("there is no token"), "{unknown:?}");
+}
+
+#[test]
+fn a_restore_does_not_trade_a_whole_journal_for_a_worse_one() {
+    let (service, token) = Service::with_people();
+    for number in 0..5 {
+        service.send(&ask(&format!("r{number}"), PHONE, &token, ADA));
+    }
+    service.site.ok(&["backup", "a.backup"]);
+    let site = service.stop();
+    let file = segments(&site.data()).remove(0);
+    let text = std::fs::read_to_string(&file).expect("reads");
+    std::fs::write(&file, text.replacen("\"hit\"", "\"miss\"", 1)).expect("writes");
+    let (old, backup) = (site.data(), site.path("a.backup"));
+    let (old, backup) = (old.to_str().expect("UTF-8"), backup.to_str().expect("UTF-8"));
+    let other = Site::empty();
+    let restored = other.run(&["restore", backup, "--suppressions-from", old]);
+    assert!(restored.code == 0 && restored.stderr.contains("journal is the backup's"), "{restored:?}");
+    assert_eq!(other.run(&["audit", "verify"]).code, 0);
+    assert_eq!(shown(&other, &["--outcome", "hit"]).len(), 5);
 }
 
 #[test]

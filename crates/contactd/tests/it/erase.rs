@@ -144,6 +144,32 @@ fn the_access_report_says_what_is_held_and_who_received_it() {
 }
 
 #[test]
+fn a_report_by_number_tells_people_who_share_it_nothing_about_each_other() {
+    let (service, token) = Service::with_people();
+    let site = &service.site;
+    let alone = site.run(&["subject", "--phone", ADA_PHONE, "--json"]).json();
+    assert_eq!(alone["held"].as_array().map(Vec::len), Some(6), "one person: everything about her");
+    site.ok(&["put", EVE, "--phone", ADA_PHONE]);
+    let shared = site.run(&["subject", "--phone", ADA_PHONE, "--json"]).json();
+    assert_eq!(shared["isAboutTheValueOnly"], true);
+    let held = shared["held"].as_array().expect("a list");
+    assert!(held.len() == 2 && held.iter().all(|held| held["value"] == ADA_PHONE), "{shared}");
+    assert!(!site.ok(&["subject", "--phone", ADA_PHONE, "--html"]).contains(ADA_EMAIL));
+
+    site.ok(&["suppress", "--phone", ADA_PHONE]);
+    assert_eq!(service.look_up(EMAIL, &token, ADA).status, 200, "only the number is out");
+    let hers = site.run(&["subject", ADA, "--json"]).json();
+    assert_eq!(hers["suppression"]["isSuppressed"], false);
+    for held in hers["held"].as_array().expect("a list") {
+        assert_eq!(held["isSuppressed"], held["value"] == ADA_PHONE, "{held}");
+    }
+    assert!(
+        site.ok(&["subject", "--phone", ADA_PHONE, "--html"])
+            .contains("It has been given to nobody since then")
+    );
+}
+
+#[test]
 fn what_has_expired_is_not_served_from_that_second_on_and_is_removed() {
     let site = Site::empty();
     let token = site.token(&[]);

@@ -27,7 +27,15 @@ pub(crate) fn render(report: &Report) -> String {
 }
 
 fn state(page: &mut String, report: &Report) {
+    let is_about_a_value = !report.subject.contains("://");
     let _ = match &report.suppression.since {
+        Some(since) if is_about_a_value => writeln!(
+            page,
+            "<p class=\"state out\"><strong>{} has opted out</strong>, since {} UTC. It has been given to nobody since then, and \
+             will be to nobody, under whichever profile we may receive it again.</p>",
+            escape(&report.subject),
+            moment(since)
+        ),
         Some(since) => writeln!(
             page,
             "<p class=\"state out\"><strong>You have opted out</strong>, since {} UTC. Nothing about you has been given to \
@@ -44,11 +52,19 @@ fn state(page: &mut String, report: &Report) {
 
 fn held(page: &mut String, report: &Report) {
     page.push_str("<h2>What we hold</h2>\n");
+    if report.is_about_the_value_only {
+        let _ = writeln!(
+            page,
+            "<p>We hold this under {} different profiles, so this page is about it only. Ask with the address of your \
+             profile for everything about you.</p>",
+            report.profiles.len()
+        );
+    }
     if report.held.is_empty() {
         page.push_str("<p>We hold no phone number and no e-mail address of yours.</p>\n");
         return;
     }
-    let several = report.profiles.len() > 1;
+    let several = report.profiles.len() > 1 && !report.is_about_the_value_only;
     for held in &report.held {
         detail(page, held, several);
     }
@@ -83,7 +99,9 @@ fn detail(page: &mut String, held: &Held, with_profile: bool) {
         None => "no date is set".to_owned(),
     };
     line("We keep it until", &until);
-    if held.label == "work" {
+    if held.is_suppressed {
+        line("Given to others", "to nobody: you have opted out");
+    } else if held.label == "work" {
         line("Given to others", "never: only personal details are");
     }
     page.push_str("</dl>\n");
@@ -163,6 +181,8 @@ fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
+            // What would turn the text around it about.
+            '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' => {}
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '&' => escaped.push_str("&amp;"),
