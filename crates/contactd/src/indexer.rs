@@ -14,11 +14,11 @@ use contactd_store_sqlite::SqliteStore;
 use crate::output;
 
 /// Lines that are indexed in one go.
-const BATCH: usize = 20_000;
+const BATCH: usize = 5_000;
 /// How long the index may be behind while little happens.
 const PAUSE: Duration = Duration::from_secs(1);
 /// While many lookups come, indexing takes one part in so many of the time.
-const SHARE: u32 = 50;
+const SHARE: u32 = 150;
 /// More lines a second than this are many.
 const MANY: u64 = 2_000;
 /// How often old segments are looked at.

@@ -208,6 +208,11 @@ impl Ticket {
         batch.ticket(0)
     }
 
+    /// Whether both lines are written together.
+    pub fn shares_fate_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.batch, &other.batch)
+    }
+
     /// What became of the line.
     pub fn fate(&self) -> Fate {
         self.batch.fate()

@@ -2,10 +2,7 @@
 
 use std::fmt;
 
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::{Digest, Sha256};
-
-/// What a line's chain value is: HMAC-SHA-256 of the value before and the line itself, cut to 128 bits.
+/// What a line's chain value is: keyed BLAKE3 of the value before and the line itself, cut to 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain(pub(crate) [u8; 16]);
 
@@ -41,19 +38,15 @@ impl fmt::Display for Chain {
 #[derive(Clone)]
 pub struct ChainKey {
     id: String,
-    keyed: Hmac<Sha256>,
+    bytes: [u8; 32],
 }
 
 impl ChainKey {
     /// The key made of these 32 bytes.
     pub fn new(bytes: &[u8; 32]) -> Self {
-        let mut fingerprint = Sha256::new();
-        fingerprint.update(b"contactd audit key\0");
-        fingerprint.update(bytes);
-        let id = fingerprint.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-        // A key of any length is taken: this cannot fail.
-        let keyed = Hmac::new_from_slice(bytes).unwrap_or_else(|_| Hmac::new(&Default::default()));
-        Self { id, keyed }
+        let fingerprint = blake3::derive_key("contactd audit key fingerprint", bytes);
+        let id = fingerprint[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { id, bytes: *bytes }
     }
 
     /// A fingerprint: it tells keys apart and tells nothing about them.
@@ -61,13 +54,14 @@ impl ChainKey {
         &self.id
     }
 
-    /// The value of a line: `text` is all of it that stands before its chain.
-    pub(crate) fn link(&self, before: Chain, text: &[u8]) -> Chain {
-        let mut mac = self.keyed.clone();
-        mac.update(&before.0);
-        mac.update(text);
+    /// The value of a line: `text` is all of it that stands before its chain. `scratch` is for putting them together.
+    pub(crate) fn link(&self, before: Chain, text: &[u8], scratch: &mut Vec<u8>) -> Chain {
+        scratch.clear();
+        scratch.extend_from_slice(&before.0);
+        scratch.extend_from_slice(text);
+        let hash = blake3::keyed_hash(&self.bytes, scratch);
         let mut cut = [0; 16];
-        cut.copy_from_slice(&mac.finalize().into_bytes()[..16]);
+        cut.copy_from_slice(&hash.as_bytes()[..16]);
         Chain(cut)
     }
 }

@@ -8,19 +8,38 @@ use crate::Chain;
 use crate::chain::ChainKey;
 use crate::line::{CHAIN_FIELD, Mark};
 
+/// What the lines of one node have in common, as it is written.
+pub(crate) struct Common {
+    /// From behind the time to the request id.
+    node: Vec<u8>,
+    /// From behind the operation to the digest.
+    key: Vec<u8>,
+}
+
+impl Common {
+    pub(crate) fn new(node: &str, digest_key: &str) -> Self {
+        let (mut before, mut key) = (b"\",\"node\":\"".to_vec(), b"\",\"profile\":\"".to_vec());
+        escaped(&mut before, node);
+        before.extend_from_slice(b"\",\"requestId\":\"");
+        // Enough of it to tell keys apart. With all of it most lines would be a block of the hash longer.
+        escaped(&mut key, digest_key.get(..8).unwrap_or(digest_key));
+        key.push(b':');
+        Self { node: before, key }
+    }
+}
+
 /// Writes all of a line but its number and its chain value, as fields of a JSON object.
-pub(crate) fn event(out: &mut Vec<u8>, node: &str, digest_key: &str, event: &AuditEvent<'_>) {
-    begin(out, node, event.at);
-    out.extend_from_slice(b",\"requestId\":\"");
+pub(crate) fn event(out: &mut Vec<u8>, common: &Common, event: &AuditEvent<'_>) {
+    out.extend_from_slice(b",\"time\":\"");
+    time(out, event.at);
+    out.extend_from_slice(&common.node);
     escaped(out, event.request_id);
     out.extend_from_slice(b"\",\"token\":\"");
     escaped(out, event.token);
     out.extend_from_slice(b"\",\"operation\":\"");
     out.extend_from_slice(event.operation.name().as_bytes());
     if let Some(profile) = event.profile {
-        out.extend_from_slice(b"\",\"profile\":\"");
-        out.extend_from_slice(digest_key.as_bytes());
-        out.push(b':');
+        out.extend_from_slice(&common.key);
         hex(out, &profile.0);
     }
     out.extend_from_slice(b"\",\"outcome\":\"");
@@ -34,7 +53,11 @@ pub(crate) fn event(out: &mut Vec<u8>, node: &str, digest_key: &str, event: &Aud
 
 /// As [`event`], of what the journal says about itself.
 pub(crate) fn mark(out: &mut Vec<u8>, node: &str, at: Timestamp, mark: &Mark) {
-    begin(out, node, at);
+    out.extend_from_slice(b",\"time\":\"");
+    time(out, at);
+    out.extend_from_slice(b"\",\"node\":\"");
+    escaped(out, node);
+    out.push(b'"');
     let said = match mark {
         Mark::Opened { previous, suspect_after } => {
             let suspect = suspect_after.map(|seq| format!(",\"suspectAfter\":{seq}")).unwrap_or_default();
@@ -52,23 +75,18 @@ pub(crate) fn mark(out: &mut Vec<u8>, node: &str, at: Timestamp, mark: &Mark) {
 
 /// Makes a whole line of what [`event`] or [`mark`] wrote, and gives its chain value.
 pub(crate) fn finish(out: &mut Vec<u8>, key: &ChainKey, before: Chain, seq: u64, fields: &[u8]) -> Chain {
+    thread_local! {
+        static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
     let start = out.len();
     out.extend_from_slice(b"{\"seq\":");
     out.extend_from_slice(itoa::Buffer::new().format(seq).as_bytes());
     out.extend_from_slice(fields);
-    let chain = key.link(before, &out[start..]);
+    let chain = SCRATCH.with_borrow_mut(|scratch| key.link(before, &out[start..], scratch));
     out.extend_from_slice(CHAIN_FIELD);
     hex(out, &chain.0);
     out.extend_from_slice(b"\"}\n");
     chain
-}
-
-fn begin(out: &mut Vec<u8>, node: &str, at: Timestamp) {
-    out.extend_from_slice(b",\"time\":\"");
-    time(out, at);
-    out.extend_from_slice(b"\",\"node\":\"");
-    escaped(out, node);
-    out.push(b'"');
 }
 
 /// RFC 3339 with milliseconds. What does not change within a second is kept.
@@ -84,11 +102,8 @@ fn time(out: &mut Vec<u8>, at: Timestamp) {
         out.extend_from_slice(text.trim_end_matches('Z').as_bytes());
     });
     let millis = at.millis().rem_euclid(1_000);
-    out.push(b'.');
-    for digit in [millis / 100, millis / 10 % 10, millis % 10] {
-        out.push(b'0' + u8::try_from(digit).unwrap_or(0));
-    }
-    out.push(b'Z');
+    let digit = |of: i64| b'0' + u8::try_from(of % 10).unwrap_or(0);
+    out.extend_from_slice(&[b'.', digit(millis / 100), digit(millis / 10), digit(millis), b'Z']);
 }
 
 /// Visible ASCII inside a JSON string; anything else is left out.
@@ -105,12 +120,14 @@ fn escaped(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-fn hex(out: &mut Vec<u8>, bytes: &[u8]) {
+fn hex(out: &mut Vec<u8>, bytes: &[u8; 16]) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for byte in bytes {
-        out.push(DIGITS[usize::from(byte >> 4)]);
-        out.push(DIGITS[usize::from(byte & 15)]);
+    let mut text = [0; 32];
+    for (digits, byte) in text.chunks_exact_mut(2).zip(bytes) {
+        digits[0] = DIGITS[usize::from(byte >> 4)];
+        digits[1] = DIGITS[usize::from(byte & 15)];
     }
+    out.extend_from_slice(&text);
 }
 
 #[cfg(test)]
@@ -131,7 +148,7 @@ mod tests {
             outcome: AuditOutcome::Hit,
         };
         let mut fields = Vec::new();
-        super::event(&mut fields, "n1", "k1", &event);
+        super::event(&mut fields, &Common::new("n1", "k1"), &event);
         let mut out = Vec::new();
         let chain = finish(&mut out, &key, Chain::START, 17, &fields);
         assert_eq!(

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use contactd_core::{Audit, AuditEvent, AuditHealth, Clock, Ticket, Timestamp};
 
 use crate::file::failed;
+use crate::format::Common;
 use crate::line::Mark;
 use crate::queue::Queue;
 use crate::sync::Syncer;
@@ -47,7 +48,7 @@ pub struct Settings {
 pub struct Journal {
     shared: Arc<Shared>,
     node: String,
-    digest_key: String,
+    common: Common,
     writer: Option<JoinHandle<()>>,
     syncer: Option<JoinHandle<()>>,
     /// Locked for as long as this lives: another writer would cut off what it does not know.
@@ -85,7 +86,7 @@ impl Journal {
             written: AtomicU64::new(0),
             lost: AtomicU64::new(0),
         });
-        let (node, digest_key) = (settings.node.clone(), settings.digest_key.clone());
+        let (node, common) = (settings.node.clone(), Common::new(&settings.node, &settings.digest_key));
         let start = |name: &str, run: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new()
                 .name(name.to_owned())
@@ -101,7 +102,7 @@ impl Journal {
         };
         let mut writer = Writer::new(settings.clone(), key, clock, end, Arc::clone(&shared));
         let writer = Some(start("journal", Box::new(move || writer.run()))?);
-        Ok(Self { shared, node, digest_key, writer, syncer, _lock: lock })
+        Ok(Self { shared, node, common, writer, syncer, _lock: lock })
     }
 
     /// Says something about the journal itself, in the journal.
@@ -121,7 +122,7 @@ impl Audit for Journal {
         }
         FIELDS.with_borrow_mut(|fields| {
             fields.clear();
-            format::event(fields, &self.node, &self.digest_key, event);
+            format::event(fields, &self.common, event);
             if self.shared.sync.is_hung() {
                 return Ticket::settled(false);
             }

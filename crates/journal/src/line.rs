@@ -146,8 +146,8 @@ fn parse_digest(text: &str) -> Option<(String, ProfileDigest)> {
 
 /// Whether a line's chain value is the right one behind `before`.
 pub(crate) fn is_linked(key: &ChainKey, before: Chain, bytes: &[u8], chain: Chain) -> bool {
-    bytes
-        .len()
-        .checked_sub(CHAIN_LEN)
-        .is_some_and(|end| bytes[end..].starts_with(CHAIN_FIELD) && key.link(before, &bytes[..end]) == chain)
+    bytes.len().checked_sub(CHAIN_LEN).is_some_and(|end| {
+        bytes[end..].starts_with(CHAIN_FIELD)
+            && key.link(before, &bytes[..end], &mut Vec::with_capacity(end + 16)) == chain
+    })
 }

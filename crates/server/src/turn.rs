@@ -17,6 +17,9 @@ use contactd_core::{Fate, Ticket};
 
 use crate::connection::WorkerClock;
 
+/// So many requests in one turn are a crowd.
+const CROWD: usize = 6;
+
 pub(crate) struct Turn {
     clock: Rc<WorkerClock>,
     /// How long a request waits for its line.
@@ -57,18 +60,33 @@ impl Turn {
     /// Ends turns, for ever. Being a task like the connections, it comes after all that were ready
     /// when it was woken. `flush` has the journal write what it was given.
     pub(crate) async fn run(&self, flush: impl Fn()) {
-        poll_fn(|cx| {
-            self.ender.replace(Some(cx.waker().clone()));
+        loop {
+            let asking = poll_fn(|cx| {
+                self.ender.replace(Some(cx.waker().clone()));
+                self.tell_the_recorded(cx);
+                match self.asking() {
+                    0 => Poll::Pending,
+                    asking => Poll::Ready(asking),
+                }
+            })
+            .await;
+            if asking >= CROWD {
+                // More have arrived meanwhile, most likely, and the journal costs the same for all.
+                tokio::task::yield_now().await;
+            }
             self.number.update(|number| number + 1);
             self.waiting.borrow_mut().drain(..).for_each(Waker::wake);
             if let Some(recording) = self.recording.take() {
                 flush();
                 self.recorded.borrow_mut().push_back(recording);
             }
-            self.tell_the_recorded(cx);
-            Poll::<()>::Pending
-        })
-        .await;
+        }
+    }
+
+    /// How many wait for the end of the turn.
+    fn asking(&self) -> usize {
+        self.waiting.borrow().len()
+            + self.recording.borrow().as_ref().map_or(0, |recording| recording.waiting.len())
     }
 
     /// Wakes those whose lines are written, or have been waited for too long.
@@ -128,7 +146,9 @@ impl Turn {
         let mut recording = self.recording.borrow_mut();
         match &mut *recording {
             Some(recording) => {
-                recording.last = ticket.clone();
+                if !recording.last.shares_fate_with(ticket) {
+                    recording.last = ticket.clone();
+                }
                 recording.since = since;
                 recording.waiting.push(cx.waker().clone());
             }

@@ -21,8 +21,9 @@ pub(crate) struct Reader {
 }
 
 /// From the place of a profile's best detail of a kind onwards: whether each row is one that counts.
-const FROM_PLACE: &str = "SELECT id, value,
-        profile = ?2 AND label = 0 AND (expires_at IS NULL OR expires_at > ?3)
+// 32768 is place::PLACES.
+const FROM_PLACE: &str = "SELECT
+        id < ?1 + 32768 AND profile = ?2 AND label = 0 AND (expires_at IS NULL OR expires_at > ?3), value, id
     FROM details WHERE id >= ?1 ORDER BY id";
 
 /// So many rows are read at least if none is taken: those of someone who has a detail that is not taken, and those of someone
@@ -63,8 +64,7 @@ impl Reader {
         let (mut read, mut is_over) = (0, false);
         while let Some(row) = rows.next()? {
             read += 1;
-            is_over |= row.get::<_, i64>(0)? >= first + place::PLACES;
-            let counts = row.get::<_, bool>(2)? && !is_over;
+            let counts = !is_over && row.get::<_, bool>(0)?;
             // The first row is judged whoever it belongs to, so that it costs the same.
             if counts || read == 1 {
                 let value = row.get_ref(1)?.as_str()?;
@@ -74,6 +74,7 @@ impl Reader {
                 }
                 is_over |= counts && verdict == Verdict::Enough;
             }
+            is_over |= row.get::<_, i64>(2)? >= first + place::PLACES;
             if is_over && read >= LEAST_ROWS {
                 break;
             }
