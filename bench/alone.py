@@ -75,7 +75,7 @@ def start_and_memory(profiles, data, token):
         assert status == (b"200" if known else b"404"), status
     memory = service.memory()
     service.stop()
-    return {"startToFirstAnswerMillis": {"median": statistics.median(starts), "max": max(starts)}, "memoryMiB": memory}
+    return {"startToFirstAnswerMillis": {"median": round(statistics.median(starts), 1), "max": max(starts)}, "memoryMiB": memory}
 
 
 def half_load(profiles, data, tokens, full_rate):

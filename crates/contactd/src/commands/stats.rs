@@ -47,7 +47,10 @@ struct FileSize {
 }
 
 pub(crate) async fn run(context: &Context, json: bool) -> anyhow::Result<ExitCode> {
-    let totals = context.store.totals().await?;
+    let mut totals = context.store.totals().await?;
+    let segments = contactd_journal::segments(&context.dir.audit())?;
+    let journal = segments.iter().filter_map(|segment| Some(segment.path.metadata().ok()?.len())).sum();
+    totals.bytes.push(("audit/".to_owned(), journal));
     let stats = Stats {
         profiles: totals.profiles,
         details: totals

@@ -33,24 +33,20 @@ https://www.linkedin.com/in/old-ebrix-4d5e6f,+14155550188,,,,,,,2020-01-01,
 https://www.xing.com/profile/Mira_Quellbach2,+44 20 7946 0123,,,,,,,,
 ";
 
-/// What must never stand in a log or a metric.
-const PERSONAL: [&str; 17] = [
-    "+14155550123",
-    "14155550123",
-    "4155550124",
-    "4155550125",
-    "4155550177",
-    "4155550188",
-    "2079460123",
-    "ada@example.com",
-    "ada.old@",
-    "ada@work",
-    "Nuvel@example",
-    "ada-quell",
-    "eve-nuvel",
-    "una-vastor",
-    "old-ebrix",
-    "Mira_Quellbach",
+/// What must never stand in a log or a metric: everything that the invented people here and in the tests have in common.
+/// Their numbers are in reserved ranges, their addresses in reserved domains, their slugs made up of these names.
+const PERSONAL: [&str; 12] = [
+    "41555501",
+    "555-01",
+    "20794601",
+    "@example",
+    "@work",
+    "example.com",
+    "example.org",
+    "quell",
+    "nuvel",
+    "vastor",
+    "ebrix",
     "ctd_",
 ];
 
@@ -59,6 +55,6 @@ pub(crate) fn assert_nothing_personal(text: &str) {
     // Our own metrics are called contactd_something, which looks like a token from within.
     let text = text.replace("contactd_", "");
     for personal in PERSONAL {
-        assert!(!text.contains(personal), "{personal} stands in {text}");
+        assert!(!text.to_lowercase().contains(personal), "{personal} stands in {text}");
     }
 }
