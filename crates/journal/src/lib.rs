@@ -5,7 +5,7 @@
 //! once for all requests that were ready together. A journal that cannot be written, or that hangs, fails
 //! its lines within [`PATIENCE`], and goes on by itself when writing works again.
 //!
-//! [`read`] and [`verify`] need no writer: commands use them on the files, also while a server appends.
+//! [`Lines`] and [`verify()`] need no writer: commands use them on the files, also while a server appends.
 
 mod chain;
 mod file;
