@@ -1,13 +1,15 @@
 //! The file of a backup: a compressed tar, whose last entry says what the others have to be.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path};
 
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+
+use crate::durable;
 
 const MANIFEST: &str = "manifest.json";
 const VERSION: u32 = 1;
@@ -68,10 +70,11 @@ pub(crate) fn read(backup: &Path, into: Option<&Path>) -> anyhow::Result<Manifes
             manifest = Some(serde_json::from_reader::<_, Manifest>(&mut item).with_context(what)?);
         } else if let Some(dir) = into {
             let path = dir.join(plain(&name).with_context(what)?);
-            fs::create_dir_all(path.parent().unwrap_or(dir))?;
+            DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap_or(dir))?;
             let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
             io::copy(&mut item, &mut out).with_context(what)?;
             out.sync_all()?;
+            durable::sync_parent(&path)?;
             found.push(entry(&name, File::open(&path)?)?);
         } else {
             found.push(entry(&name, &mut item).with_context(what)?);

@@ -49,7 +49,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Export(args) => export::run(&open()?, &args).await,
             Command::Imports(args) => imports::run(&open()?, &args).await,
             Command::Backup(args) => backup::run(config()?, &args),
-            Command::Restore(args) => restore::run(&config()?, &args).await,
+            Command::Restore(args) => restore::run(&config()?, &args),
             Command::Put(args) => put::run(&open()?, &args).await,
             Command::Remove(args) => remove::run(&open()?, &args).await,
             Command::Suppress(args) => suppress::run(&open()?, &args, suppress::Way::In).await,

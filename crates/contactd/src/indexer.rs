@@ -12,6 +12,7 @@ use contactd_journal::{Chain, Entry, Journal, JournalError, Lines, Mark};
 use contactd_store_sqlite::SqliteStore;
 
 use crate::output;
+use crate::sweeper::wait_for;
 
 /// Lines that are indexed in one go.
 const BATCH: usize = 5_000;
@@ -29,14 +30,19 @@ const UNCOMPRESSED: usize = 64;
 /// The name under which the store remembers a line that had been indexed and is gone.
 pub(crate) const LOST: &str = "audit_lost";
 
-/// Indexes everything that is in the journal now. Says so if lines that had been indexed are gone.
+/// For commands: indexes everything that is in the journal now. Says so if lines that had been indexed are gone.
 pub(crate) async fn catch_up(store: &SqliteStore, dir: &Path) -> anyhow::Result<()> {
-    while index_some(store, dir).await? == BATCH {}
+    index_all(store, &mut Lines::after(dir, store.audit_position().await?)).await?;
     if store.fact(LOST)?.is_some() {
         output::words(format_args!(
             "contactd: lines that had been in the journal are gone or changed; `contactd audit verify` says which"
         ));
     }
+    Ok(())
+}
+
+async fn index_all(store: &SqliteStore, lines: &mut Lines) -> anyhow::Result<()> {
+    while index_some(store, lines).await? == BATCH {}
     Ok(())
 }
 
@@ -52,11 +58,13 @@ pub(crate) fn undisclosed(dir: &Path) -> anyhow::Result<Vec<(u64, u64)>> {
     Ok(found)
 }
 
-/// Indexes up to [`BATCH`] lines; says how many.
-async fn index_some(store: &SqliteStore, dir: &Path) -> anyhow::Result<usize> {
+/// Indexes up to [`BATCH`] lines; says how many. `lines` is where the last one stopped.
+async fn index_some(store: &SqliteStore, lines: &mut Lines) -> anyhow::Result<usize> {
     loop {
         let from = store.audit_position().await?;
-        let mut lines = Lines::after(dir, from);
+        if lines.position() != from {
+            *lines = Lines::after(lines.dir(), from);
+        }
         let (mut records, mut undisclosed) = (Vec::new(), Vec::new());
         let (mut count, mut is_changed) = (0, false);
         while count < BATCH {
@@ -84,7 +92,7 @@ async fn index_some(store: &SqliteStore, dir: &Path) -> anyhow::Result<usize> {
             );
             // What was there is remembered, so that `audit verify` misses it.
             store.remember(LOST, &format!("{}:{}", from.seq, Chain::from_bytes(from.chain)))?;
-            let first_day = contactd_journal::begins(dir)?.map_or(i64::MIN, Timestamp::day);
+            let first_day = contactd_journal::begins(lines.dir())?.map_or(i64::MIN, Timestamp::day);
             store.reset_audit_index(first_day).await?;
             continue;
         }
@@ -134,7 +142,7 @@ impl Indexer {
 
     pub(crate) fn finish(self) {
         let _ = self.stop.send(());
-        let _ = self.thread.join();
+        wait_for(self.thread);
     }
 }
 
@@ -143,13 +151,14 @@ impl Work {
         let (mut last_lines, mut last_look) = (0, Instant::now());
         let mut last_tidy: Option<Instant> = None;
         let mut pause = Duration::ZERO;
+        let mut at = Lines::after(&self.dir, AuditPosition::default());
         while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(pause) {
             let lines = self.journal.upgrade().map_or(0, |journal| journal.health().lines);
             let seconds = last_look.elapsed().as_secs_f64().max(0.001);
-            let is_busy = (lines - last_lines) as f64 / seconds > MANY as f64;
+            let is_busy = lines.saturating_sub(last_lines) as f64 / seconds > MANY as f64;
             (last_lines, last_look) = (lines, Instant::now());
             let began = Instant::now();
-            let indexed = index_some(&self.store, &self.dir).await;
+            let indexed = index_some(&self.store, &mut at).await;
             pause = match indexed {
                 Ok(count) if count < BATCH => PAUSE,
                 Ok(_) if is_busy => began.elapsed() * SHARE,
@@ -161,7 +170,7 @@ impl Work {
             };
             if last_tidy.is_none_or(|last| last.elapsed() > TIDY) {
                 last_tidy = Some(Instant::now());
-                if let Err(error) = self.tidy(is_busy).await {
+                if let Err(error) = self.tidy(&mut at, is_busy).await {
                     tracing::error!(%error, "cannot tidy the audit journal");
                 }
             }
@@ -169,7 +178,7 @@ impl Work {
     }
 
     /// Compresses segments that are closed, and removes those whose time is over.
-    async fn tidy(&self, is_busy: bool) -> anyhow::Result<()> {
+    async fn tidy(&self, at: &mut Lines, is_busy: bool) -> anyhow::Result<()> {
         let plain = contactd_journal::segments(&self.dir)?.iter().filter(|s| !s.is_compressed).count();
         if !is_busy || plain > UNCOMPRESSED {
             contactd_journal::compress_closed(&self.dir)?;
@@ -180,7 +189,7 @@ impl Work {
             return Ok(());
         };
         // Only what is indexed goes, and only once the journal says so itself.
-        catch_up(&self.store, &self.dir).await?;
+        index_all(&self.store, at).await?;
         let ticket = journal.mark(now, &Mark::Retired { through });
         let until = Instant::now() + contactd_journal::PATIENCE;
         while ticket.fate() == contactd_core::Fate::Waiting && Instant::now() < until {

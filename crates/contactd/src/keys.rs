@@ -10,6 +10,8 @@ use anyhow::{Context, bail};
 use contactd_core::{DigestKey, DigestKeys};
 use contactd_journal::ChainKey;
 
+use crate::durable;
+
 const FIRST: &str = "digest-001.key";
 
 const AUDIT: &str = "audit-001.key";
@@ -113,7 +115,8 @@ fn read(file: &Path) -> anyhow::Result<Key> {
 }
 
 fn parse(text: &str) -> Option<Key> {
-    let digits = Some(text).filter(|text| text.len() == 64 && text.is_ascii())?;
+    let is_hex = |text: &&str| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    let digits = Some(text).filter(is_hex)?;
     let bytes: Option<Vec<u8>> =
         (0..32).map(|at| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).ok()).collect();
     bytes?.try_into().ok()
@@ -131,7 +134,7 @@ fn make(dir: &Path, name: &str) -> anyhow::Result<()> {
     file.sync_all()?;
     let linked = fs::hard_link(&unfinished, dir.join(name));
     fs::remove_file(&unfinished)?;
-    fs::File::open(dir)?.sync_all()?;
+    durable::sync_dir(dir)?;
     match linked {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error.into()),
         _ => Ok(()),
@@ -150,20 +153,19 @@ pub(crate) fn add_all(from: &Path, to: &Path) -> anyhow::Result<()> {
         }
         // In front of those that are there: new digests go on being made with the newest of them.
         number += 1;
-        let copy = to.join(format!("digest-000-{number:03}.key"));
-        fs::copy(from.join(&name), &copy)?;
-        fs::set_permissions(&copy, fs::Permissions::from_mode(0o600))?;
+        durable::copy(&from.join(&name), &to.join(format!("digest-000-{number:03}.key")))?;
         present.push(key);
     }
+    durable::sync_dir(to)?;
     Ok(())
 }
 
-/// Whether two data directories have the same key of the journal; the other one's is taken over where this has none.
-pub(crate) fn have_same_audit(other: &Path, this: &Path) -> anyhow::Result<bool> {
+/// Takes over the journal's key of another data directory where this one has none. Whether both have the same then.
+pub(crate) fn share_audit(other: &Path, this: &Path) -> anyhow::Result<bool> {
     let [other, this] = [other, this].map(|dir| dir.join("keys").join(AUDIT));
     if other.is_file() && !this.is_file() {
-        fs::copy(&other, &this)?;
-        fs::set_permissions(&this, fs::Permissions::from_mode(0o600))?;
+        durable::copy(&other, &this)?;
+        durable::sync_parent(&this)?;
     }
     // Where neither has one, both have it from elsewhere.
     Ok(other.is_file() == this.is_file() && (!this.is_file() || fs::read(other)? == fs::read(this)?))

@@ -9,6 +9,7 @@ mod context;
 mod control;
 mod data_dir;
 mod demo;
+mod durable;
 mod indexer;
 mod keeper;
 mod keys;

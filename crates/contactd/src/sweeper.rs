@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use contactd_core::Clock;
 use contactd_core::store::{Aged, Details, Swept};
@@ -12,6 +12,20 @@ use contactd_store_sqlite::SqliteStore;
 
 /// Sources with a largest age are looked at once in so many rounds.
 const EVERY: u32 = 60;
+
+/// How long a thread that works in steps, each whole or undone, is waited for at the end.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Waits for such a thread. One that takes longer ends with the process, and loses nothing.
+pub(crate) fn wait_for(thread: JoinHandle<()>) {
+    let until = Instant::now() + STOP_PATIENCE;
+    while !thread.is_finished() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    if thread.is_finished() {
+        let _ = thread.join();
+    }
+}
 
 pub(crate) struct Sweeper {
     stop: Sender<()>,
@@ -38,8 +52,12 @@ impl Sweeper {
                     Ok(Swept { expired, aged }) => {
                         tracing::info!(expired, aged, "removed details whose time is over");
                         // Not in the write-ahead log any longer either, as soon as readers let go.
-                        if let Err(error) = store.scrub() {
-                            tracing::warn!(%error, "cannot empty a write-ahead log");
+                        match store.scrub() {
+                            Ok(true) => {}
+                            Ok(false) => {
+                                tracing::warn!("a reader keeps what was removed in the write-ahead log");
+                            }
+                            Err(error) => tracing::warn!(%error, "cannot empty a write-ahead log"),
                         }
                     }
                     Err(error) => tracing::warn!(%error, "cannot remove expired details now; trying again"),
@@ -51,6 +69,6 @@ impl Sweeper {
 
     pub(crate) fn finish(self) {
         let _ = self.stop.send(());
-        let _ = self.thread.join();
+        wait_for(self.thread);
     }
 }

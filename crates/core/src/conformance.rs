@@ -472,13 +472,20 @@ pub async fn what_has_expired_or_is_too_old_is_swept_and_nothing_else(store: &im
 
     // Said with an import, it counts from then on; what is not dated counts from its import.
     let mut import = store.begin_import(now()).await.expect("begins");
-    import.put(&bo, &[email("undated")]).expect("puts");
     import.set_max_age(&["crm".to_owned()], 60 * day_long).expect("says so");
+    import.put(&bo, &[email("undated")]).expect("puts");
     import.commit(&ImportSummary::default()).expect("commits");
     let sweep = |days: u32| store.sweep(now().plus(days * day_long), Aged::Policies);
     assert_eq!(sweep(0).await.expect("sweeps"), Swept::default());
     assert_eq!(sweep(58).await.expect("sweeps"), Swept { expired: 1, aged: 0 });
-    assert_eq!(sweep(61).await.expect("sweeps"), Swept { expired: 0, aged: 2 });
+    // What an import says again is as new as that import, though nothing about it changes.
+    let mut import = store.begin_import(now().plus(59 * day_long)).await.expect("begins");
+    assert_eq!(import.put(&bo, &[email("undated")]).expect("puts").unchanged, 1);
+    import.commit(&ImportSummary::default()).expect("commits");
+    assert_eq!(sweep(61).await.expect("sweeps"), Swept { expired: 0, aged: 1 });
+    assert_eq!(store.totals().await.expect("counts").profiles, 2);
+    assert_eq!(sweep(118).await.expect("sweeps"), Swept::default());
+    assert_eq!(sweep(120).await.expect("sweeps"), Swept { expired: 0, aged: 1 });
     assert_eq!(store.totals().await.expect("counts").profiles, 1);
 }
 

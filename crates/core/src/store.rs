@@ -124,8 +124,8 @@ pub trait Import: Send {
         is_out: impl Fn(&Profile, Kind, &ContactValue) -> bool,
     ) -> Result<PutCounts, StoreError>;
 
-    /// From this import on, details of these sources are removed so long after they were observed, or imported if that is
-    /// not known.
+    /// From this import on, details of these sources are removed so long after they were observed, or last imported if that
+    /// is not known. To be said before the first `put`: when undated details are said again is kept from then on.
     fn set_max_age(&mut self, sources: &[String], max_age: Duration) -> Result<(), StoreError>;
 
     /// Makes everything visible at once, and durable. Without it nothing has happened.

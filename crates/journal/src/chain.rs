@@ -15,10 +15,10 @@ impl Chain {
         Self(bytes)
     }
 
-    /// Reads 32 hex digits.
+    /// Reads 32 hex digits, in the one spelling that is written.
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = [0; 16];
-        if text.len() != 32 || !text.is_ascii() {
+        if text.len() != 32 || !text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
             return None;
         }
         for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {

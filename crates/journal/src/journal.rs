@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::fs::{DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use contactd_core::{Audit, AuditEvent, AuditHealth, Clock, Ticket, Timestamp};
 
-use crate::file::failed;
+use crate::file::{failed, sync_dir};
 use crate::format::Common;
 use crate::line::Mark;
 use crate::queue::Queue;
@@ -61,7 +61,25 @@ pub(crate) struct Shared {
     pub(crate) sync: Syncer,
     pub(crate) is_down: AtomicBool,
     pub(crate) written: AtomicU64,
+    /// Lines that were not taken or not written in time.
     pub(crate) lost: AtomicU64,
+    /// Those of them of which the journal does not speak yet.
+    pub(crate) unsaid: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn note_lost(&self, lines: u64) {
+        self.lost.fetch_add(lines, Ordering::Relaxed);
+        self.unsaid.fetch_add(lines, Ordering::Relaxed);
+    }
+
+    fn push(&self, fields: &[u8]) -> Ticket {
+        let ticket = if self.sync.is_hung() { None } else { self.queue.push(fields) };
+        ticket.unwrap_or_else(|| {
+            self.note_lost(1);
+            Ticket::settled(false)
+        })
+    }
 }
 
 impl Journal {
@@ -74,6 +92,8 @@ impl Journal {
             .mode(0o700)
             .create(dir)
             .map_err(failed("cannot make the directory", dir))?;
+        let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+        sync_dir(parent.unwrap_or(Path::new("."))).map_err(failed("cannot sync", dir))?;
         let lock = File::open(dir).map_err(failed("cannot open", dir))?;
         if lock.try_lock().is_err() {
             return Err(JournalError::InUse);
@@ -85,6 +105,7 @@ impl Journal {
             is_down: AtomicBool::new(false),
             written: AtomicU64::new(0),
             lost: AtomicU64::new(0),
+            unsaid: AtomicU64::new(0),
         });
         let (node, common) = (settings.node.clone(), Common::new(&settings.node, &settings.digest_key));
         let start = |name: &str, run: Box<dyn FnOnce() + Send>| {
@@ -109,7 +130,7 @@ impl Journal {
     pub fn mark(&self, at: Timestamp, mark: &Mark) -> Ticket {
         let mut fields = Vec::new();
         format::mark(&mut fields, &self.node, at, mark);
-        let ticket = self.shared.queue.push(&fields);
+        let ticket = self.shared.push(&fields);
         self.shared.queue.flush();
         ticket
     }
@@ -123,10 +144,7 @@ impl Audit for Journal {
         FIELDS.with_borrow_mut(|fields| {
             fields.clear();
             format::event(fields, &self.common, event);
-            if self.shared.sync.is_hung() {
-                return Ticket::settled(false);
-            }
-            self.shared.queue.push(fields)
+            self.shared.push(fields)
         })
     }
 

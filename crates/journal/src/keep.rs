@@ -1,7 +1,7 @@
 //! Old segments: compressed, and removed when their time is over.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Read};
+use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -37,19 +37,52 @@ fn compress(dir: &Path, segment: &Segment) -> io::Result<()> {
     fs::remove_file(&segment.path)
 }
 
-/// Copies every whole line into another directory, also while the journal is written; gives the names of the files.
+/// Copies the journal up to its last whole line into another directory, also while it is written; gives the names of the
+/// files. Segments that are closed stay as they are and share their bytes where the file system lets them.
 pub fn copy(dir: &Path, target: &Path) -> Result<Vec<String>, JournalError> {
+    let segments = segment::list(dir)?;
     let mut names = Vec::new();
-    for segment in segment::list(dir)? {
-        let name = format!("{:012}.jsonl", segment.first);
-        let path = target.join(&name);
-        let mut whole = Vec::new();
-        segment.read()?.read_to_end(&mut whole).map_err(failed("cannot read", &segment.path))?;
-        whole.truncate(whole.iter().rposition(|&b| b == b'\n').map_or(0, |end| end + 1));
-        fs::write(&path, &whole).map_err(failed("cannot write", &path))?;
-        names.push(name);
+    for (at, segment) in segments.iter().enumerate() {
+        let is_open = at + 1 == segments.len();
+        // It may have been compressed since it was listed.
+        let path = if segment.path.exists() { segment.path.clone() } else { segment.compressed_path() };
+        if !path.exists() {
+            // Its time was over just now.
+            continue;
+        }
+        let name = path.file_name().unwrap_or_default();
+        let copy = target.join(name);
+        if is_open || fs::hard_link(&path, &copy).is_err() {
+            copy_whole_lines(&path, &copy, is_open && !segment.is_compressed)
+                .map_err(failed("cannot copy", &path))?;
+        }
+        names.push(name.to_string_lossy().into_owned());
     }
+    sync_dir(target).map_err(failed("cannot sync", target))?;
     Ok(names)
+}
+
+/// Copies a file, for its owner only; an open one without the line that is being written.
+fn copy_whole_lines(from: &Path, to: &Path, is_open: bool) -> io::Result<()> {
+    let mut from = File::open(from)?;
+    let mut copy = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
+    let (mut len, mut whole) = (0, 0);
+    let mut bytes = vec![0; 1 << 18];
+    loop {
+        let read = from.read(&mut bytes)?;
+        if read == 0 {
+            break;
+        }
+        copy.write_all(&bytes[..read])?;
+        if let Some(end) = bytes[..read].iter().rposition(|&b| b == b'\n') {
+            whole = len + end as u64 + 1;
+        }
+        len += read as u64;
+    }
+    if is_open {
+        copy.set_len(whole)?;
+    }
+    copy.sync_all()
 }
 
 /// The segments whose lines are all older than `before`, never the open one: the last line of the newest of them, and
@@ -64,7 +97,14 @@ pub fn outdated(dir: &Path, before: Timestamp) -> Result<Option<(u64, Vec<Segmen
                 through = Some(line.seq);
                 old.push(segment.clone());
             }
-            _ => break,
+            Some(_) => break,
+            None => {
+                tracing::error!(
+                    file = segment.name(),
+                    "no line of this segment of the audit journal can be read: neither it nor what came after it is removed"
+                );
+                break;
+            }
         }
     }
     Ok(through.map(|through| (through, old)))
@@ -72,6 +112,12 @@ pub fn outdated(dir: &Path, before: Timestamp) -> Result<Option<(u64, Vec<Segmen
 
 /// Removes segments. To be called once the journal says that it will be done.
 pub fn remove(dir: &Path, segments: &[Segment]) -> Result<(), JournalError> {
+    // What says so is on disk before they go.
+    if let Some(open) = segment::list(dir)?.last() {
+        File::open(&open.path)
+            .and_then(|open| open.sync_data())
+            .map_err(failed("cannot sync", &open.path))?;
+    }
     for segment in segments {
         for path in [&segment.path, &segment.compressed_path()] {
             match fs::remove_file(path) {

@@ -81,15 +81,15 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a line. It has failed already if the writer hangs.
-    pub(crate) fn push(&self, fields: &[u8]) -> Ticket {
+    /// Takes a line, unless the writer hangs.
+    pub(crate) fn push(&self, fields: &[u8]) -> Option<Ticket> {
         let mut state = self.state();
         if state.is_closed || state.lines.bytes.len() > MAX_BYTES || self.is_hung() {
-            return Ticket::settled(false);
+            return None;
         }
         let line = u32::try_from(state.lines.len()).unwrap_or(u32::MAX);
         state.lines.push(fields);
-        state.batch.ticket(line)
+        Some(state.batch.ticket(line))
     }
 
     /// Lets the writer have what was taken.

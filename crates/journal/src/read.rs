@@ -29,6 +29,11 @@ impl Lines {
         Self { dir: dir.to_owned(), position, offset: 0, reader: None, buffer: Vec::new(), is_closed: false }
     }
 
+    /// The directory of the journal.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Where the last line ended.
     pub fn position(&self) -> Position {
         self.position
@@ -91,17 +96,15 @@ impl Lines {
 
     /// Goes to the position, and sees that the line before it is still the one that was read.
     fn skip_to(&self, segment: &Segment) -> Result<Box<dyn BufRead + Send>, JournalError> {
-        let mut reader = segment.read()?;
         if self.position.offset == 0 {
-            return Ok(reader);
+            return segment.read();
         }
         let changed = || JournalError::Changed { file: segment.name() };
-        let read = failed("cannot read", &segment.path);
         let expected = format!("{}\"}}\n", Chain(self.position.chain));
-        let skip = self.position.offset.checked_sub(expected.len() as u64).ok_or_else(changed)?;
-        let skipped = std::io::copy(&mut reader.by_ref().take(skip), &mut std::io::sink()).map_err(read)?;
+        let before = self.position.offset.checked_sub(expected.len() as u64).ok_or_else(changed)?;
+        let mut reader = segment.read_from(before)?;
         let mut end = vec![0; expected.len()];
-        if skipped < skip || reader.read_exact(&mut end).is_err() || end != expected.as_bytes() {
+        if reader.read_exact(&mut end).is_err() || end != expected.as_bytes() {
             return Err(changed());
         }
         Ok(reader)

@@ -17,6 +17,8 @@ const TAIL: u64 = 64 * 1024;
 pub(crate) struct End {
     /// The segment that it is in, and where it ends there; none where the next line begins a segment.
     pub(crate) segment: Option<(PathBuf, u64)>,
+    /// Up to here lines are on disk for certain: a segment's first line is before the next is written.
+    pub(crate) synced_through: u64,
     /// The number and the chain value of the last line.
     pub(crate) last: u64,
     pub(crate) chain: Chain,
@@ -38,14 +40,20 @@ pub(crate) fn end(dir: &Path) -> Result<End, JournalError> {
         }
         before = Some(before.unwrap_or(0) + set_aside(segment)?);
     }
-    Ok(End { segment: None, last: 0, chain: Chain::START, torn: before.unwrap_or(0) })
+    Ok(End { segment: None, synced_through: 0, last: 0, chain: Chain::START, torn: before.unwrap_or(0) })
 }
 
 /// The end of a segment; none where no line of it can be read.
 fn of_segment(segment: &Segment) -> Result<Option<End>, JournalError> {
     if segment.is_compressed {
         let line = verify::last_line(segment)?;
-        return Ok(line.map(|line| End { segment: None, last: line.seq, chain: line.chain, torn: 0 }));
+        return Ok(line.map(|line| End {
+            segment: None,
+            synced_through: line.seq,
+            last: line.seq,
+            chain: line.chain,
+            torn: 0,
+        }));
     }
     let path = &segment.path;
     let mut file = File::open(path).map_err(failed("cannot open", path))?;
@@ -66,8 +74,9 @@ fn of_segment(segment: &Segment) -> Result<Option<End>, JournalError> {
                 );
             }
             // Behind a line that nobody can read, the next one stands in a segment of its own.
-            let segment = is_last.then(|| (path.clone(), end));
-            return Ok(Some(End { segment, last: line.seq, chain: line.chain, torn }));
+            let open = is_last.then(|| (path.clone(), end));
+            let (synced_through, last) = (segment.first, line.seq);
+            return Ok(Some(End { segment: open, synced_through, last, chain: line.chain, torn }));
         }
         if from == 0 {
             return Ok(None);

@@ -1,7 +1,7 @@
 //! Segments: the files of a journal, named after the number of their first line.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -75,27 +75,43 @@ impl Segment {
 
     /// Its lines, unpacked.
     pub(crate) fn read(&self) -> Result<Box<dyn BufRead + Send>, JournalError> {
-        // It may have been compressed since it was listed.
+        self.read_from(0)
+    }
+
+    /// Its lines, unpacked, from a byte on; none where it has not so many.
+    pub(crate) fn read_from(&self, offset: u64) -> Result<Box<dyn BufRead + Send>, JournalError> {
+        let (mut file, is_compressed) = self.open()?;
+        if is_compressed {
+            let unpacked = zstd::Decoder::new(file).map_err(failed("cannot unpack", &self.path))?;
+            let mut unpacked = BufReader::with_capacity(1 << 18, unpacked);
+            io::copy(&mut unpacked.by_ref().take(offset), &mut io::sink())
+                .map_err(failed("cannot unpack", &self.path))?;
+            return Ok(Box::new(unpacked));
+        }
+        file.seek(SeekFrom::Start(offset)).map_err(failed("cannot read", &self.path))?;
+        Ok(Box::new(BufReader::with_capacity(1 << 18, file)))
+    }
+
+    /// Its file, and whether that is compressed: it may have been since it was listed.
+    fn open(&self) -> Result<(File, bool), JournalError> {
         let (file, is_compressed) = match File::open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !self.is_compressed => {
                 (File::open(self.compressed_path()), true)
             }
             file => (file, self.is_compressed),
         };
-        let file = file.map_err(failed("cannot read", &self.path))?;
-        if is_compressed {
-            let unpacked = zstd::Decoder::new(file).map_err(failed("cannot unpack", &self.path))?;
-            return Ok(Box::new(BufReader::with_capacity(1 << 18, unpacked)));
-        }
-        Ok(Box::new(BufReader::with_capacity(1 << 18, file)))
+        Ok((file.map_err(failed("cannot read", &self.path))?, is_compressed))
     }
 }
 
-/// Makes an empty segment for its owner only. One of that name that is there already holds nothing that anyone was told
-/// was written: making it had failed.
-pub(crate) fn make(dir: &Path, first: u64) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path(dir, first)).and_then(|file| {
-        file.set_len(0)?;
-        Ok(file)
-    })
+/// Makes a segment for its owner only that holds `text`. It has its name once everything is on disk, so that nobody reads
+/// what may yet be written in other words.
+pub(crate) fn make(dir: &Path, first: u64, text: &[u8]) -> io::Result<File> {
+    let unfinished = path(dir, first).with_extension("jsonl.new");
+    let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&unfinished)?;
+    file.set_len(0)?;
+    file.write_all(text)?;
+    file.sync_all()?;
+    fs::rename(&unfinished, path(dir, first))?;
+    Ok(file)
 }

@@ -53,9 +53,12 @@ impl Syncer {
         }
     }
 
-    /// A new segment is on disk up to `last`: what failed before has been reported in it.
-    pub(crate) fn note_begun(&self, last: u64) {
+    /// A new segment is on disk up to `last`. If a sync had failed before, that is over where the segment says so.
+    pub(crate) fn note_begun(&self, last: u64, reported: Option<u64>) {
         let mut state = self.state();
+        if state.has_failed && reported.is_none() {
+            return;
+        }
         state.synced_through = last;
         state.dirty = None;
         state.has_failed = false;

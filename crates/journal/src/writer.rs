@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -28,13 +28,13 @@ pub(crate) struct Writer {
     /// The segment that the last server wrote to, until it is opened.
     segment: Option<(PathBuf, u64)>,
     open: Option<Open>,
+    /// A segment that is made and whose name is not known to be on disk yet.
+    begun: Option<Begun>,
     /// The number and the chain value of the last line that counts as written.
     last: u64,
     chain: Chain,
     /// Bytes that a killed server left, to be reported.
     torn: u64,
-    /// Lines that could not be written since the last that could.
-    lost: u64,
     /// Lines that are written and whose requests were answered 500 all the same, until the journal says so.
     undisclosed: Vec<u64>,
     buffer: Vec<u8>,
@@ -47,6 +47,14 @@ struct Open {
     len: u64,
 }
 
+/// A segment with its first lines.
+struct Begun {
+    suspect_after: Option<u64>,
+    open: Open,
+    last: u64,
+    chain: Chain,
+}
+
 impl Writer {
     pub(crate) fn new(
         settings: Settings,
@@ -55,8 +63,8 @@ impl Writer {
         end: End,
         shared: Arc<Shared>,
     ) -> Self {
-        shared.sync.note_begun(end.last);
-        let End { segment, last, chain, torn } = end;
+        let End { segment, synced_through, last, chain, torn } = end;
+        shared.sync.note_begun(synced_through, None);
         Self {
             settings,
             key,
@@ -67,7 +75,7 @@ impl Writer {
             last,
             chain,
             torn,
-            lost: 0,
+            begun: None,
             undisclosed: Vec::new(),
             buffer: Vec::new(),
         }
@@ -106,10 +114,11 @@ impl Writer {
             }
         }
         self.shared.queue.note_busy();
-        if let Some(open) = &self.open
-            && open.file.sync_data().is_ok()
-        {
-            self.shared.sync.note_synced(self.last);
+        if let Some(open) = &self.open {
+            match open.file.sync_data() {
+                Ok(()) => self.shared.sync.note_synced(self.last),
+                Err(error) => tracing::error!(%error, "the end of the audit journal could not be synced"),
+            }
         }
     }
 
@@ -125,8 +134,7 @@ impl Writer {
                 true
             }
             Err(error) => {
-                self.lost += lines;
-                self.shared.lost.fetch_add(lines, Ordering::Relaxed);
+                self.shared.note_lost(lines);
                 if !was_down {
                     tracing::error!(%error, "the audit journal cannot be written: lookups are answered 500 until it can");
                 }
@@ -142,6 +150,9 @@ impl Writer {
         }
         if let Some((path, len)) = &self.segment {
             let file = OpenOptions::new().append(true).open(path)?;
+            // A killed server has handed lines to the operating system that may not be on disk yet.
+            file.sync_data().inspect_err(|_| self.shared.sync.note_failure())?;
+            self.shared.sync.note_synced(self.last);
             self.open = Some(Open { file: Arc::new(file), len: *len });
             self.segment = None;
         }
@@ -170,8 +181,6 @@ impl Writer {
 
     /// Begins a segment. It counts once its first line and its name are on disk.
     fn begin_segment(&mut self, suspect_after: Option<u64>) -> io::Result<()> {
-        let dir: &Path = &self.settings.dir;
-        let first = self.last + 1;
         if let Some(open) = &self.open {
             // What does not count is not to be found behind what does.
             let _ = open
@@ -179,24 +188,34 @@ impl Writer {
                 .metadata()
                 .and_then(|found| if found.len() > open.len { open.file.set_len(open.len) } else { Ok(()) });
         }
-        let mut file = segment::make(dir, first)?;
+        let begun = match self.begun.take() {
+            Some(begun) if begun.suspect_after == suspect_after => begun,
+            _ => self.make_segment(suspect_after)?,
+        };
+        if let Err(error) = sync_dir(&self.settings.dir) {
+            self.begun = Some(begun);
+            return Err(error);
+        }
+        (self.last, self.chain, self.torn) = (begun.last, begun.chain, 0);
+        self.open = Some(begun.open);
+        self.shared.sync.note_begun(self.last, suspect_after);
+        Ok(())
+    }
+
+    fn make_segment(&self, suspect_after: Option<u64>) -> io::Result<Begun> {
         let mut text = Vec::new();
-        let (mut seq, mut chain) = (self.last, self.chain);
+        let (mut last, mut chain) = (self.last, self.chain);
         let opened = Mark::Opened { previous: self.chain, suspect_after };
         let recovered = (self.torn > 0).then_some(Mark::Recovered { torn_bytes: self.torn });
         for mark in [Some(opened), recovered].into_iter().flatten() {
             let mut fields = Vec::new();
             format::mark(&mut fields, &self.settings.node, self.clock.now(), &mark);
-            seq += 1;
-            chain = format::finish(&mut text, &self.key, chain, seq, &fields);
+            last += 1;
+            chain = format::finish(&mut text, &self.key, chain, last, &fields);
         }
-        file.write_all(&text)?;
-        file.sync_all()?;
-        sync_dir(dir)?;
-        (self.last, self.chain, self.torn) = (seq, chain, 0);
-        self.open = Some(Open { file: Arc::new(file), len: text.len() as u64 });
-        self.shared.sync.note_begun(seq);
-        Ok(())
+        let file = segment::make(&self.settings.dir, self.last + 1, &text)?;
+        let open = Open { file: Arc::new(file), len: text.len() as u64 };
+        Ok(Begun { suspect_after, open, last, chain })
     }
 
     /// Says which lines nobody was waiting for any more when they were written.
@@ -220,13 +239,16 @@ impl Writer {
     }
 
     fn say_resumed(&mut self) -> io::Result<()> {
+        let lost = self.shared.unsaid.load(Ordering::Relaxed);
         let mut fields = Vec::new();
-        format::mark(&mut fields, &self.settings.node, self.clock.now(), &Mark::Resumed { lost: self.lost });
-        self.write_fields([fields.as_slice()].into_iter())
+        format::mark(&mut fields, &self.settings.node, self.clock.now(), &Mark::Resumed { lost });
+        self.write_fields([fields.as_slice()].into_iter())?;
+        self.shared.unsaid.fetch_sub(lost, Ordering::Relaxed);
+        Ok(())
     }
 
     fn write(&mut self, lines: &Waiting) -> io::Result<()> {
-        if self.lost > 0 {
+        if self.shared.unsaid.load(Ordering::Relaxed) > 0 {
             self.say_resumed()?;
         }
         if !self.undisclosed.is_empty() {
@@ -267,7 +289,7 @@ impl Writer {
             Sync::Os => self.shared.sync.note_written(&open.file, seq),
         }
         open.len += written as u64;
-        (self.last, self.chain, self.lost) = (seq, chain, 0);
+        (self.last, self.chain) = (seq, chain);
         Ok(())
     }
 }

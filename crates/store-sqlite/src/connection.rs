@@ -48,11 +48,23 @@ pub(crate) fn reader(file: &Path) -> Result<Connection, StoreError> {
     connection
         .execute_batch(
             "PRAGMA query_only = ON;
+             PRAGMA temp_store = MEMORY;
              PRAGMA mmap_size = 2147418112;
              PRAGMA cache_size = -8192;",
         )
         .map_err(error)?;
     prepare_once(&connection)?;
+    Ok(connection)
+}
+
+/// A connection that reads and sorts more than fits into memory: in files without a name beside the database, which are as
+/// private as it is.
+pub(crate) fn sorting_reader(file: &Path) -> Result<Connection, StoreError> {
+    let connection = reader(file)?;
+    let dir = file.parent().unwrap_or(Path::new(".")).to_string_lossy().replace('\'', "''");
+    connection
+        .execute_batch(&format!("PRAGMA temp_store = FILE; PRAGMA temp_store_directory = '{dir}'"))
+        .map_err(error)?;
     Ok(connection)
 }
 

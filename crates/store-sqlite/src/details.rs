@@ -51,7 +51,7 @@ impl Details for SqliteStore {
     }
 
     fn visit_all(&self, visit: impl FnMut(&Profile, Vec<Detail>) -> bool + Send) -> impl Outcome<()> {
-        let visited = connection::reader(&self.details_file())
+        let visited = connection::sorting_reader(&self.details_file())
             .and_then(|reader| held::visit_all(&reader, visit).map_err(connection::error));
         std::future::ready(visited)
     }

@@ -28,6 +28,8 @@ pub(crate) struct HeldDetail {
     pub(crate) source: i64,
     /// The import that brought it in.
     pub(crate) import: i64,
+    /// The last import that said it again, where that is kept.
+    pub(crate) said_by: Option<i64>,
 }
 
 /// The names of sources by their numbers, read once each.
@@ -61,7 +63,8 @@ impl Stored {
         (first, end, limit): (i64, i64, i64),
     ) -> rusqlite::Result<Vec<Self>> {
         let mut statement = connection.prepare_cached(
-            "SELECT id, profile, kind, label, value, source, confidence, observed_at, basis, expires_at, import
+            "SELECT id, profile, kind, label, value, source, confidence, observed_at, basis, expires_at, import,
+                 said_by
              FROM details WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3",
         )?;
         let mut rows = statement.query((first, end, limit))?;
@@ -69,7 +72,7 @@ impl Stored {
         while let Some(row) = rows.next()? {
             let source = row.get(5)?;
             let detail = read_detail(row, names.of(connection, source)?)?;
-            let held = HeldDetail { detail, source, import: row.get(10)? };
+            let held = HeldDetail { detail, source, import: row.get(10)?, said_by: row.get(11)? };
             stored.push(Self { id: row.get(0)?, profile: row.get(1)?, held });
         }
         Ok(stored)
@@ -171,6 +174,11 @@ pub(crate) fn visit_all(
 }
 
 impl HeldDetail {
+    /// The import that it is as new as, where it does not say so itself.
+    pub(crate) fn newest_import(&self) -> i64 {
+        self.said_by.unwrap_or(self.import)
+    }
+
     /// Smallest is best.
     fn preference(&self) -> impl Ord + use<'_> {
         let detail = &self.detail;
@@ -181,7 +189,7 @@ impl HeldDetail {
     fn insert(&self, connection: &Connection, profile: &Profile, id: i64) -> rusqlite::Result<()> {
         let detail = &self.detail;
         connection
-            .prepare_cached("INSERT INTO details VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")?
+            .prepare_cached("INSERT INTO details VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)")?
             .execute(params![
                 id,
                 profile.key(),
@@ -193,7 +201,8 @@ impl HeldDetail {
                 self.source,
                 detail.expires_at.map(Timestamp::seconds),
                 detail.basis,
-                self.import
+                self.import,
+                self.said_by
             ])?;
         Ok(())
     }

@@ -26,6 +26,8 @@ pub struct SqliteImport {
     /// Sources whose details go unless they are put.
     replaced: Vec<String>,
     withdrawn: PutCounts,
+    /// Sources that have a largest age: when their undated details were last said is kept.
+    aged: HashSet<i64>,
     /// Profiles that were held before and have been counted as changed, by hash.
     changed: HashSet<u64>,
 }
@@ -37,6 +39,10 @@ impl SqliteImport {
         let id = connection
             .query_row("SELECT coalesce(max(id), 0) + 1 FROM imports", (), |row| row.get(0))
             .map_err(connection::error)?;
+        let aged = connection
+            .prepare("SELECT id FROM sources WHERE max_age IS NOT NULL")
+            .and_then(|mut aged| aged.query_map((), |row| row.get(0))?.collect())
+            .map_err(connection::error)?;
         Ok(Self {
             connection,
             id,
@@ -45,6 +51,7 @@ impl SqliteImport {
             ahead: Ahead::lookups(),
             replaced: Vec::new(),
             withdrawn: PutCounts::default(),
+            aged,
             changed: HashSet::new(),
         })
     }
@@ -65,9 +72,13 @@ impl SqliteImport {
             match held.details.iter_mut().find(|held| held.detail.is_same(detail)) {
                 Some(same) if same.detail == *detail => {
                     counts.unchanged += 1;
-                    continue;
+                    if detail.observed_at.is_some() || !self.aged.contains(&same.source) {
+                        continue;
+                    }
+                    same.said_by = Some(self.id);
                 }
                 Some(same) => {
+                    same.said_by = Some(self.id);
                     self.writing.count(same.source, &same.detail, -1);
                     self.writing.count(same.source, detail, 1);
                     same.detail = detail.clone();
@@ -76,7 +87,12 @@ impl SqliteImport {
                 None => {
                     let source = self.writing.source(&self.connection, &detail.source)?;
                     self.writing.count(source, detail, 1);
-                    held.details.push(HeldDetail { detail: detail.clone(), source, import: self.id });
+                    held.details.push(HeldDetail {
+                        detail: detail.clone(),
+                        source,
+                        import: self.id,
+                        said_by: None,
+                    });
                     counts.new += 1;
                 }
             }
@@ -221,6 +237,7 @@ impl Import for SqliteImport {
         let seconds = i64::try_from(max_age.as_secs()).unwrap_or(i64::MAX);
         for source in sources {
             let done = self.writing.source(&self.connection, source).and_then(|id| {
+                self.aged.insert(id);
                 self.connection.execute("UPDATE sources SET max_age = ?2 WHERE id = ?1", (id, seconds))
             });
             done.map_err(connection::error)?;

@@ -20,6 +20,7 @@ mod suppressions;
 mod sweep;
 mod tokens;
 mod usage;
+mod withdrawals;
 mod writing;
 
 use std::path::{Path, PathBuf};
@@ -28,13 +29,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use contactd_core::store::StoreError;
-use contactd_core::{SubjectDigest, Timestamp};
 use rusqlite::Connection;
 use thread_local::ThreadLocal;
 
 use crate::reader::Reader;
 
 pub use connection::WAL_LIMIT;
+pub use withdrawals::{TakenOver, Withdrawals};
 
 /// How long readers are waited for until nothing that was removed is in a log any more.
 const SCRUB_PATIENCE: Duration = Duration::from_secs(10);
@@ -213,27 +214,6 @@ impl SqliteStore {
     fn details_file(&self) -> PathBuf {
         self.dir.join("details.db")
     }
-}
-
-/// What was taken back in a data directory: opt-outs, and tokens that were revoked.
-#[derive(Debug, Default)]
-pub struct Withdrawals {
-    /// Every suppression.
-    pub suppressions: Vec<SubjectDigest>,
-    /// The ids of revoked tokens, and when that was.
-    pub revoked_tokens: Vec<(String, Timestamp)>,
-}
-
-/// Reads the opt-outs and revocations of a data directory whose details need not be whole. Changes nothing there.
-pub fn read_withdrawals(dir: &Path) -> Result<Withdrawals, StoreError> {
-    let main = connection::reader(&dir.join("contactd.db"))?;
-    let read = || {
-        let suppressions = suppressions::list(&main)?;
-        let mut revoked = main.prepare("SELECT id, revoked_at FROM tokens WHERE revoked_at IS NOT NULL")?;
-        let revoked = revoked.query_map((), |row| Ok((row.get(0)?, Timestamp::from_millis(row.get(1)?))))?;
-        Ok(Withdrawals { suppressions, revoked_tokens: revoked.collect::<rusqlite::Result<_>>()? })
-    };
-    read().map_err(connection::error)
 }
 
 /// A thread that panicked while writing left its transaction to be rolled back: the

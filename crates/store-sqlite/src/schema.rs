@@ -73,7 +73,7 @@ mod tests {
         let details: Vec<_> = DETAILS.iter().copied().map(fingerprint).collect();
         assert_eq!(audit, ["e00dc168e97d"]);
         assert_eq!(contactd, ["3fdff0a8a751"]);
-        assert_eq!(details, ["09ea08fcbafd", "746a2ed3f42f", "13592c7b3026", "bcb5fbc229b4"]);
+        assert_eq!(details, ["09ea08fcbafd", "746a2ed3f42f", "13592c7b3026", "1ec02b4d4b95"]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use contactd_core::store::{Outcome, StoreError, Suppressions};
 use contactd_core::{SubjectDigest, Timestamp};
-use rusqlite::{Connection, OptionalExtension, Statement, params};
+use rusqlite::{OptionalExtension, Statement, params};
 
 use crate::{SqliteStore, connection};
 
@@ -34,13 +34,13 @@ impl Suppressions for SqliteStore {
     }
 
     fn list_suppressions(&self) -> impl Outcome<Vec<SubjectDigest>> {
-        std::future::ready(list(&self.main()).map_err(connection::error))
+        let main = self.main();
+        let list = || -> rusqlite::Result<Vec<SubjectDigest>> {
+            let mut list = main.prepare_cached("SELECT key, digest FROM suppressions")?;
+            list.query_map((), |row| Ok(SubjectDigest { key: row.get(0)?, bytes: row.get(1)? }))?.collect()
+        };
+        std::future::ready(list().map_err(connection::error))
     }
-}
-
-pub(crate) fn list(main: &Connection) -> rusqlite::Result<Vec<SubjectDigest>> {
-    let mut list = main.prepare_cached("SELECT key, digest FROM suppressions")?;
-    list.query_map((), |row| Ok(SubjectDigest { key: row.get(0)?, bytes: row.get(1)? }))?.collect()
 }
 
 impl SqliteStore {

@@ -1,5 +1,7 @@
 //! Removing details whose time is over.
 
+use std::collections::HashSet;
+use std::path::Path;
 use std::time::Duration;
 
 use contactd_core::store::{Aged, StoreError, Swept};
@@ -8,80 +10,104 @@ use rusqlite::Connection;
 
 use crate::held::{HeldDetail, NEVER_OBSERVED, Names, observed};
 use crate::writing::Writing;
-use crate::{SqliteStore, connection, lock};
+use crate::{SqliteStore, connection};
 
-/// Profiles that are swept in one transaction, so that others who write wait for a moment only.
+/// Details that are found, and profiles that are swept, in one go, so that others who write wait for a moment only.
 const CHUNK: i64 = 500;
 
 impl SqliteStore {
     pub(crate) fn sweep_all(&self, now: Timestamp, aged: Aged<'_>) -> Result<Swept, StoreError> {
-        let expired = self.sweep_expired(now)?;
-        let mut swept = Swept { expired, aged: 0 };
-        for (source, max_age) in self.ages(aged)? {
+        let mut sweep = Sweep::open(&self.details_file())?;
+        let mut swept = Swept { expired: sweep.expired(now.seconds())?, aged: 0 };
+        for (source, max_age) in sweep.ages(aged).map_err(connection::error)? {
             let before = now.seconds().saturating_sub(i64::try_from(max_age.as_secs()).unwrap_or(i64::MAX));
-            swept.aged += self.sweep_aged(source, before)?;
+            swept.aged += sweep.aged(source, before)?;
         }
         if swept != Swept::default() {
             self.renew_readers();
         }
         Ok(swept)
     }
+}
 
-    fn sweep_expired(&self, now: Timestamp) -> Result<u64, StoreError> {
-        let seconds = now.seconds();
-        let find = |details: &Connection| -> rusqlite::Result<Vec<String>> {
-            let mut find = details.prepare_cached(
-                "SELECT DISTINCT profile FROM details WHERE expires_at IS NOT NULL AND expires_at <= ?1 LIMIT ?2",
-            )?;
-            find.query_map((seconds, CHUNK), |row| row.get(0))?.collect()
-        };
-        let is_over = |held: &HeldDetail| held.detail.expires_at.is_some_and(|at| at.seconds() <= seconds);
+/// A sweep has connections of its own: it may have to wait for an import, and nobody who uses the store waits for it.
+struct Sweep {
+    reader: Connection,
+    writer: Connection,
+}
+
+impl Sweep {
+    fn open(file: &Path) -> Result<Self, StoreError> {
+        Ok(Self { reader: connection::reader(file)?, writer: connection::writer(file)? })
+    }
+
+    fn expired(&mut self, now: i64) -> Result<u64, StoreError> {
+        let is_over = |held: &HeldDetail| held.detail.expires_at.is_some_and(|at| at.seconds() <= now);
         let mut all = 0;
         loop {
-            let profiles = find(&lock(&self.details)).map_err(connection::error)?;
-            if profiles.is_empty() {
+            let profiles = self.find_expired(now).map_err(connection::error)?;
+            let taken = self.take_away_from(&profiles, is_over)?;
+            all += taken;
+            if taken == 0 {
                 return Ok(all);
             }
-            all += self.take_away_from(&profiles, is_over)?;
         }
     }
 
-    /// Removes what a source said before then. It is looked for on a connection of its own, because that reads everything.
-    fn sweep_aged(&self, source: i64, before: i64) -> Result<u64, StoreError> {
-        let reader = connection::reader(&self.details_file())?;
-        let find = || -> rusqlite::Result<(Vec<String>, Vec<i64>)> {
-            let mut imports = reader.prepare("SELECT id FROM imports WHERE imported_at < ?1 * 1000")?;
-            let imports: Vec<i64> =
-                imports.query_map([before], |row| row.get(0))?.collect::<Result<_, _>>()?;
-            let mut find = reader.prepare(
-                "SELECT DISTINCT profile FROM details WHERE source = ?1 AND observed_at < ?2
-                     AND (observed_at <> ?3 OR import IN (SELECT id FROM imports WHERE imported_at < ?2 * 1000))",
-            )?;
-            let found = find.query_map((source, before, NEVER_OBSERVED), |row| row.get(0))?;
-            Ok((found.collect::<Result<_, _>>()?, imports))
-        };
-        let (profiles, imports) = find().map_err(connection::error)?;
+    fn find_expired(&self, now: i64) -> rusqlite::Result<Vec<String>> {
+        let mut find = self.reader.prepare_cached(
+            "SELECT DISTINCT profile FROM details WHERE expires_at IS NOT NULL AND expires_at <= ?1 LIMIT ?2",
+        )?;
+        find.query_map((now, CHUNK), |row| row.get(0))?.collect()
+    }
+
+    /// Removes what a source said before then. Reads everything once.
+    fn aged(&mut self, source: i64, before: i64) -> Result<u64, StoreError> {
+        let imports = self.imports_before(before).map_err(connection::error)?;
         let is_over = |held: &HeldDetail| {
             held.source == source
                 && match observed(&held.detail) {
-                    NEVER_OBSERVED => imports.contains(&held.import),
+                    NEVER_OBSERVED => imports.contains(&held.newest_import()),
                     at => at < before,
                 }
         };
-        let mut all = 0;
-        for profiles in profiles.chunks(usize::try_from(CHUNK).unwrap_or(1)) {
-            all += self.take_away_from(profiles, is_over)?;
+        let (mut all, mut after) = (0, -1);
+        loop {
+            let found = self.find_aged(source, before, after).map_err(connection::error)?;
+            let Some(&(last, _)) = found.last() else { return Ok(all) };
+            let mut profiles: Vec<String> = found.into_iter().map(|(_, profile)| profile).collect();
+            profiles.dedup();
+            all += self.take_away_from(&profiles, is_over)?;
+            after = last;
         }
-        Ok(all)
+    }
+
+    fn imports_before(&self, before: i64) -> rusqlite::Result<HashSet<i64>> {
+        let mut imports = self.reader.prepare("SELECT id FROM imports WHERE imported_at < ?1 * 1000")?;
+        imports.query_map([before], |row| row.get(0))?.collect()
+    }
+
+    /// Places behind `after` whose detail is too old, and its profile.
+    fn find_aged(&self, source: i64, before: i64, after: i64) -> rusqlite::Result<Vec<(i64, String)>> {
+        let mut find = self.reader.prepare_cached(
+            "SELECT id, profile FROM details WHERE id > ?1 AND source = ?2 AND observed_at < ?3
+                 AND (observed_at <> ?4
+                      OR coalesce(said_by, import) IN (SELECT id FROM imports WHERE imported_at < ?3 * 1000))
+             ORDER BY id LIMIT ?5",
+        )?;
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        find.query_map((after, source, before, NEVER_OBSERVED, CHUNK), row)?.collect()
     }
 
     fn take_away_from(
-        &self,
+        &mut self,
         profiles: &[String],
         is_over: impl Fn(&HeldDetail) -> bool,
     ) -> Result<u64, StoreError> {
-        let mut details = lock(&self.details);
-        let transaction = connection::write(&mut details)?;
+        if profiles.is_empty() {
+            return Ok(0);
+        }
+        let transaction = connection::write(&mut self.writer)?;
         let (mut writing, mut names, mut taken) = (Writing::default(), Names::default(), 0);
         for key in profiles {
             let profile = Profile::from_key(key);
@@ -95,24 +121,19 @@ impl SqliteStore {
     }
 
     /// The sources whose details get too old, by number.
-    fn ages(&self, aged: Aged<'_>) -> Result<Vec<(i64, Duration)>, StoreError> {
-        let details = lock(&self.details);
-        let read = || -> rusqlite::Result<Vec<(i64, Duration)>> {
-            let (sql, source, age) = match aged {
-                Aged::Not => return Ok(Vec::new()),
-                Aged::Policies => ("SELECT id, max_age FROM sources WHERE max_age IS NOT NULL", "", 0),
-                Aged::Source(source, age) => {
-                    ("SELECT id, ?2 FROM sources WHERE name = ?1", source, age.as_secs())
-                }
-            };
-            let mut statement = details.prepare(sql)?;
-            let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, Duration::from_secs(row.get(1)?)));
-            if source.is_empty() {
-                statement.query_map((), row)?.collect()
-            } else {
-                statement.query_map((source, age), row)?.collect()
+    fn ages(&self, aged: Aged<'_>) -> rusqlite::Result<Vec<(i64, Duration)>> {
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, Duration::from_secs(row.get(1)?)));
+        match aged {
+            Aged::Not => Ok(Vec::new()),
+            Aged::Policies => {
+                let mut all =
+                    self.reader.prepare("SELECT id, max_age FROM sources WHERE max_age IS NOT NULL")?;
+                all.query_map((), row)?.collect()
             }
-        };
-        read().map_err(connection::error)
+            Aged::Source(source, age) => {
+                let mut one = self.reader.prepare("SELECT id, ?2 FROM sources WHERE name = ?1")?;
+                one.query_map((source, age.as_secs()), row)?.collect()
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! `contactd backup`
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -11,7 +11,12 @@ use serde::Serialize;
 use crate::cli::BackupArgs;
 use crate::config::Config;
 use crate::context::Context;
-use crate::{archive, output, unfinished};
+use crate::data_dir::DataDir;
+use crate::keys::KeySource;
+use crate::{archive, durable, output, unfinished};
+
+/// How the names of directories begin in which a backup is put together.
+const COPIES: &str = ".backup-";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -32,10 +37,9 @@ pub(crate) fn run(config: Config, args: &BackupArgs) -> anyhow::Result<ExitCode>
     }
     let made_at = context.now().to_string();
     let dir = context.dir.path();
-    remove_what_killed_backups_left(dir);
+    let _under_way = claim(&context.dir)?;
     // In the data directory, because that is as private as what is copied.
-    let copies =
-        tempfile::Builder::new().prefix(&format!(".backup-{}-", std::process::id())).tempdir_in(dir)?;
+    let copies = tempfile::Builder::new().prefix(COPIES).tempdir_in(dir)?;
     let mut files: Vec<String> = context
         .store
         .copy_to(copies.path())
@@ -46,7 +50,7 @@ pub(crate) fn run(config: Config, args: &BackupArgs) -> anyhow::Result<ExitCode>
     fs::create_dir(copies.path().join("keys"))?;
     for key in fs::read_dir(context.dir.keys())? {
         let name = format!("keys/{}", key?.file_name().to_string_lossy());
-        fs::copy(dir.join(&name), copies.path().join(&name))?;
+        durable::copy(&dir.join(&name), &copies.path().join(&name))?;
         files.push(name);
     }
     // Behind the databases: a token of which the journal speaks is in them.
@@ -66,6 +70,12 @@ pub(crate) fn run(config: Config, args: &BackupArgs) -> anyhow::Result<ExitCode>
         output::json(&Made { file, made_at: &made_at, bytes })?;
     }
     output::words(format_args!("{} holds everything and was read back: {bytes} bytes", file.display()));
+    if [&context.key_sources.digest, &context.key_sources.audit]
+        .iter()
+        .any(|source| !matches!(source, KeySource::DataDir))
+    {
+        output::words(format_args!("but the keys that come from elsewhere: keep a copy of them too"));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -73,27 +83,31 @@ pub(crate) fn run(config: Config, args: &BackupArgs) -> anyhow::Result<ExitCode>
 fn put_in_place(unfinished: &Path, file: &Path) -> anyhow::Result<()> {
     fs::hard_link(unfinished, file)?;
     fs::remove_file(unfinished)?;
-    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::File::open(dir)?.sync_all()?;
+    durable::sync_parent(file)?;
     Ok(())
 }
 
-/// Copies that a backup which was killed could not take away.
-///
-/// Whether one is being made now.
-pub(crate) fn remove_what_killed_backups_left(dir: &Path) -> bool {
-    let Ok(entries) = fs::read_dir(dir) else { return false };
-    let mut is_under_way = false;
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let Some(owner) = name.strip_prefix(".backup-").and_then(|rest| rest.split('-').next()) else {
-            continue;
-        };
-        if Path::new("/proc").join(owner).exists() {
-            is_under_way = true;
-        } else {
-            let _ = fs::remove_dir_all(entry.path());
+/// Says that a backup is being made for as long as the answer is kept, whichever process or container looks; takes away what
+/// killed ones left.
+fn claim(dir: &DataDir) -> anyhow::Result<File> {
+    remove_abandoned(dir)?;
+    let claim = File::open(dir.keys())?;
+    claim.lock_shared()?;
+    Ok(claim)
+}
+
+/// Takes away the copies of backups that were killed, unless one is being made now. Whether none is.
+pub(crate) fn remove_abandoned(dir: &DataDir) -> anyhow::Result<bool> {
+    // The keys are what every backup copies; the directory itself is the running server's to lock.
+    let claim = File::open(dir.keys())?;
+    if claim.try_lock().is_err() {
+        return Ok(false);
+    }
+    for entry in fs::read_dir(dir.path())? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(COPIES) {
+            fs::remove_dir_all(entry.path())?;
         }
     }
-    is_under_way
+    Ok(true)
 }

@@ -32,7 +32,7 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
              this again in a moment"
         );
     }
-    if backup::remove_what_killed_backups_left(context.dir.path()) {
+    if !backup::remove_abandoned(&context.dir)? {
         bail!(
             "the details are removed and nothing discloses them, but a backup is being made and its copy still holds them; \
              run this again when it is done"

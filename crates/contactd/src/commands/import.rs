@@ -136,17 +136,18 @@ async fn carry_out(
         );
     }
     let replaced = if args.replace_source { load.replaced(args.source.as_deref()) } else { Vec::new() };
-    let mut put = load.put(context, &replaced, progress).await?;
+    let max_age = args.max_age.map(|Span(max_age)| max_age);
+    let put = load.put(context, (&replaced, max_age), progress).await?;
     if args.dry_run {
         return Ok(put.report);
     }
-    if let Some(Span(max_age)) = args.max_age {
-        put.set_max_age(max_age)?;
-    }
     let report = put.commit(context).await?;
-    if args.max_age.is_some() {
-        // What was too old when it came does not stay for a moment longer.
-        context.store.sweep(context.now(), Aged::Policies).await?;
+    if max_age.is_some()
+        && let Err(error) = context.store.sweep(context.now(), Aged::Policies).await
+    {
+        output::words(format_args!(
+            "contactd: loaded, but what is older than --max-age could not be removed now ({error}); run `contactd sweep`"
+        ));
     }
     Ok(report)
 }
@@ -159,7 +160,7 @@ pub(crate) async fn load_built_in(context: &Context, csv: &'static str) -> anyho
     if load.report.rejected > 0 {
         bail!("{} of the built-in rows are not valid", load.report.rejected);
     }
-    load.put(context, &[], &progress).await?.commit(context).await?;
+    load.put(context, (&[], None), &progress).await?.commit(context).await?;
     Ok(context.store.totals().await?.profiles)
 }
 

@@ -6,19 +6,25 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use contactd_core::Clock;
-use contactd_core::SystemClock;
-use contactd_core::store::{Suppressions, Tokens};
 use contactd_journal::Noted;
+use contactd_store_sqlite::{TakenOver, Withdrawals};
 
 use crate::cli::RestoreArgs;
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::keys::KeySources;
-use crate::{archive, output, unfinished};
+use crate::{archive, durable, output, unfinished};
 
-pub(crate) async fn run(config: &Config, args: &RestoreArgs) -> anyhow::Result<ExitCode> {
+/// What is not whole yet, in a directory that was there.
+const LEFT: &str = ".restore.unfinished";
+
+pub(crate) fn run(config: &Config, args: &RestoreArgs) -> anyhow::Result<ExitCode> {
     let target = &config.data;
+    // What a restore that was killed left is nobody's.
+    let left = target.join(LEFT);
+    if left.is_dir() {
+        fs::remove_dir_all(&left).with_context(|| format!("cannot remove {}", left.display()))?;
+    }
     let is_empty = |dir: &Path| fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none());
     if target.exists() && !is_empty(target) {
         bail!(
@@ -35,9 +41,8 @@ pub(crate) async fn run(config: &Config, args: &RestoreArgs) -> anyhow::Result<E
         );
     }
     // Into a directory that is there, because its parent may be somebody else's, or beside one that is to be made.
-    let unfinished =
-        if target.exists() { target.join(".restore.unfinished") } else { unfinished::name(target) };
-    let restored = restore(&args.file, &unfinished, args.suppressions_from.as_deref(), &config.keys).await;
+    let unfinished = if target.exists() { left } else { unfinished::name(target) };
+    let restored = restore(&args.file, &unfinished, args.suppressions_from.as_deref(), &config.keys);
     let restored = restored.and_then(|kept| put_in_place(&unfinished, target).map(|()| kept));
     if restored.is_err() {
         let _ = fs::remove_dir_all(&unfinished);
@@ -47,8 +52,13 @@ pub(crate) async fn run(config: &Config, args: &RestoreArgs) -> anyhow::Result<E
     if args.suppressions_from.is_some() {
         output::words(format_args!(
             "{} opt-outs and {} revocations of tokens made since then were kept",
-            kept.opt_outs, kept.revocations
+            kept.withdrawals.suppressions, kept.withdrawals.revocations
         ));
+        if kept.withdrawals.suppressions > 0 {
+            output::words(format_args!(
+                "whoever was erased since then is held again, and given to nobody: erase them once more"
+            ));
+        }
         if kept.journal {
             output::words(format_args!("the audit journal is the newer one, with everything since then"));
         } else {
@@ -68,20 +78,20 @@ pub(crate) async fn run(config: &Config, args: &RestoreArgs) -> anyhow::Result<E
 #[derive(Default)]
 struct Kept {
     journal: bool,
-    opt_outs: u64,
-    revocations: u64,
+    withdrawals: TakenOver,
 }
 
 fn put_in_place(unfinished: &Path, target: &Path) -> anyhow::Result<()> {
     if !target.exists() {
-        return Ok(fs::rename(unfinished, target)?);
+        fs::rename(unfinished, target)?;
+        return Ok(durable::sync_parent(target)?);
     }
     for entry in fs::read_dir(unfinished)? {
         let entry = entry?;
         fs::rename(entry.path(), target.join(entry.file_name()))?;
     }
     fs::remove_dir(unfinished)?;
-    fs::File::open(target)?.sync_all()?;
+    durable::sync_dir(target)?;
     Ok(())
 }
 
@@ -89,7 +99,7 @@ fn put_in_place(unfinished: &Path, target: &Path) -> anyhow::Result<()> {
 /// since then. Whether there is one.
 fn keep_journal(other: &Path, dir: &Path, keys: &KeySources) -> anyhow::Result<bool> {
     let (newer, audit) = (other.join("audit"), dir.join("audit"));
-    if contactd_journal::segments(&newer)?.is_empty() || !crate::keys::have_same_audit(other, dir)? {
+    if contactd_journal::segments(&newer)?.is_empty() || !crate::keys::share_audit(other, dir)? {
         return Ok(false);
     }
     // Only one that is whole and goes through the last line of the backup's is a later state of it.
@@ -110,7 +120,7 @@ fn keep_journal(other: &Path, dir: &Path, keys: &KeySources) -> anyhow::Result<b
 }
 
 /// Makes a whole data directory; says what came from elsewhere.
-async fn restore(
+fn restore(
     backup: &Path,
     dir: &Path,
     suppressions_from: Option<&Path>,
@@ -125,19 +135,12 @@ async fn restore(
             bail!("{} is not a data directory: it has no contactd.db", other.display());
         }
         // Only what is needed of it is opened: the rest of it may be why this is a restore.
-        let newer = contactd_store_sqlite::read_withdrawals(other)
+        let newer = Withdrawals::read(other)
             .with_context(|| format!("cannot read the opt-outs in {}", other.display()))?;
         crate::keys::add_all(&other.join("keys"), &dir.join("keys"))?;
         let (store, _) = DataDir::make(dir)?.open(keys)?;
         kept.journal = keep_journal(other, dir, keys)?;
-        kept.opt_outs = store.suppress(&newer.suppressions, SystemClock.now()).await?;
-        let revoked = store.list_tokens().await?.into_iter().filter(|(_, token)| token.revoked_at.is_none());
-        for (_, token) in revoked {
-            if let Some((_, at)) = newer.revoked_tokens.iter().find(|(id, _)| *id == token.id) {
-                store.revoke_token(&token.id, *at).await?;
-                kept.revocations += 1;
-            }
-        }
+        kept.withdrawals = store.take_over(&newer)?;
     }
     let (store, _) = DataDir::make(dir)?.open(keys)?;
     let wrong = store.integrity()?;
@@ -145,6 +148,6 @@ async fn restore(
         bail!("a database in the backup is damaged: {}", wrong.join("; "));
     }
     drop(store);
-    fs::File::open(dir)?.sync_all()?;
+    durable::sync_dir(dir)?;
     Ok(kept)
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use contactd_core::store::{AuditFilter, Details, Suppressions};
-use contactd_core::{AuditRecord, ContactValue, Detail, Kind, Profile, Subject, Timestamp};
+use contactd_core::{AuditOutcome, AuditRecord, ContactValue, Detail, Kind, Profile, Subject, Timestamp};
 use serde::Serialize;
 
 use crate::cli::SubjectReportArgs;
@@ -42,6 +42,8 @@ pub(crate) struct Report {
 pub(crate) struct Suppression {
     pub(crate) is_suppressed: bool,
     pub(crate) since: Option<String>,
+    /// Whether it is the number or the address that was asked about which has opted out, and not the person.
+    pub(crate) is_of_the_value_only: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -78,14 +80,7 @@ pub(crate) async fn run(context: &Context, args: &SubjectReportArgs) -> anyhow::
     let report = match (&args.url, &args.phone, &args.email) {
         (Some(url), None, None) => {
             let profile = context.profile(url)?;
-            report(
-                context,
-                profile.as_str().to_owned(),
-                Subject::Profile(&profile),
-                vec![profile.clone()],
-                None,
-            )
-            .await?
+            report(context, profile.as_str().to_owned(), vec![profile], None).await?
         }
         (None, Some(phone), None) => of_value(context, Kind::Phone, suppress::phone(phone)?).await?,
         (None, None, Some(email)) => of_value(context, Kind::Email, suppress::email(email)?).await?,
@@ -104,7 +99,7 @@ pub(crate) async fn run(context: &Context, args: &SubjectReportArgs) -> anyhow::
 async fn of_value(context: &Context, kind: Kind, value: ContactValue) -> anyhow::Result<Report> {
     let profiles = context.store.find_profiles(kind, &value).await?;
     let subject = value.expose().to_owned();
-    report(context, subject, Subject::Value(kind, &value), profiles, Some((kind, &value))).await
+    report(context, subject, profiles, Some((kind, &value))).await
 }
 
 /// The report about some profiles. Where several have the value that was asked about, it is about that value only: whoever
@@ -112,18 +107,16 @@ async fn of_value(context: &Context, kind: Kind, value: ContactValue) -> anyhow:
 async fn report(
     context: &Context,
     subject: String,
-    suppressed: Subject<'_>,
     profiles: Vec<Profile>,
     value: Option<(Kind, &ContactValue)>,
 ) -> anyhow::Result<Report> {
     let now = context.now();
     let only = value.filter(|_| profiles.len() > 1);
     let suppressions = context.suppressions().await?;
-    let since = context.store.find_suppression(&context.keys.all_digests(suppressed)).await?;
     let mut report = Report {
         generated_at: Timestamp::from_seconds(now.seconds()).to_string(),
         subject,
-        suppression: Suppression { is_suppressed: since.is_some(), since: since.map(|at| at.to_string()) },
+        suppression: suppression(context, &profiles, value).await?,
         profiles: profiles.iter().map(|profile| profile.as_str().to_owned()).collect(),
         held: Vec::new(),
         disclosures: Vec::new(),
@@ -145,10 +138,10 @@ async fn report(
         let digests = context.keys.profile_digests(profile).into_iter().map(|(_, digest)| digest).collect();
         let filter = AuditFilter { profiles: Some(digests), ..AuditFilter::default() };
         audit::visit(context, &filter, |record| {
-            if value.is_some_and(|(kind, _)| kind != record.operation) {
+            if only.is_some_and(|(kind, _)| kind != record.operation) {
                 return true;
             }
-            if record.outcome == "hit" {
+            if record.outcome == AuditOutcome::Hit.name() {
                 disclosures.push((record.at, disclosure(profile, record, &names)));
             } else {
                 report.requests_without_result += 1;
@@ -160,6 +153,27 @@ async fn report(
     disclosures.sort_by_key(|(at, _)| *at);
     report.disclosures = disclosures.into_iter().map(|(_, disclosure)| disclosure).collect();
     Ok(report)
+}
+
+/// Whether the one person whom it is about has opted out, or else the value that was asked about.
+async fn suppression(
+    context: &Context,
+    profiles: &[Profile],
+    value: Option<(Kind, &ContactValue)>,
+) -> anyhow::Result<Suppression> {
+    let person = match profiles {
+        [profile] => Some(Subject::Profile(profile)),
+        _ => None,
+    };
+    let value = value.map(|(kind, value)| Subject::Value(kind, value));
+    for (subject, is_of_the_value_only) in [(person, false), (value, true)] {
+        let Some(subject) = subject else { continue };
+        if let Some(since) = context.store.find_suppression(&context.keys.all_digests(subject)).await? {
+            let since = Some(since.to_string());
+            return Ok(Suppression { is_suppressed: true, since, is_of_the_value_only });
+        }
+    }
+    Ok(Suppression { is_suppressed: false, since: None, is_of_the_value_only: false })
 }
 
 fn disclosure(profile: &Profile, record: AuditRecord, names: &HashMap<String, String>) -> Disclosure {
@@ -192,7 +206,13 @@ fn held(profile: &Profile, is_suppressed: bool, detail: Detail, now: Timestamp) 
 fn show(report: &Report) -> anyhow::Result<()> {
     output::data(format_args!("About {}, {}", report.subject, report.generated_at))?;
     match &report.suppression.since {
-        Some(since) => output::data(format_args!("Opted out since {since}: it is given to nobody."))?,
+        Some(since) if report.suppression.is_of_the_value_only => {
+            output::data(format_args!(
+                "{} has opted out, since {since}: it is given to nobody.",
+                report.subject
+            ))?;
+        }
+        Some(since) => output::data(format_args!("Opted out since {since}: nothing is given to anyone."))?,
         None => output::data(format_args!("Not opted out."))?,
     }
     if report.is_about_the_value_only {
@@ -227,9 +247,10 @@ fn show(report: &Report) -> anyhow::Result<()> {
     }
     output::data(format_args!("\nGiven to:"))?;
     let row = |given: &Disclosure| vec![given.time.clone(), given.operation.to_owned(), given.token.clone()];
-    match report.disclosures.as_slice() {
-        [] => output::data(format_args!("nobody"))?,
-        given => {
+    match (report.disclosures.as_slice(), &report.disclosures_known_since) {
+        ([], Some(since)) => output::data(format_args!("nobody since {since}, when the record begins"))?,
+        ([], None) => output::data(format_args!("not known: nothing has been recorded"))?,
+        (given, _) => {
             output::table(&["TIME", "WHAT", "RECIPIENT"], &given.iter().map(row).collect::<Vec<_>>())?;
         }
     }

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use anyhow::bail;
 use contactd_core::store::{Aged, Details, Swept};
 
 use crate::cli::SweepArgs;
@@ -16,12 +17,15 @@ pub(crate) async fn run(context: &Context, args: &SweepArgs) -> anyhow::Result<E
     };
     let Swept { expired, aged } = context.store.sweep(context.now(), aged).await?;
     context.announce()?;
-    context.store.scrub()?;
+    let is_scrubbed = context.store.scrub()?;
     if args.json {
         output::json(&serde_json::json!({ "expiredRemoved": expired, "agedRemoved": aged }))?;
     }
     output::words(format_args!(
         "{expired} expired details removed, and {aged} that were older than their source allows"
     ));
+    if !is_scrubbed {
+        bail!("a reader keeps what was removed in the write-ahead log; run this again in a moment");
+    }
     Ok(ExitCode::SUCCESS)
 }

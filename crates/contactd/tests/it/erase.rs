@@ -124,7 +124,7 @@ fn the_access_report_says_what_is_held_and_who_received_it() {
     );
     let by_address = site.run(&["subject", "--email", "ADA@example.com", "--json"]).json();
     assert_eq!(by_address["profiles"][0], ADA_CANONICAL);
-    assert_eq!(by_address["disclosures"].as_array().expect("a list").len(), 1, "{by_address}");
+    assert_eq!(by_address["disclosures"], report["disclosures"], "one person has it: everything about her");
 
     let page = site.ok(&["subject", ADA, "--html"]);
     assert!(page.starts_with("<!doctype html>") && page.contains("&lt;ats&gt; &amp; co"), "{page}");
@@ -133,6 +133,14 @@ fn the_access_report_says_what_is_held_and_who_received_it() {
         "self-contained"
     );
     assert!(site.ok(&["subject", ADA]).contains("crm-sync"));
+
+    site.ok(&["suppress", ADA]);
+    let by_address = site.run(&["subject", "--email", ADA_EMAIL, "--json"]).json();
+    assert_eq!(
+        by_address["suppression"]["isSuppressed"], true,
+        "she has opted out, however she is asked for"
+    );
+    assert_eq!(by_address["suppression"]["isOfTheValueOnly"], false);
 
     site.ok(&["erase", ADA]);
     let report = site.run(&["subject", ADA, "--json"]).json();

@@ -169,11 +169,12 @@ impl Load {
         Ok(())
     }
 
-    /// Puts everything into an import that can still be dropped.
+    /// Puts everything into an import that can still be dropped. With the sources that are replaced, and how long the details
+    /// of the rows' sources are held, if that is said.
     pub(crate) async fn put<'a>(
         self,
         context: &'a Context,
-        replaced: &[String],
+        (replaced, max_age): (&[String], Option<Duration>),
         progress: &Progress,
     ) -> anyhow::Result<Put<'a>> {
         let Self { sorter, suppressions, sources, report, .. } = self;
@@ -181,6 +182,9 @@ impl Load {
         let mut put = Put { import, suppressions, sources, report };
         let count = sorter.count;
         put.import.expect(count, replaced)?;
+        if let Some(max_age) = max_age {
+            put.import.set_max_age(&put.sources.iter().cloned().collect::<Vec<_>>(), max_age)?;
+        }
         let sorted = sorter.finish().context("cannot sort the rows")?;
         std::thread::scope(|scope| {
             let (groups, coming) = sync_channel(4);
@@ -218,12 +222,6 @@ pub(crate) struct Put<'a> {
 }
 
 impl Put<'_> {
-    /// Says how long the details of the rows' sources are held.
-    pub(crate) fn set_max_age(&mut self, max_age: Duration) -> anyhow::Result<()> {
-        let sources: Vec<String> = self.sources.iter().cloned().collect();
-        Ok(self.import.set_max_age(&sources, max_age)?)
-    }
-
     /// Commits, without those who opted out while the import ran.
     pub(crate) async fn commit(mut self, context: &Context) -> anyhow::Result<Report> {
         let now = context.suppressions().await?;

@@ -1,6 +1,7 @@
 //! The rejects file: every rejected row as it was, with its file, line, column and reason.
 
 use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -67,7 +68,8 @@ impl Rejects {
 }
 
 fn make(path: &Path) -> anyhow::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).open(path).with_context(|| {
+    // For its owner only: it holds what the file held.
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).with_context(|| {
         format!("cannot write the rejected rows to {}; name another file with --rejects", path.display())
     })
 }

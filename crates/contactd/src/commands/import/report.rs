@@ -101,10 +101,10 @@ impl Report {
             ("details suppressed", self.suppressed),
             ("rows rejected", self.rejected),
         ] {
-            output::data(format_args!("{what:<20}{count:>10}"))?;
+            output::data(format_args!("{what:<22}{count:>10}"))?;
         }
         for (reason, count) in &self.rejected_by_reason {
-            output::data(format_args!("  {reason:<18}{count:>10}"))?;
+            output::data(format_args!("  {reason:<20}{count:>10}"))?;
         }
         for Example { file, line, column, reason } in &self.examples {
             output::data(format_args!("  {file}, line {line}, {column}: {reason}"))?;

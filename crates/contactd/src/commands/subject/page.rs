@@ -27,9 +27,8 @@ pub(crate) fn render(report: &Report) -> String {
 }
 
 fn state(page: &mut String, report: &Report) {
-    let is_about_a_value = !report.subject.contains("://");
     let _ = match &report.suppression.since {
-        Some(since) if is_about_a_value => writeln!(
+        Some(since) if report.suppression.is_of_the_value_only => writeln!(
             page,
             "<p class=\"state out\"><strong>{} has opted out</strong>, since {} UTC. It has been given to nobody since then, and \
              will be to nobody, under whichever profile we may receive it again.</p>",
@@ -109,9 +108,26 @@ fn detail(page: &mut String, held: &Held, with_profile: bool) {
 
 fn disclosures(page: &mut String, report: &Report) {
     page.push_str("<h2>Who received it</h2>\n");
+    let since = report.disclosures_known_since.as_deref().map(moment);
     if report.disclosures.is_empty() {
-        page.push_str("<p>Nobody has received a phone number or an e-mail address of yours from us.</p>\n");
+        let what = if report.is_about_the_value_only {
+            "it"
+        } else {
+            "a phone number or an e-mail address of yours"
+        };
+        let _ = match &since {
+            Some(since) => writeln!(
+                page,
+                "<p>Nobody has received {what} from us since {since} UTC, when our record begins.</p>"
+            ),
+            None => writeln!(page, "<p>We have no record of who has received {what} from us.</p>"),
+        };
     } else {
+        if report.is_about_the_value_only {
+            page.push_str(
+                "<p>What was given out of these profiles. Where one of them has several, it may have been another.</p>\n",
+            );
+        }
         page.push_str(
             "<table>\n<thead><tr><th>When (UTC)</th><th>What</th><th>Recipient</th></tr></thead>\n<tbody>\n",
         );
@@ -133,8 +149,8 @@ fn disclosures(page: &mut String, report: &Report) {
             report.requests_without_result
         );
     }
-    if let Some(since) = &report.disclosures_known_since {
-        let _ = writeln!(page, "<p class=\"small\">Recipients are recorded since {} UTC.</p>", moment(since));
+    if let Some(since) = since.filter(|_| !report.disclosures.is_empty()) {
+        let _ = writeln!(page, "<p class=\"small\">Recipients are recorded since {since} UTC.</p>");
     }
 }
 
