@@ -1,13 +1,14 @@
 //! `control.sock`: commands tell a running server that something changed, and learn when
 //! it is in force.
 
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
@@ -16,6 +17,10 @@ use crate::keeper::Request;
 
 /// How long a command waits to hear that its change is in force.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a server that starts waits for a command that only looks whether there is one.
+const CLAIM_PATIENCE: Duration = Duration::from_millis(500);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(20);
 /// How long the server waits for a command to say what it wants.
 const REQUEST_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -32,15 +37,15 @@ pub(crate) fn announce(dir: &DataDir) -> anyhow::Result<()> {
              restarting it is safe"
         ),
         Err(error) => bail!(
-            "committed, not confirmed: the running server did not answer within 5 seconds ({error}). \
+            "committed, not confirmed: the running server did not answer within 5 seconds on control.sock ({error}). \
              It takes changes up by itself within a second unless it hangs; if it does, restart it"
         ),
     }
 }
 
-/// Whether a server is running on this data directory.
+/// Whether a server is running on this data directory, or just starting or stopping.
 pub(crate) fn is_served(dir: &DataDir) -> bool {
-    Place::of(dir).is_ok_and(|place| UnixStream::connect(place.path()).is_ok())
+    File::open(dir.path()).is_ok_and(|open| open.try_lock_shared().is_err())
 }
 
 enum Answer {
@@ -50,15 +55,7 @@ enum Answer {
 }
 
 fn ask(dir: &DataDir) -> io::Result<Answer> {
-    let stream = match UnixStream::connect(Place::of(dir)?.path()) {
-        Ok(stream) => stream,
-        Err(error) => {
-            return match error.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(Answer::NoServer),
-                _ => Err(error),
-            };
-        }
-    };
+    let Some(stream) = connect(dir)? else { return Ok(Answer::NoServer) };
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     writeln!(&stream, "{REFRESH}")?;
@@ -67,22 +64,44 @@ fn ask(dir: &DataDir) -> io::Result<Answer> {
     Ok(if reply.trim() == DONE { Answer::Done } else { Answer::Failed })
 }
 
+/// Reaches the server; none where there is none. One that is just starting is waited for.
+fn connect(dir: &DataDir) -> io::Result<Option<UnixStream>> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match UnixStream::connect(Place::of(dir)?.path()) {
+            Ok(stream) => return Ok(Some(stream)),
+            Err(error) => match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused if !is_served(dir) => {
+                    return Ok(None);
+                }
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused if Instant::now() < until => {}
+                _ => return Err(error),
+            },
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
 /// The server's end. The socket goes away with it.
 pub(crate) struct Control {
     path: PathBuf,
     /// Locked for as long as the server lives, so that there is only one.
-    _lock: std::fs::File,
+    _lock: File,
 }
 
 impl Control {
     /// Takes the directory for this server. Refuses where another one has it.
     pub(crate) fn claim(dir: &DataDir) -> anyhow::Result<Self> {
-        let lock = std::fs::File::open(dir.path())?;
-        if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
-            bail!(
-                "another contactd already serves {}; stop it first, or use another --data",
-                dir.path().display()
-            );
+        let lock = File::open(dir.path())?;
+        let until = Instant::now() + CLAIM_PATIENCE;
+        while lock.try_lock().is_err() {
+            if Instant::now() > until {
+                bail!(
+                    "another contactd already serves {}; stop it first, or use another --data",
+                    dir.path().display()
+                );
+            }
+            std::thread::sleep(PAUSE);
         }
         Ok(Self { path: dir.socket(), _lock: lock })
     }
@@ -134,7 +153,7 @@ fn answer(mut stream: &UnixStream, keeper: &Sender<Request>) -> io::Result<()> {
 /// hundred bytes; a longer directory is reached through an open file.
 struct Place {
     path: PathBuf,
-    _dir: Option<std::fs::File>,
+    _dir: Option<File>,
 }
 
 impl Place {
@@ -144,7 +163,7 @@ impl Place {
         if path.as_os_str().len() <= MAX_BYTES {
             return Ok(Self { path, _dir: None });
         }
-        let open = std::fs::File::open(dir.path())?;
+        let open = File::open(dir.path())?;
         let path = PathBuf::from(format!("/proc/self/fd/{}/control.sock", open.as_raw_fd()));
         Ok(Self { path, _dir: Some(open) })
     }

@@ -179,11 +179,12 @@ impl Work {
 
     /// Compresses segments that are closed, and removes those whose time is over.
     async fn tidy(&self, at: &mut Lines, is_busy: bool) -> anyhow::Result<()> {
+        let Some(journal) = self.journal.upgrade() else { return Ok(()) };
         let plain = contactd_journal::segments(&self.dir)?.iter().filter(|s| !s.is_compressed).count();
         if !is_busy || plain > UNCOMPRESSED {
-            contactd_journal::compress_closed(&self.dir)?;
+            contactd_journal::compress_closed(&self.dir, journal.open_segment())?;
         }
-        let (Some(keep), Some(journal)) = (self.keep, self.journal.upgrade()) else { return Ok(()) };
+        let Some(keep) = self.keep else { return Ok(()) };
         let now = self.clock.now();
         let Some((through, old)) = contactd_journal::outdated(&self.dir, now.minus(keep))? else {
             return Ok(());

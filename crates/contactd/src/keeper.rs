@@ -95,8 +95,19 @@ impl Keeper {
 
     /// When this returns, every lookup that begins sees what is committed now.
     async fn refresh(&self) -> anyhow::Result<()> {
+        // Neither waits for the other: a revocation is in force though a key of the opt-outs is missing.
+        let suppressions = self.refresh_suppressions().await;
+        let tokens = self.refresh_tokens().await;
+        self.store.renew_readers();
+        suppressions.and(tokens)
+    }
+
+    async fn refresh_suppressions(&self) -> anyhow::Result<()> {
+        Ok(self.suppressions.replace(self.store.list_suppressions().await?)?)
+    }
+
+    async fn refresh_tokens(&self) -> anyhow::Result<()> {
         let now = self.clock.now();
-        self.suppressions.replace(self.store.list_suppressions().await?)?;
         // A token that has ended leaves the table, and what it did with it: write that down first.
         self.flush_usage().await?;
         let mut tokens = Vec::new();
@@ -108,7 +119,6 @@ impl Keeper {
             tokens.push((hash, token, used));
         }
         self.callers.replace(tokens, now);
-        self.store.renew_readers();
         Ok(())
     }
 

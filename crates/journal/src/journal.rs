@@ -65,9 +65,16 @@ pub(crate) struct Shared {
     pub(crate) lost: AtomicU64,
     /// Those of them of which the journal does not speak yet.
     pub(crate) unsaid: AtomicU64,
+    /// The number of the first line of the segment that is written to.
+    open: AtomicU64,
 }
 
 impl Shared {
+    pub(crate) fn note_open(&self, segment: &Path) {
+        let first = segment.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+        self.open.store(first.unwrap_or(0), Ordering::Relaxed);
+    }
+
     pub(crate) fn note_lost(&self, lines: u64) {
         self.lost.fetch_add(lines, Ordering::Relaxed);
         self.unsaid.fetch_add(lines, Ordering::Relaxed);
@@ -106,6 +113,7 @@ impl Journal {
             written: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             unsaid: AtomicU64::new(0),
+            open: AtomicU64::new(0),
         });
         let (node, common) = (settings.node.clone(), Common::new(&settings.node, &settings.digest_key));
         let start = |name: &str, run: Box<dyn FnOnce() + Send>| {
@@ -124,6 +132,11 @@ impl Journal {
         let mut writer = Writer::new(settings.clone(), key, clock, end, Arc::clone(&shared));
         let writer = Some(start("journal", Box::new(move || writer.run()))?);
         Ok(Self { shared, node, common, writer, syncer, _lock: lock })
+    }
+
+    /// The number of the first line of the segment that is written to; zero before there is one.
+    pub fn open_segment(&self) -> u64 {
+        self.shared.open.load(Ordering::Relaxed)
     }
 
     /// Says something about the journal itself, in the journal.

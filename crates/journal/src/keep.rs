@@ -13,10 +13,11 @@ use crate::{JournalError, verify};
 
 const LEVEL: i32 = 6;
 
-/// Compresses every segment but the open one. Whatever ends this half way, no line is lost or there twice.
-pub fn compress_closed(dir: &Path) -> Result<u64, JournalError> {
+/// Compresses every segment before the one that begins with line `open`. Whatever ends this half way, no line is lost or
+/// there twice.
+pub fn compress_closed(dir: &Path, open: u64) -> Result<u64, JournalError> {
     let segments = segment::list(dir)?;
-    let closed = segments.iter().rev().skip(1).filter(|segment| !segment.is_compressed);
+    let closed = segments.iter().filter(|segment| !segment.is_compressed && segment.first < open);
     let mut done = 0;
     for segment in closed {
         compress(dir, segment).map_err(failed("cannot compress", &segment.path))?;

@@ -81,9 +81,14 @@ impl Lines {
     /// Opens the segment that the position is in, or the one behind it.
     fn open(&mut self) -> Result<bool, JournalError> {
         let segments = segment::list(&self.dir)?;
+        let last = segments.last().map(Segment::name);
         let Some(segment) = segments.into_iter().find(|segment| segment.first >= self.position.segment)
         else {
-            return Ok(false);
+            // The one that was read from is not the last any more: it is gone, and all behind it.
+            return match self.position.seq {
+                0 => Ok(false),
+                _ => Err(JournalError::Changed { file: last.unwrap_or_default() }),
+            };
         };
         if segment.first > self.position.segment {
             self.position = Position { segment: segment.first, offset: 0, ..self.position };

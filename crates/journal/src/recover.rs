@@ -29,7 +29,7 @@ pub(crate) struct End {
 /// Finds the end. An unfinished line at the very end is all that a killed server leaves: it was never told to anyone as
 /// written, and is cut off. Whatever else is wrong stays as it is, for [`verify`](crate::verify()) to find.
 pub(crate) fn end(dir: &Path) -> Result<End, JournalError> {
-    let segments = segment::list(dir)?;
+    let segments = segment::list_all(dir)?;
     let mut before = None;
     for segment in segments.iter().rev() {
         if let Some(end) = of_segment(segment)? {
@@ -95,20 +95,12 @@ fn last_line(bytes: &[u8], is_from_start: bool) -> Option<(Line, bool, usize)> {
         .find_map(|(back, text)| Line::parse(text.trim_ascii_end()).map(|line| (line, back == 0, end)))
 }
 
-/// Gives a segment without a line another name, unless nothing whole is in it; says how many bytes it has.
+/// Gives a segment without a line another name; says how many bytes it has.
 fn set_aside(segment: &Segment) -> Result<u64, JournalError> {
     let path = &segment.path;
     let bytes = path.metadata().map_err(failed("cannot read", path))?.len();
-    let mut start = vec![0; 4096];
-    let read =
-        File::open(path).and_then(|mut file| file.read(&mut start)).map_err(failed("cannot read", path))?;
-    if start[..read].contains(&b'\n') || segment.is_compressed {
-        tracing::error!(
-            file = segment.name(),
-            "a segment of the audit journal holds no line; it is set aside"
-        );
-        let aside = path.with_extension("damaged");
-        fs::rename(path, &aside).map_err(failed("cannot rename", path))?;
-    }
+    tracing::error!(file = segment.name(), "a segment of the audit journal holds no line; it is set aside");
+    let aside = path.with_extension("damaged");
+    fs::rename(path, &aside).map_err(failed("cannot rename", path))?;
     Ok(bytes)
 }

@@ -7,9 +7,13 @@ use std::path::{Path, PathBuf};
 
 use crate::JournalError;
 use crate::file::failed;
+use crate::line::Line;
 
 const PLAIN: &str = ".jsonl";
 const COMPRESSED: &str = ".jsonl.zst";
+
+/// A line has far fewer bytes than this.
+const MAX_LINE: u64 = 64 * 1024;
 
 /// One file of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +26,18 @@ pub struct Segment {
     pub is_compressed: bool,
 }
 
-/// Every segment in `dir`, oldest first. A missing directory has none.
+/// Every segment in `dir`, oldest first. A missing directory has none. A file behind the last one that does not begin with
+/// the line after which it is named is none: whoever put it there does not end the segment before it.
 pub fn list(dir: &Path) -> Result<Vec<Segment>, JournalError> {
+    let mut segments = list_all(dir)?;
+    while segments.last().is_some_and(|last| !last.is_begun()) {
+        segments.pop();
+    }
+    Ok(segments)
+}
+
+/// Every file that has the name of a segment, oldest first.
+pub(crate) fn list_all(dir: &Path) -> Result<Vec<Segment>, JournalError> {
     // A directory that changes while it is read may show neither a file's old name nor its new one. Two listings that
     // agree were made while no segment changed its name, or was begun.
     let mut listed = list_once(dir)?;
@@ -66,6 +80,21 @@ impl Segment {
     /// Its name, without the directory.
     pub fn name(&self) -> String {
         self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// Whether its first line is there. What is compressed has been closed by another.
+    fn is_begun(&self) -> bool {
+        let mut start = Vec::new();
+        let read = File::open(&self.path).and_then(|file| file.take(MAX_LINE).read_to_end(&mut start));
+        match read {
+            Ok(_) if !self.is_compressed => {
+                let line =
+                    start.split_inclusive(|&b| b == b'\n').next().and_then(|line| line.strip_suffix(b"\n"));
+                line.and_then(Line::parse).is_some_and(|line| line.seq == self.first)
+            }
+            // Compressed just now, or not readable: whoever reads on says so.
+            _ => true,
+        }
     }
 
     /// Where its compressed form is or will be.

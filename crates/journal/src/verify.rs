@@ -89,14 +89,13 @@ pub fn verify(dir: &Path, key: &ChainKey, noted: &[Noted], is_served: bool) -> R
 }
 
 fn verify_once(dir: &Path, key: &ChainKey, noted: &[Noted], is_served: bool) -> Result<Report, JournalError> {
-    let segments = segment::list(dir)?;
+    let segments = segment::list_all(dir)?;
     let mut check = Check {
         key,
         noted: noted.to_vec(),
         report: Report::default(),
         before: None,
         suspect: None,
-
         unexplained: None,
     };
     let count = segments.len();
@@ -133,11 +132,15 @@ impl Check<'_> {
                 return Ok(());
             }
             if bytes.is_empty() {
+                if number == 0 {
+                    self.wrong(segment, 0, None, "the file holds no line".to_owned());
+                }
                 return Ok(());
             }
             number += 1;
             let Some(text) = bytes.strip_suffix(b"\n") else {
-                if !(is_last && is_served) {
+                // The first line of a segment is there as soon as the segment is.
+                if !(is_last && is_served && number > 1) {
                     self.wrong(segment, number, None, "the line is cut off".to_owned());
                 }
                 return Ok(());
@@ -170,6 +173,10 @@ impl Check<'_> {
             }
             _ => None,
         };
+        if number == 1 && line.seq != segment.first {
+            let what = format!("the file begins with line {}, and not with the one of its name", line.seq);
+            self.wrong(segment, number, Some(line.seq), what);
+        }
         let is_first = self.report.first.is_none();
         if is_first {
             self.report.first = Some(line.seq);

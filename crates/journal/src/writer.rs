@@ -1,6 +1,6 @@
 //! The one thread that writes: numbers, chains, one call for all lines that wait.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -43,8 +43,27 @@ pub(crate) struct Writer {
 /// The segment that is written to.
 struct Open {
     file: Arc<File>,
+    path: PathBuf,
+    /// Which file that is, whatever it is called.
+    inode: u64,
     /// Bytes of it that count.
     len: u64,
+}
+
+impl Open {
+    fn new(file: File, path: PathBuf, len: u64) -> io::Result<Self> {
+        let inode = file.metadata()?.ino();
+        Ok(Self { file: Arc::new(file), path, inode, len })
+    }
+
+    /// How long the file is, if it still has its name.
+    fn len_by_name(&self) -> io::Result<Option<u64>> {
+        match fs::metadata(&self.path) {
+            Ok(found) => Ok(Some(found.len()).filter(|_| found.ino() == self.inode)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// A segment with its first lines.
@@ -153,7 +172,9 @@ impl Writer {
             // A killed server has handed lines to the operating system that may not be on disk yet.
             file.sync_data().inspect_err(|_| self.shared.sync.note_failure())?;
             self.shared.sync.note_synced(self.last);
-            self.open = Some(Open { file: Arc::new(file), len: *len });
+            let open = Open::new(file, path.clone(), *len)?;
+            self.shared.note_open(&open.path);
+            self.open = Some(open);
             self.segment = None;
         }
         let Some(open) = &self.open else {
@@ -163,13 +184,12 @@ impl Writer {
             // Its bytes are kept out of the chain: the next line stands in a segment of its own and says so.
             return self.begin_segment(None);
         }
-        let found = open.file.metadata()?;
-        if found.len() > open.len {
-            open.file.set_len(open.len)?;
-        }
-        if found.len() < open.len || found.nlink() == 0 {
+        let Some(len) = open.len_by_name()?.filter(|&len| len >= open.len) else {
             // Somebody cut it or took it away. Its numbers stay used, so that this is found out.
             return self.begin_segment(None);
+        };
+        if len > open.len {
+            open.file.set_len(open.len)?;
         }
         if open.len >= self.settings.segment_bytes {
             open.file.sync_data().inspect_err(|_| self.shared.sync.note_failure())?;
@@ -197,6 +217,7 @@ impl Writer {
             return Err(error);
         }
         (self.last, self.chain, self.torn) = (begun.last, begun.chain, 0);
+        self.shared.note_open(&begun.open.path);
         self.open = Some(begun.open);
         self.shared.sync.note_begun(self.last, suspect_after);
         Ok(())
@@ -214,7 +235,8 @@ impl Writer {
             chain = format::finish(&mut text, &self.key, chain, last, &fields);
         }
         let file = segment::make(&self.settings.dir, self.last + 1, &text)?;
-        let open = Open { file: Arc::new(file), len: text.len() as u64 };
+        let path = segment::path(&self.settings.dir, self.last + 1);
+        let open = Open::new(file, path, text.len() as u64)?;
         Ok(Begun { suspect_after, open, last, chain })
     }
 

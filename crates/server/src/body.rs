@@ -71,6 +71,11 @@ impl<'a> Body<'a> {
         }
     }
 
+    /// Whether all of it came with the head. One in chunks counts as not.
+    pub(crate) fn has_arrived(&self) -> bool {
+        self.declared_len().is_some_and(|length| length <= self.arrived.len() as u64)
+    }
+
     /// The whole body. Only one that is not all there gets a timer.
     pub(crate) async fn read(&mut self, limit: usize, timeout: Duration) -> Result<&[u8], Refusal> {
         let found = {

@@ -39,8 +39,17 @@ pub(crate) async fn fetch<D: Details>(
     if !is_json(head.content_type) {
         return Err(Refusal::NotJson);
     }
+    let has_arrived = body.has_arrived();
     let body = body.read(app.settings.max_body, app.settings.body_timeout).await?;
     let profile = profile(app, operation, body)?;
+    let request = if has_arrived {
+        request
+    } else {
+        // Meanwhile the token may have been revoked, and a detail's time may be over.
+        let now = app.clock.now();
+        authorize::caller(app, head.authorization, now)?;
+        Request { at: now, ..request }
+    };
     let looked_up = match app.lookups.find(caller, &profile, kind(operation), request).await {
         Ok(sealed) => {
             recorder.is_recorded = true;

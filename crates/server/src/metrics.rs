@@ -162,7 +162,12 @@ fn tokens_and_connections<D: Details>(page: &mut Page, app: &App<D>) {
     let audit = app.lookups.audit_health();
     page.single("contactd_audit_up", "gauge", "Whether audit lines can be written.", u64::from(audit.is_up));
     page.single("contactd_audit_lines_total", "counter", "Audit lines written.", audit.lines);
-    page.single("contactd_audit_lost_total", "counter", "Audit lines that could not be written in time.", audit.lost);
+    page.single(
+        "contactd_audit_lost_total",
+        "counter",
+        "Audit lines that could not be written in time.",
+        audit.lost,
+    );
     let connections = app.connections.load(Ordering::Relaxed);
     page.single("contactd_connections", "gauge", "Open connections.", connections as u64);
     let in_flight = app.in_flight.load(Ordering::Relaxed);

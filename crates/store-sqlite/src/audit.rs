@@ -21,8 +21,7 @@ impl Opened<'_> {
 
 impl AuditIndex for SqliteStore {
     fn audit_position(&self) -> impl Outcome<AuditPosition> {
-        let position =
-            self.audit().and_then(|mut audit| position(audit.connection()?).map_err(connection::error));
+        let position = self.audit().and_then(|mut audit| position(audit.connection()?).map_err(error));
         std::future::ready(position)
     }
 
@@ -39,8 +38,8 @@ impl AuditIndex for SqliteStore {
     fn reset_audit_index(&self, first_day: i64) -> impl Outcome<()> {
         let reset = self.audit().and_then(|mut audit| {
             let transaction = connection::write(audit.connection()?)?;
-            reset(&transaction, first_day).map_err(connection::error)?;
-            transaction.commit().map_err(connection::error)
+            reset(&transaction, first_day).map_err(error)?;
+            transaction.commit().map_err(error)
         });
         std::future::ready(reset)
     }
@@ -48,7 +47,7 @@ impl AuditIndex for SqliteStore {
     fn forget_audit(&self, through: u64) -> impl Outcome<()> {
         let forgotten = self.audit().and_then(|mut audit| {
             let done = audit.connection()?.execute("DELETE FROM events WHERE seq <= ?1", [through]);
-            done.map(|_| ()).map_err(connection::error)
+            done.map(|_| ()).map_err(error)
         });
         std::future::ready(forgotten)
     }
@@ -60,13 +59,13 @@ impl AuditIndex for SqliteStore {
     ) -> impl Outcome<()> {
         let visited = self.audit().and_then(|mut audit| {
             let connection = audit.connection()?;
-            visit_events(connection, filter, visit).map_err(connection::error)
+            visit_events(connection, filter, visit).map_err(error)
         });
         std::future::ready(visited)
     }
 
     fn audit_usage(&self) -> impl Outcome<Vec<AuditUsage>> {
-        let usage = self.audit().and_then(|mut audit| usage(audit.connection()?).map_err(connection::error));
+        let usage = self.audit().and_then(|mut audit| usage(audit.connection()?).map_err(error));
         std::future::ready(usage)
     }
 }
@@ -76,9 +75,10 @@ impl SqliteStore {
     fn audit(&self) -> Result<Opened<'_>, StoreError> {
         let mut audit = lock(&self.audit);
         if audit.is_none() {
-            let opened = schema::open(&self.dir.join("audit-index.db"), schema::AUDIT)?;
+            let opened =
+                schema::open(&self.dir.join("audit-index.db"), schema::AUDIT).map_err(index_error)?;
             // It can be made anew: it need not be on disk before it is used.
-            opened.execute_batch("PRAGMA synchronous = NORMAL").map_err(connection::error)?;
+            opened.execute_batch("PRAGMA synchronous = NORMAL").map_err(error)?;
             *audit = Some(opened);
         }
         Ok(Opened(audit))
@@ -93,12 +93,12 @@ impl SqliteStore {
     ) -> Result<bool, StoreError> {
         let mut audit = self.audit()?;
         let transaction = connection::write(audit.connection()?)?;
-        if position(&transaction).map_err(connection::error)? != from {
+        if position(&transaction).map_err(error)? != from {
             return Ok(false);
         }
         let done = add(&transaction, records).and_then(|()| correct(&transaction, undisclosed));
-        done.and_then(|()| move_to(&transaction, to)).map_err(connection::error)?;
-        transaction.commit().map_err(connection::error)?;
+        done.and_then(|()| move_to(&transaction, to)).map_err(error)?;
+        transaction.commit().map_err(error)?;
         Ok(true)
     }
 }
@@ -296,4 +296,19 @@ fn usage(connection: &Connection) -> rusqlite::Result<Vec<AuditUsage>> {
         })
     })?;
     rows.collect()
+}
+
+/// SQLite's error as ours.
+fn error(error: rusqlite::Error) -> StoreError {
+    index_error(connection::error(error))
+}
+
+/// An index that is damaged is no loss.
+fn index_error(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Engine(what) if what == connection::DAMAGED => StoreError::Engine(
+            "audit-index.db is damaged; remove it, and it is made anew from the journal".to_owned(),
+        ),
+        error => error,
+    }
 }

@@ -103,6 +103,8 @@ pub(crate) fn wal_bytes(database: &Path) -> u64 {
     Path::new(&wal).metadata().map_or(0, |metadata| metadata.len())
 }
 
+pub(crate) const DAMAGED: &str = "a database file is damaged; restore the data directory from a backup";
+
 /// SQLite's error as ours. Its text names tables and files, never the content of a row.
 pub(crate) fn error(error: rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
@@ -110,12 +112,14 @@ pub(crate) fn error(error: rusqlite::Error) -> StoreError {
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
             StoreError::Engine("its files cannot be written; run this as the user they belong to".to_owned())
         }
+        Some(ErrorCode::CannotOpen) => StoreError::Engine(
+            "its files cannot be opened; see that the directory is there and that this user may write to it"
+                .to_owned(),
+        ),
         Some(ErrorCode::DiskFull) => {
             StoreError::Engine("the disk is full; make room and run it again".to_owned())
         }
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError::Engine(
-            "a database file is damaged; restore the data directory from a backup".to_owned(),
-        ),
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError::Engine(DAMAGED.to_owned()),
         Some(code) => match error {
             rusqlite::Error::SqliteFailure(_, Some(message)) => StoreError::Engine(message),
             _ => StoreError::Engine(format!("SQLite reports {code:?}")),

@@ -20,6 +20,7 @@ mod suppressions;
 mod sweep;
 mod tokens;
 mod usage;
+mod wipe;
 mod withdrawals;
 mod writing;
 

@@ -9,6 +9,7 @@ use anyhow::bail;
 use contactd_core::store::{AuditFilter, AuditIndex, Tokens};
 use contactd_core::{AuditOutcome, AuditPosition, AuditRecord, NOT_RECORDED, Timestamp};
 use contactd_journal::{Chain, Entry, Finding, Lines, Noted, Report};
+use contactd_store_sqlite::SqliteStore;
 use serde::Serialize;
 
 use crate::cli::{AuditCommand, AuditShowArgs, AuditVerifyArgs};
@@ -228,15 +229,8 @@ async fn verify(context: &Context, args: &AuditVerifyArgs) -> anyhow::Result<Exi
         let first_day = contactd_journal::begins(&context.dir.audit())?.map_or(i64::MIN, Timestamp::day);
         context.store.reset_audit_index(first_day).await?;
     }
-    let mut noted: Vec<Noted> = args.head.iter().map(|head| noted(*head, "was noted down")).collect();
-    let indexed = context.store.audit_position().await?;
-    if indexed.seq > 0 {
-        let chain = Chain::from_bytes(indexed.chain);
-        noted.push(Noted { seq: indexed.seq, chain, how: "had been indexed" });
-    }
-    if let Some(lost) = context.store.fact(indexer::LOST)?.as_deref().and_then(|text| text.parse().ok()) {
-        noted.push(self::noted(lost, "had been indexed, before the index was made anew"));
-    }
+    let mut noted = known_from_index(&context.store).await?;
+    noted.extend(args.head.iter().map(|head| self::noted(*head, "was noted down")));
     let key = context.audit_key()?;
     let is_served = control::is_served(&context.dir);
     let report = contactd_journal::verify(&context.dir.audit(), &key, &noted, is_served)?;
@@ -246,6 +240,20 @@ async fn verify(context: &Context, args: &AuditVerifyArgs) -> anyhow::Result<Exi
         Err(error) if !output::is_broken_pipe(&error) => Err(error),
         _ => Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
     }
+}
+
+/// Lines that the index has seen, which the journal has to go through.
+pub(crate) async fn known_from_index(store: &SqliteStore) -> anyhow::Result<Vec<Noted>> {
+    let mut known = Vec::new();
+    let indexed = store.audit_position().await?;
+    if indexed.seq > 0 {
+        let chain = Chain::from_bytes(indexed.chain);
+        known.push(Noted { seq: indexed.seq, chain, how: "had been indexed" });
+    }
+    if let Some(lost) = store.fact(indexer::LOST)?.as_deref().and_then(|text| text.parse().ok()) {
+        known.push(noted(lost, "had been indexed, before the index was made anew"));
+    }
+    Ok(known)
 }
 
 fn noted(NotedHead { seq, chain }: NotedHead, how: &'static str) -> Noted {

@@ -10,6 +10,7 @@ use contactd_store_sqlite::SqliteStore;
 use serde::Serialize;
 
 use crate::cli::Everywhere;
+use crate::commands::audit;
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::{control, keys, output};
@@ -118,7 +119,7 @@ async fn examine(everywhere: &Everywhere, findings: &mut Findings) {
         }
         Err(error) => findings.fail("store", format!("{error:#}"), RESTORE),
     }
-    if let Err(error) = journal(&dir, opened.ok().as_ref().map(|(store, _)| store), &config, findings) {
+    if let Err(error) = journal(&dir, opened.ok().as_ref().map(|(store, _)| store), &config, findings).await {
         findings.fail("journal", format!("{error:#}"), "put back audit/ and its key from a backup");
     }
     if control::is_served(&dir) {
@@ -131,7 +132,7 @@ async fn examine(everywhere: &Everywhere, findings: &mut Findings) {
 /// More of a journal than this is not read just to see how it is.
 const SMALL_JOURNAL: u64 = 256 << 20;
 
-fn journal(
+async fn journal(
     dir: &DataDir,
     store: Option<&SqliteStore>,
     config: &Config,
@@ -166,7 +167,11 @@ fn journal(
         findings.ok("journal", format!("{size:.1} GiB; `contactd audit verify` reads it all"));
         return Ok(());
     }
-    let report = contactd_journal::verify(&dir.audit(), &key, &[], control::is_served(dir))?;
+    let known = match store {
+        Some(store) => audit::known_from_index(store).await?,
+        None => Vec::new(),
+    };
+    let report = contactd_journal::verify(&dir.audit(), &key, &known, control::is_served(dir))?;
     match report.findings.first() {
         None => findings.ok("journal", format!("whole, {} lines", report.lines)),
         Some(first) => findings.fail("journal", first.to_string(), "contactd audit verify lists everything"),

@@ -25,6 +25,9 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
         "the person is suppressed, and the details are not removed yet; run this again when the store is free",
     )?;
     context.announce()?;
+    context.store.wipe_gaps().context(
+        "the details are removed and nothing discloses them, but their traces in the file are not; run this again",
+    )?;
     // What was removed still stands in the write-ahead log until that is emptied.
     if !context.store.scrub()? {
         bail!(

@@ -143,20 +143,26 @@ fn lines(file: &Path) -> anyhow::Result<Vec<(u64, String)>> {
             );
         }
         let line = String::from_utf8_lossy(&line).trim_matches(['\u{FEFF}', '\r', ' ', '\t']).to_owned();
-        if !line.is_empty() && !line.starts_with('#') {
+        // An address may begin with # too.
+        let is_comment = line.starts_with('#') && email(&line).is_err();
+        if !line.is_empty() && !is_comment {
             lines.push((number, line));
         }
     }
     Ok(lines)
 }
 
-/// A line of a list: an address has an @ and no slash, a number only what numbers have.
+/// A line of a list: a number has digits and no letters; an address has an @ and reads as one; the rest is a profile.
 fn recognize(line: &str, person: impl Fn(&str) -> anyhow::Result<Named>) -> anyhow::Result<Named> {
-    if line.contains('@') && !line.contains('/') {
-        return email(line).map(|value| Named::Value(Kind::Email, value));
-    }
-    if line.chars().all(|c| c.is_ascii_digit() || " +-().".contains(c)) {
+    let has_digits = line.chars().any(|c| c.is_ascii_digit());
+    if has_digits && !line.contains('@') && !line.chars().any(char::is_alphabetic) {
         return phone(line).map(|value| Named::Value(Kind::Phone, value));
+    }
+    if line.contains('@') {
+        let address = email(line);
+        if address.is_ok() || !line.contains('/') {
+            return address.map(|value| Named::Value(Kind::Email, value));
+        }
     }
     person(line)
 }

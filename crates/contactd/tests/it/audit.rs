@@ -498,3 +498,45 @@ fn keys_may_come_from_a_file_or_from_the_environment() {
         "{bad:?}"
     );
 }
+
+#[test]
+fn a_file_that_is_no_segment_ends_no_segment() {
+    let (service, token) = Service::with_people();
+    assert_eq!(service.send(&ask("before", PHONE, &token, ADA)).status, 200);
+    for junk in ["", "{\"seq\":7", "nonsense\n"] {
+        std::fs::write(service.data().join("audit/000000999999.jsonl"), junk).expect("writes");
+        let told = service.site.run(&["audit", "verify"]);
+        assert!(told.code == 1 && told.stdout.contains("000000999999.jsonl"), "{told:?}");
+        assert_eq!(service.send(&ask("after", PHONE, &token, ADA)).status, 200);
+    }
+    assert_eq!(ids(&shown(&service.site, &[])), ["before", "after", "after", "after"]);
+    let site = service.stop();
+    let service = site.serve();
+    assert_eq!(service.send(&ask("again", PHONE, &token, ADA)).status, 200);
+    assert_eq!(ids(&shown(&service.site, &[])).last(), Some(&"again"));
+    let told = service.site.run(&["audit", "verify"]);
+    assert_eq!(told.code, 0, "it is set aside: {told:?}");
+}
+
+#[test]
+fn a_journal_that_is_moved_away_is_begun_anew_and_missed() {
+    let (service, token) = Service::with_people();
+    assert_eq!(service.send(&ask("one", PHONE, &token, ADA)).status, 200);
+    eventually(5, "it is indexed", || ids(&shown(&service.site, &[])) == ["one"]);
+    let open = segments(&service.data()).remove(0);
+    std::fs::rename(&open, open.with_extension("1")).expect("renames");
+    assert_eq!(service.send(&ask("two", PHONE, &token, ADA)).status, 200);
+    assert!(ids(&shown(&service.site, &[])).contains(&"two"), "it stands in a new segment");
+    assert_eq!(service.site.run(&["audit", "verify"]).code, 1);
+
+    // All of it gone, and the server begun anew: what it discloses then is shown.
+    let site = service.stop();
+    std::fs::remove_dir_all(site.data().join("audit")).expect("removes");
+    let service = site.serve();
+    assert_eq!(service.send(&ask("three", PHONE, &token, ADA)).status, 200);
+    assert_eq!(ids(&shown(&service.site, &[])), ["three"]);
+    let report = service.site.run(&["subject", ADA, "--json"]).json();
+    assert_eq!(report["disclosures"][0]["requestId"], "three");
+    assert_eq!(service.site.run(&["audit", "verify"]).code, 1, "the rest is missed");
+    assert_eq!(service.site.run(&["doctor"]).code, 1);
+}

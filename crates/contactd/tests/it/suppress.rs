@@ -1,7 +1,7 @@
 //! Opting out, and staying out.
 
 use crate::fixture::{ADA, ADA_EMAIL, ADA_PHONE, EVE, NOBODY, PEOPLE};
-use crate::service::{EMAIL, PHONE, Service};
+use crate::service::{EMAIL, PHONE, Service, eventually};
 
 #[test]
 fn a_person_is_out_when_the_command_returns_and_stays_out_after_an_import() {
@@ -89,4 +89,31 @@ fn without_the_keys_the_store_is_not_opened() {
     std::fs::write(keys.join("digest-001.key"), "ab".repeat(32)).expect("writes");
     let output = site.run(&["stats"]);
     assert!(output.stderr.contains("not those of this store"), "{}", output.stderr);
+}
+
+#[test]
+fn nothing_is_confirmed_by_a_server_that_cannot_be_reached() {
+    let (service, token) = Service::with_people();
+    std::fs::remove_file(service.data().join("control.sock")).expect("removes");
+    for command in [["suppress", ADA].as_slice(), &["erase", EVE]] {
+        let told = service.site.run(command);
+        assert!(told.code == 1 && told.stderr.contains("committed, not confirmed"), "{told:?}");
+    }
+    eventually(2, "it is taken up all the same", || service.look_up(PHONE, &token, ADA).status == 404);
+}
+
+#[test]
+fn a_list_takes_every_address_and_number_that_an_import_takes() {
+    let (service, token) = Service::with_people();
+    let site = &service.site;
+    site.ok(&["put", ADA, "--email", "#x@example.com"]);
+    site.ok(&["put", EVE, "--email", "a/b@example.com", "--phone", "+14155550166"]);
+    assert_eq!(service.look_up(EMAIL, &token, ADA).json()["email"], "#x@example.com");
+    let list = site
+        .file("out", "# who wrote to us\n#x@example.com\na/b@example.com\n+1 415\u{2011}555\u{2011}0166\n");
+    let told = site.run(&["suppress", "--list", &list, "--json"]).json();
+    assert_eq!((&told["read"], &told["changed"]), (&3.into(), &3.into()), "{told}");
+    assert_ne!(service.look_up(EMAIL, &token, ADA).json()["email"], "#x@example.com");
+    assert_ne!(service.look_up(EMAIL, &token, EVE).json()["email"], "a/b@example.com");
+    assert_ne!(service.look_up(PHONE, &token, EVE).json()["phoneNumber"], "+14155550166");
 }

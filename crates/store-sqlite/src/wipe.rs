@@ -1,0 +1,125 @@
+//! Overwriting what rows left behind in the pages that they were moved out of.
+//!
+//! `secure_delete` overwrites a row that is removed. When SQLite makes room by moving rows to another page it leaves
+//! their bytes where they were, in the gap between the page's list of rows and the rows themselves. Nothing reads them
+//! there, but they are in the file, and may be a person's who is erased later.
+
+use std::ops::Range;
+
+use contactd_core::store::StoreError;
+use rusqlite::Connection;
+
+use crate::{SqliteStore, connection};
+
+/// Pages that are written in one transaction, so that others who write wait for a moment only.
+const CHUNK: usize = 500;
+
+/// Pages that hold rows: of a table, of an index.
+const LEAVES: [u8; 2] = [13, 10];
+
+/// Pages of other sorts begin with the number of another page. In a file with fewer pages than this, that is never one
+/// of [`LEAVES`].
+const MAX_PAGES: u64 = 10 << 24;
+
+impl SqliteStore {
+    /// Overwrites every gap in `details.db` that is not empty; says how many those were.
+    pub fn wipe_gaps(&self) -> Result<u64, StoreError> {
+        let file = self.details_file();
+        let found = find(&connection::reader(&file)?).map_err(connection::error)?;
+        let mut writer = connection::writer(&file)?;
+        for pages in found.chunks(CHUNK) {
+            let transaction = connection::write(&mut writer)?;
+            pages.iter().try_for_each(|&page| wipe(&transaction, page)).map_err(connection::error)?;
+            transaction.commit().map_err(connection::error)?;
+        }
+        Ok(found.len() as u64)
+    }
+}
+
+/// The pages whose gaps are not empty.
+fn find(reader: &Connection) -> rusqlite::Result<Vec<u32>> {
+    let pages: u64 = reader.query_row("PRAGMA page_count", (), |row| row.get(0))?;
+    if pages >= MAX_PAGES {
+        return Err(rusqlite::Error::UserFunctionError("the store has too many pages to look at".into()));
+    }
+    let mut read = reader.prepare("SELECT pgno, data FROM sqlite_dbpage")?;
+    let mut rows = read.query(())?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (number, page) = (row.get(0)?, row.get_ref(1)?.as_blob()?);
+        if gap(number, page).is_some_and(|gap| page[gap].iter().any(|&byte| byte != 0)) {
+            found.push(number);
+        }
+    }
+    Ok(found)
+}
+
+fn wipe(writer: &Connection, number: u32) -> rusqlite::Result<()> {
+    let mut read = writer.prepare_cached("SELECT data FROM sqlite_dbpage WHERE pgno = ?1")?;
+    let mut page: Vec<u8> = read.query_row([number], |row| row.get(0))?;
+    // It may have changed since it was found.
+    let Some(gap) = gap(number, &page) else { return Ok(()) };
+    page[gap].fill(0);
+    writer.prepare_cached("UPDATE sqlite_dbpage SET data = ?2 WHERE pgno = ?1")?.execute((number, page))?;
+    Ok(())
+}
+
+/// Where nothing is, in a page that holds rows: between its list of rows and the first of them.
+fn gap(number: u32, page: &[u8]) -> Option<Range<usize>> {
+    // The first page begins with the header of the file.
+    let header = if number == 1 { 100 } else { 0 };
+    let number_at = |at: usize| Some(usize::from(u16::from_be_bytes([*page.get(at)?, *page.get(at + 1)?])));
+    if !LEAVES.contains(page.get(header)?) {
+        return None;
+    }
+    let rows = number_at(header + 3)?;
+    let end = match number_at(header + 5)? {
+        0 => 65_536,
+        end => end,
+    };
+    let start = header + 8 + 2 * rows;
+    (start <= end && end <= page.len()).then_some(start..end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use contactd_core::store::{Details, Import, ImportSummary};
+    use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
+    use std::future::Future;
+
+    fn now<T>(ready: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(ready)
+    }
+
+    fn everything(store: &SqliteStore) -> Vec<(String, Vec<Detail>)> {
+        let mut all = Vec::new();
+        now(store.visit_all(|profile, details| {
+            all.push((profile.key().to_owned(), details));
+            true
+        }))
+        .expect("reads");
+        all
+    }
+
+    #[test]
+    fn what_moved_rows_left_behind_is_overwritten_and_nothing_else() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = SqliteStore::open(dir.path()).expect("opens");
+        // Later imports come in between what is there: pages are split.
+        for (source, step) in [("a", 1), ("b", 2), ("c", 3)] {
+            let mut import = now(store.begin_import(Timestamp::from_seconds(0))).expect("begins");
+            for n in (0..2_000).step_by(step) {
+                let value = ContactValue::from_store(format!("{source}{n}@example.com"));
+                let profile = Profile::from_key(&format!("linkedin.com/in/moved-{n}"));
+                import.put(&profile, &[Detail::new(Kind::Email, value, source)]).expect("puts");
+            }
+            import.commit(&ImportSummary::default()).expect("commits");
+        }
+        let before = everything(&store);
+        assert!(store.wipe_gaps().expect("wipes") > 0, "rows were moved");
+        assert_eq!(store.wipe_gaps().expect("wipes"), 0);
+        assert_eq!(everything(&store), before);
+        assert_eq!(store.integrity().expect("checks"), [""; 0]);
+    }
+}
