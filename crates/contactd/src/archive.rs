@@ -80,6 +80,10 @@ pub(crate) fn read(backup: &Path, into: Option<&Path>) -> anyhow::Result<Manifes
             found.push(entry(&name, &mut item).with_context(what)?);
         }
     }
+    // Nothing stands behind it.
+    if io::copy(&mut archive.into_inner(), &mut io::sink()).is_err() {
+        bail!("{}: something stands behind it", what());
+    }
     let manifest = manifest.with_context(what)?;
     if manifest.version != VERSION {
         bail!("{} was made by a newer version; use a newer contactd", backup.display());

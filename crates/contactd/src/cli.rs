@@ -143,7 +143,7 @@ pub(crate) enum Command {
     /// Print or check a configuration file
     #[command(subcommand, after_help = "Example:\n  contactd config example > contactd.toml")]
     Config(ConfigCommand),
-    /// Check configuration, store, permissions, disk and clock, and say what to do
+    /// Check configuration, store, keys, journal, tokens, permissions, disk and clock, and say what to do
     #[command(after_help = "Example:\n  contactd doctor")]
     Doctor(JsonArg),
     /// Print a completion script for your shell

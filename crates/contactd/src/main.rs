@@ -14,6 +14,7 @@ mod indexer;
 mod keeper;
 mod keys;
 mod log;
+mod misuse;
 mod output;
 mod panics;
 mod progress;
@@ -37,7 +38,7 @@ fn main() -> ExitCode {
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             output::words(format_args!("contactd: {error:#}"));
-            ExitCode::FAILURE
+            if error.is::<misuse::Misuse>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }

@@ -18,7 +18,11 @@
 //! - **rate**, **quota**: how often a token may ask, and how many hits it may have.
 //! - **suppression**: a person, a number or an address that is never disclosed, kept as a
 //!   keyed **digest** ([`SubjectDigest`]).
-//! - **audit line**: what the journal says about one request of a recognised token ([`AuditEvent`]).
+//! - **journal**: what was asked and answered, an **audit line** for each request of a recognised token
+//!   ([`AuditEvent`]), in files called **segments**. A **mark** is a line about the journal itself.
+//! - **sealed**: a lookup's result that opens only once its audit line is written ([`Sealed`]); a **ticket** tells when
+//!   ([`Ticket`]).
+//! - **erase**: remove everything about a person, and suppress them. **sweep**: remove what has expired or is too old.
 //! - **engine**: what keeps all this ([`store`]). Every engine passes the same
 //!   conformance suite (feature `conformance`).
 

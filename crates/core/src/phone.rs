@@ -1,6 +1,6 @@
 //! Phone numbers, judged by libphonenumber's numbering metadata.
 
-use rlibphonenumber::{PHONE_NUMBER_UTIL, PhoneNumberFormat, Region};
+use rlibphonenumber::{PHONE_NUMBER_UTIL, PhoneNumber, PhoneNumberFormat, Region};
 
 /// Why a text is not a phone number that can be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -10,6 +10,8 @@ pub enum PhoneError {
     Letters,
     /// It has an extension, which E.164 cannot carry.
     Extension,
+    /// It is a number with something behind it that may be another.
+    Several,
     /// It has no `+`, and no region was named.
     RegionNeeded,
     /// The region is not one that has numbers.
@@ -24,6 +26,7 @@ impl PhoneError {
         match self {
             Self::Letters => "phone_letters",
             Self::Extension => "phone_extension",
+            Self::Several => "phone_several",
             Self::RegionNeeded => "phone_region_needed",
             Self::UnknownRegion => "unknown_region",
             Self::Invalid => "invalid_phone",
@@ -45,11 +48,31 @@ pub(crate) fn normalize(text: &str, region: Option<&str>) -> Result<String, Phon
     if region.is_none() && !is_international {
         return Err(PhoneError::RegionNeeded);
     }
-    let number = PHONE_NUMBER_UTIL.parse(text, region).map_err(|_| PhoneError::Invalid)?;
+    if ends_of_numbers(text).any(|end| parsed(&text[..end], region).is_some_and(|number| number.is_valid())) {
+        return Err(PhoneError::Several);
+    }
+    let number = parsed(text, region).ok_or(PhoneError::Invalid)?;
     let e164 = number.format_as(PhoneNumberFormat::E164).to_string();
     let is_for_fiction =
         FOR_FICTION.iter().any(|(prefix, len)| e164.starts_with(prefix) && e164.len() == *len);
     if (number.is_valid() || is_for_fiction) && is_e164(&e164) { Ok(e164) } else { Err(PhoneError::Invalid) }
+}
+
+fn parsed(text: &str, region: Option<Region>) -> Option<PhoneNumber> {
+    PHONE_NUMBER_UTIL.parse(text, region).ok()
+}
+
+/// Where one of several numbers may end: before a slash, a bracket, or a dash between spaces. `030/1234567` is one all the
+/// same, because what stands before its slash is none.
+fn ends_of_numbers(text: &str) -> impl Iterator<Item = usize> {
+    let is_dash = |c: char| matches!(c, '-' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{FF0D}');
+    text.char_indices().filter_map(move |(at, c)| {
+        let is_apart = || {
+            text[..at].ends_with(char::is_whitespace)
+                && text[at + c.len_utf8()..].starts_with(char::is_whitespace)
+        };
+        (matches!(c, '/' | '\u{FF0F}' | '[') && at > 0 || is_dash(c) && is_apart()).then_some(at)
+    })
 }
 
 fn known_region(name: &str) -> Result<Region, PhoneError> {
@@ -94,7 +117,7 @@ fn is_decimal(text: &str) -> bool {
 fn is_written_in_numbers(c: char) -> bool {
     c.is_numeric()
         || c.is_whitespace()
-        || "+＋-().[]/~".contains(c)
+        || "+＋-().[]/".contains(c)
         || matches!(c, '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{FF0D}'..='\u{FF0F}' | '\u{FF08}' | '\u{FF09}')
 }
 
@@ -149,7 +172,7 @@ mod tests {
             ("4155550123", None, PhoneError::RegionNeeded),
             ("4155550123", Some("QQ"), PhoneError::UnknownRegion),
             ("+1415555012", None, PhoneError::Invalid),
-            ("+1 415 555 0123 / 0124", None, PhoneError::Invalid),
+            ("+1 415 555 0123 / 0124", None, PhoneError::Several),
             ("+999123456789", None, PhoneError::Invalid),
             ("+", None, PhoneError::Invalid),
             ("", Some("US"), PhoneError::Invalid),

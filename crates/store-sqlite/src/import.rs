@@ -16,6 +16,9 @@ use crate::held::{HeldDetail, Names};
 use crate::place::first_id;
 use crate::writing::Writing;
 
+/// How long an import waits for another to end before it says that the store is busy.
+const BEGIN_PATIENCE: Duration = Duration::from_millis(500);
+
 /// An import under way, on a connection of its own. Dropping it rolls it back.
 pub struct SqliteImport {
     connection: Connection,
@@ -35,6 +38,7 @@ pub struct SqliteImport {
 impl SqliteImport {
     pub(crate) fn begin(file: &Path, at: Timestamp) -> Result<Self, StoreError> {
         let connection = connection::writer(file)?;
+        connection.busy_timeout(BEGIN_PATIENCE).map_err(connection::error)?;
         connection.execute_batch("PRAGMA cache_size = -65536; BEGIN IMMEDIATE").map_err(connection::error)?;
         let id = connection
             .query_row("SELECT coalesce(max(id), 0) + 1 FROM imports", (), |row| row.get(0))
@@ -103,7 +107,9 @@ impl SqliteImport {
                 && !details.iter().any(|detail| detail.is_same(&held.detail))
                 && held.import != self.id
         };
+        let mut is_less = false;
         for gone in held.details.extract_if(.., |held| is_gone(held)) {
+            is_less = true;
             self.writing.count(gone.source, &gone.detail, -1);
             self.withdrawn.withdrawn += 1;
             written.push(gone.detail.kind);
@@ -112,7 +118,10 @@ impl SqliteImport {
         if !was_held && counts.new > 0 {
             counts.profiles_new = 1;
             self.writing.profiles += 1;
-        } else if was_held_before && counts.new + counts.changed > 0 && self.changed.insert(hash(profile)) {
+        } else if was_held_before
+            && (is_less || counts.new + counts.changed > 0)
+            && self.changed.insert(hash(profile))
+        {
             counts.profiles_changed = 1;
         }
         Ok(counts)
@@ -146,6 +155,7 @@ impl SqliteImport {
             let is_gone = |held: &HeldDetail| self.replaced.contains(&held.detail.source);
             let taken = self.writing.take_away(&self.connection, &mut names, &profile, is_gone)?;
             self.withdrawn.withdrawn += taken.details;
+            self.withdrawn.profiles_changed += u64::from(taken.details > 0 && !taken.was_last);
         }
         Ok(())
     }

@@ -3,7 +3,6 @@
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
-use anyhow::bail;
 use contactd_core::store::Details;
 use contactd_core::{Detail, Kind, Profile};
 use serde::Serialize;
@@ -11,6 +10,7 @@ use serde::Serialize;
 use crate::cli::{ExportArgs, Format};
 use crate::commands::import::rows::COLUMNS;
 use crate::context::Context;
+use crate::misuse::Misuse;
 
 /// A profile, as a line of JSON.
 #[derive(Serialize)]
@@ -72,7 +72,11 @@ impl Writer {
                 is_array: args.json,
                 written: 0,
             },
-            Format::Parquet => bail!("an export is JSON lines or CSV; say --format jsonl or csv"),
+            Format::Parquet => {
+                return Err(
+                    Misuse("an export is JSON lines or CSV; say --format jsonl or csv".to_owned()).into()
+                );
+            }
             Format::Csv => {
                 let mut writer = csv::Writer::from_writer(io::stdout());
                 writer.write_record(COLUMNS)?;

@@ -21,6 +21,7 @@ use contactd_core::{ContactValue, Kind, Profile, Subject, SuppressionList};
 
 use crate::cli::{ImportArgs, MaxRejects};
 use crate::context::Context;
+use crate::misuse::Misuse;
 use crate::progress::Progress;
 use crate::span::Span;
 use crate::{control, output};
@@ -36,7 +37,7 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
     if let Some((column, _)) =
         args.map.iter().enumerate().find_map(|(at, map)| args.map[..at].iter().find(|other| other.0 == map.0))
     {
-        bail!("--map names {column} twice; a column has one header");
+        return Err(Misuse(format!("--map names {column} twice; a column has one header")).into());
     }
     let is_served = control::is_served(&context.dir);
     if is_served {
@@ -64,14 +65,13 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
     let carried_out = carry_out(context, args, &plan, &mut rejects, &progress).await;
     progress.end();
     let report = carried_out?;
-    let rejects_file = rejects.finish()?;
     let confirmed = if report.committed { context.announce() } else { Ok(()) };
     if args.json {
         output::json(&report)?;
     } else {
         report.show(args.dry_run)?;
     }
-    if let Some(file) = rejects_file {
+    if let Some(file) = rejects.finish()? {
         output::words(format_args!("the rejected rows are in {}", file.display()));
     }
     confirmed?;
@@ -126,6 +126,8 @@ async fn carry_out(
     progress: &Progress,
 ) -> anyhow::Result<Report> {
     let load = Load::read(context, plan, rejects, progress).await?;
+    // What is not loaded is kept before anything is.
+    rejects.finish()?;
     if too_many_rejects(&load.report, args.max_rejects) {
         return Ok(load.report);
     }

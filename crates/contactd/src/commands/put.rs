@@ -1,15 +1,20 @@
 //! `contactd put`
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use contactd_core::store::{Details, Import, ImportSummary, PutCounts};
+use contactd_core::store::{Details, Import, ImportSummary, PutCounts, StoreError};
 use contactd_core::{Detail, RawRecord, Timestamp};
+use contactd_store_sqlite::SqliteStore;
 
 use crate::cli::PutArgs;
 use crate::commands::import::is_out;
 use crate::context::Context;
 use crate::output;
+
+/// How long somebody who writes is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) async fn run(context: &Context, args: &PutArgs) -> anyhow::Result<ExitCode> {
     // The same rules as an import: what is put by hand is a row like any other.
@@ -36,7 +41,7 @@ pub(crate) async fn run(context: &Context, args: &PutArgs) -> anyhow::Result<Exi
         }
     };
     // First the turn to write, which may take a while, then who has opted out by now.
-    let mut import = context.store.begin_import(context.now()).await?;
+    let mut import = begin(context).await?;
     let suppressions = context.suppressions().await?;
     let is_out = |detail: &Detail| is_out(&suppressions, &profile, detail.kind, &detail.value);
     if record.details.iter().any(is_out) {
@@ -63,12 +68,24 @@ pub(crate) async fn run(context: &Context, args: &PutArgs) -> anyhow::Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
+/// Begins, when nobody else writes within some seconds.
+async fn begin(context: &Context) -> anyhow::Result<<SqliteStore as Details>::Import<'_>> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match context.store.begin_import(context.now()).await {
+            Err(StoreError::Busy) if Instant::now() < until => {}
+            begun => return Ok(begun?),
+        }
+    }
+}
+
 /// What to do about a value that was refused.
 fn advice(reason: &str) -> &'static str {
     match reason {
         "phone_region_needed" => "write it with + and its country code, or name the country with --region",
         "phone_letters" => "write it in digits",
         "phone_extension" => "leave the extension out",
+        "phone_several" => "put one number at a time",
         "invalid_phone" => "no such number is possible in that country; check its digits",
         "email_not_bare" => "write the bare address, without a name or mailto:",
         "invalid_email" | "invalid_email_domain" | "email_too_long" => "write it like ada@example.com",

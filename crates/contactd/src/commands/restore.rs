@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use contactd_core::{Clock, SystemClock};
 use contactd_journal::Noted;
 use contactd_store_sqlite::{TakenOver, Withdrawals};
 
@@ -140,7 +141,7 @@ fn restore(
         crate::keys::add_all(&other.join("keys"), &dir.join("keys"))?;
         let (store, _) = DataDir::make(dir)?.open(keys)?;
         kept.journal = keep_journal(other, dir, keys)?;
-        kept.withdrawals = store.take_over(&newer)?;
+        kept.withdrawals = store.take_over(&newer, SystemClock.now())?;
     }
     let (store, _) = DataDir::make(dir)?.open(keys)?;
     let wrong = store.integrity()?;

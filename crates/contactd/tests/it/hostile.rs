@@ -45,6 +45,15 @@ fn numbers_addresses_dates_and_confidences_in_every_odd_spelling() {
         ("+1-800-FLOWERS,,,", Some("phone_letters")),
         ("+14155550100 ext 5,,,", Some("phone_extension")),
         ("+14155550100;ext=5,,,", Some("phone_extension")),
+        ("+14155550100~5,,,", Some("invalid_phone")),
+        ("+49 30 12345 / 12346,,,", Some("phone_several")),
+        ("+49 30 12345 - 12346,,,", Some("phone_several")),
+        ("+4930123456/7/8,,,", Some("phone_several")),
+        ("+49 30 12345 [2],,,", Some("phone_several")),
+        ("+49 171 1234567 / 8,,,", Some("phone_several")),
+        ("+49 30/1234567,,,", None),
+        ("+49 30 12345-67,,,", None),
+        ("+1 415 - 555 - 0100,,,", None),
         ("'+14155550100,,,", Some("invalid_phone")),
         ("=+14155550100,,,", Some("invalid_phone")),
         ("+493012345678.0,,,", Some("invalid_phone")),
@@ -139,10 +148,13 @@ fn a_person_may_have_hundreds_of_details_and_not_more_than_there_is_room_for() {
     let site = Site::empty();
     let line = |from: usize, to: usize| {
         let emails: Vec<String> = (from..to).map(|n| format!("\"q{n}@example.com\"")).collect();
-        format!(
-            "{{\"profileUrl\":\"https://linkedin.com/in/many-quell\",\"emails\":[{}]}}\n",
-            emails.join(",")
-        )
+        let line = |emails: &[String]| {
+            format!(
+                "{{\"profileUrl\":\"https://linkedin.com/in/many-quell\",\"emails\":[{}]}}\n",
+                emails.join(",")
+            )
+        };
+        emails.chunks(1_000).map(line).collect::<String>()
     };
     let import = ["import", "-", "--source", "crm", "--json"];
     let report = site.run_with(&import, line(0, 300), &[]).json();
@@ -213,4 +225,79 @@ fn a_full_disk_is_told_and_nothing_is_changed() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     assert!(said.contains("the disk is full; make room and run it again"), "{said}");
+}
+
+/// An import of standard input, in the site's own directory.
+fn importing_stdin(site: &Site) -> std::process::Command {
+    let mut import = std::process::Command::new(env!("CARGO_BIN_EXE_contactd"));
+    import.args(["import", "-", "--source", "crm", "--data"]).arg(site.data()).current_dir(site.path(""));
+    import
+}
+
+#[test]
+fn what_is_read_is_never_written_over() {
+    let site = Site::empty();
+    let rows: String = (0..2_000).map(|n| format!("https://linkedin.com/in/over-quell-{n},bad\n")).collect();
+    let content =
+        format!("file,line,column,reason,profileUrl,phone\n{}", rows.replace("https", "x,1,phone,bad,https"));
+    let file = site.file("stdin.rejects.csv", &content);
+    let link = site.path("link.csv");
+    std::fs::hard_link(&file, &link).expect("links");
+    let input = std::fs::File::open(&file).expect("opens");
+    let through_stdin = importing_stdin(&site).stdin(input).output().expect("runs");
+    assert_eq!(through_stdin.status.code(), Some(2), "{through_stdin:?}");
+    let linked = site.run(&["import", &file, "--source", "crm", "--rejects", link.to_str().expect("UTF-8")]);
+    assert_eq!(linked.code, 2, "{linked:?}");
+    let bad = site.file("bad.csv", "profileUrl,phone\nhttps://linkedin.com/in/x-quell,bad\n");
+    let precious = site.file("precious", "not a file of rejected rows");
+    let refused = site.run(&["import", &bad, "--source", "crm", "--rejects", &precious]);
+    assert!(refused.code == 1 && refused.stderr.contains("something else"), "{refused:?}");
+    assert_eq!(std::fs::read_to_string(&file).expect("reads"), content);
+    assert_eq!(std::fs::read_to_string(&precious).expect("reads"), "not a file of rejected rows");
+}
+
+#[test]
+fn nothing_is_loaded_where_rejected_rows_cannot_be_kept() {
+    let site = Site::empty();
+    let good: String =
+        (0..30).map(|n| format!("https://linkedin.com/in/kept-quell-{n},+14155550123\n")).collect();
+    let file = site.file("a.csv", format!("profileUrl,phone\nhttps://linkedin.com/in/bad-quell,bad\n{good}"));
+    let told = site.run(&["import", &file, "--source", "crm", "--rejects", "/dev/full"]);
+    assert!(told.code == 1 && told.stderr.contains("/dev/full"), "{told:?}");
+    assert_eq!(site.run(&["stats", "--json"]).json()["profiles"], 0);
+}
+
+#[test]
+fn lines_of_old_macintoshes_are_told_and_blank_ones_before_the_header_are_not() {
+    let site = Site::empty();
+    let old = site.file("old.csv", "profileUrl,phone,email\rhttps://linkedin.com/in/a-quell,+14155550101,\r");
+    let told = site.run(&["import", &old, "--source", "crm"]);
+    assert!(told.code == 1 && told.stderr.contains("carriage returns"), "{told:?}");
+    let end = site.file(
+        "end.csv",
+        "\r\n\r\nprofileUrl,phone\r\nhttps://linkedin.com/in/a-quell,+14155550101\n\u{1}the end\nhttps://linkedin.com/in/b-quell,+14155550102\n",
+    );
+    let told = site.run(&["import", &end, "--source", "crm", "--max-rejects", "50%", "--json"]).json();
+    assert_eq!((&told["rows"], &told["profilesNew"]), (&3.into(), &2.into()), "{told}");
+}
+
+#[test]
+fn what_comes_slowly_is_recognised_all_the_same() {
+    use std::io::Write;
+    let site = Site::empty();
+    let packed =
+        zstd::encode_all("profileUrl,phone\nhttps://linkedin.com/in/a-quell,+14155550101\n".as_bytes(), 1);
+    let packed = packed.expect("packs");
+    // A frame to be skipped comes first, as parallel compressors write it.
+    let packed = [&[0x50, 0x2A, 0x4D, 0x18, 2, 0, 0, 0, 7, 7][..], &packed].concat();
+    let mut child = importing_stdin(&site).stdin(std::process::Stdio::piped()).spawn().expect("starts");
+    let mut input = child.stdin.take().expect("a pipe");
+    for piece in [&packed[..1], &packed[1..3], &packed[3..]] {
+        input.write_all(piece).expect("writes");
+        input.flush().expect("flushes");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    drop(input);
+    assert!(child.wait().expect("ends").success());
+    assert_eq!(site.run(&["stats", "--json"]).json()["profiles"], 1);
 }

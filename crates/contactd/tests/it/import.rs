@@ -282,7 +282,7 @@ fn the_rejects_of_several_files_stand_under_their_own_headers_and_never_in_an_in
         "--max-rejects",
         "100%",
     ]);
-    assert_eq!(refused.code, 1);
+    assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("is one of the files"), "{}", refused.stderr);
     assert!(std::fs::read_to_string(second).expect("still there").starts_with("email,"));
 }

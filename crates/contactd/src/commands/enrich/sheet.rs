@@ -26,6 +26,9 @@ impl Sheet {
     pub(crate) fn open(path: &Path, column: &str) -> anyhow::Result<Self> {
         let (_, header) = open(path)?;
         let is_wanted = |name: &[u8]| name.trim_ascii().eq_ignore_ascii_case(column.as_bytes());
+        if header.iter().filter(|name| is_wanted(name)).count() > 1 {
+            bail!("{}: two columns are called {column}", path.display());
+        }
         let Some(place) = header.iter().position(is_wanted) else {
             bail!(
                 "{}: no column is called {column}; say which has the profile URLs with --column",
@@ -96,10 +99,15 @@ impl Sheet {
             Kind::Phone => ("phoneNumber", "contactdPhoneNumber"),
             Kind::Email => ("email", "contactdEmail"),
         };
-        let is_taken =
-            self.header.iter().any(|name| name.trim_ascii().eq_ignore_ascii_case(plain.as_bytes()));
-        let name = if is_taken { other } else { plain };
-        [name.to_owned(), format!("{name}Status")]
+        let is_taken = |name: &str| {
+            self.header.iter().any(|there| there.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
+        };
+        let numbered = (2..).map(|number| format!("{other}{number}"));
+        let mut names = [plain.to_owned(), other.to_owned()].into_iter().chain(numbered);
+        let name = names.find(|name| !is_taken(name) && !is_taken(&format!("{name}Status")));
+        let name = name.unwrap_or_default();
+        let status = format!("{name}Status");
+        [name, status]
     }
 
     /// Every row behind the header, and the URL in it.

@@ -1,6 +1,7 @@
 //! Rows of a CSV file with a header.
 
 use std::cell::Cell;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read};
 use std::rc::Rc;
 
@@ -10,16 +11,19 @@ use csv::ByteRecord;
 
 use super::rows::{COLUMNS, Content, Defaults, MAX_ROW_BYTES, Row, raw};
 
-/// Fed to the parser behind the end of the file. If it does not come out as a row of its own,
-/// the file ends inside a quoted field.
-const END: &[u8] = b"\n\x01the end\n";
-const END_FIELD: &[u8] = b"\x01the end";
+/// A field that is fed to the parser behind the end of the file. If it does not come out as a row of its own, the file ends
+/// inside a quoted field. No file holds it, because it is another every time.
+fn end_field() -> Vec<u8> {
+    format!("\u{1}the end {:016x}", RandomState::new().build_hasher().finish()).into_bytes()
+}
 
 /// A file being read.
 pub(crate) struct CsvRows {
     reader: csv::Reader<Bounded>,
     /// What may still be read before the row has to end.
     left: Rc<Cell<u64>>,
+    /// What stands behind the end.
+    end: Vec<u8>,
     last_line: u64,
 }
 
@@ -39,7 +43,9 @@ impl CsvRows {
     /// Reads the header.
     pub(crate) fn open(input: Box<dyn Read>) -> anyhow::Result<(Self, ByteRecord)> {
         let left = Rc::new(Cell::new(MAX_ROW_BYTES));
-        let input = Bounded { input: input.chain(END), left: Rc::clone(&left) };
+        let end = end_field();
+        let behind = io::Cursor::new([b"\n", end.as_slice(), b"\n"].concat());
+        let input = Bounded { input: input.chain(behind), left: Rc::clone(&left) };
         let mut reader = csv::ReaderBuilder::new()
             .flexible(true)
             .has_headers(false)
@@ -47,10 +53,17 @@ impl CsvRows {
             .terminator(csv::Terminator::Any(b'\n'))
             .from_reader(input);
         let mut header = ByteRecord::new();
-        reader.read_byte_record(&mut header)?;
-        let header = without_mark(without_return(header));
+        while is_blank(&header) && reader.read_byte_record(&mut header)? {
+            header = without_return(header);
+        }
+        let header = without_mark(header);
+        if header.len() == 1 && header.get(0).is_some_and(|field| field == end) {
+            bail!(
+                "the file is empty: the first line has to name the columns, such as profileUrl,phone,email"
+            );
+        }
         refuse_what_is_not_csv(&header)?;
-        Ok((Self { reader, left, last_line: 1 }, header))
+        Ok((Self { reader, left, end, last_line: 1 }, header))
     }
 
     /// The next row, good or bad; none at the end of the file. A file that cannot be read
@@ -66,7 +79,7 @@ impl CsvRows {
                     self.last_line + 1
                 );
             }
-            if fields.len() == 1 && fields.get(0) == Some(END_FIELD) {
+            if fields.len() == 1 && fields.get(0) == Some(self.end.as_slice()) {
                 return Ok(None);
             }
             // Every row ends with a line feed, so this is the line it began on.
@@ -74,12 +87,15 @@ impl CsvRows {
             let line = (self.reader.position().line() - 1).saturating_sub(inner as u64);
             self.last_line = line;
             let fields = without_return(fields);
-            let is_blank = fields.len() == 1 && fields.get(0).is_some_and(<[u8]>::is_empty);
-            if !is_blank {
+            if !is_blank(&fields) {
                 return Ok(Some(Row { line, content: Content::Fields(fields) }));
             }
         }
     }
+}
+
+fn is_blank(fields: &ByteRecord) -> bool {
+    fields.len() < 2 && fields.get(0).is_none_or(<[u8]>::is_empty)
 }
 
 fn count_line_feeds(field: &[u8]) -> usize {
@@ -105,9 +121,6 @@ fn without_mark(header: ByteRecord) -> ByteRecord {
 /// Says what a file is, if it is one of the things that are often taken for a CSV.
 fn refuse_what_is_not_csv(header: &ByteRecord) -> anyhow::Result<()> {
     let first = header.get(0).unwrap_or_default();
-    if header.len() == 1 && (first.is_empty() || first == END_FIELD) {
-        bail!("the file is empty: the first line has to name the columns, such as profileUrl,phone,email");
-    }
     let is = |start: &[u8]| first.starts_with(start);
     if is(b"PK\x03\x04") || is(b"\xFD7zXZ") || is(b"BZh") {
         bail!("the file is an archive or a spreadsheet; unpack it, or save it as CSV in UTF-8");
@@ -117,6 +130,9 @@ fn refuse_what_is_not_csv(header: &ByteRecord) -> anyhow::Result<()> {
     }
     if is(b"[") {
         bail!("the file is one JSON array; write one object per line");
+    }
+    if header.iter().any(|field| field.split(|&b| b == b'\r').skip(1).any(|next| !next.starts_with(b"\n"))) {
+        bail!("the lines end in carriage returns, as on old Macintoshes; save the file with line feeds");
     }
     for (separator, name) in [(b';', "semicolons"), (b'\t', "tabs")] {
         if header.len() == 1 && first.contains(&separator) {
@@ -128,7 +144,7 @@ fn refuse_what_is_not_csv(header: &ByteRecord) -> anyhow::Result<()> {
 
 /// An input of which only so much is read in one row, so that memory stays bounded.
 struct Bounded {
-    input: io::Chain<Box<dyn Read>, &'static [u8]>,
+    input: io::Chain<Box<dyn Read>, io::Cursor<Vec<u8>>>,
     left: Rc<Cell<u64>>,
 }
 

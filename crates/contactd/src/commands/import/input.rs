@@ -1,7 +1,7 @@
 //! Files to import: opened, unpacked, and recognised by what is in them.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,9 @@ use super::parquet_rows::ParquetRows;
 use super::rows::{Defaults, Layout, Row, Shape};
 use crate::cli::Format;
 
-const BUFFER: usize = 256 * 1024;
+pub(crate) const BUFFER: usize = 256 * 1024;
+/// As much of a file as tells what it is.
+const START: u64 = 1024;
 
 /// The rows of one file, whatever its format.
 pub(crate) enum Rows {
@@ -83,9 +85,9 @@ fn recognise(
     file: String,
     path: Option<&Path>,
 ) -> anyhow::Result<(Layout, Rows)> {
-    let (mut input, is_packed) = unpacked(input)?;
-    let start = input.fill_buf().context("the file cannot be read")?;
-    let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start);
+    let (input, is_packed) = unpacked(input)?;
+    let (start, mut input) = peek(input)?;
+    let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&start);
     let looks_like = match start {
         start if start.starts_with(b"PAR1") => Format::Parquet,
         start if start.trim_ascii_start().starts_with(b"{") => Format::Jsonl,
@@ -104,7 +106,8 @@ fn recognise(
             let whole = match path.filter(|path| !is_packed && path.is_file()) {
                 Some(path) => File::open(path)?,
                 None => {
-                    let mut whole = tempfile::tempfile_in(defaults.room.unwrap_or(&std::env::temp_dir()))?;
+                    let room = defaults.room.unwrap_or(Path::new("."));
+                    let mut whole = tempfile::tempfile_in(room)?;
                     io::copy(&mut input, &mut whole).context("the file cannot be unpacked")?;
                     whole
                 }
@@ -122,17 +125,30 @@ fn is_called_jsonl(file: &Path) -> bool {
 }
 
 /// What is in the file, and whether it was compressed.
-fn unpacked(input: Box<dyn Read>) -> anyhow::Result<(Box<dyn BufRead>, bool)> {
-    let mut input = BufReader::with_capacity(BUFFER, input);
-    let start = input.fill_buf().context("the file cannot be read")?;
-    let unpacking: Box<dyn Read> = if start.starts_with(b"\x1F\x8B") {
-        Box::new(flate2::bufread::MultiGzDecoder::new(input))
-    } else if start.starts_with(b"\x28\xB5\x2F\xFD") {
-        Box::new(zstd::Decoder::with_buffer(input)?)
-    } else {
-        return Ok((Box::new(input), false));
+fn unpacked(input: Box<dyn Read>) -> anyhow::Result<(Box<dyn Read>, bool)> {
+    let (start, input) = peek(input)?;
+    let is_zstd = match start.as_slice() {
+        [0x28, 0xB5, 0x2F, 0xFD, ..] => true,
+        // A frame to be skipped, before the first that holds anything.
+        [first, 0x2A, 0x4D, 0x18, ..] => first & 0xF0 == 0x50,
+        _ => false,
     };
-    Ok((Box::new(BufReader::with_capacity(BUFFER, Unpacking(unpacking))), true))
+    let input = BufReader::with_capacity(BUFFER, input);
+    Ok(if start.starts_with(b"\x1F\x8B") {
+        (Box::new(Unpacking(Box::new(flate2::bufread::MultiGzDecoder::new(input)))), true)
+    } else if is_zstd {
+        (Box::new(Unpacking(Box::new(zstd::Decoder::with_buffer(input)?))), true)
+    } else {
+        (Box::new(input), false)
+    })
+}
+
+/// The beginning of an input, however slowly it comes, and the whole of it.
+fn peek(mut input: Box<dyn Read>) -> anyhow::Result<(Vec<u8>, Box<dyn Read>)> {
+    let mut start = Vec::new();
+    input.by_ref().take(START).read_to_end(&mut start).context("the file cannot be read")?;
+    let whole = Box::new(io::Cursor::new(start.clone()).chain(input));
+    Ok((start, whole))
 }
 
 /// A compressed input, whose faults are those of the compression.

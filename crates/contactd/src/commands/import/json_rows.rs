@@ -2,25 +2,26 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::io::{BufRead, Read};
+use std::io::{BufRead, BufReader, Read};
 
 use anyhow::{Context, bail};
 use contactd_core::{Networks, Record, RecordError};
-use serde::de::{Error, MapAccess, Visitor};
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
+use super::input::BUFFER;
 use super::rows::{COLUMNS, Content, Defaults, MAX_ROW_BYTES, Row, raw, whole};
 
 /// A file being read.
 pub(crate) struct JsonRows {
-    reader: Box<dyn BufRead>,
+    reader: BufReader<Box<dyn Read>>,
     line: u64,
 }
 
 impl JsonRows {
-    pub(crate) fn read(reader: Box<dyn BufRead>) -> Self {
-        Self { reader, line: 0 }
+    pub(crate) fn read(input: Box<dyn Read>) -> Self {
+        Self { reader: BufReader::with_capacity(BUFFER, input), line: 0 }
     }
 
     /// The next line that is not blank; none at the end of the file.
@@ -72,7 +73,7 @@ pub(crate) fn record(
                 .into_iter()
                 .chain((CONFIDENCE..=EXPIRES_AT).zip(&own.rest))
             {
-                if !text.is_empty() {
+                if !text.trim().is_empty() {
                     nested[column] = text;
                 }
             }
@@ -98,6 +99,9 @@ const CONFIDENCE: usize = 5;
 const EXPIRES_AT: usize = 8;
 const REGION: usize = 9;
 const SOURCE: usize = 10;
+
+/// No person has more of a kind than this.
+const MAX_DETAILS_OF_ROW: usize = 1_000;
 
 /// One detail of a list.
 struct Nested<'a> {
@@ -146,6 +150,9 @@ impl<'a> Nested<'a> {
 fn details<'a>(row: &'a Map<String, Value>, list: &'static str) -> Result<&'a [Value], RecordError> {
     match row.get(list) {
         None | Some(Value::Null) => Ok(&[]),
+        Some(Value::Array(details)) if details.len() > MAX_DETAILS_OF_ROW => {
+            Err(RecordError { column: list, reason: "too_many_details" })
+        }
         Some(Value::Array(details)) => Ok(details),
         Some(_) => Err(RecordError { column: list, reason: "not_list" }),
     }
@@ -171,29 +178,74 @@ fn object(text: &[u8]) -> Result<Map<String, Value>, RecordError> {
 
 const TWICE: &str = "a field stands twice";
 
+/// An object in which every name stands once, and in every object within it.
 struct Once(Map<String, Value>);
 
 impl<'de> Deserialize<'de> for Once {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
-        impl<'de> Visitor<'de> for Fields {
-            type Value = Once;
+        match Strict::deserialize(deserializer)? {
+            Strict(Value::Object(fields)) => Ok(Self(fields)),
+            Strict(_) => Err(D::Error::custom("not an object")),
+        }
+    }
+}
+
+/// A value in whose objects every name stands once.
+struct Strict(Value);
+
+impl<'de> Deserialize<'de> for Strict {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Strict;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
+                f.write_str("a value")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Once, A::Error> {
+            fn visit_bool<E>(self, value: bool) -> Result<Strict, E> {
+                Ok(Strict(value.into()))
+            }
+
+            fn visit_i64<E>(self, value: i64) -> Result<Strict, E> {
+                Ok(Strict(value.into()))
+            }
+
+            fn visit_u64<E>(self, value: u64) -> Result<Strict, E> {
+                Ok(Strict(value.into()))
+            }
+
+            fn visit_f64<E>(self, value: f64) -> Result<Strict, E> {
+                Ok(Strict(value.into()))
+            }
+
+            fn visit_str<E>(self, value: &str) -> Result<Strict, E> {
+                Ok(Strict(value.into()))
+            }
+
+            fn visit_unit<E>(self) -> Result<Strict, E> {
+                Ok(Strict(Value::Null))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Strict, A::Error> {
+                let mut values = Vec::new();
+                while let Some(Strict(value)) = access.next_element()? {
+                    values.push(value);
+                }
+                Ok(Strict(Value::Array(values)))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Strict, A::Error> {
                 let mut fields = Map::new();
-                while let Some((name, value)) = access.next_entry::<String, Value>()? {
+                while let Some((name, Strict(value))) = access.next_entry::<String, Strict>()? {
                     if fields.insert(name, value).is_some() {
                         return Err(A::Error::custom(TWICE));
                     }
                 }
-                Ok(Once(fields))
+                Ok(Strict(Value::Object(fields)))
             }
         }
-        deserializer.deserialize_map(Fields)
+        deserializer.deserialize_any(Any)
     }
 }
 
@@ -257,11 +309,33 @@ mod tests {
     }
 
     #[test]
+    fn what_is_blank_in_a_detail_is_taken_from_its_line() {
+        let line = r#"{"profileUrl":"URL","phoneLabel":"work","source":"row","confidence":10,
+            "phones":[{"value":"+14155550101","label":" ","confidence":" ","source":"\u00a0"}]}"#;
+        assert_eq!(
+            read(line),
+            Ok(vec![("+14155550101".to_owned(), "work".to_owned(), 10, "row".to_owned())])
+        );
+    }
+
+    #[test]
+    fn one_line_does_not_have_thousands_of_details() {
+        let many = vec![r#""ada@example.com""#; MAX_DETAILS_OF_ROW + 1].join(",");
+        let line = format!(r#"{{"profileUrl":"URL","emails":[{many}]}}"#);
+        assert_eq!(read(&line), Err(RecordError { column: "emails", reason: "too_many_details" }));
+    }
+
+    #[test]
     fn a_bad_line_names_its_field_and_reason() {
         for (json, column, reason) in [
             ("{", "row", "not_json"),
             ("[1]", "row", "not_object"),
             (r#"{"profileUrl":"URL","phone":"+14155550123","profileUrl":"URL"}"#, "row", "duplicate_field"),
+            (
+                r#"{"profileUrl":"URL","phones":[{"value":"+14155550123","value":"+14155550124"}]}"#,
+                "row",
+                "duplicate_field",
+            ),
             (r#"{"profileUrl":"URL","phone":14155550123.5,"region":"US"}"#, "phone", "invalid_phone"),
             (r#"{"profileUrl":"URL"}"#, "phone", "no_detail"),
             (r#"{"phone":"+14155550123"}"#, "profileUrl", "missing"),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use contactd_core::store::{Details, Import};
+use contactd_core::store::{Details, Import, StoreError};
 use contactd_core::{Detail, Networks, Profile, RecordError, SuppressionList};
 use contactd_store_sqlite::SqliteStore;
 
@@ -21,6 +21,7 @@ use super::sort::{Sorted, Sorter};
 use crate::cli::Format;
 use crate::commands::import::is_out;
 use crate::context::Context;
+use crate::output;
 use crate::progress::Progress;
 
 /// Rows that are checked in one go, and how many bytes of them.
@@ -178,8 +179,9 @@ impl Load {
         progress: &Progress,
     ) -> anyhow::Result<Put<'a>> {
         let Self { sorter, suppressions, sources, report, .. } = self;
-        let import = context.store.begin_import(context.now()).await?;
+        let import = begin(context).await?;
         let mut put = Put { import, suppressions, sources, report };
+        put.sources.extend(replaced.iter().cloned());
         let count = sorter.count;
         put.import.expect(count, replaced)?;
         if let Some(max_age) = max_age {
@@ -381,6 +383,21 @@ fn read_all(plan: &Plan<'_>, read: &Arc<AtomicU64>, work: &SyncSender<Unchecked>
     Ok(())
 }
 
+/// Begins an import as soon as nobody else writes, however long that takes.
+async fn begin(context: &Context) -> anyhow::Result<<SqliteStore as Details>::Import<'_>> {
+    let mut is_said = false;
+    loop {
+        match context.store.begin_import(context.now()).await {
+            Err(StoreError::Busy) => {}
+            begun => return Ok(begun?),
+        }
+        stop_if_wanted()?;
+        if !std::mem::replace(&mut is_said, true) {
+            output::words(format_args!("waiting: another command is writing to the store"));
+        }
+    }
+}
+
 fn stop_if_wanted() -> anyhow::Result<()> {
     if STOP.load(Ordering::Relaxed) {
         bail!("stopped; nothing was changed");
@@ -398,7 +415,8 @@ pub(crate) fn rejects_file(chosen: Option<&Path>, files: &[PathBuf]) -> PathBuf 
     if let Some(chosen) = chosen {
         return chosen.to_owned();
     }
-    let first = files.first().filter(|file| *file != Path::new("-"));
+    // Beside a pipe, under whichever name it comes, there is no room.
+    let first = files.first().filter(|file| file.is_file());
     let mut name = first.map_or("stdin".into(), |file| file.as_os_str().to_owned());
     name.push(".rejects.csv");
     PathBuf::from(name)

@@ -5,13 +5,13 @@ use std::fs::File;
 use anyhow::{Context, bail};
 use contactd_core::Timestamp;
 use csv::ByteRecord;
-use parquet::basic::{LogicalType, TimeUnit};
+use parquet::basic::{Compression, LogicalType, TimeUnit};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use parquet::record::reader::RowIter;
 
 use super::csv_rows::Columns;
-use super::rows::{Content, Defaults, Row, whole};
+use super::rows::{Content, Defaults, Row, whole, whole_below};
 use crate::panics;
 
 /// A file being read.
@@ -25,8 +25,13 @@ pub(crate) struct ParquetRows {
 impl ParquetRows {
     /// Finds the columns in the file's schema.
     pub(crate) fn read(file: File, defaults: Defaults<'_>) -> anyhow::Result<(Self, Columns)> {
+        let mut is_unpackable = true;
         let opened = unless_it_panics(|| {
             let reader = SerializedFileReader::new(file)?;
+            let compressions = reader.metadata().row_groups().iter().flat_map(|group| group.columns());
+            is_unpackable = compressions
+                .map(|column| column.compression())
+                .all(|packed| !matches!(packed, Compression::BROTLI(_) | Compression::LZO));
             let schema = reader.metadata().file_metadata().schema().clone();
             let nanos = schema.get_fields().iter().map(|field| {
                 let logical = field.get_basic_info().logical_type_ref();
@@ -37,6 +42,11 @@ impl ParquetRows {
             Ok((Self { rows: reader.into_iter(), nanos, number: 0 }, header))
         });
         let (rows, header) = opened.context("this is not a whole Parquet file")?;
+        if !is_unpackable {
+            bail!(
+                "its columns are compressed in a way that is not read here; write it with snappy, zstd, gzip or lz4"
+            );
+        }
         Ok((rows, Columns::find(header, defaults)?))
     }
 
@@ -63,6 +73,14 @@ fn unless_it_panics<T>(read: impl FnOnce() -> parquet::errors::Result<T>) -> any
     }
 }
 
+/// A decimal as people write it: without a fraction that is none.
+fn without_fraction(text: String) -> String {
+    match text.split_once('.') {
+        Some((whole, rest)) if rest.bytes().all(|b| b == b'0') => whole.to_owned(),
+        _ => text,
+    }
+}
+
 /// A field as the text that a CSV would have there.
 fn text(field: &Field, is_nanos: bool) -> String {
     match field {
@@ -74,7 +92,14 @@ fn text(field: &Field, is_nanos: bool) -> String {
         Field::TimestampMicros(micros) => Timestamp::from_millis(micros.div_euclid(1_000)).to_string(),
         Field::Long(nanos) if is_nanos => Timestamp::from_millis(nanos.div_euclid(1_000_000)).to_string(),
         Field::Double(number) => whole(Some(*number)).unwrap_or_else(|| number.to_string()),
-        Field::Float(number) => whole(Some((*number).into())).unwrap_or_else(|| number.to_string()),
+        // A phone number has more digits than these hold: what they made of it is not to be taken for one.
+        Field::Float(number) => {
+            whole_below((*number).into(), 16_777_216.0).unwrap_or_else(|| format!("{number:e}"))
+        }
+        Field::Float16(number) => {
+            whole_below((*number).into(), 2_048.0).unwrap_or_else(|| format!("{:e}", f32::from(*number)))
+        }
+        Field::Decimal(_) => without_fraction(field.to_string()),
         other => other.to_string(),
     }
 }

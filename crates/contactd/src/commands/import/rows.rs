@@ -95,7 +95,12 @@ impl Row {
 /// number.
 pub(crate) fn whole(number: Option<f64>) -> Option<String> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
-    number.filter(|number| number.fract() == 0.0 && number.abs() < EXACT).map(|number| format!("{number:.0}"))
+    number.and_then(|number| whole_below(number, EXACT))
+}
+
+/// The same for numbers that are exact below a limit only.
+pub(crate) fn whole_below(number: f64, exact: f64) -> Option<String> {
+    (number.fract() == 0.0 && number.abs() < exact).then(|| format!("{number:.0}"))
 }
 
 /// The columns' texts as a record.
