@@ -64,6 +64,8 @@ impl Reader {
         let (mut read, mut is_over) = (0, false);
         while let Some(row) = rows.next()? {
             read += 1;
+            #[cfg(test)]
+            tests::ROWS.set(tests::ROWS.get() + 1);
             let counts = !is_over && row.get::<_, bool>(0)?;
             // The first row is judged whoever it belongs to, so that it costs the same.
             if counts || read == 1 {
@@ -100,6 +102,63 @@ impl Reader {
             if ended.is_err() && !self.connection.is_autocommit() {
                 let _ = self.connection.execute_batch("ROLLBACK");
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SqliteStore;
+    use contactd_core::store::{Details, Import, ImportSummary};
+    use contactd_core::{Detail, Label};
+    use std::future::Future;
+
+    thread_local! {
+        /// Rows that were read on this thread.
+        pub(super) static ROWS: Cell<u32> = const { Cell::new(0) };
+    }
+
+    fn now<T>(ready: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(ready)
+    }
+
+    #[test]
+    fn whoever_is_not_found_costs_as_many_rows() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = SqliteStore::open(dir.path()).expect("opens");
+        let at = Timestamp::from_seconds(1_000);
+        let profile = |slug: &str| Profile::from_key(&format!("linkedin.com/in/{slug}"));
+        let value = |text: &str| ContactValue::from_store(text.to_owned());
+        let phone = Detail::new(Kind::Phone, value("+14155550101"), "crm");
+        let mut import = now(store.begin_import(at)).expect("begins");
+        for (slug, detail) in [
+            ("held", phone.clone()),
+            ("work", Detail { label: Label::Work, ..phone.clone() }),
+            ("expired", Detail { expires_at: Some(at), ..phone.clone() }),
+            ("empty", Detail::new(Kind::Email, value("e@example.com"), "crm")),
+        ] {
+            import.put(&profile(slug), &[detail]).expect("puts");
+        }
+        // Somebody stands behind each of them.
+        for n in 0..200 {
+            import.put(&profile(&format!("other-{n}")), std::slice::from_ref(&phone)).expect("puts");
+        }
+        import.commit(&ImportSummary::default()).expect("commits");
+        store.changes().expect("notices");
+        for (slug, verdict) in [
+            ("unknown", Verdict::Take),
+            ("work", Verdict::Take),
+            ("expired", Verdict::Take),
+            ("empty", Verdict::Take),
+            // The person has opted out, or this number.
+            ("held", Verdict::Enough),
+            ("held", Verdict::Next),
+        ] {
+            ROWS.set(0);
+            let found = now(store.best_personal(&profile(slug), Kind::Phone, at, |_| verdict));
+            assert!(found.expect("reads").is_none(), "{slug}");
+            assert_eq!(ROWS.get(), LEAST_ROWS, "{slug}, {verdict:?}");
         }
     }
 }

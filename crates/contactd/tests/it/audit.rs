@@ -414,7 +414,8 @@ fn a_backup_holds_the_journal_and_a_restore_keeps_the_newer_one() {
     let (service, token) = Service::with_people();
     service.send(&ask("before", PHONE, &token, ADA));
     service.site.ok(&["backup", "a.backup"]);
-    service.send(&ask("after", PHONE, &token, ADA));
+    let later = service.site.ok(&["token", "create", "later-crm"]);
+    service.send(&ask("after", PHONE, &later, ADA));
     let (old, backup) = (service.data(), service.site.path("a.backup"));
     let (old, backup) = (old.to_str().expect("UTF-8"), backup.to_str().expect("UTF-8"));
 
@@ -424,6 +425,7 @@ fn a_backup_holds_the_journal_and_a_restore_keeps_the_newer_one() {
     let kept = Site::empty();
     kept.ok(&["restore", backup, "--suppressions-from", old]);
     assert_eq!(ids(&shown(&kept, &[])), ["before", "after"]);
+    assert_eq!(ids(&shown(&kept, &["--token", "later-crm"])), ["after"], "its name is known");
     let restored = kept.serve();
     restored.send(&ask("restored", PHONE, &token, ADA));
     assert_eq!(ids(&shown(&restored.site, &[])), ["before", "after", "restored"]);

@@ -57,10 +57,15 @@ fn the_email_is_served_as_it_was_written() {
     assert_eq!(service.look_up(EMAIL, &token, EVE).json()["email"], EVE_EMAIL);
 }
 
+const ERASED: &str = "https://linkedin.com/in/erased-quell";
+
 #[test]
-fn unknown_empty_work_expired_and_suppressed_cannot_be_told_apart() {
+fn unknown_empty_work_expired_suppressed_and_erased_cannot_be_told_apart() {
     let (service, token) = Service::with_people();
     service.site.ok(&["suppress", ADA]);
+    service.site.ok(&["put", ERASED, "--phone", "+14155550177"]);
+    assert_eq!(service.look_up(PHONE, &token, ERASED).status, 200);
+    service.site.ok(&["erase", ERASED]);
     let shape = |url: &str| {
         let reply = service.look_up(PHONE, &token, url);
         let slug = url.rsplit('/').next().expect("a slug");
@@ -73,7 +78,13 @@ fn unknown_empty_work_expired_and_suppressed_cannot_be_told_apart() {
         "404\ncache-control: no-store\ncontent-length: N\ncontent-type: application/json\n\n\
          {\"status\":\"contact_not_found\",\"message\":\"No phone number found for https://linkedin.com/in/SLUG.\"}"
     );
-    for (url, what) in [(EVE, "without a phone"), (UNA, "work only"), (OLD, "expired"), (ADA, "suppressed")] {
+    for (url, what) in [
+        (EVE, "without a phone"),
+        (UNA, "work only"),
+        (OLD, "expired"),
+        (ADA, "suppressed"),
+        (ERASED, "erased"),
+    ] {
         assert_eq!(shape(url), unknown, "{what}");
     }
 }
