@@ -162,6 +162,7 @@ def million_suppressions(work, tokens):
 
 def main():
     run.WORK.mkdir(parents=True, exist_ok=True)
+    run.install(())
     run.sh("cargo", "build", "--release", "-q", cwd=run.ROOT)
     _, tokens = run.contactd_data(1_000_000)
     report = {"command": "python3 bench/audit.py", "commit": run.commit()}

@@ -329,6 +329,7 @@ def interleavings(work):
 
 def main():
     run.WORK.mkdir(parents=True, exist_ok=True)
+    run.install(())
     run.sh("cargo", "build", "--release", "-q", cwd=run.ROOT)
     report = {"command": "python3 bench/disclosure.py", "commit": run.commit()}
     with tempfile.TemporaryDirectory(dir=run.WORK) as work:

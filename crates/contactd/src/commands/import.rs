@@ -6,6 +6,7 @@ mod json_rows;
 mod load;
 mod packed;
 mod parquet_rows;
+mod put;
 mod rejects;
 mod report;
 pub(crate) mod rows;

@@ -1,0 +1,142 @@
+//! Flags of commands that are about people, and about what was disclosed of them.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use contactd_core::{AuditOutcome, Timestamp};
+
+use super::JsonArg;
+use super::values::parse_time;
+use crate::commands::audit::NotedHead;
+use crate::span::Span;
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("subject").args(["urls", "phone", "email", "list"]).required(true).multiple(true))]
+pub(crate) struct SubjectArgs {
+    /// Profile URLs
+    #[arg(value_name = "URL")]
+    pub(crate) urls: Vec<String>,
+    /// A phone number with its +; may be repeated
+    #[arg(long)]
+    pub(crate) phone: Vec<String>,
+    /// An e-mail address; may be repeated
+    #[arg(long)]
+    pub(crate) email: Vec<String>,
+    /// A file with one URL, phone number or e-mail address a line; - is standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) list: Option<PathBuf>,
+    /// Print what was done as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("one").args(["url", "phone", "email"]).required(true))]
+pub(crate) struct SubjectReportArgs {
+    /// The person's profile URL
+    pub(crate) url: Option<String>,
+    /// A phone number with its +: whoever it is held about
+    #[arg(long)]
+    pub(crate) phone: Option<String>,
+    /// An e-mail address: whoever it is held about
+    #[arg(long)]
+    pub(crate) email: Option<String>,
+    /// Print a page for the person who asked, to be saved or printed
+    #[arg(long)]
+    pub(crate) html: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with = "html")]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EraseArgs {
+    /// The person's profile URL
+    pub(crate) url: String,
+    /// Suppress the numbers and addresses too, under whichever profile they may come again
+    #[arg(long)]
+    pub(crate) values: bool,
+    /// Print what was done as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SweepArgs {
+    /// Also remove what this source said too long ago
+    #[arg(long, value_name = "NAME", requires = "max_age")]
+    pub(crate) source: Option<String>,
+    /// How long ago: a number and s, m, h, d or w
+    #[arg(long, value_name = "SPAN", requires = "source")]
+    pub(crate) max_age: Option<Span>,
+    /// Print what was done as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UsageArgs {
+    /// Only of this token, by id or name
+    #[arg(long)]
+    pub(crate) token: Option<String>,
+    /// Print CSV
+    #[arg(long)]
+    pub(crate) csv: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with = "csv")]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Show requests of recognised tokens, oldest first
+    #[command(after_help = "Examples:\n  contactd audit show --token crm-sync --limit 20\n  \
+        contactd audit show --profile https://www.linkedin.com/in/ada-quell-1a2b3c --json")]
+    Show(AuditShowArgs),
+    /// Prove that no line was changed, moved or removed
+    #[command(
+        after_help = "Examples:\n  contactd audit verify\n  contactd audit verify --head 41:9f86d081884c7d659a2feaa0c55ad015"
+    )]
+    Verify(AuditVerifyArgs),
+    /// Print the number and the chain value of the last line, to be noted down elsewhere
+    #[command(after_help = "Example:\n  contactd audit head >> /mnt/elsewhere/heads")]
+    Head(JsonArg),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditShowArgs {
+    /// Only of this token, by id or name
+    #[arg(long)]
+    pub(crate) token: Option<String>,
+    /// Only about this person, by profile URL
+    #[arg(long, value_name = "URL")]
+    pub(crate) profile: Option<String>,
+    /// Only then or later: a date or an RFC 3339 time
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) since: Option<Timestamp>,
+    /// Only before then
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) until: Option<Timestamp>,
+    /// Only hit, miss or refused
+    #[arg(long, value_parser = AuditOutcome::NAMES)]
+    pub(crate) outcome: Option<String>,
+    /// No more than this many
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) limit: Option<u64>,
+    /// Print one JSON array
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditVerifyArgs {
+    /// What `audit head` printed earlier: the journal has to go at least that far, and through that line
+    #[arg(long, value_name = "SEQ:CHAIN")]
+    pub(crate) head: Option<NotedHead>,
+    /// Take it that lines which had been indexed are gone, once their loss is explained, and forget that they were there
+    #[arg(long)]
+    pub(crate) accept_loss: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
