@@ -22,8 +22,21 @@ const LEAVES: [u8; 2] = [13, 10];
 const MAX_PAGES: u64 = 10 << 24;
 
 impl SqliteStore {
-    /// Overwrites every gap in `details.db` that is not empty; says how many those were.
-    pub fn wipe_gaps(&self) -> Result<u64, StoreError> {
+    /// Overwrites every gap in `details.db` that is not empty. Where SQLite was built without the table of its pages, the
+    /// whole file is written anew, which takes longer.
+    pub fn wipe_gaps(&self) -> Result<(), StoreError> {
+        let shows_pages = connection::reader(&self.details_file())?
+            .query_row("SELECT sqlite_compileoption_used('ENABLE_DBPAGE_VTAB')", (), |row| row.get(0))
+            .map_err(connection::error)?;
+        if shows_pages { self.wipe_pages().map(|_| ()) } else { self.write_anew() }
+    }
+
+    fn write_anew(&self) -> Result<(), StoreError> {
+        connection::writer(&self.details_file())?.execute_batch("VACUUM").map_err(connection::error)
+    }
+
+    /// Overwrites the gaps where they are; says how many there were.
+    fn wipe_pages(&self) -> Result<u64, StoreError> {
         let file = self.details_file();
         let found = find(&connection::reader(&file)?).map_err(connection::error)?;
         let mut writer = connection::writer(&file)?;
@@ -87,6 +100,7 @@ mod tests {
     use contactd_core::store::{Details, Import, ImportSummary};
     use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
     use std::future::Future;
+    use std::path::Path;
 
     fn now<T>(ready: impl Future<Output = T>) -> T {
         tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(ready)
@@ -102,11 +116,9 @@ mod tests {
         all
     }
 
-    #[test]
-    fn what_moved_rows_left_behind_is_overwritten_and_nothing_else() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let store = SqliteStore::open(dir.path()).expect("opens");
-        // Later imports come in between what is there: pages are split.
+    /// A store whose pages were split by what came in between.
+    fn churned(dir: &Path) -> SqliteStore {
+        let store = SqliteStore::open(dir).expect("opens");
         for (source, step) in [("a", 1), ("b", 2), ("c", 3)] {
             let mut import = now(store.begin_import(Timestamp::from_seconds(0))).expect("begins");
             for n in (0..2_000).step_by(step) {
@@ -116,10 +128,34 @@ mod tests {
             }
             import.commit(&ImportSummary::default()).expect("commits");
         }
+        store
+    }
+
+    #[test]
+    fn what_moved_rows_left_behind_is_overwritten_and_nothing_else() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = churned(dir.path());
         let before = everything(&store);
-        assert!(store.wipe_gaps().expect("wipes") > 0, "rows were moved");
-        assert_eq!(store.wipe_gaps().expect("wipes"), 0);
+        assert!(store.wipe_pages().expect("wipes") > 0, "rows were moved");
+        assert_eq!(store.wipe_pages().expect("wipes"), 0);
         assert_eq!(everything(&store), before);
         assert_eq!(store.integrity().expect("checks"), [""; 0]);
+    }
+
+    #[test]
+    fn a_file_that_is_written_anew_has_nothing_left_behind_either() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = churned(dir.path());
+        let (before, gone) = (everything(&store), Profile::from_key("linkedin.com/in/moved-7"));
+        now(store.remove_details(&gone, |_| true)).expect("removes");
+        store.write_anew().expect("writes");
+        assert!(store.scrub().expect("empties the log"));
+        let bytes = std::fs::read(dir.path().join("details.db")).expect("reads");
+        assert!(
+            !bytes
+                .windows(15)
+                .any(|window| window == b"a7@example.com\0" || window.starts_with(b"in/moved-7a7@"))
+        );
+        assert_eq!(everything(&store).len(), before.len() - 1);
     }
 }
