@@ -42,7 +42,7 @@ pub(crate) struct Report {
 pub(crate) struct Suppression {
     pub(crate) is_suppressed: bool,
     pub(crate) since: Option<String>,
-    /// Whether it is the number or the address that was asked about which has opted out, and not the person.
+    /// Whether this is about the number or the address that was asked about, and not about the person.
     pub(crate) is_of_the_value_only: bool,
 }
 
@@ -173,7 +173,7 @@ async fn suppression(
             return Ok(Suppression { is_suppressed: true, since, is_of_the_value_only });
         }
     }
-    Ok(Suppression { is_suppressed: false, since: None, is_of_the_value_only: false })
+    Ok(Suppression { is_suppressed: false, since: None, is_of_the_value_only: profiles.len() != 1 })
 }
 
 fn disclosure(profile: &Profile, record: AuditRecord, names: &HashMap<String, String>) -> Disclosure {
@@ -213,6 +213,9 @@ fn show(report: &Report) -> anyhow::Result<()> {
             ))?;
         }
         Some(since) => output::data(format_args!("Opted out since {since}: nothing is given to anyone."))?,
+        None if report.suppression.is_of_the_value_only => {
+            output::data(format_args!("{} has not opted out.", report.subject))?;
+        }
         None => output::data(format_args!("Not opted out."))?,
     }
     if report.is_about_the_value_only {

@@ -170,7 +170,12 @@ fn a_report_by_number_tells_people_who_share_it_nothing_about_each_other() {
     assert_eq!(shared["isAboutTheValueOnly"], true);
     let held = shared["held"].as_array().expect("a list");
     assert!(held.len() == 2 && held.iter().all(|held| held["value"] == ADA_PHONE), "{shared}");
-    assert!(!site.ok(&["subject", "--phone", ADA_PHONE, "--html"]).contains(ADA_EMAIL));
+    let page = site.ok(&["subject", "--phone", ADA_PHONE, "--html"]);
+    assert!(!page.contains(ADA_EMAIL) && !page.contains("linkedin.com"), "{page}");
+    assert!(
+        page.contains(&format!("{ADA_PHONE} has not opted out")),
+        "whether one of them has is not said: {page}"
+    );
 
     site.ok(&["suppress", "--phone", ADA_PHONE]);
     assert_eq!(service.look_up(EMAIL, &token, ADA).status, 200, "only the number is out");

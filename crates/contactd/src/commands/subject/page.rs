@@ -41,6 +41,12 @@ fn state(page: &mut String, report: &Report) {
              anyone since then, and nothing will be, whatever we receive from others later.</p>",
             moment(since)
         ),
+        None if report.suppression.is_of_the_value_only => writeln!(
+            page,
+            "<p class=\"state\"><strong>{} has not opted out.</strong> If you ask us to, it will be given to nobody any more, \
+             from that moment on.</p>",
+            escape(&report.subject)
+        ),
         None => writeln!(
             page,
             "<p class=\"state\"><strong>You have not opted out.</strong> If you ask us to, nothing about you will be given \
