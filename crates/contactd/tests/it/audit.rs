@@ -266,11 +266,13 @@ fn a_journal_that_hangs_is_waited_for_only_so_long() {
     assert_eq!(faulty.status(), 500);
     assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
     // Once it is known to hang nobody waits, and nothing else does either.
+    let readiness = || faulty.service.send(&Request::get("/readyz")).status;
+    eventually(2, "it is known to hang", || readiness() == 503);
     let began = Instant::now();
     assert_eq!(faulty.status(), 500);
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     assert_eq!(faulty.service.send(&Request::get("/healthz")).status, 200);
-    assert_eq!(faulty.service.send(&Request::get("/readyz")).status, 503);
+    assert_eq!(readiness(), 503);
     faulty.fail("ok");
     eventually(5, "it recovers", || faulty.status() == 200);
     assert_eq!(faulty.service.site.run(&["audit", "verify"]).code, 0);
