@@ -218,7 +218,8 @@ impl Writer {
         }
         (self.last, self.chain, self.torn) = (begun.last, begun.chain, 0);
         self.shared.note_open(&begun.open.path);
-        self.open = Some(begun.open);
+        // The last server's segment, if it could not even be opened, is not gone back to.
+        (self.open, self.segment) = (Some(begun.open), None);
         self.shared.sync.note_begun(self.last, suspect_after);
         Ok(())
     }

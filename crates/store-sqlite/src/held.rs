@@ -231,15 +231,11 @@ fn read_detail(row: &Row<'_>, source: String) -> rusqlite::Result<Detail> {
 mod tests {
     use super::*;
     use crate::SqliteStore;
+    use crate::testing::now;
     use contactd_core::store::{Details, Import, ImportSummary, Verdict};
-    use std::future::Future;
 
     /// Two profiles with the same hash.
     const COLLIDING: [&str; 2] = ["linkedin.com/in/quell-1620615", "linkedin.com/in/quell-8174454"];
-
-    fn now<T>(ready: impl Future<Output = T>) -> T {
-        tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(ready)
-    }
 
     fn phone(value: &str, source: &str, confidence: u8) -> Detail {
         Detail { confidence, ..Detail::new(Kind::Phone, ContactValue::from_store(value.to_owned()), source) }

@@ -18,6 +18,8 @@ mod reader;
 mod schema;
 mod suppressions;
 mod sweep;
+#[cfg(test)]
+mod testing;
 mod tokens;
 mod usage;
 mod wipe;

@@ -110,17 +110,13 @@ impl Reader {
 mod tests {
     use super::*;
     use crate::SqliteStore;
+    use crate::testing::now;
     use contactd_core::store::{Details, Import, ImportSummary};
     use contactd_core::{Detail, Label};
-    use std::future::Future;
 
     thread_local! {
         /// Rows that were read on this thread.
         pub(super) static ROWS: Cell<u32> = const { Cell::new(0) };
-    }
-
-    fn now<T>(ready: impl Future<Output = T>) -> T {
-        tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(ready)
     }
 
     #[test]

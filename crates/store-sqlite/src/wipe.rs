@@ -97,14 +97,10 @@ fn gap(number: u32, page: &[u8]) -> Option<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::now;
     use contactd_core::store::{Details, Import, ImportSummary};
     use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
-    use std::future::Future;
     use std::path::Path;
-
-    fn now<T>(ready: impl Future<Output = T>) -> T {
-        tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(ready)
-    }
 
     fn everything(store: &SqliteStore) -> Vec<(String, Vec<Detail>)> {
         let mut all = Vec::new();

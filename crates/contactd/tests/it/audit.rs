@@ -198,10 +198,21 @@ impl Faulty {
             Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).status();
         assert!(made.expect("a compiler").success());
         let control = PathBuf::from(site.file("faults", "ok"));
-        let (library, faults) = (library.display().to_string(), control.display().to_string());
+        Self { service: Self::serve(site, &control, sync), token, control }
+    }
+
+    fn serve(site: Site, control: &Path, sync: &str) -> Service {
+        let (library, faults) = (site.path("faults.so").display().to_string(), control.display().to_string());
         let env = [("LD_PRELOAD", library.as_str()), ("FAULTS", faults.as_str())];
-        let service = site.serve_in(&["--audit-sync", sync], "", &env);
-        Self { service, token, control }
+        site.serve_in(&["--audit-sync", sync], "", &env)
+    }
+
+    /// Killed, and started again with a journal that fails so.
+    fn begin_anew(self, how: &str) -> Self {
+        let Self { service, token, control } = self;
+        let site = service.kill();
+        std::fs::write(&control, how).expect("writes");
+        Self { service: Self::serve(site, &control, "os"), token, control }
     }
 
     fn fail(&self, how: &str) {
@@ -256,6 +267,22 @@ fn a_journal_that_fails_discloses_nothing_and_recovers_by_itself() {
         assert_eq!(verified.code, 0, "{sync}: {verified:?}");
         assert!(faulty.service.log.text().contains("the audit journal cannot be written"));
     }
+}
+
+#[test]
+fn a_sync_that_fails_at_the_start_is_told_in_a_new_segment_and_the_old_one_is_left_alone() {
+    let mut faulty = Faulty::start("os");
+    let mut answered = HashSet::new();
+    for round in 0..3 {
+        answered.extend(faulty.look_up(&format!("round{round}"), 20).0);
+        faulty = faulty.begin_anew("sync 1");
+        eventually(5, "it recovers unaided", || faulty.status() == 200);
+    }
+    answered.extend(faulty.look_up("last", 20).0);
+    assert!(answered.len() > 40, "{}", answered.len());
+    assert!(answered.is_subset(&recorded_hits(&faulty.service.site)));
+    let verified = faulty.service.site.run(&["audit", "verify"]);
+    assert_eq!(verified.code, 0, "{verified:?}");
 }
 
 #[test]
