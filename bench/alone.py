@@ -1,4 +1,4 @@
-"""What contactd does by itself: start, memory, size on disk, latency at half load, and with a cold page cache."""
+"""Measures contactd alone: start time, memory, size on disk, latency at half load and with a cold page cache."""
 import os
 import pathlib
 import random
@@ -16,7 +16,7 @@ COLD_LOOKUPS = 5_000
 
 
 class Service:
-    """A running service as an operator starts it, and one connection to it."""
+    """A running service, started as an operator would, and one connection to it."""
 
     def __init__(self, data, token):
         self.token, self.began = token, time.monotonic()
@@ -79,7 +79,7 @@ def start_and_memory(profiles, data, token):
 
 
 def half_load(profiles, data, tokens, full_rate):
-    """Latency at half the rate that contactd's one core can answer; nginx's constant answer at the same rate."""
+    """Latency of contactd at half its maximum rate on one core, and of nginx with a constant answer at the same rate."""
     generator, requests = run.WORK / "latency", run.request_file("contactd", profiles, tokens)
     run.sh("rustc", "--edition", "2024", "-O", run.BENCH / "latency.rs", "-o", generator)
     figures = {"requestsPerSecond": round(full_rate / 2)}
@@ -96,7 +96,7 @@ def half_load(profiles, data, tokens, full_rate):
 
 
 def cold(profiles, data, token):
-    """One lookup after the other, each of another person, with nothing of the store in the page cache."""
+    """Sequential lookups of random people, starting with nothing of the store in the page cache."""
     for file in data.glob("*.db*"):
         with open(file, "rb") as handle:
             os.fsync(handle.fileno())

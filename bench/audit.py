@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What the audit costs, and whether those who are not found can be told apart by time.
+"""Measures the cost of the audit, and whether response times reveal why a person is not found.
 
     python3 bench/audit.py                 # prints, and writes bench/runs/
 
-CPU per request at 64 connections with `audit.sync` off, os and disk: the same binary, interleaved rounds, the same core.
-Then 20,000 pairs of requests, each one about a suppressed person and one about an unknown one, in random order: the share of
-pairs in which a random one of the one sort is slower than a random one of the other (AUC) has to be a coin's. The same with a
-million suppressions, and what those cost.
+CPU per request at 64 connections with `audit.sync` off, os and disk: same binary, interleaved rounds, same core.
+Then 20,000 pairs of requests: one about a suppressed person and one about an unknown person, in random order. The AUC is the
+probability that a random request of the first kind is slower than a random one of the second kind. It should be 0.5. The same
+for erased people and for people without a phone number. Finally the cost of a million suppressions.
 """
 import datetime
 import json
@@ -33,7 +33,7 @@ def start(data, mode):
 
 
 def cost(work, tokens):
-    """Interleaved rounds of the same service with the audit off, in the operating system's hands, and on disk."""
+    """Interleaved rounds of the same service with `audit.sync` off, os and disk."""
     data, requests = run.contactd_data(1_000_000)[0], run.request_file("contactd", 1_000_000, tokens)
     servers = {}
     try:
@@ -48,7 +48,7 @@ def cost(work, tokens):
             rounds.append({})
             for mode in random.Random(number).sample(MODES, len(MODES)):
                 rounds[-1][mode] = run.measure(servers[mode], requests, SECONDS)
-                # What is left to be synced is this round's, not the next one's.
+                # Wait for pending syncs, so that they do not count in the next round.
                 time.sleep(0.3)
             print(f"round {number + 1}: " + ", ".join(f"{mode} {rounds[-1][mode]['cpuMicros']:.2f} µs" for mode in MODES), flush=True)
     finally:
@@ -63,7 +63,7 @@ def cost(work, tokens):
 
 
 def auc(ones, others):
-    """How often a random one is larger than a random other; half of the ties."""
+    """The probability that a random value of `ones` is larger than one of `others`. Ties count half."""
     ranked = sorted([(value, 0) for value in ones] + [(value, 1) for value in others])
     ranks, at = 0.0, 0
     while at < len(ranked):
@@ -76,7 +76,7 @@ def auc(ones, others):
 
 
 def told_apart(server, token, ones, others):
-    """The AUC of response times of two sorts of people, asked about in pairs on one connection."""
+    """The AUC of the response times for two groups of people, requested in pairs on one connection."""
     connection = socket.create_connection(("127.0.0.1", server.port))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -107,7 +107,7 @@ def indistinguishable(work, tokens):
     data = work / "apart"
     shutil.copytree(run.contactd_data(1_000_000)[0], data)
     rows = work / "emails.csv"
-    # Slugs of the same length, so that nothing but the sort of person differs.
+    # Slugs of the same length, so that only the kind of person differs.
     held = [person for person in map(run.key, range(10_000)) if len(person) == len(run.key(0))][:2_100]
     like = lambda name: [f"linkedin.com/in/{name}-{n:04}".ljust(len(held[0]), "x")[:len(held[0])] for n in range(2_000)]
     empty, unknown = like("em"), like("no")
@@ -119,7 +119,7 @@ def indistinguishable(work, tokens):
     run.sh(run.BINARY, "suppress", "--list", listed, "--data", data, stderr=subprocess.DEVNULL)
     for person in erased:
         run.sh(run.BINARY, "erase", f"https://{person}", "--data", data, stderr=subprocess.DEVNULL)
-    # In files that were written in one go: how the file system keeps those that were written in pieces can be measured too.
+    # Copy the files, so that each is written at once: how the file system lays out files written in pieces would affect the times.
     settled = work / "settled"
     shutil.copytree(data, settled)
     server = start(settled, "os")
@@ -134,7 +134,7 @@ def indistinguishable(work, tokens):
 
 
 def million_suppressions(work, tokens):
-    """A list of a million: how long it takes to put in force, and what lookups cost with it."""
+    """A list of a million suppressions: how long it takes to apply, and what lookups cost with it."""
     data, requests = work / "million", run.request_file("contactd", 1_000_000, tokens)
     shutil.copytree(run.contactd_data(1_000_000)[0], data)
     listed = work / "million.txt"

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""What one lookup costs, counted instead of timed: instructions, system calls, allocations.
+"""Counts the cost of one lookup: instructions, system calls, allocations.
 
     python3 bench/budget.py                      # prints, and writes bench/runs/
     python3 bench/budget.py --no-write --functions 40
 
-Builds the release binary with its line tables, starts it on a million profiles and sends lookups over
-64 keep-alive connections, each connection one request at a time. Instructions and allocations are
-counted by callgrind, system calls by strace. The counts do not depend on how busy the machine is, so
-they are what a change is compared with. They leave out the kernel, and they know nothing of caches.
+Builds the release binary with line tables, starts it with a million profiles and sends lookups over
+64 keep-alive connections, one request at a time on each. callgrind counts instructions and
+allocations, strace counts system calls. The counts do not depend on how busy the machine is, so use
+them to judge a change. They do not include the kernel or the effects of caches.
 
-Valgrind runs SHA-256 without the processor's SHA instructions: those lines are counted apart. The audit is off: its threads
-work at their own pace, and what they do is not a lookup's. What it costs is measured by bench/audit.py.
+Valgrind runs SHA-256 without the processor's SHA instructions, so SHA-256 is counted separately. The audit is off: its threads
+run independently of single lookups. bench/audit.py measures its cost.
 """
 import argparse
 import collections
@@ -26,8 +26,8 @@ import run
 
 BINARY = run.ROOT / "target/budget/release/contactd"
 
-# Where an instruction belongs, by the source file it was compiled from; the first that fits. What comes from Rust's
-# own library belongs to the function it was compiled into.
+# Assigns an instruction to a part by its source file; the first match counts. Code of Rust's standard library belongs to
+# the function that it was inlined into.
 PARTS = [
     ("SHA-256 (without SHA instructions)", r"/sha2-|/hmac-|/digest-|/block-buffer-|/cpufeatures-", r"sha2::|hmac::|digest::"),
     ("SQLite", r"sqlite3\.c", None),
@@ -49,7 +49,7 @@ ALLOCATES = re.compile(r"^(mi_(malloc|zalloc|realloc)\w*|malloc|calloc|realloc)$
 
 
 def client(port, requests, rounds):
-    """So many rounds of one request on each connection. Everything has to be found."""
+    """Sends one request on each connection, this many rounds. Every lookup must be a hit."""
     connections = [socket.create_connection(("127.0.0.1", port)) for _ in range(run.CONNECTIONS)]
     at = 0
     yield
@@ -59,7 +59,7 @@ def client(port, requests, rounds):
             at += 1
         for connection in connections:
             if not connection.recv(65536).startswith(b"HTTP/1.1 200"):
-                raise SystemExit("a lookup was not answered")
+                raise SystemExit("a lookup was not answered with 200")
     yield
     for connection in connections:
         connection.close()
@@ -80,7 +80,7 @@ def wait_for(port, request):
                     return
         except OSError:
             time.sleep(0.1)
-    raise SystemExit("the service does not answer")
+    raise SystemExit("the service does not respond")
 
 
 def load(port, requests, rounds):
@@ -91,7 +91,7 @@ def load(port, requests, rounds):
 
 
 def callgrind(data, requests, rounds):
-    """Instructions and calls of allocators, by source file and by function."""
+    """Instructions by source file and function, and calls by function, including the allocator's."""
     out, port = run.WORK / "callgrind.out", run.free_port()
     for old in run.WORK.glob("callgrind.out*"):
         old.unlink()
@@ -114,7 +114,7 @@ def control(*arguments):
 
 
 def read_callgrind(path):
-    """Self cost by (file, function), and how often each function was called."""
+    """The self cost by (file, function), and how often each function was called."""
     names = {}
 
     def name(text):
@@ -155,7 +155,7 @@ def part_of(file, function):
 
 
 def system_calls(data, requests, rounds):
-    """System calls of the whole process per request."""
+    """System calls of the whole process, by name."""
     out, port = run.WORK / "strace.out", run.free_port()
     server = serve([], port, data)
     try:
@@ -181,7 +181,7 @@ def system_calls(data, requests, rounds):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rounds", type=int, default=300, help="requests on each of the 64 connections")
-    arguments.add_argument("--functions", type=int, default=0, help="also show that many functions")
+    arguments.add_argument("--functions", type=int, default=0, help="also show this many functions")
     arguments.add_argument("--no-write", action="store_true", help="print only")
     args = arguments.parse_args()
     missing = [package for command, package in [("valgrind", "valgrind"), ("strace", "strace")] if not shutil.which(command)]

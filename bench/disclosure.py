@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Whether anything is disclosed that is not recorded, or that was taken back.
+"""Checks that nothing is disclosed that is not recorded, or that was suppressed or erased.
 
     python3 bench/disclosure.py            # prints, and writes bench/runs/
 
-A million lookups with twenty SIGKILLs of the server in between: what was answered with a detail is in the journal, by request
-id, and the chain is whole after each restart. A journal on a full file system, on a read-only one, and one that errors on the
-Nth write for every N to 100, with 10,000 tries each: nothing is disclosed without a line, and it recovers unaided. Suppress,
-erase, import again and restore, ten times each: nobody comes back. 100,000 steps of suppress, import and lookup by several
-clients: nobody is disclosed by a lookup that began after `suppress` returned.
+A million lookups while the server is killed twenty times (SIGKILL): every request that was answered with a detail is in the
+journal, by request id, and the chain is intact after each restart. A journal on a full file system, on a read-only one, and one
+that fails on the Nth write for every N up to 100, with 10,000 tries each: nothing is disclosed without a line, and the server
+recovers without help. Suppress and erase people, then import and restore them ten times each: none of them is disclosed again.
+100,000 steps of suppress, import and lookup by several clients: no lookup that starts after `suppress` has returned discloses
+the person.
 """
 import contextlib
 import datetime
@@ -42,7 +43,7 @@ def rows(people=PEOPLE):
 
 
 def store(data):
-    """A store with people, and a token for it."""
+    """Creates a store with people, and returns a token for it."""
     contactd(data, "import", "-", "--source", "bench", input=rows())
     return contactd(data, "token", "create", "bench").strip()
 
@@ -68,7 +69,7 @@ class Service:
                 self.connect().connect()
                 return
             time.sleep(0.02)
-        raise SystemExit("the service does not start")
+        raise SystemExit("the service did not start")
 
     def connect(self):
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
@@ -104,7 +105,7 @@ def recorded(data):
 
 
 def kills(work):
-    """Lookups by wrk, which notes the ids of its 200s; the server is killed under it."""
+    """Sends lookups with wrk, which records the ids of requests answered with 200. Meanwhile the server is killed."""
     data, answers, moments = work / "kills", work / "answered", random.Random(4)
     token, rate, done = store(data), None, 0
     for number in range(KILLS + 1):
@@ -124,7 +125,7 @@ def kills(work):
         with serving(data):
             verified = json.loads(contactd(data, "audit", "verify", "--json"))
             assert verified["isWhole"], verified["findings"][:3]
-    # A last line may be cut where wrk was interrupted: that one is no id.
+    # The last line may be incomplete because wrk was interrupted, so it is ignored.
     answered = {line for line in answers.read_text().split("\n")[:-1]}
     missing = answered - recorded(data)
     assert not missing, f"{len(missing)} were answered and not recorded"
@@ -145,7 +146,7 @@ def shim(work):
 
 
 def tries(server, token, name, count, answered):
-    """So many lookups on four connections; how many were answered with a detail."""
+    """Sends this many lookups on four connections. Adds the ids of those answered with a detail to `answered`."""
     def some(part):
         connection = server.connect()
         for number in range(count // 4):
@@ -167,7 +168,7 @@ def recovers(server, token):
         if server.ask(server.connect(), token, 1) == 200:
             return round(time.monotonic() - began, 2)
         time.sleep(0.01)
-    raise SystemExit("it does not recover")
+    raise SystemExit("the service did not recover")
 
 
 def faults(work):
@@ -198,7 +199,7 @@ def faults(work):
 
 
 def mounts(work):
-    """The same on a real small file system that is filled, and on one that is made read-only, as root."""
+    """The same on a small real file system that is full, and on one that is read-only. Needs root."""
     if os.getuid() != 0:
         return "not run: needs root"
     found = {}
@@ -224,7 +225,7 @@ def mounts(work):
             found["fullTmpfs"] = {"tries": TRIES, "disclosed": len(answered), "notRecorded": len(missing), "secondsToRecover": seconds}
             assert not missing
             assert json.loads(contactd(data, "audit", "verify", "--json"))["isWhole"]
-        # Nothing may be open for writing when a file system becomes read-only: it is so when the server starts.
+        # A file system cannot become read-only while a file is open for writing, so this is done before the server starts.
         run.sh("mount", "-o", "remount,ro", audit)
         with serving(data) as server:
             answered = set()
@@ -239,7 +240,7 @@ def mounts(work):
 
 
 def comes_back(work):
-    """Suppressed, erased and opted-out values through ten imports of each format and ten restores."""
+    """Looks up suppressed people, erased people and suppressed values after ten imports of each format and ten restores."""
     data, disclosed, lookups = work / "back", 0, 0
     token = store(data)
     backup = work / "back.backup"
@@ -275,10 +276,10 @@ def comes_back(work):
 
 
 def interleavings(work):
-    """Several clients look up all the time, one imports, and one suppresses and takes back; every answer is judged by when it was asked."""
+    """Clients look up people while others import, suppress and unsuppress. Every answer is checked by when it was requested."""
     data, steps, wrong = work / "inter", 0, 0
     token = store(data)
-    # For each person: the moments at which `suppress` had returned, and at which `unsuppress` was begun.
+    # For each suppressed person: the time at which `suppress` returned. Removed before `unsuppress` starts.
     out_since, lock, is_over = {}, threading.Lock(), threading.Event()
 
     def look_up(seed):
@@ -291,7 +292,7 @@ def interleavings(work):
             status = server.ask(connection, token, person)
             with lock:
                 steps += 1
-                # Out before it was asked, and still the same opt-out after the answer.
+                # Wrong if the person was suppressed before the request, and the same suppression still holds after the answer.
                 if status == 200 and since is not None and out_since.get(person) == since:
                     wrong += 1
 

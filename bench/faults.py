@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Imports that are killed, that run out of disk, and that run beside a server.
+"""Tests imports that are killed, that run out of disk space, and that run while a server is running.
 
     python3 bench/faults.py                # prints, and writes bench/runs/
 
-Fifty SIGKILLs at random moments of an import: the store is as before or as after, both databases pass SQLite's
-integrity_check, and the next import works. A disk that is too small (a tmpfs, as root): a clear error, nothing changed.
-Lookups at a steady rate, quiet and then during an import, several times: errors, latency, CPU per request; then a token is
-revoked and a person suppressed during one. The import has the load's core to itself but for the load, which has a real-time priority (as root):
-what is measured is what the server makes a request wait. `enrich` of 100,000 rows, killed twice and resumed.
+Fifty imports are killed at random times (SIGKILL): the store has the old data or the new data, both databases pass SQLite's
+integrity_check, and the next import works. A disk that is too small (a tmpfs, as root): a clear error, nothing is changed.
+Lookups at a steady rate, without and then during an import, several times: errors, latency, CPU per request. Then a token is
+revoked and a person suppressed during an import. The import shares a core with the load generator, which has real-time priority
+(as root), so that only the waiting time caused by the server is measured. `enrich` of 100,000 rows, killed twice and resumed.
 """
 import contextlib
 import datetime
@@ -59,7 +59,7 @@ def is_whole(data):
 
 
 def kills(work):
-    """How often an import that was killed left the store before, and how often after."""
+    """How often a killed import left the old data, and how often the new data."""
     data, moments, counts = work / "kills", random.Random(5), {"before": 0, "after": 0}
     contactd(data, "import", rows_file(work / "base.csv", 50_000, 1), "--source", "base")
     began = time.monotonic()
@@ -79,16 +79,16 @@ def kills(work):
             counts["before"] += 1
             continue
         imports = json.loads(contactd(data, "imports", "--json").stdout)
-        assert imports[-1]["source"] == f"kill-{number}" and imports[-1]["detailsNew"] == 200_000, f"kill {number}: in between"
+        assert imports[-1]["source"] == f"kill-{number}" and imports[-1]["detailsNew"] == 200_000, f"kill {number}: neither the old nor the new data"
         counts["after"] += 1
         contactd(data, "imports", "undo", imports[-1]["id"])
-        assert fingerprint(data) == before, f"kill {number}: not undone"
+        assert fingerprint(data) == before, f"kill {number}: the import was not undone"
     contactd(data, "import", work / "next.csv", "--source", "last")
     return {"kills": KILLS, "secondsOfAnImport": round(usual, 1), **counts}
 
 
 def full_disk(work):
-    """What an import says on a disk that is too small, and that it changed nothing."""
+    """The error of an import on a disk that is too small. Checks that nothing was changed."""
     if os.getuid() != 0:
         return "not run: needs root for a small tmpfs"
     said = {}
@@ -136,7 +136,7 @@ def beside_a_server(work):
 
     try:
         server.ready(requests.read_bytes().split(b"\n----\n")[0])
-        # How long an import takes beside the load, so that the measured load covers one from its start to its end.
+        # Measure how long an import takes under load, so that the measured load covers a whole import.
         began = time.monotonic()
         rehearsal = import_it()
         while rehearsal.poll() is None:
@@ -175,7 +175,7 @@ def lookups_of(admin_port):
 
 
 def enrich(work):
-    """A run that is killed twice gives the output of one that is not, and asks for nothing twice but what was under way."""
+    """A run that is killed twice has the same output as one that is not. Only lookups in progress at a kill are repeated."""
     data, tokens = run.contactd_data(1_000_000)
     port, admin = run.free_port(), run.free_port()
     server = subprocess.Popen([run.BINARY, "serve", "--data", data, "--listen", f"127.0.0.1:{port}", "--admin-listen",
@@ -183,7 +183,7 @@ def enrich(work):
     people, moments = work / "enrich.csv", random.Random(8)
     with open(people, "w") as out:
         out.write("id,profileUrl\n")
-        # Every second person is unknown, and a fifth of the rows ask for someone again.
+        # Half of the people are unknown, and a fifth of the rows repeat a person.
         out.writelines(f"{row},https://www.{run.key(2 * (row % ENRICHED_URLS) + 1_000_000 * (row % 2))}\n" for row in range(ENRICHED_ROWS))
     command = [run.BINARY, "enrich", people, "--url", f"http://127.0.0.1:{port}", "--token", tokens[0], "--json"]
     try:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Loading a file of contacts: contactd beside PostgreSQL's COPY and SQLite's .import, the same rows in the same run.
+"""Measures importing a file of contacts: contactd, PostgreSQL's COPY and SQLite's .import, with the same rows in the same run.
 
-    python3 bench/import.py                    # ten million rows with a phone and an e-mail each, in no order
+    python3 bench/import.py                    # ten million rows in random order, each with a phone number and an e-mail address
     python3 bench/import.py --rows 1000000 --no-write
 
-contactd validates, normalises and sorts; the others take text as it is into a table with the profile as its key. Then:
-the same file again, and a file of 100,000 rows into the full store. Needs a PostgreSQL server's programs (installed as
-a Debian package if they are missing) and a user to run them as: nobody runs PostgreSQL as root.
+contactd validates, normalises and sorts. The others load the text unchanged into a table with the profile as its key.
+Then contactd imports the same file again, and a file of 100,000 rows into the full store. Needs the PostgreSQL server
+(installed as a Debian package if it is missing) and a user to run it, because PostgreSQL does not run as root.
 """
 import argparse
 import datetime
@@ -36,7 +36,7 @@ def make_file(path, rows, seed):
 
 
 def timed(command, **options):
-    """Seconds on the clock, seconds of CPU, and the most memory, of a command."""
+    """Runs a command. Returns its elapsed seconds, CPU seconds, and peak memory."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     process = subprocess.Popen([str(part) for part in command], **options)
     peak = 0
@@ -78,7 +78,7 @@ def postgres_bin():
 
 
 def postgres(work, people):
-    """COPY into a table whose key is the profile, on a server of its own."""
+    """COPY into a table whose key is the profile, on a separate server."""
     programs, data, port = postgres_bin(), work / "postgres", run.free_port()
     as_user = ["setpriv", f"--reuid={POSTGRES_USER}", f"--regid={POSTGRES_USER}", "--clear-groups"] if os.getuid() == 0 else []
     data.mkdir()
@@ -133,11 +133,11 @@ def main():
                 f"{ours['first']['seconds'] / figures['seconds']:.2f} | {figures['peakMiB']} MiB |")
 
     text = "\n".join([
-        "| | time | rate | contactd's time beside it | most memory |", "|---|---|---|---|---|",
+        "| | time | rate | contactd's time / this time | peak memory |", "|---|---|---|---|---|",
         line("contactd, validated and normalised", ours["first"]), line("contactd, the same file again", ours["again"]),
         line("PostgreSQL COPY (memory of psql only)", report["postgresCopy"]), line("sqlite3 .import", report["sqliteImport"]), "",
         f"100,000 rows into the full store: {ours['update100k']['seconds']} s. On disk: {ours['bytesPerProfile']} bytes per profile "
-        "with a number and an address."])
+        "with a phone number and an e-mail address."])
     print(text)
     if not args.no_write:
         out = run.BENCH / f"runs/{datetime.date.today().isoformat()}-import-{args.rows}"

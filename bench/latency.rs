@@ -1,9 +1,9 @@
-//! Latency at a given rate, measured from when a request was due: `latency PORT RATE SECONDS REQUESTS-FILE [NAP]`
+//! Measures latency at a given rate, from the time a request is due: `latency PORT RATE SECONDS REQUESTS-FILE [NAP]`
 //!
-//! wrk waits for an answer before it sends again, and its timers have milliseconds. This sends at random moments with the
-//! given mean rate, on whichever of 64 connections is free, and never sleeps: what the server makes a request wait is
-//! counted, also what it makes the next ones wait. With a nap, in microseconds, it sleeps so long at most between two looks
-//! and leaves its core to others meanwhile.
+//! wrk waits for an answer before it sends the next request, and its timers have a resolution of milliseconds. This
+//! program sends at random times with the given mean rate, on any free connection of 64, and never sleeps. So it counts
+//! all waiting time caused by the server, including that of requests delayed by earlier ones. With a nap, in
+//! microseconds, it sleeps at most this long between two polls, so that other programs can use its core.
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -30,7 +30,7 @@ fn main() {
             connection
         })
         .collect();
-    // The one that has been free for longest is next, so that the server closes none as idle.
+    // Use the connection that has been free the longest, so that the server closes none as idle.
     let mut free: VecDeque<usize> = (0..CONNECTIONS).collect();
     let mut waiting: VecDeque<Instant> = VecDeque::new();
     let mut asked: Vec<(usize, Instant)> = Vec::new();
@@ -71,7 +71,7 @@ fn main() {
             std::thread::sleep(due.saturating_duration_since(Instant::now()).min(nap));
         }
     }
-    // The first second is for warming up.
+    // The first second is warm-up.
     latencies.drain(..latencies.len().min(rate as usize));
     latencies.sort();
     let at = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize].as_micros();

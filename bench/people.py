@@ -1,4 +1,4 @@
-"""Writes a CSV of invented people in the order in which the store keeps them, so that loading it is one pass.
+"""Writes a CSV file of invented people in the order of the store, so that the import is a single pass.
 
     target/bench/venv/bin/python bench/people.py 1000000 people.csv
 """

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""CPU time per request of contactd, beside nginx and what people would run instead.
+"""Measures the CPU time per request of contactd, nginx, and common alternatives.
 
     python3 bench/run.py                                        # everything: 1 and 10 million profiles
     python3 bench/run.py --profiles 1000000 --load-only --no-write
 
-Each server gets one core and one worker, wrk the other core: 64 keep-alive connections, POST with
-a token and a body, 20,000 profiles in turn. Rounds are interleaved: each round measures every
-server once, and ratios are taken within a round. CPU time is user + system of the whole process
-tree, divided by requests. nginx answers a constant: it is what the machine can do. The plainly
-written peers are measured with a million profiles. Then contactd alone: start, memory, size on disk,
-latency at half load, a cold page cache (alone.py); and the micro-benchmarks of its parts.
+Each server gets one core and one worker, and wrk gets the other core: 64 keep-alive connections, POST
+with a token and a body, cycling through 20,000 profiles. Rounds are interleaved: each round measures
+every server once, and ratios are computed within a round. CPU time is user + system time of the whole
+process tree, divided by requests. nginx sends a constant answer, which shows what the machine can do.
+The simple peers are measured with a million profiles. Then contactd alone: start time, memory, size on
+disk, latency at half load and with a cold page cache (alone.py), and the micro-benchmarks of its parts.
 
-Installs what it needs (Debian packages as root; PyPI and npm packages below target/bench) and
+Installs what it needs (Debian packages as root, PyPI and npm packages under target/bench) and
 writes the table with its raw numbers to bench/runs/.
 """
 import argparse
@@ -46,7 +46,7 @@ def sh(*command, **options):
 
 
 def free_port(candidates=itertools.count(18_000)):
-    """A port that nobody listens on, below those that the system gives to clients."""
+    """A port that is not in use, below the range of ephemeral ports."""
     for port in candidates:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) != 0:
@@ -54,7 +54,7 @@ def free_port(candidates=itertools.count(18_000)):
 
 
 def key(number):
-    """The profile's key; spread over the alphabet, so that neighbours are not neighbours on disk."""
+    """The profile's key. Keys are scattered, so that consecutive numbers are not neighbours on disk."""
     return f"linkedin.com/in/bench-quell-{number * 2654435761 % 2**32:08x}"
 
 
@@ -69,13 +69,13 @@ def install(peers):
         sh("apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages, stdout=subprocess.DEVNULL)
     if "fastify" in peers and not (WORK / "fastify/node_modules/better-sqlite3/build").exists():
         shutil.copytree(BENCH / "peers/fastify", WORK / "fastify", dirs_exist_ok=True)
-        # Built from source with the headers that come with node.
+        # Build from source, with the headers that are installed with node.
         environment = os.environ | {"npm_config_nodedir": "/usr", "npm_config_build_from_source": "true"}
         sh("npm", "install", "--no-audit", "--no-fund", "--silent", cwd=WORK / "fastify", env=environment)
 
 
 def venv():
-    """What is needed from PyPI, installed once for each list of it."""
+    """A virtual environment with the PyPI packages. Installed again only when requirements.txt changes."""
     path, wanted = WORK / "venv", (BENCH / "requirements.txt").read_text()
     installed = path / "installed"
     if not installed.exists() or installed.read_text() != wanted:
@@ -86,7 +86,7 @@ def venv():
 
 
 def contactd_data(profiles):
-    """A data directory with so many invented people and the tokens of the load."""
+    """A data directory with this many invented people, and the tokens for the load."""
     data = WORK / f"contactd-{profiles}"
     tokens_file = data / "tokens"
     if not tokens_file.exists():
@@ -101,7 +101,7 @@ def contactd_data(profiles):
         made = [subprocess.run([BINARY, "token", "create", "bench", "--data", data], check=True, capture_output=True, text=True).stdout
                 for _ in range(TOKENS)]
         tokens_file.write_text("".join(made))
-    # What earlier loads left in the journal is not to be indexed or compressed during this one.
+    # Delete the journal of earlier loads, so that it is not indexed or compressed during this one.
     shutil.rmtree(data / "audit", ignore_errors=True)
     for index in data.glob("audit-index.db*"):
         index.unlink()
@@ -109,7 +109,7 @@ def contactd_data(profiles):
 
 
 def peer_db(tokens):
-    """The same first million people in a plain table, for the plainly written peers."""
+    """The same first million people in a plain table, for the simple peers."""
     path = WORK / "peer.db"
     if not path.exists():
         db = sqlite3.connect(path)
@@ -129,7 +129,7 @@ def peer_db(tokens):
 
 
 def request_file(name, profiles, tokens):
-    """The requests of the load, as wrk sends them."""
+    """Writes the requests that wrk sends."""
     chosen = random.Random(7)
     path = WORK / f"requests-{name}-{profiles}"
     with open(path, "w", newline="") as out:
@@ -145,7 +145,7 @@ def request_file(name, profiles, tokens):
 
 
 class Server:
-    """A running server, pinned to its core."""
+    """A running server, pinned to one core."""
 
     def __init__(self, name, port, command, **options):
         self.name, self.port = name, port
@@ -186,7 +186,7 @@ class Server:
             except OSError:
                 pass
             time.sleep(0.05)
-        raise SystemExit(f"{self.name} does not answer")
+        raise SystemExit(f"{self.name} does not respond")
 
     def stop(self):
         self.process.terminate()
@@ -232,7 +232,7 @@ def start(name, profiles, data, tokens):
 
 
 def wrk(server, script, connections, seconds, *arguments):
-    """Runs a load and returns what its script counted. Every answer has to be a good one."""
+    """Runs a load and returns the counts of its script. Fails if any answer is an error."""
     out = subprocess.run(["taskset", "-c", LOAD_CORE, "wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", BENCH / script,
                           f"http://127.0.0.1:{server.port}", "--", *map(str, arguments)],
                          check=True, capture_output=True, text=True).stdout
@@ -251,7 +251,7 @@ def measure(server, requests, seconds):
 
 
 def rounds_of(names, profiles, rounds, seconds, data, tokens):
-    """Interleaved rounds of all servers, and what memory each had at the end."""
+    """Runs interleaved rounds of all servers. Returns the results, and the memory of each server at the end."""
     servers, requests = [], {}
     try:
         for name in names:
@@ -272,7 +272,7 @@ def rounds_of(names, profiles, rounds, seconds, data, tokens):
 
 
 def summary(results, memory):
-    """Medians, and ratios taken within each round."""
+    """Medians, and ratios computed within each round."""
     def median(name, figure):
         return statistics.median(result[name][figure] for result in results)
 
@@ -290,7 +290,7 @@ def summary(results, memory):
 
 
 def micro():
-    """What the parts cost by themselves, as the benchmarks print it: name to median."""
+    """Runs the micro-benchmarks. Returns the median by name, as printed."""
     out = subprocess.run(["cargo", "bench", "-q", "-p", "contactd-profile", "-p", "contactd-core", "-p", "contactd-store-sqlite"],
                          cwd=ROOT, check=True, capture_output=True, text=True).stdout
     found, group = {}, ""
@@ -311,7 +311,7 @@ def main():
     arguments.add_argument("--profiles", type=int, nargs="+", default=[1_000_000, 10_000_000])
     arguments.add_argument("--rounds", type=int, default=6)
     arguments.add_argument("--seconds", type=int, default=5)
-    arguments.add_argument("--peers", nargs="*", default=["roapi", "fastify", "fastapi"], help="besides nginx, with a million profiles")
+    arguments.add_argument("--peers", nargs="*", default=["roapi", "fastify", "fastapi"], help="servers to measure besides nginx, with a million profiles")
     arguments.add_argument("--load-only", action="store_true", help="only the comparison under load")
     arguments.add_argument("--no-write", action="store_true", help="print only")
     args = arguments.parse_args()
@@ -344,8 +344,8 @@ def main():
 def shown(report):
     alone, cold, half = report["alone"], report["alone"]["cold"], report["alone"]["halfLoad"]
     rows = [("start to first answer", f"{alone['startToFirstAnswerMillis']['median']} ms (worst of ten {alone['startToFirstAnswerMillis']['max']} ms)"),
-            ("memory beside the page cache", f"{alone['memoryMiB']['anonymous']} MiB"),
-            ("on disk", f"{alone['bytesOnDiskPerProfile']} bytes per profile with a number and an address"),
+            ("memory without the page cache", f"{alone['memoryMiB']['anonymous']} MiB"),
+            ("on disk", f"{alone['bytesOnDiskPerProfile']} bytes per profile with a phone number and an e-mail address"),
             *((f"latency at half load, {half['requestsPerSecond']:,} requests/s: {name}",
                ", ".join(f"{label} {half[name][share]} µs" for label, share in [("p50", "p50Micros"), ("p90", "p90Micros"), ("p99", "p99Micros")]))
               for name in ("contactd", "nginx")),

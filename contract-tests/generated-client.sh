@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generates a Python client from the OpenAPI document a demo service serves, and makes calls with it.
+# Generates a Python client from the OpenAPI document of a demo service, and makes calls with it.
 # Usage: contract-tests/generated-client.sh BIN
 set -euo pipefail
 bin=$(realpath "${1:?usage: $0 BIN}")
@@ -9,7 +9,7 @@ source contract-tests/lib.sh
 make_venv generated-client
 start_demo "$bin"
 export PATH=$PWD/$venv/bin:$PATH
-# Whatever of the document the generator would leave out is a warning, and so a failure.
+# If the generator skips a part of the document, it warns, and a warning fails the test.
 openapi-python-client generate --url "$base/openapi.json" --meta none --fail-on-warning \
   --output-path "$work/contact_client"
 PYTHONPATH=$work python contract-tests/use_generated_client.py "$base"

@@ -1,7 +1,7 @@
-# Sourced by the scripts beside it, which run from the project root.
+# Sourced by the scripts in this directory, which run from the project root.
 
-# start_demo BIN: starts a demo service that ends with the script; sets `base`, `work` (a directory that
-# ends with it too) and CONTACTD_TOKEN.
+# start_demo BIN: starts a demo service, which is stopped when the script exits. Sets `base`, `work` (a
+# directory that is deleted at the same time) and CONTACTD_TOKEN.
 start_demo() {
   work=$(mktemp -d)
   touch "$work/stdout" "$work/stderr"
@@ -33,7 +33,7 @@ stop_demo() {
   exit "$result"
 }
 
-# make_venv NAME: sets `venv` to an environment with exactly contract-tests/requirements-NAME.txt.
+# make_venv NAME: sets `venv` to a virtual environment with exactly contract-tests/requirements-NAME.txt.
 make_venv() {
   local requirements=contract-tests/requirements-$1.txt
   venv=target/venv/$1

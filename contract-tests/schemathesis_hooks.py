@@ -1,16 +1,16 @@
-"""Any text fits the schema, and hardly any is a profile URL: this turns half of the texts into something like one."""
+"""Replaces half of the generated texts with text that looks like a profile URL, because random text hardly ever does."""
 
 import schemathesis
 from hypothesis import strategies as st
 
 PROFILE_URLS = st.one_of(
-    # On file, and refused
+    # In the store, and one that is refused
     st.sampled_from([
         "https://www.linkedin.com/in/ada-quell-1a2b3c",
         "https://www.xing.com/profile/Mira_Quellbach2",
         "https://www.linkedin.com/company/quellcorp",
     ]),
-    # Not on file
+    # Not in the store
     st.from_regex(r"https://(www\.)?(linkedin\.com/in|xing\.com/profile)/[A-Za-z]{3}[a-z0-9]{1,30}", fullmatch=True),
     # Anything at all after the host
     st.from_regex(r"https?://([a-z]{2,3}\.)?(linkedin\.com/in|xing\.com/profile)/.{1,40}([/?#].{0,20})?", fullmatch=True),

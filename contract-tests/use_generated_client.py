@@ -1,4 +1,4 @@
-"""Calls a demo service with the client that was generated as the package `contact_client`."""
+"""Calls a demo service with the generated client, the package `contact_client`."""
 
 import os
 import sys
@@ -48,7 +48,7 @@ for operation, client, url, status, expected in CALLS:
         got = response.status_code, response.parsed
     except Exception as error:
         got = error
-    # The models compare by type and by every field, those that the document does not name included.
+    # The models compare the type and every field, including fields that are not in the document.
     ok = got == (status, expected)
     failed += not ok
     print("ok  " if ok else "FAIL", operation.__name__.rpartition(".")[2], url, "->", status, expected)

@@ -1,5 +1,5 @@
-// The documentation page in a real browser, against the real server with its demo data.
-// Needs Node 20 and a Chromium:
+// Tests the documentation page in a real browser, with the real server and its demo data.
+// Needs Node 20 and Chromium:
 //
 //   npm ci && npm test
 //
@@ -29,7 +29,7 @@ const OPERATIONS = ['fetchPhoneNumber', 'fetchPersonalEmail'];
 
 // ---------------------------------------------------------------- the server
 
-/** Starts a demo server; resolves once it has said where it listens and printed its three curl lines. */
+/** Starts a demo server. Resolves when it has printed its address and its three curl lines. */
 async function startServer(...extra) {
   const args = ['serve', '--demo', '--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0', ...extra];
   const child = spawn(binary, args, { stdio: ['ignore', 'pipe', 'pipe'] });
@@ -87,7 +87,7 @@ function parseCurl(line) {
 
 // ---------------------------------------------------------------- the page
 
-/** Opens the page in a context of its own, and notes everything that must not happen there. */
+/** Opens the page in a new context and records everything that must not happen there. */
 async function openDocs(browser, server, { width = 1440, height = 900, ...options } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, ...options });
   const page = await context.newPage();
@@ -97,7 +97,7 @@ async function openDocs(browser, server, { width = 1440, height = 900, ...option
   page.on('console', (message) => {
     if (message.type() !== 'error') return;
     const { url } = message.location();
-    // The browser itself reports every fetch that is answered 4xx, or not at all; for the lookups that is intended here.
+    // The browser reports every fetch that fails or is answered with 4xx. For lookups, these tests expect that.
     if (message.text().startsWith('Failed to load resource') && url.startsWith(`${server.base}/api/`)) return;
     faults.push(`console: ${message.text()} (${url})`);
   });
@@ -119,7 +119,7 @@ async function openDocs(browser, server, { width = 1440, height = 900, ...option
 
 const panel = (page, operation) => page.locator(`#${operation} .try`);
 
-/** Fills in the panel of an operation, sends with the button or the Enter key, and waits for the answer. */
+/** Fills in the form of an operation, sends it with the button or the Enter key, and waits for the answer. */
 async function tryIt(page, operation, profileUrl, { enter = false } = {}) {
   const box = panel(page, operation);
   await box.getByLabel('profileUrl').fill(profileUrl);

@@ -1,4 +1,4 @@
-// The access report in a real browser: it needs nothing but itself, reads well, and prints.
+// Tests the access report in a real browser: it loads nothing else, fits a phone screen, and can be printed.
 //
 //   CONTACTD_BIN, CHROMIUM_BIN   as for docs.test.mjs
 

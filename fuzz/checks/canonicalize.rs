@@ -1,9 +1,9 @@
-//! What has to hold for any text whatever. Called by the fuzzer, by the property tests, and
-//! on the committed corpus in the tests.
+//! Properties that must hold for any text. Called by the fuzzer and by the property tests, which
+//! also run it on the committed corpus.
 
 use contactd_profile::{Case, Network, Networks};
 
-/// The built-in networks, and one whose route begins at the root and whose case matters.
+/// The built-in networks, and one with its route at the root and case-sensitive slugs.
 pub(crate) fn networks() -> Networks {
     let mut networks = Networks::built_in();
     let mut own = Network::new("people", "people.example.com", "/{slug}").expect("a network");
@@ -12,8 +12,8 @@ pub(crate) fn networks() -> Networks {
     networks
 }
 
-/// No panic; a canonical form is its own canonical form, is short, plain ASCII, and belongs
-/// to a network; what is around it does not change it.
+/// Canonicalising never panics. A canonical form is its own canonical form, is short, is ASCII, and
+/// belongs to a network. Surrounding text that is ignored does not change it.
 pub(crate) fn check(networks: &Networks, input: &str) {
     let Ok(profile) = networks.canonicalize(input) else { return };
     let canonical = profile.as_str();
@@ -23,7 +23,7 @@ pub(crate) fn check(networks: &Networks, input: &str) {
     assert!(again.as_ref() == Ok(&profile), "not its own canonical form");
     for spelling in [format!("\u{FEFF} {input}\n"), format!("{canonical}/"), format!("{canonical}?x=/../#y")]
     {
-        // Trimming makes room within the limit of length, adding may exceed it.
+        // The added text may exceed the length limit.
         if spelling.chars().count() <= contactd_profile::MAX_CHARS {
             assert!(
                 networks.canonicalize(&spelling).as_ref() == Ok(&profile),

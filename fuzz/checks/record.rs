@@ -1,8 +1,8 @@
-//! What has to hold for any row whatever.
+//! Properties that must hold for any row.
 
 use contactd_core::{ContactValue, Kind, Networks, RawRecord};
 
-/// No panic; what is accepted is in its final form: reading it again changes nothing.
+/// Reading never panics. An accepted value is in its final form: reading it again does not change it.
 pub(crate) fn check(networks: &Networks, row: &str) {
     let mut fields = row.split(',');
     let mut next = || fields.next().unwrap_or_default();

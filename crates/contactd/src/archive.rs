@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path};
 
 use anyhow::{Context, bail};
+use contactd_core::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -113,6 +114,6 @@ fn entry(name: &str, data: impl Read) -> io::Result<Entry> {
         hasher.update(&buffer[..read]);
         bytes += read as u64;
     }
-    let sha256 = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let sha256 = hex::encode(&hasher.finalize());
     Ok(Entry { name: name.to_owned(), bytes, sha256 })
 }

@@ -8,19 +8,17 @@ use std::path::PathBuf;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use contactd_core::{Kind, Quota, Rate};
+use contactd_core::{Kind, Lifetime, Quota, Rate, Span};
 
 use crate::config::{AuditSync, BasePath, Engine, Listen, LogFormat, LogLevel};
-use crate::span::{Lifetime, Span};
 pub(crate) use data::{
-    BackupArgs, EnrichArgs, ExportArgs, Format, ImportArgs, ImportsArgs, ImportsCommand, PutArgs, RemoveArgs,
-    RestoreArgs,
+    BackupArgs, EnrichArgs, ExportArgs, ExportFormat, ImportArgs, ImportsArgs, ImportsCommand, PutArgs,
+    RemoveArgs, RestoreArgs,
 };
 pub(crate) use people::{
     AuditCommand, AuditShowArgs, AuditVerifyArgs, EraseArgs, SubjectArgs, SubjectReportArgs, SweepArgs,
     UsageArgs,
 };
-pub(crate) use values::MaxRejects;
 use values::{parse_kind, parse_name};
 
 /// The contact lookup service that teams run themselves.

@@ -1,6 +1,6 @@
 //! The commands, one file each.
 
-pub(crate) mod audit;
+mod audit;
 mod backup;
 mod canonicalize;
 mod completions;
@@ -9,7 +9,7 @@ mod doctor;
 mod enrich;
 mod erase;
 mod export;
-pub(crate) mod import;
+mod import;
 mod imports;
 mod lookup;
 mod put;
@@ -33,7 +33,7 @@ use crate::context::Context;
 pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let everywhere = &cli.everywhere;
     let config = || Config::resolve(everywhere);
-    let open = || Context::open(config()?);
+    let open = async || Context::open(config()?).await;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match cli.command {
@@ -44,22 +44,26 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Doctor(args) => doctor::run(everywhere, args.json).await,
             Command::Serve(args) => serve::run(config()?, &args).await,
             Command::Canonicalize(args) => canonicalize::run(&config()?.networks, &args),
-            Command::Token(command) => token::run(&open()?, command).await,
-            Command::Import(args) => import::run(&open()?, &args).await,
-            Command::Export(args) => export::run(&open()?, &args).await,
-            Command::Imports(args) => imports::run(&open()?, &args).await,
-            Command::Backup(args) => backup::run(config()?, &args),
-            Command::Restore(args) => restore::run(&config()?, &args),
-            Command::Put(args) => put::run(&open()?, &args).await,
-            Command::Remove(args) => remove::run(&open()?, &args).await,
-            Command::Suppress(args) => suppress::run(&open()?, &args, suppress::Way::In).await,
-            Command::Unsuppress(args) => suppress::run(&open()?, &args, suppress::Way::Back).await,
-            Command::Subject(args) => subject::run(&open()?, &args).await,
-            Command::Erase(args) => erase::run(&open()?, &args).await,
-            Command::Audit(command) => audit::run(&open()?, &command).await,
-            Command::Usage(args) => usage::run(&open()?, &args).await,
-            Command::Sweep(args) => sweep::run(&open()?, &args).await,
-            Command::Stats(args) => stats::run(&open()?, args.json).await,
+            Command::Token(command) => token::run(&open().await?, command).await,
+            Command::Import(args) => import::run(&open().await?, &args).await,
+            Command::Export(args) => export::run(&open().await?, &args).await,
+            Command::Imports(args) => imports::run(&open().await?, &args).await,
+            Command::Backup(args) => backup::run(config()?, &args).await,
+            Command::Restore(args) => restore::run(&config()?, &args).await,
+            Command::Put(args) => put::run(&open().await?, &args).await,
+            Command::Remove(args) => remove::run(&open().await?, &args).await,
+            Command::Suppress(args) => {
+                suppress::run(&open().await?, &args, suppress::Direction::Suppress).await
+            }
+            Command::Unsuppress(args) => {
+                suppress::run(&open().await?, &args, suppress::Direction::Unsuppress).await
+            }
+            Command::Subject(args) => subject::run(&open().await?, &args).await,
+            Command::Erase(args) => erase::run(&open().await?, &args).await,
+            Command::Audit(command) => audit::run(&open().await?, &command).await,
+            Command::Usage(args) => usage::run(&open().await?, &args).await,
+            Command::Sweep(args) => sweep::run(&open().await?, &args).await,
+            Command::Stats(args) => stats::run(&open().await?, args.json).await,
         }
     })
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use contactd_core::{Networks, Quota, Rate};
+use contactd_core::{Lifetime, Networks, Quota, Rate};
 use contactd_server::Settings;
 use serde::Deserialize;
 
@@ -19,7 +19,7 @@ pub(crate) use value::{BasePath, Engine, Listen};
 
 use crate::cli::{Everywhere, ServeArgs};
 use crate::keys::{KeySource, KeySources};
-use crate::span::Lifetime;
+use crate::misuse::Misuse;
 
 /// Where the configuration is looked for if nobody says.
 const DEFAULT_FILE: &str = "contactd.toml";
@@ -46,6 +46,8 @@ pub(crate) struct Config {
 pub(crate) struct ServeConfig {
     pub(crate) listen: SocketAddr,
     pub(crate) admin_listen: SocketAddr,
+    /// Names that the admin listener answers to, besides IP addresses and loopback names.
+    pub(crate) admin_hosts: Vec<String>,
     pub(crate) settings: Settings,
     pub(crate) default_rate: Option<Rate>,
     pub(crate) default_quota: Option<Quota>,
@@ -131,8 +133,9 @@ impl Config {
         })
     }
 
-    /// Resolves what `serve` needs besides.
-    pub(crate) fn serve(&self, args: &ServeArgs) -> ServeConfig {
+    /// Resolves what `serve` needs besides. Refuses an admin listener that others than this machine can reach, unless that is
+    /// configured.
+    pub(crate) fn serve(&self, args: &ServeArgs) -> anyhow::Result<ServeConfig> {
         let (serve, limits, log) = (&self.file.serve, &self.file.limits, &self.file.log);
         let defaults = Settings::default();
         let settings = Settings {
@@ -153,12 +156,20 @@ impl Config {
             audit_patience: contactd_journal::PATIENCE,
             access_log: args.access_log || serve.access_log.unwrap_or(defaults.access_log),
         };
-        ServeConfig {
+        let admin = args.admin_listen.or(serve.admin_listen());
+        let admin_listen = admin.map_or(DEFAULT_ADMIN_LISTEN, |listen| listen.0);
+        if !admin_listen.ip().to_canonical().is_loopback() && !self.file.admin.allow_remote {
+            return Err(Misuse(format!(
+                "--admin-listen {admin_listen} can be reached from other machines, and the admin listener asks for no password. \
+                 Choose a loopback address such as 127.0.0.1:8081, or say `allow_remote = true` below [admin] in the \
+                 configuration file"
+            ))
+            .into());
+        }
+        Ok(ServeConfig {
             listen: args.listen.or(serve.listen()).map_or(DEFAULT_LISTEN, |listen| listen.0),
-            admin_listen: args
-                .admin_listen
-                .or(serve.admin_listen())
-                .map_or(DEFAULT_ADMIN_LISTEN, |listen| listen.0),
+            admin_listen,
+            admin_hosts: self.file.admin.hosts.clone(),
             settings,
             audit: AuditConfig {
                 sync: args.audit_sync.or(self.file.audit.sync).unwrap_or_default(),
@@ -175,7 +186,7 @@ impl Config {
                 level: args.log_level.or(log.level).unwrap_or_default(),
                 format: args.log_format.or(log.format).unwrap_or_default(),
             },
-        }
+        })
     }
 }
 

@@ -1,31 +1,82 @@
-//! What a command that touches the store works with.
+//! The wiring: which engine, which files and which services a command or a server works with.
 
 use std::sync::Arc;
 
-use contactd_core::store::Suppressions;
-use contactd_core::{Clock, DigestKeys, Networks, Profile, SuppressionList, SystemClock, Timestamp};
-use contactd_journal::ChainKey;
+use anyhow::{Context as _, bail};
+use contactd_core::services::{Parts, Services};
+use contactd_core::store::Facts;
+use contactd_core::{
+    Actor, Clock, DigestKeys, InForce, JournalError, Networks, Profile, SubjectName, SubjectNameError,
+    SystemClock, hex,
+};
+use contactd_journal::Files;
 use contactd_store_sqlite::SqliteStore;
 
+use crate::backups::DirBackups;
 use crate::config::Config;
-use crate::control;
+use crate::control::{self, ControlSocket};
 use crate::data_dir::DataDir;
-use crate::keys::KeySources;
+use crate::keys::{self, KeySources};
+use crate::{actor, reasons};
 
-pub(crate) struct Context {
+/// The storage engine.
+pub(crate) type Store = SqliteStore;
+
+/// An open data directory.
+pub(crate) struct Opened {
     pub(crate) dir: DataDir,
-    pub(crate) store: Arc<SqliteStore>,
+    pub(crate) store: Arc<Store>,
     pub(crate) keys: DigestKeys,
     pub(crate) key_sources: KeySources,
+    pub(crate) networks: Networks,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// What this node calls itself in the journal.
+    pub(crate) node: String,
+}
+
+/// What a command works with.
+pub(crate) struct Context {
+    pub(crate) services: Services<Store>,
+    pub(crate) actor: Actor,
+    pub(crate) dir: DataDir,
     pub(crate) networks: Networks,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl Context {
-    /// Opens the data directory, making it if it is missing.
-    pub(crate) fn open(config: Config) -> anyhow::Result<Self> {
+    /// Opens the data directory, creating it if it is missing. Changes take effect in a running server, if there is one.
+    pub(crate) async fn open(config: Config) -> anyhow::Result<Self> {
+        let opened = Opened::open(config).await?;
+        let services = opened.services(Arc::new(ControlSocket::of(&opened.dir)));
+        let Opened { dir, networks, clock, .. } = opened;
+        Ok(Self { services, actor: actor::of_this_process(), dir, networks, clock })
+    }
+
+    /// The profile that a command's URL means.
+    pub(crate) fn profile(&self, url: &str) -> anyhow::Result<Profile> {
+        self.networks.canonicalize(url).map_err(|reason| anyhow::anyhow!(reasons::refusal(reason)))
+    }
+
+    /// The person whom a command's URL means.
+    pub(crate) fn person(&self, url: &str) -> anyhow::Result<SubjectName> {
+        SubjectName::person(url, &self.networks).map_err(subject_error)
+    }
+}
+
+/// What to say about a text that names nobody.
+pub(crate) fn subject_error(error: SubjectNameError) -> anyhow::Error {
+    match error {
+        SubjectNameError::Profile(reason) => anyhow::anyhow!(reasons::refusal(reason)),
+        error => error.into(),
+    }
+}
+
+impl Opened {
+    /// Opens the data directory, creating it if it is missing, and sees that the store and the keys belong together.
+    pub(crate) async fn open(config: Config) -> anyhow::Result<Self> {
         let dir = DataDir::make(&config.data)?;
-        let (store, keys) = dir.open(&config.keys)?;
+        let (store, keys) = open_store(&dir, &config.keys).await?;
+        let node = node(&store).await?;
         Ok(Self {
             dir,
             store: Arc::new(store),
@@ -33,47 +84,62 @@ impl Context {
             key_sources: config.keys,
             networks: config.networks,
             clock: Arc::new(SystemClock),
+            node,
         })
     }
 
-    pub(crate) fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
-    /// The profile that a command's URL means.
-    pub(crate) fn profile(&self, url: &str) -> anyhow::Result<Profile> {
-        self.networks.canonicalize(url).map_err(|reason| {
-            let reason = contactd_server::invalid_reason(reason);
-            anyhow::anyhow!(
-                "this profile URL cannot be used ({}): {} {}",
-                reason.code,
-                reason.meaning,
-                reason.hint
-            )
+    /// The services, whose changes take effect through `in_force`.
+    pub(crate) fn services(&self, in_force: Arc<dyn InForce>) -> Services<Store> {
+        let (dir, sources) = (self.dir.clone(), self.key_sources.clone());
+        let key = move || dir.audit_key(&sources).map_err(|error| JournalError::Key(format!("{error:#}")));
+        let served = self.dir.clone();
+        let journal = Files {
+            dir: self.dir.audit(),
+            key: Arc::new(key),
+            is_served: Arc::new(move || control::is_served(&served)),
+        };
+        let backups = DirBackups {
+            dir: self.dir.clone(),
+            store: Arc::clone(&self.store),
+            lacks_keys: self.key_sources.are_elsewhere(),
+        };
+        Services::new(Parts {
+            store: Arc::clone(&self.store),
+            keys: self.keys.clone(),
+            networks: self.networks.clone(),
+            clock: Arc::clone(&self.clock),
+            in_force,
+            journal: Arc::new(journal),
+            node: self.node.clone(),
+            backups: Arc::new(backups),
         })
     }
+}
 
-    /// The suppressions that are in the store now.
-    pub(crate) async fn suppressions(&self) -> anyhow::Result<SuppressionList> {
-        let list = SuppressionList::new(self.keys.clone());
-        list.replace(self.store.list_suppressions().await?)?;
-        Ok(list)
+/// Opens the store and its keys, and sees that they belong together.
+pub(crate) async fn open_store(dir: &DataDir, keys: &KeySources) -> anyhow::Result<(Store, DigestKeys)> {
+    let store = Store::open(dir.path())
+        .with_context(|| format!("cannot open the store in {}", dir.path().display()))?;
+    // A store that has had a key gets no new one in its place.
+    let expected = store.fact("digest_key").await?;
+    let keys = keys::digest(&keys.digest, &dir.keys(), expected.is_none())?;
+    if let Some(expected) = expected.filter(|expected| !keys.hold(expected)) {
+        bail!(
+            "the keys in {} are not those of this store: with them, people who opted out would be disclosed. \
+             Put back the key with fingerprint {expected}",
+            dir.keys().display()
+        );
     }
+    store.remember("digest_key", keys.newest_id()).await?;
+    Ok((store, keys))
+}
 
-    /// The key of the journal's chain, which is always the same one.
-    pub(crate) fn audit_key(&self) -> anyhow::Result<ChainKey> {
-        let key = self.dir.audit_key(&self.key_sources)?;
-        self.store.remember("audit_key", key.id())?;
-        match self.store.fact("audit_key")? {
-            Some(expected) if expected != key.id() => anyhow::bail!(
-                "the key of the journal is not the one it was begun with: put back the one with fingerprint {expected}"
-            ),
-            _ => Ok(key),
-        }
+/// The name of this node: made up once, and kept.
+async fn node(store: &Store) -> anyhow::Result<String> {
+    if let Some(node) = store.fact("node").await? {
+        return Ok(node);
     }
-
-    /// Makes what was committed take effect in a running server.
-    pub(crate) fn announce(&self) -> anyhow::Result<()> {
-        control::announce(&self.dir)
-    }
+    let mut bytes = [0; 4];
+    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no randomness from the system: {error}"))?;
+    Ok(store.remember("node", &hex::encode(&bytes)).await?)
 }

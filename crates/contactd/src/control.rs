@@ -1,5 +1,4 @@
-//! `control.sock`: commands tell a running server that something changed, and learn when
-//! it is in force.
+//! `control.sock`: commands tell a running server that something changed, and learn when it is in force.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -11,6 +10,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use contactd_core::{Announcing, InForce, NotConfirmed};
 
 use crate::data_dir::DataDir;
 use crate::keeper::Request;
@@ -27,19 +27,24 @@ const REQUEST_PATIENCE: Duration = Duration::from_secs(2);
 const REFRESH: &str = "refresh";
 const DONE: &str = "done";
 
-/// Makes a committed change take effect in the running server, if there is one. Returns
-/// when every lookup that begins afterwards sees it.
-pub(crate) fn announce(dir: &DataDir) -> anyhow::Result<()> {
-    match ask(dir) {
-        Ok(Answer::NoServer | Answer::Done) => Ok(()),
-        Ok(Answer::Failed) => bail!(
-            "committed, not confirmed: the running server could not read the change. Look at its log; \
-             restarting it is safe"
-        ),
-        Err(error) => bail!(
-            "committed, not confirmed: the running server did not answer within 5 seconds on control.sock ({error}). \
-             It takes changes up by itself within a second unless it hangs; if it does, restart it"
-        ),
+/// Puts changes in force in the server of a data directory, if one is running.
+pub(crate) struct ControlSocket {
+    dir: DataDir,
+}
+
+impl ControlSocket {
+    pub(crate) fn of(dir: &DataDir) -> Self {
+        Self { dir: dir.clone() }
+    }
+}
+
+impl InForce for ControlSocket {
+    fn announce(&self) -> Announcing<'_> {
+        Box::pin(std::future::ready(match ask(&self.dir) {
+            Ok(Answer::NoServer | Answer::Done) => Ok(()),
+            Ok(Answer::Failed) => Err(NotConfirmed::Failed),
+            Err(error) => Err(NotConfirmed::Silent(error.to_string())),
+        }))
     }
 }
 
@@ -68,7 +73,7 @@ fn ask(dir: &DataDir) -> io::Result<Answer> {
 fn connect(dir: &DataDir) -> io::Result<Option<UnixStream>> {
     let until = Instant::now() + PATIENCE;
     loop {
-        match UnixStream::connect(Place::of(dir)?.path()) {
+        match UnixStream::connect(SocketPath::of(dir)?.path()) {
             Ok(stream) => return Ok(Some(stream)),
             Err(error) => match error.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused if !is_served(dir) => {
@@ -111,7 +116,7 @@ impl Control {
         let path = &self.path;
         // One that a killed server left behind: the lock says it is not another's.
         let _ = std::fs::remove_file(path);
-        let listener = UnixListener::bind(Place::of(dir)?.path())
+        let listener = UnixListener::bind(SocketPath::of(dir)?.path())
             .with_context(|| format!("cannot make {}", path.display()))?;
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o600))?;
         std::thread::Builder::new().name("control".to_owned()).spawn(move || {
@@ -151,12 +156,12 @@ fn answer(mut stream: &UnixStream, keeper: &Sender<Request>) -> io::Result<()> {
 
 /// Where the socket is, in a spelling that fits into a socket address. Those hold about a
 /// hundred bytes; a longer directory is reached through an open file.
-struct Place {
+struct SocketPath {
     path: PathBuf,
     _dir: Option<File>,
 }
 
-impl Place {
+impl SocketPath {
     fn of(dir: &DataDir) -> io::Result<Self> {
         const MAX_BYTES: usize = 100;
         let path = dir.socket();

@@ -1,13 +1,11 @@
-//! The data directory: made if it is missing, for its owner only.
+//! The data directory: created if it is missing, for its owner only.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
-use contactd_core::DigestKeys;
+use anyhow::Context;
 use contactd_journal::ChainKey;
-use contactd_store_sqlite::SqliteStore;
 
 use crate::keys::{self, KeySources};
 
@@ -42,24 +40,6 @@ impl DataDir {
 
     pub(crate) fn socket(&self) -> PathBuf {
         self.0.join("control.sock")
-    }
-
-    /// Opens the store and its keys, and sees that they belong together.
-    pub(crate) fn open(&self, keys: &KeySources) -> anyhow::Result<(SqliteStore, DigestKeys)> {
-        let store = SqliteStore::open(&self.0)
-            .with_context(|| format!("cannot open the store in {}", self.0.display()))?;
-        // A store that has had a key gets no new one in its place.
-        let expected = store.fact("digest_key")?;
-        let keys = keys::digest(&keys.digest, &self.keys(), expected.is_none())?;
-        if let Some(expected) = expected.filter(|expected| !keys.hold(expected)) {
-            bail!(
-                "the keys in {} are not those of this store: with them, people who opted out would be disclosed. \
-                 Put back the key with fingerprint {expected}",
-                self.keys().display()
-            );
-        }
-        store.remember("digest_key", keys.newest_id())?;
-        Ok((store, keys))
     }
 
     /// The key of the journal. One that has lines gets no new one.

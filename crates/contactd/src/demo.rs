@@ -2,15 +2,16 @@
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use contactd_contract::Operation;
-use contactd_core::store::Tokens;
-use contactd_core::{Token, TokenSecret};
+use contactd_core::services::{ImportOptions, NewToken, Services};
+use contactd_core::{Actor, Cancel, Lifetime, Scopes, TokenSecret, unobserved};
+use contactd_import::{Defaults, Files, Input, Rejects};
 
-use crate::commands::import;
-use crate::context::Context;
+use crate::context::Store;
 
 /// The invented people.
 const PEOPLE: &str = include_str!("../../../fixtures/people.csv");
@@ -28,15 +29,25 @@ pub(crate) struct Demo {
 }
 
 impl Demo {
-    pub(crate) async fn prepare(context: &Context) -> anyhow::Result<Self> {
-        let profiles =
-            import::load_built_in(context, PEOPLE).await.context("cannot load the invented people")?;
-        let random = |error| anyhow::anyhow!("no randomness from the system: {error}");
-        let secret = TokenSecret::generate().map_err(random)?;
-        let now = context.now();
-        let token =
-            Token { expires_at: Some(now.plus(TOKEN_LIFE)), ..Token::new("demo", now).map_err(random)? };
-        context.store.create_token(&secret.hash(), &token).await?;
+    pub(crate) async fn prepare(services: &Services<Store>, room: PathBuf) -> anyhow::Result<Self> {
+        let actor = Actor::service();
+        let inputs = vec![Input::Csv("the invented people", PEOPLE)];
+        let mut people = Files::new(inputs, None, Defaults::default(), room, Rejects::nowhere());
+        let (options, cancel) = (ImportOptions::default(), Cancel::default());
+        let loaded = services.imports.run(&actor, &mut people, &options, &unobserved, &cancel).await;
+        let loaded = loaded.context("cannot load the invented people")?.done;
+        if !loaded.committed {
+            bail!("{} of the invented people are not valid", loaded.rejected);
+        }
+        let new = NewToken {
+            name: "demo".to_owned(),
+            scopes: Scopes::ALL,
+            lifetime: Lifetime::For(TOKEN_LIFE),
+            rate: None,
+            quota: None,
+        };
+        let secret = services.tokens.create(&actor, new).await?.done.secret;
+        let profiles = services.health.stats(&actor).await?.profiles;
         Ok(Self { secret, profiles })
     }
 

@@ -5,10 +5,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Makes the names in a directory durable.
-pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
-}
+pub(crate) use contactd_journal::sync_dir;
 
 /// Makes the name of a file or a directory durable.
 pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {

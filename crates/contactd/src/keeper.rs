@@ -1,34 +1,33 @@
-//! The keeper: one thread of a running server that takes up what commands changed and writes
-//! down what tokens did. A second one keeps the write-ahead logs short, which can take a while.
+//! The keeper: one thread of a running server that applies what commands changed and records what tokens did. A second one
+//! looks after the store's files, which can take a while.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use contactd_core::store::{StoreError, Suppressions, Tokens, Usage};
-use contactd_core::{Callers, Clock, SuppressionList};
-use contactd_store_sqlite::SqliteStore;
+use contactd_core::Live;
+use contactd_core::store::{ChangeNumbers, Changes, LocalRead, Maintenance};
+
+use crate::context::Store;
 
 /// How often other processes' changes are looked for; they also announce them.
 const POLL: Duration = Duration::from_millis(200);
-/// How often usage is written down, and how often the logs are looked at.
+/// How often usage is recorded, and how often the files are looked after.
 const FLUSH: Duration = Duration::from_secs(1);
 
 /// What the keeper is asked to do.
 pub(crate) enum Request {
-    /// Take up everything that is committed; tell true when it is in force.
+    /// Apply everything that is committed; send true when it is in force.
     Refresh(Sender<bool>),
-    /// Write down what is left, and end.
+    /// Record what is left, and end.
     Finish,
 }
 
 /// What the keeper keeps.
 pub(crate) struct Keeper {
-    pub(crate) store: Arc<SqliteStore>,
-    pub(crate) callers: Arc<Callers>,
-    pub(crate) suppressions: Arc<SuppressionList>,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) store: Arc<Store>,
+    pub(crate) live: Arc<Live<Store>>,
 }
 
 /// The running keeper.
@@ -38,7 +37,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Writes down what is left and ends.
+    /// Records what is left and ends.
     pub(crate) fn finish(self) {
         let _ = self.requests.send(Request::Finish);
         let _ = self.thread.join();
@@ -46,28 +45,35 @@ impl Running {
 }
 
 impl Keeper {
-    /// Takes up what is committed, then goes on doing so in a thread of its own.
+    /// Applies what is committed, then continues to do so in a thread of its own.
     pub(crate) async fn start(self) -> anyhow::Result<Running> {
-        self.refresh().await?;
+        let mut seen = self.store.changes().await?;
+        self.live.refresh().await?;
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let (requests, receiver) = channel();
+        self.start_upkeep()?;
+        let thread = std::thread::Builder::new()
+            .name("keeper".to_owned())
+            .spawn(move || self.run(&runtime, &receiver, &mut seen))?;
+        Ok(Running { requests, thread })
+    }
+
+    fn start_upkeep(&self) -> anyhow::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let store = Arc::downgrade(&self.store);
-        std::thread::Builder::new().name("log-keeper".to_owned()).spawn(move || {
+        std::thread::Builder::new().name("upkeep".to_owned()).spawn(move || {
             while let Some(store) = store.upgrade() {
-                report(store.checkpoint(), "cannot shorten a write-ahead log");
+                report(runtime.block_on(store.tidy()), "cannot look after the store's files");
                 drop(store);
                 std::thread::sleep(FLUSH);
             }
         })?;
-        let thread = std::thread::Builder::new()
-            .name("keeper".to_owned())
-            .spawn(move || self.run(&runtime, &receiver))?;
-        Ok(Running { requests, thread })
+        Ok(())
     }
 
-    fn run(&self, runtime: &tokio::runtime::Runtime, requests: &Receiver<Request>) {
+    fn run(&self, runtime: &tokio::runtime::Runtime, requests: &Receiver<Request>, seen: &mut ChangeNumbers) {
         let mut last_flush = Instant::now();
-        // Set until what others changed has been taken up, however often that fails.
+        // Set until what others changed has been applied, however often that fails.
         let mut is_stale = false;
         loop {
             let asked = match requests.recv_timeout(POLL) {
@@ -75,67 +81,32 @@ impl Keeper {
                 Err(RecvTimeoutError::Timeout) => None,
                 Ok(Request::Finish) | Err(RecvTimeoutError::Disconnected) => break,
             };
-            match self.store.changes() {
-                Ok(changes) => is_stale |= changes.main,
+            match runtime.block_on(self.store.changes()) {
+                Ok(changes) => {
+                    is_stale |= changes.access != seen.access;
+                    if changes.details != seen.details {
+                        self.store.renew_all();
+                    }
+                    *seen = changes;
+                }
                 Err(error) => tracing::error!(%error, "cannot look for changes"),
             }
             if is_stale || asked.is_some() {
-                is_stale = !report(runtime.block_on(self.refresh()), "cannot take up a change");
+                is_stale = !report(runtime.block_on(self.live.refresh()), "cannot apply a change");
             }
             if let Some(done) = asked {
                 let _ = done.send(!is_stale);
             }
             if last_flush.elapsed() >= FLUSH {
                 last_flush = Instant::now();
-                report(runtime.block_on(self.flush_usage()), "cannot write down usage");
+                report(runtime.block_on(self.live.flush_usage()), "cannot record usage");
             }
         }
-        report(runtime.block_on(self.flush_usage()), "cannot write down usage");
-    }
-
-    /// When this returns, every lookup that begins sees what is committed now.
-    async fn refresh(&self) -> anyhow::Result<()> {
-        // Neither waits for the other: a revocation is in force though a key of the opt-outs is missing.
-        let suppressions = self.refresh_suppressions().await;
-        let tokens = self.refresh_tokens().await;
-        self.store.renew_readers();
-        suppressions.and(tokens)
-    }
-
-    async fn refresh_suppressions(&self) -> anyhow::Result<()> {
-        Ok(self.suppressions.replace(self.store.list_suppressions().await?)?)
-    }
-
-    async fn refresh_tokens(&self) -> anyhow::Result<()> {
-        let now = self.clock.now();
-        // A token that has ended leaves the table, and what it did with it: write that down first.
-        self.flush_usage().await?;
-        let mut tokens = Vec::new();
-        for (hash, token) in self.store.list_tokens().await? {
-            let used = match self.callers.quota_of(&token) {
-                Some(quota) => self.store.hits_since(&token.id, quota.period.days(now).0).await?,
-                None => 0,
-            };
-            tokens.push((hash, token, used));
-        }
-        self.callers.replace(tokens, now);
-        Ok(())
-    }
-
-    async fn flush_usage(&self) -> Result<(), StoreError> {
-        let usage = self.callers.take_usage();
-        if usage.is_empty() {
-            return Ok(());
-        }
-        let recorded = self.store.record_usage(&usage, self.clock.now()).await;
-        if recorded.is_err() {
-            self.callers.return_usage(&usage);
-        }
-        recorded
+        report(runtime.block_on(self.live.flush_usage()), "cannot record usage");
     }
 }
 
-/// Logs a failure. Whether there was none.
+/// Logs a failure. Returns whether there was none.
 fn report<E: std::fmt::Display>(result: Result<(), E>, what: &str) -> bool {
     if let Err(error) = &result {
         tracing::error!(%error, "{what}");

@@ -7,7 +7,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use contactd_core::{DigestKey, DigestKeys};
+use contactd_core::{DigestKey, DigestKeys, hex};
 use contactd_journal::ChainKey;
 
 use crate::durable;
@@ -21,6 +21,13 @@ const AUDIT: &str = "audit-001.key";
 pub(crate) struct KeySources {
     pub(crate) digest: KeySource,
     pub(crate) audit: KeySource,
+}
+
+impl KeySources {
+    /// Whether some of them are not in the data directory.
+    pub(crate) fn are_elsewhere(&self) -> bool {
+        [&self.digest, &self.audit].iter().any(|source| !matches!(source, KeySource::DataDir))
+    }
 }
 
 #[derive(Clone, Default)]
@@ -89,8 +96,9 @@ fn given(source: &KeySource) -> anyhow::Result<Option<Vec<Key>>> {
         KeySource::Text(text) => (text.clone(), "a key from the environment".to_owned()),
     };
     let words = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
-    let keys = words
-        .map(|word| parse(word).with_context(|| format!("{what} is not a key: it has to be 64 hex digits")));
+    let keys = words.map(|word| {
+        hex::decode(word).with_context(|| format!("{what} is not a key: it has to be 64 hex digits"))
+    });
     keys.collect::<anyhow::Result<Vec<_>>>().map(Some)
 }
 
@@ -109,24 +117,16 @@ fn list(dir: &Path) -> anyhow::Result<Vec<String>> {
 
 fn read(file: &Path) -> anyhow::Result<Key> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read the key {}", file.display()))?;
-    parse(text.trim()).with_context(|| {
+    hex::decode(text.trim()).with_context(|| {
         format!("{} is not a key: it has to hold 64 hex digits; restore it from a backup", file.display())
     })
-}
-
-fn parse(text: &str) -> Option<Key> {
-    let is_hex = |text: &&str| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
-    let digits = Some(text).filter(is_hex)?;
-    let bytes: Option<Vec<u8>> =
-        (0..32).map(|at| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).ok()).collect();
-    bytes?.try_into().ok()
 }
 
 /// Makes a key, whole or not at all. If another process was faster, its key stays.
 fn make(dir: &Path, name: &str) -> anyhow::Result<()> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no randomness from the system: {error}"))?;
-    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let text = hex::encode(&bytes);
     let unfinished = dir.join(format!(".{name}.{}.new", std::process::id()));
     let mut file =
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;

@@ -1,6 +1,8 @@
 //! The binary: configuration, wiring, commands.
 
+mod actor;
 mod archive;
+mod backups;
 mod cli;
 mod client;
 mod commands;
@@ -16,10 +18,11 @@ mod keys;
 mod log;
 mod misuse;
 mod output;
-mod panics;
 mod progress;
+mod reasons;
 mod recording;
-mod span;
+mod restoring;
+mod surroundings;
 mod sweeper;
 mod unfinished;
 
@@ -30,7 +33,9 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    panics::tell_only_where();
+    contactd_core::panics::report_only_where(|place| {
+        output::words(format_args!("contactd: a fault of the program at {place}; please report it"));
+    });
     // Whatever this program writes holds personal data or secrets: for its owner only.
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     match commands::run(cli::Cli::read()) {

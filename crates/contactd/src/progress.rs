@@ -1,10 +1,11 @@
-//! How far an import is: a line that renews itself on a terminal, a line every few seconds elsewhere.
+//! How far a long command is: a line that renews itself on a terminal, a line every few seconds elsewhere.
 
-use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use contactd_core::Progress;
 
 use crate::output;
 
@@ -12,71 +13,82 @@ const EVERY_ON_A_TERMINAL: Duration = Duration::from_millis(100);
 const EVERY_ELSEWHERE: Duration = Duration::from_secs(5);
 const BAR: usize = 24;
 
-pub(crate) struct Progress {
-    began: Cell<Instant>,
-    phase: Cell<&'static str>,
-    shown: Cell<Option<Instant>>,
-    is_terminal: bool,
-    /// Bytes read, and how many there are, where that is known.
-    read: Arc<AtomicU64>,
-    size: Option<u64>,
+/// Says once that a command waits.
+pub(crate) struct Waiting {
+    words: &'static str,
+    was_said: AtomicBool,
 }
 
-impl Progress {
-    pub(crate) fn new(size: Option<u64>) -> Self {
-        Self {
-            began: Cell::new(Instant::now()),
-            phase: Cell::new(""),
-            shown: Cell::new(None),
-            is_terminal: io::stderr().is_terminal(),
-            read: Arc::default(),
-            size,
+impl Waiting {
+    pub(crate) const fn new(words: &'static str) -> Self {
+        Self { words, was_said: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn show(&self, step: Progress) {
+        if step == Progress::Waiting && !self.was_said.swap(true, Ordering::Relaxed) {
+            output::words(format_args!("{}", self.words));
+        }
+    }
+}
+
+/// Shows every step of a service.
+pub(crate) struct Shown {
+    line: Line,
+    waiting: Waiting,
+}
+
+impl Shown {
+    pub(crate) fn new(waiting: &'static str) -> Self {
+        Self { line: Line::new(), waiting: Waiting::new(waiting) }
+    }
+
+    pub(crate) fn show(&self, step: Progress) {
+        let share = |(done, all): (u64, u64)| done as f64 / all.max(1) as f64;
+        match step {
+            Progress::Reading { rows, bytes } => self.line.show("reading", rows, bytes.map(share)),
+            Progress::Writing { rows, all } => self.line.show("writing", rows, Some(share((rows, all)))),
+            Progress::Waiting | Progress::Suppressed => self.waiting.show(step),
         }
     }
 
-    /// Where bytes that were read are counted.
-    pub(crate) fn read(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.read)
+    /// Leaves no half line.
+    pub(crate) fn end(&self) {
+        self.line.end();
+    }
+}
+
+/// The line itself.
+pub(crate) struct Line {
+    is_terminal: bool,
+    state: Mutex<State>,
+}
+
+struct State {
+    phase: &'static str,
+    began: Instant,
+    shown: Option<Instant>,
+}
+
+impl Line {
+    pub(crate) fn new() -> Self {
+        let state = State { phase: "", began: Instant::now(), shown: None };
+        Self { is_terminal: io::stderr().is_terminal(), state: Mutex::new(state) }
     }
 
-    /// So many rows have been read.
-    pub(crate) fn show(&self, phase: &'static str, rows: u64) {
-        let share = self.size.map(|size| self.read.load(Ordering::Relaxed) as f64 / size.max(1) as f64);
-        self.line(phase, rows, share);
-    }
-
-    /// So many of all rows have been dealt with.
-    pub(crate) fn show_share(&self, phase: &'static str, rows: u64, all: u64) {
-        self.line(phase, rows, Some(rows as f64 / all.max(1) as f64));
-    }
-
-    fn line(&self, phase: &'static str, rows: u64, share: Option<f64>) {
+    /// This many rows have been dealt with, and this share of all work where that is known.
+    pub(crate) fn show(&self, phase: &'static str, rows: u64, share: Option<f64>) {
         let now = Instant::now();
-        if self.phase.replace(phase) != phase {
-            self.began.set(now);
-            self.shown.set(Some(now));
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.phase != phase {
+            *state = State { phase, began: now, shown: Some(now) };
             return;
         }
         let every = if self.is_terminal { EVERY_ON_A_TERMINAL } else { EVERY_ELSEWHERE };
-        if self.shown.get().is_some_and(|shown| now - shown < every) {
+        if state.shown.is_some_and(|shown| now - shown < every) {
             return;
         }
-        self.shown.set(Some(now));
-        let seconds = (now - self.began.get()).as_secs_f64();
-        let mut line = format!("{phase}: {rows} rows, {:.0} rows/s", rows as f64 / seconds);
-        if let Some(share) = share.filter(|share| (0.01..=1.0).contains(share)) {
-            let left = seconds / share - seconds;
-            line.push_str(&format!(", {:.0} %, about {left:.0} s left", share * 100.0));
-            if self.is_terminal {
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "a share of the bar"
-                )]
-                let full = (share * BAR as f64) as usize;
-                line = format!("[{}{}] {line}", "#".repeat(full), ".".repeat(BAR - full));
-            }
-        }
+        state.shown = Some(now);
+        let line = text(phase, rows, share, now - state.began, self.is_terminal);
         if self.is_terminal {
             let _ = write!(io::stderr().lock(), "\r\x1b[K{line}");
         } else {
@@ -84,10 +96,25 @@ impl Progress {
         }
     }
 
-    /// Leaves no half line behind.
+    /// Leaves no half line.
     pub(crate) fn end(&self) {
-        if self.is_terminal && self.shown.get().is_some() {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_terminal && state.shown.is_some() {
             let _ = write!(io::stderr().lock(), "\r\x1b[K");
         }
     }
+}
+
+fn text(phase: &str, rows: u64, share: Option<f64>, took: Duration, with_bar: bool) -> String {
+    let seconds = took.as_secs_f64();
+    let line = format!("{phase}: {rows} rows, {:.0} rows/s", rows as f64 / seconds);
+    let Some(share) = share.filter(|share| (0.01..=1.0).contains(share)) else { return line };
+    let left = seconds / share - seconds;
+    let line = format!("{line}, {:.0} %, about {left:.0} s left", share * 100.0);
+    if !with_bar {
+        return line;
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of the bar")]
+    let full = (share * BAR as f64) as usize;
+    format!("[{}{}] {line}", "#".repeat(full), ".".repeat(BAR - full))
 }

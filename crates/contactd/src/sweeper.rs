@@ -1,16 +1,18 @@
-//! The sweeper: a thread of a running server that removes details whose time is over. They are not served from that
-//! second on; this is about not holding them any longer.
+//! The sweeper: a thread of a running server that removes details that have expired or are too old. Expired details are not
+//! served from that second on; this is about not holding them any longer.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use contactd_core::Clock;
-use contactd_core::store::{Aged, Details, Swept};
-use contactd_store_sqlite::SqliteStore;
+use contactd_core::services::Services;
+use contactd_core::store::{Aged, Swept};
+use contactd_core::{Actor, unobserved};
 
-/// Sources with a largest age are looked at once in so many rounds.
+use crate::context::Store;
+
+/// Sources with a largest age are looked at once in this many rounds.
 const EVERY: u32 = 60;
 
 /// How long a thread that works in steps, each whole or undone, is waited for at the end.
@@ -34,11 +36,7 @@ pub(crate) struct Sweeper {
 
 impl Sweeper {
     /// Sweeps after every `pause`.
-    pub(crate) fn start(
-        store: Arc<SqliteStore>,
-        clock: Arc<dyn Clock>,
-        pause: Duration,
-    ) -> anyhow::Result<Self> {
+    pub(crate) fn start(services: Arc<Services<Store>>, pause: Duration) -> anyhow::Result<Self> {
         let (stop, stopped) = channel();
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let thread = std::thread::Builder::new().name("sweeper".to_owned()).spawn(move || {
@@ -47,21 +45,7 @@ impl Sweeper {
                 let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(pause) else { return };
                 // Finding out what is too old reads everything, so that is not done every time.
                 let aged = if round == 0 { Aged::Policies } else { Aged::Not };
-                match runtime.block_on(store.sweep(clock.now(), aged)) {
-                    Ok(Swept { expired: 0, aged: 0 }) => {}
-                    Ok(Swept { expired, aged }) => {
-                        tracing::info!(expired, aged, "removed details whose time is over");
-                        // Not in the write-ahead log any longer either, as soon as readers let go.
-                        match store.scrub() {
-                            Ok(true) => {}
-                            Ok(false) => {
-                                tracing::warn!("a reader keeps what was removed in the write-ahead log");
-                            }
-                            Err(error) => tracing::warn!(%error, "cannot empty a write-ahead log"),
-                        }
-                    }
-                    Err(error) => tracing::warn!(%error, "cannot remove expired details now; trying again"),
-                }
+                report(runtime.block_on(services.imports.sweep(&Actor::service(), aged, &unobserved)));
             }
         })?;
         Ok(Self { stop, thread })
@@ -70,5 +54,20 @@ impl Sweeper {
     pub(crate) fn finish(self) {
         let _ = self.stop.send(());
         wait_for(self.thread);
+    }
+}
+
+type SweepResult = Result<contactd_core::Changed<(Swept, bool)>, contactd_core::services::ImportError>;
+
+fn report(swept: SweepResult) {
+    match swept.map(|changed| changed.done) {
+        Ok((Swept { expired: 0, aged: 0 }, _)) => {}
+        Ok((Swept { expired, aged }, is_flushed)) => {
+            tracing::info!(expired, aged, "removed details that had expired or were too old");
+            if !is_flushed {
+                tracing::warn!("a reader keeps what was removed in the write-ahead log");
+            }
+        }
+        Err(error) => tracing::warn!(%error, "cannot remove expired details now; trying again"),
     }
 }

@@ -1,4 +1,4 @@
-//! Prints the description that the types make: `cargo run -p contactd-contract --example openapi -- json`
+//! Prints the OpenAPI document: `cargo run -p contactd-contract --example openapi -- json`
 #![expect(clippy::print_stdout, reason = "printing is what it does")]
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,23 +1,23 @@
-//! The closed list of errors: code, HTTP status and message of each.
+//! The closed list of errors, each with its code, HTTP status and message.
 
 use std::borrow::Cow;
 
 use crate::{MAX_REPEATED_CHARS, Operation};
 
-/// Every way in which an answer is not a success.
+/// Every error that a request can be answered with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorCode {
     /// The body or its `profileUrl` cannot be accepted.
     InvalidProfileUrl,
-    /// HTTP that can be read but must not be served.
+    /// The request is readable HTTP but must not be served.
     BadRequest,
-    /// No usable token for this operation.
+    /// The request has no valid token for this operation.
     NoAuthorizationFound,
-    /// Nothing of that kind is on file for the profile.
+    /// The store has no detail of this kind for the profile.
     ContactNotFound,
-    /// No such path.
+    /// The path does not exist.
     NotFound,
-    /// The path is there, the method is not.
+    /// The path exists but does not allow this method.
     MethodNotAllowed,
     /// The body did not arrive in time.
     RequestTimeout,
@@ -25,18 +25,18 @@ pub enum ErrorCode {
     RequestTooLarge,
     /// The body is declared as something other than JSON.
     UnsupportedMediaType,
-    /// The token's rate is used up for the moment.
+    /// The token has reached its rate limit.
     RateLimited,
-    /// The token's quota is used up for the day or month.
+    /// The token has used up its quota for the day or month.
     QuotaExceeded,
-    /// A fault of the service.
+    /// An internal error of the service.
     Internal,
-    /// Overloaded or stopping: the request was not worked on.
+    /// The service is overloaded or stopping and did not process the request.
     ServiceUnavailable,
 }
 
 impl ErrorCode {
-    /// All of them, by HTTP status.
+    /// All codes, ordered by HTTP status.
     pub const ALL: [Self; 13] = [
         Self::InvalidProfileUrl,
         Self::BadRequest,
@@ -53,7 +53,7 @@ impl ErrorCode {
         Self::ServiceUnavailable,
     ];
 
-    /// The `status` field of the body. A fault of the service has none.
+    /// The `status` field of the body. An internal error has none.
     pub const fn status(self) -> Option<&'static str> {
         Some(match self {
             Self::InvalidProfileUrl => "invalid_profile_url",
@@ -88,8 +88,8 @@ impl ErrorCode {
         }
     }
 
-    /// The message, where it is the same for every request. The other two are
-    /// [`Submitted::refused`] and [`ErrorCode::not_on_file`].
+    /// The fixed message. Two errors have a message that depends on the request instead:
+    /// see [`Submitted::refused`] and [`ErrorCode::not_on_file`].
     pub const fn message(self) -> &'static str {
         match self {
             Self::InvalidProfileUrl => "Invalid profileUrl.",
@@ -114,7 +114,7 @@ impl ErrorCode {
         }
     }
 
-    /// The message for a profile about which nothing of that kind is on file.
+    /// The message when the store has no detail of this kind for the profile.
     pub fn not_on_file(operation: Operation, canonical_url: &str) -> String {
         format!("No {} found for {canonical_url}.", operation.sought())
     }
@@ -125,19 +125,19 @@ impl ErrorCode {
     }
 }
 
-/// What a caller submitted as `profileUrl`, as a refusal repeats it.
+/// What the caller sent as `profileUrl`. The error message repeats it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Submitted<'a> {
-    /// A string, as it was sent.
+    /// A string, as sent.
     Text(Cow<'a, str>),
-    /// Any other JSON value, as it was sent but for white space between its parts.
+    /// Any other JSON value, as sent. The message leaves out white space between its parts.
     Json(&'a str),
     /// No body, no field, or JSON that could not be read.
     Nothing,
 }
 
 impl Submitted<'_> {
-    /// The message of a refused `profileUrl`.
+    /// The message for a refused `profileUrl`.
     pub fn refused(&self, operation: Operation) -> String {
         let shown = match self {
             Self::Text(text) => Cow::Borrowed(text.as_ref()),

@@ -1,7 +1,8 @@
-//! The machine-readable description, made from the types of this crate.
+//! The OpenAPI document, generated from the types of this crate.
 //!
-//! [`document`] makes it; `openapi.json` and `openapi.yaml` beside `Cargo.toml` are what it
-//! made last, compared in the tests and compiled in as [`JSON`] and [`YAML`].
+//! [`document`] generates it. `openapi.json` and `openapi.yaml`, next to `Cargo.toml`, are the
+//! committed output. The tests check that they are current, and they are compiled in as [`JSON`]
+//! and [`YAML`].
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -12,15 +13,15 @@ use crate::{
     Submitted, path,
 };
 
-/// The description as JSON, for a service at the root of its host.
+/// The document as JSON, for a service at the root of its host.
 pub const JSON: &str = include_str!("../openapi.json");
-/// The description as YAML, for a service at the root of its host.
+/// The document as YAML, for a service at the root of its host.
 pub const YAML: &str = include_str!("../openapi.yaml");
 
-/// Version of the interface, which is not the version of the program.
+/// Version of the API, which is independent of the program's version.
 pub const VERSION: &str = "1.0.0";
 
-/// [`JSON`] for a service below `base_path` (empty, or like `/contacts`).
+/// [`JSON`] for a service under `base_path` (empty, or like `/contacts`).
 pub fn json_below(base_path: &str) -> String {
     if base_path.is_empty() {
         return JSON.to_owned();
@@ -28,7 +29,7 @@ pub fn json_below(base_path: &str) -> String {
     JSON.replacen("\"url\": \"/\"", &format!("\"url\": \"{base_path}\""), 1)
 }
 
-/// [`YAML`] for a service below `base_path` (empty, or like `/contacts`).
+/// [`YAML`] for a service under `base_path` (empty, or like `/contacts`).
 pub fn yaml_below(base_path: &str) -> String {
     if base_path.is_empty() {
         return YAML.to_owned();
@@ -39,7 +40,7 @@ pub fn yaml_below(base_path: &str) -> String {
 const EXAMPLE_URL: &str = "https://www.linkedin.com/in/ada-quell-1a2b3c";
 const EXAMPLE_CANONICAL: &str = "https://linkedin.com/in/ada-quell-1a2b3c";
 
-/// The whole OpenAPI 3.1 document.
+/// Generates the OpenAPI 3.1 document.
 pub fn document() -> Value {
     let mut schemas = SchemaSettings::draft2020_12()
         .with(|settings| settings.definitions_path = "/components/schemas".into())
@@ -89,7 +90,7 @@ pub fn document() -> Value {
     })
 }
 
-/// A reference to the schema of `T`, which is added to the components.
+/// Adds the schema of `T` to the components and returns a reference to it.
 fn schema<T: JsonSchema>(schemas: &mut SchemaGenerator) -> Value {
     schemas.subschema_for::<T>().to_value()
 }
@@ -142,7 +143,7 @@ fn operation(schemas: &mut SchemaGenerator, operation: Operation) -> Value {
     })
 }
 
-/// All errors of one HTTP status in one response object.
+/// One response object with all errors of one HTTP status.
 fn error_response(schemas: &mut SchemaGenerator, operation: Operation, status: u16) -> Value {
     let mut headers = vec!["X-Request-Id"];
     headers.extend(match status {

@@ -10,10 +10,10 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Both, in the order in which they are described.
+    /// Both operations, in the order of the OpenAPI document.
     pub const ALL: [Self; 2] = [Self::FetchPhoneNumber, Self::FetchPersonalEmail];
 
-    /// The path, which also stands in error messages, whatever the base path is.
+    /// The path. Error messages contain it too, always without the base path.
     pub const fn path(self) -> &'static str {
         match self {
             Self::FetchPhoneNumber => "/api/fetchPhoneNumber",
@@ -21,7 +21,7 @@ impl Operation {
         }
     }
 
-    /// What the operation looks up, as the not-found message says it.
+    /// What the operation looks up, as worded in the not-found message.
     pub const fn sought(self) -> &'static str {
         match self {
             Self::FetchPhoneNumber => "phone number",

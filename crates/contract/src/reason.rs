@@ -1,11 +1,11 @@
-//! Why a request was refused with `invalid_profile_url`: the codes of `X-Invalid-Reason`.
+//! The codes of `X-Invalid-Reason`: why a request was refused with `invalid_profile_url`.
 
 /// One code of the `X-Invalid-Reason` header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct InvalidReason {
-    /// The code, stable for programs.
+    /// The code, which is stable and meant for programs.
     pub code: &'static str,
-    /// What is wrong, for people.
+    /// What is wrong, in words.
     pub meaning: &'static str,
     /// What to do about it.
     pub hint: &'static str,
@@ -17,8 +17,8 @@ macro_rules! reasons {
             $($(#[$doc])* #[doc = $meaning]
             pub const $name: Self = Self { code: $code, meaning: $meaning, hint: $hint };)*
 
-            /// Every code: first those of the body, then those of the URL, in the order
-            /// in which the rules are applied.
+            /// Every code: first those about the body, then those about the URL, from the
+            /// whole text to the slug.
             pub const ALL: &[Self] = &[$(Self::$name),*];
         }
     };

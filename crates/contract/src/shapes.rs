@@ -1,4 +1,4 @@
-//! Request and answers, field by field.
+//! The bodies of requests and answers.
 
 use std::borrow::Cow;
 
@@ -52,7 +52,7 @@ impl EmailFound<'_> {
     }
 }
 
-/// An object of two strings, as serde would write it, in one allocation: this is most of what we answer.
+/// An object with two string fields, as serde would write it, in one allocation. Most answers are of this form.
 fn two_fields(first_name: &str, first: &str, second_name: &str, second: &str) -> Vec<u8> {
     let quotes_and_brace = 5;
     let len = first_name.len() + first.len() + second_name.len() + second.len() + quotes_and_brace;
@@ -66,7 +66,7 @@ fn two_fields(first_name: &str, first: &str, second_name: &str, second: &str) ->
 }
 
 fn push_string(json: &mut Vec<u8>, text: &str) {
-    // Without an early end, so that many bytes are looked at in one step.
+    // No early exit, so that the compiler can vectorise the loop.
     if text.bytes().fold(true, |plain, b| plain & (b >= b' ') & (b != b'"') & (b != b'\\')) {
         json.push(b'"');
         json.extend_from_slice(text.as_bytes());

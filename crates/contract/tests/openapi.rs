@@ -1,4 +1,4 @@
-//! The committed description is the one that the types make.
+//! The committed OpenAPI document matches the types.
 
 use contactd_contract::{ErrorCode, InvalidReason, Operation, openapi};
 use serde_json::Value;
@@ -26,7 +26,7 @@ fn every_error_of_an_operation_is_described() {
     let document: Value = serde_json::from_str(openapi::JSON).expect("JSON");
     for operation in Operation::ALL {
         for code in ErrorCode::ALL {
-            // An unknown path is by its nature not an operation.
+            // An unknown path is not part of any operation.
             if code == ErrorCode::NotFound {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! The time, passed in wherever it matters. Nothing else reads the system clock.
+//! The time, which is passed in where it is needed. Only this module reads the system clock.
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use jiff::civil::{Date, DateTime, Time, date};
 use jiff::{SignedDuration, Span, Unit};
 
-/// A moment, in milliseconds since 1970-01-01 UTC. Prints as RFC 3339.
+/// A point in time, in milliseconds since 1970-01-01 UTC. Prints as RFC 3339.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
@@ -15,52 +15,52 @@ const DAY_MILLIS: i64 = 86_400_000;
 const FIRST_DAY: Date = date(1970, 1, 1);
 
 impl Timestamp {
-    /// The moment this many milliseconds after 1970 began.
+    /// The time this many milliseconds after 1970-01-01 UTC.
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
 
-    /// The moment this many seconds after 1970 began.
+    /// The time this many seconds after 1970-01-01 UTC.
     pub const fn from_seconds(seconds: i64) -> Self {
         Self(seconds.saturating_mul(1_000))
     }
 
-    /// Milliseconds since 1970 began.
+    /// Milliseconds since 1970-01-01 UTC.
     pub const fn millis(self) -> i64 {
         self.0
     }
 
-    /// Whole seconds since 1970 began.
+    /// Whole seconds since 1970-01-01 UTC.
     pub const fn seconds(self) -> i64 {
         self.0.div_euclid(1_000)
     }
 
-    /// Days since 1970 began, in UTC.
+    /// Whole days since 1970-01-01 UTC.
     pub const fn day(self) -> i64 {
         self.0.div_euclid(DAY_MILLIS)
     }
 
-    /// The moment a UTC day begins.
+    /// The start of a UTC day.
     pub const fn start_of_day(day: i64) -> Self {
         Self(day * DAY_MILLIS)
     }
 
-    /// This moment and `duration` later.
+    /// The time `duration` after this one.
     pub fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// This moment and `duration` earlier.
+    /// The time `duration` before this one.
     pub fn minus(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// Reads an RFC 3339 time, or a date, which means 00:00 UTC.
+    /// Parses an RFC 3339 time, or a date, which means 00:00 UTC.
     pub fn parse(text: &str) -> Option<Self> {
         if let Ok(time) = text.parse::<jiff::Timestamp>() {
             return Some(Self(time.as_millisecond()));
         }
-        // The last day there is, which people write for never, is beyond jiff's timestamps.
+        // People write 9999-12-31 to mean never, but it is out of range for jiff's timestamps.
         let civil = match text.strip_suffix(['Z', 'z']) {
             Some(time) if time.contains(['T', 't', ' ']) => time.parse::<DateTime>().ok()?,
             None if text.len() == "2026-05-01".len() => {
@@ -87,13 +87,19 @@ impl fmt::Display for Timestamp {
     }
 }
 
+impl serde::Serialize for Timestamp {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// Tells the time.
 pub trait Clock: Send + Sync {
-    /// The time now.
+    /// The current time.
     fn now(&self) -> Timestamp;
 }
 
-/// The machine's clock.
+/// The system clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -105,17 +111,17 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is set.
+/// A clock that only moves when [`advance`](Self::advance) is called.
 #[derive(Debug)]
 pub struct ManualClock(AtomicI64);
 
 impl ManualClock {
-    /// A clock that shows `now`.
+    /// A clock set to `now`.
     pub fn at(now: Timestamp) -> Self {
         Self(AtomicI64::new(now.0))
     }
 
-    /// Moves the clock on.
+    /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
         self.0.store(self.now().plus(by).0, Ordering::SeqCst);
     }

@@ -6,7 +6,8 @@ use crate::suppression::comparable_email;
 use crate::{EmailError, PhoneError, Timestamp, email, phone};
 
 /// What sort of contact a detail is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// A telephone number.
     Phone,
@@ -28,7 +29,8 @@ impl Kind {
 }
 
 /// Whose detail it is. Only personal ones are ever returned by a lookup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Label {
     /// The person's own.
     Personal,

@@ -1,16 +1,16 @@
-//! E-mail addresses: bare ones only, domain in ASCII, local part as it is.
+//! E-mail addresses: only bare addresses are accepted. The domain is converted to ASCII, the local part is kept.
 
-/// Why a text is not an e-mail address that can be kept.
+/// Why a text is not accepted as an e-mail address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.code())]
 pub enum EmailError {
-    /// Not one local part, an `@`, and a domain.
+    /// It does not consist of a valid local part, one `@`, and a domain.
     Invalid,
-    /// A display name, a `mailto:` or a quoted local part.
+    /// It has a display name, a `mailto:` prefix or a quoted local part.
     NotBare,
-    /// Longer than an address may be.
+    /// It is longer than an address may be.
     TooLong,
-    /// The domain is not one: no dot, an IP literal, or not valid under IDNA.
+    /// The domain is not valid: it has no dot, is an IP literal, or is not valid under IDNA.
     Domain,
 }
 
@@ -30,7 +30,7 @@ const MAX_LOCAL: usize = 64;
 const MAX_DOMAIN: usize = 255;
 const MAX_WHOLE: usize = 254;
 
-/// The address with its domain in lower-case ASCII.
+/// Returns the address with its domain in lower-case ASCII.
 pub(crate) fn normalize(text: &str) -> Result<String, EmailError> {
     let text = text.trim();
     let is_mailto = text.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("mailto:"));
@@ -51,7 +51,7 @@ pub(crate) fn normalize(text: &str) -> Result<String, EmailError> {
     Ok(format!("{local}@{domain}"))
 }
 
-/// A dot-atom of RFC 5322, with letters of any script (RFC 6531).
+/// Whether this is a dot-atom (RFC 5322), with letters of any script (RFC 6531).
 fn is_local(local: &str) -> bool {
     let is_atom_char = |c: char| {
         c.is_ascii_alphanumeric()

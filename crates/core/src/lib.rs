@@ -22,27 +22,38 @@
 //!   ([`AuditEvent`]), in files called **segments**. A **mark** is a line about the journal itself.
 //! - **sealed**: a lookup's result that opens only once its audit line is written ([`Sealed`]); a **ticket** tells when
 //!   ([`Ticket`]).
-//! - **erase**: remove everything about a person, and suppress them. **sweep**: remove what has expired or is too old.
-//! - **engine**: what keeps all this ([`store`]). Every engine passes the same
-//!   conformance suite (feature `conformance`).
+//! - **erase**: suppress a person and remove everything about them. **sweep**: remove what has expired or is too old.
+//! - **actor**: who carries out an administrative action, through a **service** ([`services`]).
+//! - **in force**: no lookup that starts after a change has returned sees the state before it ([`InForce`]).
+//! - **engine**: what keeps all this ([`store`]). Every engine passes the same conformance suite, in the crate
+//!   `contactd-conformance`.
 
+mod actor;
 mod audit;
 mod caller;
 mod clock;
-#[cfg(feature = "conformance")]
-pub mod conformance;
-
 mod detail;
 mod email;
 mod first_bytes;
+pub mod hex;
+mod in_force;
+mod journal_files;
 mod limit;
+mod live;
 mod lookup;
+pub mod metrics;
+pub mod panics;
 mod phone;
+mod progress;
 mod record;
+pub mod services;
+mod span;
 pub mod store;
+mod subject_name;
 mod suppression;
 mod token;
 
+pub use actor::{Actor, Via};
 pub use audit::{
     Audit, AuditEvent, AuditHealth, AuditOutcome, AuditPosition, AuditRecord, Batch, Fate, NOT_RECORDED,
     NoAudit, ProfileDigest, Ticket,
@@ -52,10 +63,18 @@ pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use contactd_profile::{Case, Network, NetworkError, Networks, Profile, Reason};
 pub use detail::{ContactValue, Detail, Kind, Label};
 pub use email::EmailError;
+pub use in_force::{Announcing, Changed, InForce, NotConfirmed};
+pub use journal_files::{
+    Chain, Head, JournalError, JournalFault, JournalFiles, JournalLine, JournalLines, KnownLine, Verification,
+};
 pub use limit::{Allowance, Allowances, LimitExceeded, LimitSyntax, Period, Quota, Rate};
+pub use live::{Live, RefreshError};
 pub use lookup::{LookupError, Lookups, Request, Sealed};
 pub use phone::{PhoneError, is_phone_region};
+pub use progress::{Cancel, Observer, Progress, unobserved};
 pub use record::{RawRecord, Record, RecordError};
+pub use span::{Lifetime, Span};
+pub use subject_name::{SubjectName, SubjectNameError, subject_lines};
 pub use suppression::{
     DigestKey, DigestKeys, PersonCheck, Subject, SubjectDigest, SuppressionList, UnknownKey,
 };

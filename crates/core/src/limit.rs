@@ -1,7 +1,7 @@
-//! Rates and quotas of tokens.
+//! Rate limits and quotas of tokens.
 //!
-//! A rate is a bucket that refills evenly (GCRA); a quota counts hits in a UTC day or
-//! month. Both are atomics: a worker never waits for another.
+//! A rate is a bucket that refills evenly (GCRA). A quota counts hits in a UTC day or
+//! month. Both are atomics, so workers never wait for each other.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use crate::Timestamp;
 
-/// How often a token may ask: `count` requests per `seconds`, at most `burst` at once.
+/// How many requests a token may send: `count` per `seconds`, at most `burst` at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Requests per window.
     pub count: u32,
     /// Length of the window: 1, 60 or 3,600 seconds.
     pub seconds: u32,
-    /// How many may come at once.
+    /// How many requests may come at once.
     pub burst: u32,
 }
 
@@ -34,17 +34,17 @@ pub struct Quota {
 pub enum Period {
     /// From midnight to midnight.
     Day,
-    /// From the first to the first.
+    /// From the first day of a month to the first day of the next.
     Month,
 }
 
-/// What is wrong with a rate or quota as written.
+/// A rate or quota that cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitSyntax {
-    /// Not a rate.
+    /// The text is not a rate.
     #[error("write a rate like 50/s, 600/m or 1000/h")]
     Rate,
-    /// Not a quota.
+    /// The text is not a quota.
     #[error("write a quota like 10000/day or 200000/month")]
     Quota,
 }
@@ -52,7 +52,7 @@ pub enum LimitSyntax {
 impl FromStr for Rate {
     type Err = LimitSyntax;
 
-    /// Reads `50/s`; the burst is the same number until it is set.
+    /// Parses text like `50/s`. The burst is set to the same number.
     fn from_str(text: &str) -> Result<Self, LimitSyntax> {
         let (count, window) = text.split_once('/').ok_or(LimitSyntax::Rate)?;
         let count = count.parse().ok().filter(|&count| count > 0).ok_or(LimitSyntax::Rate)?;
@@ -103,7 +103,7 @@ impl fmt::Display for Quota {
 }
 
 impl Period {
-    /// First day of the period that `now` is in, and first day of the next.
+    /// The first day of the period that contains `now`, and the first day of the next period.
     pub fn days(self, now: Timestamp) -> (i64, i64) {
         let today = now.day();
         match self {
@@ -123,10 +123,10 @@ fn month_of(day: i64) -> (i64, i64) {
     bounds.map_or((day, day + 1), |(first, next)| (i64::from(first), i64::from(next)))
 }
 
-/// A limit was reached; try again after so many seconds.
+/// A limit was reached. Try again after this many seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitExceeded {
-    /// Too many requests for the moment.
+    /// Too many requests in a short time.
     #[error("rate limit reached")]
     Rate {
         /// Seconds until one request is allowed again.
@@ -140,18 +140,18 @@ pub enum LimitExceeded {
     },
 }
 
-/// One limit and what is left of it, as told to callers.
+/// One limit and what remains of it, as reported to callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowance {
     /// `rate` or `quota`.
     pub name: &'static str,
-    /// How much there is in a window.
+    /// The limit per window.
     pub limit: u64,
     /// The window, in seconds.
     pub window: u64,
-    /// How much is left.
+    /// What remains in the window.
     pub remaining: u64,
-    /// Seconds until it is whole again.
+    /// Seconds until the full limit is available again.
     pub reset: u64,
 }
 
@@ -164,14 +164,14 @@ pub struct Allowances {
     pub quota: Option<Allowance>,
 }
 
-/// A bucket: the time at which it will be whole again, in nanoseconds since 1970.
+/// A bucket, stored as the time at which it will be full again, in nanoseconds since 1970.
 #[derive(Debug, Default)]
 pub(crate) struct Bucket(AtomicI64);
 
 const SECOND: i64 = 1_000_000_000;
 
 impl Bucket {
-    /// Takes one request out, or says how long to wait.
+    /// Takes one request from the bucket, or returns how long to wait.
     pub(crate) fn take(&self, rate: Rate, now: Timestamp) -> Result<(), LimitExceeded> {
         let now = nanos(now);
         let (interval, depth) = (interval(rate), depth(rate));
@@ -203,7 +203,7 @@ fn interval(rate: Rate) -> i64 {
     (SECOND * i64::from(rate.seconds) / i64::from(rate.count.max(1))).max(1)
 }
 
-/// How far ahead of now a full bucket may run: no more than thirty years.
+/// How far in the future the stored time may be: the time to refill an empty bucket, at most thirty years.
 fn depth(rate: Rate) -> i64 {
     const MAX: i64 = 30 * 366 * 86_400 * SECOND;
     interval(rate).saturating_mul(i64::from(rate.burst.max(1))).min(MAX)
@@ -227,14 +227,14 @@ impl DivCeil for i64 {
     }
 }
 
-/// Hits in the current period: the period's first day above, the count below.
+/// Hits in the current period. The upper bits hold the first day of the period, the lower bits the count.
 #[derive(Debug, Default)]
 pub(crate) struct Meter(AtomicU64);
 
 impl Meter {
     const COUNT_BITS: u32 = 32;
 
-    /// Starts from what was counted before, in the period that `now` is in.
+    /// Starts with the hits already counted in the period that contains `now`.
     pub(crate) fn starting_at(quota: Quota, used: u64, now: Timestamp) -> Self {
         let used = u32::try_from(used).unwrap_or(u32::MAX);
         Self(AtomicU64::new(Self::pack(quota.period.days(now).0, used)))
@@ -249,7 +249,7 @@ impl Meter {
         if is_current { u32::try_from(packed & u64::from(u32::MAX)).unwrap_or(u32::MAX) } else { 0 }
     }
 
-    /// Whether a hit would still be allowed.
+    /// Checks whether another hit is allowed.
     pub(crate) fn check(&self, quota: Quota, now: Timestamp) -> Result<(), LimitExceeded> {
         let (first, next) = quota.period.days(now);
         if Self::used(self.0.load(Ordering::Acquire), first) < quota.limit {
@@ -258,7 +258,7 @@ impl Meter {
         Err(LimitExceeded::Quota { retry_after: seconds_until(next, now) })
     }
 
-    /// Counts a hit, unless the quota is used up: never one too many.
+    /// Counts a hit, unless the quota is used up. The count never exceeds the quota.
     pub(crate) fn charge(&self, quota: Quota, now: Timestamp) -> Result<(), LimitExceeded> {
         let (first, next) = quota.period.days(now);
         let charged = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |packed| {
@@ -268,7 +268,7 @@ impl Meter {
         charged.map(|_| ()).map_err(|_| LimitExceeded::Quota { retry_after: seconds_until(next, now) })
     }
 
-    /// Takes back a hit that was charged at that time, if its period is still the current one.
+    /// Takes back a hit that was charged at `charged_at`, if its period is still the current one.
     pub(crate) fn give_back(&self, quota: Quota, charged_at: Timestamp) {
         let (first, _) = quota.period.days(charged_at);
         let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |packed| {

@@ -1,9 +1,9 @@
 //! Lookups: the only way to a detail.
 
+use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::store::{Details, StoreError, Totals, Verdict};
+use crate::store::{LocalRead, StoreError, Verdict};
 use crate::{
     Audit, AuditEvent, AuditHealth, AuditOutcome, Caller, ContactValue, Kind, LimitExceeded, Profile,
     SuppressionList, Ticket, Timestamp,
@@ -79,7 +79,7 @@ impl Sealed {
     }
 }
 
-impl<D: Details> Lookups<D> {
+impl<D: LocalRead> Lookups<D> {
     /// Lookups in `details`, leaving out what is suppressed, recorded in `audit`.
     pub fn new(details: Arc<D>, suppressions: Arc<SuppressionList>, audit: Arc<dyn Audit>) -> Self {
         Self { details, suppressions, audit }
@@ -89,7 +89,7 @@ impl<D: Details> Lookups<D> {
     ///
     /// A person who is suppressed costs the same digests, the same read and the same audit line as one
     /// who is unknown.
-    pub async fn find(
+    pub fn find(
         &self,
         caller: &Caller,
         profile: &Profile,
@@ -97,9 +97,9 @@ impl<D: Details> Lookups<D> {
         request: Request<'_>,
     ) -> Result<Sealed, LookupError> {
         let person = self.suppressions.check_profile(profile);
-        let was_offered = AtomicBool::new(false);
+        let was_offered = Cell::new(false);
         let judge = |value: &str| {
-            was_offered.store(true, Ordering::Relaxed);
+            was_offered.set(true);
             let value_is_out = self.suppressions.contains_value(kind, value);
             match (person.is_out, value_is_out) {
                 (true, _) => Verdict::Enough,
@@ -107,11 +107,9 @@ impl<D: Details> Lookups<D> {
                 (false, false) => Verdict::Take,
             }
         };
-        #[cfg(feature = "conformance")]
-        crate::conformance::READS.with(|count| count.set(count.get() + 1));
-        let found = self.details.best_personal(profile, kind, request.at, judge).await?;
-        if !was_offered.into_inner() {
-            // An empty store offers nobody's value: the digest that one would have cost.
+        let found = self.details.best_personal(profile, kind, request.at, judge)?;
+        if !was_offered.get() {
+            // An empty store offers no value: this is the digest that one would have cost.
             std::hint::black_box(self.suppressions.contains_value(kind, profile.key()));
         }
         if found.is_some() {
@@ -150,13 +148,98 @@ impl<D: Details> Lookups<D> {
         self.audit.health()
     }
 
-    /// How much there is to look up.
-    pub async fn totals(&self) -> Result<Totals, StoreError> {
-        self.details.totals().await
-    }
-
-    /// Lets go of what this thread keeps between lookups; called on it every 100 ms.
+    /// Releases what this thread keeps between lookups; called on it every 100 ms.
     pub fn renew(&self) {
         self.details.renew();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suppression::tests::DIGESTS;
+    use crate::{Callers, DigestKey, DigestKeys, Networks, NoAudit, Subject, Token, TokenSecret};
+
+    /// Offers the values of one profile, and somebody else's value for any other, as the contract of the trait says.
+    struct Held {
+        profile: Profile,
+        values: Vec<&'static str>,
+        offered: Cell<u64>,
+    }
+
+    impl LocalRead for Arc<std::sync::Mutex<Held>> {
+        fn best_personal(
+            &self,
+            profile: &Profile,
+            _: Kind,
+            _: Timestamp,
+            judge: impl Fn(&str) -> Verdict,
+        ) -> Result<Option<ContactValue>, StoreError> {
+            let held = self.lock().expect("a lock");
+            let is_held = *profile == held.profile;
+            let values: &[&str] = if is_held { &held.values } else { &["+14155550199"] };
+            for value in values {
+                held.offered.set(held.offered.get() + 1);
+                match judge(value) {
+                    _ if !is_held => {}
+                    Verdict::Take => return Ok(Some(ContactValue::from_store((*value).to_owned()))),
+                    Verdict::Next => {}
+                    Verdict::Enough => break,
+                }
+            }
+            Ok(None)
+        }
+
+        fn renew(&self) {}
+
+        fn renew_all(&self) {}
+    }
+
+    #[test]
+    fn those_who_are_not_found_cost_the_same_digests_and_the_same_values() {
+        let profile = |slug: &str| {
+            Networks::built_in().canonicalize(&format!("linkedin.com/in/{slug}-quell")).expect("a profile")
+        };
+        let at = Timestamp::from_seconds(1_000);
+        let keys = DigestKeys::new(vec![DigestKey::new(&[1; 32]), DigestKey::new(&[2; 32])]).expect("keys");
+        let secret = TokenSecret::generate().expect("random");
+        let callers = Callers::new(None, None);
+        callers.replace(vec![(secret.hash(), Token::new("crm", at).expect("random"), 0)], at);
+        let caller = callers.find(secret.expose(), at).expect("known");
+        let number = ContactValue::from_store("+14155550101".to_owned());
+        let (ada, erased) = (profile("ada"), profile("erased"));
+        let held = |values| {
+            Arc::new(Arc::new(std::sync::Mutex::new(Held {
+                profile: ada.clone(),
+                values,
+                offered: Cell::new(0),
+            })))
+        };
+        let work = |values, asked: &Profile, suppressed: &[Subject<'_>]| {
+            let suppressions = Arc::new(SuppressionList::new(keys.clone()));
+            let digests = suppressed.iter().filter_map(|subject| keys.digest(*subject));
+            suppressions.replace(digests).expect("known keys");
+            let store = held(values);
+            let lookups = Lookups::new(Arc::clone(&store), suppressions, Arc::new(NoAudit));
+            let before = DIGESTS.get();
+            let sealed =
+                lookups.find(&caller, asked, Kind::Phone, Request { id: "r", at }).expect("looks up");
+            let is_found = sealed.open(&caller).is_ok();
+            let offered = store.lock().expect("a lock").offered.get();
+            (is_found, DIGESTS.get() - before, offered)
+        };
+        // Two keys: two digests of the person and two of one value.
+        assert_eq!(work(vec!["+14155550101"], &ada, &[]), (true, 4, 1), "held");
+        assert_eq!(work(vec!["+14155550101"], &profile("unknown"), &[]), (false, 4, 1), "unknown");
+        assert_eq!(
+            work(vec!["+14155550101"], &erased, &[Subject::Profile(&erased)]),
+            (false, 4, 1),
+            "erased"
+        );
+        let person = [Subject::Profile(&ada)];
+        assert_eq!(work(vec!["+14155550101", "+14155550102"], &ada, &person), (false, 4, 1), "suppressed");
+        let value = [Subject::Value(Kind::Phone, &number)];
+        assert_eq!(work(vec!["+14155550101"], &ada, &value), (false, 4, 1), "the number is suppressed");
+        assert_eq!(work(vec![], &ada, &[]), (false, 4, 0), "the store is empty");
     }
 }

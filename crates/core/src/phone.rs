@@ -1,22 +1,22 @@
-//! Phone numbers, judged by libphonenumber's numbering metadata.
+//! Phone numbers, validated with libphonenumber's numbering metadata.
 
 use rlibphonenumber::{PHONE_NUMBER_UTIL, PhoneNumber, PhoneNumberFormat, Region};
 
-/// Why a text is not a phone number that can be kept.
+/// Why a text is not accepted as a phone number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.code())]
 pub enum PhoneError {
-    /// It holds letters, which are never turned into digits.
+    /// It contains letters, which are never converted to digits.
     Letters,
-    /// It has an extension, which E.164 cannot carry.
+    /// It has an extension, which E.164 cannot represent.
     Extension,
-    /// It is a number with something behind it that may be another.
+    /// It is a number followed by something that may be a second number.
     Several,
-    /// It has no `+`, and no region was named.
+    /// It has no `+`, and no region was given.
     RegionNeeded,
-    /// The region is not one that has numbers.
+    /// The region is unknown or has no phone numbers.
     UnknownRegion,
-    /// No such number is possible.
+    /// It is not a valid number.
     Invalid,
 }
 
@@ -34,16 +34,16 @@ impl PhoneError {
     }
 }
 
-/// Ranges that regulators keep free for fiction. The metadata calls them unassigned, but
-/// they are what people test with.
+/// Ranges that regulators reserve for fiction, as (prefix, length). The metadata lists them as
+/// unassigned, but people use them for tests.
 const FOR_FICTION: [(&str, usize); 3] = [("+447700900", 13), ("+3363998", 12), ("+35320910", 12)];
 
-/// The number in E.164 form: `+` and 7 to 15 digits.
+/// Returns the number in E.164 form: `+` and 7 to 15 digits.
 pub(crate) fn normalize(text: &str, region: Option<&str>) -> Result<String, PhoneError> {
     let text = text.trim();
     refuse_what_is_not_digits(text)?;
     let is_international = text.starts_with(['+', '＋']);
-    // A number with + says itself where it is from.
+    // A number with + already contains its country.
     let region = region.filter(|_| !is_international).map(known_region).transpose()?;
     if region.is_none() && !is_international {
         return Err(PhoneError::RegionNeeded);
@@ -62,8 +62,8 @@ fn parsed(text: &str, region: Option<Region>) -> Option<PhoneNumber> {
     PHONE_NUMBER_UTIL.parse(text, region).ok()
 }
 
-/// Where one of several numbers may end: before a slash, a bracket, or a dash between spaces. `030/1234567` is one all the
-/// same, because what stands before its slash is none.
+/// Positions at which the first of several numbers may end: before a slash, a bracket, or a dash between spaces.
+/// `030/1234567` is still one number, because the part before its slash is not a number.
 fn ends_of_numbers(text: &str) -> impl Iterator<Item = usize> {
     let is_dash = |c: char| matches!(c, '-' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{FF0D}');
     text.char_indices().filter_map(move |(at, c)| {
@@ -80,7 +80,7 @@ fn known_region(name: &str) -> Result<Region, PhoneError> {
     PHONE_NUMBER_UTIL.get_country_code_for_region(region).map(|_| region).ok_or(PhoneError::UnknownRegion)
 }
 
-/// The parser reads `FLOWERS` as digits and drops extensions: both are refused first.
+/// Refuses letters and extensions. The parser would convert `FLOWERS` to digits and drop extensions.
 fn refuse_what_is_not_digits(text: &str) -> Result<(), PhoneError> {
     let Some(first_letter) = text.find(char::is_alphabetic) else {
         return if text.contains([';', '#', ',']) {
@@ -104,8 +104,8 @@ fn refuse_what_is_not_digits(text: &str) -> Result<(), PhoneError> {
     Err(PhoneError::Letters)
 }
 
-/// A number that a spreadsheet or a table of floats made of a phone number, such as `3012345678.0`: its last zero is
-/// not a digit of the phone number.
+/// Whether a spreadsheet has turned a phone number into a decimal number, such as `3012345678.0`. Its last zero
+/// is not a digit of the phone number.
 fn is_decimal(text: &str) -> bool {
     text.split_once('.').is_some_and(|(whole, rest)| {
         let digits = whole.strip_prefix('+').unwrap_or(whole);
@@ -113,7 +113,7 @@ fn is_decimal(text: &str) -> bool {
     })
 }
 
-/// Digits, and what people put between them.
+/// Digits, and the characters that people write between them.
 fn is_written_in_numbers(c: char) -> bool {
     c.is_numeric()
         || c.is_whitespace()
@@ -121,7 +121,7 @@ fn is_written_in_numbers(c: char) -> bool {
         || matches!(c, '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{FF0D}'..='\u{FF0F}' | '\u{FF08}' | '\u{FF09}')
 }
 
-/// Whether numbers of this country can be read, such as `US`.
+/// Whether phone numbers of this region, such as `US`, can be parsed.
 pub fn is_phone_region(name: &str) -> bool {
     known_region(name).is_ok()
 }

@@ -14,7 +14,7 @@ use icu_normalizer::ComposingNormalizerBorrowed;
 use sha2::{Digest, Sha256};
 
 use crate::first_bytes::ByFirstBytes;
-use crate::{ContactValue, Kind, Profile, ProfileDigest};
+use crate::{ContactValue, Kind, Profile, ProfileDigest, hex};
 
 /// What can be suppressed.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ impl DigestKey {
         let mut fingerprint = Sha256::new();
         fingerprint.update(b"contactd digest key\0");
         fingerprint.update(bytes);
-        let id = fingerprint.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let id = hex::encode(&fingerprint.finalize()[..8]);
         // A key of any length is taken: this cannot fail.
         let keyed = Hmac::new_from_slice(bytes).unwrap_or_else(|_| Hmac::new(&Default::default()));
         Self { id, keyed }
@@ -50,8 +50,8 @@ impl DigestKey {
     }
 
     fn digest(&self, tag: u8, text: &[u8]) -> [u8; 32] {
-        #[cfg(feature = "conformance")]
-        crate::conformance::DIGESTS.with(|count| count.set(count.get() + 1));
+        #[cfg(test)]
+        tests::DIGESTS.set(tests::DIGESTS.get() + 1);
         let mut mac = self.keyed.clone();
         mac.update(&[tag]);
         mac.update(text);
@@ -205,6 +205,11 @@ impl SuppressionList {
         self.contains_digest(|key| key.digest_subject(subject))
     }
 
+    /// Whether a detail must not be disclosed: its person, or the number or address itself, is suppressed.
+    pub fn withholds(&self, profile: &Profile, kind: Kind, value: &ContactValue) -> bool {
+        self.contains(Subject::Profile(profile)) || self.contains(Subject::Value(kind, value))
+    }
+
     /// Whether a person is suppressed, and their digest. Costs the same whether they are or not.
     pub fn check_profile(&self, profile: &Profile) -> PersonCheck {
         let mut newest = [0; 32];
@@ -228,9 +233,16 @@ impl SuppressionList {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::cell::Cell;
+
     use super::*;
     use crate::Networks;
+
+    thread_local! {
+        /// Digests made on this thread.
+        pub(crate) static DIGESTS: Cell<u64> = const { Cell::new(0) };
+    }
 
     fn key(byte: u8) -> DigestKey {
         DigestKey::new(&[byte; 32])

@@ -199,6 +199,19 @@ impl Token {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
     }
 
+    /// The state at `now`, in a word or two.
+    pub fn state(&self, now: Timestamp) -> &'static str {
+        if self.revoked_at.is_some() {
+            "revoked"
+        } else if !self.is_live(now) {
+            "expired"
+        } else if self.ends_soon(now) {
+            "ends soon"
+        } else {
+            "live"
+        }
+    }
+
     /// Whether it is accepted now and ends within the warning time.
     pub fn ends_soon(&self, now: Timestamp) -> bool {
         const WARNING_MILLIS: i64 = 14 * 86_400_000;

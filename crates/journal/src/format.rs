@@ -2,9 +2,8 @@
 
 use std::cell::RefCell;
 
-use contactd_core::{AuditEvent, AuditOutcome, Timestamp};
+use contactd_core::{AuditEvent, AuditOutcome, Chain, Timestamp, hex};
 
-use crate::Chain;
 use crate::chain::ChainKey;
 use crate::line::{CHAIN_FIELD, Mark};
 
@@ -40,7 +39,7 @@ pub(crate) fn event(out: &mut Vec<u8>, common: &Common, event: &AuditEvent<'_>) 
     out.extend_from_slice(event.operation.name().as_bytes());
     if let Some(profile) = event.profile {
         out.extend_from_slice(&common.key);
-        hex(out, &profile.0);
+        hex::push(out, &profile.0);
     }
     out.extend_from_slice(b"\",\"outcome\":\"");
     out.extend_from_slice(event.outcome.name().as_bytes());
@@ -84,7 +83,7 @@ pub(crate) fn finish(out: &mut Vec<u8>, key: &ChainKey, before: Chain, seq: u64,
     out.extend_from_slice(fields);
     let chain = SCRATCH.with_borrow_mut(|scratch| key.link(before, &out[start..], scratch));
     out.extend_from_slice(CHAIN_FIELD);
-    hex(out, &chain.0);
+    hex::push(out, &chain.0);
     out.extend_from_slice(b"\"}\n");
     chain
 }
@@ -118,16 +117,6 @@ fn escaped(out: &mut Vec<u8>, text: &str) {
         }
         out.push(byte);
     }
-}
-
-fn hex(out: &mut Vec<u8>, bytes: &[u8; 16]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut text = [0; 32];
-    for (digits, byte) in text.chunks_exact_mut(2).zip(bytes) {
-        digits[0] = DIGITS[usize::from(byte >> 4)];
-        digits[1] = DIGITS[usize::from(byte & 15)];
-    }
-    out.extend_from_slice(&text);
 }
 
 #[cfg(test)]

@@ -3,46 +3,23 @@
 use std::cell::RefCell;
 use std::fs::{DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use contactd_core::{Audit, AuditEvent, AuditHealth, Clock, Ticket, Timestamp};
+use contactd_core::{Audit, AuditEvent, AuditHealth, Clock, JournalError, Ticket, Timestamp};
 
 use crate::file::{failed, sync_dir};
 use crate::format::Common;
 use crate::line::Mark;
 use crate::queue::Queue;
+use crate::settings::{Settings, Sync};
+use crate::shared::Shared;
 use crate::sync::Syncer;
 use crate::writer::Writer;
-use crate::{ChainKey, JournalError, PATIENCE, format, recover};
-
-/// When a line counts as written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sync {
-    /// When the operating system has it: it survives a killed process, and is on disk within 100 ms.
-    #[default]
-    Os,
-    /// When it is on disk.
-    Disk,
-}
-
-/// What an operator decides about the journal.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Its directory.
-    pub dir: PathBuf,
-    /// When a line counts as written.
-    pub sync: Sync,
-    /// How large a segment gets before the next is begun.
-    pub segment_bytes: u64,
-    /// Which node this is.
-    pub node: String,
-    /// The id of the key that profiles' digests are made with.
-    pub digest_key: String,
-}
+use crate::{ChainKey, PATIENCE, format, recover};
 
 /// A journal that is open for appending. There must be only one for a directory.
 pub struct Journal {
@@ -53,40 +30,6 @@ pub struct Journal {
     syncer: Option<JoinHandle<()>>,
     /// Locked for as long as this lives: another writer would cut off what it does not know.
     _lock: File,
-}
-
-/// What the journal's threads share.
-pub(crate) struct Shared {
-    pub(crate) queue: Queue,
-    pub(crate) sync: Syncer,
-    pub(crate) is_down: AtomicBool,
-    pub(crate) written: AtomicU64,
-    /// Lines that were not taken or not written in time.
-    pub(crate) lost: AtomicU64,
-    /// Those of them of which the journal does not speak yet.
-    pub(crate) unsaid: AtomicU64,
-    /// The number of the first line of the segment that is written to.
-    open: AtomicU64,
-}
-
-impl Shared {
-    pub(crate) fn note_open(&self, segment: &Path) {
-        let first = segment.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
-        self.open.store(first.unwrap_or(0), Ordering::Relaxed);
-    }
-
-    pub(crate) fn note_lost(&self, lines: u64) {
-        self.lost.fetch_add(lines, Ordering::Relaxed);
-        self.unsaid.fetch_add(lines, Ordering::Relaxed);
-    }
-
-    fn push(&self, fields: &[u8]) -> Ticket {
-        let ticket = if self.sync.is_hung() { None } else { self.queue.push(fields) };
-        ticket.unwrap_or_else(|| {
-            self.note_lost(1);
-            Ticket::settled(false)
-        })
-    }
 }
 
 impl Journal {

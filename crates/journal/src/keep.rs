@@ -5,11 +5,11 @@ use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use contactd_core::Timestamp;
+use contactd_core::{JournalError, Timestamp};
 
 use crate::file::{failed, sync_dir};
 use crate::segment::{self, Segment};
-use crate::{JournalError, verify};
+use crate::verify;
 
 const LEVEL: i32 = 6;
 

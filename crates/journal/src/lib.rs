@@ -9,6 +9,7 @@
 
 mod chain;
 mod file;
+mod files;
 mod format;
 mod journal;
 mod keep;
@@ -17,43 +18,24 @@ mod queue;
 mod read;
 mod recover;
 mod segment;
+mod settings;
+mod shared;
 mod sync;
 mod verify;
 mod writer;
 
 use std::time::Duration;
 
-pub use chain::{Chain, ChainKey};
-pub use journal::{Journal, Settings, Sync};
+pub use chain::ChainKey;
+pub use file::sync_dir;
+pub use files::{Files, KeySource};
+pub use journal::Journal;
 pub use keep::{compress_closed, copy, outdated, remove};
 pub use line::{Entry, Line, Mark};
 pub use read::Lines;
 pub use segment::{Segment, list as segments};
-pub use verify::{Finding, Head, Noted, Report, begins, head, verify};
+pub use settings::{Settings, Sync};
+pub use verify::{begins, head, verify};
 
 /// How long a line may take to be written before those who wait for it are told that it failed.
 pub const PATIENCE: Duration = Duration::from_secs(3);
-
-/// Why the journal could not be opened, read or written. The text holds nothing of a line.
-#[derive(Debug, thiserror::Error)]
-pub enum JournalError {
-    /// A file could not be read or written.
-    #[error("{what} {file}: {error}")]
-    File {
-        /// What was tried, such as "cannot read".
-        what: &'static str,
-        /// The file's name, without its directory.
-        file: String,
-        /// What the system said.
-        error: std::io::Error,
-    },
-    /// A segment is not as it was when it was read before.
-    #[error("{file} is not as it was when it was indexed")]
-    Changed {
-        /// The file's name, without its directory.
-        file: String,
-    },
-    /// Another process has the journal open for writing.
-    #[error("another process is writing this journal; stop it first")]
-    InUse,
-}

@@ -1,9 +1,8 @@
 //! Lines, as they are read.
 
-use contactd_core::{AuditOutcome, AuditRecord, Kind, ProfileDigest, Timestamp};
+use contactd_core::{AuditOutcome, AuditRecord, Chain, Kind, ProfileDigest, Timestamp};
 use serde::Deserialize;
 
-use crate::Chain;
 use crate::chain::ChainKey;
 
 /// What stands between a line's text and its chain value.

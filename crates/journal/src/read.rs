@@ -3,12 +3,11 @@
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
-use contactd_core::AuditPosition as Position;
+use contactd_core::{AuditPosition as Position, Chain, JournalError};
 
 use crate::file::failed;
 use crate::line::Line;
 use crate::segment::{self, Segment};
-use crate::{Chain, JournalError};
 
 /// The whole lines of a journal, one after the other, and where each ends.
 pub struct Lines {

@@ -8,7 +8,7 @@ use crate::file::failed;
 use crate::line::Line;
 use crate::segment::{self, Segment};
 use crate::verify;
-use crate::{Chain, JournalError};
+use contactd_core::{Chain, JournalError};
 
 /// As much of the end of a segment as is looked at first. A line has far less than half of it.
 const TAIL: u64 = 64 * 1024;

@@ -5,9 +5,9 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::JournalError;
 use crate::file::failed;
 use crate::line::Line;
+use contactd_core::JournalError;
 
 const PLAIN: &str = ".jsonl";
 const COMPRESSED: &str = ".jsonl.zst";

@@ -1,99 +1,51 @@
 //! The proof that a journal is whole, or where it is not.
 
-use std::fmt;
 use std::io::{self, BufRead};
 use std::path::Path;
 
-use contactd_core::{AuditPosition, Timestamp};
+use contactd_core::{
+    AuditPosition, Chain, Head, JournalError, JournalFault, KnownLine, Timestamp, Verification,
+};
 
+use crate::Lines;
 use crate::chain::ChainKey;
 use crate::file::failed;
 use crate::line::{Entry, Line, Mark, is_linked};
 use crate::segment::{self, Segment};
-use crate::{Chain, JournalError, Lines};
 
 /// How often a journal that loses segments meanwhile is begun anew.
 const TRIES: u32 = 5;
 
-/// What to note down elsewhere: with it, a journal that was cut short is found out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
-    /// The number of the last line.
-    pub seq: u64,
-    /// Its chain value.
-    pub chain: Chain,
-    /// Its time.
-    pub at: Timestamp,
-}
-
-/// What was found out about a journal.
-#[derive(Clone, Debug, Default)]
-pub struct Report {
-    /// Lines that were looked at.
-    pub lines: u64,
-    /// The first of them.
-    pub first: Option<u64>,
-    /// The last one.
-    pub head: Option<Head>,
-    /// What is wrong, in order.
-    pub findings: Vec<Finding>,
-    /// What is not wrong and worth knowing.
-    pub notes: Vec<String>,
-}
-
-/// Something that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// The segment's file name.
-    pub file: String,
-    /// The line in it, counted from one.
-    pub line: u64,
-    /// The number of the line, where it has one.
-    pub seq: Option<u64>,
-    /// What is wrong with it.
-    pub what: String,
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => write!(f, "{}: {}", self.file, self.what),
-            line => write!(f, "{}, line {line}: {}", self.file, self.what),
-        }
-    }
-}
-
-/// A line that is known from elsewhere to have been there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Noted {
-    /// Its number.
-    pub seq: u64,
-    /// Its chain value.
-    pub chain: Chain,
-    /// Where it is known from, such as "was noted down".
-    pub how: &'static str,
-}
-
 /// Checks every line of a journal: that it is as it was written, in its place, and that none is missing. With lines that
 /// are known from elsewhere, that the journal still goes through each of them. `is_served` where a server may be writing its
 /// last line.
-pub fn verify(dir: &Path, key: &ChainKey, noted: &[Noted], is_served: bool) -> Result<Report, JournalError> {
+pub fn verify(
+    dir: &Path,
+    key: &ChainKey,
+    known: &[KnownLine],
+    is_served: bool,
+) -> Result<Verification, JournalError> {
     for _ in 0..TRIES {
-        match verify_once(dir, key, noted, is_served) {
+        match verify_once(dir, key, known, is_served) {
             // One was removed because its time was over, just when it was to be read.
             Err(JournalError::File { error, .. }) if error.kind() == io::ErrorKind::NotFound => {}
             verified => return verified,
         }
     }
-    verify_once(dir, key, noted, is_served)
+    verify_once(dir, key, known, is_served)
 }
 
-fn verify_once(dir: &Path, key: &ChainKey, noted: &[Noted], is_served: bool) -> Result<Report, JournalError> {
+fn verify_once(
+    dir: &Path,
+    key: &ChainKey,
+    known: &[KnownLine],
+    is_served: bool,
+) -> Result<Verification, JournalError> {
     let segments = segment::list_all(dir)?;
     let mut check = Check {
         key,
-        noted: noted.to_vec(),
-        report: Report::default(),
+        known: known.to_vec(),
+        result: Verification::default(),
         before: None,
         suspect: None,
         unexplained: None,
@@ -103,20 +55,20 @@ fn verify_once(dir: &Path, key: &ChainKey, noted: &[Noted], is_served: bool) -> 
         check.segment(segment, number + 1 == count, is_served)?;
     }
     check.finish();
-    Ok(check.report)
+    Ok(check.result)
 }
 
 struct Check<'a> {
     key: &'a ChainKey,
     /// Those that have not been met yet.
-    noted: Vec<Noted>,
-    report: Report,
+    known: Vec<KnownLine>,
+    result: Verification,
     /// The number and chain value that the next line follows.
     before: Option<(u64, Chain)>,
     /// Lines behind this one may be missing, because a disk failed.
     suspect: Option<u64>,
     /// A journal that does not begin at its beginning, until a line says why.
-    unexplained: Option<Finding>,
+    unexplained: Option<JournalFault>,
 }
 
 impl Check<'_> {
@@ -159,13 +111,13 @@ impl Check<'_> {
                 Some(*previous)
             }
             Entry::Mark(Mark::Retired { through }) => {
-                if self.report.first.is_some_and(|first| first <= through.saturating_add(1)) {
+                if self.result.first.is_some_and(|first| first <= through.saturating_add(1)) {
                     self.unexplained = None;
                 }
                 None
             }
             Entry::Mark(Mark::Recovered { torn_bytes }) => {
-                self.report.notes.push(format!(
+                self.result.notes.push(format!(
                     "before line {}: {torn_bytes} bytes of an unfinished line were cut off after a crash",
                     line.seq
                 ));
@@ -177,11 +129,11 @@ impl Check<'_> {
             let what = format!("the file begins with line {}, and not with the one of its name", line.seq);
             self.wrong(segment, number, Some(line.seq), what);
         }
-        let is_first = self.report.first.is_none();
+        let is_first = self.result.first.is_none();
         if is_first {
-            self.report.first = Some(line.seq);
+            self.result.first = Some(line.seq);
             if line.seq > 1 {
-                self.unexplained = Some(Finding {
+                self.unexplained = Some(JournalFault {
                     file: segment.name(),
                     line: number,
                     seq: Some(line.seq),
@@ -209,16 +161,16 @@ impl Check<'_> {
                 "this line, or the chain value of the one before, is not as it was written".to_owned(),
             );
         }
-        for noted in self.noted.extract_if(.., |noted| noted.seq == line.seq).collect::<Vec<_>>() {
-            if noted.chain != line.chain {
-                let what = format!("line {} is not the one that {}", noted.seq, noted.how);
-                self.wrong(segment, number, Some(noted.seq), what);
+        for known in self.known.extract_if(.., |known| known.seq == line.seq).collect::<Vec<_>>() {
+            if known.chain != line.chain {
+                let what = format!("line {} is not the one that {}", known.seq, known.how);
+                self.wrong(segment, number, Some(known.seq), what);
             }
         }
-        self.report.lines += 1;
+        self.result.lines += 1;
         self.before = Some((line.seq, line.chain));
-        if self.report.head.is_none_or(|head| head.seq <= line.seq) {
-            self.report.head = Some(Head { seq: line.seq, chain: line.chain, at: line.at });
+        if self.result.head.is_none_or(|head| head.seq <= line.seq) {
+            self.result.head = Some(Head { seq: line.seq, chain: line.chain, at: line.at });
         }
     }
 
@@ -231,7 +183,7 @@ impl Check<'_> {
         if line.seq > due {
             let (first, last) = (due, line.seq - 1);
             if number == 1 && self.suspect.is_some_and(|synced| first > synced) {
-                self.report.notes.push(format!(
+                self.result.notes.push(format!(
                     "lines {first} to {last} are missing: a disk failed, and the journal said so in line {}",
                     line.seq
                 ));
@@ -244,7 +196,7 @@ impl Check<'_> {
             self.wrong(segment, number, Some(line.seq), what);
         } else if number == 1 {
             let unused = due - line.seq;
-            self.report.notes.push(format!(
+            self.result.notes.push(format!(
                 "{unused} lines before line {} of {} were never acknowledged: writing them had failed",
                 line.seq,
                 segment.name()
@@ -261,13 +213,13 @@ impl Check<'_> {
 
     fn finish(&mut self) {
         if let Some(finding) = self.unexplained.take() {
-            self.report.findings.insert(0, finding);
-        } else if let Some(first) = self.report.first.filter(|first| *first > 1) {
-            self.report.notes.push(format!("lines 1 to {} were removed when their time was over", first - 1));
+            self.result.faults.insert(0, finding);
+        } else if let Some(first) = self.result.first.filter(|first| *first > 1) {
+            self.result.notes.push(format!("lines 1 to {} were removed when their time was over", first - 1));
         }
-        let last = self.report.head.map_or(0, |head| head.seq);
-        let first = self.report.first.unwrap_or(1);
-        for Noted { seq, how, .. } in std::mem::take(&mut self.noted) {
+        let last = self.result.head.map_or(0, |head| head.seq);
+        let first = self.result.first.unwrap_or(1);
+        for KnownLine { seq, how, .. } in std::mem::take(&mut self.known) {
             let what = if seq > last {
                 format!(
                     "the journal ends with line {last}; lines {} to {seq} were removed: line {seq} {how}",
@@ -278,7 +230,7 @@ impl Check<'_> {
             } else {
                 continue;
             };
-            self.report.findings.push(Finding {
+            self.result.faults.push(JournalFault {
                 file: "the journal".to_owned(),
                 line: 0,
                 seq: Some(seq),
@@ -288,7 +240,7 @@ impl Check<'_> {
     }
 
     fn wrong(&mut self, segment: &Segment, line: u64, seq: Option<u64>, what: String) {
-        self.report.findings.push(Finding { file: segment.name(), line, seq, what });
+        self.result.faults.push(JournalFault { file: segment.name(), line, seq, what });
     }
 }
 

@@ -8,14 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use contactd_core::Clock;
+use contactd_core::{Chain, Clock};
 
 use crate::file::sync_dir;
-use crate::journal::{Settings, Shared, Sync};
 use crate::line::Mark;
 use crate::queue::{Next, Waiting};
 use crate::recover::End;
-use crate::{Chain, ChainKey, format, segment};
+use crate::settings::{Settings, Sync};
+use crate::shared::Shared;
+use crate::{ChainKey, format, segment};
 
 /// How often a journal that is down is tried.
 const RETRY: Duration = Duration::from_millis(500);

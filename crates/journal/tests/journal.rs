@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use contactd_core::{
-    Audit, AuditEvent, AuditOutcome, AuditPosition as Position, Fate, Kind, ManualClock, ProfileDigest,
-    Ticket, Timestamp,
+    Audit, AuditEvent, AuditOutcome, AuditPosition as Position, Chain, Fate, Kind, KnownLine, ManualClock,
+    ProfileDigest, Ticket, Timestamp, Verification,
 };
 use contactd_journal::{
-    Chain, ChainKey, Entry, Journal, Lines, Mark, Noted, Report, Settings, Sync, compress_closed, head,
-    outdated, remove, segments, verify,
+    ChainKey, Entry, Journal, Lines, Mark, Settings, Sync, compress_closed, head, outdated, remove, segments,
+    verify,
 };
 
 fn key() -> ChainKey {
@@ -76,12 +76,12 @@ fn requests(dir: &Path) -> Vec<String> {
     found
 }
 
-fn check(dir: &Path) -> Report {
+fn check(dir: &Path) -> Verification {
     verify(dir, &key(), &[], false).expect("reads")
 }
 
-fn findings(dir: &Path) -> Vec<String> {
-    check(dir).findings.iter().map(ToString::to_string).collect()
+fn faults(dir: &Path) -> Vec<String> {
+    check(dir).faults.iter().map(ToString::to_string).collect()
 }
 
 fn open_segment(dir: &Path) -> u64 {
@@ -101,13 +101,13 @@ fn lines_are_chained_across_segments_and_restarts_in_both_ways_of_syncing() {
         let expected: Vec<String> = (0..150).map(|number| format!("r{number}")).collect();
         assert_eq!(requests(dir.path()), expected);
         assert!(segments(dir.path()).expect("lists").len() > 3);
-        assert_eq!(findings(dir.path()), [""; 0]);
+        assert_eq!(faults(dir.path()), [""; 0]);
         assert!(compress_closed(dir.path(), open_segment(dir.path())).expect("compresses") > 2);
-        assert_eq!(findings(dir.path()), [""; 0]);
+        assert_eq!(faults(dir.path()), [""; 0]);
         assert_eq!(requests(dir.path()), expected);
         fill(&open(dir.path(), sync, 4_000), 150, 151);
         assert_eq!(requests(dir.path()).len(), 151);
-        assert_eq!(findings(dir.path()), [""; 0]);
+        assert_eq!(faults(dir.path()), [""; 0]);
     }
 }
 
@@ -123,7 +123,7 @@ fn an_edit_a_cut_and_a_swap_are_located_to_the_line() {
         let mut lines: Vec<String> = lines.iter().map(|&line| line.to_owned()).collect();
         change(&mut lines);
         fs::write(&file, lines.join("\n") + "\n").expect("writes");
-        findings(dir.path())
+        faults(dir.path())
     };
     let edited = changed(&|lines| lines[6] = lines[6].replace("\"hit\"", "\"miss\""));
     assert_eq!(
@@ -144,7 +144,7 @@ fn an_edit_a_cut_and_a_swap_are_located_to_the_line() {
     // Without the key, a whole new chain cannot be made either.
     fs::write(&file, &good).expect("writes");
     let forged = verify(dir.path(), &ChainKey::new(&[8; 32]), &[], false).expect("reads");
-    assert_eq!(forged.findings.len(), 21);
+    assert_eq!(forged.faults.len(), 21);
 }
 
 #[test]
@@ -157,11 +157,11 @@ fn a_removed_tail_is_found_with_a_head_that_was_noted_down() {
     let good = fs::read_to_string(&file).expect("reads");
     let short: Vec<&str> = good.lines().take(15).collect();
     fs::write(&file, short.join("\n") + "\n").expect("writes");
-    assert_eq!(findings(dir.path()), [""; 0], "nobody can know");
+    assert_eq!(faults(dir.path()), [""; 0], "nobody can know");
     let with_head = |seq, chain| {
-        verify(dir.path(), &key(), &[Noted { seq, chain, how: "was noted down" }], false)
+        verify(dir.path(), &key(), &[KnownLine { seq, chain, how: "was noted down" }], false)
             .expect("reads")
-            .findings
+            .faults
     };
     let found = with_head(noted.seq, noted.chain);
     assert_eq!(
@@ -170,7 +170,7 @@ fn a_removed_tail_is_found_with_a_head_that_was_noted_down() {
     );
     // And one that goes on with other lines from there.
     fill(&open(dir.path(), Sync::Os, 1 << 20), 90, 110);
-    assert_eq!(findings(dir.path()), [""; 0]);
+    assert_eq!(faults(dir.path()), [""; 0]);
     let found = with_head(noted.seq, noted.chain);
     assert_eq!(found[0].what, "line 21 is not the one that was noted down");
     assert_eq!(with_head(15, Chain::parse(&"0".repeat(32)).expect("a chain")).len(), 1);
@@ -185,11 +185,11 @@ fn a_torn_last_line_is_cut_off_and_reported_wherever_it_was_torn() {
     for end in (last + 1..bytes.len()).step_by(17).chain([bytes.len() - 1]) {
         let dir = tempfile::tempdir().expect("a directory");
         fs::write(dir.path().join("000000000001.jsonl"), &bytes[..end]).expect("writes");
-        assert_eq!(findings(dir.path()).len(), 1, "torn at {end}");
-        assert_eq!(verify(dir.path(), &key(), &[], true).expect("reads").findings, [], "it is being written");
+        assert_eq!(faults(dir.path()).len(), 1, "torn at {end}");
+        assert_eq!(verify(dir.path(), &key(), &[], true).expect("reads").faults, [], "it is being written");
         fill(&open(dir.path(), Sync::Os, 1 << 20), 90, 92);
         let report = check(dir.path());
-        assert_eq!(report.findings, []);
+        assert_eq!(report.faults, []);
         assert!(report.notes[0].contains("unfinished line"), "{:?}", report.notes);
         assert_eq!(requests(dir.path()), ["r0", "r1", "r2", "r3", "r90", "r91"]);
     }
@@ -197,7 +197,7 @@ fn a_torn_last_line_is_cut_off_and_reported_wherever_it_was_torn() {
     let dir = tempfile::tempdir().expect("a directory");
     fs::write(dir.path().join("000000000001.jsonl"), [&bytes[..], &[0; 3_000]].concat()).expect("writes");
     fill(&open(dir.path(), Sync::Os, 1 << 20), 90, 91);
-    assert_eq!(findings(dir.path()), [""; 0]);
+    assert_eq!(faults(dir.path()), [""; 0]);
     assert_eq!(requests(dir.path()).len(), 6);
 }
 
@@ -207,7 +207,7 @@ fn a_segment_of_which_nothing_was_written_is_begun_again() {
     fill(&open(dir.path(), Sync::Os, 1 << 20), 0, 5);
     fs::write(dir.path().join("000000000007.jsonl"), "{\"seq\":7,\"ti").expect("writes");
     fill(&open(dir.path(), Sync::Os, 1 << 20), 5, 6);
-    assert_eq!(findings(dir.path()), [""; 0]);
+    assert_eq!(faults(dir.path()), [""; 0]);
     assert_eq!(requests(dir.path()).len(), 6);
 }
 
@@ -224,13 +224,13 @@ fn lines_whose_time_is_over_are_removed_and_the_rest_is_still_proved() {
     remove(dir.path(), &old).expect("removes");
     drop(journal);
     let report = check(dir.path());
-    assert_eq!(report.findings, []);
+    assert_eq!(report.faults, []);
     assert_eq!(report.notes, [format!("lines 1 to {through} were removed when their time was over")]);
     // Removed by anyone else, they are missed.
     fill(&open(dir.path(), Sync::Os, 4_000), 100, 200);
     let next = first_segment(dir.path());
     fs::remove_file(next).expect("removes");
-    assert!(findings(dir.path())[0].contains("are missing before this one"));
+    assert!(faults(dir.path())[0].contains("are missing before this one"));
 }
 
 #[test]
@@ -273,11 +273,11 @@ fn a_restart_cuts_off_nothing_but_an_unfinished_line() {
             fs::remove_file(&later.path).expect("removes");
         }
         fs::write(&file, &changed).expect("writes");
-        let before = findings(dir.path());
+        let before = faults(dir.path());
         assert_eq!(before.len(), 1);
         fill(&open(dir.path(), Sync::Os, 1 << 20), 90, 92);
         assert!(fs::read_to_string(&file).expect("reads").starts_with(&changed), "nothing is cut off");
-        assert!(findings(dir.path()).starts_with(&before), "{:?}", findings(dir.path()));
+        assert!(faults(dir.path()).starts_with(&before), "{:?}", faults(dir.path()));
         let found = requests(dir.path());
         assert_eq!(found.last().map(String::as_str), Some("r91"));
         // Reading on from there does not begin anew.
@@ -303,7 +303,7 @@ fn a_journal_has_one_writer() {
     fill(&first, 0, 3);
     drop(first);
     fill(&Journal::open(settings, key(), clock).expect("opens"), 3, 6);
-    assert_eq!(findings(dir.path()), [""; 0]);
+    assert_eq!(faults(dir.path()), [""; 0]);
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn a_segment_that_is_taken_away_or_cut_while_it_is_written_is_found_out() {
     fs::remove_file(first_segment(dir.path())).expect("removes");
     fill(&journal, 5, 7);
     assert_eq!(requests(dir.path()), ["r5", "r6"]);
-    assert!(findings(dir.path())[0].contains("lines 1 to 6 are missing before this one"));
+    assert!(faults(dir.path())[0].contains("lines 1 to 6 are missing before this one"));
     let file = first_segment(dir.path());
     let text = fs::read_to_string(&file).expect("reads");
     let short: String = text.split_inclusive('\n').take(2).collect();
@@ -325,11 +325,7 @@ fn a_segment_that_is_taken_away_or_cut_while_it_is_written_is_found_out() {
         .expect("cuts");
     fill(&journal, 7, 9);
     drop(journal);
-    assert!(
-        findings(dir.path())[1].contains("line 9 is missing before this one"),
-        "{:?}",
-        findings(dir.path())
-    );
+    assert!(faults(dir.path())[1].contains("line 9 is missing before this one"), "{:?}", faults(dir.path()));
 }
 
 #[test]
@@ -341,7 +337,7 @@ fn impossible_numbers_are_findings_and_a_noted_line_has_to_be_there() {
     let good = fs::read_to_string(&file).expect("reads");
     for (old, new) in [("{\"seq\":1,", "{\"seq\":0,"), ("{\"seq\":4,", "{\"seq\":18446744073709551615,")] {
         fs::write(&file, good.replacen(old, new, 1)).expect("writes");
-        assert!(!findings(dir.path()).is_empty(), "{new}");
+        assert!(!faults(dir.path()).is_empty(), "{new}");
     }
     fill(
         &{
@@ -360,11 +356,11 @@ fn impossible_numbers_are_findings_and_a_noted_line_has_to_be_there() {
     let found = verify(
         dir.path(),
         &key(),
-        &[Noted { seq: noted.seq, chain: noted.chain, how: "was noted down" }],
+        &[KnownLine { seq: noted.seq, chain: noted.chain, how: "was noted down" }],
         false,
     )
     .expect("reads")
-    .findings;
+    .faults;
     assert!(
         found.iter().any(|finding| finding.what.contains("which was noted down, is not there")),
         "{found:?}"

@@ -1,4 +1,4 @@
-//! What one canonicalisation costs. `cargo bench -p contactd-profile`
+//! Measures the cost of one canonicalisation: `cargo bench -p contactd-profile`
 
 use contactd_profile::Networks;
 use divan::Bencher;

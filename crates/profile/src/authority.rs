@@ -1,23 +1,23 @@
-//! Scheme, user info, port and host, split off the front of a cleaned URL.
+//! Splits a cleaned URL into scheme, user info, host, port and path.
 
 use crate::Reason;
 use crate::text::end_before;
 
-/// A URL in three pieces. Nothing is decoded and no host is known yet.
+/// The parts of a URL. Nothing is decoded yet, and the host is not yet matched to a network.
 #[derive(Debug)]
 pub(crate) struct Split<'a> {
     /// The host as written, without one trailing dot.
     pub(crate) host: &'a str,
     pub(crate) has_userinfo: bool,
     pub(crate) port_is_default: bool,
-    /// The path, empty or beginning with `/`; query and fragment are gone.
+    /// The path, empty or starting with `/`, without query and fragment.
     pub(crate) path: &'a str,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scheme {
     Http,
-    /// Also where none is written: the canonical form is https.
+    /// Also used when the URL has no scheme: the canonical form is https.
     Https,
 }
 
@@ -30,7 +30,7 @@ impl Scheme {
     }
 }
 
-/// Splits a cleaned URL, or says why it is not one.
+/// Splits a cleaned URL, or returns the reason why it is not a URL.
 pub(crate) fn split(text: &str) -> Result<Split<'_>, Reason> {
     let (scheme, rest) = split_scheme(text)?;
     let (authority, rest) = rest.split_at(end_before(rest, ends_authority));
@@ -86,7 +86,7 @@ fn scheme(name: &str) -> Option<Scheme> {
     }
 }
 
-/// A second scheme behind the first, as in `http://https://…`.
+/// Whether a second scheme follows the first, as in `http://https://…`.
 fn begins_with_scheme(rest: &str) -> bool {
     let (name, rest) = rest.split_at(end_before(rest, |b| b == b':' || ends_authority(b)));
     rest.starts_with("://") && scheme(name).is_some()
@@ -97,7 +97,7 @@ fn unknown_scheme(name: &str) -> Reason {
     if !name.is_empty() && name.bytes().all(is_scheme_char) { Reason::BadScheme } else { Reason::NotAUrl }
 }
 
-/// A URL without a scheme has to begin with something that could be a host.
+/// A URL without a scheme must start with something that could be a host.
 fn without_scheme(text: &str) -> Result<(Scheme, &str), Reason> {
     let authority = &text[..end_before(text, ends_authority)];
     let begins_like_text = authority.starts_with(|c: char| c.is_ascii_punctuation());

@@ -1,14 +1,14 @@
-//! The steps, in order; the first failure decides.
+//! Runs the steps of canonicalisation in order. The first step that fails gives the reason.
 
 use std::fmt;
 
 use crate::path::Path;
 use crate::{Networks, Reason, authority, route, slug, text};
 
-/// One person's profile, by its canonical URL.
+/// One person's profile, identified by its canonical URL.
 ///
 /// A profile URL is personal data: this type does not implement `Display`, and prints as
-/// `<redacted>` in `Debug`. [`as_str`](Self::as_str) is where it comes out.
+/// `<redacted>` in `Debug`. Use [`as_str`](Self::as_str) to read it.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Profile(String);
 
@@ -23,7 +23,7 @@ impl Profile {
         self.0.strip_prefix("https://").unwrap_or(&self.0)
     }
 
-    /// The profile whose [`key`](Self::key) an engine kept.
+    /// The profile with this [`key`](Self::key), as stored by an engine.
     pub fn from_key(key: &str) -> Self {
         Self(format!("https://{key}"))
     }
@@ -36,7 +36,7 @@ impl fmt::Debug for Profile {
 }
 
 impl Networks {
-    /// The canonical form of a profile URL, or the first rule it breaks.
+    /// Returns the canonical form of a profile URL, or the first rule that it breaks.
     pub fn canonicalize(&self, input: &str) -> Result<Profile, Reason> {
         let split = authority::split(text::clean(input, self.max_chars)?)?;
         let Some((network, subdomain)) = self.find_host(split.host) else {
@@ -55,7 +55,7 @@ impl Networks {
         slug::canonical(network, route).map(Profile)
     }
 
-    /// The name of the network a profile belongs to; none if it has been switched off.
+    /// The name of the network that a profile belongs to, or `None` if that network is disabled.
     pub fn network_of(&self, profile: &Profile) -> Option<&str> {
         let host = profile.key().split('/').next().unwrap_or_default();
         self.find_host(host).map(|(network, _)| network.name())

@@ -1,20 +1,20 @@
-//! Profile URL in, canonical form or one reason out.
+//! Turns a profile URL into its canonical form, or gives one reason why it cannot.
 //!
 //! A profile URL is the address of one *person's* page on a professional network.
-//! [`Networks::canonicalize`] turns every accepted spelling of it into one canonical
-//! form, which is the identity of a profile everywhere in contactd, or says in one
-//! [`Reason`] why it cannot. Canonicalising a canonical form returns it unchanged.
+//! [`Networks::canonicalize`] turns every accepted spelling of it into one canonical form,
+//! or returns one [`Reason`]. The canonical form identifies a profile everywhere in contactd.
+//! Canonicalising a canonical form returns it unchanged.
 //!
-//! The function is pure: no I/O, no clock, no panic, work bounded by the length of its
-//! input. A refusal allocates nothing; an accepted URL allocates its result, and once
-//! more only where letters outside ASCII have to be lower-cased.
+//! The function is pure: no I/O, no clock, no panic, and its work is bounded by the length
+//! of the input. A refused URL allocates nothing. An accepted URL allocates its result, and
+//! allocates again only when letters outside ASCII must be lower-cased.
 //!
-//! Which networks there are is data ([`Network`]), not code: LinkedIn and XING are built
-//! in, an operator's own come from the configuration.
+//! Networks are data ([`Network`]), not code. LinkedIn and XING are built in; operators add
+//! their own in the configuration.
 //!
-//! No general URL parser is involved, on purpose: those repair what has to be refused
-//! here (tabs inside a slug, backslashes, `..`, look-alike hosts), and a repaired URL
-//! can be another person.
+//! This crate deliberately does not use a general URL parser. Such parsers repair input that
+//! must be refused here (tabs inside a slug, backslashes, `..`, look-alike hosts), and a
+//! repaired URL can belong to another person.
 
 mod authority;
 mod canonical;
@@ -29,5 +29,5 @@ pub use canonical::Profile;
 pub use network::{Case, Network, NetworkError, Networks};
 pub use reason::Reason;
 
-/// Longest accepted URL, in characters, after trimming, unless set otherwise.
+/// Default maximum length of a URL, in characters, after trimming.
 pub const MAX_CHARS: usize = 2_048;

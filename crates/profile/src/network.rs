@@ -1,41 +1,41 @@
-//! Networks as data: which hosts and routes lead to a person.
+//! Networks as data: which hosts and routes belong to a person's profile.
 
 use std::fmt;
 
 use crate::MAX_CHARS;
 
-/// One professional network. Everything that canonicalisation knows about it is here.
+/// One professional network, with everything that canonicalisation knows about it.
 #[derive(Clone, Debug)]
 pub struct Network {
     pub(crate) name: String,
     pub(crate) host: String,
     pub(crate) subdomains: Vec<String>,
-    /// Any two letters are a sub-domain too: `uk.`, `de.`.
+    /// Whether any two letters are also a sub-domain: `uk.`, `de.`.
     pub(crate) country_subdomains: bool,
     pub(crate) short_hosts: Vec<String>,
-    /// Path prefixes that change nothing about who is meant.
+    /// Path prefixes that are ignored: they do not change which person the URL means.
     pub(crate) wrappers: Vec<Vec<String>>,
-    /// Words before the slug; the first route is the canonical one.
+    /// The words before the slug. The first route is the canonical one.
     pub(crate) routes: Vec<Vec<String>>,
-    /// Routes that name a person by an id only the network can resolve. `*` stands for
+    /// Routes that identify a person by an id that only the network can resolve. `*` matches
     /// any number of segments.
     pub(crate) internal: Vec<Vec<String>>,
     pub(crate) reserved: Vec<String>,
     pub(crate) case: Case,
-    /// LinkedIn's old `/pub/<name>/<a>/<b>/<c>`.
+    /// Whether to accept LinkedIn's old form `/pub/<name>/<a>/<b>/<c>`.
     pub(crate) legacy_pub: bool,
-    /// LinkedIn's 39-character member ids, in which case matters.
+    /// Whether slugs can be LinkedIn's 39-character member ids, which are case-sensitive.
     pub(crate) member_ids: bool,
-    /// `https://<host>/<route>/`, made once.
+    /// `https://<host>/<route>/`, computed once.
     pub(crate) prefix: String,
 }
 
-/// Whether two slugs that differ in case are the same person.
+/// Whether two slugs that differ only in case are the same person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
-    /// They are: the canonical form is lower-case.
+    /// The same person: the canonical form is lower-case.
     Lower,
-    /// They are not: case is kept.
+    /// Different people: case is kept.
     Keep,
 }
 
@@ -48,7 +48,7 @@ pub enum NetworkError {
     Route(String),
     /// A sub-domain is not a lower-case label.
     Subdomain(String),
-    /// The name is not made of lower-case letters, digits and hyphens.
+    /// The name contains something other than lower-case letters, digits and hyphens, or is empty.
     Name(String),
     /// Two networks have this name or this host.
     Twice(String),
@@ -77,8 +77,7 @@ impl fmt::Display for NetworkError {
 impl std::error::Error for NetworkError {}
 
 impl Network {
-    /// A network with one route, the sub-domain `www`, and slugs that are the same person
-    /// in any case.
+    /// A network with one route, the sub-domain `www`, and slugs whose case does not matter.
     pub fn new(name: &str, host: &str, route: &str) -> Result<Self, NetworkError> {
         let is_name_char = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
         if name.is_empty() || !name.bytes().all(is_name_char) {
@@ -111,12 +110,12 @@ impl Network {
         Ok(network)
     }
 
-    /// The name by which the network is known in answers and in the configuration.
+    /// The network's name in answers and in the configuration.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Accepts one more route to the same people, such as an older one.
+    /// Adds another accepted route to the same profiles, such as an older one.
     pub fn add_route(&mut self, route: &str) -> Result<(), NetworkError> {
         let is_word_char = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_';
         let is_word = |word: &str| !word.is_empty() && word.bytes().all(is_word_char);
@@ -143,17 +142,17 @@ impl Network {
         Ok(())
     }
 
-    /// Whether any two letters are an accepted sub-domain.
+    /// Sets whether any two letters are accepted as a sub-domain.
     pub fn set_country_subdomains(&mut self, accepted: bool) {
         self.country_subdomains = accepted;
     }
 
-    /// Whether slugs that differ in case are the same person.
+    /// Sets whether slugs that differ only in case are the same person.
     pub fn set_case(&mut self, case: Case) {
         self.case = case;
     }
 
-    /// Adds words that are no one's slug.
+    /// Adds reserved words: nobody's slug can be one of them.
     pub fn reserve(&mut self, words: &[String]) {
         self.reserved.extend(words.iter().map(|word| word.to_lowercase()));
     }
@@ -169,7 +168,7 @@ fn is_label(label: &str) -> bool {
     !label.is_empty() && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
-/// The networks that are switched on, and how long a URL may be.
+/// The enabled networks, and the maximum length of a URL.
 #[derive(Clone, Debug)]
 pub struct Networks {
     list: Vec<Network>,
@@ -182,7 +181,7 @@ impl Networks {
         Self { list: vec![linkedin(), xing()], max_chars: MAX_CHARS }
     }
 
-    /// Adds a network, whose name and host have to be new.
+    /// Adds a network. Its name and its host must not be in use yet.
     pub fn add(&mut self, network: Network) -> Result<(), NetworkError> {
         for known in &self.list {
             if known.name == network.name {
@@ -196,7 +195,7 @@ impl Networks {
         Ok(())
     }
 
-    /// Switches a network off. False where none has that name.
+    /// Removes a network. Returns false if no network has this name.
     pub fn remove(&mut self, name: &str) -> bool {
         let before = self.list.len();
         self.list.retain(|network| network.name != name);
@@ -208,13 +207,13 @@ impl Networks {
         self.max_chars = chars;
     }
 
-    /// The networks that are switched on.
+    /// The enabled networks.
     pub fn iter(&self) -> impl Iterator<Item = &Network> {
         self.list.iter()
     }
 
-    /// The network a host belongs to, with its sub-domain (empty for none). The most
-    /// specific network wins; hosts compare by whole labels.
+    /// The network that a host belongs to, and the sub-domain (empty if there is none). The most
+    /// specific network wins. Hosts are compared by whole labels.
     pub(crate) fn find_host<'h>(&self, host: &'h str) -> Option<(&Network, &'h str)> {
         self.list
             .iter()
@@ -228,7 +227,7 @@ impl Networks {
     }
 }
 
-/// `host` as a sub-domain of `domain`: empty where they are the same, none where it is not.
+/// The sub-domain part of `host` below `domain`: empty if they are equal, `None` if `host` is not below it.
 fn subdomain_of<'h>(host: &'h str, domain: &str) -> Option<&'h str> {
     let (subdomain, tail) = host.split_at_checked(host.len().checked_sub(domain.len())?)?;
     if !tail.eq_ignore_ascii_case(domain) {

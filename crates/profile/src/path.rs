@@ -1,9 +1,9 @@
-//! The path: segments, each percent-decoded exactly once.
+//! The path of a URL: its segments, each percent-decoded exactly once.
 
 use crate::Reason;
 use crate::text::end_before;
 
-/// The segments of a path that was checked whole: none is empty, none climbs, all decode.
+/// A fully checked path: no segment is empty, none is `.` or `..`, and all can be decoded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path<'a> {
     rest: &'a str,
@@ -12,7 +12,7 @@ pub(crate) struct Path<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// Checks every segment, also those that no rule will look at later.
+    /// Checks every segment, including those that no later rule uses.
     pub(crate) fn check(path: &'a str) -> Result<Self, Reason> {
         let path = path.trim_end_matches('/');
         let inner = path.strip_prefix('/').unwrap_or(path);
@@ -30,7 +30,7 @@ impl<'a> Path<'a> {
         Ok(Self { rest: inner, is_encoded })
     }
 
-    /// The first segment and the path behind it.
+    /// The first segment and the rest of the path.
     pub(crate) fn split_first(self) -> Option<(Segment<'a>, Self)> {
         let Self { rest, is_encoded } = self;
         if rest.is_empty() {
@@ -41,7 +41,7 @@ impl<'a> Path<'a> {
         Some((Segment { text, is_encoded }, Self { rest: behind, is_encoded }))
     }
 
-    /// What stands behind `words`, if the path begins with them.
+    /// The rest of the path after `words`, if the path starts with them.
     pub(crate) fn strip_words(self, words: &[String]) -> Option<Self> {
         words.iter().try_fold(self, |path, word| {
             let (first, rest) = path.split_first()?;
@@ -63,7 +63,7 @@ pub(crate) struct Segment<'a> {
 }
 
 impl Segment<'_> {
-    /// Whether this is the route word `word`, in any case and any spelling.
+    /// Whether this is the route word `word`, in any letter case, encoded or not.
     pub(crate) fn is_word(self, word: &str) -> bool {
         if !self.is_encoded {
             return self.text.eq_ignore_ascii_case(word);
@@ -75,11 +75,11 @@ impl Segment<'_> {
 
     /// The decoded characters.
     pub(crate) fn chars(self) -> impl Iterator<Item = char> {
-        // The segment was checked: there is no error to lose.
+        // The segment was checked, so decoding cannot fail.
         Decoded(self.text).map_while(Result::ok)
     }
 
-    /// The segment as it is, where decoding changes nothing.
+    /// The segment as written, if it is ASCII and decoding does not change it.
     pub(crate) fn plain_ascii(&self) -> Option<&str> {
         let is_plain = !self.is_encoded || !self.text.contains('%');
         (is_plain && self.text.is_ascii()).then_some(self.text)
@@ -91,7 +91,7 @@ fn check_segment(segment: &str, is_encoded: bool) -> Result<(), Reason> {
         return Err(Reason::EmptySegment);
     }
     if !is_encoded || !segment.contains('%') {
-        // Controls and backslashes are already known to be absent.
+        // Control characters and backslashes were already refused.
         return match segment {
             "." | ".." => Err(Reason::PathTraversal),
             _ => Ok(()),
@@ -119,7 +119,7 @@ fn check_segment(segment: &str, is_encoded: bool) -> Result<(), Reason> {
     Ok(())
 }
 
-/// The characters of a percent-encoded text. Decodes strictly and once.
+/// Iterates over the characters of percent-encoded text. Decodes strictly, and once.
 struct Decoded<'a>(&'a str);
 
 impl Iterator for Decoded<'_> {

@@ -1,15 +1,15 @@
-//! Why a URL was refused.
+//! The reasons for refusing a URL.
 
 use std::fmt;
 
-/// The one reason for which a URL was refused: the first rule it broke.
+/// Why a URL was refused: the first rule that it broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// Nothing is left after trimming.
     Empty,
-    /// Longer than [`MAX_CHARS`](crate::MAX_CHARS) characters.
+    /// Longer than the limit, which is [`MAX_CHARS`](crate::MAX_CHARS) characters by default.
     TooLong,
-    /// A control character or an invisible mark stands inside.
+    /// Contains a control character or an invisible mark.
     ControlChar,
     /// Not a web address at all: a bare id, a site-relative path, text around a URL.
     NotAUrl,
@@ -17,19 +17,19 @@ pub enum Reason {
     BadScheme,
     /// A user name or password before the host.
     Userinfo,
-    /// A port other than the scheme's own.
+    /// A port other than the default port of the scheme.
     BadPort,
-    /// A host that is malformed or belongs to no known network.
+    /// A host that is malformed or does not belong to a known network.
     BadHost,
-    /// A sub-domain of a known network that holds no public profiles.
+    /// A sub-domain of a known network that has no public profiles.
     UnsupportedSubdomain,
     /// A short link, which only the network can resolve.
     ShortLink,
     /// An empty path segment before the end.
     EmptySegment,
-    /// A percent-escape that is malformed, not UTF-8, or encodes a percent sign.
+    /// A percent-escape that is malformed, is not UTF-8, or encodes a percent sign.
     BadEncoding,
-    /// `.` or `..` as a path segment, in any spelling.
+    /// `.` or `..` as a path segment, encoded or not.
     PathTraversal,
     /// The old `/pub/` form without its three groups of hex digits.
     BadLegacy,
@@ -39,14 +39,14 @@ pub enum Reason {
     InternalId,
     /// The profile route without a slug.
     NoSlug,
-    /// A slug of the wrong length or with a character no slug has.
+    /// A slug that is too short, too long, or contains a character that is not allowed.
     BadSlug,
-    /// A word the network uses for something else, such as `me`.
+    /// A word that the network uses for something else, such as `me`.
     ReservedSlug,
 }
 
 impl Reason {
-    /// Every reason, in the order in which the rules are applied.
+    /// Every reason, from those about the whole text to those about the slug.
     pub const ALL: [Self; 19] = [
         Self::Empty,
         Self::TooLong,
@@ -69,7 +69,7 @@ impl Reason {
         Self::ReservedSlug,
     ];
 
-    /// The code by which clients know this reason.
+    /// The code that is sent to clients.
     pub const fn code(self) -> &'static str {
         match self {
             Self::Empty => "empty",

@@ -1,10 +1,10 @@
-//! From a checked path to the slug that names a person.
+//! Finds the slug that identifies a person in a checked path.
 
 use crate::Reason;
 use crate::network::Network;
 use crate::path::{Path, Segment};
 
-/// Where the slug of a profile comes from.
+/// The parts of the path that the slug is made of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Route<'a> {
     /// One segment of the path.
@@ -13,7 +13,7 @@ pub(crate) enum Route<'a> {
     Legacy { name: Segment<'a>, groups: [HexGroup; 3] },
 }
 
-/// Finds the person's route in a path, or says what the page is instead.
+/// Finds the route to a person in a path, or returns the reason why the page is not a profile.
 pub(crate) fn find<'a>(network: &Network, path: Path<'a>) -> Result<Route<'a>, Reason> {
     let path = unwrapped(network, path);
     let Some((first, rest)) = path.split_first() else {
@@ -78,12 +78,12 @@ impl HexGroup {
         Some(group)
     }
 
-    /// The digits with zeros before them, three in all.
+    /// The digits, padded with leading zeros to three.
     pub(crate) fn padded(self) -> impl Iterator<Item = char> {
         std::iter::repeat_n('0', 3 - self.len).chain(self.digits.into_iter().take(self.len))
     }
 
-    /// The digits as written; nothing for a lone zero.
+    /// The digits as written, or nothing if the group is a single zero.
     pub(crate) fn unless_zero(self) -> impl Iterator<Item = char> {
         let len = if self.len == 1 && self.digits[0] == '0' { 0 } else { self.len };
         self.digits.into_iter().take(len)

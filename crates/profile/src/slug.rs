@@ -1,4 +1,4 @@
-//! The slug: which characters it may hold, its case, and its encoded form.
+//! The slug: its allowed characters, its case, and its encoded form.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
@@ -14,8 +14,8 @@ use crate::route::Route;
 const MIN_CHARS: usize = 3;
 const MAX_CHARS: usize = 100;
 
-/// Longest decoded text that can still compose to [`MAX_CHARS`]: no character decomposes
-/// into more than four.
+/// Maximum length of decoded text that can still compose to [`MAX_CHARS`]: a character
+/// decomposes into at most four.
 const MAX_DECODED_CHARS: usize = 4 * MAX_CHARS;
 
 /// Appends the canonical, percent-encoded slug of `route` to the network's prefix.
@@ -46,7 +46,7 @@ pub(crate) fn canonical(network: &Network, route: Route<'_>) -> Result<String, R
     Ok(encoded(&network.prefix, &folded))
 }
 
-/// The usual slug: no escape, no letter outside ASCII.
+/// The usual case: a slug in ASCII.
 fn ascii(network: &Network, slug: &str) -> Result<String, Reason> {
     if network.reserved.iter().any(|word| word.eq_ignore_ascii_case(slug)) {
         return Err(Reason::ReservedSlug);
@@ -78,8 +78,8 @@ fn ascii(network: &Network, slug: &str) -> Result<String, Reason> {
 
 const MEMBER_ID_CHARS: usize = 39;
 
-/// An id of the network whose case was lost, or one that was never public: 39 characters
-/// with the beginning of a member id.
+/// Whether this looks like a member id whose case was lost, or like an id that was never public:
+/// 39 characters with the prefix of such an id, in any case.
 fn begins_like_member_id(slug: &str) -> bool {
     slug.chars().count() == MEMBER_ID_CHARS
         && slug
@@ -98,7 +98,7 @@ fn decode(route: Route<'_>) -> Result<Buffer, Reason> {
     Ok(decoded)
 }
 
-/// The NFC form, where it differs.
+/// The NFC form, or `None` if the text already is in NFC.
 fn compose(text: &str) -> Result<Option<Buffer>, Reason> {
     const NFC: ComposingNormalizerBorrowed<'static> = ComposingNormalizerBorrowed::new_nfc();
     if NFC.is_normalized(text) {
@@ -120,7 +120,7 @@ fn fold(case: Case, text: &str) -> Cow<'_, str> {
     let lower = text.to_lowercase();
     match compose(&lower) {
         Ok(Some(composed)) => Cow::Owned(composed.as_str().to_owned()),
-        // Too long to compose is too long for a slug, and is refused by its length.
+        // Text that is too long to compose is too long for a slug, and the length check refuses it.
         Ok(None) | Err(_) => Cow::Owned(lower),
     }
 }
@@ -144,12 +144,12 @@ fn check_characters(slug: &str) -> Result<(), Reason> {
 }
 
 enum Class {
-    /// A letter, a number or a symbol; `joins` where a joiner may follow.
+    /// A letter, a number or a symbol. `joins` if a joiner may follow.
     Word {
         joins: bool,
     },
     Mark,
-    /// Allowed, but names nobody by itself.
+    /// Allowed, but a slug cannot consist only of these.
     Filler,
     /// ZWJ or ZWNJ.
     Joiner,
@@ -187,7 +187,7 @@ impl Class {
     }
 }
 
-/// The prefix and the slug, everything but unreserved characters percent-encoded.
+/// The prefix and the slug. In the slug, all but ASCII letters, digits, `-` and `_` is percent-encoded.
 fn encoded(prefix: &str, slug: &str) -> String {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
@@ -206,7 +206,7 @@ fn encoded(prefix: &str, slug: &str) -> String {
     url
 }
 
-/// Text on the stack, so that a refusal allocates nothing.
+/// Text on the stack, so that refusing a URL allocates nothing.
 struct Buffer {
     bytes: [u8; 4 * MAX_DECODED_CHARS],
     len: usize,
@@ -222,7 +222,7 @@ impl Buffer {
     }
 
     fn as_str(&self) -> &str {
-        // Only whole characters are ever written.
+        // Only complete characters are written.
         std::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
     }
 }

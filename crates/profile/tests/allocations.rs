@@ -1,4 +1,4 @@
-//! A refusal allocates nothing; an accepted URL its result, and little more.
+//! A refused URL allocates nothing. An accepted URL allocates once or twice.
 
 use contactd_profile::Networks;
 

@@ -1,4 +1,4 @@
-//! What has to hold for any text: by random texts, and on the fuzzer's corpus.
+//! Properties that hold for any text, tested with random text and with the fuzzer's corpus.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -8,7 +8,7 @@ mod checks;
 use contactd_profile::Networks;
 use proptest::prelude::*;
 
-/// Texts that get past the first checks often enough to reach the last.
+/// Generates text that passes the first checks often enough to reach the last ones.
 fn url_like() -> impl Strategy<Value = String> {
     let scheme = prop::sample::select(vec!["https://", "http://", "", "//", "HTTPS://", "ftp://", "https:/"]);
     let host = prop::sample::select(vec![

@@ -1,4 +1,4 @@
-//! The rules one by one, on spellings of our own.
+//! Tests the rules one by one.
 
 use contactd_profile::{Networks, Reason};
 
@@ -253,7 +253,7 @@ fn a_slug_is_counted_in_its_final_form() {
     refuses(&format!("https://linkedin.com/in/{}", e_acute.repeat(2)), Reason::BadSlug);
     accepts(&format!("https://linkedin.com/in/{}", "a".repeat(100)), &"a".repeat(100));
     refuses(&format!("https://linkedin.com/in/{}", "a".repeat(101)), Reason::BadSlug);
-    // İ becomes two characters when it is lower-cased.
+    // İ becomes two characters in lower case.
     refuses(&format!("https://linkedin.com/in/{}", "İ".repeat(51)), Reason::BadSlug);
     accepts("https://linkedin.com/in/İz", "i%CC%87z");
 }
@@ -282,7 +282,7 @@ fn member_ids_keep_their_case_or_are_refused() {
         &format!("https://linkedin.com/in/ACoAA{}\u{212A}", &rest[1..]),
         &format!("ACoAA{}K", &rest[1..]),
     );
-    // One character more or less is a slug like any other.
+    // One character more or less makes it an ordinary slug.
     accepts(&format!("https://linkedin.com/in/ACoAA{rest}x"), &format!("acoaa{}x", rest.to_lowercase()));
     accepts(
         &format!("https://linkedin.com/in/AEMAA{}", &rest[1..]),

@@ -1,4 +1,4 @@
-//! The profile-URL rules, as vectors: every input with its canonical form or its reason.
+//! The profile-URL rules as test vectors: each input with its canonical form or its reason.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -14,7 +14,7 @@ fn check(file: &str) {
     let mut wrong = Vec::new();
     let mut checked = 0;
     for vector in vectors(file) {
-        // Values that are not strings are the body's business, not ours.
+        // Values that are not strings are refused when the body is parsed, not here.
         let Some(input) = vector["input"].as_str() else {
             continue;
         };

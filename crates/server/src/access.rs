@@ -6,7 +6,7 @@ use contactd_core::Caller;
 
 use crate::answer::Answer;
 use crate::metrics::{Outcome, route_name};
-use crate::router::Route;
+use crate::route::Route;
 
 /// No path, no query, no address: an unknown path may hold anything.
 pub(crate) fn log(

@@ -1,4 +1,4 @@
-//! Answers: JSON, or an asset; and how one is written.
+//! Answers (JSON or an asset), and how they are written to the connection.
 
 use std::borrow::Cow;
 
@@ -9,23 +9,23 @@ use serde::Serialize;
 
 use crate::head::Persistence;
 
-/// What a request is answered, but for what every answer has.
+/// The answer to a request, without the parts that are in every answer (see [`Envelope`]).
 #[derive(Debug)]
 pub(crate) struct Answer {
     status: StatusCode,
     content_type: &'static str,
-    /// Header lines that go with this sort of answer.
+    /// Header lines that this kind of answer always has.
     fixed_lines: &'static str,
     headers: Vec<(&'static str, Cow<'static, str>)>,
     body: Bytes,
 }
 
-/// A body above this is not copied.
+/// Bodies larger than this are not copied.
 const LARGE: usize = 4 * 1024;
 
 const NOT_STORED: &str = "cache-control: no-store\r\n";
 
-/// A JSON answer. None of ours may be stored by a cache.
+/// A JSON answer, which caches must not store.
 pub(crate) fn json(status: StatusCode, body: impl Into<Bytes>) -> Answer {
     Answer {
         status,
@@ -36,22 +36,22 @@ pub(crate) fn json(status: StatusCode, body: impl Into<Bytes>) -> Answer {
     }
 }
 
-/// Something else than JSON about a lookup; `fixed_lines` are header lines, each with its end.
+/// Any other answer. `fixed_lines` are complete header lines, each with its line end.
 pub(crate) fn of_type(content_type: &'static str, fixed_lines: &'static str, body: Bytes) -> Answer {
     Answer { status: StatusCode::OK, content_type, fixed_lines, headers: Vec::new(), body }
 }
 
 pub(crate) fn body(shape: &impl Serialize) -> Vec<u8> {
-    // Our shapes are strings in named fields: writing them cannot fail.
+    // These types only have named string fields, so serialising them cannot fail.
     serde_json::to_vec(shape).unwrap_or_default()
 }
 
-/// What every answer has besides itself.
+/// The parts that are in every answer.
 pub(crate) struct Envelope<'a> {
     pub(crate) request_id: &'a str,
     pub(crate) date: &'a str,
     pub(crate) connection: Persistence,
-    /// The request was HEAD: the body is only described.
+    /// The request was HEAD: headers are sent as usual, but no body.
     pub(crate) head_only: bool,
 }
 
@@ -60,13 +60,13 @@ impl Answer {
         self.status
     }
 
-    /// Adds a header. `value` is ours: no line ends, nothing of a request.
+    /// Adds a header. `value` must come from this service: no line ends and nothing from a request.
     pub(crate) fn add_header(&mut self, name: &'static str, value: impl Into<Cow<'static, str>>) {
         self.headers.push((name, value.into()));
     }
 
-    /// Appends the answer as it goes over the wire, but for a large body: that is returned, to be written
-    /// from where it is.
+    /// Appends the answer to `out` as it is sent. A large body is not appended but returned, so that the
+    /// caller can write it without copying.
     #[must_use]
     pub(crate) fn write(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) -> Option<Bytes> {
         let mut text = |parts: &[&str]| parts.iter().for_each(|part| out.extend_from_slice(part.as_bytes()));

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use contactd_contract::openapi;
-use contactd_core::store::Details;
+use contactd_core::store::LocalRead;
 use contactd_core::{Audit, Callers, Clock, Lookups, Networks, SuppressionList};
 
 use crate::Settings;
@@ -27,7 +27,7 @@ pub struct App<D> {
     stopping: AtomicBool,
 }
 
-impl<D: Details> App<D> {
+impl<D: LocalRead> App<D> {
     /// The service over `details`, for `callers`, leaving out `suppressions`, recorded in `audit`.
     pub fn new(
         details: Arc<D>,

@@ -1,14 +1,14 @@
-//! From the Authorization header to a caller.
+//! Identifies the caller by the Authorization header.
 
-use contactd_core::store::Details;
+use contactd_core::store::LocalRead;
 use contactd_core::{Caller, Timestamp};
 
 use crate::App;
 use crate::head::Field;
 use crate::refusal::{Refusal, Unauthorized};
 
-/// Recognises the caller, whatever it may look up.
-pub(crate) fn caller<D: Details>(
+/// Identifies the caller. Its scopes are not checked here.
+pub(crate) fn caller<D: LocalRead>(
     app: &App<D>,
     authorization: Field<'_>,
     now: Timestamp,
@@ -17,8 +17,8 @@ pub(crate) fn caller<D: Details>(
     app.callers.find(token, now).map_err(|_| Refusal::Unauthorized(Unauthorized::InvalidToken))
 }
 
-/// What follows the scheme `Bearer`, in any case. None where it does not stand there just
-/// once.
+/// The token after the scheme `Bearer`, which is case-insensitive. `None` unless there is exactly one
+/// such header with a token.
 fn bearer_token(authorization: Field<'_>) -> Option<&str> {
     let Field::Once(value) = authorization else {
         return None;
@@ -28,7 +28,7 @@ fn bearer_token(authorization: Field<'_>) -> Option<&str> {
     if !scheme.eq_ignore_ascii_case(b"bearer ") || token.is_empty() {
         return None;
     }
-    // A token is ASCII: what is not text at all is a token that nobody was given.
+    // A token is ASCII. A value that is not UTF-8 counts as an empty token, which is never valid.
     Some(std::str::from_utf8(token).unwrap_or_default())
 }
 

@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use bytes::BufMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 use crate::chunked::{ChunkFault, Chunks};
 use crate::head::{Framing, Head};
 use crate::refusal::Refusal;
+use crate::stream::Stream;
 
 /// How much of a chunked body is read at a time.
 const PIECE: usize = 8 * 1024;
 
 /// The body of a request whose head was read. Most bodies came with it, and are where they are.
-pub(crate) struct Body<'a> {
-    stream: &'a mut TcpStream,
+pub(crate) struct Body<'a, S> {
+    stream: &'a mut S,
     /// What came behind the head: this body, and more if the client does not wait.
     arrived: &'a [u8],
     framing: Framing,
@@ -49,8 +49,8 @@ pub(crate) enum Next {
     Later(Vec<u8>),
 }
 
-impl<'a> Body<'a> {
-    pub(crate) fn new(head: &Head<'_>, arrived: &'a [u8], stream: &'a mut TcpStream) -> Self {
+impl<'a, S: Stream> Body<'a, S> {
+    pub(crate) fn new(head: &Head<'_>, arrived: &'a [u8], stream: &'a mut S) -> Self {
         let end = if head.framing == Framing::Length(0) { End::Arrived(0) } else { End::NotFound };
         Self {
             stream,
@@ -112,7 +112,7 @@ impl<'a> Body<'a> {
     }
 
     /// The connection, to write the answer to.
-    pub(crate) fn stream(&mut self) -> &mut TcpStream {
+    pub(crate) fn stream(&mut self) -> &mut S {
         self.stream
     }
 
@@ -194,4 +194,100 @@ fn refusal(fault: ChunkFault) -> Refusal {
 
 async fn poll_once<F: Future + Unpin>(mut future: F) -> Poll<F::Output> {
     poll_fn(|cx| Poll::Ready(std::pin::Pin::new(&mut future).poll(cx))).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::head::{self, Parsed};
+    use crate::testing::run;
+    use tokio::io::DuplexStream;
+
+    const TIME: Duration = Duration::from_secs(10);
+    const LIMIT: usize = 100;
+
+    /// A body with these headers, of which `arrived` came with the head; and the client's end.
+    fn body<'a>(headers: &str, arrived: &'a [u8], stream: &'a mut DuplexStream) -> Body<'a, DuplexStream> {
+        let text = format!("POST / HTTP/1.1\r\nHost: test\r\n{headers}\r\n\r\n");
+        let Parsed::Whole(head) = head::parse(text.as_bytes(), 1_000) else { panic!("not a head") };
+        Body::new(&head, arrived, stream)
+    }
+
+    #[test]
+    fn a_body_that_came_with_its_head_is_where_it_is_and_the_next_request_begins_behind_it() {
+        run(async {
+            let (_client, mut stream) = tokio::io::duplex(64);
+            let arrived = b"12345POST";
+            let mut body = body("Content-Length: 5", arrived, &mut stream);
+            assert!(body.has_arrived());
+            let read = body.read(LIMIT, TIME).await.expect("reads");
+            assert!(std::ptr::eq(read, &arrived[..5]), "it is not copied");
+            assert!(matches!(body.skip(LIMIT).await, Some(Next::Arrived(5))));
+        });
+    }
+
+    #[test]
+    fn a_body_in_pieces_is_joined_and_no_byte_of_the_next_request_is_taken() {
+        run(async {
+            let (mut client, mut stream) = tokio::io::duplex(64);
+            client.write_all(b"345POST").await.expect("sends");
+            let mut body = body("Content-Length: 5", b"12", &mut stream);
+            assert!(!body.has_arrived());
+            assert_eq!(body.read(LIMIT, TIME).await.expect("reads"), b"12345");
+            assert!(matches!(body.skip(LIMIT).await, Some(Next::Later(ahead)) if ahead.is_empty()));
+            let mut next = [0; 4];
+            stream.read_exact(&mut next).await.expect("reads");
+            assert_eq!(&next, b"POST");
+        });
+    }
+
+    #[test]
+    fn what_was_read_behind_the_last_chunk_is_the_next_request() {
+        run(async {
+            let (mut client, mut stream) = tokio::io::duplex(64);
+            client.write_all(b"lo\r\n0\r\n\r\nPOST").await.expect("sends");
+            let mut body = body("Transfer-Encoding: chunked", b"5\r\nhel", &mut stream);
+            assert_eq!(body.read(LIMIT, TIME).await.expect("reads"), b"hello");
+            assert!(matches!(body.skip(LIMIT).await, Some(Next::Later(ahead)) if ahead == b"POST"));
+        });
+    }
+
+    #[test]
+    fn a_body_that_does_not_come_in_time_or_is_cut_off_or_too_large_is_told_apart() {
+        run(async {
+            let (client, mut stream) = tokio::io::duplex(64);
+            let began = tokio::time::Instant::now();
+            let refused = body("Content-Length: 5", b"12", &mut stream).read(LIMIT, TIME).await.err();
+            assert!(matches!(refused, Some(Refusal::Timeout)));
+            assert_eq!(began.elapsed(), TIME);
+            let refused = body("Content-Length: 101", b"12", &mut stream).read(LIMIT, TIME).await.err();
+            assert!(matches!(refused, Some(Refusal::TooLarge)));
+            let refused =
+                body("Transfer-Encoding: chunked", b"zz\r\n", &mut stream).read(LIMIT, TIME).await.err();
+            assert!(matches!(refused, Some(Refusal::BadRequest)));
+            drop(client);
+            let refused = body("Content-Length: 5", b"12", &mut stream).read(LIMIT, TIME).await.err();
+            assert!(matches!(refused, Some(Refusal::BadRequest)));
+        });
+    }
+
+    #[test]
+    fn a_client_that_waits_is_told_once_to_send() {
+        run(async {
+            let (mut client, mut stream) = tokio::io::duplex(64);
+            let waiting = "Content-Length: 5\r\nExpect: 100-continue";
+            {
+                let mut body = body(waiting, b"", &mut stream);
+                assert!(!body.can_be_skipped(LIMIT), "it may never send");
+                let mut reading = pin!(body.read(LIMIT, TIME));
+                assert!(poll_once(reading.as_mut()).await.is_pending());
+                client.write_all(b"12345").await.expect("sends");
+                assert_eq!(reading.await.expect("reads"), b"12345");
+            }
+            drop(stream);
+            let mut told = String::new();
+            client.read_to_string(&mut told).await.expect("reads");
+            assert_eq!(told, "HTTP/1.1 100 Continue\r\n\r\n");
+        });
+    }
 }

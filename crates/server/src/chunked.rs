@@ -1,16 +1,17 @@
-//! Bodies that come in chunks.
+//! Decodes bodies with `Transfer-Encoding: chunked`.
 
-/// Longest line of a chunk's size with its extensions, and of all trailers together.
+/// Maximum length of a line with a chunk's size and extensions.
 const MAX_LINE: usize = 256;
+/// Maximum length of all trailers together.
 const MAX_TRAILERS: usize = 4 * 1024;
 
-/// Decodes a chunked body piece by piece, each byte once.
+/// Decodes a chunked body incrementally, reading each byte once.
 #[derive(Debug)]
 pub(crate) struct Chunks {
     at: At,
-    /// Bytes of the chunk's data that are still to come, or its size as read so far.
+    /// How many bytes of the chunk's data are still to come, or the part of its size read so far.
     size: u64,
-    /// Bytes of the line, or of the trailers, so far.
+    /// How many bytes of the line, or of the trailers, were read so far.
     line: usize,
 }
 
@@ -24,7 +25,7 @@ enum At {
     Data,
     DataReturn,
     DataLineFeed,
-    /// At the beginning of a trailer's line.
+    /// At the start of a trailer line.
     TrailerBegin,
     TrailerName,
     TrailerValue,
@@ -35,9 +36,9 @@ enum At {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ChunkFault {
-    /// Not chunks.
+    /// The body is not valid chunked encoding.
     Broken,
-    /// More than may be, or a chunk that says it will be.
+    /// The body exceeds the limit, or a chunk announces a size that would exceed it.
     TooLarge,
 }
 
@@ -50,8 +51,8 @@ impl Chunks {
         self.at == At::End
     }
 
-    /// Appends the data in `bytes` to `out`, which is to hold at most `limit` bytes. How many of the
-    /// bytes were the body's.
+    /// Decodes `bytes` and appends the data to `out`, up to `limit` bytes in total. Returns how many of the
+    /// input bytes belong to the body.
     pub(crate) fn feed(
         &mut self,
         bytes: &[u8],
@@ -139,7 +140,7 @@ fn is_text(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    /// Decodes a body cut in two at every place: what came out, and how many bytes were used.
+    /// Decodes a body split in two at every position. Returns the data and how many bytes were used.
     fn decoded(body: &str) -> Result<Option<(String, usize)>, ChunkFault> {
         let mut results = Vec::new();
         for cut in 0..=body.len() {

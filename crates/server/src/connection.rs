@@ -4,26 +4,26 @@
 //! connection is in and until when, and the worker's sweep, every 100 ms, ends the connections that are
 //! past that: a request costs a few stores to cells for all this, and no timer.
 
-use std::cell::{Cell, Ref, RefCell};
+use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
-use contactd_core::Timestamp;
-use contactd_core::store::Details;
+use contactd_core::store::LocalRead;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 use crate::body::{Body, Next};
 use crate::head::{self, Parsed, Persistence};
 use crate::refusal::Refusal;
-use crate::router::{self, Site};
+use crate::router;
+use crate::stream::Stream;
 use crate::turn::Turn;
+use crate::worker_clock::WorkerClock;
 use crate::{App, Settings};
 
 /// How much of an unwanted body is read, and for how long, so that the client can read
@@ -66,46 +66,11 @@ pub(crate) struct Exchange {
     body_timeout: Duration,
 }
 
-/// The time as of the worker's last sweep.
-pub(crate) struct WorkerClock {
-    /// Since the worker began.
-    elapsed: Cell<Duration>,
-    second: Cell<i64>,
-    /// As the Date header has it.
-    date: RefCell<String>,
-}
-
-impl WorkerClock {
-    pub(crate) fn new(now: Timestamp) -> Self {
-        let clock = Self { elapsed: Cell::default(), second: Cell::new(i64::MIN), date: RefCell::default() };
-        clock.set(Duration::ZERO, now);
-        clock
-    }
-
-    /// Since the worker began.
-    pub(crate) fn elapsed(&self) -> Duration {
-        self.elapsed.get()
-    }
-
-    /// The date, as an answer has it.
-    pub(crate) fn date(&self) -> Ref<'_, str> {
-        Ref::map(self.date.borrow(), String::as_str)
-    }
-
-    pub(crate) fn set(&self, elapsed: Duration, now: Timestamp) {
-        self.elapsed.set(elapsed);
-        if self.second.replace(now.seconds()) != now.seconds() {
-            let since_1970 = Duration::from_secs(u64::try_from(now.seconds()).unwrap_or(0));
-            self.date.replace(httpdate::fmt_http_date(UNIX_EPOCH + since_1970));
-        }
-    }
-}
-
 impl Exchange {
     pub(crate) fn new(clock: Rc<WorkerClock>, settings: &Settings) -> Rc<Self> {
         Rc::new(Self {
             phase: Cell::new(Phase::New),
-            deadline: Cell::new(Some(clock.elapsed.get() + settings.head_timeout)),
+            deadline: Cell::new(Some(clock.elapsed() + settings.head_timeout)),
             clock,
             expired: Cell::new(false),
             waker: RefCell::new(None),
@@ -117,7 +82,7 @@ impl Exchange {
 
     /// Ends the connection if it is past its deadline.
     pub(crate) fn sweep(&self, stopping: bool) {
-        let now = self.clock.elapsed.get();
+        let now = self.clock.elapsed();
         if stopping && matches!(self.phase.get(), Phase::New | Phase::Idle) {
             let grace = now + STOP_GRACE;
             self.deadline.set(Some(self.deadline.get().map_or(grace, |deadline| deadline.min(grace))));
@@ -156,7 +121,7 @@ impl Exchange {
 
     fn enter(&self, phase: Phase, within: Option<Duration>) {
         self.phase.set(phase);
-        self.deadline.set(within.map(|within| self.clock.elapsed.get() + within));
+        self.deadline.set(within.map(|within| self.clock.elapsed() + within));
     }
 
     /// Ready when the sweep has found the connection past its deadline.
@@ -173,15 +138,14 @@ impl Exchange {
 }
 
 /// Serves a connection to its end.
-pub(crate) async fn serve<D: Details>(
+pub(crate) async fn serve<D: LocalRead>(
     app: Arc<App<D>>,
-    site: Site,
-    mut stream: TcpStream,
+    mut stream: impl Stream,
     exchange: Rc<Exchange>,
     turn: Rc<Turn>,
 ) {
     let ended = {
-        let mut answering = pin!(answer_all(&app, site, &mut stream, &exchange, &turn));
+        let mut answering = pin!(answer_all(&app, &mut stream, &exchange, &turn));
         poll_fn(|cx| {
             if exchange.poll_expired(cx).is_ready() {
                 return Poll::Ready(None);
@@ -205,10 +169,9 @@ enum End {
 }
 
 /// Answers the requests on a connection in turn, until one is the last.
-async fn answer_all<D: Details>(
+async fn answer_all<D: LocalRead>(
     app: &Arc<App<D>>,
-    site: Site,
-    stream: &mut TcpStream,
+    stream: &mut impl Stream,
     exchange: &Exchange,
     turn: &Turn,
 ) -> io::Result<End> {
@@ -230,8 +193,7 @@ async fn answer_all<D: Details>(
             Parsed::Whole(head) => {
                 exchange.request_begins();
                 let body = Body::new(&head, &input[head.len..], stream);
-                let mut answered =
-                    router::handle(app, site, &head, body, &exchange.clock, turn, &mut output).await;
+                let mut answered = router::handle(app, &head, body, &exchange.clock, turn, &mut output).await;
                 exchange.answer_begins();
                 if !answered.is_turn_over {
                     turn.end().await;
@@ -269,7 +231,7 @@ async fn answer_all<D: Details>(
     }
 }
 
-async fn write(stream: &mut TcpStream, answer: &[u8], large: Option<Bytes>) -> io::Result<()> {
+async fn write(stream: &mut impl Stream, answer: &[u8], large: Option<Bytes>) -> io::Result<()> {
     stream.write_all(answer).await?;
     match large {
         Some(body) => stream.write_all(&body).await,
@@ -279,7 +241,7 @@ async fn write(stream: &mut TcpStream, answer: &[u8], large: Option<Bytes>) -> i
 
 /// Says that nothing more will come, and, if the client may still be sending, takes a
 /// bounded amount of it: closing at once would destroy the answer on its way.
-async fn close(mut stream: TcpStream, end: End) {
+async fn close(mut stream: impl Stream, end: End) {
     if stream.shutdown().await.is_err() || matches!(end, End::Client) {
         return;
     }
@@ -294,4 +256,113 @@ async fn close(mut stream: TcpStream, end: End) {
         }
     });
     let _ = tokio::time::timeout(LINGER_TIME, dropping.as_mut()).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Served, run};
+
+    const FOUND: &str = "HTTP/1.1 200 OK";
+
+    #[test]
+    fn requests_that_follow_each_other_are_answered_in_turn_however_they_are_cut() {
+        run(async {
+            let served = Served::with(Settings::default()).await;
+            let both = [served.lookup(), served.lookup()].concat();
+            for piece in [1, 7, 64, both.len()] {
+                let mut client = served.connect();
+                for part in both.as_bytes().chunks(piece) {
+                    client.send(part).await;
+                }
+                let (answers, is_closed) = client.received().await;
+                assert_eq!(answers.matches(FOUND).count(), 2, "in pieces of {piece}: {answers}");
+                assert_eq!(answers.matches("+14155550123").count(), 2);
+                assert!(!is_closed, "the connection stays");
+            }
+        });
+    }
+
+    #[test]
+    fn a_head_has_its_time_and_an_idle_connection_has_longer() {
+        run(async {
+            let settings = Settings::default();
+            let (head, idle) = (settings.head_timeout, settings.idle_timeout);
+            let served = Served::with(settings).await;
+            let tick = Duration::from_millis(100);
+
+            let mut client = served.connect();
+            client.send("POST /api/fetch").await;
+            client.pass(head - tick, false).await;
+            assert_eq!(client.received().await, (String::new(), false), "not before its time");
+            client.pass(tick, false).await;
+            assert_eq!(client.received().await, (String::new(), true), "nobody is left to answer");
+
+            let mut client = served.connect();
+            client.send(served.lookup()).await;
+            assert!(client.received().await.0.starts_with(FOUND));
+            client.pass(idle - tick, false).await;
+            client.send("POST /api/fetch").await;
+            client.pass(head - tick, false).await;
+            assert!(!client.received().await.1, "a later head has its own time");
+            client.pass(tick, false).await;
+            assert!(client.received().await.1);
+        });
+    }
+
+    #[test]
+    fn a_connection_without_a_request_ends_a_second_after_the_service_is_asked_to_stop() {
+        run(async {
+            let served = Served::with(Settings::default()).await;
+            let mut client = served.connect();
+            client.settle().await;
+            client.pass(Duration::from_millis(100), true).await;
+            client.pass(STOP_GRACE - Duration::from_millis(200), true).await;
+            assert!(!client.received().await.1, "it may still send a request");
+            client.pass(Duration::from_millis(300), true).await;
+            assert!(client.received().await.1);
+        });
+    }
+
+    #[test]
+    fn a_client_that_is_still_sending_can_read_why_it_was_refused() {
+        run(async {
+            let served = Served::with(Settings { max_body: 16, ..Settings::default() }).await;
+            let mut client = served.connect();
+            let too_large = served.lookup().replace("Content-Length: ", "Content-Length: 9");
+            client.send(too_large).await;
+            client.send("x".repeat(2_000)).await;
+            let (answer, is_closed) = client.received().await;
+            assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("connection: close"), "{answer}");
+            assert!(is_closed);
+        });
+    }
+
+    #[test]
+    fn what_is_not_http_is_answered_and_closed() {
+        run(async {
+            let served = Served::with(Settings::default()).await;
+            let mut client = served.connect();
+            client.send("\u{1}\u{2}\u{3}\r\n\r\n").await;
+            let (answer, is_closed) = client.received().await;
+            assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("bad_request"), "{answer}");
+            assert!(is_closed);
+        });
+    }
+
+    #[test]
+    fn a_store_that_cannot_be_reached_is_503_and_the_service_goes_on_with_it() {
+        run(async {
+            let served = Served::with(Settings::default()).await;
+            let mut client = served.connect();
+            served.store.set_unreachable(true);
+            client.send(served.lookup()).await;
+            let (answer, is_closed) = client.received().await;
+            assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("retry-after: 1"), "{answer}");
+            assert!(answer.contains("\"status\":\"service_unavailable\"") && !is_closed, "{answer}");
+            served.store.set_unreachable(false);
+            client.send(served.lookup()).await;
+            assert!(client.received().await.0.starts_with(FOUND));
+        });
+    }
 }

@@ -1,7 +1,7 @@
-//! The description and the page that shows it. Everything is in the binary.
+//! Serves the OpenAPI document and the documentation page. Everything is embedded in the binary.
 
 use bytes::Bytes;
-use contactd_core::store::Details;
+use contactd_core::store::LocalRead;
 
 use crate::App;
 use crate::answer::{self, Answer};
@@ -28,11 +28,11 @@ pub(crate) fn script() -> Answer {
     asset("text/javascript; charset=utf-8", Bytes::from_static(SCRIPT.as_bytes()))
 }
 
-pub(crate) fn openapi_json<D: Details>(app: &App<D>) -> Answer {
+pub(crate) fn openapi_json<D: LocalRead>(app: &App<D>) -> Answer {
     asset("application/json", app.openapi_json.clone())
 }
 
-pub(crate) fn openapi_yaml<D: Details>(app: &App<D>) -> Answer {
+pub(crate) fn openapi_yaml<D: LocalRead>(app: &App<D>) -> Answer {
     asset("application/yaml", app.openapi_yaml.clone())
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use contactd_contract::{EmailFound, Operation, PhoneFound, Submitted, header};
-use contactd_core::store::Details;
+use contactd_core::store::LocalRead;
 use contactd_core::{Allowance, Allowances, Caller, ContactValue, Kind, Profile, Request};
 use http::StatusCode;
 
@@ -11,6 +11,7 @@ use crate::answer::{self, Answer};
 use crate::body::Body;
 use crate::head::{Field, Head};
 use crate::refusal::{Refusal, Unauthorized};
+use crate::stream::Stream;
 use crate::turn::Turn;
 use crate::{App, authorize, invalid_reason, submission};
 
@@ -18,11 +19,11 @@ use crate::{App, authorize, invalid_reason, submission};
 ///
 /// The order of the checks is part of the contract: nothing about a body is said to a
 /// caller who is not authorised. The caller, once known, is left with the recorder.
-pub(crate) async fn fetch<D: Details>(
+pub(crate) async fn fetch<D: LocalRead>(
     app: &App<D>,
     operation: Operation,
     head: &Head<'_>,
-    body: &mut Body<'_>,
+    body: &mut Body<'_, impl Stream>,
     request: Request<'_>,
     recorder: &mut Recorder<'_>,
 ) -> Result<Answer, Refusal> {
@@ -50,7 +51,7 @@ pub(crate) async fn fetch<D: Details>(
         authorize::caller(app, head.authorization, now)?;
         Request { at: now, ..request }
     };
-    let looked_up = match app.lookups.find(caller, &profile, kind(operation), request).await {
+    let looked_up = match app.lookups.find(caller, &profile, kind(operation), request) {
         Ok(sealed) => {
             recorder.is_recorded = true;
             recorder.turn.recorded(sealed.ticket()).await;
@@ -76,7 +77,7 @@ pub(crate) struct Recorder<'a> {
 impl Recorder<'_> {
     /// Records that a request was refused, if it came with a token that is known. Whether the line could be written makes
     /// no difference to the answer: nothing is disclosed.
-    pub(crate) async fn refused<D: Details>(
+    pub(crate) async fn refused<D: LocalRead>(
         &mut self,
         app: &App<D>,
         operation: Operation,
@@ -98,7 +99,7 @@ const fn kind(operation: Operation) -> Kind {
     }
 }
 
-fn profile<D: Details>(app: &App<D>, operation: Operation, body: &[u8]) -> Result<Profile, Refusal> {
+fn profile<D: LocalRead>(app: &App<D>, operation: Operation, body: &[u8]) -> Result<Profile, Refusal> {
     let url = submission::profile_url(body)
         .map_err(|fault| Refusal::invalid(operation, &fault.submitted, fault.reason))?;
     app.networks

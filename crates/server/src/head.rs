@@ -1,25 +1,25 @@
-//! The head of a request: what of it this service uses, and whether it may be served.
+//! The head of a request: the parts that this service uses, and whether the request may be served.
 //!
-//! httparse knows the grammar. What it accepts and other servers read differently is refused here:
-//! two different requests in the same bytes are how one client's request is smuggled into another's.
+//! httparse parses the grammar. This module refuses heads that httparse accepts but that other servers
+//! read differently, because such differences make request smuggling possible.
 
 use std::mem::MaybeUninit;
 
-/// More header lines than anyone has a use for.
+/// The most header lines that a request may have.
 const MAX_HEADERS: usize = 100;
 
-/// The head of a request, read from the bytes that came in.
+/// The head of a request, parsed from the received bytes.
 #[derive(Debug)]
 pub(crate) struct Head<'a> {
-    /// How many bytes it takes, with the empty line.
+    /// Its length in bytes, including the empty line.
     pub(crate) len: usize,
     pub(crate) method: &'a str,
-    /// The path of its target, still encoded, without a query.
+    /// The path of the request target, still encoded, without the query.
     pub(crate) path: &'a str,
-    /// Whether it may be served: one Host, one meaning of its length, whole line ends.
+    /// Whether the request may be served: exactly one Host, an unambiguous body length, no bare line feeds.
     pub(crate) is_sound: bool,
     pub(crate) framing: Framing,
-    /// The client waits to be told that its body is wanted.
+    /// The client waits for `100 Continue` before it sends the body.
     pub(crate) expects_continue: bool,
     pub(crate) connection: Persistence,
     pub(crate) authorization: Field<'a>,
@@ -27,24 +27,24 @@ pub(crate) struct Head<'a> {
     pub(crate) request_id: Field<'a>,
 }
 
-/// How the end of the body is found.
+/// How the end of the body is determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
     Length(u64),
     Chunked,
 }
 
-/// What becomes of the connection after the answer.
+/// What happens to the connection after the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Persistence {
-    /// It stays open, as HTTP/1.1 connections do.
+    /// It stays open, the default of HTTP/1.1.
     Stays,
-    /// It stays open because an HTTP/1.0 client asked for that, and is told so.
+    /// It stays open because an HTTP/1.0 client asked for it. The answer confirms this.
     StaysOnRequest,
     Closes,
 }
 
-/// A header that must not stand there twice.
+/// A header that must not occur more than once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field<'a> {
     Absent,
@@ -58,18 +58,18 @@ impl<'a> Field<'a> {
     }
 }
 
-/// What the bytes so far are.
+/// The result of parsing the bytes received so far.
 #[derive(Debug)]
 pub(crate) enum Parsed<'a> {
     Whole(Head<'a>),
     Partial,
-    /// Larger than a head may be.
+    /// Larger than the limit.
     TooLarge,
     /// Not HTTP/1.
     Broken,
 }
 
-/// Reads a head from the beginning of `bytes`, of at most `max_len` bytes.
+/// Parses a head of at most `max_len` bytes from the start of `bytes`.
 pub(crate) fn parse(bytes: &[u8], max_len: usize) -> Parsed<'_> {
     let mut lines = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut request = httparse::Request::new(&mut []);
@@ -128,7 +128,7 @@ fn read<'a>(request: &httparse::Request<'_, 'a>, bytes: &[u8]) -> Head<'a> {
     head
 }
 
-/// The path of a target: `/path?query`, or with scheme and host before it.
+/// The path of a request target, which is `/path?query` or a full URL.
 fn path(target: &str) -> &str {
     let end = memchr::memchr2(b'?', b'#', target.as_bytes()).unwrap_or(target.len());
     let target = &target[..end];
@@ -141,7 +141,7 @@ fn path(target: &str) -> &str {
     }
 }
 
-/// HTTP/1.1 wants exactly one Host that could be one; HTTP/1.0 may have none.
+/// HTTP/1.1 requires exactly one plausible Host. HTTP/1.0 may have none.
 fn is_host(host: Field<'_>, is_http_1_0: bool) -> bool {
     match host {
         Field::Once(host) => host.iter().all(|b| b.is_ascii_graphic() && !b"/?#@\\,<>\"".contains(b)),
@@ -150,7 +150,7 @@ fn is_host(host: Field<'_>, is_http_1_0: bool) -> bool {
     }
 }
 
-/// The one length of the body; none where there could be two, or another coding than chunks.
+/// How the body is framed, or `None` if that is ambiguous or the coding is not `chunked`.
 fn framing(length: Field<'_>, encoding: Field<'_>, is_http_1_0: bool) -> Option<Framing> {
     match (length, encoding) {
         (Field::Absent, Field::Absent) => Some(Framing::Length(0)),
@@ -162,13 +162,14 @@ fn framing(length: Field<'_>, encoding: Field<'_>, is_http_1_0: bool) -> Option<
     }
 }
 
-/// Digits and nothing else.
+/// Accepts only digits.
 fn content_length(value: &[u8]) -> Option<u64> {
     let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()))?;
     digits.parse().ok()
 }
 
-/// A parser that takes a line feed alone and one that does not see two different requests.
+/// Whether every line feed follows a carriage return. Parsers that accept a bare line feed and parsers
+/// that do not would see two different requests.
 fn has_whole_line_ends(head: &[u8]) -> bool {
     memchr::memchr_iter(b'\n', head).all(|at| at > 0 && head[at - 1] == b'\r')
 }

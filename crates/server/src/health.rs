@@ -1,6 +1,6 @@
 //! `GET /healthz`, `GET /readyz`
 
-use contactd_core::store::Details;
+use contactd_core::store::LocalRead;
 use http::StatusCode;
 
 use crate::App;
@@ -11,7 +11,7 @@ pub(crate) fn alive() -> Answer {
     answer::json(StatusCode::OK, &b"{\"status\":\"ok\"}"[..])
 }
 
-pub(crate) fn ready<D: Details>(app: &App<D>) -> Answer {
+pub(crate) fn ready<D: LocalRead>(app: &App<D>) -> Answer {
     if app.is_stopping() {
         return Refusal::Stopping.answer();
     }

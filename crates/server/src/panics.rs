@@ -31,11 +31,3 @@ impl<F: Future> Future for Caught<F> {
         }
     }
 }
-
-/// Logs where a panic happened, and not what it said: that may hold personal data.
-pub fn log_panics_without_their_message() {
-    panic::set_hook(Box::new(|panic| {
-        let location = panic.location().map(ToString::to_string).unwrap_or_default();
-        tracing::error!(location, "panicked");
-    }));
-}

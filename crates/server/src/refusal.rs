@@ -84,7 +84,10 @@ impl Refusal {
             Self::NotJson => ErrorCode::UnsupportedMediaType,
             Self::InvalidProfileUrl { .. } => ErrorCode::InvalidProfileUrl,
             Self::NotOnFile { .. } => ErrorCode::ContactNotFound,
-            Self::Store(_) | Self::Unrecorded | Self::Panicked => ErrorCode::Internal,
+            Self::Store(StoreError::Unavailable(_) | StoreError::Busy) => ErrorCode::ServiceUnavailable,
+            Self::Store(StoreError::Engine(_) | StoreError::Damaged(_) | StoreError::SchemaTooNew { .. })
+            | Self::Unrecorded
+            | Self::Panicked => ErrorCode::Internal,
             Self::Overloaded | Self::Stopping | Self::NotReady => ErrorCode::ServiceUnavailable,
         }
     }
@@ -135,7 +138,12 @@ impl Refusal {
             Self::Limit(LimitExceeded::Rate { retry_after } | LimitExceeded::Quota { retry_after }) => {
                 ("retry-after", retry_after.to_string().into())
             }
-            Self::Overloaded | Self::Stopping | Self::NotReady => ("retry-after", OVERLOAD_RETRY.into()),
+            Self::Overloaded
+            | Self::Stopping
+            | Self::NotReady
+            | Self::Store(StoreError::Unavailable(_) | StoreError::Busy) => {
+                ("retry-after", OVERLOAD_RETRY.into())
+            }
             Self::InvalidProfileUrl { reason, .. } => (header::INVALID_REASON, reason.code.into()),
             _ => return None,
         })

@@ -1,4 +1,4 @@
-//! Request ids: the caller's, or a new UUIDv7.
+//! Request ids: the id sent by the caller, or a new UUIDv7.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
@@ -18,7 +18,7 @@ pub(crate) enum RequestId<'a> {
 }
 
 impl<'a> RequestId<'a> {
-    /// Taken from the request if that is 1 to 128 visible ASCII characters, else made.
+    /// The id from the request if it is 1 to 128 visible ASCII characters, otherwise a new one.
     pub(crate) fn of(given: Field<'a>, now: Timestamp) -> Self {
         match given {
             Field::Once(id) if is_acceptable(id) => {
@@ -28,7 +28,7 @@ impl<'a> RequestId<'a> {
         }
     }
 
-    /// A new one.
+    /// Generates a new id.
     pub(crate) fn new(now: Timestamp) -> Self {
         let millis = u64::try_from(now.millis()).unwrap_or(0);
         let id = uuid::Builder::from_unix_timestamp_millis(millis, &random()).into_uuid();
@@ -49,7 +49,7 @@ fn is_acceptable(id: &[u8]) -> bool {
     (1..=MAX_CHARS).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
 }
 
-/// Ten bytes that differ from all others; nobody has to be unable to guess them.
+/// Ten random bytes. They should be unique but need not be unpredictable.
 fn random() -> [u8; 10] {
     thread_local! {
         static STATE: Cell<u64> = Cell::new(RandomState::new().hash_one(std::thread::current().id()));

@@ -1,84 +1,30 @@
-//! The one route table, and what happens around every request.
+//! What happens around every request.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use contactd_contract::{Operation, path};
 use contactd_core::Request;
-use contactd_core::store::Details;
+use contactd_core::store::LocalRead;
 
 use crate::answer::{Answer, Envelope};
 use crate::body::Body;
-use crate::connection::WorkerClock;
 use crate::fetch::Recorder;
 use crate::head::{Head, Persistence};
 use crate::refusal::Refusal;
 use crate::request_id::RequestId;
+use crate::route::Route;
+use crate::stream::Stream;
 use crate::turn::Turn;
-use crate::{App, access, docs, fetch, health, metrics, panics};
-
-/// Which listener a request came in by. What is on one is not on the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Site {
-    Public,
-    Admin,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Route {
-    Fetch(Operation),
-    Healthz,
-    Readyz,
-    OpenapiJson,
-    OpenapiYaml,
-    Docs,
-    DocsStyle,
-    DocsScript,
-    Metrics,
-}
-
-impl Route {
-    /// Every path there is.
-    fn find(site: Site, base_path: &str, path: &str) -> Option<Self> {
-        let path = match site {
-            Site::Public => path.strip_prefix(base_path)?,
-            Site::Admin => path,
-        };
-        Some(match (site, path) {
-            (Site::Public, path) if path == Operation::FetchPhoneNumber.path() => {
-                Self::Fetch(Operation::FetchPhoneNumber)
-            }
-            (Site::Public, path) if path == Operation::FetchPersonalEmail.path() => {
-                Self::Fetch(Operation::FetchPersonalEmail)
-            }
-            (Site::Public, path::HEALTHZ) => Self::Healthz,
-            (Site::Public, path::READYZ) => Self::Readyz,
-            (Site::Public, path::OPENAPI_JSON) => Self::OpenapiJson,
-            (Site::Public, path::OPENAPI_YAML) => Self::OpenapiYaml,
-            (Site::Public, path::DOCS) => Self::Docs,
-            (Site::Public, "/docs/style.css") => Self::DocsStyle,
-            (Site::Public, "/docs/app.js") => Self::DocsScript,
-            (Site::Admin, "/metrics") => Self::Metrics,
-            _ => return None,
-        })
-    }
-
-    fn check_method(self, method: &str) -> Result<(), Refusal> {
-        let (allowed, allow) = match self {
-            Self::Fetch(_) => (method == "POST", "POST"),
-            _ => (matches!(method, "GET" | "HEAD"), "GET, HEAD"),
-        };
-        if allowed { Ok(()) } else { Err(Refusal::MethodNotAllowed { allow }) }
-    }
-}
+use crate::worker_clock::WorkerClock;
+use crate::{App, access, docs, fetch, health, panics};
 
 /// An answer that is made and not yet written.
-pub(crate) struct Answered<'a> {
+pub(crate) struct Answered<'a, S> {
     pub(crate) connection: Persistence,
     /// The body of the request, read or not.
-    pub(crate) body: Body<'a>,
+    pub(crate) body: Body<'a, S>,
     /// The body of the answer, if it is a large one.
     pub(crate) large: Option<Bytes>,
     /// Whether it has waited for the end of the turn.
@@ -86,19 +32,18 @@ pub(crate) struct Answered<'a> {
 }
 
 /// Answers one request into `out`: whatever happens, there is an answer, with a request id.
-pub(crate) async fn handle<'a, D: Details>(
+pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
     app: &Arc<App<D>>,
-    site: Site,
     head: &Head<'_>,
-    mut body: Body<'a>,
+    mut body: Body<'a, S>,
     clock: &WorkerClock,
     turn: &Turn,
     out: &mut Vec<u8>,
-) -> Answered<'a> {
+) -> Answered<'a, S> {
     let started = Instant::now();
     let now = app.clock.now();
     let id = RequestId::of(head.request_id, now);
-    let route = Route::find(site, &app.settings.base_path, head.path);
+    let route = Route::find(&app.settings.base_path, head.path);
     let request = Request { id: id.as_str(), at: now };
     let mut recorder = Recorder { caller: None, is_recorded: false, turn };
 
@@ -135,7 +80,7 @@ pub(crate) async fn handle<'a, D: Details>(
 }
 
 /// Answers into `out` what could not be read as a request. Nothing more is read after it.
-pub(crate) fn refuse_unread<D: Details>(
+pub(crate) fn refuse_unread<D: LocalRead>(
     app: &App<D>,
     refusal: &Refusal,
     clock: &WorkerClock,
@@ -153,11 +98,11 @@ pub(crate) fn refuse_unread<D: Details>(
     let _ = answer.write(&envelope, out);
 }
 
-async fn answer<D: Details>(
+async fn answer<D: LocalRead>(
     app: &Arc<App<D>>,
     route: Option<Route>,
     head: &Head<'_>,
-    body: &mut Body<'_>,
+    body: &mut Body<'_, impl Stream>,
     request: Request<'_>,
     recorder: &mut Recorder<'_>,
 ) -> Result<Answer, Refusal> {
@@ -168,7 +113,7 @@ async fn answer<D: Details>(
     route.check_method(head.method)?;
     Ok(match route {
         Route::Fetch(operation) => {
-            let _place = Place::take(app)?;
+            let _slot = Slot::take(app)?;
             return fetch::fetch(app, operation, head, body, request, recorder).await;
         }
         Route::Healthz => health::alive(),
@@ -178,22 +123,21 @@ async fn answer<D: Details>(
         Route::Docs => docs::page(),
         Route::DocsStyle => docs::style(),
         Route::DocsScript => docs::script(),
-        Route::Metrics => metrics::show(app).await,
     })
 }
 
-/// A request's place among those that are worked on at once.
-struct Place<'a, D>(&'a App<D>);
+/// One of the slots for requests that are worked on at once.
+struct Slot<'a, D>(&'a App<D>);
 
-impl<'a, D: Details> Place<'a, D> {
+impl<'a, D: LocalRead> Slot<'a, D> {
     fn take(app: &'a App<D>) -> Result<Self, Refusal> {
         let before = app.in_flight.fetch_add(1, Ordering::Relaxed);
-        let place = Self(app);
-        if before < app.settings.max_in_flight { Ok(place) } else { Err(Refusal::Overloaded) }
+        let slot = Self(app);
+        if before < app.settings.max_in_flight { Ok(slot) } else { Err(Refusal::Overloaded) }
     }
 }
 
-impl<D> Drop for Place<'_, D> {
+impl<D> Drop for Slot<'_, D> {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }

@@ -6,75 +6,59 @@ use std::net::{TcpListener as StdTcpListener, TcpStream as StdTcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use contactd_core::store::Details;
+use contactd_core::store::LocalRead;
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::App;
-use crate::router::Site;
 use crate::worker::{Accepted, Worker};
 
-/// Connections at once on the admin listener.
-const ADMIN_CONNECTIONS: usize = 64;
-
-/// Two listeners, already bound.
-pub struct Listeners {
-    /// For callers.
-    pub public: StdTcpListener,
-    /// For the operator.
-    pub admin: StdTcpListener,
-}
-
-/// Serves both listeners until `stop` is ready, then stops gracefully: whoever was
-/// connected or waiting to be accepted is answered, within the stop timeout.
-pub async fn serve<D: Details>(
-    listeners: Listeners,
+/// Serves a bound listener until `stop` is ready, then stops gracefully: whoever was connected or waiting to be accepted is
+/// answered, within the stop timeout.
+pub async fn serve<D: LocalRead>(
+    listener: StdTcpListener,
     app: Arc<App<D>>,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let workers = (0..app.settings.workers.max(1))
         .map(|number| Worker::start(number, Arc::clone(&app)))
         .collect::<io::Result<Vec<_>>>()?;
-    let public = Door::open(listeners.public, Site::Public, app.settings.max_connections)?;
-    let admin = Door::open(listeners.admin, Site::Admin, ADMIN_CONNECTIONS)?;
+    let door = Door::open(listener, app.settings.max_connections)?;
     tokio::select! {
         () = stop => {}
-        () = public.accept_all(&workers) => {}
-        () = admin.accept_all(&workers) => {}
+        () = door.accept_all(&workers) => {}
     }
     app.stop();
-    public.empty(&workers);
-    admin.empty(&workers);
-    drop((public, admin));
+    door.empty(&workers);
+    drop(door);
     finish(workers, app.settings.stop_timeout).await;
     Ok(())
 }
 
-/// A listener, and the places for its connections.
+/// The listener, and the slots for its connections.
 struct Door {
     listener: TcpListener,
     /// The same socket, to be asked without the event loop, which may not have heard yet.
     queue: StdTcpListener,
-    site: Site,
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
 }
 
 impl Door {
-    fn open(listener: StdTcpListener, site: Site, places: usize) -> io::Result<Self> {
+    fn open(listener: StdTcpListener, slots: usize) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let queue = listener.try_clone()?;
         let listener = TcpListener::from_std(listener)?;
-        Ok(Self { listener, queue, site, places: Arc::new(Semaphore::new(places)) })
+        Ok(Self { listener, queue, slots: Arc::new(Semaphore::new(slots)) })
     }
 
-    /// Accepts for ever. Without a free place it waits, and so do new connections.
+    /// Accepts for ever. Without a free slot it waits, and so do new connections.
     async fn accept_all(&self, workers: &[Worker]) {
         loop {
-            let Ok(place) = Arc::clone(&self.places).acquire_owned().await else {
+            let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else {
                 return;
             };
             match self.listener.accept().await.and_then(|(stream, _)| stream.into_std()) {
-                Ok(stream) => self.hand_over(stream, place, workers),
+                Ok(stream) => self.hand_over(stream, slot, workers),
                 Err(error) => {
                     // Out of file descriptors, most likely: some will be free in a moment.
                     tracing::warn!(%error, "cannot accept a connection");
@@ -86,9 +70,9 @@ impl Door {
 
     /// Accepts what is waiting now, and no more.
     fn empty(&self, workers: &[Worker]) {
-        while let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+        while let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
             match self.queue.accept() {
-                Ok((stream, _)) => self.hand_over(stream, place, workers),
+                Ok((stream, _)) => self.hand_over(stream, slot, workers),
                 // One that gave up while it waited does not stop the others.
                 Err(error)
                     if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
@@ -97,11 +81,11 @@ impl Door {
         }
     }
 
-    fn hand_over(&self, stream: StdTcpStream, place: OwnedSemaphorePermit, workers: &[Worker]) {
+    fn hand_over(&self, stream: StdTcpStream, slot: OwnedSemaphorePermit, workers: &[Worker]) {
         let least_loaded = workers.iter().min_by_key(|worker| worker.load());
         let prepared = stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true));
         if let (Some(worker), Ok(())) = (least_loaded, prepared) {
-            worker.give(Accepted { stream, site: self.site, place });
+            worker.give(Accepted { stream, slot });
         }
     }
 }

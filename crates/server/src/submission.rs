@@ -1,4 +1,4 @@
-//! Finding `profileUrl` in the body of a lookup.
+//! Finds `profileUrl` in the body of a lookup.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,14 +7,14 @@ use contactd_contract::{InvalidReason, Submitted};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// A body without an acceptable `profileUrl`: what was submitted in its place, and why not.
+/// A body without an acceptable `profileUrl`: what was submitted instead, and the reason for refusing it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BodyFault<'a> {
     pub(crate) submitted: Submitted<'a>,
     pub(crate) reason: InvalidReason,
 }
 
-/// The submitted `profileUrl`.
+/// Returns the submitted `profileUrl`.
 pub(crate) fn profile_url(body: &[u8]) -> Result<Cow<'_, str>, BodyFault<'_>> {
     let nothing = |reason| BodyFault { submitted: Submitted::Nothing, reason };
     let Ok(body) = std::str::from_utf8(body) else {
@@ -44,8 +44,8 @@ pub(crate) fn profile_url(body: &[u8]) -> Result<Cow<'_, str>, BodyFault<'_>> {
     }
 }
 
-/// A string as text, anything else as its JSON; none for a string that is not one after
-/// all, such as half a surrogate pair.
+/// A string as text, any other value as its JSON. Returns `None` for a string with invalid escapes,
+/// such as an unpaired surrogate.
 fn submitted(value: &RawValue) -> Option<Submitted<'_>> {
     let json = value.get();
     let Some(inner) = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
@@ -87,7 +87,7 @@ impl<'de> Visitor<'de> for FindProfileUrl {
     }
 }
 
-/// Whether a field's name is `profileUrl`, however it is escaped.
+/// Whether a field's name is `profileUrl`, after unescaping.
 struct Key(bool);
 
 impl<'de> serde::Deserialize<'de> for Key {

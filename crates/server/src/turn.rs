@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use contactd_core::{Fate, Ticket};
 
-use crate::connection::WorkerClock;
+use crate::worker_clock::WorkerClock;
 
-/// So many requests in one turn are a crowd.
+/// This many requests in one turn are a crowd.
 const CROWD: usize = 6;
 
 pub(crate) struct Turn {
@@ -32,7 +32,7 @@ pub(crate) struct Turn {
     /// The same of earlier turns, in order.
     recorded: RefCell<VecDeque<Recording>>,
     /// The task that ends turns.
-    ender: RefCell<Option<Waker>>,
+    turn_task: RefCell<Option<Waker>>,
 }
 
 /// Requests whose lines were given to the journal in one turn.
@@ -53,7 +53,7 @@ impl Turn {
             waiting: RefCell::default(),
             recording: RefCell::default(),
             recorded: RefCell::default(),
-            ender: RefCell::default(),
+            turn_task: RefCell::default(),
         }
     }
 
@@ -62,8 +62,8 @@ impl Turn {
     pub(crate) async fn run(&self, flush: impl Fn()) {
         loop {
             let asking = poll_fn(|cx| {
-                self.ender.replace(Some(cx.waker().clone()));
-                self.tell_the_recorded(cx);
+                self.turn_task.replace(Some(cx.waker().clone()));
+                self.wake_recorded(cx);
                 match self.asking() {
                     0 => Poll::Pending,
                     asking => Poll::Ready(asking),
@@ -90,7 +90,7 @@ impl Turn {
     }
 
     /// Wakes those whose lines are written, or have been waited for too long.
-    fn tell_the_recorded(&self, cx: &Context<'_>) {
+    fn wake_recorded(&self, cx: &Context<'_>) {
         let mut recorded = self.recorded.borrow_mut();
         while let Some(first) = recorded.front()
             && (self.is_over(first.since) || first.last.poll_settled(cx).is_ready())
@@ -106,7 +106,7 @@ impl Turn {
     /// To be called at every tick of the clock: notices what has been waited for too long.
     pub(crate) fn tick(&self) {
         if !self.recorded.borrow().is_empty() {
-            self.wake_ender();
+            self.wake_turn_task();
         }
     }
 
@@ -118,7 +118,7 @@ impl Turn {
                 return Poll::Ready(());
             }
             self.waiting.borrow_mut().push(cx.waker().clone());
-            self.wake_ender();
+            self.wake_turn_task();
             Poll::Pending
         })
         .await;
@@ -155,14 +155,102 @@ impl Turn {
             None => {
                 *recording =
                     Some(Recording { last: ticket.clone(), waiting: vec![cx.waker().clone()], since });
-                self.wake_ender();
+                self.wake_turn_task();
             }
         }
     }
 
-    fn wake_ender(&self) {
-        if let Some(ender) = &*self.ender.borrow() {
-            ender.wake_by_ref();
+    fn wake_turn_task(&self) {
+        if let Some(task) = &*self.turn_task.borrow() {
+            task.wake_by_ref();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{at, run};
+    use contactd_core::Batch;
+    use tokio::task::spawn_local;
+
+    const PATIENCE: Duration = Duration::from_secs(3);
+
+    struct Worker {
+        turn: Rc<Turn>,
+        clock: Rc<WorkerClock>,
+        flushed: Rc<Cell<u32>>,
+        done: Rc<Cell<u32>>,
+    }
+
+    impl Worker {
+        fn start() -> Self {
+            let clock = Rc::new(WorkerClock::new(at()));
+            let turn = Rc::new(Turn::new(Rc::clone(&clock), PATIENCE));
+            let flushed = Rc::new(Cell::new(0));
+            let (running, counting) = (Rc::clone(&turn), Rc::clone(&flushed));
+            spawn_local(async move { running.run(|| counting.set(counting.get() + 1)).await });
+            Self { turn, clock, flushed, done: Rc::default() }
+        }
+
+        /// A request that waits for its line.
+        fn record(&self, ticket: Ticket) {
+            let (turn, done) = (Rc::clone(&self.turn), Rc::clone(&self.done));
+            spawn_local(async move {
+                turn.recorded(&ticket).await;
+                done.set(done.get() + 1);
+            });
+        }
+
+        async fn settle(&self) -> (u32, u32) {
+            for _ in 0..20 {
+                tokio::task::yield_now().await;
+            }
+            (self.flushed.get(), self.done.get())
+        }
+    }
+
+    #[test]
+    fn whoever_is_ready_together_is_answered_together_and_the_journal_is_asked_once() {
+        run(async {
+            let worker = Worker::start();
+            let batch = Batch::begin();
+            for line in 0..3 {
+                worker.record(batch.ticket(line));
+            }
+            assert_eq!(
+                worker.settle().await,
+                (1, 0),
+                "flushed once, and nobody is answered before the line is written"
+            );
+            batch.settle(true);
+            assert_eq!(worker.settle().await, (1, 3));
+        });
+    }
+
+    #[test]
+    fn a_request_that_is_not_recorded_waits_for_nobody() {
+        run(async {
+            let worker = Worker::start();
+            worker.turn.end().await;
+            worker.record(Ticket::settled(true));
+            assert_eq!(worker.settle().await, (0, 1), "a line that is settled needs no flush");
+        });
+    }
+
+    #[test]
+    fn lines_are_waited_for_in_order_and_no_longer_than_patience() {
+        run(async {
+            let worker = Worker::start();
+            let (first, second) = (Batch::begin(), Batch::begin());
+            worker.record(first.ticket(0));
+            assert_eq!(worker.settle().await, (1, 0));
+            worker.record(second.ticket(0));
+            assert_eq!(worker.settle().await, (2, 0));
+            worker.clock.set(PATIENCE, at());
+            worker.turn.tick();
+            assert_eq!(worker.settle().await, (2, 2), "both have waited long enough");
+            assert!(!first.ticket(0).is_written() && !second.ticket(0).is_written());
+        });
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use contactd_core::store::Details;
+use contactd_core::store::LocalRead;
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -17,18 +17,17 @@ use tokio::task::LocalSet;
 use tokio::time::MissedTickBehavior;
 
 use crate::App;
-use crate::connection::{self, Exchange, WorkerClock};
-use crate::router::Site;
+use crate::connection::{self, Exchange};
 use crate::turn::Turn;
+use crate::worker_clock::WorkerClock;
 
 /// How often deadlines are looked at and the store's snapshot is let go.
 const TICK: Duration = Duration::from_millis(100);
 
-/// A connection on its way to a worker. Its place among the connections goes with it.
+/// A connection on its way to a worker, with its slot among the connections.
 pub(crate) struct Accepted {
     pub(crate) stream: StdTcpStream,
-    pub(crate) site: Site,
-    pub(crate) place: OwnedSemaphorePermit,
+    pub(crate) slot: OwnedSemaphorePermit,
 }
 
 /// The accepting side's end of a worker.
@@ -39,7 +38,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn start<D: Details>(number: usize, app: Arc<App<D>>) -> io::Result<Self> {
+    pub(crate) fn start<D: LocalRead>(number: usize, app: Arc<App<D>>) -> io::Result<Self> {
         let (sender, receiver) = unbounded_channel();
         let load = Arc::new(AtomicUsize::new(0));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -70,7 +69,7 @@ impl Worker {
 
 type Exchanges = RefCell<Vec<Weak<Exchange>>>;
 
-async fn run<D: Details>(
+async fn run<D: LocalRead>(
     app: Arc<App<D>>,
     mut receiver: UnboundedReceiver<Accepted>,
     load: Arc<AtomicUsize>,
@@ -110,7 +109,7 @@ fn sweep(exchanges: &Exchanges, stopping: bool) {
     });
 }
 
-fn begin<D: Details>(
+fn begin<D: LocalRead>(
     app: &Arc<App<D>>,
     accepted: Accepted,
     clock: &Rc<WorkerClock>,
@@ -118,15 +117,15 @@ fn begin<D: Details>(
     turn: &Rc<Turn>,
     load: &Arc<AtomicUsize>,
 ) {
-    let Accepted { stream, site, place } = accepted;
+    let Accepted { stream, slot } = accepted;
     let exchange = Exchange::new(Rc::clone(clock), &app.settings);
     exchanges.borrow_mut().push(Rc::downgrade(&exchange));
-    let counted = Counted::begin(app, load, place);
+    let counted = Counted::begin(app, load, slot);
     let (app, turn) = (Arc::clone(app), Rc::clone(turn));
     tokio::task::spawn_local(async move {
         let _counted = counted;
         if let Ok(stream) = TcpStream::from_std(stream) {
-            connection::serve(app, site, stream, exchange, turn).await;
+            connection::serve(app, stream, exchange, turn).await;
         }
     });
 }
@@ -135,13 +134,13 @@ fn begin<D: Details>(
 struct Counted<D> {
     app: Arc<App<D>>,
     load: Arc<AtomicUsize>,
-    _place: OwnedSemaphorePermit,
+    _slot: OwnedSemaphorePermit,
 }
 
 impl<D> Counted<D> {
-    fn begin(app: &Arc<App<D>>, load: &Arc<AtomicUsize>, place: OwnedSemaphorePermit) -> Self {
+    fn begin(app: &Arc<App<D>>, load: &Arc<AtomicUsize>, slot: OwnedSemaphorePermit) -> Self {
         app.connections.fetch_add(1, Ordering::Relaxed);
-        Self { app: Arc::clone(app), load: Arc::clone(load), _place: place }
+        Self { app: Arc::clone(app), load: Arc::clone(load), _slot: slot }
     }
 }
 

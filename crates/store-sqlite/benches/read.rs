@@ -1,8 +1,8 @@
 //! What one lookup costs in the store: `cargo bench -p contactd-store-sqlite`
 #![expect(clippy::expect_used, reason = "a benchmark that cannot run should say so")]
 
-use contactd_core::store::{Details, Import, ImportSummary, Verdict};
-use contactd_core::{ContactValue, Detail, Kind, Networks, Profile, Timestamp};
+use contactd_core::store::{Import, ImportPlan, ImportSummary, Imports, LocalRead, Verdict};
+use contactd_core::{ContactValue, Detail, Kind, Networks, Profile, Record, Timestamp};
 use contactd_store_sqlite::SqliteStore;
 use divan::Bencher;
 
@@ -23,19 +23,24 @@ fn store() -> &'static (tempfile::TempDir, SqliteStore) {
         let dir = tempfile::tempdir().expect("a directory");
         let store = SqliteStore::open(dir.path()).expect("opens");
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        let mut import = runtime.block_on(store.begin_import(Timestamp::from_seconds(0))).expect("begins");
-        for number in 0..PROFILES {
-            let value = ContactValue::from_store(format!("+1415555{:04}", 100 + number % 100));
-            import.put(&profile(number), &[Detail::new(Kind::Phone, value, "bench")]).expect("puts");
-        }
-        import.commit(&ImportSummary::default()).expect("commits");
+        let mut records: Vec<Record> = (0..PROFILES)
+            .map(|number| {
+                let value = ContactValue::from_store(format!("+1415555{:04}", 100 + number % 100));
+                let details = vec![Detail::new(Kind::Phone, value, "bench")];
+                Record { profile: profile(number), details }
+            })
+            .collect();
+        records.sort_by_key(|record| store.sort_key(&record.profile));
+        let plan = ImportPlan::of(PROFILES.into(), Timestamp::from_seconds(0));
+        let mut import = runtime.block_on(store.begin_import(&plan)).expect("begins");
+        runtime.block_on(import.put(records)).expect("puts");
+        runtime.block_on(import.commit(&ImportSummary::default())).expect("commits");
         (dir, store)
     })
 }
 
 fn read(bencher: Bencher<'_, '_>, first: u32, held: bool) {
     let store = &store().1;
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let mut number = 0;
     bencher
         .with_inputs(|| {
@@ -46,9 +51,7 @@ fn read(bencher: Bencher<'_, '_>, first: u32, held: bool) {
             if !held {
                 store.renew();
             }
-            runtime.block_on(
-                store.best_personal(profile, Kind::Phone, Timestamp::from_seconds(1), |_| Verdict::Take),
-            )
+            store.best_personal(profile, Kind::Phone, Timestamp::from_seconds(1), |_| Verdict::Take)
         });
 }
 

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use contactd_core::{Kind, Profile};
 use rusqlite::Connection;
 
-use crate::held::{Held, Names, Stored};
 use crate::place::{PLACES_OF_PROFILE, first_id};
+use crate::profile_rows::{ProfileRows, SourceNames, StoredRow};
 
 /// Rows read in one go.
 const CHUNK: i64 = 5_000;
@@ -18,7 +18,7 @@ const CHUNK: i64 = 5_000;
 const SCAN_WORTH: u64 = 20;
 
 pub(crate) struct Ahead {
-    names: Names,
+    names: SourceNames,
     way: Way,
     /// Up to here profiles have been read.
     done_to: i64,
@@ -27,13 +27,13 @@ pub(crate) struct Ahead {
 enum Way {
     Lookups,
     Nothing,
-    Scan { rows: VecDeque<Stored>, next: i64, is_last: bool },
+    Scan { rows: VecDeque<StoredRow>, next: i64, is_last: bool },
 }
 
 impl Ahead {
     /// For profiles in any order.
     pub(crate) fn lookups() -> Self {
-        Self { names: Names::default(), way: Way::Lookups, done_to: -1 }
+        Self { names: SourceNames::default(), way: Way::Lookups, done_to: -1 }
     }
 
     /// For so many profiles in order, where so many are held. `all` where every row has to be seen.
@@ -49,19 +49,23 @@ impl Ahead {
     }
 
     /// What is held about a profile.
-    pub(crate) fn held(&mut self, connection: &Connection, profile: &Profile) -> rusqlite::Result<Held> {
+    pub(crate) fn rows_of(
+        &mut self,
+        connection: &Connection,
+        profile: &Profile,
+    ) -> rusqlite::Result<ProfileRows> {
         let first = first_id(profile, Kind::Phone);
         let is_again = first <= self.done_to;
         self.done_to = self.done_to.max(first);
         match &self.way {
-            Way::Nothing if !is_again => Ok(Held::of(profile, Vec::new())),
+            Way::Nothing if !is_again => Ok(ProfileRows::of(profile, Vec::new())),
             Way::Scan { .. } if !is_again => {
                 while self.pass(connection, first, |_| {})? {}
                 let mut rows = Vec::new();
                 while self.pass(connection, first + PLACES_OF_PROFILE, |row| rows.push(row))? {}
-                Ok(Held::of(profile, rows))
+                Ok(ProfileRows::of(profile, rows))
             }
-            _ => Held::read(connection, &mut self.names, profile),
+            _ => ProfileRows::read(connection, &mut self.names, profile),
         }
     }
 
@@ -71,7 +75,7 @@ impl Ahead {
         &mut self,
         connection: &Connection,
         end: i64,
-        mut give: impl FnMut(Stored),
+        mut give: impl FnMut(StoredRow),
     ) -> rusqlite::Result<bool> {
         let Way::Scan { rows, next, is_last } = &mut self.way else { return Ok(false) };
         while rows.front().is_some_and(|row| row.id < end) {
@@ -80,7 +84,7 @@ impl Ahead {
         if !rows.is_empty() || *is_last {
             return Ok(false);
         }
-        let read = Stored::read(connection, &mut self.names, (*next, i64::MAX, CHUNK))?;
+        let read = StoredRow::read(connection, &mut self.names, (*next, i64::MAX, CHUNK))?;
         match read.last() {
             Some(last) => *next = last.id + 1,
             None => *is_last = true,

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::MutexGuard;
 
-use contactd_core::store::{AuditFilter, AuditIndex, AuditUsage, Outcome, StoreError};
-use contactd_core::{AuditOutcome, AuditPosition, AuditRecord, Kind, NOT_RECORDED, ProfileDigest, Timestamp};
+use contactd_core::store::{AuditFilter, AuditIndex, AuditUsage, IndexStep, StoreError, StoreFuture};
+use contactd_core::{AuditOutcome, AuditPosition, AuditRecord, NOT_RECORDED, ProfileDigest, Timestamp, hex};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
-use crate::details::{kind, kind_number};
+use crate::numbers::{kind, kind_number};
 use crate::{SqliteStore, connection, lock, schema};
 
 /// The connection to the index, once somebody has needed it.
@@ -20,43 +20,40 @@ impl Opened<'_> {
 }
 
 impl AuditIndex for SqliteStore {
-    fn audit_position(&self) -> impl Outcome<AuditPosition> {
-        let position = self.audit().and_then(|mut audit| position(audit.connection()?).map_err(error));
-        std::future::ready(position)
+    fn audit_position(&self, node: &str) -> impl StoreFuture<AuditPosition> {
+        // Written only by a step: until then, lines of a node whose name was not known may be this node's.
+        let read = |index: &Connection| match find_name(index, node)?.or(find_name(index, "")?) {
+            Some(node) => position(index, node),
+            None => Ok(AuditPosition::default()),
+        };
+        std::future::ready(self.audit().and_then(|mut audit| read(audit.connection()?).map_err(error)))
     }
 
-    fn index_audit(
-        &self,
-        records: &[AuditRecord],
-        undisclosed: &[(u64, u64)],
-        from: AuditPosition,
-        to: AuditPosition,
-    ) -> impl Outcome<bool> {
-        std::future::ready(self.index(records, undisclosed, from, to))
+    fn index_audit(&self, step: IndexStep<'_>) -> impl StoreFuture<bool> {
+        std::future::ready(self.change_index(|index| add_step(index, step)))
     }
 
-    fn reset_audit_index(&self, first_day: i64) -> impl Outcome<()> {
-        let reset = self.audit().and_then(|mut audit| {
-            let transaction = connection::write(audit.connection()?)?;
-            reset(&transaction, first_day).map_err(error)?;
-            transaction.commit().map_err(error)
-        });
-        std::future::ready(reset)
+    fn reset_audit_index(&self, node: &str, first_day: i64) -> impl StoreFuture<()> {
+        std::future::ready(self.change_index(|index| {
+            let node = Names::default().node(index, node)?;
+            index.execute("DELETE FROM events WHERE node = ?1", [node])?;
+            index.execute("DELETE FROM usage WHERE node = ?1 AND day >= ?2", (node, first_day))?;
+            move_to(index, node, AuditPosition::default())
+        }))
     }
 
-    fn forget_audit(&self, through: u64) -> impl Outcome<()> {
-        let forgotten = self.audit().and_then(|mut audit| {
-            let done = audit.connection()?.execute("DELETE FROM events WHERE seq <= ?1", [through]);
-            done.map(|_| ()).map_err(error)
-        });
-        std::future::ready(forgotten)
+    fn forget_audit(&self, node: &str, through: u64) -> impl StoreFuture<()> {
+        std::future::ready(self.change_index(|index| {
+            let node = Names::default().node(index, node)?;
+            index.execute("DELETE FROM events WHERE node = ?1 AND seq <= ?2", (node, through)).map(|_| ())
+        }))
     }
 
     fn visit_audit(
         &self,
         filter: &AuditFilter,
         visit: impl FnMut(AuditRecord) -> bool + Send,
-    ) -> impl Outcome<()> {
+    ) -> impl StoreFuture<()> {
         let visited = self.audit().and_then(|mut audit| {
             let connection = audit.connection()?;
             visit_events(connection, filter, visit).map_err(error)
@@ -64,7 +61,7 @@ impl AuditIndex for SqliteStore {
         std::future::ready(visited)
     }
 
-    fn audit_usage(&self) -> impl Outcome<Vec<AuditUsage>> {
+    fn audit_usage(&self) -> impl StoreFuture<Vec<AuditUsage>> {
         let usage = self.audit().and_then(|mut audit| usage(audit.connection()?).map_err(error));
         std::future::ready(usage)
     }
@@ -84,53 +81,60 @@ impl SqliteStore {
         Ok(Opened(audit))
     }
 
-    fn index(
+    /// Changes the index in one transaction.
+    fn change_index<T>(
         &self,
-        records: &[AuditRecord],
-        undisclosed: &[(u64, u64)],
-        from: AuditPosition,
-        to: AuditPosition,
-    ) -> Result<bool, StoreError> {
+        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
         let mut audit = self.audit()?;
         let transaction = connection::write(audit.connection()?)?;
-        if position(&transaction).map_err(error)? != from {
-            return Ok(false);
-        }
-        let done = add(&transaction, records).and_then(|()| correct(&transaction, undisclosed));
-        done.and_then(|()| move_to(&transaction, to)).map_err(error)?;
+        let done = change(&transaction).map_err(error)?;
         transaction.commit().map_err(error)?;
-        Ok(true)
+        Ok(done)
     }
 }
 
-fn position(connection: &Connection) -> rusqlite::Result<AuditPosition> {
-    connection.query_row("SELECT segment, offset, seq, chain FROM position", (), |row| {
-        Ok(AuditPosition { segment: row.get(0)?, offset: row.get(1)?, seq: row.get(2)?, chain: row.get(3)? })
-    })
+/// Adds the lines of a step, if the index is still where the step begins.
+fn add_step(index: &Transaction<'_>, step: IndexStep<'_>) -> rusqlite::Result<bool> {
+    let mut names = Names::default();
+    let node = names.node(index, step.node)?;
+    if position(index, node)? != step.from {
+        return Ok(false);
+    }
+    add(index, &mut names, node, step.records)?;
+    correct(index, &mut names, node, step.undisclosed)?;
+    move_to(index, node, step.to)?;
+    Ok(true)
 }
 
-fn move_to(transaction: &Transaction<'_>, to: AuditPosition) -> rusqlite::Result<()> {
-    let values = (to.segment, to.offset, to.seq, to.chain);
-    let moved =
-        transaction.execute("UPDATE position SET segment = ?1, offset = ?2, seq = ?3, chain = ?4", values);
+fn position(connection: &Connection, node: i64) -> rusqlite::Result<AuditPosition> {
+    let mut find =
+        connection.prepare_cached("SELECT segment, offset, seq, chain FROM positions WHERE node = ?1")?;
+    let position = find.query_row([node], |row| {
+        Ok(AuditPosition { segment: row.get(0)?, offset: row.get(1)?, seq: row.get(2)?, chain: row.get(3)? })
+    });
+    Ok(position.optional()?.unwrap_or_default())
+}
+
+fn move_to(transaction: &Transaction<'_>, node: i64, to: AuditPosition) -> rusqlite::Result<()> {
+    let values = (node, to.segment, to.offset, to.seq, to.chain);
+    let moved = transaction.execute("INSERT OR REPLACE INTO positions VALUES (?1, ?2, ?3, ?4, ?5)", values);
     moved.map(|_| ())
 }
 
-fn reset(transaction: &Transaction<'_>, first_day: i64) -> rusqlite::Result<()> {
-    transaction.execute("DELETE FROM events", ())?;
-    transaction.execute("DELETE FROM usage WHERE day >= ?1", [first_day])?;
-    move_to(transaction, AuditPosition::default())
-}
-
 /// Makes lines that say more than happened say that they were refused.
-fn correct(transaction: &Transaction<'_>, undisclosed: &[(u64, u64)]) -> rusqlite::Result<()> {
-    let mut names = Names::default();
-    for &lines in undisclosed {
+fn correct(
+    transaction: &Transaction<'_>,
+    names: &mut Names,
+    node: i64,
+    undisclosed: &[(u64, u64)],
+) -> rusqlite::Result<()> {
+    for &(from, through) in undisclosed {
         let mut wrong = transaction.prepare(
-            "SELECT token, at, outcome, count(*) FROM events WHERE seq BETWEEN ?1 AND ?2 AND outcome <> 2
-             GROUP BY token, at / 86400000, outcome",
+            "SELECT token, at, outcome, count(*) FROM events
+             WHERE node = ?1 AND seq BETWEEN ?2 AND ?3 AND outcome <> 2 GROUP BY token, at / 86400000, outcome",
         )?;
-        let mut rows = wrong.query(lines)?;
+        let mut rows = wrong.query((node, from, through))?;
         while let Some(row) = rows.next()? {
             let (token, at, outcome, count): (i64, i64, i64, i64) =
                 (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
@@ -138,21 +142,25 @@ fn correct(transaction: &Transaction<'_>, undisclosed: &[(u64, u64)]) -> rusqlit
             let (hits, misses) = if outcome == 0 { (count, 0) } else { (0, count) };
             transaction.execute(
                 "UPDATE usage SET hits = hits - ?3, misses = misses - ?4, refused = refused + ?5
-                 WHERE token = ?1 AND day = ?2",
-                (token, day, hits, misses, count),
+                 WHERE token = ?1 AND day = ?2 AND node = ?6",
+                (token, day, hits, misses, count, node),
             )?;
         }
         let reason = names.id(transaction, NOT_RECORDED)?;
         transaction.execute(
-            "UPDATE events SET outcome = 2, reason = ?3 WHERE seq BETWEEN ?1 AND ?2 AND outcome <> 2",
-            (lines.0, lines.1, reason),
+            "UPDATE events SET outcome = 2, reason = ?4 WHERE node = ?1 AND seq BETWEEN ?2 AND ?3 AND outcome <> 2",
+            (node, from, through, reason),
         )?;
     }
     Ok(())
 }
 
-fn add(transaction: &Transaction<'_>, records: &[AuditRecord]) -> rusqlite::Result<()> {
-    let mut names = Names::default();
+fn add(
+    transaction: &Transaction<'_>,
+    names: &mut Names,
+    node: i64,
+    records: &[AuditRecord],
+) -> rusqlite::Result<()> {
     let mut used: HashMap<(i64, i64), [i64; 3]> = HashMap::new();
     let mut insert = transaction
         .prepare_cached("INSERT OR REPLACE INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")?;
@@ -165,9 +173,9 @@ fn add(transaction: &Transaction<'_>, records: &[AuditRecord]) -> rusqlite::Resu
             None => (None, None),
         };
         insert.execute(params![
+            node,
             record.seq,
             record.at.millis(),
-            names.id(transaction, &record.node)?,
             record.request_id,
             token,
             kind_number(record.operation),
@@ -179,12 +187,12 @@ fn add(transaction: &Transaction<'_>, records: &[AuditRecord]) -> rusqlite::Resu
         used.entry((token, record.at.day())).or_default()[outcome] += 1;
     }
     let mut count = transaction.prepare_cached(
-        "INSERT INTO usage VALUES (?1, ?2, ?3, ?4, ?5)
+        "INSERT INTO usage VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT DO UPDATE SET hits = hits + excluded.hits, misses = misses + excluded.misses,
              refused = refused + excluded.refused",
     )?;
     for ((token, day), [hits, misses, refused]) in used {
-        count.execute((token, day, hits, misses, refused))?;
+        count.execute((node, token, day, hits, misses, refused))?;
     }
     Ok(())
 }
@@ -199,6 +207,14 @@ fn outcome_number(name: &str) -> usize {
 struct Names(HashMap<String, i64>);
 
 impl Names {
+    /// The number of a node. Lines of the one node whose name was not known are this node's.
+    fn node(&mut self, connection: &Connection, node: &str) -> rusqlite::Result<i64> {
+        if find_name(connection, node)?.is_none() {
+            connection.execute("UPDATE names SET name = ?1 WHERE name = ''", [node])?;
+        }
+        self.id(connection, node)
+    }
+
     fn id(&mut self, connection: &Connection, name: &str) -> rusqlite::Result<i64> {
         if let Some(&id) = self.0.get(name) {
             return Ok(id);
@@ -243,13 +259,12 @@ fn visit_events(
         clauses.push(format!("outcome = {}", outcome_number(outcome)));
     }
     if let Some(profiles) = &filter.profiles {
-        let hex =
-            |digest: &ProfileDigest| digest.0.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let digests: Vec<String> = profiles.iter().map(|digest| format!("x'{}'", hex(digest))).collect();
+        let digests: Vec<String> =
+            profiles.iter().map(|digest| format!("x'{}'", hex::encode(&digest.0))).collect();
         clauses.push(format!("profile IN ({})", digests.join(", ")));
     }
     let mut statement =
-        connection.prepare(&format!("{EVENTS} WHERE {} ORDER BY seq", clauses.join(" AND ")))?;
+        connection.prepare(&format!("{EVENTS} WHERE {} ORDER BY events.node, seq", clauses.join(" AND ")))?;
     let time = |at: Option<Timestamp>, other| at.map_or(other, Timestamp::millis);
     let mut rows = statement.query((time(filter.since, i64::MIN), time(filter.until, i64::MAX)))?;
     while let Some(row) = rows.next()? {
@@ -270,21 +285,17 @@ fn record(row: &Row<'_>) -> rusqlite::Result<AuditRecord> {
         node: row.get(2)?,
         request_id: row.get(3)?,
         token: row.get(4)?,
-        operation: operation(row.get(5)?),
+        operation: kind(row.get(5)?),
         outcome: AuditOutcome::NAMES.get(outcome).copied().unwrap_or("refused").to_owned(),
         reason: row.get(7)?,
         profile: key.zip(profile.map(ProfileDigest)),
     })
 }
 
-const fn operation(number: i64) -> Kind {
-    kind(number)
-}
-
 fn usage(connection: &Connection) -> rusqlite::Result<Vec<AuditUsage>> {
     let mut statement = connection.prepare(
-        "SELECT names.name, day, hits, misses, refused FROM usage JOIN names ON names.id = usage.token
-         ORDER BY day, names.name",
+        "SELECT names.name, day, sum(hits), sum(misses), sum(refused) FROM usage JOIN names ON names.id = usage.token
+         GROUP BY day, names.name ORDER BY day, names.name",
     )?;
     let rows = statement.query_map((), |row| {
         Ok(AuditUsage {
@@ -306,8 +317,8 @@ fn error(error: rusqlite::Error) -> StoreError {
 /// An index that is damaged is no loss.
 fn index_error(error: StoreError) -> StoreError {
     match error {
-        StoreError::Engine(what) if what == connection::DAMAGED => StoreError::Engine(
-            "audit-index.db is damaged; remove it, and it is made anew from the journal".to_owned(),
+        StoreError::Damaged(_) => StoreError::Damaged(
+            "audit-index.db is damaged; remove it, and it is rebuilt from the journal".to_owned(),
         ),
         error => error,
     }

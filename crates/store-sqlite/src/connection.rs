@@ -11,6 +11,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 pub const WAL_LIMIT: u64 = 1 << 20;
 
 const BUSY: Duration = Duration::from_secs(10);
+/// How long a writer of details waits for another before it says that the store is busy.
+const WRITE_PATIENCE: Duration = Duration::from_millis(500);
 /// How long emptying a log waits for readers, who renew what they see every 100 ms.
 const CHECKPOINT_BUSY: Duration = Duration::from_millis(300);
 
@@ -28,6 +30,13 @@ pub(crate) fn writer(file: &Path) -> Result<Connection, StoreError> {
         )
         .map_err(error)?;
     prepare_once(&connection)?;
+    Ok(connection)
+}
+
+/// A connection that writes, and waits for another writer only for a moment: then it is [`StoreError::Busy`].
+pub(crate) fn impatient_writer(file: &Path) -> Result<Connection, StoreError> {
+    let connection = writer(file)?;
+    connection.busy_timeout(WRITE_PATIENCE).map_err(error)?;
     Ok(connection)
 }
 
@@ -68,12 +77,6 @@ pub(crate) fn sorting_reader(file: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Changes when another connection commits. Only true outside a transaction.
-pub(crate) fn data_version(connection: &Connection) -> Result<i64, StoreError> {
-    let mut statement = connection.prepare_cached("PRAGMA data_version").map_err(error)?;
-    statement.query_row((), |row| row.get(0)).map_err(error)
-}
-
 /// A transaction that writes from its beginning, so that it never fails half way for
 /// another writer.
 pub(crate) fn write(connection: &mut Connection) -> Result<Transaction<'_>, StoreError> {
@@ -103,8 +106,6 @@ pub(crate) fn wal_bytes(database: &Path) -> u64 {
     Path::new(&wal).metadata().map_or(0, |metadata| metadata.len())
 }
 
-pub(crate) const DAMAGED: &str = "a database file is damaged; restore the data directory from a backup";
-
 /// SQLite's error as ours. Its text names tables and files, never the content of a row.
 pub(crate) fn error(error: rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
@@ -119,7 +120,9 @@ pub(crate) fn error(error: rusqlite::Error) -> StoreError {
         Some(ErrorCode::DiskFull) => {
             StoreError::Engine("the disk is full; make room and run it again".to_owned())
         }
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError::Engine(DAMAGED.to_owned()),
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError::Damaged(
+            "a database file is damaged; restore the data directory from a backup".to_owned(),
+        ),
         Some(code) => match error {
             rusqlite::Error::SqliteFailure(_, Some(message)) => StoreError::Engine(message),
             _ => StoreError::Engine(format!("SQLite reports {code:?}")),

@@ -9,7 +9,7 @@
 
 use contactd_core::{Kind, Profile};
 
-use crate::details::kind_number;
+use crate::numbers::kind_number;
 
 const PLACE_BITS: u32 = 15;
 

@@ -8,17 +8,23 @@ use rusqlite::functions::FunctionFlags;
 
 use crate::{connection, place};
 
-pub(crate) const CONTACTD: &[&str] =
-    &[include_str!("../migrations/contactd/001_tokens_suppressions_usage.sql")];
+pub(crate) const CONTACTD: &[&str] = &[
+    include_str!("../migrations/contactd/001_tokens_suppressions_usage.sql"),
+    include_str!("../migrations/contactd/002_changes.sql"),
+];
 
 pub(crate) const DETAILS: &[&str] = &[
     include_str!("../migrations/details/001_details.sql"),
     include_str!("../migrations/details/002_details_by_number.sql"),
     include_str!("../migrations/details/003_withdrawn_undone.sql"),
     include_str!("../migrations/details/004_retention.sql"),
+    include_str!("../migrations/details/005_actor.sql"),
 ];
 
-pub(crate) const AUDIT: &[&str] = &[include_str!("../migrations/audit/001_events.sql")];
+pub(crate) const AUDIT: &[&str] = &[
+    include_str!("../migrations/audit/001_events.sql"),
+    include_str!("../migrations/audit/002_by_node.sql"),
+];
 
 /// Opens a database for writing and brings it to the newest schema. Refuses one that is
 /// newer.
@@ -58,12 +64,12 @@ fn version(connection: &Connection) -> Result<u32, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::held::{Held, Names};
+    use crate::profile_rows::{ProfileRows, SourceNames};
     use contactd_core::Profile;
     use sha2::{Digest, Sha256};
 
     fn fingerprint(migration: &str) -> String {
-        Sha256::digest(migration)[..6].iter().map(|byte| format!("{byte:02x}")).collect()
+        contactd_core::hex::encode(&Sha256::digest(migration)[..6])
     }
 
     #[test]
@@ -71,9 +77,9 @@ mod tests {
         let contactd: Vec<_> = CONTACTD.iter().copied().map(fingerprint).collect();
         let audit: Vec<_> = AUDIT.iter().copied().map(fingerprint).collect();
         let details: Vec<_> = DETAILS.iter().copied().map(fingerprint).collect();
-        assert_eq!(audit, ["e00dc168e97d"]);
-        assert_eq!(contactd, ["3fdff0a8a751"]);
-        assert_eq!(details, ["09ea08fcbafd", "746a2ed3f42f", "13592c7b3026", "1ec02b4d4b95"]);
+        assert_eq!(audit, ["e00dc168e97d", "7ae68659a07b"]);
+        assert_eq!(contactd, ["3fdff0a8a751", "c0fa3a96eb19"]);
+        assert_eq!(details, ["09ea08fcbafd", "746a2ed3f42f", "13592c7b3026", "1ec02b4d4b95", "0a862cfe8873"]);
     }
 
     #[test]
@@ -96,11 +102,36 @@ mod tests {
         let newest = open(&file, DETAILS).expect("migrates");
         let held = |slug: &str| {
             let profile = Profile::from_key(&format!("linkedin.com/in/{slug}"));
-            let held = Held::read(&newest, &mut Names::default(), &profile).expect("reads");
-            held.details.into_iter().map(|held| held.detail.value.expose().to_owned()).collect::<Vec<_>>()
+            let rows = ProfileRows::read(&newest, &mut SourceNames::default(), &profile).expect("reads");
+            rows.details.into_iter().map(|stored| stored.detail.value.expose().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(held("ada-quell"), ["+14155550102", "+14155550101", "+14155550103", "ada@example.com"]);
         assert_eq!(held("bo-quell"), ["bo@example.com"]);
+    }
+
+    #[test]
+    fn an_index_of_the_first_schema_belongs_to_the_one_node_there_was() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("audit-index.db");
+        for (events, node) in
+            [("INSERT INTO events VALUES (7, 5, 1, 'r', 2, 0, 0, NULL, NULL, NULL);", "n1"), ("", "")]
+        {
+            let _ = std::fs::remove_file(&file);
+            let first = open(&file, &AUDIT[..1]).expect("opens");
+            first
+                .execute_batch(&format!(
+                    "INSERT INTO names VALUES (1, 'n1'), (2, 'tok_1'); {events}
+                     INSERT INTO usage VALUES (2, 0, 1, 0, 0);
+                     UPDATE position SET segment = 1, offset = 90, seq = 7;"
+                ))
+                .expect("inserts");
+            drop(first);
+            let newest = open(&file, AUDIT).expect("migrates");
+            let text = |sql: &str| newest.query_row(sql, (), |row| row.get::<_, String>(0)).expect("one row");
+            let of = |table: &str| format!("SELECT name FROM {table} JOIN names ON names.id = {table}.node");
+            assert_eq!([text(&of("usage")), text(&of("positions"))], [node, node]);
+            assert_eq!(text("SELECT seq || '/' || offset FROM positions"), "7/90");
+        }
     }
 
     #[test]
@@ -110,6 +141,6 @@ mod tests {
         let newer: Vec<&str> = CONTACTD.iter().copied().chain(["CREATE TABLE later (id INTEGER)"]).collect();
         drop(open(&file, &newer).expect("opens"));
         let refused = open(&file, CONTACTD).expect_err("is newer");
-        assert!(matches!(refused, StoreError::SchemaTooNew { found: 2, known: 1 }), "{refused}");
+        assert!(matches!(refused, StoreError::SchemaTooNew { found: 3, known: 2 }), "{refused}");
     }
 }

@@ -1,27 +1,27 @@
 //! Suppressions: digests, and the ids of the keys they were made with.
 
-use contactd_core::store::{Outcome, StoreError, Suppressions};
+use contactd_core::store::{StoreError, StoreFuture, Suppressions};
 use contactd_core::{SubjectDigest, Timestamp};
 use rusqlite::{OptionalExtension, Statement, params};
 
 use crate::{SqliteStore, connection};
 
 impl Suppressions for SqliteStore {
-    fn suppress(&self, subjects: &[SubjectDigest], at: Timestamp) -> impl Outcome<u64> {
+    fn suppress(&self, subjects: &[SubjectDigest], at: Timestamp) -> impl StoreFuture<u64> {
         let insert = "INSERT OR IGNORE INTO suppressions (digest, key, suppressed_at) VALUES (?1, ?2, ?3)";
         std::future::ready(self.for_each(subjects, insert, |statement, subject| {
             statement.execute(params![subject.bytes, subject.key, at.millis()])
         }))
     }
 
-    fn unsuppress(&self, subjects: &[SubjectDigest]) -> impl Outcome<u64> {
+    fn unsuppress(&self, subjects: &[SubjectDigest]) -> impl StoreFuture<u64> {
         let delete = "DELETE FROM suppressions WHERE digest = ?1 AND key = ?2";
         std::future::ready(self.for_each(subjects, delete, |statement, subject| {
             statement.execute(params![subject.bytes, subject.key])
         }))
     }
 
-    fn find_suppression(&self, subjects: &[SubjectDigest]) -> impl Outcome<Option<Timestamp>> {
+    fn find_suppression(&self, subjects: &[SubjectDigest]) -> impl StoreFuture<Option<Timestamp>> {
         let main = self.main();
         let find = |subject: &SubjectDigest| {
             main.prepare_cached("SELECT suppressed_at FROM suppressions WHERE digest = ?1 AND key = ?2")?
@@ -33,7 +33,7 @@ impl Suppressions for SqliteStore {
         std::future::ready(earliest.map_err(connection::error))
     }
 
-    fn list_suppressions(&self) -> impl Outcome<Vec<SubjectDigest>> {
+    fn list_suppressions(&self) -> impl StoreFuture<Vec<SubjectDigest>> {
         let main = self.main();
         let list = || -> rusqlite::Result<Vec<SubjectDigest>> {
             let mut list = main.prepare_cached("SELECT key, digest FROM suppressions")?;
@@ -44,23 +44,18 @@ impl Suppressions for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Runs a statement for each subject, all or none; says how many rows it touched.
+    /// Runs a statement for each subject, all or none; returns how many rows it touched.
     fn for_each(
         &self,
         subjects: &[SubjectDigest],
         sql: &str,
         run: impl Fn(&mut Statement<'_>, &SubjectDigest) -> rusqlite::Result<usize>,
     ) -> Result<u64, StoreError> {
-        let mut main = self.main();
-        let transaction = connection::write(&mut main)?;
-        let mut touched = 0;
-        {
-            let mut statement = transaction.prepare_cached(sql).map_err(connection::error)?;
-            for subject in subjects {
-                touched += run(&mut statement, subject).map_err(connection::error)?;
-            }
-        }
-        transaction.commit().map_err(connection::error)?;
+        let touched = self.change_access(|transaction| {
+            let mut statement = transaction.prepare_cached(sql)?;
+            let run = |subject| run(&mut statement, subject);
+            subjects.iter().map(run).sum::<rusqlite::Result<usize>>()
+        })?;
         Ok(touched as u64)
     }
 }

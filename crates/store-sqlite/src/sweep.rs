@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
-use contactd_core::store::{Aged, StoreError, Swept};
+use contactd_core::store::{Aged, LocalRead, StoreError, Swept};
 use contactd_core::{Profile, Timestamp};
 use rusqlite::Connection;
 
-use crate::held::{HeldDetail, NEVER_OBSERVED, Names, observed};
+use crate::profile_rows::{NEVER_OBSERVED, SourceNames, StoredDetail, observed};
 use crate::writing::Writing;
 use crate::{SqliteStore, connection};
 
@@ -24,7 +24,7 @@ impl SqliteStore {
             swept.aged += sweep.aged(source, before)?;
         }
         if swept != Swept::default() {
-            self.renew_readers();
+            self.renew_all();
         }
         Ok(swept)
     }
@@ -38,11 +38,11 @@ struct Sweep {
 
 impl Sweep {
     fn open(file: &Path) -> Result<Self, StoreError> {
-        Ok(Self { reader: connection::reader(file)?, writer: connection::writer(file)? })
+        Ok(Self { reader: connection::reader(file)?, writer: connection::impatient_writer(file)? })
     }
 
     fn expired(&mut self, now: i64) -> Result<u64, StoreError> {
-        let is_over = |held: &HeldDetail| held.detail.expires_at.is_some_and(|at| at.seconds() <= now);
+        let is_over = |stored: &StoredDetail| stored.detail.expires_at.is_some_and(|at| at.seconds() <= now);
         let mut all = 0;
         loop {
             let profiles = self.find_expired(now).map_err(connection::error)?;
@@ -64,10 +64,10 @@ impl Sweep {
     /// Removes what a source said before then. Reads everything once.
     fn aged(&mut self, source: i64, before: i64) -> Result<u64, StoreError> {
         let imports = self.imports_before(before).map_err(connection::error)?;
-        let is_over = |held: &HeldDetail| {
-            held.source == source
-                && match observed(&held.detail) {
-                    NEVER_OBSERVED => imports.contains(&held.newest_import()),
+        let is_over = |stored: &StoredDetail| {
+            stored.source == source
+                && match observed(&stored.detail) {
+                    NEVER_OBSERVED => imports.contains(&stored.newest_import()),
                     at => at < before,
                 }
         };
@@ -102,13 +102,13 @@ impl Sweep {
     fn take_away_from(
         &mut self,
         profiles: &[String],
-        is_over: impl Fn(&HeldDetail) -> bool,
+        is_over: impl Fn(&StoredDetail) -> bool,
     ) -> Result<u64, StoreError> {
         if profiles.is_empty() {
             return Ok(0);
         }
         let transaction = connection::write(&mut self.writer)?;
-        let (mut writing, mut names, mut taken) = (Writing::default(), Names::default(), 0);
+        let (mut writing, mut names, mut taken) = (Writing::default(), SourceNames::default(), 0);
         for key in profiles {
             let profile = Profile::from_key(key);
             let gone =

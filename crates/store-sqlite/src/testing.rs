@@ -2,7 +2,28 @@
 
 use std::future::Future;
 
-/// What is ready already: this engine never waits.
+use contactd_core::store::{Import, ImportPlan, ImportSummary, Imports, LocalRead};
+use contactd_core::{Detail, Profile, Record, Timestamp};
+
+use crate::SqliteStore;
+
+/// The result of a future that is ready: this engine never waits for anything but SQLite.
 pub(crate) fn now<T>(ready: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(ready)
+}
+
+/// Imports the details of one profile.
+pub(crate) fn put(store: &SqliteStore, profile: &Profile, details: Vec<Detail>) {
+    put_all(store, vec![Record { profile: profile.clone(), details }]);
+}
+
+/// Imports records, whatever their order.
+pub(crate) fn put_all(store: &SqliteStore, mut records: Vec<Record>) {
+    records.sort_by_key(|record| store.sort_key(&record.profile));
+    let plan = ImportPlan::of(records.len() as u64, Timestamp::from_seconds(0));
+    let mut import = now(store.begin_import(&plan)).expect("begins");
+    now(import.put(records)).expect("puts");
+    now(import.finish()).expect("finishes");
+    now(import.commit(&ImportSummary::default())).expect("commits");
+    store.renew_all();
 }

@@ -1,6 +1,6 @@
 //! Tokens.
 
-use contactd_core::store::{Outcome, StoreError, Tokens};
+use contactd_core::store::{StoreFuture, Tokens};
 use contactd_core::{Quota, Rate, Scopes, Timestamp, Token, TokenHash};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -10,23 +10,20 @@ const COLUMNS: &str = "hash, id, name, phone, email, created_at, expires_at, rev
     last_used_at, (SELECT coalesce(sum(hits), 0) FROM usage WHERE usage.token = tokens.id)";
 
 impl Tokens for SqliteStore {
-    fn create_token(&self, hash: &TokenHash, token: &Token) -> impl Outcome<()> {
-        std::future::ready(insert(&self.main(), hash, token).map_err(connection::error))
+    fn create_token(&self, hash: &TokenHash, token: &Token) -> impl StoreFuture<()> {
+        std::future::ready(self.change_access(|transaction| insert(transaction, hash, token)))
     }
 
-    fn list_tokens(&self) -> impl Outcome<Vec<(TokenHash, Token)>> {
+    fn list_tokens(&self) -> impl StoreFuture<Vec<(TokenHash, Token)>> {
         std::future::ready(list(&self.main()).map_err(connection::error))
     }
 
-    fn revoke_token(&self, id: &str, at: Timestamp) -> impl Outcome<Option<Token>> {
-        let main = self.main();
-        let revoked = main
-            .execute(
-                "UPDATE tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL",
-                params![id, at.millis()],
-            )
-            .and_then(|_| find(&main, id));
-        std::future::ready(revoked.map_err(connection::error))
+    fn revoke_token(&self, id: &str, at: Timestamp) -> impl StoreFuture<Option<Token>> {
+        let revoke = "UPDATE tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL";
+        std::future::ready(self.change_access(|transaction| {
+            transaction.execute(revoke, params![id, at.millis()])?;
+            find(transaction, id)
+        }))
     }
 
     fn rotate_token(
@@ -35,34 +32,16 @@ impl Tokens for SqliteStore {
         old_ends_at: Timestamp,
         hash: &TokenHash,
         token: &Token,
-    ) -> impl Outcome<bool> {
-        std::future::ready(self.rotate(old, old_ends_at, hash, token))
-    }
-}
-
-impl SqliteStore {
-    fn rotate(
-        &self,
-        old: &str,
-        old_ends_at: Timestamp,
-        hash: &TokenHash,
-        token: &Token,
-    ) -> Result<bool, StoreError> {
-        let mut main = self.main();
-        let transaction = connection::write(&mut main)?;
-        let ended = transaction
-            .execute(
-                "UPDATE tokens SET expires_at = min(coalesce(expires_at, ?2), ?2)
-                 WHERE id = ?1 AND revoked_at IS NULL",
-                params![old, old_ends_at.millis()],
-            )
-            .map_err(connection::error)?;
-        if ended == 0 {
-            return Ok(false);
-        }
-        insert(&transaction, hash, token).map_err(connection::error)?;
-        transaction.commit().map_err(connection::error)?;
-        Ok(true)
+    ) -> impl StoreFuture<bool> {
+        let end = "UPDATE tokens SET expires_at = min(coalesce(expires_at, ?2), ?2)
+                   WHERE id = ?1 AND revoked_at IS NULL";
+        std::future::ready(self.change_access(|transaction| {
+            let is_ended = transaction.execute(end, params![old, old_ends_at.millis()])? > 0;
+            if is_ended {
+                insert(transaction, hash, token)?;
+            }
+            Ok(is_ended)
+        }))
     }
 }
 
@@ -87,7 +66,7 @@ fn insert(connection: &Connection, hash: &TokenHash, token: &Token) -> rusqlite:
     Ok(())
 }
 
-fn list(connection: &Connection) -> rusqlite::Result<Vec<(TokenHash, Token)>> {
+pub(crate) fn list(connection: &Connection) -> rusqlite::Result<Vec<(TokenHash, Token)>> {
     let mut statement =
         connection.prepare_cached(&format!("SELECT {COLUMNS} FROM tokens ORDER BY created_at, rowid"))?;
     let rows = statement.query_map((), token)?;

@@ -1,17 +1,17 @@
 //! What tokens did, by UTC day.
 
-use contactd_core::store::{Outcome, StoreError, Usage};
+use contactd_core::store::{StoreError, StoreFuture, Usage};
 use contactd_core::{Timestamp, UsageDelta};
 use rusqlite::params;
 
 use crate::{SqliteStore, connection};
 
 impl Usage for SqliteStore {
-    fn record_usage(&self, usage: &[UsageDelta], at: Timestamp) -> impl Outcome<()> {
+    fn record_usage(&self, usage: &[UsageDelta], at: Timestamp) -> impl StoreFuture<()> {
         std::future::ready(self.record(usage, at))
     }
 
-    fn hits_since(&self, token: &str, day: i64) -> impl Outcome<u64> {
+    fn hits_since(&self, token: &str, day: i64) -> impl StoreFuture<u64> {
         let hits = self.main().query_row(
             "SELECT coalesce(sum(hits), 0) FROM usage WHERE token = ?1 AND day >= ?2",
             params![token, day],

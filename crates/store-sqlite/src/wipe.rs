@@ -24,7 +24,7 @@ const MAX_PAGES: u64 = 10 << 24;
 impl SqliteStore {
     /// Overwrites every gap in `details.db` that is not empty. Where SQLite was built without the table of its pages, the
     /// whole file is written anew, which takes longer.
-    pub fn wipe_gaps(&self) -> Result<(), StoreError> {
+    pub(crate) fn wipe_gaps(&self) -> Result<(), StoreError> {
         let shows_pages = connection::reader(&self.details_file())?
             .query_row("SELECT sqlite_compileoption_used('ENABLE_DBPAGE_VTAB')", (), |row| row.get(0))
             .map_err(connection::error)?;
@@ -32,14 +32,14 @@ impl SqliteStore {
     }
 
     fn write_anew(&self) -> Result<(), StoreError> {
-        connection::writer(&self.details_file())?.execute_batch("VACUUM").map_err(connection::error)
+        connection::impatient_writer(&self.details_file())?.execute_batch("VACUUM").map_err(connection::error)
     }
 
     /// Overwrites the gaps where they are; says how many there were.
     fn wipe_pages(&self) -> Result<u64, StoreError> {
         let file = self.details_file();
         let found = find(&connection::reader(&file)?).map_err(connection::error)?;
-        let mut writer = connection::writer(&file)?;
+        let mut writer = connection::impatient_writer(&file)?;
         for pages in found.chunks(CHUNK) {
             let transaction = connection::write(&mut writer)?;
             pages.iter().try_for_each(|&page| wipe(&transaction, page)).map_err(connection::error)?;
@@ -97,9 +97,9 @@ fn gap(number: u32, page: &[u8]) -> Option<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::now;
-    use contactd_core::store::{Details, Import, ImportSummary};
-    use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
+    use crate::testing::{now, put_all};
+    use contactd_core::store::{DetailFilter, Details, Maintenance};
+    use contactd_core::{ContactValue, Detail, Kind, Profile, Record};
     use std::path::Path;
 
     fn everything(store: &SqliteStore) -> Vec<(String, Vec<Detail>)> {
@@ -116,13 +116,12 @@ mod tests {
     fn churned(dir: &Path) -> SqliteStore {
         let store = SqliteStore::open(dir).expect("opens");
         for (source, step) in [("a", 1), ("b", 2), ("c", 3)] {
-            let mut import = now(store.begin_import(Timestamp::from_seconds(0))).expect("begins");
-            for n in (0..2_000).step_by(step) {
+            let record = |n: i32| {
                 let value = ContactValue::from_store(format!("{source}{n}@example.com"));
                 let profile = Profile::from_key(&format!("linkedin.com/in/moved-{n}"));
-                import.put(&profile, &[Detail::new(Kind::Email, value, source)]).expect("puts");
-            }
-            import.commit(&ImportSummary::default()).expect("commits");
+                Record { profile, details: vec![Detail::new(Kind::Email, value, source)] }
+            };
+            put_all(&store, (0..2_000).step_by(step).map(record).collect());
         }
         store
     }
@@ -135,7 +134,7 @@ mod tests {
         assert!(store.wipe_pages().expect("wipes") > 0, "rows were moved");
         assert_eq!(store.wipe_pages().expect("wipes"), 0);
         assert_eq!(everything(&store), before);
-        assert_eq!(store.integrity().expect("checks"), [""; 0]);
+        assert_eq!(now(store.check()).expect("checks"), [""; 0]);
     }
 
     #[test]
@@ -143,9 +142,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let store = churned(dir.path());
         let (before, gone) = (everything(&store), Profile::from_key("linkedin.com/in/moved-7"));
-        now(store.remove_details(&gone, |_| true)).expect("removes");
+        now(store.remove_details(&gone, &DetailFilter::all())).expect("removes");
         store.write_anew().expect("writes");
-        assert!(store.scrub().expect("empties the log"));
+        assert!(now(store.flush_removed()).expect("empties the log"));
         let bytes = std::fs::read(dir.path().join("details.db")).expect("reads");
         assert!(!bytes.windows(14).any(|window| window == b"a7@example.com"));
         assert_eq!(everything(&store).len(), before.len() - 1);

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use contactd_core::{Detail, Profile};
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::details::{kind_number, label_number};
-use crate::held::{Held, HeldDetail, Names};
+use crate::numbers::{kind_number, label_number};
+use crate::profile_rows::{ProfileRows, SourceNames, StoredDetail};
 
 /// What writes add up to, until it is written too.
 #[derive(Default)]
@@ -56,12 +56,12 @@ impl Writing {
         let mut of_import = connection.prepare("SELECT DISTINCT profile FROM details WHERE import = ?1")?;
         let profiles: Vec<String> =
             of_import.query_map([import], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-        let mut names = Names::default();
+        let mut names = SourceNames::default();
         let mut withdrawn = 0;
         for key in profiles {
             let profile = Profile::from_key(&key);
             withdrawn +=
-                self.take_away(connection, &mut names, &profile, |held| held.import == import)?.details;
+                self.take_away(connection, &mut names, &profile, |stored| stored.import == import)?.details;
         }
         Ok(withdrawn)
     }
@@ -70,17 +70,17 @@ impl Writing {
     pub(crate) fn take_away(
         &mut self,
         connection: &Connection,
-        names: &mut Names,
+        names: &mut SourceNames,
         profile: &Profile,
-        is_gone: impl Fn(&HeldDetail) -> bool,
+        is_gone: impl Fn(&StoredDetail) -> bool,
     ) -> rusqlite::Result<TakenAway> {
-        let mut held = Held::read(connection, names, profile)?;
-        let gone: Vec<_> = held.details.extract_if(.., |held| is_gone(held)).collect();
+        let mut rows = ProfileRows::read(connection, names, profile)?;
+        let gone: Vec<_> = rows.details.extract_if(.., |stored| is_gone(stored)).collect();
         for gone in &gone {
             self.count(gone.source, &gone.detail, -1);
         }
-        held.write(connection, profile, |kind| gone.iter().any(|gone| gone.detail.kind == kind))?;
-        let was_last = !gone.is_empty() && held.details.is_empty();
+        rows.write(connection, profile, |kind| gone.iter().any(|gone| gone.detail.kind == kind))?;
+        let was_last = !gone.is_empty() && rows.details.is_empty();
         self.profiles -= i64::from(was_last);
         Ok(TakenAway { details: gone.len() as u64, was_last })
     }

@@ -4,7 +4,7 @@
 
 use contactd_store_sqlite::SqliteStore;
 
-/// A store in a directory that goes away with it.
+/// A store in a directory that is removed with it.
 struct InTempDir {
     store: SqliteStore,
     _dir: tempfile::TempDir,
@@ -23,4 +23,4 @@ async fn open() -> InTempDir {
     InTempDir { store: SqliteStore::open(dir.path()).expect("opens"), _dir: dir }
 }
 
-contactd_core::conformance!(open);
+contactd_conformance::conformance!(open);

@@ -3,23 +3,42 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use contactd_core::{Kind, Label, Timestamp};
+use contactd_core::services::MaxRejects;
+use contactd_core::{Kind, Label, Span, Timestamp};
 
 use super::ServiceArgs;
 use super::values::{
-    MaxRejects, parse_kind, parse_label, parse_mapping, parse_name, parse_region, parse_time,
+    parse_kind, parse_label, parse_mapping, parse_max_rejects, parse_name, parse_region, parse_time,
 };
-use crate::span::Span;
 
-/// How a file of records is written.
+/// The format of a file to import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
-    /// Comma-separated values below a header
+pub(crate) enum ImportFormat {
+    /// Comma-separated values with a header
     Csv,
-    /// A JSON object per line
+    /// A JSON object on each line
     Jsonl,
-    /// Apache Parquet, with the columns of a CSV; only for import
+    /// Apache Parquet, with the columns of a CSV
     Parquet,
+}
+
+impl From<ImportFormat> for contactd_import::Format {
+    fn from(format: ImportFormat) -> Self {
+        match format {
+            ImportFormat::Csv => Self::Csv,
+            ImportFormat::Jsonl => Self::Jsonl,
+            ImportFormat::Parquet => Self::Parquet,
+        }
+    }
+}
+
+/// The format of an export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// Comma-separated values, one detail on each line
+    Csv,
+    /// A JSON object on each line, one profile each
+    Jsonl,
 }
 
 #[derive(Debug, Args)]
@@ -27,35 +46,35 @@ pub(crate) struct ImportArgs {
     /// Files of contact records, plain, .gz or .zst; - is standard input
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Who the records come from; a row's own source wins
+    /// The source of the records; a source in a row takes precedence
     #[arg(long, value_name = "NAME", value_parser = parse_name)]
     pub(crate) source: Option<String>,
-    /// The country of numbers that have no + and whose row names none, such as US
+    /// The country of phone numbers without + whose row names no region, such as US
     #[arg(long, value_name = "COUNTRY", value_parser = parse_region)]
     pub(crate) region: Option<String>,
-    /// Another header for a column, such as profileUrl="LinkedIn URL"
+    /// The header of a column that is called differently, such as profileUrl="LinkedIn URL"
     #[arg(long, value_name = "COLUMN=HEADER", value_parser = parse_mapping)]
     pub(crate) map: Vec<(String, String)>,
-    /// What the files are [default: what they look like]
+    /// The format of the files [default: recognised by their content and name]
     #[arg(long)]
-    pub(crate) format: Option<Format>,
-    /// What the files' sources hold besides these rows goes, in the same step
+    pub(crate) format: Option<ImportFormat>,
+    /// Also delete this source's details that are not in the files
     #[arg(long)]
     pub(crate) replace_source: bool,
-    /// With --replace-source: go on even if the files hold nothing, and everything of the source goes
+    /// With --replace-source: continue even if the files hold no good row, which deletes everything of the source
     #[arg(long, requires = "replace_source")]
     pub(crate) allow_empty: bool,
-    /// How long the details of these sources are held after they were observed, or else imported, such as 365d
+    /// How long to hold details of these sources after they were observed, or imported if undated, such as 365d
     #[arg(long, value_name = "SPAN")]
     pub(crate) max_age: Option<Span>,
-    /// Check everything, change nothing
+    /// Check everything and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Where rejected rows go [default: the first file's name and .rejects.csv]
+    /// File for rejected rows [default: the first file's name with .rejects.csv]
     #[arg(long, value_name = "FILE")]
     pub(crate) rejects: Option<PathBuf>,
-    /// More rejected rows than this, and nothing is loaded: a share like 10% or a number
-    #[arg(long, value_name = "SHARE", default_value = "10%")]
+    /// Load nothing if more rows than this are rejected: a share like 10% or a number of rows
+    #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = parse_max_rejects)]
     pub(crate) max_rejects: MaxRejects,
     /// Print the report as JSON
     #[arg(long)]
@@ -64,12 +83,12 @@ pub(crate) struct ImportArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    /// Only what this source holds
+    /// Only details of this source
     #[arg(long, value_name = "NAME")]
     pub(crate) source: Option<String>,
-    /// How to write it: JSON lines with a profile each, or CSV with a detail each
+    /// The format: JSON lines with one profile each, or CSV with one detail each
     #[arg(long, default_value = "jsonl")]
-    pub(crate) format: Format,
+    pub(crate) format: ExportFormat,
     /// Print one JSON array instead of lines
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
@@ -77,7 +96,7 @@ pub(crate) struct ExportArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct BackupArgs {
-    /// The file to make; it must not be there yet
+    /// The file to create; it must not exist yet
     pub(crate) file: PathBuf,
     /// Print what was done as JSON
     #[arg(long)]
@@ -88,10 +107,10 @@ pub(crate) struct BackupArgs {
 pub(crate) struct RestoreArgs {
     /// The backup
     pub(crate) file: PathBuf,
-    /// A data directory whose opt-outs are kept too, such as the one that is being replaced
+    /// A data directory whose opt-outs and revocations are kept, such as the one being replaced
     #[arg(long, value_name = "DIR")]
     pub(crate) suppressions_from: Option<PathBuf>,
-    /// Go on although opt-outs made since the backup are lost
+    /// Continue although opt-outs made since the backup are lost
     #[arg(long, conflicts_with = "suppressions_from")]
     pub(crate) accept_lost_opt_outs: bool,
 }
@@ -107,7 +126,7 @@ pub(crate) struct ImportsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ImportsCommand {
-    /// Withdraw what an import brought in and is still held
+    /// Remove the details that an import added and that are still held; changes are not reverted
     #[command(after_help = "Example:\n  contactd imports undo 7")]
     Undo {
         /// The import's number, from the list
@@ -129,25 +148,25 @@ pub(crate) struct PutArgs {
     /// An e-mail address
     #[arg(long)]
     pub(crate) email: Option<String>,
-    /// Whose they are
+    /// Whether they are personal or work details
     #[arg(long, default_value = "personal", value_parser = parse_label)]
     pub(crate) label: Label,
-    /// Who says so
+    /// The source
     #[arg(long, default_value = "manual", value_parser = parse_name)]
     pub(crate) source: String,
-    /// How sure that is, 0 to 100
+    /// The confidence, 0 to 100
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u8).range(0..=100))]
     pub(crate) confidence: u8,
-    /// When it was seen to be true: a date or an RFC 3339 time [default: now]
+    /// When it was last known to be right: a date or an RFC 3339 time [default: now]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) observed_at: Option<Timestamp>,
     /// The lawful basis for holding it
     #[arg(long)]
     pub(crate) basis: Option<String>,
-    /// From when on it is not served
+    /// When it expires: it is not served from then on
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) expires_at: Option<Timestamp>,
-    /// The country of a number without +, such as US
+    /// The country of a phone number without +, such as US
     #[arg(long, value_name = "COUNTRY", value_parser = parse_region)]
     pub(crate) region: Option<String>,
     /// Print what was done as JSON
@@ -165,7 +184,7 @@ pub(crate) struct RemoveArgs {
     /// Only this e-mail address
     #[arg(long)]
     pub(crate) email: Vec<String>,
-    /// Only what this source says
+    /// Only details of this source
     #[arg(long)]
     pub(crate) source: Option<String>,
     /// Print what was done as JSON
@@ -178,16 +197,16 @@ pub(crate) struct EnrichArgs {
     /// A CSV with a column of profile URLs
     #[arg(value_name = "IN.csv")]
     pub(crate) input: PathBuf,
-    /// Where the same rows go, with what was found
+    /// The file to create: the same rows with what was found
     #[arg(value_name = "OUT.csv")]
     pub(crate) output: PathBuf,
-    /// The header of the profile URLs
+    /// The header of the column with the profile URLs
     #[arg(long, value_name = "HEADER", default_value = "profileUrl")]
     pub(crate) column: String,
-    /// Ask for this kind only; phone or email [default: both]
+    /// Look up this kind only: phone or email [default: both]
     #[arg(long, value_name = "KIND", value_parser = parse_kind)]
     pub(crate) only: Option<Kind>,
-    /// How many requests are under way at once
+    /// How many requests to send at the same time
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) concurrency: u16,
     #[command(flatten)]

@@ -3,12 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use contactd_core::{AuditOutcome, Timestamp};
+use contactd_core::{AuditOutcome, Chain, Span, Timestamp};
 
 use super::JsonArg;
-use super::values::parse_time;
-use crate::commands::audit::NotedHead;
-use crate::span::Span;
+use super::values::{parse_head, parse_time};
 
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("subject").args(["urls", "phone", "email", "list"]).required(true).multiple(true))]
@@ -35,13 +33,13 @@ pub(crate) struct SubjectArgs {
 pub(crate) struct SubjectReportArgs {
     /// The person's profile URL
     pub(crate) url: Option<String>,
-    /// A phone number with its +: whoever it is held about
+    /// A phone number with its +, instead of a URL
     #[arg(long)]
     pub(crate) phone: Option<String>,
-    /// An e-mail address: whoever it is held about
+    /// An e-mail address, instead of a URL
     #[arg(long)]
     pub(crate) email: Option<String>,
-    /// Print a page for the person who asked, to be saved or printed
+    /// Print an HTML page for the person who asked
     #[arg(long)]
     pub(crate) html: bool,
     /// Print JSON
@@ -53,7 +51,7 @@ pub(crate) struct SubjectReportArgs {
 pub(crate) struct EraseArgs {
     /// The person's profile URL
     pub(crate) url: String,
-    /// Suppress the numbers and addresses too, under whichever profile they may come again
+    /// Also suppress the person's numbers and addresses, so that they are not disclosed under another profile
     #[arg(long)]
     pub(crate) values: bool,
     /// Print what was done as JSON
@@ -63,10 +61,10 @@ pub(crate) struct EraseArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct SweepArgs {
-    /// Also remove what this source said too long ago
+    /// Also remove details of this source that are older than --max-age
     #[arg(long, value_name = "NAME", requires = "max_age")]
     pub(crate) source: Option<String>,
-    /// How long ago: a number and s, m, h, d or w
+    /// The age: a number and s, m, h, d or w
     #[arg(long, value_name = "SPAN", requires = "source")]
     pub(crate) max_age: Option<Span>,
     /// Print what was done as JSON
@@ -76,7 +74,7 @@ pub(crate) struct SweepArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct UsageArgs {
-    /// Only of this token, by id or name
+    /// Only requests of this token, by id or name
     #[arg(long)]
     pub(crate) token: Option<String>,
     /// Print CSV
@@ -93,34 +91,34 @@ pub(crate) enum AuditCommand {
     #[command(after_help = "Examples:\n  contactd audit show --token crm-sync --limit 20\n  \
         contactd audit show --profile https://www.linkedin.com/in/ada-quell-1a2b3c --json")]
     Show(AuditShowArgs),
-    /// Prove that no line was changed, moved or removed
+    /// Check that no line was changed, moved or removed by somebody without the journal's key
     #[command(
         after_help = "Examples:\n  contactd audit verify\n  contactd audit verify --head 41:9f86d081884c7d659a2feaa0c55ad015"
     )]
     Verify(AuditVerifyArgs),
-    /// Print the number and the chain value of the last line, to be noted down elsewhere
+    /// Print the number and chain value of the last line, to note down elsewhere
     #[command(after_help = "Example:\n  contactd audit head >> /mnt/elsewhere/heads")]
     Head(JsonArg),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditShowArgs {
-    /// Only of this token, by id or name
+    /// Only requests of this token, by id or name
     #[arg(long)]
     pub(crate) token: Option<String>,
     /// Only about this person, by profile URL
     #[arg(long, value_name = "URL")]
     pub(crate) profile: Option<String>,
-    /// Only then or later: a date or an RFC 3339 time
+    /// Only at or after this time: a date or an RFC 3339 time
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) since: Option<Timestamp>,
-    /// Only before then
+    /// Only before this time
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) until: Option<Timestamp>,
     /// Only hit, miss or refused
     #[arg(long, value_parser = AuditOutcome::NAMES)]
     pub(crate) outcome: Option<String>,
-    /// No more than this many
+    /// Show at most this many
     #[arg(long, value_name = "COUNT")]
     pub(crate) limit: Option<u64>,
     /// Print one JSON array
@@ -130,10 +128,10 @@ pub(crate) struct AuditShowArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditVerifyArgs {
-    /// What `audit head` printed earlier: the journal has to go at least that far, and through that line
-    #[arg(long, value_name = "SEQ:CHAIN")]
-    pub(crate) head: Option<NotedHead>,
-    /// Take it that lines which had been indexed are gone, once their loss is explained, and forget that they were there
+    /// A head that `audit head` printed earlier: the journal must still contain that line
+    #[arg(long, value_name = "SEQ:CHAIN", value_parser = parse_head)]
+    pub(crate) head: Option<(u64, Chain)>,
+    /// Once the loss of indexed lines is explained: accept it, and do not report it again
     #[arg(long)]
     pub(crate) accept_loss: bool,
     /// Print JSON

@@ -1,29 +1,28 @@
 //! How values on the command line are read, and what is said about those that cannot be.
 
-use contactd_core::{Kind, Label, Timestamp};
-
-use crate::commands::import::rows::COLUMNS;
+use contactd_core::services::MaxRejects;
+use contactd_core::{Chain, Kind, Label, Timestamp};
+use contactd_import::COLUMNS;
 
 /// How many rejected rows are too many.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum MaxRejects {
-    Share(f64),
-    Rows(u64),
+pub(super) fn parse_max_rejects(text: &str) -> Result<MaxRejects, String> {
+    let wrong = || format!("`{text}` is neither a share like 10% nor a number of rows");
+    match text.strip_suffix('%') {
+        Some(share) => match share.trim().parse::<f64>() {
+            Ok(share) if (0.0..=100.0).contains(&share) => Ok(MaxRejects::Share(share / 100.0)),
+            _ => Err(wrong()),
+        },
+        None => text.parse().map(MaxRejects::Rows).map_err(|_| wrong()),
+    }
 }
 
-impl std::str::FromStr for MaxRejects {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is neither a share like 10% nor a number of rows");
-        match text.strip_suffix('%') {
-            Some(share) => match share.trim().parse::<f64>() {
-                Ok(share) if (0.0..=100.0).contains(&share) => Ok(Self::Share(share / 100.0)),
-                _ => Err(wrong()),
-            },
-            None => text.parse().map(Self::Rows).map_err(|_| wrong()),
-        }
-    }
+/// What `audit head` printed: a line's number and its chain value.
+pub(super) fn parse_head(text: &str) -> Result<(u64, Chain), String> {
+    let mut words = text.split(|c: char| c == ':' || c.is_whitespace()).filter(|word| !word.is_empty());
+    let parsed = words.next().and_then(|seq| seq.parse().ok()).zip(words.next().and_then(Chain::parse));
+    parsed.ok_or_else(|| {
+        format!("`{text}` is not a head; write it as `contactd audit head` printed it, such as 41:9f86d081…")
+    })
 }
 
 pub(super) fn parse_kind(text: &str) -> Result<Kind, String> {

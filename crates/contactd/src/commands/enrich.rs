@@ -18,14 +18,14 @@ use serde::Serialize;
 use crate::cli::EnrichArgs;
 use crate::client::Client;
 use crate::output;
-use crate::progress::Progress;
+use crate::progress::Line;
 use asking::{Question, ask_all};
 use journal::Journal;
 use sheet::Sheet;
 
 /// What is known about one URL and kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Finding {
+pub(crate) struct LookedUp {
     /// `ok`, `not_found`, or `invalid: ` and a reason.
     pub(crate) status: String,
     pub(crate) value: Option<String>,
@@ -55,18 +55,18 @@ pub(crate) fn run(args: &EnrichArgs) -> anyhow::Result<ExitCode> {
     let questions: Vec<Question<'_>> = urls
         .iter()
         .flat_map(|url| kinds.iter().map(move |&kind| Question { url, kind }))
-        .filter(|question| journal.finding(question.kind, question.url).is_none())
+        .filter(|question| journal.looked_up(question.kind, question.url).is_none())
         .collect();
     let known = urls.len() * kinds.len() - questions.len();
     if known > 0 {
         output::words(format_args!("going on: {known} answers are in {} already", journal.path().display()));
     }
-    let progress = Progress::new(None);
+    let progress = Line::new();
     let mut asked = 0;
     let all = questions.len() as u64;
     let done = ask_all(&client, &questions, usize::from(args.concurrency), |question, finding| {
         asked += 1;
-        progress.show_share("asking", asked, all);
+        progress.show("asking", asked, Some(asked as f64 / all.max(1) as f64));
         journal.add(question.kind, question.url, finding)
     });
     progress.end();
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &EnrichArgs) -> anyhow::Result<ExitCode> {
 
     let mut summary = Summary { distinct_urls: urls.len() as u64, asked, ..Summary::default() };
     let rows = sheet.write(&args.output, &kinds, |kind, url| {
-        let finding = journal.finding(kind, url).cloned().unwrap_or(Finding {
+        let finding = journal.looked_up(kind, url).cloned().unwrap_or(LookedUp {
             // The only URL that nobody was asked about.
             status: "invalid: empty".to_owned(),
             value: None,

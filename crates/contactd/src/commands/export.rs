@@ -3,14 +3,12 @@
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
-use contactd_core::store::Details;
-use contactd_core::{Detail, Kind, Profile};
+use contactd_core::{Detail, Kind, Profile, Timestamp};
+use contactd_import::COLUMNS;
 use serde::Serialize;
 
-use crate::cli::{ExportArgs, Format};
-use crate::commands::import::rows::COLUMNS;
+use crate::cli::{ExportArgs, ExportFormat};
 use crate::context::Context;
-use crate::misuse::Misuse;
 
 /// A profile, as a line of JSON.
 #[derive(Serialize)]
@@ -18,40 +16,34 @@ use crate::misuse::Misuse;
 struct Line<'a> {
     profile_url: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    phones: Vec<Held<'a>>,
+    phones: Vec<ExportedDetail<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    emails: Vec<Held<'a>>,
+    emails: Vec<ExportedDetail<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Held<'a> {
+struct ExportedDetail<'a> {
     value: &'a str,
     label: &'static str,
     confidence: u8,
     #[serde(skip_serializing_if = "Option::is_none")]
-    observed_at: Option<String>,
+    observed_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     basis: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    expires_at: Option<String>,
+    expires_at: Option<Timestamp>,
     source: &'a str,
 }
 
 pub(crate) async fn run(context: &Context, args: &ExportArgs) -> anyhow::Result<ExitCode> {
     let mut writer = Writer::new(args)?;
     let mut failed = None;
-    let visit = |profile: &Profile, mut details: Vec<Detail>| {
-        details.retain(|detail| args.source.as_ref().is_none_or(|source| *source == detail.source));
-        // The same order in every store that holds the same.
-        details.sort_by(|a, b| {
-            (a.kind, a.value.expose(), &a.source).cmp(&(b.kind, b.value.expose(), &b.source))
-        });
-        let written = if details.is_empty() { Ok(()) } else { writer.write(profile, &details) };
-        failed = written.err();
+    let visit = |profile: &Profile, details: &[Detail]| {
+        failed = writer.write(profile, details).err();
         failed.is_none()
     };
-    context.store.visit_all(visit).await?;
+    context.services.subjects.export(&context.actor, args.source.as_deref(), visit).await?;
     if let Some(error) = failed {
         return Err(error);
     }
@@ -67,17 +59,12 @@ enum Writer {
 impl Writer {
     fn new(args: &ExportArgs) -> anyhow::Result<Self> {
         Ok(match args.format {
-            Format::Jsonl => Self::Json {
+            ExportFormat::Jsonl => Self::Json {
                 out: BufWriter::with_capacity(1 << 16, io::stdout()),
                 is_array: args.json,
                 written: 0,
             },
-            Format::Parquet => {
-                return Err(
-                    Misuse("an export is JSON lines or CSV; say --format jsonl or csv".to_owned()).into()
-                );
-            }
-            Format::Csv => {
+            ExportFormat::Csv => {
                 let mut writer = csv::Writer::from_writer(io::stdout());
                 writer.write_record(COLUMNS)?;
                 Self::Csv(Box::new(writer))
@@ -89,7 +76,7 @@ impl Writer {
         match self {
             Self::Json { out, is_array, written } => {
                 let of_kind =
-                    |kind| details.iter().filter(move |detail| detail.kind == kind).map(held).collect();
+                    |kind| details.iter().filter(move |detail| detail.kind == kind).map(exported).collect();
                 let line = Line {
                     profile_url: profile.as_str(),
                     phones: of_kind(Kind::Phone),
@@ -106,21 +93,22 @@ impl Writer {
             }
             Self::Csv(out) => {
                 for detail in details {
-                    let held = held(detail);
-                    let confidence = held.confidence.to_string();
+                    let exported = exported(detail);
+                    let confidence = exported.confidence.to_string();
+                    let time = |at: Option<Timestamp>| at.map(|at| at.to_string()).unwrap_or_default();
                     let for_kind = |kind, text| if detail.kind == kind { text } else { "" };
                     out.write_record([
                         profile.as_str(),
-                        for_kind(Kind::Phone, held.value),
-                        for_kind(Kind::Email, held.value),
-                        for_kind(Kind::Phone, held.label),
-                        for_kind(Kind::Email, held.label),
+                        for_kind(Kind::Phone, exported.value),
+                        for_kind(Kind::Email, exported.value),
+                        for_kind(Kind::Phone, exported.label),
+                        for_kind(Kind::Email, exported.label),
                         &confidence,
-                        held.observed_at.as_deref().unwrap_or_default(),
-                        held.basis.unwrap_or_default(),
-                        held.expires_at.as_deref().unwrap_or_default(),
+                        &time(exported.observed_at),
+                        exported.basis.unwrap_or_default(),
+                        &time(exported.expires_at),
                         "",
-                        held.source,
+                        exported.source,
                     ])?;
                 }
             }
@@ -141,14 +129,14 @@ impl Writer {
     }
 }
 
-fn held(detail: &Detail) -> Held<'_> {
-    Held {
+fn exported(detail: &Detail) -> ExportedDetail<'_> {
+    ExportedDetail {
         value: detail.value.expose(),
         label: detail.label.name(),
         confidence: detail.confidence,
-        observed_at: detail.observed_at.map(|at| at.to_string()),
+        observed_at: detail.observed_at,
         basis: detail.basis.as_deref(),
-        expires_at: detail.expires_at.map(|at| at.to_string()),
+        expires_at: detail.expires_at,
         source: &detail.source,
     }
 }

@@ -1,82 +1,54 @@
 //! `contactd import`: all or nothing, and every row accounted for.
 
-pub(crate) mod csv_rows;
-mod input;
-mod json_rows;
-mod load;
-mod packed;
-mod parquet_rows;
-mod put;
-mod rejects;
-mod report;
-pub(crate) mod rows;
-mod sort;
-
+use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use anyhow::bail;
-use contactd_core::store::{Aged, Details};
-use contactd_core::{ContactValue, Kind, Profile, Subject, SuppressionList};
+use contactd_core::services::{ImportError, ImportOptions, ImportReport, RejectedRow};
+use contactd_core::{Cancel, Span};
+use contactd_import::{Defaults, FileError, Files, Input, Rejects, rejects_file};
 
-use crate::cli::{ImportArgs, MaxRejects};
+use crate::cli::ImportArgs;
 use crate::context::Context;
 use crate::misuse::Misuse;
-use crate::progress::Progress;
-use crate::span::Span;
+use crate::progress::Shown;
 use crate::{control, output};
-use load::{Inputs, Load, Plan};
-use rejects::Rejects;
-use report::Report;
-use rows::Defaults;
-
-/// How long an import that was asked to stop may take to notice.
-const STOP_PATIENCE: Duration = Duration::from_millis(700);
 
 pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<ExitCode> {
-    if let Some((column, _)) =
-        args.map.iter().enumerate().find_map(|(at, map)| args.map[..at].iter().find(|other| other.0 == map.0))
-    {
-        return Err(Misuse(format!("--map names {column} twice; a column has one header")).into());
-    }
-    let is_served = control::is_served(&context.dir);
-    if is_served {
+    refuse_double_mapping(args)?;
+    if control::is_served(&context.dir) {
         leave_a_core_to_the_server();
     }
-    stop_on_ctrl_c()?;
-    let is_only_a_try = args.dry_run && args.rejects.is_none();
-    let mut rejects = if is_only_a_try {
-        Rejects::nowhere()
-    } else {
-        Rejects::to(load::rejects_file(args.rejects.as_deref(), &args.files), &args.files)?
+    let cancel = cancel_on_ctrl_c()?;
+    let mut files = files(args, context.dir.path()).map_err(misuse)?;
+    let options = ImportOptions {
+        replace_source: args.replace_source,
+        allow_empty: args.allow_empty,
+        default_source: args.source.clone(),
+        max_age: args.max_age.map(|Span(max_age)| max_age),
+        max_rejects: args.max_rejects,
+        dry_run: args.dry_run,
     };
-    let plan = Plan {
-        inputs: Inputs::Files(&args.files),
-        format: args.format,
-        defaults: Defaults {
-            source: args.source.as_deref(),
-            region: args.region.as_deref(),
-            mapping: &args.map,
-            room: Some(context.dir.path()),
-        },
-        threads: load::threads(),
-    };
-    let progress = Progress::new(input::size(&args.files));
-    let carried_out = carry_out(context, args, &plan, &mut rejects, &progress).await;
+    let progress = Shown::new("waiting: another command is writing to the store");
+    let imports = &context.services.imports;
+    let done = imports.run(&context.actor, &mut files, &options, &|step| progress.show(step), &cancel).await;
     progress.end();
-    let report = carried_out?;
-    let confirmed = if report.committed { context.announce() } else { Ok(()) };
+    let done = done.map_err(rows_misuse)?;
+    let report = &done.done;
     if args.json {
-        output::json(&report)?;
+        output::json(report)?;
     } else {
-        report.show(args.dry_run)?;
+        show(report, args.dry_run)?;
     }
-    if let Some(file) = rejects.finish()? {
+    if let Some(file) = files.rejects().written() {
         output::words(format_args!("the rejected rows are in {}", file.display()));
     }
-    confirmed?;
-    if too_many_rejects(&report, args.max_rejects) {
+    if let Some(error) = &report.not_swept {
+        output::words(format_args!(
+            "contactd: loaded, but what is older than --max-age could not be removed now ({error}); run `contactd sweep`"
+        ));
+    }
+    done.confirmed?;
+    if report.has_too_many_rejects {
         output::words(format_args!(
             "contactd: nothing was loaded: {} of {} rows were rejected, more than --max-rejects allows",
             report.rejected, report.rows
@@ -86,8 +58,49 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes this process and the threads it will have go behind the server: not on the first core, and last on the
-/// others. Where the system does not allow that, the import goes on without.
+fn files(args: &ImportArgs, room: &Path) -> Result<Files, FileError> {
+    let rejects = match &args.rejects {
+        None if args.dry_run => Rejects::nowhere(),
+        chosen => Rejects::to(rejects_file(chosen.as_deref(), &args.files), &args.files)?,
+    };
+    let inputs = args.files.iter().cloned().map(Input::File).collect();
+    let defaults =
+        Defaults { source: args.source.clone(), region: args.region.clone(), mapping: args.map.clone() };
+    Ok(Files::new(inputs, args.format.map(Into::into), defaults, room.to_owned(), rejects))
+}
+
+fn refuse_double_mapping(args: &ImportArgs) -> anyhow::Result<()> {
+    let is_double = |(at, (column, _)): &(usize, &(String, String))| {
+        args.map[..*at].iter().any(|(other, _)| other == column)
+    };
+    match args.map.iter().enumerate().find(is_double) {
+        Some((_, (column, _))) => {
+            Err(Misuse(format!("--map names {column} twice; a column has one header")).into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// An error about files; one about how they were named counts as misuse.
+fn misuse(error: FileError) -> anyhow::Error {
+    match error {
+        FileError::Usage(what) => Misuse(what).into(),
+        error => error.into(),
+    }
+}
+
+fn rows_misuse(error: ImportError) -> anyhow::Error {
+    let is_usage = |error: &FileError| matches!(error, FileError::Usage(_));
+    match &error {
+        ImportError::Rows(rows) if rows.get_ref().downcast_ref().is_some_and(is_usage) => {
+            Misuse(error.to_string()).into()
+        }
+        _ => error.into(),
+    }
+}
+
+/// Gives this process and the threads it will have less priority than the server: not the first core, and the lowest priority
+/// on the others. Where the system does not allow that, the import goes on without.
 fn leave_a_core_to_the_server() {
     let _ = rustix::process::nice(19);
     let Ok(mut cores) = rustix::thread::sched_getaffinity(None) else { return };
@@ -98,89 +111,41 @@ fn leave_a_core_to_the_server() {
     }
 }
 
-/// Lets Ctrl-C end the import in its own words. The runtime is busy, so a thread listens.
-fn stop_on_ctrl_c() -> anyhow::Result<()> {
+/// What Ctrl-C cancels. The runtime is busy, so a thread listens.
+fn cancel_on_ctrl_c() -> anyhow::Result<Cancel> {
+    let cancel = Cancel::default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let pressed = cancel.clone();
     std::thread::Builder::new().name("ctrl-c".to_owned()).spawn(move || {
         if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
-            load::STOP.store(true, Ordering::Relaxed);
-            // Whoever waits for a line that does not come does not look. Nothing has been written by then.
-            std::thread::sleep(STOP_PATIENCE);
-            if load::IS_READING.load(Ordering::Relaxed) {
-                output::words(format_args!("contactd: stopped; nothing was changed"));
-                #[expect(
-                    clippy::disallowed_methods,
-                    reason = "the main thread waits for input that may never come"
-                )]
-                std::process::exit(1);
-            }
+            pressed.cancel();
         }
     })?;
+    Ok(cancel)
+}
+
+fn show(report: &ImportReport, dry_run: bool) -> anyhow::Result<()> {
+    if dry_run {
+        output::words(format_args!("A dry run: nothing was changed."));
+    }
+    for (what, count) in [
+        ("rows read", report.rows),
+        ("profiles new", report.profiles_new),
+        ("profiles changed", report.profiles_changed),
+        ("details new", report.details_new),
+        ("details changed", report.details_changed),
+        ("details unchanged", report.details_unchanged),
+        ("details withdrawn", report.details_withdrawn),
+        ("details suppressed", report.suppressed),
+        ("rows rejected", report.rejected),
+    ] {
+        output::data(format_args!("{what:<22}{count:>10}"))?;
+    }
+    for (reason, count) in &report.rejected_by_reason {
+        output::data(format_args!("  {reason:<20}{count:>10}"))?;
+    }
+    for RejectedRow { file, line, column, reason } in &report.examples {
+        output::data(format_args!("  {file}, line {line}, {column}: {reason}"))?;
+    }
     Ok(())
-}
-
-async fn carry_out(
-    context: &Context,
-    args: &ImportArgs,
-    plan: &Plan<'_>,
-    rejects: &mut Rejects,
-    progress: &Progress,
-) -> anyhow::Result<Report> {
-    let load = Load::read(context, plan, rejects, progress).await?;
-    // What is not loaded is kept before anything is.
-    rejects.finish()?;
-    if too_many_rejects(&load.report, args.max_rejects) {
-        return Ok(load.report);
-    }
-    if args.replace_source && load.report.rows == load.report.rejected && !args.allow_empty {
-        bail!(
-            "the files hold no row that is good, so everything of their source would go; nothing was changed. If \
-             that is meant, say --allow-empty"
-        );
-    }
-    let replaced = if args.replace_source { load.replaced(args.source.as_deref()) } else { Vec::new() };
-    let max_age = args.max_age.map(|Span(max_age)| max_age);
-    let put = load.put(context, (&replaced, max_age), progress).await?;
-    if args.dry_run {
-        return Ok(put.report);
-    }
-    let report = put.commit(context).await?;
-    if max_age.is_some()
-        && let Err(error) = context.store.sweep(context.now(), Aged::Policies).await
-    {
-        output::words(format_args!(
-            "contactd: loaded, but what is older than --max-age could not be removed now ({error}); run `contactd sweep`"
-        ));
-    }
-    Ok(report)
-}
-
-/// Loads people that come with the program; says how many profiles there are then.
-pub(crate) async fn load_built_in(context: &Context, csv: &'static str) -> anyhow::Result<u64> {
-    let plan = Plan { inputs: Inputs::BuiltIn(csv), format: None, defaults: Defaults::default(), threads: 1 };
-    let progress = Progress::new(None);
-    let load = Load::read(context, &plan, &mut Rejects::nowhere(), &progress).await?;
-    if load.report.rejected > 0 {
-        bail!("{} of the built-in rows are not valid", load.report.rejected);
-    }
-    load.put(context, (&[], None), &progress).await?.commit(context).await?;
-    Ok(context.store.totals().await?.profiles)
-}
-
-/// Whether a detail's person, number or address has opted out.
-pub(crate) fn is_out(
-    suppressions: &SuppressionList,
-    profile: &Profile,
-    kind: Kind,
-    value: &ContactValue,
-) -> bool {
-    suppressions.contains(Subject::Profile(profile)) || suppressions.contains(Subject::Value(kind, value))
-}
-
-fn too_many_rejects(report: &Report, max: MaxRejects) -> bool {
-    match max {
-        MaxRejects::Rows(rows) => report.rejected > rows,
-        // Just as many as allowed are not too many, whatever the share's last binary digit says.
-        MaxRejects::Share(share) => report.rejected as f64 > share * report.rows as f64 + 1e-6,
-    }
 }

@@ -2,20 +2,22 @@
 
 use std::process::ExitCode;
 
-use anyhow::bail;
-use contactd_core::store::{Details, PastImport};
+use contactd_core::Timestamp;
+use contactd_core::store::PastImport;
 use serde::Serialize;
 
 use crate::cli::{ImportsArgs, ImportsCommand};
 use crate::context::Context;
 use crate::output;
+use crate::progress::Waiting;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown {
+struct ShownImport {
     id: i64,
-    imported_at: String,
+    imported_at: Timestamp,
     source: String,
+    actor: Option<String>,
     rows: u64,
     rejected: u64,
     suppressed: u64,
@@ -25,7 +27,28 @@ struct Shown {
     details_changed: u64,
     details_unchanged: u64,
     details_withdrawn: u64,
-    undone_at: Option<String>,
+    undone_at: Option<Timestamp>,
+}
+
+impl From<PastImport> for ShownImport {
+    fn from(PastImport { id, at, summary, undone_at }: PastImport) -> Self {
+        Self {
+            id,
+            imported_at: at,
+            source: summary.source,
+            actor: summary.actor,
+            rows: summary.rows,
+            rejected: summary.rejected,
+            suppressed: summary.suppressed,
+            profiles_new: summary.counts.profiles_new,
+            profiles_changed: summary.counts.profiles_changed,
+            details_new: summary.counts.new,
+            details_changed: summary.counts.changed,
+            details_unchanged: summary.counts.unchanged,
+            details_withdrawn: summary.counts.withdrawn,
+            undone_at,
+        }
+    }
 }
 
 pub(crate) async fn run(context: &Context, args: &ImportsArgs) -> anyhow::Result<ExitCode> {
@@ -36,63 +59,47 @@ pub(crate) async fn run(context: &Context, args: &ImportsArgs) -> anyhow::Result
 }
 
 async fn list(context: &Context, json: bool) -> anyhow::Result<ExitCode> {
-    let imports: Vec<Shown> = context.store.list_imports().await?.into_iter().map(shown).collect();
+    let imports = context.services.imports.list(&context.actor).await?;
+    let imports: Vec<ShownImport> = imports.into_iter().map(ShownImport::from).collect();
     if json {
         output::json(&imports)?;
         return Ok(ExitCode::SUCCESS);
     }
     if imports.is_empty() {
-        output::words(format_args!("nothing has been imported yet; `contactd import --help` says how"));
+        output::words(format_args!("nothing has been imported yet; see `contactd import --help`"));
         return Ok(ExitCode::SUCCESS);
     }
-    let row = |import: &Shown| {
+    let row = |import: &ShownImport| {
         vec![
             import.id.to_string(),
-            import.imported_at.clone(),
+            import.imported_at.to_string(),
             import.source.clone(),
+            import.actor.clone().unwrap_or_default(),
             import.rows.to_string(),
             import.rejected.to_string(),
             import.details_new.to_string(),
             import.details_changed.to_string(),
             import.details_withdrawn.to_string(),
-            import.undone_at.clone().unwrap_or_default(),
+            import.undone_at.map(|at| at.to_string()).unwrap_or_default(),
         ]
     };
-    let header = ["ID", "IMPORTED", "SOURCE", "ROWS", "REJECTED", "NEW", "CHANGED", "WITHDRAWN", "UNDONE"];
+    let header =
+        ["ID", "IMPORTED", "SOURCE", "BY", "ROWS", "REJECTED", "NEW", "CHANGED", "WITHDRAWN", "UNDONE"];
     output::table(&header, &imports.iter().map(row).collect::<Vec<_>>())?;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn undo(context: &Context, id: i64, json: bool) -> anyhow::Result<ExitCode> {
-    let Some(details) = context.store.undo_import(id, context.now()).await? else {
-        bail!("there is no import {id}, or it was undone before; `contactd imports` lists them");
-    };
-    context.announce()?;
+    let waiting = Waiting::new("waiting: another command is writing to the store");
+    let undone = context.services.imports.undo(&context.actor, id, &|step| waiting.show(step)).await?;
+    let details = undone.done.details;
     if json {
         output::json(&serde_json::json!({ "id": id, "detailsWithdrawn": details }))?;
     }
     output::words(format_args!(
-        "{details} details withdrawn, also those that later imports said again. What the import changed or withdrew of \
-         others stays as it is now"
+        "{details} details removed that the import had added, including those that later imports gave again. It does not \
+         restore: what the import changed or removed stays as it is now"
     ));
+    undone.confirmed?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn shown(import: PastImport) -> Shown {
-    let PastImport { id, at, summary, undone_at } = import;
-    Shown {
-        id,
-        imported_at: at.to_string(),
-        source: summary.source,
-        rows: summary.rows,
-        rejected: summary.rejected,
-        suppressed: summary.suppressed,
-        profiles_new: summary.counts.profiles_new,
-        profiles_changed: summary.counts.profiles_changed,
-        details_new: summary.counts.new,
-        details_changed: summary.counts.changed,
-        details_unchanged: summary.counts.unchanged,
-        details_withdrawn: summary.counts.withdrawn,
-        undone_at: undone_at.map(|at| at.to_string()),
-    }
 }

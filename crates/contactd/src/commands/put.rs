@@ -1,28 +1,22 @@
 //! `contactd put`
 
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use contactd_core::store::{Details, Import, ImportSummary, PutCounts, StoreError};
-use contactd_core::{Detail, RawRecord, Timestamp};
-use contactd_store_sqlite::SqliteStore;
+use contactd_core::services::CorrectionError;
+use contactd_core::{RawRecord, Timestamp};
 
 use crate::cli::PutArgs;
-use crate::commands::import::is_out;
 use crate::context::Context;
 use crate::output;
-
-/// How long somebody who writes is waited for.
-const PATIENCE: Duration = Duration::from_secs(10);
+use crate::progress::Waiting;
 
 pub(crate) async fn run(context: &Context, args: &PutArgs) -> anyhow::Result<ExitCode> {
-    // The same rules as an import: what is put by hand is a row like any other.
     let profile = context.profile(&args.url)?;
-    let observed_at = args.observed_at.unwrap_or_else(|| Timestamp::from_seconds(context.now().seconds()));
-    let time = |at: Option<Timestamp>| at.map(|at| at.to_string()).unwrap_or_default();
+    let observed_at = args.observed_at.unwrap_or(Timestamp::from_seconds(context.clock.now().seconds()));
+    let expires_at = args.expires_at.map(|at| at.to_string()).unwrap_or_default();
     let row = RawRecord {
-        profile_url: &args.url,
+        profile_url: profile.as_str(),
         phone: args.phone.as_deref().unwrap_or_default(),
         email: args.email.as_deref().unwrap_or_default(),
         phone_label: args.label.name(),
@@ -30,53 +24,28 @@ pub(crate) async fn run(context: &Context, args: &PutArgs) -> anyhow::Result<Exi
         confidence: &args.confidence.to_string(),
         observed_at: &observed_at.to_string(),
         basis: args.basis.as_deref().unwrap_or_default(),
-        expires_at: &time(args.expires_at),
+        expires_at: &expires_at,
         region: args.region.as_deref().unwrap_or_default(),
         source: &args.source,
     };
-    let record = match row.read(&context.networks, None) {
-        Ok(record) => record,
-        Err(error) => {
+    let waiting = Waiting::new("waiting: another command is writing to the store");
+    let put = context.services.subjects.correct(&context.actor, &row, &|step| waiting.show(step)).await;
+    let put = match put {
+        Err(CorrectionError::Record(error)) => {
             bail!("the {} cannot be kept ({}): {}", error.column, error.reason, advice(error.reason))
         }
+        put => put?,
     };
-    // First the turn to write, which may take a while, then who has opted out by now.
-    let mut import = begin(context).await?;
-    let suppressions = context.suppressions().await?;
-    let is_out = |detail: &Detail| is_out(&suppressions, &profile, detail.kind, &detail.value);
-    if record.details.iter().any(is_out) {
-        bail!("this person, number or address has opted out; `contactd unsuppress` takes that back");
-    }
-    let counts = import.put(&profile, &record.details)?;
-    import.commit(&ImportSummary {
-        source: args.source.clone(),
-        rows: 1,
-        counts,
-        ..ImportSummary::default()
-    })?;
-    context.announce()?;
+    let counts = put.done;
     if args.json {
-        let PutCounts { new, changed, unchanged, .. } = counts;
-        output::json(
-            &serde_json::json!({ "detailsNew": new, "detailsChanged": changed, "detailsUnchanged": unchanged }),
-        )?;
+        output::json(&serde_json::json!({
+            "detailsNew": counts.new, "detailsChanged": counts.changed, "detailsUnchanged": counts.unchanged
+        }))?;
     }
-    output::words(format_args!(
-        "{} new, {} changed, {} unchanged",
-        counts.new, counts.changed, counts.unchanged
-    ));
+    let (new, changed, unchanged) = (counts.new, counts.changed, counts.unchanged);
+    output::words(format_args!("{new} new, {changed} changed, {unchanged} unchanged"));
+    put.confirmed?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Begins, when nobody else writes within some seconds.
-async fn begin(context: &Context) -> anyhow::Result<<SqliteStore as Details>::Import<'_>> {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        match context.store.begin_import(context.now()).await {
-            Err(StoreError::Busy) if Instant::now() < until => {}
-            begun => return Ok(begun?),
-        }
-    }
 }
 
 /// What to do about a value that was refused.

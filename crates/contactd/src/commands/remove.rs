@@ -2,37 +2,42 @@
 
 use std::process::ExitCode;
 
-use contactd_core::store::Details;
-use contactd_core::{ContactValue, Detail, Kind};
+use contactd_core::SubjectName;
+use contactd_core::store::DetailFilter;
 
 use crate::cli::RemoveArgs;
-use crate::commands::suppress;
-use crate::context::Context;
+use crate::context::{Context, subject_error};
 use crate::output;
+use crate::progress::Waiting;
 
 pub(crate) async fn run(context: &Context, args: &RemoveArgs) -> anyhow::Result<ExitCode> {
     let profile = context.profile(&args.url)?;
-    let mut values: Vec<(Kind, ContactValue)> = Vec::new();
-    for phone in &args.phone {
-        values.push((Kind::Phone, suppress::phone(phone)?));
+    let phones = args.phone.iter().map(|text| SubjectName::phone(text));
+    let emails = args.email.iter().map(|text| SubjectName::email(text));
+    let mut values = Vec::new();
+    for named in phones.chain(emails) {
+        if let SubjectName::Value(kind, value) = named.map_err(subject_error)? {
+            values.push((kind, value));
+        }
     }
-    for email in &args.email {
-        values.push((Kind::Email, suppress::email(email)?));
-    }
-    let is_meant = |detail: &Detail| {
-        let is_value = |(kind, value): &(Kind, ContactValue)| *kind == detail.kind && *value == detail.value;
-        (values.is_empty() || values.iter().any(is_value))
-            && args.source.as_ref().is_none_or(|source| *source == detail.source)
+    let which = DetailFilter {
+        values: Some(values).filter(|values| !values.is_empty()),
+        source: args.source.clone(),
     };
-    let removed = context.store.remove_details(&profile, is_meant).await?;
-    context.announce()?;
+    let waiting = Waiting::new("waiting: another command is writing to the store");
+    let removed = context
+        .services
+        .subjects
+        .remove(&context.actor, &profile, &which, &|step| waiting.show(step))
+        .await?;
     if args.json {
-        output::json(&serde_json::json!({ "detailsRemoved": removed }))?;
+        output::json(&serde_json::json!({ "detailsRemoved": removed.done }))?;
     }
-    match removed {
+    match removed.done {
         0 => output::words(format_args!("nothing of that kind is held; nothing changed")),
         1 => output::words(format_args!("1 detail removed")),
         more => output::words(format_args!("{more} details removed")),
     }
+    removed.confirmed?;
     Ok(ExitCode::SUCCESS)
 }

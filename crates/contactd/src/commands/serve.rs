@@ -5,13 +5,16 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use contactd_core::{Callers, SuppressionList};
-use contactd_server::{App, Listeners, Settings};
+use contactd_admin::{Admin, Hosts};
+use contactd_core::metrics::{Measured, Measuring};
+use contactd_core::services::Services;
+use contactd_core::{Callers, Live, SuppressionList, panics};
+use contactd_server::{App, Settings};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::ServeArgs;
-use crate::config::{Config, ServeConfig};
-use crate::context::Context;
+use crate::config::Config;
+use crate::context::{Opened, Store};
 use crate::control::Control;
 use crate::demo::Demo;
 use crate::keeper::Keeper;
@@ -23,9 +26,9 @@ use crate::{log, output};
 const OTHER_FILES: u64 = 200;
 
 pub(crate) async fn run(mut config: Config, args: &ServeArgs) -> anyhow::Result<ExitCode> {
-    let serve = config.serve(args);
+    let serve = config.serve(args)?;
     log::start(&serve.log);
-    contactd_server::log_panics_without_their_message();
+    panics::report_only_where(|location| tracing::error!(location, "panicked"));
     // Held to the end: a throw-away directory goes when the server does.
     let _throw_away = match args.demo && !config.data_is_flag {
         true => {
@@ -36,41 +39,52 @@ pub(crate) async fn run(mut config: Config, args: &ServeArgs) -> anyhow::Result<
         false => None,
     };
     let asked_to_stop = asked_to_stop()?;
-    let listeners = listen(&serve)?;
-    let context = Context::open(config)?;
-    let control = Control::claim(&context.dir)?;
-    let demo = if args.demo { Some(Demo::prepare(&context).await?) } else { None };
+    let public_listener = bind(serve.listen, "--listen")?;
+    let admin_listener = bind(serve.admin_listen, "--admin-listen")?;
+    let opened = Opened::open(config).await?;
+    let control = Control::claim(&opened.dir)?;
     raise_file_limit(serve.settings.max_connections);
 
     let callers = Arc::new(Callers::new(serve.default_rate, serve.default_quota));
-    let suppressions = Arc::new(SuppressionList::new(context.keys.clone()));
-    let keeper = Keeper {
-        store: Arc::clone(&context.store),
-        callers: Arc::clone(&callers),
-        suppressions: Arc::clone(&suppressions),
-        clock: Arc::clone(&context.clock),
-    }
-    .start()
-    .await?;
-    control.listen(&context.dir, keeper.requests.clone())?;
-    let recording = Recording::start(&context, &serve.audit)?;
-    let sweeper = Sweeper::start(Arc::clone(&context.store), Arc::clone(&context.clock), serve.sweep_every)?;
-    let (public, admin) = (listeners.public.local_addr()?, listeners.admin.local_addr()?);
+    let suppressions = Arc::new(SuppressionList::new(opened.keys.clone()));
+    let live = Arc::new(Live::new(
+        Arc::clone(&opened.store),
+        Arc::clone(&callers),
+        Arc::clone(&suppressions),
+        Arc::clone(&opened.clock),
+    ));
+    let services = Arc::new(opened.services(Arc::<Live<_>>::clone(&live)));
+    let demo = match args.demo {
+        true => Some(Demo::prepare(&services, opened.dir.path().to_owned()).await?),
+        false => None,
+    };
+    let keeper = Keeper { store: Arc::clone(&opened.store), live }.start().await?;
+    control.listen(&opened.dir, keeper.requests.clone())?;
+    let recording = Recording::start(&opened, &services, &serve.audit).await?;
+    let sweeper = Sweeper::start(Arc::clone(&services), serve.sweep_every)?;
+    let (public, admin) = (public_listener.local_addr()?, admin_listener.local_addr()?);
     announce(public, admin, &serve.settings);
     if let Some(demo) = demo {
         demo.show(reachable(public), &serve.settings.base_path)?;
     }
 
     let app = Arc::new(App::new(
-        Arc::clone(&context.store),
+        Arc::clone(&opened.store),
         Arc::clone(&recording.audit),
         callers,
         suppressions,
-        context.networks,
-        context.clock,
+        opened.networks,
+        Arc::clone(&opened.clock),
         serve.settings,
     ));
-    contactd_server::serve(listeners, app, asked_to_stop).await?;
+    let admin = Admin {
+        measured: vec![Arc::<App<_>>::clone(&app), Arc::new(ServiceHealth(services))],
+        hosts: Hosts::new(serve.admin_hosts),
+        clock: Arc::clone(&opened.clock),
+    };
+    let admin = contactd_admin::start(admin_listener, admin)?;
+    contactd_server::serve(public_listener, app, asked_to_stop).await?;
+    admin.finish();
     sweeper.finish();
     recording.finish();
     keeper.finish();
@@ -80,15 +94,18 @@ pub(crate) async fn run(mut config: Config, args: &ServeArgs) -> anyhow::Result<
     Ok(ExitCode::SUCCESS)
 }
 
-fn listen(serve: &ServeConfig) -> anyhow::Result<Listeners> {
-    let bind = |address: SocketAddr, flag: &str| {
-        TcpListener::bind(address)
-            .with_context(|| format!("cannot listen on {address}; choose another address with {flag}"))
-    };
-    Ok(Listeners {
-        public: bind(serve.listen, "--listen")?,
-        admin: bind(serve.admin_listen, "--admin-listen")?,
-    })
+fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .with_context(|| format!("cannot listen on {address}; choose another address with {flag}"))
+}
+
+/// What the services measure, shared with whoever shows it.
+struct ServiceHealth(Arc<Services<Store>>);
+
+impl Measured for ServiceHealth {
+    fn families(&self) -> Measuring<'_> {
+        self.0.health.families()
+    }
 }
 
 fn announce(public: SocketAddr, admin: SocketAddr, settings: &Settings) {

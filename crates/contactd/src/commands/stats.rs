@@ -2,36 +2,31 @@
 
 use std::process::ExitCode;
 
-use contactd_core::store::{Details, ImportSummary, Suppressions};
+use contactd_core::Timestamp;
+use contactd_core::services::Stats;
+use contactd_core::store::{DetailTotal, PartSize, PastImport};
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::output;
 
+/// The statistics, as JSON.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Stats {
+struct ShownStats<'a> {
     profiles: u64,
-    details: Vec<Count>,
+    details: &'a [DetailTotal],
     suppressions: u64,
-    newest_import: Option<Newest>,
+    newest_import: Option<NewestImport<'a>>,
     bytes: u64,
-    files: Vec<FileSize>,
-}
-
-#[derive(Serialize)]
-struct Count {
-    source: String,
-    kind: &'static str,
-    label: &'static str,
-    count: u64,
+    files: &'a [PartSize],
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Newest {
-    imported_at: String,
-    source: String,
+struct NewestImport<'a> {
+    imported_at: Timestamp,
+    source: &'a str,
     rows: u64,
     rejected: u64,
     suppressed: u64,
@@ -40,74 +35,58 @@ struct Newest {
     details_unchanged: u64,
 }
 
-#[derive(Serialize)]
-struct FileSize {
-    file: String,
-    bytes: u64,
+impl<'a> From<&'a PastImport> for NewestImport<'a> {
+    fn from(import: &'a PastImport) -> Self {
+        let summary = &import.summary;
+        Self {
+            imported_at: import.at,
+            source: &summary.source,
+            rows: summary.rows,
+            rejected: summary.rejected,
+            suppressed: summary.suppressed,
+            details_new: summary.counts.new,
+            details_changed: summary.counts.changed,
+            details_unchanged: summary.counts.unchanged,
+        }
+    }
 }
 
 pub(crate) async fn run(context: &Context, json: bool) -> anyhow::Result<ExitCode> {
-    let mut totals = context.store.totals().await?;
-    let segments = contactd_journal::segments(&context.dir.audit())?;
-    let journal = segments.iter().filter_map(|segment| Some(segment.path.metadata().ok()?.len())).sum();
-    totals.bytes.push(("audit/".to_owned(), journal));
-    let stats = Stats {
-        profiles: totals.profiles,
-        details: totals
-            .details
-            .into_iter()
-            .map(|total| Count {
-                source: total.source,
-                kind: total.kind.name(),
-                label: total.label.name(),
-                count: total.count,
-            })
-            .collect(),
-        suppressions: context.store.list_suppressions().await?.len() as u64,
-        newest_import: totals.newest_import.map(|newest| self::newest(newest.at.to_string(), newest.summary)),
-        bytes: totals.bytes.iter().map(|(_, bytes)| bytes).sum(),
-        files: totals.bytes.into_iter().map(|(file, bytes)| FileSize { file, bytes }).collect(),
-    };
+    let stats = context.services.health.stats(&context.actor).await?;
+    let bytes = stats.parts.iter().map(|part| part.bytes).sum();
     if json {
-        output::json(&stats)?;
+        output::json(&ShownStats {
+            profiles: stats.profiles,
+            details: &stats.details,
+            suppressions: stats.suppressions,
+            newest_import: stats.newest_import.as_ref().map(NewestImport::from),
+            bytes,
+            files: &stats.parts,
+        })?;
     } else {
-        show(&stats)?;
+        show(&stats, bytes)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn newest(imported_at: String, summary: ImportSummary) -> Newest {
-    Newest {
-        imported_at,
-        source: summary.source,
-        rows: summary.rows,
-        rejected: summary.rejected,
-        suppressed: summary.suppressed,
-        details_new: summary.counts.new,
-        details_changed: summary.counts.changed,
-        details_unchanged: summary.counts.unchanged,
-    }
-}
-
-fn show(stats: &Stats) -> anyhow::Result<()> {
+fn show(stats: &Stats, bytes: u64) -> anyhow::Result<()> {
     output::data(format_args!("profiles      {}", stats.profiles))?;
     output::data(format_args!("suppressions  {}", stats.suppressions))?;
-    output::data(format_args!("on disk       {:.1} MiB", stats.bytes as f64 / f64::from(1 << 20)))?;
-    if let Some(newest) = &stats.newest_import {
+    output::data(format_args!("on disk       {:.1} MiB", bytes as f64 / f64::from(1 << 20)))?;
+    if let Some(PastImport { at, summary, .. }) = &stats.newest_import {
         output::data(format_args!(
-            "newest import {} from {}: {} rows, {} rejected",
-            newest.imported_at, newest.source, newest.rows, newest.rejected
+            "newest import {at} from {}: {} rows, {} rejected",
+            summary.source, summary.rows, summary.rejected
         ))?;
     }
     if !stats.details.is_empty() {
         output::data(format_args!(""))?;
-        let row = |count: &Count| {
-            vec![count.source.clone(), count.kind.to_owned(), count.label.to_owned(), count.count.to_string()]
+        let row = |total: &DetailTotal| {
+            let (kind, label) = (total.kind.name().to_owned(), total.label.name().to_owned());
+            vec![total.source.clone(), kind, label, total.count.to_string()]
         };
-        output::table(
-            &["SOURCE", "KIND", "LABEL", "DETAILS"],
-            &stats.details.iter().map(row).collect::<Vec<_>>(),
-        )?;
+        let rows: Vec<_> = stats.details.iter().map(row).collect();
+        output::table(&["SOURCE", "KIND", "LABEL", "DETAILS"], &rows)?;
     }
     Ok(())
 }

@@ -1,180 +1,115 @@
 //! `contactd suppress`, `contactd unsuppress`
 
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
-use contactd_core::store::Suppressions;
-use contactd_core::{ContactValue, Kind, Profile, Subject};
+use anyhow::{Context as _, bail};
+use contactd_core::{SubjectName, SubjectNameError, subject_lines};
 use serde::Serialize;
 
 use crate::cli::SubjectArgs;
-use crate::context::Context;
+use crate::context::{Context, subject_error};
 use crate::output;
 
+/// Whether opt-outs are made or taken back.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
-    In,
-    Back,
+pub(crate) enum Direction {
+    Suppress,
+    Unsuppress,
 }
 
+/// What was done, as JSON.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Report {
+struct OptOutReport {
     read: u64,
     changed: u64,
-    rejected: Vec<Reject>,
+    rejected: Vec<RejectedSubject>,
 }
 
 #[derive(Serialize)]
-struct Reject {
+struct RejectedSubject {
     /// The line of the list, or the number of the argument.
     line: u64,
     reason: String,
 }
 
-/// What was named: a person, a number or an address.
-enum Named {
-    Person(Profile),
-    Value(Kind, ContactValue),
-}
+/// How many rejected lines people are shown.
+const SHOWN: usize = 20;
 
-impl Named {
-    fn subject(&self) -> Subject<'_> {
-        match self {
-            Self::Person(profile) => Subject::Profile(profile),
-            Self::Value(kind, value) => Subject::Value(*kind, value),
-        }
-    }
-}
-
-pub(crate) async fn run(context: &Context, args: &SubjectArgs, way: Way) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(
+    context: &Context,
+    args: &SubjectArgs,
+    direction: Direction,
+) -> anyhow::Result<ExitCode> {
     let mut named = Vec::new();
-    let mut report = Report { read: 0, changed: 0, rejected: Vec::new() };
-    let mut take = |line: u64, result: anyhow::Result<Named>| {
-        report.read += 1;
-        match result {
-            Ok(name) => named.push(name),
-            Err(error) => report.rejected.push(Reject { line, reason: format!("{error:#}") }),
+    let mut rejected = Vec::new();
+    let mut take = |line: u64, flag: &str, read: Result<SubjectName, SubjectNameError>| match read {
+        Ok(name) => named.push(name),
+        Err(error) => {
+            let reason = format!("{flag}{:#}", subject_error(error));
+            rejected.push(RejectedSubject { line, reason });
         }
     };
-    let person = |url: &str| context.profile(url).map(Named::Person);
     for (number, url) in (1..).zip(&args.urls) {
-        take(number, person(url));
+        take(number, "", SubjectName::person(url, &context.networks));
     }
     for (number, text) in (1..).zip(&args.phone) {
-        let value = phone(text).with_context(|| format!("--phone, number {number}"));
-        take(number, value.map(|value| Named::Value(Kind::Phone, value)));
+        take(number, &format!("--phone, number {number}: "), SubjectName::phone(text));
     }
     for (number, text) in (1..).zip(&args.email) {
-        let value = email(text).with_context(|| format!("--email, number {number}"));
-        take(number, value.map(|value| Named::Value(Kind::Email, value)));
+        take(number, &format!("--email, number {number}: "), SubjectName::email(text));
     }
     if let Some(file) = &args.list {
-        for (line, text) in lines(file)? {
-            take(line, recognize(&text, person));
+        for (line, text) in subject_lines(&read_list(file)?) {
+            take(line, "", SubjectName::recognize(&text, &context.networks));
         }
     }
-    // Those that can be read are dealt with even if others cannot: nobody waits for
-    // somebody else's typing error.
-    report.changed = match way {
-        Way::In => {
-            let digests: Vec<_> =
-                named.iter().filter_map(|name| context.keys.digest(name.subject())).collect();
-            context.store.suppress(&digests, context.now()).await?
-        }
-        Way::Back => {
-            let digests: Vec<_> =
-                named.iter().flat_map(|name| context.keys.all_digests(name.subject())).collect();
-            context.store.unsuppress(&digests).await?
-        }
+    // Those that can be read are dealt with even if others cannot: nobody waits for somebody else's typing error.
+    let opt_outs = &context.services.opt_outs;
+    let changed = match direction {
+        Direction::Suppress => opt_outs.suppress(&context.actor, &named).await?,
+        Direction::Unsuppress => opt_outs.unsuppress(&context.actor, &named).await?,
     };
-    let confirmed = context.announce();
-    tell(&report, way, args.json)?;
-    confirmed?;
+    let read = (named.len() + rejected.len()) as u64;
+    let report = OptOutReport { read, changed: changed.done.changed, rejected };
+    show(&report, changed.done.already, direction, args.json)?;
+    changed.confirmed?;
     Ok(if report.rejected.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn tell(report: &Report, way: Way, json: bool) -> anyhow::Result<()> {
+fn show(report: &OptOutReport, already: u64, direction: Direction, json: bool) -> anyhow::Result<()> {
     if json {
         return output::json(report);
     }
-    let (done, already) = match way {
-        Way::In => ("suppressed", "were so already"),
-        Way::Back => ("no longer suppressed", "were not"),
+    let (done, unchanged) = match direction {
+        Direction::Suppress => ("suppressed", "already suppressed"),
+        Direction::Unsuppress => ("no longer suppressed", "were not suppressed"),
     };
-    let accepted = report.read - report.rejected.len() as u64;
-    output::words(format_args!(
-        "{} {done}, {} {already}",
-        report.changed,
-        accepted.saturating_sub(report.changed)
-    ));
-    for reject in report.rejected.iter().take(20) {
-        output::words(format_args!("not understood, number or line {}: {}", reject.line, reject.reason));
+    output::words(format_args!("{} {done}, {already} {unchanged}", report.changed));
+    for RejectedSubject { line, reason } in report.rejected.iter().take(SHOWN) {
+        output::words(format_args!("not understood, number or line {line}: {reason}"));
     }
-    if report.rejected.len() > 20 {
-        output::words(format_args!("and {} more; --json lists all", report.rejected.len() - 20));
+    if report.rejected.len() > SHOWN {
+        output::words(format_args!("and {} more; --json lists all", report.rejected.len() - SHOWN));
     }
     Ok(())
 }
 
-fn lines(file: &Path) -> anyhow::Result<Vec<(u64, String)>> {
-    let input: Box<dyn BufRead> = match file.to_str() {
-        Some("-") => Box::new(io::stdin().lock()),
-        _ => {
-            let what = || format!("cannot read {}", file.display());
-            let open = std::fs::File::open(file).with_context(what)?;
-            if open.metadata().with_context(what)?.is_dir() {
-                anyhow::bail!("{} is a directory; name a file", file.display());
-            }
-            Box::new(BufReader::new(open))
+/// The bytes of a list; `-` is standard input.
+fn read_list(file: &Path) -> anyhow::Result<Vec<u8>> {
+    let mut list = Vec::new();
+    if file == Path::new("-") {
+        io::stdin().lock().read_to_end(&mut list)?;
+    } else {
+        if file.is_dir() {
+            bail!("{} is a directory; name a file", file.display());
         }
-    };
-    let mut lines = Vec::new();
-    for (number, line) in (1..).zip(input.split(b'\n')) {
-        let line = line?;
-        if number == 1
-            && (line.contains(&0) || line.starts_with(b"\x1F\x8B") || line.starts_with(b"\x28\xB5\x2F\xFD"))
-        {
-            anyhow::bail!(
-                "{} is compressed or not UTF-8; unpack it, or save it as UTF-8 text",
-                file.display()
-            );
-        }
-        let line = String::from_utf8_lossy(&line).trim_matches(['\u{FEFF}', '\r', ' ', '\t']).to_owned();
-        // An address may begin with # too.
-        let is_comment = line.starts_with('#') && email(&line).is_err();
-        if !line.is_empty() && !is_comment {
-            lines.push((number, line));
-        }
+        list = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     }
-    Ok(lines)
-}
-
-/// A line of a list: a number has digits and no letters; an address has an @ and reads as one; the rest is a profile.
-fn recognize(line: &str, person: impl Fn(&str) -> anyhow::Result<Named>) -> anyhow::Result<Named> {
-    let has_digits = line.chars().any(|c| c.is_ascii_digit());
-    if has_digits && !line.contains('@') && !line.chars().any(char::is_alphabetic) {
-        return phone(line).map(|value| Named::Value(Kind::Phone, value));
+    let first = list.split(|&b| b == b'\n').next().unwrap_or_default();
+    if first.contains(&0) || first.starts_with(b"\x1F\x8B") || first.starts_with(b"\x28\xB5\x2F\xFD") {
+        bail!("{} is compressed or not UTF-8; unpack it, or save it as UTF-8 text", file.display());
     }
-    if line.contains('@') {
-        let address = email(line);
-        if address.is_ok() || !line.contains('/') {
-            return address.map(|value| Named::Value(Kind::Email, value));
-        }
-    }
-    person(line)
-}
-
-pub(crate) fn phone(text: &str) -> anyhow::Result<ContactValue> {
-    ContactValue::known_phone(text).map_err(|error| {
-        anyhow::anyhow!("this phone number cannot be read ({error}); write it with + and its country code")
-    })
-}
-
-pub(crate) fn email(text: &str) -> anyhow::Result<ContactValue> {
-    ContactValue::email(text).map_err(|error| {
-        anyhow::anyhow!("this e-mail address cannot be read ({error}); write it like ada@example.com")
-    })
+    Ok(list)
 }

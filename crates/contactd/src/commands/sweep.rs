@@ -1,30 +1,33 @@
-//! `contactd sweep`: removes details whose time is over.
+//! `contactd sweep`: removes details that have expired or are too old.
 
 use std::process::ExitCode;
 
 use anyhow::bail;
-use contactd_core::store::{Aged, Details, Swept};
+use contactd_core::Span;
+use contactd_core::store::Aged;
 
 use crate::cli::SweepArgs;
 use crate::context::Context;
 use crate::output;
-use crate::span::Span;
+use crate::progress::Waiting;
 
 pub(crate) async fn run(context: &Context, args: &SweepArgs) -> anyhow::Result<ExitCode> {
     let aged = match (&args.source, args.max_age) {
         (Some(source), Some(Span(max_age))) => Aged::Source(source, max_age),
         _ => Aged::Policies,
     };
-    let Swept { expired, aged } = context.store.sweep(context.now(), aged).await?;
-    context.announce()?;
-    let is_scrubbed = context.store.scrub()?;
+    let waiting = Waiting::new("waiting: another command is writing to the store");
+    let swept = context.services.imports.sweep(&context.actor, aged, &|step| waiting.show(step)).await?;
+    let (done, is_flushed) = swept.done;
     if args.json {
-        output::json(&serde_json::json!({ "expiredRemoved": expired, "agedRemoved": aged }))?;
+        output::json(&done)?;
     }
     output::words(format_args!(
-        "{expired} expired details removed, and {aged} that were older than their source allows"
+        "{} expired details removed, and {} that were older than their source allows",
+        done.expired, done.aged
     ));
-    if !is_scrubbed {
+    swept.confirmed?;
+    if !is_flushed {
         bail!("a reader keeps what was removed in the write-ahead log; run this again in a moment");
     }
     Ok(ExitCode::SUCCESS)

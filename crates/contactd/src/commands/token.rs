@@ -2,15 +2,13 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
-use contactd_core::store::Tokens;
-use contactd_core::{Kind, Rate, Scopes, Timestamp, Token, TokenSecret};
+use contactd_core::services::{IssuedToken, NewToken};
+use contactd_core::{Changed, Kind, Rate, Scopes, Timestamp, Token};
 use serde::Serialize;
 
 use crate::cli::{TokenCommand, TokenCreateArgs, TokenRotateArgs};
 use crate::context::Context;
 use crate::output;
-use crate::span::Lifetime;
 
 pub(crate) async fn run(context: &Context, command: TokenCommand) -> anyhow::Result<ExitCode> {
     match command {
@@ -25,54 +23,58 @@ pub(crate) async fn run(context: &Context, command: TokenCommand) -> anyhow::Res
 /// What is known about a token, as it is printed.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown {
-    id: String,
-    name: String,
+struct ShownToken<'a> {
+    id: &'a str,
+    name: &'a str,
     scopes: Vec<&'static str>,
-    created_at: String,
-    expires_at: Option<String>,
-    last_used_at: Option<String>,
+    created_at: Timestamp,
+    expires_at: Option<Timestamp>,
+    last_used_at: Option<Timestamp>,
     hits: u64,
-    revoked_at: Option<String>,
+    revoked_at: Option<Timestamp>,
     rate: Option<String>,
     burst: Option<u32>,
     quota: Option<String>,
     state: &'static str,
     /// Only when it was just made.
     #[serde(skip_serializing_if = "Option::is_none")]
-    token: Option<String>,
+    token: Option<&'a str>,
 }
 
-impl Shown {
-    fn new(token: &Token, now: Timestamp, secret: Option<&TokenSecret>) -> Self {
-        let time = |at: Option<Timestamp>| at.map(|at| at.to_string());
+impl<'a> ShownToken<'a> {
+    fn new(token: &'a Token, now: Timestamp) -> Self {
         Self {
-            id: token.id.clone(),
-            name: token.name.clone(),
+            id: &token.id,
+            name: &token.name,
             scopes: token.scopes.names().collect(),
-            created_at: token.created_at.to_string(),
-            expires_at: time(token.expires_at),
-            last_used_at: time(token.last_used_at),
+            created_at: token.created_at,
+            expires_at: token.expires_at,
+            last_used_at: token.last_used_at,
             hits: token.hits,
-            revoked_at: time(token.revoked_at),
+            revoked_at: token.revoked_at,
             rate: token.rate.map(|rate| rate.to_string()),
             burst: token.rate.map(|rate| rate.burst),
             quota: token.quota.map(|quota| quota.to_string()),
-            state: state(token, now),
-            token: secret.map(|secret| secret.expose().to_owned()),
+            state: token.state(now),
+            token: None,
         }
     }
-}
 
-fn state(token: &Token, now: Timestamp) -> &'static str {
-    if token.revoked_at.is_some() {
-        "revoked"
-    } else if !token.is_live(now) {
-        "expired"
-    } else if token.ends_soon(now) {
-        "ends soon"
-    } else {
-        "live"
+    fn cells(&self) -> Vec<String> {
+        let or = |text: Option<String>, otherwise: &str| text.unwrap_or_else(|| otherwise.to_owned());
+        let time = |at: Option<Timestamp>| at.map(|at| at.to_string());
+        vec![
+            self.id.to_owned(),
+            self.name.to_owned(),
+            self.scopes.join("+"),
+            self.created_at.to_string(),
+            or(time(self.expires_at), "never"),
+            or(time(self.last_used_at), "-"),
+            self.hits.to_string(),
+            or(self.rate.clone(), "-"),
+            or(self.quota.clone(), "-"),
+            self.state.to_owned(),
+        ]
     }
 }
 
@@ -81,118 +83,60 @@ async fn create(context: &Context, args: &TokenCreateArgs) -> anyhow::Result<()>
         [] => Scopes::ALL,
         kinds => Scopes { phone: kinds.contains(&Kind::Phone), email: kinds.contains(&Kind::Email) },
     };
-    let made = Token {
+    let new = NewToken {
+        name: args.name.clone(),
         scopes,
-        expires_at: end(args.expires, context.now()),
+        lifetime: args.expires,
         rate: args.rate.map(|rate| Rate { burst: args.burst.unwrap_or(rate.burst), ..rate }),
         quota: args.quota,
-        ..new_token(&args.name, context.now())?
     };
-    let secret = new_secret()?;
-    context.store.create_token(&secret.hash(), &made).await?;
-    show_new(context, &made, &secret, args.json)?;
-    context.announce()
-}
-
-fn new_token(name: &str, now: Timestamp) -> anyhow::Result<Token> {
-    Token::new(name, now).map_err(|error| anyhow::anyhow!("no randomness from the system: {error}"))
-}
-
-fn new_secret() -> anyhow::Result<TokenSecret> {
-    TokenSecret::generate().map_err(|error| anyhow::anyhow!("no randomness from the system: {error}"))
-}
-
-fn end(lifetime: Lifetime, now: Timestamp) -> Option<Timestamp> {
-    match lifetime {
-        Lifetime::For(length) => Some(now.plus(length)),
-        Lifetime::Forever => None,
-    }
+    show_new(context, context.services.tokens.create(&context.actor, new).await?, args.json)
 }
 
 /// The token alone on stdout; what else there is to say, on stderr.
-fn show_new(context: &Context, token: &Token, secret: &TokenSecret, json: bool) -> anyhow::Result<()> {
+fn show_new(context: &Context, issued: Changed<IssuedToken>, json: bool) -> anyhow::Result<()> {
+    let IssuedToken { secret, token } = &issued.done;
     if json {
-        return output::json(&Shown::new(token, context.now(), Some(secret)));
+        let shown = ShownToken::new(token, context.clock.now());
+        output::json(&ShownToken { token: Some(secret.expose()), ..shown })?;
+    } else {
+        output::data(format_args!("{}", secret.expose()))?;
+        let until = token.expires_at.map_or("without an end".to_owned(), |end| format!("until {end}"));
+        output::words(format_args!("{} for {}, {until}. It is shown only this once.", token.id, token.name));
     }
-    output::data(format_args!("{}", secret.expose()))?;
-    let until = token.expires_at.map_or("without an end".to_owned(), |end| format!("until {end}"));
-    output::words(format_args!("{} for {}, {until}. It is shown only this once.", token.id, token.name));
-    Ok(())
+    Ok(issued.confirmed?)
 }
 
 async fn list(context: &Context, json: bool) -> anyhow::Result<()> {
-    let now = context.now();
-    let tokens = context.store.list_tokens().await?;
-    let shown: Vec<Shown> = tokens.iter().map(|(_, token)| Shown::new(token, now, None)).collect();
+    let now = context.clock.now();
+    let tokens = context.services.tokens.list(&context.actor).await?;
+    let shown: Vec<ShownToken<'_>> = tokens.iter().map(|token| ShownToken::new(token, now)).collect();
     if json {
         return output::json(&shown);
     }
-    let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
-    let rows: Vec<Vec<String>> = shown
-        .iter()
-        .map(|token| {
-            vec![
-                token.id.clone(),
-                token.name.clone(),
-                token.scopes.join("+"),
-                token.created_at.clone(),
-                token.expires_at.clone().unwrap_or_else(|| "never".to_owned()),
-                or_dash(&token.last_used_at),
-                token.hits.to_string(),
-                or_dash(&token.rate),
-                or_dash(&token.quota),
-                token.state.to_owned(),
-            ]
-        })
-        .collect();
-    output::table(
-        &["ID", "NAME", "SCOPES", "CREATED", "EXPIRES", "LAST USED", "HITS", "RATE", "QUOTA", "STATE"],
-        &rows,
-    )?;
-    let ending = tokens.iter().filter(|(_, token)| token.ends_soon(now)).count();
+    let header =
+        ["ID", "NAME", "SCOPES", "CREATED", "EXPIRES", "LAST USED", "HITS", "RATE", "QUOTA", "STATE"];
+    output::table(&header, &shown.iter().map(ShownToken::cells).collect::<Vec<_>>())?;
+    let ending = tokens.iter().filter(|token| token.ends_soon(now)).count();
     if ending > 0 {
         output::words(format_args!(
-            "{ending} of them end within 14 days; `contactd token rotate ID` makes another"
+            "{ending} of them end within 14 days; `contactd token rotate ID` makes a new one in its place"
         ));
     }
     Ok(())
 }
 
 async fn revoke(context: &Context, id: &str) -> anyhow::Result<()> {
-    let token = context.store.revoke_token(id, context.now()).await?.with_context(|| unknown(id))?;
-    context.announce()?;
-    output::words(format_args!("{} for {} is revoked", token.id, token.name));
-    Ok(())
+    let revoked = context.services.tokens.revoke(&context.actor, id).await?;
+    let token = &revoked.done;
+    if revoked.confirmed.is_ok() {
+        output::words(format_args!("{} for {} is revoked", token.id, token.name));
+    }
+    Ok(revoked.confirmed?)
 }
 
 async fn rotate(context: &Context, args: &TokenRotateArgs) -> anyhow::Result<()> {
-    let now = context.now();
-    let tokens = context.store.list_tokens().await?;
-    let old = tokens.iter().map(|(_, token)| token).find(|token| token.id == args.id);
-    let old = old.with_context(|| unknown(&args.id))?;
-    if !old.is_live(now) {
-        bail!("{} has ended; `contactd token create` makes a new one", old.id);
-    }
-    let same_lifetime = || {
-        let millis = old.expires_at?.millis() - old.created_at.millis();
-        Some(Timestamp::from_millis(now.millis() + millis))
-    };
-    let fresh = new_token(&old.name, now)?;
-    let made = Token {
-        scopes: old.scopes,
-        rate: old.rate,
-        quota: old.quota,
-        expires_at: args.expires.map_or_else(same_lifetime, |lifetime| end(lifetime, now)),
-        ..fresh
-    };
-    let secret = new_secret()?;
-    if !context.store.rotate_token(&old.id, now.plus(args.overlap.0), &secret.hash(), &made).await? {
-        bail!(unknown(&args.id));
-    }
-    show_new(context, &made, &secret, args.json)?;
-    context.announce()
-}
-
-fn unknown(id: &str) -> String {
-    format!("there is no token {id}; `contactd token list` shows them")
+    let rotated =
+        context.services.tokens.rotate(&context.actor, &args.id, args.overlap.0, args.expires).await?;
+    show_new(context, rotated, args.json)
 }

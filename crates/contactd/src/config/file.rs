@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use contactd_core::{Case, Network, NetworkError, Networks, Quota, Rate};
+use contactd_core::{Case, Network, NetworkError, Networks, Quota, Rate, Span};
 use serde::Deserialize;
 
 use super::value::{AtLeast, Keep, Parsed, Pause};
 use super::{AuditSync, BasePath, Engine, Listen, LogFormat, LogLevel};
-use crate::span::Span;
 
 /// What `contactd config example` prints: every key, commented out, at its default.
 pub(crate) const EXAMPLE: &str = include_str!("example.toml");
@@ -20,6 +19,7 @@ pub(crate) struct File {
     #[serde(rename = "store")]
     _store: Option<Parsed<Engine>>,
     pub(crate) serve: Serve,
+    pub(crate) admin: Admin,
     pub(crate) limits: Limits,
     pub(crate) log: Log,
     pub(crate) audit: Audit,
@@ -51,6 +51,14 @@ impl Serve {
     pub(crate) fn base_path(&self) -> Option<BasePath> {
         self.base_path.as_ref().map(|path| path.0.clone())
     }
+}
+
+/// Who may reach the operator's listener.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Admin {
+    pub(crate) allow_remote: bool,
+    pub(crate) hosts: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
 
-use crate::span::{Lifetime, Span};
+use contactd_core::{Lifetime, Span};
 
 /// An address to listen on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -479,7 +479,7 @@ fn lines_that_had_been_indexed_are_missed_until_their_loss_is_accepted() {
     assert!(after.stderr.contains("are gone or changed"), "{after:?}");
     assert_eq!(after.json().as_array().map(Vec::len), Some(10));
     let cut = site.run(&["audit", "verify"]);
-    assert!(cut.code == 1 && cut.stdout.contains("before the index was made anew"), "{cut:?}");
+    assert!(cut.code == 1 && cut.stdout.contains("before the index was rebuilt"), "{cut:?}");
     assert_eq!(site.run(&["audit", "verify", "--accept-loss"]).code, 0);
     assert_eq!(site.run(&["audit", "verify"]).code, 0);
     let unknown = site.run(&["audit", "show", "--token", "nosuch"]);

@@ -28,7 +28,7 @@ fn a_backup_overwrites_nothing_and_leaves_nothing_else_behind() {
     let site = Site::with_people();
     let taken = site.file("taken", "something else");
     let refused = site.run(&["backup", &taken]);
-    assert!(refused.code == 1 && refused.stderr.contains("is there already"), "{refused:?}");
+    assert!(refused.code == 1 && refused.stderr.contains("exists; name another file"), "{refused:?}");
     assert_eq!(std::fs::read_to_string(&taken).expect("reads"), "something else");
     let nowhere = site.run(&["backup", "no/such/directory/a.backup"]);
     assert_eq!(nowhere.code, 1);

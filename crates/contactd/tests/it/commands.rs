@@ -103,7 +103,7 @@ fn the_doctor_finds_what_is_wrong() {
     assert!(broken.stdout.contains("FAIL  store"), "{}", broken.stdout);
     let fresh = Site::empty().run(&["doctor"]);
     assert_eq!(fresh.code, 0);
-    assert!(fresh.stdout.contains("is not there yet"), "{}", fresh.stdout);
+    assert!(fresh.stdout.contains("does not exist yet"), "{}", fresh.stdout);
 }
 
 #[test]

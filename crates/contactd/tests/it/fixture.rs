@@ -33,11 +33,12 @@ https://www.linkedin.com/in/old-ebrix-4d5e6f,+14155550188,,,,,,,2020-01-01,
 https://www.xing.com/profile/Mira_Quellbach2,+44 20 7946 0123,,,,,,,,
 ";
 
-/// What must never stand in a log or a metric: everything that the invented people here and in the tests have in common.
-/// Their numbers are in reserved ranges, their addresses in reserved domains, their slugs made up of these names.
-const PERSONAL: [&str; 12] = [
+/// What must never be in a log or a metric: everything that the invented people here and in the tests have in common, the
+/// unknown ones included. Their numbers are in reserved ranges, their addresses in reserved domains, their slugs made up of
+/// these names.
+const PERSONAL: [&str; 13] = [
     "41555501",
-    "555-01",
+    ") 555-01",
     "20794601",
     "@example",
     "@work",
@@ -47,6 +48,7 @@ const PERSONAL: [&str; 12] = [
     "nuvel",
     "vastor",
     "ebrix",
+    "dornwett",
     "ctd_",
 ];
 

@@ -163,7 +163,7 @@ impl Request {
         Self {
             method: method.into(),
             path: path.into(),
-            headers: vec![("Host".into(), "test".into())],
+            headers: vec![("Host".into(), "127.0.0.1".into())],
             body: Vec::new(),
         }
     }

@@ -215,7 +215,9 @@ impl Service {
     pub(crate) fn metrics(&self) -> String {
         let mut connection = Connection::open(self.admin);
         connection.send(Request::get("/metrics").bytes());
-        connection.reply().body
+        let reply = connection.reply();
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        reply.body
     }
 
     pub(crate) fn data(&self) -> PathBuf {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use contactd_core::Kind;
 
-use super::Finding;
+use super::LookedUp;
 use crate::client::{Answered, Client};
 use crate::output;
 
@@ -33,7 +33,7 @@ pub(crate) fn ask_all(
     client: &Client,
     questions: &[Question<'_>],
     concurrency: usize,
-    mut take: impl FnMut(Question<'_>, &Finding) -> anyhow::Result<()>,
+    mut take: impl FnMut(Question<'_>, &LookedUp) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let next = AtomicUsize::new(0);
     let pause = Pause::default();
@@ -67,14 +67,14 @@ pub(crate) fn ask_all(
     })
 }
 
-fn ask(client: &Client, question: Question<'_>, pause: &Pause) -> anyhow::Result<Finding> {
+fn ask(client: &Client, question: Question<'_>, pause: &Pause) -> anyhow::Result<LookedUp> {
     let mut failures = 0;
     let mut waited = Duration::ZERO;
     loop {
         pause.wait();
         match client.ask(question.kind, question.url) {
-            Ok(answer) => match finding(&answer) {
-                Some(finding) => return Ok(finding),
+            Ok(answer) => match looked_up(&answer) {
+                Some(found) => return Ok(found),
                 None if answer.code == 401 => bail!(
                     "the service refuses the token for {} lookups: {} If it is a token for the other kind, say --only",
                     question.kind.name(),
@@ -115,7 +115,7 @@ fn ask(client: &Client, question: Question<'_>, pause: &Pause) -> anyhow::Result
 }
 
 /// What an answer means for a row; none if it has to be asked again.
-fn finding(answer: &Answered) -> Option<Finding> {
+fn looked_up(answer: &Answered) -> Option<LookedUp> {
     let status = match (answer.code, &answer.reason) {
         (200, _) => {
             answer.value()?;
@@ -127,7 +127,7 @@ fn finding(answer: &Answered) -> Option<Finding> {
         (400, Some(reason)) => format!("invalid: {reason}"),
         _ => return None,
     };
-    Some(Finding { status, value: answer.value().cloned() })
+    Some(LookedUp { status, value: answer.value().cloned() })
 }
 
 fn in_words(time: Duration) -> String {

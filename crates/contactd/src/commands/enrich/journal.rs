@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use contactd_core::Kind;
 
-use super::Finding;
+use super::LookedUp;
 
 pub(crate) struct Journal {
     path: PathBuf,
     file: File,
-    findings: Findings,
+    findings: KnownAnswers,
 }
 
-type Findings = HashMap<(Kind, String), Finding>;
+type KnownAnswers = HashMap<(Kind, String), LookedUp>;
 
 impl Journal {
     /// Opens the journal of an output, and reads what an earlier run left in it. One of another service, or a file that
@@ -35,7 +35,7 @@ impl Journal {
         let first = format!("{}\n", serde_json::json!({ "contactd": "enrich", "url": service }));
         let (findings, whole) = match read(&file, &first).with_context(what)? {
             Read::Journal(findings, whole) => (findings, whole),
-            Read::Nothing => (Findings::new(), 0),
+            Read::Nothing => (KnownAnswers::new(), 0),
             Read::Another => anyhow::bail!(
                 "{} is of a run with another --url, or not a journal at all; move it away to begin anew",
                 path.display()
@@ -54,12 +54,12 @@ impl Journal {
         &self.path
     }
 
-    pub(crate) fn finding(&self, kind: Kind, url: &str) -> Option<&Finding> {
+    pub(crate) fn looked_up(&self, kind: Kind, url: &str) -> Option<&LookedUp> {
         self.findings.get(&(kind, url.to_owned()))
     }
 
     /// Writes an answer down.
-    pub(crate) fn add(&mut self, kind: Kind, url: &str, finding: &Finding) -> anyhow::Result<()> {
+    pub(crate) fn add(&mut self, kind: Kind, url: &str, finding: &LookedUp) -> anyhow::Result<()> {
         let mut line = serde_json::to_string(&(kind.name(), url, &finding.status, &finding.value))?;
         line.push('\n');
         self.file
@@ -77,7 +77,7 @@ impl Journal {
 
 enum Read {
     /// The answers in it, and where its whole lines end.
-    Journal(Findings, u64),
+    Journal(KnownAnswers, u64),
     /// It is empty, or not even its first line is whole.
     Nothing,
     Another,
@@ -103,7 +103,7 @@ fn read(file: &File, first: &str) -> anyhow::Result<Read> {
             break;
         };
         if let Some(kind) = Kind::ALL.into_iter().find(|known| known.name() == kind) {
-            findings.insert((kind, url), Finding { status, value });
+            findings.insert((kind, url), LookedUp { status, value });
         }
         whole += read as u64;
     }

@@ -8,11 +8,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use contactd_core::Kind;
+use contactd_import::{Content, CsvRows, Row};
 use csv::ByteRecord;
 
-use super::Finding;
-use crate::commands::import::csv_rows::CsvRows;
-use crate::commands::import::rows::{Content, Row};
+use super::LookedUp;
 use crate::unfinished;
 
 pub(crate) struct Sheet {
@@ -56,7 +55,7 @@ impl Sheet {
         &self,
         output: &Path,
         kinds: &[Kind],
-        mut find: impl FnMut(Kind, &str) -> Finding,
+        mut find: impl FnMut(Kind, &str) -> LookedUp,
     ) -> anyhow::Result<u64> {
         let unfinished = unfinished::name(output);
         let what = || format!("cannot write {}", output.display());
@@ -76,7 +75,7 @@ impl Sheet {
             let mut fields: Vec<Vec<u8>> = row.iter().map(<[u8]>::to_vec).collect();
             fields.extend(std::iter::repeat_n(Vec::new(), missing));
             for &kind in kinds {
-                let Finding { status, value } = find(kind, url);
+                let LookedUp { status, value } = find(kind, url);
                 fields.extend([value.unwrap_or_default().into_bytes(), status.into_bytes()]);
             }
             rows += 1;
@@ -114,7 +113,7 @@ impl Sheet {
     fn each(&self, mut take: impl FnMut(&ByteRecord, &str) -> anyhow::Result<()>) -> anyhow::Result<()> {
         let what = || self.path.display().to_string();
         let (mut rows, _) = open(&self.path)?;
-        while let Some(Row { line, content: Content::Fields(row) }) = rows.next().with_context(what)? {
+        while let Some(Row { line, content: Content::Fields(row) }) = rows.read_row().with_context(what)? {
             if row.len() > self.header.len() {
                 bail!("{}, line {line}: there are more fields than columns; mend it", what());
             }

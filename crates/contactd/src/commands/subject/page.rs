@@ -2,11 +2,12 @@
 
 use std::fmt::Write;
 
-use super::{Disclosure, Held, Report};
+use contactd_core::services::{AccessReport, Disclosure, HeldDetail};
+use contactd_core::{Kind, Label, Timestamp};
 
 const STYLE: &str = include_str!("page.css");
 
-pub(crate) fn render(report: &Report) -> String {
+pub(crate) fn render(report: &AccessReport) -> String {
     let mut page = String::new();
     // Writing to a string cannot fail.
     let _ = write!(
@@ -17,7 +18,7 @@ pub(crate) fn render(report: &Report) -> String {
          </head>\n<body>\n<main>\n<h1>What we hold about you, and who received it</h1>\n\
          <p class=\"about\">About {}, as of {} UTC</p>\n",
         escape(&report.subject),
-        moment(&report.generated_at)
+        moment(report.generated_at)
     );
     state(&mut page, report);
     held(&mut page, report);
@@ -26,8 +27,8 @@ pub(crate) fn render(report: &Report) -> String {
     page
 }
 
-fn state(page: &mut String, report: &Report) {
-    let _ = match &report.suppression.since {
+fn state(page: &mut String, report: &AccessReport) {
+    let _ = match report.suppression.since {
         Some(since) if report.suppression.is_of_the_value_only => writeln!(
             page,
             "<p class=\"state out\"><strong>{} has opted out</strong>, since {} UTC. It has been given to nobody since then, and \
@@ -55,7 +56,7 @@ fn state(page: &mut String, report: &Report) {
     };
 }
 
-fn held(page: &mut String, report: &Report) {
+fn held(page: &mut String, report: &AccessReport) {
     page.push_str("<h2>What we hold</h2>\n");
     if report.is_about_the_value_only {
         let _ = writeln!(
@@ -75,12 +76,12 @@ fn held(page: &mut String, report: &Report) {
     }
 }
 
-fn detail(page: &mut String, held: &Held, with_profile: bool) {
+fn detail(page: &mut String, held: &HeldDetail, with_profile: bool) {
     let what = match (held.kind, held.label) {
-        ("phone", "work") => "Work phone number",
-        ("phone", _) => "Personal phone number",
-        (_, "work") => "Work e-mail address",
-        _ => "Personal e-mail address",
+        (Kind::Phone, Label::Work) => "Work phone number",
+        (Kind::Phone, Label::Personal) => "Personal phone number",
+        (Kind::Email, Label::Work) => "Work e-mail address",
+        (Kind::Email, Label::Personal) => "Personal e-mail address",
     };
     let _ = writeln!(
         page,
@@ -94,9 +95,9 @@ fn detail(page: &mut String, held: &Held, with_profile: bool) {
         line("Under the profile", &escape(&held.profile_url));
     }
     line("Where we have it from", &escape(&held.source));
-    line("Last known to be right", &held.observed_at.as_deref().map_or("not known".to_owned(), day));
+    line("Last known to be right", &held.observed_at.map_or("not known".to_owned(), day));
     line("Why we may hold it", &held.basis.as_deref().map_or("not recorded".to_owned(), escape));
-    let until = match &held.expires_at {
+    let until = match held.expires_at {
         Some(at) if held.is_expired => {
             format!("{}, which is over: it is given to nobody and will be removed", day(at))
         }
@@ -106,15 +107,15 @@ fn detail(page: &mut String, held: &Held, with_profile: bool) {
     line("We keep it until", &until);
     if held.is_suppressed {
         line("Given to others", "to nobody: you have opted out");
-    } else if held.label == "work" {
+    } else if held.label == Label::Work {
         line("Given to others", "never: only personal details are");
     }
     page.push_str("</dl>\n");
 }
 
-fn disclosures(page: &mut String, report: &Report) {
+fn disclosures(page: &mut String, report: &AccessReport) {
     page.push_str("<h2>Who received it</h2>\n");
-    let since = report.disclosures_known_since.as_deref().map(moment);
+    let since = report.disclosures_known_since.map(moment);
     if report.disclosures.is_empty() {
         let what = if report.is_about_the_value_only {
             "it"
@@ -138,11 +139,11 @@ fn disclosures(page: &mut String, report: &Report) {
             "<table>\n<thead><tr><th>When (UTC)</th><th>What</th><th>Recipient</th></tr></thead>\n<tbody>\n",
         );
         for Disclosure { time, operation, token, .. } in &report.disclosures {
-            let what = if *operation == "phone" { "Phone number" } else { "E-mail address" };
+            let what = if *operation == Kind::Phone { "Phone number" } else { "E-mail address" };
             let _ = writeln!(
                 page,
                 "<tr><td class=\"when\">{}</td><td>{what}</td><td>{}</td></tr>",
-                moment(time),
+                moment(*time),
                 escape(token)
             );
         }
@@ -175,28 +176,26 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// The day of an RFC 3339 time, as people write it.
-fn day(time: &str) -> String {
-    let date = time.split('T').next().unwrap_or(time);
+/// The day of a time in UTC, as people write it.
+fn day(at: Timestamp) -> String {
+    let text = at.to_string();
+    let date = text.split('T').next().unwrap_or(&text);
     let mut parts = date.split('-');
     let (year, month, day) = (parts.next(), parts.next(), parts.next());
     let month = month
         .and_then(|month| month.parse::<usize>().ok())
         .and_then(|month| MONTHS.get(month.checked_sub(1)?));
     match (day, month, year) {
-        (Some(day), Some(month), Some(year)) => {
-            escape(&format!("{} {month} {year}", day.trim_start_matches('0')))
-        }
-        _ => escape(date),
+        (Some(day), Some(month), Some(year)) => format!("{} {month} {year}", day.trim_start_matches('0')),
+        _ => date.to_owned(),
     }
 }
 
-/// An RFC 3339 time in UTC, to the minute.
-fn moment(time: &str) -> String {
-    match time.split_once('T') {
-        Some((_, clock)) => format!("{}, {}", day(time), escape(clock.get(..5).unwrap_or(clock))),
-        None => escape(time),
-    }
+/// A time in UTC, to the minute.
+fn moment(at: Timestamp) -> String {
+    let text = at.to_string();
+    let clock = text.split_once('T').and_then(|(_, clock)| clock.get(..5)).unwrap_or_default();
+    format!("{}, {clock}", day(at))
 }
 
 fn escape(text: &str) -> String {

@@ -1,0 +1,77 @@
+//! The route table, and what happens around every request.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::routing::get;
+use tokio::runtime::Handle;
+
+use crate::{Admin, answer, metrics, request_id};
+
+/// Every path there is.
+pub(crate) fn router(admin: Arc<Admin>) -> Router {
+    Router::new()
+        .route("/metrics", get(show_metrics))
+        .method_not_allowed_fallback(method_not_allowed)
+        .fallback(not_found)
+        .layer(middleware::from_fn_with_state(Arc::clone(&admin), around))
+        .with_state(admin)
+}
+
+/// `GET /metrics`
+async fn show_metrics(State(admin): State<Arc<Admin>>) -> Response<Body> {
+    // An embedded store works on the thread that asks: not on one that serves connections.
+    let page = tokio::task::spawn_blocking(move || Handle::current().block_on(metrics::page(&admin)));
+    match page.await {
+        Ok(page) => answer::of_type(StatusCode::OK, metrics::CONTENT_TYPE, page),
+        Err(_) => {
+            let body = "{\"message\":\"Internal server error.\"}".to_owned();
+            answer::of_type(StatusCode::INTERNAL_SERVER_ERROR, "application/json", body)
+        }
+    }
+}
+
+async fn not_found() -> Response<Body> {
+    answer::error(StatusCode::NOT_FOUND, "not_found", "There is nothing at this path.")
+}
+
+async fn method_not_allowed() -> Response<Body> {
+    let message = "This path does not take this method.";
+    let mut refused = answer::error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message);
+    refused.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+    refused
+}
+
+/// Refuses hosts that are not ours, and puts an id on every answer.
+async fn around(State(admin): State<Arc<Admin>>, request: Request, next: Next) -> Response<Body> {
+    let id = request_id::of(request.headers(), &*admin.clock);
+    let mut response = match check_host(&admin, &request) {
+        Ok(()) => next.run(request).await,
+        Err(refused) => *refused,
+    };
+    response.headers_mut().insert(request_id::NAME, id);
+    response
+}
+
+fn check_host(admin: &Admin, request: &Request) -> Result<(), Box<Response<Body>>> {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let named = request.uri().authority().map(|authority| authority.as_str().to_owned());
+    let (host, second) = (hosts.next(), hosts.next());
+    let host = match (host.map(HeaderValue::to_str), second) {
+        (Some(Ok(host)), None) => host,
+        _ => {
+            let message = "The request has no Host, or more than one.";
+            return Err(Box::new(answer::error(StatusCode::BAD_REQUEST, "bad_request", message)));
+        }
+    };
+    if admin.hosts.allow(host) && named.is_none_or(|named| admin.hosts.allow(&named)) {
+        return Ok(());
+    }
+    let message =
+        "This name is not served here. Use an IP address or localhost, or list the name in admin.hosts.";
+    Err(Box::new(answer::error(StatusCode::MISDIRECTED_REQUEST, "misdirected_request", message)))
+}

@@ -1,0 +1,108 @@
+//! Accepting the operator's connections, on threads of their own.
+
+use std::io;
+use std::net::TcpListener as StdTcpListener;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::{Admin, routes};
+
+/// Threads that serve connections, and threads for work that blocks.
+const THREADS: usize = 2;
+const BLOCKING_THREADS: usize = 4;
+
+/// Connections at once; more wait to be accepted.
+const CONNECTIONS: usize = 64;
+
+/// How long the head of a request may take, also the first one on a connection.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+
+/// How long a connection may stay in all: a client that does not read its answers does not keep it for ever.
+const CONNECTION_TIME: Duration = Duration::from_secs(300);
+
+/// How long a request that is being answered may still take when the service stops.
+const STOP_TIME: Duration = Duration::from_secs(5);
+
+/// The listener in service.
+pub struct Running {
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Running {
+    /// Stops accepting, lets running requests finish for a moment, and ends.
+    pub fn finish(self) {
+        let _ = self.stop.send(());
+        let _ = self.thread.join();
+    }
+}
+
+/// Serves a bound listener.
+pub fn start(listener: StdTcpListener, admin: Admin) -> io::Result<Running> {
+    listener.set_nonblocking(true)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .max_blocking_threads(BLOCKING_THREADS)
+        .thread_name("admin")
+        .enable_all()
+        .build()?;
+    let (stop, stopped) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("admin-accept".to_owned()).spawn(move || {
+        if let Err(error) = runtime.block_on(accept_all(listener, Arc::new(admin), stopped)) {
+            tracing::error!(%error, "the admin listener cannot be served");
+        }
+        runtime.shutdown_timeout(STOP_TIME);
+    })?;
+    Ok(Running { stop, thread })
+}
+
+async fn accept_all(
+    listener: StdTcpListener,
+    admin: Arc<Admin>,
+    mut stopped: oneshot::Receiver<()>,
+) -> io::Result<()> {
+    let listener = TcpListener::from_std(listener)?;
+    let router = routes::router(admin);
+    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let accepting = async {
+            let slot = Arc::clone(&slots).acquire_owned().await.map_err(io::Error::other)?;
+            listener.accept().await.map(|(stream, _)| (stream, slot))
+        };
+        let accepted = tokio::select! {
+            accepted = accepting => accepted,
+            _ = &mut stopped => return Ok(()),
+        };
+        match accepted {
+            Ok((stream, slot)) => {
+                let router = router.clone();
+                tokio::spawn(async move {
+                    let _slot = slot;
+                    let _ = tokio::time::timeout(CONNECTION_TIME, serve(stream, router)).await;
+                });
+            }
+            Err(error) => {
+                // Out of file descriptors, most likely: some will be free in a moment.
+                tracing::warn!(%error, "cannot accept a connection on the admin listener");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, router: axum::Router) {
+    let _ = stream.set_nodelay(true);
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    // A connection that broke has nobody left to tell.
+    let _ = connection.await;
+}

@@ -1,0 +1,134 @@
+//! An engine that keeps everything in memory, for tests only: plain maps behind one mutex, and no attempt at speed.
+
+mod access;
+mod audit;
+mod details;
+mod imports;
+mod upkeep;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use contactd_core::store::{LocalRead, PastImport, StoreError, Verdict};
+use contactd_core::{
+    AuditPosition, AuditRecord, ContactValue, Detail, Kind, Label, Profile, SubjectDigest, Timestamp, Token,
+    TokenHash,
+};
+
+/// A store in memory. It can be made unreachable, as a database on the network can be.
+#[derive(Default)]
+pub struct Memory {
+    state: Mutex<State>,
+    /// Whether an import is in progress.
+    is_importing: AtomicBool,
+    is_unreachable: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    /// By the profile's key.
+    people: BTreeMap<String, Vec<Kept>>,
+    imports: Vec<PastImport>,
+    max_ages: HashMap<String, std::time::Duration>,
+    tokens: Vec<(TokenHash, Token)>,
+    suppressions: Vec<(SubjectDigest, Timestamp)>,
+    usage: Vec<(String, i64, u64)>,
+    facts: HashMap<String, String>,
+    audit: audit::Index,
+    access_changes: u64,
+    detail_changes: u64,
+}
+
+/// A detail and the imports that gave it.
+#[derive(Clone)]
+struct Kept {
+    detail: Detail,
+    added_by: i64,
+    given_by: i64,
+}
+
+impl Memory {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes every method fail with [`StoreError::Unavailable`], or work again.
+    pub fn set_unreachable(&self, is_unreachable: bool) {
+        self.is_unreachable.store(is_unreachable, Ordering::SeqCst);
+    }
+
+    fn state(&self) -> Result<MutexGuard<'_, State>, StoreError> {
+        if self.is_unreachable.load(Ordering::SeqCst) {
+            return Err(StoreError::Unavailable("it was switched off".to_owned()));
+        }
+        Ok(self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The state, to change details: not while an import is in progress.
+    fn writing(&self) -> Result<MutexGuard<'_, State>, StoreError> {
+        let state = self.state()?;
+        if self.is_importing.load(Ordering::SeqCst) {
+            drop(state);
+            // Callers try again: an engine waits for a moment before it is busy.
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            return Err(StoreError::Busy);
+        }
+        Ok(state)
+    }
+}
+
+/// Best first: phone before e-mail, personal before work, surest, newest, smallest.
+fn sort(kept: &mut [Kept]) {
+    kept.sort_by(|a, b| {
+        let order = |kept: &Kept| {
+            let detail = &kept.detail;
+            let observed = detail.observed_at.map_or(i64::MIN, Timestamp::seconds);
+            (detail.kind, detail.label, std::cmp::Reverse((detail.confidence, observed)))
+        };
+        let smallest = |kept: &Kept| (kept.detail.value.clone(), kept.detail.source.clone());
+        order(a).cmp(&order(b)).then_with(|| smallest(a).cmp(&smallest(b)))
+    });
+}
+
+impl LocalRead for Memory {
+    fn best_personal(
+        &self,
+        profile: &Profile,
+        kind: Kind,
+        now: Timestamp,
+        judge: impl Fn(&str) -> Verdict,
+    ) -> Result<Option<ContactValue>, StoreError> {
+        let state = self.state()?;
+        let held = state.people.get(profile.key()).map(Vec::as_slice).unwrap_or_default();
+        let counts = |kept: &&Kept| {
+            let detail = &kept.detail;
+            detail.kind == kind
+                && detail.label == Label::Personal
+                && detail.expires_at.is_none_or(|end| end.seconds() > now.seconds())
+        };
+        let mut was_offered = false;
+        for kept in held.iter().filter(counts) {
+            was_offered = true;
+            match judge(kept.detail.value.expose()) {
+                Verdict::Take => return Ok(Some(kept.detail.value.clone())),
+                Verdict::Next => {}
+                Verdict::Enough => break,
+            }
+        }
+        let anybody = state.people.values().flatten().next();
+        if let Some(anybody) = anybody.filter(|_| !was_offered) {
+            let _ = judge(anybody.detail.value.expose());
+        }
+        Ok(None)
+    }
+
+    fn renew(&self) {}
+
+    fn renew_all(&self) {}
+}
+
+/// What is known about a line, and how far a node's journal has been read.
+type Positions = HashMap<String, AuditPosition>;
+type Lines = BTreeMap<(String, u64), AuditRecord>;

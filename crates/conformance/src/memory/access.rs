@@ -1,0 +1,104 @@
+//! Tokens, suppressions and usage.
+
+use contactd_core::store::{StoreError, StoreFuture, Suppressions, Tokens, Usage};
+use contactd_core::{SubjectDigest, Timestamp, Token, TokenHash, UsageDelta};
+
+use super::Memory;
+
+impl Tokens for Memory {
+    async fn create_token(&self, hash: &TokenHash, token: &Token) -> Result<(), StoreError> {
+        let mut state = self.state()?;
+        state.tokens.push((*hash, token.clone()));
+        state.access_changes += 1;
+        Ok(())
+    }
+
+    async fn list_tokens(&self) -> Result<Vec<(TokenHash, Token)>, StoreError> {
+        let state = self.state()?;
+        let mut tokens = state.tokens.clone();
+        for (_, token) in &mut tokens {
+            token.hits = state.usage.iter().filter(|(id, ..)| *id == token.id).map(|(.., hits)| hits).sum();
+        }
+        tokens.sort_by_key(|(_, token)| token.created_at);
+        Ok(tokens)
+    }
+
+    async fn revoke_token(&self, id: &str, at: Timestamp) -> Result<Option<Token>, StoreError> {
+        let mut state = self.state()?;
+        state.access_changes += 1;
+        let token = state.tokens.iter_mut().map(|(_, token)| token).find(|token| token.id == id);
+        Ok(token.map(|token| {
+            token.revoked_at.get_or_insert(at);
+            token.clone()
+        }))
+    }
+
+    async fn rotate_token(
+        &self,
+        old: &str,
+        old_ends_at: Timestamp,
+        hash: &TokenHash,
+        token: &Token,
+    ) -> Result<bool, StoreError> {
+        let mut state = self.state()?;
+        let found = state.tokens.iter_mut().map(|(_, token)| token).find(|token| token.id == old);
+        let Some(old) = found.filter(|token| token.revoked_at.is_none()) else { return Ok(false) };
+        old.expires_at = Some(old.expires_at.map_or(old_ends_at, |end| end.min(old_ends_at)));
+        state.tokens.push((*hash, token.clone()));
+        state.access_changes += 1;
+        Ok(true)
+    }
+}
+
+impl Suppressions for Memory {
+    async fn suppress(&self, subjects: &[SubjectDigest], at: Timestamp) -> Result<u64, StoreError> {
+        let mut state = self.state()?;
+        state.access_changes += 1;
+        let before = state.suppressions.len();
+        for subject in subjects {
+            if !state.suppressions.iter().any(|(known, _)| known == subject) {
+                state.suppressions.push((subject.clone(), at));
+            }
+        }
+        Ok((state.suppressions.len() - before) as u64)
+    }
+
+    async fn unsuppress(&self, subjects: &[SubjectDigest]) -> Result<u64, StoreError> {
+        let mut state = self.state()?;
+        state.access_changes += 1;
+        let before = state.suppressions.len();
+        state.suppressions.retain(|(known, _)| !subjects.contains(known));
+        Ok((before - state.suppressions.len()) as u64)
+    }
+
+    async fn find_suppression(&self, subjects: &[SubjectDigest]) -> Result<Option<Timestamp>, StoreError> {
+        let state = self.state()?;
+        let found = state.suppressions.iter().filter(|(known, _)| subjects.contains(known));
+        Ok(found.map(|(_, since)| *since).min())
+    }
+
+    async fn list_suppressions(&self) -> Result<Vec<SubjectDigest>, StoreError> {
+        Ok(self.state()?.suppressions.iter().map(|(digest, _)| digest.clone()).collect())
+    }
+}
+
+impl Usage for Memory {
+    async fn record_usage(&self, usage: &[UsageDelta], at: Timestamp) -> Result<(), StoreError> {
+        let mut state = self.state()?;
+        for delta in usage {
+            state.usage.push((delta.token.clone(), at.day(), delta.hits));
+            for (_, token) in state.tokens.iter_mut().filter(|(_, token)| token.id == delta.token) {
+                token.last_used_at = token.last_used_at.max(delta.last_used_at);
+            }
+        }
+        Ok(())
+    }
+
+    fn hits_since(&self, token: &str, day: i64) -> impl StoreFuture<u64> {
+        let hits = self.state().map(|state| {
+            let counts = state.usage.iter().filter(|(id, on, _)| id == token && *on >= day);
+            counts.map(|(.., hits)| hits).sum()
+        });
+        std::future::ready(hits)
+    }
+}

@@ -1,0 +1,76 @@
+//! The cases, by trait. Each gets an empty store.
+
+pub mod access;
+pub mod audit;
+pub mod details;
+pub mod imports;
+pub mod local;
+pub mod upkeep;
+
+use contactd_core::store::{Import, ImportPlan, ImportSummary, LocalRead, PutCounts, Store, Verdict};
+use contactd_core::{ContactValue, Detail, Kind, Networks, Profile, Record, Timestamp, Token, TokenSecret};
+
+/// An engine with everything.
+pub trait Engine: Store + LocalRead {}
+impl<S: Store + LocalRead> Engine for S {}
+
+fn day(text: &str) -> Timestamp {
+    Timestamp::parse(text).unwrap_or(Timestamp::from_millis(0))
+}
+
+fn now() -> Timestamp {
+    day("2026-06-01")
+}
+
+fn profile(slug: &str) -> Profile {
+    Networks::built_in().canonicalize(&format!("https://linkedin.com/in/{slug}")).expect("a profile")
+}
+
+fn value(text: &str) -> ContactValue {
+    ContactValue::from_store(text.to_owned())
+}
+
+fn phone(last_digits: &str, confidence: u8) -> Detail {
+    Detail { confidence, ..Detail::new(Kind::Phone, value(&format!("+141555501{last_digits}")), "crm") }
+}
+
+fn email(local: &str) -> Detail {
+    Detail::new(Kind::Email, value(&format!("{local}@example.com")), "crm")
+}
+
+fn token(name: &str) -> (TokenSecret, Token) {
+    (TokenSecret::generate().expect("randomness"), Token::new(name, now()).expect("randomness"))
+}
+
+fn record(profile: &Profile, details: &[Detail]) -> Record {
+    Record { profile: profile.clone(), details: details.to_vec() }
+}
+
+/// Imports one profile's details.
+async fn put(store: &impl Engine, profile: &Profile, details: &[Detail]) -> PutCounts {
+    put_all(store, &ImportPlan::of(1, now()), vec![record(profile, details)]).await
+}
+
+/// Imports records in the store's order, in small batches.
+async fn put_all(store: &impl Engine, plan: &ImportPlan, records: Vec<Record>) -> PutCounts {
+    let mut import = store.begin_import(plan).await.expect("begins");
+    for batch in in_order(store, records).chunks(7) {
+        import.put(batch.to_vec()).await.expect("puts");
+    }
+    import.finish().await.expect("finishes");
+    let counts = import.counts();
+    let summary = ImportSummary { source: "crm".to_owned(), counts, ..ImportSummary::default() };
+    import.commit(&summary).await.expect("commits");
+    store.renew_all();
+    counts
+}
+
+fn in_order(store: &impl Engine, mut records: Vec<Record>) -> Vec<Record> {
+    records.sort_by_key(|record| store.sort_key(&record.profile));
+    records
+}
+
+fn best(store: &impl Engine, profile: &Profile, kind: Kind) -> Option<String> {
+    let found = store.best_personal(profile, kind, now(), |_| Verdict::Take).expect("reads");
+    found.map(|value| value.expose().to_owned())
+}

@@ -1,0 +1,137 @@
+//! Profiles and their details.
+
+use std::time::Duration;
+
+use contactd_core::store::{Aged, DetailFilter, ImportPlan, Swept};
+use contactd_core::{Detail, Kind, Label, Timestamp};
+
+use super::{Engine, best, day, email, now, phone, profile, put, put_all, record, value};
+
+/// Phone numbers before addresses, personal before work, each best first.
+pub async fn details_are_listed_best_first(store: &impl Engine) {
+    let ada = profile("ada-quell");
+    let work = Detail { label: Label::Work, ..phone("01", 100) };
+    put(store, &ada, &[email("ada"), work.clone(), phone("02", 50), phone("03", 60)]).await;
+    let listed = store.list_details(&ada).await.expect("reads");
+    assert_eq!(listed, [phone("03", 60), phone("02", 50), work, email("ada")]);
+    assert_eq!(store.list_details(&profile("nobody")).await.expect("reads"), []);
+}
+
+/// By value, by source, or everything; removing nothing is not an error.
+pub async fn removing_removes_only_what_matches(store: &impl Engine) {
+    let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
+    let other = Detail { source: "events".to_owned(), ..phone("01", 90) };
+    put(store, &ada, &[phone("01", 90), other.clone(), phone("02", 80), email("ada")]).await;
+    put(store, &eve, &[phone("02", 90)]).await;
+    let of = |values, source: Option<&str>| DetailFilter { values, source: source.map(str::to_owned) };
+    let number = Some(vec![(Kind::Phone, value("+14155550101"))]);
+    for (which, removed) in [
+        (of(Some(Vec::new()), None), 0),
+        (of(Some(vec![(Kind::Email, value("+14155550101"))]), None), 0),
+        (of(number.clone(), Some("crm")), 1),
+        (of(number.clone(), Some("crm")), 0),
+    ] {
+        assert_eq!(store.remove_details(&ada, &which).await.expect("removes"), removed, "{which:?}");
+    }
+    store.renew_all();
+    assert_eq!(store.list_details(&ada).await.expect("reads"), [other, phone("02", 80), email("ada")]);
+    assert_eq!(store.remove_details(&profile("nobody"), &DetailFilter::all()).await.expect("removes"), 0);
+    assert_eq!(store.remove_details(&ada, &DetailFilter::all()).await.expect("removes"), 3);
+    store.renew_all();
+    assert_eq!(best(store, &ada, Kind::Email), None);
+    assert_eq!(best(store, &eve, Kind::Phone).as_deref(), Some("+14155550102"));
+}
+
+/// Totals follow every change without reading the details.
+pub async fn totals_add_up(store: &impl Engine) {
+    let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
+    let work = Detail { label: Label::Work, source: "events".into(), ..email("eve") };
+    assert_eq!(store.totals().await.expect("counts").newest_import, None);
+    put(store, &ada, &[phone("01", 90), phone("02", 90)]).await;
+    put(store, &eve, &[work]).await;
+    put(store, &ada, &[Detail { label: Label::Work, ..phone("02", 90) }]).await;
+    let number = DetailFilter { values: Some(vec![(Kind::Phone, value("+14155550101"))]), source: None };
+    store.remove_details(&ada, &number).await.expect("removes");
+    let totals = store.totals().await.expect("counts");
+    let mut counted: Vec<_> = totals
+        .details
+        .iter()
+        .map(|total| (total.source.as_str(), total.kind, total.label, total.count))
+        .collect();
+    counted.sort();
+    assert_eq!(totals.profiles, 2);
+    assert_eq!(counted, [("crm", Kind::Phone, Label::Work, 1), ("events", Kind::Email, Label::Work, 1)]);
+    assert_eq!(totals.newest_import.map(|import| import.summary.source).as_deref(), Some("crm"));
+    store.remove_details(&eve, &DetailFilter::all()).await.expect("removes");
+    assert_eq!(store.totals().await.expect("counts").profiles, 1);
+}
+
+/// Ordered by URL, whatever the engine's own order is.
+pub async fn everything_is_visited_in_order_until_the_visitor_stops(store: &impl Engine) {
+    for slug in ["eve-nuvel", "ada-quell", "bo-quell"] {
+        put(store, &profile(slug), &[phone("01", 90), email(slug)]).await;
+    }
+    let visit = |most: usize| async move {
+        let mut visited = Vec::new();
+        let take = |profile: &contactd_core::Profile, details: Vec<Detail>| {
+            visited.push((profile.key().to_owned(), details.len()));
+            visited.len() < most
+        };
+        store.visit_all(take).await.expect("visits");
+        visited
+    };
+    let key = |slug: &str| (format!("linkedin.com/in/{slug}"), 2);
+    assert_eq!(visit(usize::MAX).await, [key("ada-quell"), key("bo-quell"), key("eve-nuvel")]);
+    assert_eq!(visit(2).await, [key("ada-quell"), key("bo-quell")]);
+}
+
+/// E-mail addresses regardless of case.
+pub async fn a_number_or_an_address_is_found_under_every_profile(store: &impl Engine) {
+    let (ada, bo) = (profile("ada-quell"), profile("bo-quell"));
+    put(store, &bo, &[phone("01", 50), email("Quell")]).await;
+    let twice = Detail { source: "hr".to_owned(), ..email("quell") };
+    put(store, &ada, &[phone("01", 50), email("quell"), twice]).await;
+    let find = |kind, text: &'static str| async move {
+        store.find_profiles(kind, &value(text)).await.expect("reads")
+    };
+    assert_eq!(find(Kind::Phone, "+14155550101").await, [ada.clone(), bo.clone()]);
+    assert_eq!(find(Kind::Email, "QUELL@example.com").await, [ada, bo]);
+    assert_eq!(find(Kind::Phone, "+14155550102").await, []);
+}
+
+/// What has expired is removed, and what is older than its source allows; the rest stays, and totals are right.
+pub async fn what_has_expired_or_is_too_old_is_swept_and_nothing_else(store: &impl Engine) {
+    let (ada, bo) = (profile("ada-quell"), profile("bo-quell"));
+    let ended = Detail { expires_at: Some(now()), ..phone("01", 90) };
+    let ending = Detail { expires_at: Some(Timestamp::from_seconds(now().seconds() + 1)), ..phone("02", 80) };
+    let old = Detail { observed_at: Some(day("2025-01-01")), ..email("old") };
+    let new = Detail { observed_at: Some(day("2026-05-30")), ..email("new") };
+    let other = Detail { source: "hr".to_owned(), ..old.clone() };
+    put(store, &ada, &[ended, ending.clone(), old.clone(), new.clone(), other.clone()]).await;
+    put(store, &bo, std::slice::from_ref(&old)).await;
+    let swept = store.sweep(now(), Aged::Not).await.expect("sweeps");
+    assert_eq!(swept, Swept { expired: 1, aged: 0 });
+    let day_long = Duration::from_secs(86_400);
+    let swept = store.sweep(now(), Aged::Source("crm", 30 * day_long)).await.expect("sweeps");
+    assert_eq!(swept, Swept { expired: 0, aged: 2 });
+    let mut left = store.list_details(&ada).await.expect("reads");
+    left.sort_by(|a, b| a.value.cmp(&b.value));
+    assert_eq!(left, [ending, new, other]);
+    assert_eq!(store.totals().await.expect("counts").profiles, 1);
+
+    // Given with an import, a largest age counts from then on; what is not dated counts from its import.
+    let max_age = Some((vec!["crm".to_owned()], 60 * day_long));
+    let plan = ImportPlan { max_age, ..ImportPlan::of(1, now()) };
+    put_all(store, &plan, vec![record(&bo, &[email("undated")])]).await;
+    let sweep = |days: u32| store.sweep(now().plus(days * day_long), Aged::Policies);
+    assert_eq!(sweep(0).await.expect("sweeps"), Swept::default());
+    assert_eq!(sweep(58).await.expect("sweeps"), Swept { expired: 1, aged: 0 });
+    // A detail that an import gives again is as new as that import, though nothing about it changes.
+    let again = ImportPlan::of(1, now().plus(59 * day_long));
+    assert_eq!(put_all(store, &again, vec![record(&bo, &[email("undated")])]).await.unchanged, 1);
+    assert_eq!(sweep(61).await.expect("sweeps"), Swept { expired: 0, aged: 1 });
+    assert_eq!(store.totals().await.expect("counts").profiles, 2);
+    assert_eq!(sweep(118).await.expect("sweeps"), Swept::default());
+    assert_eq!(sweep(120).await.expect("sweeps"), Swept { expired: 0, aged: 1 });
+    assert_eq!(store.totals().await.expect("counts").profiles, 1);
+}

@@ -1,0 +1,228 @@
+//! Imports.
+
+use contactd_core::store::{Aged, DetailFilter, Import, ImportPlan, ImportSummary, PutCounts, StoreError};
+use contactd_core::{Detail, Kind, Profile, Record};
+
+use super::{Engine, best, day, email, in_order, now, phone, profile, put, put_all, record, value};
+
+/// Importing a file twice is importing it once.
+pub async fn the_same_again_changes_nothing(store: &impl Engine) {
+    let ada = profile("ada-quell");
+    let first = put(store, &ada, &[phone("01", 90), email("ada")]).await;
+    assert_eq!(first, PutCounts { profiles_new: 1, new: 2, ..PutCounts::default() });
+    let second = put(store, &ada, &[phone("01", 90), email("ada")]).await;
+    assert_eq!(second, PutCounts { unchanged: 2, ..PutCounts::default() });
+}
+
+/// Identity is profile, kind, value and source; the rest is updated.
+pub async fn a_new_date_or_confidence_updates_the_detail(store: &impl Engine) {
+    let ada = profile("ada-quell");
+    put(store, &ada, &[phone("01", 90)]).await;
+    let updated =
+        Detail { observed_at: Some(day("2026-05-01")), basis: Some("consent".into()), ..phone("01", 10) };
+    let counts = put(store, &ada, std::slice::from_ref(&updated)).await;
+    assert_eq!(counts, PutCounts { profiles_changed: 1, changed: 1, ..PutCounts::default() });
+    assert_eq!(store.list_details(&ada).await.expect("reads"), [updated]);
+}
+
+/// In one record.
+pub async fn of_a_detail_given_twice_the_last_counts(store: &impl Engine) {
+    let ada = profile("ada-quell");
+    let counts = put(store, &ada, &[phone("01", 90), phone("01", 10)]).await;
+    assert_eq!(counts, PutCounts { profiles_new: 1, new: 1, unchanged: 1, ..PutCounts::default() });
+    assert_eq!(store.list_details(&ada).await.expect("reads"), [phone("01", 10)]);
+}
+
+/// Several records about one person are one person, new or changed.
+pub async fn a_profile_is_counted_once_in_an_import(store: &impl Engine) {
+    let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
+    put(store, &ada, &[phone("01", 90)]).await;
+    let details = [phone("02", 90), phone("03", 90), phone("01", 80)];
+    let records = [&ada, &eve]
+        .into_iter()
+        .flat_map(|profile| details.iter().map(move |detail| record(profile, std::slice::from_ref(detail))));
+    let counts = put_all(store, &ImportPlan::of(6, now()), records.collect()).await;
+    assert_eq!((counts.profiles_new, counts.profiles_changed), (1, 1), "Eve is new, Ada is changed");
+    assert_eq!((counts.new, counts.changed), (5, 1));
+}
+
+/// Removing one source leaves what the others hold.
+pub async fn the_same_value_from_two_sources_is_two_details(store: &impl Engine) {
+    let ada = profile("ada-quell");
+    let other = Detail { source: "events".to_owned(), ..phone("01", 90) };
+    put(store, &ada, &[phone("01", 90), other]).await;
+    let of_crm = DetailFilter { values: None, source: Some("crm".to_owned()) };
+    assert_eq!(store.remove_details(&ada, &of_crm).await.expect("removes"), 1);
+    store.renew_all();
+    assert_eq!(best(store, &ada, Kind::Phone).as_deref(), Some("+14155550101"));
+}
+
+/// All or nothing.
+pub async fn an_import_that_is_dropped_never_happened(store: &impl Engine) {
+    let ada = profile("ada-quell");
+    let mut import = store.begin_import(&ImportPlan::of(1, now())).await.expect("begins");
+    import.put(vec![record(&ada, &[phone("01", 90)])]).await.expect("puts");
+    store.renew_all();
+    assert_eq!(best(store, &ada, Kind::Phone), None, "visible before it was committed");
+    drop(import);
+    store.renew_all();
+    assert_eq!(best(store, &ada, Kind::Phone), None);
+    assert_eq!(store.totals().await.expect("counts").profiles, 0);
+    put(store, &ada, &[phone("02", 90)]).await;
+    assert_eq!(best(store, &ada, Kind::Phone).as_deref(), Some("+14155550102"));
+}
+
+/// Only details that the import added are taken back.
+pub async fn what_is_taken_back_is_not_there_and_not_counted(store: &impl Engine) {
+    let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
+    put(store, &ada, &[phone("01", 90)]).await;
+    let mut import = store.begin_import(&ImportPlan::of(2, now())).await.expect("begins");
+    let records = vec![
+        record(&ada, &[phone("02", 99), phone("01", 95), email("ada")]),
+        record(&eve, &[phone("03", 90), email("eve")]),
+    ];
+    import.put(in_order(store, records)).await.expect("puts");
+    import.finish().await.expect("finishes");
+    let of = |profile: &Profile, detail: Detail| (profile.clone(), detail.kind, detail.value);
+    import
+        .take_back(&[of(&eve, phone("03", 0)), of(&eve, email("eve")), of(&ada, email("ada"))])
+        .await
+        .expect("takes back");
+    let counts = import.counts();
+    assert_eq!((counts.new, counts.taken_back, counts.profiles_new), (1, 3, 0));
+    import.take_back(&[of(&ada, phone("01", 0)), of(&ada, phone("02", 0))]).await.expect("takes back");
+    let counts = import.counts();
+    assert_eq!((counts.new, counts.changed, counts.taken_back), (0, 1, 4), "what was only updated stays");
+    import.commit(&ImportSummary::default()).await.expect("commits");
+    store.renew_all();
+    assert_eq!(best(store, &ada, Kind::Phone).as_deref(), Some("+14155550101"));
+    assert_eq!(best(store, &ada, Kind::Email), None);
+    assert_eq!(best(store, &eve, Kind::Phone), None);
+    assert_eq!(store.totals().await.expect("counts").profiles, 1);
+}
+
+/// Records are merged with what is held, whether that is nothing, a lot or a little.
+pub async fn imports_into_nothing_much_and_little_do_the_same(store: &impl Engine) {
+    let profiles: Vec<Profile> = (0..200).map(|number| profile(&format!("quell-{number}"))).collect();
+    for (round, step) in [(0_u8, 1), (1, 2), (2, 150)] {
+        let records: Vec<Record> = profiles
+            .iter()
+            .step_by(step)
+            .flat_map(|profile| {
+                [
+                    record(profile, &[phone("01", 50), phone("02", 60 + round)]),
+                    record(profile, &[phone("01", 50)]),
+                ]
+            })
+            .collect();
+        let count = records.len() as u64 / 2;
+        let counts = put_all(store, &ImportPlan::of(records.len() as u64, now()), records).await;
+        let expected = match round {
+            0 => PutCounts { profiles_new: count, new: 2 * count, unchanged: count, ..PutCounts::default() },
+            _ => PutCounts {
+                profiles_changed: count,
+                changed: count,
+                unchanged: 2 * count,
+                ..PutCounts::default()
+            },
+        };
+        assert_eq!(counts, expected, "round {round}");
+    }
+    assert_eq!(store.totals().await.expect("counts").profiles, 200);
+    for profile in &profiles {
+        assert_eq!(best(store, profile, Kind::Phone).as_deref(), Some("+14155550102"));
+    }
+}
+
+/// What a replaced source held and the import does not put is removed; what others hold stays.
+pub async fn a_replaced_source_keeps_only_what_is_put(store: &impl Engine) {
+    let profiles: Vec<Profile> = (0..100).map(|number| profile(&format!("quell-{number}"))).collect();
+    let other = Detail { source: "hr".to_owned(), ..phone("09", 10) };
+    for (number, profile) in profiles.iter().enumerate() {
+        let details = [phone("01", 50), phone("02", 60), email("ada"), other.clone()];
+        put(store, profile, if number % 2 == 0 { &details } else { &details[..3] }).await;
+    }
+    let records: Vec<Record> = profiles
+        .iter()
+        .skip(3)
+        .step_by(4)
+        .map(|profile| record(profile, &[phone("02", 60), phone("03", 5)]))
+        .collect();
+    let plan = ImportPlan { replaced: vec!["crm".to_owned()], ..ImportPlan::of(30, now()) };
+    let counts = put_all(store, &plan, records).await;
+    assert_eq!(counts.withdrawn, 25 * 2 + 75 * 3);
+    assert_eq!(
+        counts.profiles_changed,
+        25 + 50,
+        "25 keep something of it, 50 keep what the other source holds"
+    );
+    for (number, profile) in profiles.iter().enumerate() {
+        let expected = match (number % 4, number % 2) {
+            (3, _) => Some("+14155550102"),
+            (_, 0) => Some("+14155550109"),
+            _ => None,
+        };
+        assert_eq!(best(store, profile, Kind::Phone).as_deref(), expected, "{number}");
+        assert_eq!(best(store, profile, Kind::Email), None);
+    }
+    assert_eq!(store.totals().await.expect("counts").profiles, 25 + 50);
+}
+
+/// The second one is told, and can begin when the first has ended.
+pub async fn a_second_import_is_refused_while_one_is_in_progress(store: &impl Engine) {
+    let plan = ImportPlan::of(1, now());
+    let first = store.begin_import(&plan).await.expect("begins");
+    assert!(matches!(store.begin_import(&plan).await.err(), Some(StoreError::Busy)));
+    drop(first);
+    assert!(store.begin_import(&plan).await.is_ok());
+}
+
+/// Nothing of theirs has happened then.
+pub async fn whoever_writes_details_during_an_import_is_told_that_the_store_is_busy(store: &impl Engine) {
+    let ada = profile("ada-quell");
+    let ended = Detail { expires_at: Some(now()), ..email("ada") };
+    put(store, &ada, &[phone("01", 90), ended]).await;
+    let id = store.list_imports().await.expect("lists")[0].id;
+    let import = store.begin_import(&ImportPlan::of(1, now())).await.expect("begins");
+    let is_busy = |done: Option<StoreError>| matches!(done, Some(StoreError::Busy));
+    assert!(is_busy(store.remove_details(&ada, &DetailFilter::all()).await.err()));
+    assert!(is_busy(store.undo_import(id, now()).await.err()));
+    assert!(is_busy(store.sweep(now(), Aged::Not).await.err()));
+    assert_eq!(store.list_details(&ada).await.expect("reads").len(), 2, "reading is not writing");
+    drop(import);
+    assert_eq!(store.remove_details(&ada, &DetailFilter::all()).await.expect("removes"), 2);
+}
+
+/// What an import added and is still held is removed; nothing else is.
+pub async fn imports_are_listed_and_can_be_undone_once(store: &impl Engine) {
+    let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
+    put(store, &ada, &[phone("01", 90)]).await;
+    let plan = ImportPlan::of(2, day("2026-06-02"));
+    let mut import = store.begin_import(&plan).await.expect("begins");
+    let records = vec![record(&ada, &[phone("02", 95), phone("03", 1)]), record(&eve, &[phone("04", 90)])];
+    import.put(in_order(store, records)).await.expect("puts");
+    import.finish().await.expect("finishes");
+    let summary = ImportSummary {
+        source: "events".to_owned(),
+        actor: Some("olga".to_owned()),
+        rows: 5,
+        rejected: 1,
+        suppressed: 1,
+        counts: import.counts(),
+    };
+    let id = import.commit(&summary).await.expect("commits");
+    let number = DetailFilter { values: Some(vec![(Kind::Phone, value("+14155550103"))]), source: None };
+    store.remove_details(&ada, &number).await.expect("removes");
+
+    let listed = store.list_imports().await.expect("lists");
+    assert_eq!(listed.len(), 2);
+    assert_eq!((listed[1].id, listed[1].at, &listed[1].summary), (id, day("2026-06-02"), &summary));
+    assert_eq!(store.undo_import(id + 7, now()).await.expect("undoes"), None, "there is no such import");
+    assert_eq!(store.undo_import(id, day("2026-06-03")).await.expect("undoes"), Some(2));
+    assert_eq!(store.undo_import(id, day("2026-06-04")).await.expect("undoes"), None, "once");
+    store.renew_all();
+    assert_eq!(store.list_imports().await.expect("lists")[1].undone_at, Some(day("2026-06-03")));
+    assert_eq!(best(store, &ada, Kind::Phone).as_deref(), Some("+14155550101"));
+    assert_eq!(best(store, &eve, Kind::Phone), None);
+    assert_eq!(store.totals().await.expect("counts").profiles, 1);
+}

@@ -1,0 +1,107 @@
+//! The read side of a lookup.
+
+use std::cell::RefCell;
+
+use contactd_core::store::Verdict;
+use contactd_core::{Detail, Kind, Label, Timestamp};
+
+use super::{Engine, best, day, email, now, phone, profile, put};
+
+/// Highest confidence, then newest observed, then smallest value; no date is oldest.
+pub async fn a_lookup_returns_the_surest_then_newest_then_smallest(store: &impl Engine) {
+    let ada = profile("ada-quell");
+    let dated = |detail: Detail, date: &str| Detail { observed_at: Some(day(date)), ..detail };
+    let steps = [
+        (phone("30", 50), "+14155550130"),
+        (phone("20", 50), "+14155550120"),
+        (dated(phone("40", 50), "2020-01-01"), "+14155550140"),
+        (dated(phone("50", 50), "2021-01-01"), "+14155550150"),
+        (phone("60", 51), "+14155550160"),
+        (dated(phone("10", 49), "2026-01-01"), "+14155550160"),
+    ];
+    for (detail, expected) in steps {
+        put(store, &ada, &[detail]).await;
+        assert_eq!(best(store, &ada, Kind::Phone).as_deref(), Some(expected));
+    }
+}
+
+/// Labels decide what is personal.
+pub async fn work_details_are_kept_and_never_returned(store: &impl Engine) {
+    let ada = profile("ada-quell");
+    let work = Detail { label: Label::Work, ..phone("01", 100) };
+    put(store, &ada, &[work.clone(), phone("02", 1)]).await;
+    assert_eq!(best(store, &ada, Kind::Phone).as_deref(), Some("+14155550102"));
+    assert!(store.list_details(&ada).await.expect("reads").contains(&work));
+}
+
+/// Not served from its last second on; the next best is.
+pub async fn an_expired_detail_is_kept_and_not_returned(store: &impl Engine) {
+    let ada = profile("ada-quell");
+    let ended = Detail { expires_at: Some(now()), ..phone("01", 90) };
+    let ending = Detail { expires_at: Some(Timestamp::from_seconds(now().seconds() + 1)), ..phone("02", 80) };
+    put(store, &ada, &[ended]).await;
+    assert_eq!(best(store, &ada, Kind::Phone), None);
+    put(store, &ada, &[ending]).await;
+    assert_eq!(best(store, &ada, Kind::Phone).as_deref(), Some("+14155550102"));
+}
+
+/// A suppressed number must not hide the person's other one.
+pub async fn a_value_that_is_not_taken_gives_way_to_the_next(store: &impl Engine) {
+    let ada = profile("ada-quell");
+    put(store, &ada, &[phone("01", 90), phone("02", 80)]).await;
+    let not_the_first = |value: &str| if value == "+14155550101" { Verdict::Next } else { Verdict::Take };
+    let found = store.best_personal(&ada, Kind::Phone, now(), not_the_first);
+    assert_eq!(found.expect("reads").expect("the next").expose(), "+14155550102");
+    let found = store.best_personal(&ada, Kind::Phone, now(), |_| Verdict::Next);
+    assert!(found.expect("reads").is_none());
+    let enough = |value: &str| if value == "+14155550101" { Verdict::Enough } else { Verdict::Take };
+    let found = store.best_personal(&ada, Kind::Phone, now(), enough);
+    assert_eq!(found.expect("reads"), None);
+}
+
+/// Somebody else's value is offered, and what is said about it is ignored.
+pub async fn a_person_who_is_not_held_still_costs_one_value(store: &impl Engine) {
+    // Enough others that somebody comes after anybody in whatever order the engine has.
+    for number in 0..40 {
+        put(store, &profile(&format!("other-quell-{number}")), &[phone("01", 90)]).await;
+    }
+    for slug in ["nobody-one", "nobody-two", "nobody-three"] {
+        let offered = RefCell::new(Vec::new());
+        let take_all = |value: &str| {
+            offered.borrow_mut().push(value.to_owned());
+            Verdict::Take
+        };
+        let found = store.best_personal(&profile(slug), Kind::Phone, now(), take_all);
+        assert_eq!(found.expect("reads"), None);
+        assert_eq!(*offered.borrow(), ["+14155550101"]);
+    }
+}
+
+/// A phone number is never returned for an e-mail address.
+pub async fn the_two_kinds_are_apart(store: &impl Engine) {
+    let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
+    put(store, &ada, &[phone("01", 90)]).await;
+    put(store, &eve, &[email("eve")]).await;
+    assert_eq!(best(store, &ada, Kind::Email), None);
+    assert_eq!(best(store, &eve, Kind::Phone), None);
+    assert_eq!(best(store, &eve, Kind::Email).as_deref(), Some("eve@example.com"));
+}
+
+/// A key is compared whole.
+pub async fn profiles_with_a_common_beginning_are_apart(store: &impl Engine) {
+    let (ada, longer) = (profile("ada-quell"), profile("ada-quell-1a2b3c"));
+    put(store, &longer, &[phone("01", 90)]).await;
+    assert_eq!(best(store, &ada, Kind::Phone), None);
+}
+
+/// On this thread, and for all.
+pub async fn renewing_shows_what_was_committed(store: &impl Engine) {
+    let ada = profile("ada-quell");
+    assert_eq!(best(store, &ada, Kind::Phone), None);
+    put(store, &ada, &[phone("01", 90)]).await;
+    store.renew();
+    assert_eq!(best(store, &ada, Kind::Phone).as_deref(), Some("+14155550101"));
+    store.remove_details(&ada, &contactd_core::store::DetailFilter::all()).await.expect("removes");
+    store.renew_all();
+    assert_eq!(best(store, &ada, Kind::Phone), None);
+}

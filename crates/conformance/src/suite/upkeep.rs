@@ -1,0 +1,113 @@
+//! Facts, change notices, maintenance.
+
+use contactd_core::store::{DetailFilter, TakenOver, Withdrawals};
+use contactd_core::{Kind, SubjectDigest, UsageDelta};
+
+use super::{Engine, best, day, email, now, phone, profile, put, token};
+
+/// The first value counts until it is forgotten.
+pub async fn a_fact_is_remembered_once_and_can_be_forgotten(store: &impl Engine) {
+    assert_eq!(store.fact("node").await.expect("reads"), None);
+    assert_eq!(store.remember("node", "a1").await.expect("remembers"), "a1");
+    assert_eq!(store.remember("node", "b2").await.expect("remembers"), "a1");
+    assert_eq!(store.fact("node").await.expect("reads").as_deref(), Some("a1"));
+    assert_eq!(store.fact("other").await.expect("reads"), None);
+    store.forget("node").await.expect("forgets");
+    assert_eq!(store.fact("node").await.expect("reads"), None);
+    store.forget("node").await.expect("forgetting nothing is not an error");
+}
+
+/// Tokens and suppressions have one number, details the other.
+pub async fn every_change_is_noticed_and_usage_is_not_one(store: &impl Engine) {
+    let (secret, token) = token("crm");
+    let (other_secret, other) = super::token("ats");
+    let digest = SubjectDigest { key: "k".to_owned(), bytes: [7; 32] };
+    let ada = profile("ada-quell");
+    let mut before = store.changes().await.expect("watches");
+    assert_eq!(store.changes().await.expect("watches"), before, "nothing happened");
+    let mut expect = async |access: bool, details: bool, what: &str| {
+        let after = store.changes().await.expect("watches");
+        assert_eq!(
+            (after.access != before.access, after.details != before.details),
+            (access, details),
+            "{what}"
+        );
+        before = after;
+    };
+    store.create_token(&secret.hash(), &token).await.expect("creates");
+    expect(true, false, "a token is made").await;
+    store.rotate_token(&token.id, now(), &other_secret.hash(), &other).await.expect("rotates");
+    expect(true, false, "a token is rotated").await;
+    store.revoke_token(&token.id, now()).await.expect("revokes");
+    expect(true, false, "a token is revoked").await;
+    store.suppress(std::slice::from_ref(&digest), now()).await.expect("suppresses");
+    expect(true, false, "somebody opts out").await;
+    store.unsuppress(&[digest]).await.expect("unsuppresses");
+    expect(true, false, "an opt-out is taken back").await;
+    let used =
+        UsageDelta { token: token.id.clone(), hits: 1, misses: 0, refused: 0, last_used_at: Some(now()) };
+    store.record_usage(&[used], now()).await.expect("records");
+    expect(false, false, "a token is used").await;
+    put(store, &ada, &[phone("01", 90)]).await;
+    expect(false, true, "an import").await;
+    store.remove_details(&ada, &DetailFilter::all()).await.expect("removes");
+    expect(false, true, "a removal").await;
+}
+
+/// Whatever upkeep does, what is held stays as it is.
+pub async fn maintenance_changes_nothing_that_is_held(store: &impl Engine) {
+    let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
+    put(store, &ada, &[phone("01", 90), email("ada")]).await;
+    put(store, &eve, &[phone("02", 90)]).await;
+    store.remove_details(&eve, &DetailFilter::all()).await.expect("removes");
+    store.tidy().await.expect("tidies");
+    store.wipe_removed().await.expect("wipes");
+    store.renew();
+    assert!(store.flush_removed().await.expect("flushes"));
+    assert_eq!(store.check().await.expect("checks"), [""; 0]);
+    store.renew_all();
+    assert_eq!(store.list_details(&ada).await.expect("reads"), [phone("01", 90), email("ada")]);
+    assert_eq!(best(store, &ada, Kind::Phone).as_deref(), Some("+14155550101"));
+}
+
+/// Enough to make a backup of, and to tell how large it will be.
+pub async fn a_copy_has_files_and_the_sizes_are_told(store: &impl Engine) {
+    put(store, &profile("ada-quell"), &[phone("01", 90)]).await;
+    let sizes = store.sizes().await.expect("tells");
+    assert!(sizes.iter().map(|part| part.bytes).sum::<u64>() > 0, "{sizes:?}");
+    let dir = std::env::temp_dir().join(format!("contactd-copy-{:p}-{}", store, std::process::id()));
+    std::fs::create_dir(&dir).expect("a directory");
+    let names = store.copy_to(&dir).await.expect("copies");
+    assert!(!names.is_empty());
+    for name in names {
+        assert!(dir.join(&name).metadata().expect("a file").len() > 0, "{name}");
+    }
+    std::fs::remove_dir_all(&dir).expect("removes");
+}
+
+/// Opt-outs keep their times; tokens made elsewhere are known and not accepted.
+pub async fn withdrawals_of_another_store_are_applied_with_their_times(store: &impl Engine) {
+    let ((known_secret, known), (new_secret, new)) = (token("crm"), token("ats"));
+    store.create_token(&known_secret.hash(), &known).await.expect("creates");
+    let digest = |byte| SubjectDigest { key: "k".to_owned(), bytes: [byte; 32] };
+    store.suppress(&[digest(1)], day("2026-01-01")).await.expect("suppresses");
+    let mut revoked = known.clone();
+    revoked.revoked_at = Some(day("2026-03-03"));
+    let withdrawals = Withdrawals {
+        suppressions: vec![(digest(1), day("2026-02-01")), (digest(2), day("2026-02-02"))],
+        tokens: vec![(known_secret.hash(), revoked), (new_secret.hash(), new.clone())],
+    };
+    let before = store.changes().await.expect("watches");
+    let taken = store.take_over(&withdrawals, now()).await.expect("takes over");
+    assert_eq!(taken, TakenOver { suppressions: 1, revocations: 1 });
+    assert_ne!(store.changes().await.expect("watches").access, before.access);
+    for (byte, since) in [(1, "2026-01-01"), (2, "2026-02-02")] {
+        assert_eq!(store.find_suppression(&[digest(byte)]).await.expect("reads"), Some(day(since)));
+    }
+    let listed = store.list_tokens().await.expect("lists");
+    let of = |id: &str| listed.iter().map(|(_, token)| token).find(|token| token.id == id).expect("listed");
+    assert_eq!(of(&known.id).revoked_at, Some(day("2026-03-03")));
+    assert_eq!((of(&new.id).revoked_at, of(&new.id).name.as_str()), (Some(now()), "ats"));
+    let again = store.take_over(&withdrawals, now()).await.expect("takes over");
+    assert_eq!(again, TakenOver::default());
+}

@@ -1,0 +1,32 @@
+//! Who runs a command.
+
+use contactd_core::{Actor, Via};
+
+/// The user of this machine who runs this process: by name, or by number if the name is not known.
+pub(crate) fn of_this_process() -> Actor {
+    let uid = rustix::process::getuid().as_raw();
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let name = name_of(uid, &users).unwrap_or_else(|| format!("uid {uid}"));
+    Actor::new(&name, Via::CommandLine)
+}
+
+fn name_of(uid: u32, users: &str) -> Option<String> {
+    users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?);
+        (number == uid.to_string() && !name.is_empty()).then(|| name.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_is_known_by_name_where_the_system_has_one() {
+        let users = "root:x:0:0:root:/root:/bin/bash\nolga:x:1000:1000::/home/olga:/bin/sh\n:x:7:7:::\n";
+        assert_eq!(name_of(1000, users).as_deref(), Some("olga"));
+        assert_eq!(name_of(0, users).as_deref(), Some("root"));
+        assert_eq!((name_of(7, users), name_of(100, users)), (None, None));
+    }
+}

@@ -1,0 +1,103 @@
+//! Backups of a data directory: databases, keys and journal in one file.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use contactd_core::Timestamp;
+use contactd_core::services::{BackupError, BackupMade, Backups, Making};
+use contactd_core::store::Maintenance;
+
+use crate::context::Store;
+use crate::data_dir::DataDir;
+use crate::{archive, durable, unfinished};
+
+/// How the names of directories begin in which a backup is put together.
+const COPIES: &str = ".backup-";
+
+/// Makes backups of a data directory.
+pub(crate) struct DirBackups {
+    pub(crate) dir: DataDir,
+    pub(crate) store: Arc<Store>,
+    /// Whether some keys are not in the data directory.
+    pub(crate) lacks_keys: bool,
+}
+
+impl Backups for DirBackups {
+    fn make<'a>(&'a self, file: &'a Path, at: Timestamp) -> Making<'a> {
+        Box::pin(
+            async move { self.make_file(file, at).await.map_err(|error| BackupError(format!("{error:#}"))) },
+        )
+    }
+
+    fn remove_abandoned(&self) -> Result<bool, BackupError> {
+        remove_abandoned(&self.dir).map_err(|error| BackupError(format!("{error:#}")))
+    }
+}
+
+impl DirBackups {
+    async fn make_file(&self, file: &Path, made_at: Timestamp) -> anyhow::Result<BackupMade> {
+        if file.symlink_metadata().is_ok() {
+            bail!("{} exists; name another file, or move it away", file.display());
+        }
+        let dir = self.dir.path();
+        let _in_progress = claim(&self.dir)?;
+        // In the data directory, because that is as private as what is copied.
+        let copies = tempfile::Builder::new().prefix(COPIES).tempdir_in(dir)?;
+        let mut files = self.store.copy_to(copies.path()).await.context("cannot copy the databases")?;
+        fs::create_dir(copies.path().join("keys"))?;
+        for key in fs::read_dir(self.dir.keys())? {
+            let name = format!("keys/{}", key?.file_name().to_string_lossy());
+            durable::copy(&dir.join(&name), &copies.path().join(&name))?;
+            files.push(name);
+        }
+        // After the databases: they hold every token that the journal names.
+        fs::create_dir(copies.path().join("audit"))?;
+        let segments = contactd_journal::copy(&self.dir.audit(), &copies.path().join("audit"))?;
+        files.extend(segments.into_iter().map(|name| format!("audit/{name}")));
+        let unfinished = unfinished::name(file);
+        let made = archive::write(&unfinished, copies.path(), &files, made_at.to_string())
+            .and_then(|()| archive::read(&unfinished, None))
+            .and_then(|_| put_in_place(&unfinished, file));
+        if made.is_err() {
+            let _ = fs::remove_file(&unfinished);
+        }
+        made.with_context(|| format!("cannot make {}", file.display()))?;
+        let bytes = file.metadata()?.len();
+        Ok(BackupMade { file: file.to_owned(), made_at, bytes, lacks_keys: self.lacks_keys })
+    }
+}
+
+/// Gives the file its name, unless another has it by now.
+fn put_in_place(unfinished: &Path, file: &Path) -> anyhow::Result<()> {
+    fs::hard_link(unfinished, file)?;
+    fs::remove_file(unfinished)?;
+    durable::sync_parent(file)?;
+    Ok(())
+}
+
+/// Marks that a backup is being made, for as long as the result is kept and whichever process or container looks; removes what
+/// killed ones left.
+fn claim(dir: &DataDir) -> anyhow::Result<File> {
+    remove_abandoned(dir)?;
+    let claim = File::open(dir.keys())?;
+    claim.lock_shared()?;
+    Ok(claim)
+}
+
+/// Removes the copies of backups that were killed, unless one is being made now. Returns whether none is.
+fn remove_abandoned(dir: &DataDir) -> anyhow::Result<bool> {
+    // The keys are what every backup copies; the directory itself is the running server's to lock.
+    let claim = File::open(dir.keys())?;
+    if claim.try_lock().is_err() {
+        return Ok(false);
+    }
+    for entry in fs::read_dir(dir.path())? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(COPIES) {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(true)
+}

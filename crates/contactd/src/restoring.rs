@@ -1,0 +1,143 @@
+//! Making a data directory from a backup, without losing opt-outs and revocations that are newer than it.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use contactd_core::store::{Maintenance, TakenOver};
+use contactd_core::{Clock, KnownLine, SystemClock};
+
+use crate::context::{Store, open_store};
+use crate::data_dir::DataDir;
+use crate::keys::KeySources;
+use crate::{archive, durable, keys, unfinished};
+
+/// The name of what is not complete yet, in a directory that existed before.
+const LEFT: &str = ".restore.unfinished";
+
+/// What a restore did.
+pub(crate) struct Restored {
+    /// When the backup was made.
+    pub(crate) made_at: String,
+    /// What was kept of another data directory, if one was named.
+    pub(crate) kept: Option<Kept>,
+}
+
+/// What was kept of another data directory.
+pub(crate) struct Kept {
+    /// Whether its journal is newer than the backup's and was kept.
+    pub(crate) journal: bool,
+    pub(crate) withdrawals: TakenOver,
+}
+
+/// Makes `target`, which must be empty or missing, whole or not at all. Refuses to lose opt-outs unless that is accepted.
+pub(crate) async fn restore(
+    backup: &Path,
+    target: &Path,
+    suppressions_from: Option<&Path>,
+    accept_lost_opt_outs: bool,
+    keys: &KeySources,
+) -> anyhow::Result<Restored> {
+    // What a killed restore left belongs to nobody.
+    let left = target.join(LEFT);
+    if left.is_dir() {
+        fs::remove_dir_all(&left).with_context(|| format!("cannot remove {}", left.display()))?;
+    }
+    let is_empty = |dir: &Path| fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none());
+    if target.exists() && !is_empty(target) {
+        bail!(
+            "{} exists and is not empty; move it away, and name it with --suppressions-from so that its opt-outs are kept",
+            target.display()
+        );
+    }
+    let made_at = archive::read(backup, None)?.made_at;
+    if suppressions_from.is_none() && !accept_lost_opt_outs {
+        bail!(
+            "this backup is of {made_at}: people who opted out since then would be disclosed again. Keep their opt-outs \
+             with --suppressions-from DIR, the data directory in use until now, or say --accept-lost-opt-outs"
+        );
+    }
+    // Inside a directory that exists, because its parent may be somebody else's; beside one that does not.
+    let unfinished = if target.exists() { left } else { unfinished::name(target) };
+    let made = match make(backup, &unfinished, suppressions_from, keys).await {
+        Ok(kept) => put_in_place(&unfinished, target).map(|()| kept),
+        Err(error) => Err(error),
+    };
+    if made.is_err() {
+        let _ = fs::remove_dir_all(&unfinished);
+    }
+    let kept = made.with_context(|| format!("cannot restore {}", backup.display()))?;
+    Ok(Restored { made_at, kept })
+}
+
+/// Makes a whole data directory.
+async fn make(
+    backup: &Path,
+    dir: &Path,
+    suppressions_from: Option<&Path>,
+    keys: &KeySources,
+) -> anyhow::Result<Option<Kept>> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    DirBuilder::new().mode(0o700).create(dir.join("keys"))?;
+    archive::read(backup, Some(dir))?;
+    let mut kept = None;
+    if let Some(other) = suppressions_from {
+        if !other.join("contactd.db").is_file() {
+            bail!("{} is not a data directory: it has no contactd.db", other.display());
+        }
+        // Only what is needed of it is opened: the rest of it may be the reason for this restore.
+        let newer = Store::read_withdrawals(other)
+            .with_context(|| format!("cannot read the opt-outs in {}", other.display()))?;
+        keys::add_all(&other.join("keys"), &dir.join("keys"))?;
+        let (store, _) = open_store(&DataDir::make(dir)?, keys).await?;
+        let journal = keep_journal(other, dir, keys)?;
+        kept = Some(Kept { journal, withdrawals: store.take_over(&newer, SystemClock.now()).await? });
+    }
+    let (store, _) = open_store(&DataDir::make(dir)?, keys).await?;
+    let wrong = store.check().await?;
+    if !wrong.is_empty() {
+        bail!("a database in the backup is damaged: {}", wrong.join("; "));
+    }
+    drop(store);
+    durable::sync_dir(dir)?;
+    Ok(kept)
+}
+
+/// Keeps the journal of the other directory if it continues the backup's: it tells what was disclosed to whom since then.
+/// Returns whether it was kept.
+fn keep_journal(other: &Path, dir: &Path, key_sources: &KeySources) -> anyhow::Result<bool> {
+    let (newer, audit) = (other.join("audit"), dir.join("audit"));
+    if contactd_journal::segments(&newer)?.is_empty() || !keys::share_audit(other, dir)? {
+        return Ok(false);
+    }
+    // Only one that is whole and contains the last line of the backup's is a later state of it.
+    let known: Vec<KnownLine> = contactd_journal::head(&audit)?
+        .map(|head| KnownLine { seq: head.seq, chain: head.chain, how: "is in the backup" })
+        .into_iter()
+        .collect();
+    let key = keys::audit(&key_sources.audit, &dir.join("keys"), false)?;
+    if !contactd_journal::verify(&newer, &key, &known, true)?.is_whole() {
+        return Ok(false);
+    }
+    if audit.exists() {
+        fs::remove_dir_all(&audit)?;
+    }
+    DirBuilder::new().mode(0o700).create(&audit)?;
+    contactd_journal::copy(&newer, &audit)?;
+    Ok(true)
+}
+
+fn put_in_place(unfinished: &Path, target: &Path) -> anyhow::Result<()> {
+    if !target.exists() {
+        fs::rename(unfinished, target)?;
+        return Ok(durable::sync_parent(target)?);
+    }
+    for entry in fs::read_dir(unfinished)? {
+        let entry = entry?;
+        fs::rename(entry.path(), target.join(entry.file_name()))?;
+    }
+    fs::remove_dir(unfinished)?;
+    durable::sync_dir(target)?;
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! Who carries out an administrative action.
+
+use std::fmt;
+
+/// Who asks for an administrative action, and how the request came in. Every service method takes one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Actor {
+    /// The account: a user of this machine, or of the console.
+    pub name: String,
+    /// How it came in.
+    pub via: Via,
+}
+
+/// How an administrative request came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// A command on this machine.
+    CommandLine,
+    /// The console.
+    Console,
+    /// The admin API.
+    AdminApi,
+    /// The service itself, such as a scheduled sweep.
+    Service,
+}
+
+impl Via {
+    /// The word for it in records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CommandLine => "command line",
+            Self::Console => "console",
+            Self::AdminApi => "admin API",
+            Self::Service => "service",
+        }
+    }
+}
+
+impl Actor {
+    /// This account, by this way.
+    pub fn new(name: &str, via: Via) -> Self {
+        Self { name: name.to_owned(), via }
+    }
+
+    /// The service itself.
+    pub fn service() -> Self {
+        Self::new("contactd", Via::Service)
+    }
+
+    /// Logs that the actor asked for something, named like the command that does it.
+    pub(crate) fn note(&self, action: &'static str) {
+        let (actor, via) = (self.name.as_str(), self.via.name());
+        match self.via {
+            // Its own upkeep, every minute.
+            Via::Service => tracing::debug!(target: "contactd::admin", actor, via, action, "asked"),
+            _ => tracing::info!(target: "contactd::admin", actor, via, action, "asked"),
+        }
+    }
+}
+
+/// As it is recorded: the name, and how the request came in unless it was a command.
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.via {
+            Via::CommandLine => f.write_str(&self.name),
+            via => write!(f, "{} ({})", self.name, via.name()),
+        }
+    }
+}

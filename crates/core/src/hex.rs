@@ -1,0 +1,51 @@
+//! Bytes as hexadecimal digits, in lower case.
+
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
+/// The digits of some bytes.
+pub fn encode(bytes: &[u8]) -> String {
+    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+/// Appends the digits of 16 bytes, without an allocation of their own.
+pub fn push(out: &mut Vec<u8>, bytes: &[u8; 16]) {
+    let mut text = [0; 32];
+    for (digits, byte) in text.chunks_exact_mut(2).zip(bytes) {
+        digits[0] = DIGITS[usize::from(byte >> 4)];
+        digits[1] = DIGITS[usize::from(byte & 15)];
+    }
+    out.extend_from_slice(&text);
+}
+
+/// The bytes of exactly twice as many digits, upper or lower case; none if the text is anything else.
+pub fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digits = text.as_bytes();
+    if digits.len() != 2 * N {
+        return None;
+    }
+    let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = (value(pair[0])? << 4) | value(pair[1])?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        let bytes: [u8; 16] = std::array::from_fn(|at| u8::try_from(at * 16 + 15 - at).unwrap_or(0));
+        let text = encode(&bytes);
+        assert_eq!(decode(&text), Some(bytes));
+        let mut pushed = Vec::new();
+        push(&mut pushed, &bytes);
+        assert_eq!(pushed, text.as_bytes());
+        for wrong in [&text[1..], &format!("{text}00"), &text.replace('0', "g"), &"é".repeat(16)] {
+            assert_eq!(decode::<16>(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What a running service keeps in memory: the tokens and suppressions in force.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::in_force::{Announcing, InForce, NotConfirmed};
+use crate::store::{LocalRead, StoreError, Suppressions, Tokens, Usage};
+use crate::{Callers, Clock, SuppressionList, UnknownKey};
+
+/// Keeps callers and suppressions in step with the store, and usage with what callers did. Inside a server it
+/// is the direct way to put a change in force.
+pub struct Live<S> {
+    store: Arc<S>,
+    callers: Arc<Callers>,
+    suppressions: Arc<SuppressionList>,
+    clock: Arc<dyn Clock>,
+    /// Refreshes begun, and the newest one of each list that was applied: several may run at once, and one that
+    /// read earlier must not replace what a later one read.
+    begun: AtomicU64,
+    applied: Mutex<Applied>,
+}
+
+#[derive(Default)]
+struct Applied {
+    suppressions: u64,
+    tokens: u64,
+}
+
+/// Why a change could not be applied.
+#[derive(Debug, thiserror::Error)]
+pub enum RefreshError {
+    /// The store could not be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A suppression could not be recognised.
+    #[error(transparent)]
+    Key(#[from] UnknownKey),
+}
+
+impl<S: LocalRead + Tokens + Suppressions + Usage> Live<S> {
+    /// Nothing is read yet.
+    pub fn new(
+        store: Arc<S>,
+        callers: Arc<Callers>,
+        suppressions: Arc<SuppressionList>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let (begun, applied) = (AtomicU64::new(0), Mutex::default());
+        Self { store, callers, suppressions, clock, begun, applied }
+    }
+
+    /// When this returns, every lookup that starts sees what is committed now.
+    pub async fn refresh(&self) -> Result<(), RefreshError> {
+        let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        // Neither waits for the other: a revocation takes effect even if a key of the opt-outs is missing.
+        let suppressions = self.refresh_suppressions(number).await;
+        let tokens = self.refresh_tokens(number).await;
+        self.store.renew_all();
+        suppressions.and(tokens)
+    }
+
+    async fn refresh_suppressions(&self, number: u64) -> Result<(), RefreshError> {
+        let listed = self.store.list_suppressions().await?;
+        let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
+        if applied.suppressions < number {
+            self.suppressions.replace(listed)?;
+            applied.suppressions = number;
+        }
+        Ok(())
+    }
+
+    async fn refresh_tokens(&self, number: u64) -> Result<(), RefreshError> {
+        let now = self.clock.now();
+        // A token that has ended leaves the table, and its counts with it: write them first.
+        self.flush_usage().await?;
+        let mut tokens = Vec::new();
+        for (hash, token) in self.store.list_tokens().await? {
+            let used = match self.callers.quota_of(&token) {
+                Some(quota) => self.store.hits_since(&token.id, quota.period.days(now).0).await?,
+                None => 0,
+            };
+            tokens.push((hash, token, used));
+        }
+        let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
+        if applied.tokens < number {
+            self.callers.replace(tokens, now);
+            applied.tokens = number;
+        }
+        Ok(())
+    }
+
+    /// Writes to the store what callers did since the last time.
+    pub async fn flush_usage(&self) -> Result<(), StoreError> {
+        let usage = self.callers.take_usage();
+        if usage.is_empty() {
+            return Ok(());
+        }
+        let recorded = self.store.record_usage(&usage, self.clock.now()).await;
+        if recorded.is_err() {
+            self.callers.return_usage(&usage);
+        }
+        recorded
+    }
+}
+
+impl<S: LocalRead + Tokens + Suppressions + Usage> InForce for Live<S> {
+    fn announce(&self) -> Announcing<'_> {
+        Box::pin(async { self.refresh().await.map_err(|_| NotConfirmed::Failed) })
+    }
+}

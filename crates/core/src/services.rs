@@ -1,0 +1,103 @@
+//! The services: what an operator or a privacy officer can do, apart from how they ask for it.
+//!
+//! Commands, the admin API and the console call these, so that every rule is written once. Each method takes an
+//! [`Actor`](crate::Actor). A method that changes something returns [`Changed`](crate::Changed): the change is
+//! committed, and whether it is in force is part of the answer.
+
+mod audits;
+mod health;
+mod imports;
+mod opt_outs;
+mod subjects;
+mod tokens;
+mod waiting;
+
+use std::sync::Arc;
+
+pub use audits::{AuditError, AuditQuery, Audits, IndexState, NamedRecord, NamedUsage};
+pub use health::{BackupError, BackupMade, Backups, Finding, Health, HealthError, Making, Severity, Stats};
+pub use imports::{
+    ImportError, ImportOptions, ImportReport, Imports, MaxRejects, ReadRows, RecordBatch, RecordSource,
+    RejectedRow, RowChecks, RowsError, Undone,
+};
+pub use opt_outs::{OptOutError, OptOuts, OptedOut};
+pub use subjects::{
+    AccessReport, Correction, CorrectionError, Disclosure, EraseError, Erased, HeldDetail, SubjectError,
+    SubjectStore, Subjects, SuppressionState,
+};
+pub use tokens::{IssuedToken, NewToken, TokenError, TokenIssuer};
+
+use crate::in_force::InForce;
+use crate::store::{Store, StoreError, Suppressions};
+use crate::{Clock, DigestKeys, JournalFiles, Networks, SuppressionList, UnknownKey};
+
+/// What the services work with.
+pub struct Parts<S> {
+    /// The store.
+    pub store: Arc<S>,
+    /// The keys of digests.
+    pub keys: DigestKeys,
+    /// Which profile URLs are accepted.
+    pub networks: Networks,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// How changes take effect.
+    pub in_force: Arc<dyn InForce>,
+    /// This node's journal.
+    pub journal: Arc<dyn JournalFiles>,
+    /// The name of this node in the journal.
+    pub node: String,
+    /// Backups of everything.
+    pub backups: Arc<dyn Backups>,
+}
+
+/// All services over one store.
+pub struct Services<S> {
+    /// Tokens.
+    pub tokens: TokenIssuer<S>,
+    /// Opt-outs.
+    pub opt_outs: OptOuts<S>,
+    /// Single people: access reports, corrections, erasure.
+    pub subjects: Subjects<S>,
+    /// Imports and retention.
+    pub imports: Imports<S>,
+    /// The journal.
+    pub audits: Audits<S>,
+    /// The state of the installation.
+    pub health: Health<S>,
+}
+
+impl<S: Store> Services<S> {
+    /// The services over these parts.
+    pub fn new(parts: Parts<S>) -> Self {
+        let parts = Arc::new(parts);
+        Self {
+            tokens: TokenIssuer::new(Arc::clone(&parts)),
+            opt_outs: OptOuts::new(Arc::clone(&parts)),
+            subjects: Subjects::new(Arc::clone(&parts)),
+            imports: Imports::new(Arc::clone(&parts)),
+            audits: Audits::new(Arc::clone(&parts)),
+            health: Health::new(parts),
+        }
+    }
+}
+
+/// Why the suppressions could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SuppressionsError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A suppression could not be recognised.
+    #[error(transparent)]
+    Key(#[from] UnknownKey),
+}
+
+impl<S: Suppressions> Parts<S> {
+    /// The suppressions that are in the store now.
+    pub(crate) async fn suppressions(&self) -> Result<SuppressionList, SuppressionsError> {
+        let list = SuppressionList::new(self.keys.clone());
+        list.replace(self.store.list_suppressions().await?)?;
+        Ok(list)
+    }
+}

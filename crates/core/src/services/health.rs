@@ -1,0 +1,297 @@
+//! The state of an installation: what is held, what is wrong, and copies of everything.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::metrics::{Family, Measured, Measuring, MetricKind};
+use crate::services::{AuditError, Parts, audits};
+use crate::store::{
+    AuditIndex, DetailTotal, Details, Facts, Maintenance, PartSize, PastImport, StoreError, Suppressions,
+    Tokens,
+};
+use crate::{Actor, Timestamp};
+
+/// Tells how an installation is doing.
+pub struct Health<S> {
+    parts: Arc<Parts<S>>,
+}
+
+/// How much is held, and how much space it takes.
+#[derive(Debug)]
+pub struct Stats {
+    /// Profiles with at least one detail.
+    pub profiles: u64,
+    /// Details by source, kind and label.
+    pub details: Vec<DetailTotal>,
+    /// Suppressed people, numbers and addresses.
+    pub suppressions: u64,
+    /// The newest import.
+    pub newest_import: Option<PastImport>,
+    /// The space that each part takes.
+    pub parts: Vec<PartSize>,
+}
+
+/// One thing that was checked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was checked.
+    pub check: &'static str,
+    /// How serious it is.
+    #[serde(rename = "verdict")]
+    pub severity: Severity,
+    /// What was found.
+    pub message: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
+}
+
+/// How serious a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Nothing to do.
+    Ok,
+    /// Something to look at.
+    Warn,
+    /// Something is wrong.
+    Fail,
+}
+
+impl Finding {
+    /// All is well.
+    pub const fn ok(check: &'static str, message: String) -> Self {
+        Self { check, severity: Severity::Ok, message, advice: None }
+    }
+
+    /// Something to look at.
+    pub fn warn(check: &'static str, message: String, advice: &str) -> Self {
+        Self { check, severity: Severity::Warn, message, advice: Some(advice.to_owned()) }
+    }
+
+    /// Something is wrong.
+    pub fn fail(check: &'static str, message: String, advice: &str) -> Self {
+        Self { check, severity: Severity::Fail, message, advice: Some(advice.to_owned()) }
+    }
+}
+
+/// Copies of everything in one file each. Whoever knows the data directory implements this.
+pub trait Backups: Send + Sync {
+    /// Makes a backup in a file that does not exist yet, and reads it back.
+    fn make<'a>(&'a self, file: &'a Path, at: Timestamp) -> Making<'a>;
+
+    /// Removes what killed backups left behind. False while a backup is being made.
+    fn remove_abandoned(&self) -> Result<bool, BackupError>;
+}
+
+/// A backup being made.
+pub type Making<'a> = Pin<Box<dyn Future<Output = Result<BackupMade, BackupError>> + Send + 'a>>;
+
+/// A backup that was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackupMade {
+    /// Where it is.
+    pub file: std::path::PathBuf,
+    /// When it was begun.
+    pub made_at: Timestamp,
+    /// Its size.
+    pub bytes: u64,
+    /// Whether keys that are not kept in the data directory are missing from it.
+    #[serde(skip)]
+    pub lacks_keys: bool,
+}
+
+/// Why there is no backup. The text holds nothing of the data.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct BackupError(pub String);
+
+/// Why the state could not be told.
+#[derive(Debug, thiserror::Error)]
+pub enum HealthError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The journal could not be read.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+    /// No backup was made.
+    #[error(transparent)]
+    Backup(#[from] BackupError),
+}
+
+/// A clock that shows an earlier time than this is wrong: no version is older.
+const EARLIEST: &str = "2026-01-01";
+/// A journal larger than this is not read just to see how it is.
+const SMALL_JOURNAL: u64 = 256 << 20;
+
+impl<S: Details + Suppressions + Tokens + AuditIndex + Facts + Maintenance> Health<S> {
+    pub(super) fn new(parts: Arc<Parts<S>>) -> Self {
+        Self { parts }
+    }
+
+    /// How much is held.
+    pub async fn stats(&self, actor: &Actor) -> Result<Stats, HealthError> {
+        actor.note("stats");
+        let totals = self.parts.store.totals().await?;
+        let mut parts = self.parts.store.sizes().await?;
+        let bytes = self.parts.journal.bytes().map_err(AuditError::from)?;
+        parts.push(PartSize { name: "audit/".to_owned(), bytes });
+        Ok(Stats {
+            profiles: totals.profiles,
+            details: totals.details,
+            suppressions: self.parts.store.list_suppressions().await?.len() as u64,
+            newest_import: totals.newest_import,
+            parts,
+        })
+    }
+
+    /// Makes a backup in a file that does not exist yet, while others read and write.
+    pub async fn backup(&self, actor: &Actor, file: &Path) -> Result<BackupMade, HealthError> {
+        actor.note("backup");
+        Ok(self.parts.backups.make(file, self.parts.clock.now()).await?)
+    }
+
+    /// What is wrong with the store, the tokens, the suppressions, the journal and the clock.
+    pub async fn findings(&self, actor: &Actor) -> Vec<Finding> {
+        actor.note("doctor");
+        let mut findings = vec![clock(self.parts.clock.now())];
+        let checks =
+            [self.store_findings().await, self.token_findings().await, self.suppression_findings().await];
+        for found in checks {
+            findings.extend(found.unwrap_or_else(|error| {
+                let advice = "restore the data directory from a backup if its files are damaged";
+                vec![Finding::fail("store", error.to_string(), advice)]
+            }));
+        }
+        findings.push(self.journal_finding().await.unwrap_or_else(|error| {
+            Finding::fail("journal", error.to_string(), "put back audit/ and its key from a backup")
+        }));
+        findings
+    }
+
+    async fn store_findings(&self) -> Result<Vec<Finding>, StoreError> {
+        let damage = self.parts.store.check().await?;
+        if !damage.is_empty() {
+            let advice = "stop the server and restore the data directory from a backup";
+            return Ok(vec![Finding::fail("store", damage.join("; "), advice)]);
+        }
+        let totals = self.parts.store.totals().await?;
+        let mut findings = vec![Finding::ok("store", format!("whole, {} profiles", totals.profiles))];
+        let now = self.parts.clock.now();
+        if let Some(at) = totals.newest_import.map(|newest| newest.at).filter(|at| *at > now) {
+            let message = format!("the newest import is from the future: {at}");
+            findings.push(Finding::warn("clock", message, "set the clock, or wait"));
+        }
+        Ok(findings)
+    }
+
+    async fn suppression_findings(&self) -> Result<Vec<Finding>, StoreError> {
+        let suppressions = self.parts.store.list_suppressions().await?;
+        let unknown = suppressions.iter().filter(|digest| !self.parts.keys.hold(&digest.key)).count();
+        if unknown == 0 {
+            return Ok(Vec::new());
+        }
+        Ok(vec![Finding::fail(
+            "suppressions",
+            format!("{unknown} were made with a key that is not in keys/: they are not in force"),
+            "put the missing key back into keys/ and restart the server",
+        )])
+    }
+
+    async fn token_findings(&self) -> Result<Vec<Finding>, StoreError> {
+        /// How many ids are named.
+        const NAMED: usize = 5;
+        let now = self.parts.clock.now();
+        let tokens = self.parts.store.list_tokens().await?;
+        let live = tokens.iter().filter(|(_, token)| token.is_live(now)).count();
+        let ending: Vec<&str> = tokens
+            .iter()
+            .filter(|(_, token)| token.ends_soon(now))
+            .map(|(_, token)| token.id.as_str())
+            .collect();
+        Ok(vec![match (live, ending.as_slice()) {
+            (0, _) => {
+                let message = "there is none that is accepted".to_owned();
+                Finding::warn("tokens", message, "contactd token create NAME")
+            }
+            (_, []) => Finding::ok("tokens", format!("{live} accepted, none ends within 14 days")),
+            _ => {
+                let named = ending[..ending.len().min(NAMED)].join(", ");
+                let more = if ending.len() > NAMED { ", …" } else { "" };
+                let message = format!("{} of {live} end within 14 days: {named}{more}", ending.len());
+                Finding::warn("tokens", message, "contactd token rotate ID")
+            }
+        }])
+    }
+
+    async fn journal_finding(&self) -> Result<Finding, AuditError> {
+        let journal = &*self.parts.journal;
+        let bytes = journal.bytes()?;
+        if bytes == 0 {
+            return Ok(Finding::ok("journal", "empty: nothing has been looked up yet".to_owned()));
+        }
+        audits::Audits::new(Arc::clone(&self.parts)).check_key().await?;
+        if bytes > SMALL_JOURNAL {
+            let size = bytes as f64 / f64::from(1 << 30);
+            let message = format!("{size:.1} GiB; `contactd audit verify` reads it all");
+            return Ok(Finding::ok("journal", message));
+        }
+        let verification = journal.verify(&audits::known_from_index(&self.parts).await?)?;
+        Ok(match verification.faults.first() {
+            None => Finding::ok("journal", format!("whole, {} lines", verification.lines)),
+            Some(first) => {
+                Finding::fail("journal", first.to_string(), "contactd audit verify lists everything")
+            }
+        })
+    }
+}
+
+impl<S: Details + Suppressions + Tokens + AuditIndex + Facts + Maintenance> Measured for Health<S> {
+    fn families(&self) -> Measuring<'_> {
+        Box::pin(async {
+            let up = |is_up| Family::gauge("contactd_store_up", "Whether the store could be asked.", is_up);
+            match self.store_families().await {
+                Ok(families) => [vec![up(1)], families].concat(),
+                Err(_) => vec![up(0)],
+            }
+        })
+    }
+}
+
+impl<S: Details + Maintenance> Health<S> {
+    async fn store_families(&self) -> Result<Vec<Family>, StoreError> {
+        let totals = self.parts.store.totals().await?;
+        let mut by_kind = BTreeMap::<_, u64>::new();
+        for total in &totals.details {
+            *by_kind.entry((total.kind, total.label)).or_default() += total.count;
+        }
+        let mut details =
+            Family::new("contactd_store_details", MetricKind::Gauge, "Details held, by kind and label.");
+        for ((kind, label), count) in by_kind {
+            details = details.with(&[("kind", kind.name()), ("label", label.name())], count);
+        }
+        let mut bytes = Family::new("contactd_store_bytes", MetricKind::Gauge, "Bytes on disk, by file.");
+        for part in self.parts.store.sizes().await? {
+            bytes = bytes.with(&[("file", &part.name)], part.bytes);
+        }
+        Ok(vec![Family::gauge("contactd_store_profiles", "Profiles held.", totals.profiles), details, bytes])
+    }
+}
+
+fn clock(now: Timestamp) -> Finding {
+    match Timestamp::parse(EARLIEST) {
+        Some(earliest) if now < earliest => Finding::fail(
+            "clock",
+            format!("it shows {now}, which is before this version was made"),
+            "set the clock: tokens and expiries depend on it",
+        ),
+        _ => Finding::ok("clock", now.to_string()),
+    }
+}

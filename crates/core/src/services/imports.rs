@@ -1,0 +1,254 @@
+//! Imports: many records at once, all or nothing; undoing them; retention.
+
+mod report;
+mod source;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use report::{ImportReport, RejectedRow};
+pub use source::{ReadRows, RecordBatch, RecordSource, RowChecks, RowsError};
+
+use crate::progress::{Cancel, Observer, Progress};
+use crate::services::waiting::until_free;
+use crate::services::{Parts, SuppressionsError};
+use crate::store::{
+    self, Aged, Details, Import, ImportPlan, Maintenance, PastImport, StoreError, Suppressions, Swept,
+    ValueOfProfile,
+};
+use crate::{Actor, Changed, SuppressionList};
+
+/// Loads records, undoes imports, and removes what is too old.
+pub struct Imports<S> {
+    parts: Arc<Parts<S>>,
+}
+
+/// What an import is to do besides adding and updating.
+#[derive(Clone, Debug)]
+pub struct ImportOptions {
+    /// Also remove the details of the rows' sources that are not in the rows.
+    pub replace_source: bool,
+    /// With `replace_source`: go on even if no row is good, which removes everything of the source.
+    pub allow_empty: bool,
+    /// The source of rows that do not name one.
+    pub default_source: Option<String>,
+    /// From now on, how long the details of the rows' sources are held.
+    pub max_age: Option<Duration>,
+    /// How many rejected rows are too many.
+    pub max_rejects: MaxRejects,
+    /// Check everything and change nothing.
+    pub dry_run: bool,
+}
+
+impl Default for ImportOptions {
+    fn default() -> Self {
+        Self {
+            replace_source: false,
+            allow_empty: false,
+            default_source: None,
+            max_age: None,
+            max_rejects: MaxRejects::Rows(0),
+            dry_run: false,
+        }
+    }
+}
+
+/// How many rejected rows are too many.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum MaxRejects {
+    /// More than this share of all rows.
+    Share(f64),
+    /// More than this many.
+    Rows(u64),
+}
+
+impl MaxRejects {
+    fn is_exceeded(self, rejected: u64, rows: u64) -> bool {
+        match self {
+            Self::Rows(most) => rejected > most,
+            // Exactly as many as allowed are not too many, whatever the last binary digit of the share.
+            Self::Share(share) => rejected as f64 > share * rows as f64 + 1e-6,
+        }
+    }
+}
+
+/// What an undo did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Undone {
+    /// Details that were removed.
+    pub details: u64,
+}
+
+/// Why an import did not take place. Nothing was changed, unless the error says otherwise.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// It was asked to stop.
+    #[error("stopped; nothing was changed")]
+    Cancelled,
+    /// No row is good, and everything of the source would be removed.
+    #[error(
+        "the files hold no good row, so everything of their source would be removed; nothing was changed. If that is \
+         meant, say --allow-empty"
+    )]
+    NothingToReplaceWith,
+    /// There is no import of that number that could be undone.
+    #[error("there is no import {0}, or it was undone before; `contactd imports` lists them")]
+    Unknown(i64),
+    /// The rows could not be read.
+    #[error(transparent)]
+    Rows(#[from] RowsError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The suppressions could not be read.
+    #[error(transparent)]
+    Suppressions(#[from] SuppressionsError),
+}
+
+impl<S: Details + store::Imports + Suppressions + Maintenance> Imports<S> {
+    pub(super) fn new(parts: Arc<Parts<S>>) -> Self {
+        Self { parts }
+    }
+
+    /// Reads everything, then loads it all or nothing. Until then nothing is visible. People who opted out before or while
+    /// it ran are left out. With too many rejected rows, and in a dry run, the report says what would have happened.
+    pub async fn run(
+        &self,
+        actor: &Actor,
+        source: &mut impl RecordSource,
+        options: &ImportOptions,
+        observer: Observer<'_>,
+        cancel: &Cancel,
+    ) -> Result<Changed<ImportReport>, ImportError> {
+        actor.note("import");
+        let parts = &*self.parts;
+        let suppressions = parts.suppressions().await?;
+        let sort_key = |profile: &_| parts.store.sort_key(profile);
+        let checks =
+            RowChecks { networks: &parts.networks, suppressions: &suppressions, sort_key: &sort_key };
+        let read = source.read(&checks, observer, cancel)?;
+        stop_if(cancel)?;
+        let mut report = ImportReport::of(&read);
+        report.has_too_many_rejects = options.max_rejects.is_exceeded(read.rejected, read.rows);
+        if report.has_too_many_rejects {
+            return Ok(Changed::nothing(report));
+        }
+        if options.replace_source && read.rows == read.rejected && !options.allow_empty {
+            return Err(ImportError::NothingToReplaceWith);
+        }
+        let plan = self.plan(&read, options);
+        let begin = async || parts.store.begin_import(&plan).await;
+        let mut import = until_free(observer, cancel, begin).await.or_else(|error| stopped(cancel, error))?;
+        let mut rows = 0;
+        while let Some(batch) = source.next_batch()? {
+            rows += batch.rows;
+            import.put(batch.records).await?;
+            stop_if(cancel)?;
+            observer(Progress::Writing { rows, all: read.records });
+        }
+        import.finish().await?;
+        self.take_back(source, &mut import, &suppressions).await?;
+        stop_if(cancel)?;
+        report.count(import.counts());
+        if options.dry_run {
+            return Ok(Changed::nothing(report));
+        }
+        let mut sources = read.sources;
+        sources.extend(plan.replaced);
+        import.commit(&report.summary(&sources, actor)).await?;
+        report.committed = true;
+        if options.max_age.is_some() {
+            let swept = parts.store.sweep(parts.clock.now(), Aged::Policies).await;
+            report.not_swept = swept.err().map(|error| error.to_string());
+        }
+        Ok(Changed::announce(report, &*parts.in_force).await)
+    }
+
+    fn plan(&self, read: &ReadRows, options: &ImportOptions) -> ImportPlan {
+        let mut sources = read.sources.clone();
+        if sources.is_empty() {
+            sources.extend(options.default_source.clone());
+        }
+        let sources: Vec<String> = sources.into_iter().collect();
+        ImportPlan {
+            at: self.parts.clock.now(),
+            records: read.records,
+            replaced: if options.replace_source { sources.clone() } else { Vec::new() },
+            max_age: options.max_age.map(|max_age| (sources, max_age)),
+        }
+    }
+
+    /// Takes back what was suppressed since the rows were checked.
+    async fn take_back(
+        &self,
+        source: &mut impl RecordSource,
+        import: &mut impl Import,
+        before: &SuppressionList,
+    ) -> Result<(), ImportError> {
+        let now = self.parts.suppressions().await?;
+        if !now.differs_from(before) {
+            return Ok(());
+        }
+        source.rewind()?;
+        let mut out: Vec<ValueOfProfile> = Vec::new();
+        while let Some(batch) = source.next_batch()? {
+            for record in batch.records {
+                let withheld = record
+                    .details
+                    .into_iter()
+                    .filter(|detail| now.withholds(&record.profile, detail.kind, &detail.value));
+                out.extend(withheld.map(|detail| (record.profile.clone(), detail.kind, detail.value)));
+            }
+        }
+        Ok(import.take_back(&out).await?)
+    }
+
+    /// Every import, oldest first.
+    pub async fn list(&self, actor: &Actor) -> Result<Vec<PastImport>, ImportError> {
+        actor.note("imports");
+        Ok(self.parts.store.list_imports().await?)
+    }
+
+    /// Removes what an import added and is still held. What it changed or removed stays as it is now. Waits for whoever
+    /// else writes.
+    pub async fn undo(
+        &self,
+        actor: &Actor,
+        id: i64,
+        observer: Observer<'_>,
+    ) -> Result<Changed<Undone>, ImportError> {
+        actor.note("imports undo");
+        let attempt = async || self.parts.store.undo_import(id, self.parts.clock.now()).await;
+        let undone = until_free(observer, &Cancel::default(), attempt).await?;
+        let details = undone.ok_or(ImportError::Unknown(id))?;
+        Ok(Changed::announce(Undone { details }, &*self.parts.in_force).await)
+    }
+
+    /// Removes details that have expired or are too old, from the store's logs too. The second part of the result is
+    /// whether that was possible.
+    pub async fn sweep(
+        &self,
+        actor: &Actor,
+        aged: Aged<'_>,
+        observer: Observer<'_>,
+    ) -> Result<Changed<(Swept, bool)>, ImportError> {
+        actor.note("sweep");
+        let attempt = async || self.parts.store.sweep(self.parts.clock.now(), aged).await;
+        let swept = until_free(observer, &Cancel::default(), attempt).await?;
+        let changed = Changed::announce((), &*self.parts.in_force).await;
+        let is_flushed = self.parts.store.flush_removed().await?;
+        Ok(Changed { done: (swept, is_flushed), confirmed: changed.confirmed })
+    }
+}
+
+fn stop_if(cancel: &Cancel) -> Result<(), ImportError> {
+    if cancel.is_cancelled() { Err(ImportError::Cancelled) } else { Ok(()) }
+}
+
+/// A store that is busy when the import is asked to stop is no fault of the store.
+fn stopped<T>(cancel: &Cancel, error: StoreError) -> Result<T, ImportError> {
+    match error {
+        StoreError::Busy if cancel.is_cancelled() => Err(ImportError::Cancelled),
+        error => Err(error.into()),
+    }
+}

@@ -1,0 +1,90 @@
+//! What an import did.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::Actor;
+use crate::services::imports::ReadRows;
+use crate::store::{ImportSummary, PutCounts};
+
+/// What an import did, or would have done.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the counts are those of PutCounts and ReadRows")]
+pub struct ImportReport {
+    /// Whether it was carried out: not with too many rejected rows, nor in a dry run.
+    pub committed: bool,
+    pub rows: u64,
+    pub profiles_new: u64,
+    pub profiles_changed: u64,
+    pub details_new: u64,
+    pub details_changed: u64,
+    pub details_unchanged: u64,
+    pub details_withdrawn: u64,
+    pub suppressed: u64,
+    pub rejected: u64,
+    pub rejected_by_reason: BTreeMap<&'static str, u64>,
+    pub examples: Vec<RejectedRow>,
+    /// Whether nothing was loaded because more rows were rejected than allowed.
+    #[serde(skip)]
+    pub has_too_many_rejects: bool,
+    /// Why details older than the new largest age could not be removed, if they could not.
+    #[serde(skip)]
+    pub not_swept: Option<String>,
+}
+
+/// A rejected row, without its content.
+#[derive(Clone, Debug, Serialize)]
+pub struct RejectedRow {
+    /// The file, as people know it.
+    pub file: String,
+    /// The line it begins on, or its number.
+    pub line: u64,
+    /// The column at fault.
+    pub column: &'static str,
+    /// The reason, as a code.
+    pub reason: &'static str,
+}
+
+impl ImportReport {
+    pub(super) fn of(read: &ReadRows) -> Self {
+        Self {
+            rows: read.rows,
+            rejected: read.rejected,
+            rejected_by_reason: read.rejected_by_reason.clone(),
+            examples: read.examples.clone(),
+            suppressed: read.suppressed,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn count(&mut self, counts: PutCounts) {
+        self.profiles_new = counts.profiles_new;
+        self.profiles_changed = counts.profiles_changed;
+        self.details_new = counts.new;
+        self.details_changed = counts.changed;
+        self.details_unchanged = counts.unchanged;
+        self.details_withdrawn = counts.withdrawn;
+        self.suppressed += counts.taken_back;
+    }
+
+    pub(super) fn summary(&self, sources: &BTreeSet<String>, actor: &Actor) -> ImportSummary {
+        ImportSummary {
+            source: Vec::from_iter(sources.iter().map(String::as_str)).join(", "),
+            actor: Some(actor.to_string()),
+            rows: self.rows,
+            rejected: self.rejected,
+            suppressed: self.suppressed,
+            counts: PutCounts {
+                profiles_new: self.profiles_new,
+                profiles_changed: self.profiles_changed,
+                new: self.details_new,
+                changed: self.details_changed,
+                unchanged: self.details_unchanged,
+                withdrawn: self.details_withdrawn,
+                taken_back: 0,
+            },
+        }
+    }
+}

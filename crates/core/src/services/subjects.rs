@@ -1,0 +1,147 @@
+//! Single people: what is held about them, correcting it, removing it.
+
+mod erase;
+mod report;
+
+use std::sync::Arc;
+
+pub use erase::{EraseError, Erased};
+pub use report::{AccessReport, Disclosure, HeldDetail, SuppressionState};
+
+use crate::progress::{Cancel, Observer};
+use crate::services::waiting::until_free;
+use crate::services::{AuditError, Parts, SuppressionsError};
+use crate::store::{
+    AuditIndex, DetailFilter, Details, Facts, Import, ImportPlan, ImportSummary, Imports, Maintenance,
+    PutCounts, StoreError, Suppressions, Tokens,
+};
+use crate::{Actor, Changed, Detail, Profile, RawRecord, RecordError, SubjectName};
+
+/// What keeping and answering for single people needs of a store.
+pub trait SubjectStore: Details + Imports + Suppressions + Tokens + AuditIndex + Facts + Maintenance {}
+impl<S: Details + Imports + Suppressions + Tokens + AuditIndex + Facts + Maintenance> SubjectStore for S {}
+
+/// Answers for single people.
+pub struct Subjects<S> {
+    pub(super) parts: Arc<Parts<S>>,
+}
+
+/// Why a question about a person was not answered, or nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum SubjectError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The suppressions could not be read.
+    #[error(transparent)]
+    Suppressions(#[from] SuppressionsError),
+    /// The journal could not be read.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+}
+
+/// What a correction did.
+pub type Correction = PutCounts;
+
+/// Why a correction was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum CorrectionError {
+    /// A value cannot be kept.
+    #[error("the {} cannot be kept ({})", .0.column, .0.reason)]
+    Record(RecordError),
+    /// The person, the number or the address is suppressed.
+    #[error("this person, number or address has opted out; `contactd unsuppress` takes that back")]
+    OptedOut,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The suppressions could not be read.
+    #[error(transparent)]
+    Suppressions(#[from] SuppressionsError),
+}
+
+impl<S: SubjectStore> Subjects<S> {
+    pub(super) fn new(parts: Arc<Parts<S>>) -> Self {
+        Self { parts }
+    }
+
+    /// The profiles that somebody is held under. Reads everything if a number or an address is named.
+    pub async fn search(&self, actor: &Actor, named: &SubjectName) -> Result<Vec<Profile>, SubjectError> {
+        actor.note("subject search");
+        match named {
+            SubjectName::Person(profile) => {
+                let is_held = !self.parts.store.list_details(profile).await?.is_empty();
+                Ok(is_held.then(|| profile.clone()).into_iter().collect())
+            }
+            SubjectName::Value(kind, value) => Ok(self.parts.store.find_profiles(*kind, value).await?),
+        }
+    }
+
+    /// Adds or updates one person's details by hand, under the same rules as a row of an import. Waits for whoever
+    /// else writes.
+    pub async fn correct(
+        &self,
+        actor: &Actor,
+        row: &RawRecord<'_>,
+        observer: Observer<'_>,
+    ) -> Result<Changed<Correction>, CorrectionError> {
+        actor.note("put");
+        let parts = &*self.parts;
+        let record = row.read(&parts.networks, None).map_err(CorrectionError::Record)?;
+        // First the turn to write, which may take a while; then who has opted out by now.
+        let plan = ImportPlan::of(1, parts.clock.now());
+        let begin = async || parts.store.begin_import(&plan).await;
+        let mut import = until_free(observer, &Cancel::default(), begin).await?;
+        let suppressions = parts.suppressions().await?;
+        let is_out = |detail: &Detail| suppressions.withholds(&record.profile, detail.kind, &detail.value);
+        if record.details.iter().any(is_out) {
+            return Err(CorrectionError::OptedOut);
+        }
+        let source = record.details.first().map(|detail| detail.source.clone()).unwrap_or_default();
+        import.put(vec![record]).await?;
+        import.finish().await?;
+        let counts = import.counts();
+        let summary = ImportSummary {
+            source,
+            actor: Some(actor.to_string()),
+            rows: 1,
+            counts,
+            ..ImportSummary::default()
+        };
+        import.commit(&summary).await?;
+        Ok(Changed::announce(counts, &*parts.in_force).await)
+    }
+
+    /// Removes details of one person; returns how many. Waits for whoever else writes.
+    pub async fn remove(
+        &self,
+        actor: &Actor,
+        profile: &Profile,
+        which: &DetailFilter,
+        observer: Observer<'_>,
+    ) -> Result<Changed<u64>, SubjectError> {
+        actor.note("remove");
+        let attempt = async || self.parts.store.remove_details(profile, which).await;
+        let removed = until_free(observer, &Cancel::default(), attempt).await?;
+        Ok(Changed::announce(removed, &*self.parts.in_force).await)
+    }
+
+    /// Everything that is held, or what one source holds: profile by profile, ordered by URL, details in an order that
+    /// depends on nothing but themselves. `visit` returns whether to continue.
+    pub async fn export(
+        &self,
+        actor: &Actor,
+        source: Option<&str>,
+        mut visit: impl FnMut(&Profile, &[Detail]) -> bool + Send,
+    ) -> Result<(), SubjectError> {
+        actor.note("export");
+        let visit = |profile: &Profile, mut details: Vec<Detail>| {
+            details.retain(|detail| source.is_none_or(|source| source == detail.source));
+            details.sort_by(|a, b| {
+                (a.kind, a.value.expose(), &a.source).cmp(&(b.kind, b.value.expose(), &b.source))
+            });
+            details.is_empty() || visit(profile, &details)
+        };
+        Ok(self.parts.store.visit_all(visit).await?)
+    }
+}

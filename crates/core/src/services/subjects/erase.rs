@@ -1,0 +1,106 @@
+//! Erasure: the person is suppressed first, then everything about them is removed.
+
+use crate::progress::{Cancel, Observer, Progress};
+use crate::services::subjects::{SubjectStore, Subjects};
+use crate::services::waiting::until_free;
+use crate::store::{DetailFilter, StoreError};
+use crate::{Actor, Changed, Profile, Subject};
+
+/// What an erasure removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Erased {
+    /// Details removed.
+    pub details: u64,
+}
+
+/// How far an erasure came.
+#[derive(Debug, thiserror::Error)]
+pub enum EraseError {
+    /// The person could not be suppressed. Nothing was changed.
+    #[error(transparent)]
+    NotSuppressed(StoreError),
+    /// The details are not removed.
+    #[error("the person is suppressed, and the details are not removed yet; run this again ({0})")]
+    NotRemoved(#[source] StoreError),
+    /// Removed, but traces of them are left in the store's files.
+    #[error(
+        "the details are removed and nothing discloses them, but traces of them are left in the store's files; run \
+         this again ({0})"
+    )]
+    NotWiped(#[source] StoreError),
+    /// Removed, but a reader keeps them in a log.
+    #[error(
+        "the details are removed and nothing discloses them, but a reader keeps them in the write-ahead log; run this \
+         again in a moment"
+    )]
+    Read,
+    /// Removed, but a backup is being made.
+    #[error(
+        "the details are removed and nothing discloses them, but a backup is being made and its copy still holds them; \
+         run this again when it is done"
+    )]
+    BackingUp,
+    /// Removed, but what killed backups left could not be removed.
+    #[error("the details are removed and nothing discloses them, but what a killed backup left is not ({0})")]
+    Abandoned(String),
+}
+
+impl<S: SubjectStore> Subjects<S> {
+    /// Suppresses a person and removes everything about them from the store's files. With `values`, the numbers and
+    /// addresses are suppressed too, under whichever profile they come again. The suppression is in force before
+    /// anything waits. What it does not reach: backups made before, rejects files, exports.
+    pub async fn erase(
+        &self,
+        actor: &Actor,
+        profile: &Profile,
+        values: bool,
+        observer: Observer<'_>,
+    ) -> Result<Changed<Erased>, EraseError> {
+        actor.note("erase");
+        let parts = &*self.parts;
+        self.suppress(&[Subject::Profile(profile)]).await.map_err(EraseError::NotSuppressed)?;
+        let mut confirmed = parts.in_force.announce().await;
+        observer(Progress::Suppressed);
+        let mut erased = Erased::default();
+        // An import that was running when the person was suppressed may add something until its turn to write is
+        // over. So this takes a turn of its own, removes exactly what was listed before it, and repeats until
+        // nothing is listed after a turn.
+        let mut had_turn = false;
+        loop {
+            let held = parts.store.list_details(profile).await.map_err(EraseError::NotRemoved)?;
+            if held.is_empty() && had_turn {
+                break;
+            }
+            if values && !held.is_empty() {
+                // Before they are removed: after a crash in between, running it again still finds them.
+                let subjects: Vec<_> =
+                    held.iter().map(|detail| Subject::Value(detail.kind, &detail.value)).collect();
+                self.suppress(&subjects).await.map_err(EraseError::NotRemoved)?;
+                confirmed = confirmed.and(parts.in_force.announce().await);
+            }
+            let listed = held.into_iter().map(|detail| (detail.kind, detail.value)).collect();
+            let listed = DetailFilter { values: Some(listed), source: None };
+            let attempt = async || parts.store.remove_details(profile, &listed).await;
+            erased.details +=
+                until_free(observer, &Cancel::default(), attempt).await.map_err(EraseError::NotRemoved)?;
+            had_turn = true;
+        }
+        confirmed = confirmed.and(parts.in_force.announce().await);
+        let wipe = async || parts.store.wipe_removed().await;
+        until_free(observer, &Cancel::default(), wipe).await.map_err(EraseError::NotWiped)?;
+        if !parts.store.flush_removed().await.map_err(EraseError::NotWiped)? {
+            return Err(EraseError::Read);
+        }
+        match parts.backups.remove_abandoned() {
+            Ok(true) => Ok(Changed { done: erased, confirmed }),
+            Ok(false) => Err(EraseError::BackingUp),
+            Err(error) => Err(EraseError::Abandoned(error.to_string())),
+        }
+    }
+
+    async fn suppress(&self, subjects: &[Subject<'_>]) -> Result<u64, StoreError> {
+        let digests: Vec<_> =
+            subjects.iter().filter_map(|subject| self.parts.keys.digest(*subject)).collect();
+        self.parts.store.suppress(&digests, self.parts.clock.now()).await
+    }
+}

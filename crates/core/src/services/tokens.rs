@@ -1,0 +1,133 @@
+//! Tokens: made, listed, revoked, rotated.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::services::Parts;
+use crate::store::{StoreError, Tokens};
+use crate::{Actor, Changed, Lifetime, Quota, Rate, Scopes, Timestamp, Token, TokenSecret};
+
+/// Issues tokens and ends them.
+pub struct TokenIssuer<S> {
+    parts: Arc<Parts<S>>,
+}
+
+/// What a new token is to be.
+#[derive(Clone, Debug)]
+pub struct NewToken {
+    /// Who it is for.
+    pub name: String,
+    /// What it may look up.
+    pub scopes: Scopes,
+    /// How long it lives.
+    pub lifetime: Lifetime,
+    /// How often it may ask.
+    pub rate: Option<Rate>,
+    /// How many hits it may have.
+    pub quota: Option<Quota>,
+}
+
+/// A token that was just made: the only time that its secret is known.
+#[derive(Debug)]
+pub struct IssuedToken {
+    /// The token itself.
+    pub secret: TokenSecret,
+    /// What is kept of it.
+    pub token: Token,
+}
+
+/// Why nothing was done about a token.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// There is no such token.
+    #[error("there is no token {0}; `contactd token list` shows them")]
+    Unknown(String),
+    /// It is revoked or has expired, so that it has no successor.
+    #[error("{0} has ended; `contactd token create` makes a new one")]
+    Ended(String),
+    /// The system gives no random numbers.
+    #[error("no randomness from the system: {0}")]
+    Random(#[from] getrandom::Error),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl<S: Tokens> TokenIssuer<S> {
+    pub(super) fn new(parts: Arc<Parts<S>>) -> Self {
+        Self { parts }
+    }
+
+    /// Makes a token.
+    pub async fn create(&self, actor: &Actor, new: NewToken) -> Result<Changed<IssuedToken>, TokenError> {
+        actor.note("token create");
+        let now = self.parts.clock.now();
+        let token = Token {
+            scopes: new.scopes,
+            expires_at: end(new.lifetime, now),
+            rate: new.rate,
+            quota: new.quota,
+            ..Token::new(&new.name, now)?
+        };
+        let secret = TokenSecret::generate()?;
+        self.parts.store.create_token(&secret.hash(), &token).await?;
+        Ok(Changed::announce(IssuedToken { secret, token }, &*self.parts.in_force).await)
+    }
+
+    /// Every token, oldest first, including those that have ended.
+    pub async fn list(&self, actor: &Actor) -> Result<Vec<Token>, TokenError> {
+        actor.note("token list");
+        let tokens = self.parts.store.list_tokens().await?;
+        Ok(tokens.into_iter().map(|(_, token)| token).collect())
+    }
+
+    /// Ends a token now. Ending it again changes nothing.
+    pub async fn revoke(&self, actor: &Actor, id: &str) -> Result<Changed<Token>, TokenError> {
+        actor.note("token revoke");
+        let revoked = self.parts.store.revoke_token(id, self.parts.clock.now()).await?;
+        let token = revoked.ok_or_else(|| TokenError::Unknown(id.to_owned()))?;
+        Ok(Changed::announce(token, &*self.parts.in_force).await)
+    }
+
+    /// Makes a token in place of another, which continues for `overlap` at most. The new one lives as long as the
+    /// old one did from its creation to its end, unless `lifetime` is given.
+    pub async fn rotate(
+        &self,
+        actor: &Actor,
+        id: &str,
+        overlap: Duration,
+        lifetime: Option<Lifetime>,
+    ) -> Result<Changed<IssuedToken>, TokenError> {
+        actor.note("token rotate");
+        let now = self.parts.clock.now();
+        let unknown = || TokenError::Unknown(id.to_owned());
+        let tokens = self.parts.store.list_tokens().await?;
+        let old = tokens.iter().map(|(_, token)| token).find(|token| token.id == id).ok_or_else(unknown)?;
+        if !old.is_live(now) {
+            return Err(TokenError::Ended(id.to_owned()));
+        }
+        let same_lifetime = || {
+            let millis = old.expires_at?.millis() - old.created_at.millis();
+            Some(Timestamp::from_millis(now.millis() + millis))
+        };
+        let token = Token {
+            scopes: old.scopes,
+            rate: old.rate,
+            quota: old.quota,
+            expires_at: lifetime.map_or_else(same_lifetime, |lifetime| end(lifetime, now)),
+            ..Token::new(&old.name, now)?
+        };
+        let secret = TokenSecret::generate()?;
+        if !self.parts.store.rotate_token(id, now.plus(overlap), &secret.hash(), &token).await? {
+            return Err(unknown());
+        }
+        Ok(Changed::announce(IssuedToken { secret, token }, &*self.parts.in_force).await)
+    }
+}
+
+fn end(lifetime: Lifetime, now: Timestamp) -> Option<Timestamp> {
+    match lifetime {
+        Lifetime::For(length) => Some(now.plus(length)),
+        Lifetime::Forever => None,
+    }
+}

@@ -1,0 +1,97 @@
+//! Profiles and their details.
+
+use std::time::Duration;
+
+use crate::store::{PastImport, StoreFuture};
+use crate::{ContactValue, Detail, Kind, Label, Profile, Timestamp};
+
+/// Profiles and their details.
+pub trait Details: Send + Sync + 'static {
+    /// Everything held about a profile, expired or not: phone numbers before e-mail addresses, personal
+    /// before work, each best first.
+    fn list_details(&self, profile: &Profile) -> impl StoreFuture<Vec<Detail>>;
+
+    /// Removes the details of a profile that `which` matches; returns how many. Committed and synced when
+    /// this returns.
+    fn remove_details(&self, profile: &Profile, which: &DetailFilter) -> impl StoreFuture<u64>;
+
+    /// Everything that is held, as it was at one moment: profile by profile, ordered by URL. `visit` returns
+    /// whether to continue.
+    fn visit_all(&self, visit: impl FnMut(&Profile, Vec<Detail>) -> bool + Send) -> impl StoreFuture<()>;
+
+    /// The profiles under which a number or an address is held, ordered by URL. E-mail addresses compare
+    /// regardless of case. Reads everything.
+    fn find_profiles(&self, kind: Kind, value: &ContactValue) -> impl StoreFuture<Vec<Profile>>;
+
+    /// Removes details that have expired at `now`, and those that are too old.
+    fn sweep(&self, now: Timestamp, aged: Aged<'_>) -> impl StoreFuture<Swept>;
+
+    /// How much is held, by source, kind and label, without reading it all.
+    fn totals(&self) -> impl StoreFuture<Totals>;
+}
+
+/// Which details of a profile are meant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DetailFilter {
+    /// Only these numbers and addresses, spelled exactly like this.
+    pub values: Option<Vec<(Kind, ContactValue)>>,
+    /// Only those of this source.
+    pub source: Option<String>,
+}
+
+impl DetailFilter {
+    /// Everything about the profile.
+    pub const fn all() -> Self {
+        Self { values: None, source: None }
+    }
+
+    /// Whether the filter matches a detail.
+    pub fn matches(&self, detail: &Detail) -> bool {
+        let is_value = |(kind, value): &(Kind, ContactValue)| *kind == detail.kind && *value == detail.value;
+        self.values.as_ref().is_none_or(|values| values.iter().any(is_value))
+            && self.source.as_ref().is_none_or(|source| *source == detail.source)
+    }
+}
+
+/// Which details are too old.
+#[derive(Clone, Copy, Debug)]
+pub enum Aged<'a> {
+    /// None.
+    Not,
+    /// Those that have reached the largest age of their source.
+    Policies,
+    /// Those of this source that were observed, or else last imported, longer ago than this.
+    Source(&'a str, Duration),
+}
+
+/// What a sweep removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Swept {
+    /// Details that had expired.
+    #[serde(rename = "expiredRemoved")]
+    pub expired: u64,
+    /// Details that were too old.
+    #[serde(rename = "agedRemoved")]
+    pub aged: u64,
+}
+
+/// How much is held.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Profiles with at least one detail.
+    pub profiles: u64,
+    /// Details by source, kind and label; no count is zero.
+    pub details: Vec<DetailTotal>,
+    /// The newest import.
+    pub newest_import: Option<PastImport>,
+}
+
+/// How many details of one kind and label a source holds.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[expect(missing_docs, reason = "the fields are the words of the glossary")]
+pub struct DetailTotal {
+    pub source: String,
+    pub kind: Kind,
+    pub label: Label,
+    pub count: u64,
+}

@@ -1,0 +1,39 @@
+//! The read side of a lookup.
+
+use crate::store::StoreError;
+use crate::{ContactValue, Kind, Profile, Timestamp};
+
+/// Details as a lookup reads them: from a local file, on the thread that serves the request.
+pub trait LocalRead: Send + Sync + 'static {
+    /// The best personal detail of that kind that has not expired at `now` and that `judge` takes: highest
+    /// confidence, then newest, then smallest value. Details are offered to `judge` in that order until it
+    /// takes one or has had enough.
+    ///
+    /// With no row to offer, the engine still reads one row and passes its value to `judge`, ignoring the
+    /// result, so that a person who is not held costs the same as one whose detail is not taken.
+    fn best_personal(
+        &self,
+        profile: &Profile,
+        kind: Kind,
+        now: Timestamp,
+        judge: impl Fn(&str) -> Verdict,
+    ) -> Result<Option<ContactValue>, StoreError>;
+
+    /// Releases what this thread keeps between lookups for speed. After that, a lookup on this thread sees
+    /// everything that has been committed.
+    fn renew(&self);
+
+    /// Makes every lookup that starts afterwards, on any thread, see everything that is committed now.
+    fn renew_all(&self);
+}
+
+/// What to do with a value that is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Return this one.
+    Take,
+    /// Not this one; offer the next best.
+    Next,
+    /// Offer no more of this profile.
+    Enough,
+}

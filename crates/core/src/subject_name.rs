@@ -1,0 +1,113 @@
+//! Whom or what an operator means: a person by profile URL, a number or an address.
+
+use crate::{ContactValue, EmailError, Kind, Networks, PhoneError, Profile, Reason, Subject};
+
+/// A person, a number or an address, as it was named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SubjectName {
+    /// A person, by profile.
+    Person(Profile),
+    /// A number or an address.
+    Value(Kind, ContactValue),
+}
+
+/// Why a text does not name anybody. It holds nothing of the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubjectNameError {
+    /// The profile URL is refused for this reason.
+    #[error("this profile URL cannot be used ({})", .0.code())]
+    Profile(Reason),
+    /// Not a phone number with its country code.
+    #[error("this phone number cannot be read ({0}); write it with + and its country code")]
+    Phone(PhoneError),
+    /// Not an e-mail address.
+    #[error("this e-mail address cannot be read ({0}); write it like ada@example.com")]
+    Email(EmailError),
+}
+
+impl SubjectName {
+    /// The person of a profile URL.
+    pub fn person(url: &str, networks: &Networks) -> Result<Self, SubjectNameError> {
+        networks.canonicalize(url).map(Self::Person).map_err(SubjectNameError::Profile)
+    }
+
+    /// A phone number with its `+`.
+    pub fn phone(text: &str) -> Result<Self, SubjectNameError> {
+        let value = ContactValue::known_phone(text).map_err(SubjectNameError::Phone)?;
+        Ok(Self::Value(Kind::Phone, value))
+    }
+
+    /// An e-mail address.
+    pub fn email(text: &str) -> Result<Self, SubjectNameError> {
+        let value = ContactValue::email(text).map_err(SubjectNameError::Email)?;
+        Ok(Self::Value(Kind::Email, value))
+    }
+
+    /// A line of a list, whichever of them it is: a number has digits and no letters; an address has an @ and
+    /// reads as one; everything else is a profile URL.
+    pub fn recognize(line: &str, networks: &Networks) -> Result<Self, SubjectNameError> {
+        let has_digits = line.chars().any(|c| c.is_ascii_digit());
+        if has_digits && !line.contains('@') && !line.chars().any(char::is_alphabetic) {
+            return Self::phone(line);
+        }
+        if line.contains('@') {
+            let address = Self::email(line);
+            if address.is_ok() || !line.contains('/') {
+                return address;
+            }
+        }
+        Self::person(line, networks)
+    }
+
+    /// What is digested for it.
+    pub fn subject(&self) -> Subject<'_> {
+        match self {
+            Self::Person(profile) => Subject::Profile(profile),
+            Self::Value(kind, value) => Subject::Value(*kind, value),
+        }
+    }
+}
+
+/// The lines of a list that name somebody, with their numbers: not the blank ones, and not comments, which begin
+/// with `#`. An address may begin with `#` too.
+pub fn subject_lines(text: &[u8]) -> impl Iterator<Item = (u64, String)> {
+    (1..).zip(text.split(|&b| b == b'\n')).filter_map(|(number, line)| {
+        let line = String::from_utf8_lossy(line).trim_matches(['\u{FEFF}', '\r', ' ', '\t']).to_owned();
+        let is_comment = line.starts_with('#') && SubjectName::email(&line).is_err();
+        (!line.is_empty() && !is_comment).then_some((number, line))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_a_list_is_recognised_by_its_form() {
+        let networks = Networks::built_in();
+        let kind = |line: &str| match SubjectName::recognize(line, &networks) {
+            Ok(SubjectName::Person(_)) => "person",
+            Ok(SubjectName::Value(kind, _)) => kind.name(),
+            Err(SubjectNameError::Profile(_)) => "bad profile",
+            Err(SubjectNameError::Phone(_)) => "bad phone",
+            Err(SubjectNameError::Email(_)) => "bad email",
+        };
+        for (line, expected) in [
+            ("https://www.linkedin.com/in/ada-quell", "person"),
+            ("+1 (415) 555-0123", "phone"),
+            ("555-0123", "bad phone"),
+            ("ada@example.com", "email"),
+            ("ada@", "bad email"),
+            ("https://example.com/@ada", "bad profile"),
+        ] {
+            assert_eq!(kind(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn blank_lines_and_comments_name_nobody() {
+        let text = b"\xEF\xBB\xBF# a list\r\n\r\n ada@example.com \n#tag@example.com\n";
+        let lines: Vec<_> = subject_lines(text).collect();
+        assert_eq!(lines, [(3, "ada@example.com".to_owned()), (4, "#tag@example.com".to_owned())]);
+    }
+}

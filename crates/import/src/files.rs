@@ -1,0 +1,75 @@
+//! Files as the source of an import.
+
+use std::path::PathBuf;
+
+use contactd_core::services::{ReadRows, RecordBatch, RecordSource, RowChecks, RowsError};
+use contactd_core::{Cancel, Observer};
+
+use crate::joined::Joined;
+use crate::load::{self, Plan};
+use crate::{Defaults, Format, Rejects};
+
+/// What is read.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A file; `-` is standard input.
+    File(PathBuf),
+    /// A CSV in memory, and what it is called.
+    Csv(&'static str, &'static str),
+}
+
+/// Files of records, to be imported together.
+pub struct Files {
+    plan: Plan,
+    rejects: Rejects,
+    joined: Option<Joined>,
+}
+
+impl Files {
+    /// These inputs. Rejected rows go to `rejects`. `room` is a directory, as private as the data, for what does not fit
+    /// into memory.
+    pub fn new(
+        inputs: Vec<Input>,
+        format: Option<Format>,
+        defaults: Defaults,
+        room: PathBuf,
+        rejects: Rejects,
+    ) -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { plan: Plan { inputs, format, defaults, room, threads }, rejects, joined: None }
+    }
+
+    /// Where the rejected rows are.
+    pub fn rejects(&self) -> &Rejects {
+        &self.rejects
+    }
+}
+
+impl RecordSource for Files {
+    fn read(
+        &mut self,
+        checks: &RowChecks<'_>,
+        observer: Observer<'_>,
+        cancel: &Cancel,
+    ) -> Result<ReadRows, RowsError> {
+        let (read, sorted) = load::read(&self.plan, checks, &mut self.rejects, observer, cancel)?;
+        // Rejected rows are in their file before anything is loaded.
+        self.rejects.finish()?;
+        self.joined = Some(Joined::new(sorted));
+        Ok(read)
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>, RowsError> {
+        match &mut self.joined {
+            Some(joined) => Ok(joined.next()?),
+            None => Ok(None),
+        }
+    }
+
+    fn rewind(&mut self) -> Result<(), RowsError> {
+        match &mut self.joined {
+            Some(joined) => Ok(joined.rewind()?),
+            None => Ok(()),
+        }
+    }
+}

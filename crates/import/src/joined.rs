@@ -1,0 +1,109 @@
+//! Sorted rows, joined by profile on a thread of their own: reading and joining take as long as writing.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use contactd_core::Record;
+use contactd_core::services::RecordBatch;
+
+use crate::error::{FileError, Tried};
+use crate::packed;
+use crate::sort::Sorted;
+
+/// Profiles that are handed over together.
+const BATCH: usize = 1_000;
+
+/// More details of one person than anyone has; the embedded store has room for about twice as many.
+const MAX_DETAILS: usize = 30_000;
+
+/// Records, one for each profile, in order.
+pub(crate) enum Joined {
+    Waiting(Sorted),
+    Running(Receiver<Result<RecordBatch, FileError>>, JoinHandle<Sorted>),
+    /// Only while one of the others is being replaced.
+    Moved,
+}
+
+impl Joined {
+    pub(crate) fn new(sorted: Sorted) -> Self {
+        Self::Waiting(sorted)
+    }
+
+    /// The next batch; none after the last one.
+    pub(crate) fn next(&mut self) -> Result<Option<RecordBatch>, FileError> {
+        if matches!(self, Self::Waiting(_))
+            && let Self::Waiting(mut sorted) = std::mem::replace(self, Self::Moved)
+        {
+            let (sender, batches) = sync_channel(4);
+            let joining = move || {
+                if let Err(error) = join(&mut sorted, &sender) {
+                    let _ = sender.send(Err(error));
+                }
+                sorted
+            };
+            let thread = std::thread::Builder::new().name("import-join".to_owned()).spawn(joining);
+            *self = Self::Running(batches, thread.tried("cannot start a thread")?);
+        }
+        match self {
+            Self::Running(batches, _) => batches.recv().ok().transpose(),
+            Self::Waiting(_) | Self::Moved => Ok(None),
+        }
+    }
+
+    /// Begins again with the first batch.
+    pub(crate) fn rewind(&mut self) -> Result<(), FileError> {
+        let damaged = || FileError::unusable("the sorted rows are gone; nothing was loaded");
+        let mut sorted = match std::mem::replace(self, Self::Moved) {
+            Self::Waiting(sorted) => sorted,
+            Self::Running(batches, thread) => {
+                // Whoever still joins learns that nobody takes the batches.
+                drop(batches);
+                thread.join().map_err(|_| damaged())?
+            }
+            Self::Moved => return Err(damaged()),
+        };
+        sorted.rewind().tried("cannot read the sorted rows again")?;
+        *self = Self::Waiting(sorted);
+        Ok(())
+    }
+}
+
+/// Joins the rows of a profile, which come one after the other but for those that share its key, and hands them over.
+fn join(sorted: &mut Sorted, batches: &SyncSender<Result<RecordBatch, FileError>>) -> Result<(), FileError> {
+    let new_batch = || RecordBatch { records: Vec::with_capacity(BATCH), rows: 0 };
+    let mut batch = new_batch();
+    // The key of the last record, and where in the batch those with the same key begin: nearly always one.
+    let mut same_key = (0, 0);
+    while let Some((key, bytes)) = sorted.next().tried("cannot read the sorted rows")? {
+        let damaged = || FileError::unusable("a sorted row came back damaged; is the disk failing?");
+        let Record { profile, details } = packed::unpack(bytes).ok_or_else(damaged)?;
+        if same_key.0 != key {
+            same_key = (key, batch.records.len());
+        }
+        let same = batch.records[same_key.1..].iter_mut().find(|record| record.profile == profile);
+        match same {
+            Some(record) => {
+                record.details.extend(details);
+                if record.details.len() > MAX_DETAILS {
+                    let what = format!("one profile has more than {MAX_DETAILS} details; nothing was loaded");
+                    return Err(FileError::unusable(what));
+                }
+            }
+            None => {
+                if batch.records.len() >= BATCH && same_key.1 == batch.records.len() {
+                    same_key.1 = 0;
+                    // If nobody takes it, the import has ended.
+                    if batches.send(Ok(std::mem::replace(&mut batch, new_batch()))).is_err() {
+                        return Ok(());
+                    }
+                }
+                batch.records.push(Record { profile, details });
+            }
+        }
+        batch.rows += 1;
+    }
+    if batch.rows > 0 {
+        let _ = batches.send(Ok(batch));
+    }
+    Ok(())
+}

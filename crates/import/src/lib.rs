@@ -1,0 +1,29 @@
+//! Files of contact records: read, checked on all cores, sorted into the store's order.
+//!
+//! [`Files`] is a [`RecordSource`](contactd_core::services::RecordSource) of CSV, JSON lines and Parquet files, plain or
+//! compressed, for an import into any store. It prints nothing, keeps no global state, reports its progress to whoever
+//! started it, and stops when it is asked to, also while it waits for input.
+
+mod columns;
+mod csv_rows;
+mod error;
+mod files;
+mod format;
+mod input;
+mod joined;
+mod json_rows;
+mod load;
+mod packed;
+mod parquet_rows;
+mod rejects;
+mod rows;
+mod sort;
+
+pub use columns::COLUMNS;
+pub use csv_rows::CsvRows;
+pub use error::FileError;
+pub use files::{Files, Input};
+pub use format::Format;
+pub use input::size;
+pub use rejects::{Rejects, rejects_file};
+pub use rows::{Content, Defaults, Row};

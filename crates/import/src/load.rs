@@ -1,0 +1,298 @@
+//! From files to sorted rows: one thread reads, all cores check, and the caller's thread collects in the order of the files.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use contactd_core::services::{ReadRows, RejectedRow, RowChecks};
+use contactd_core::{Cancel, Detail, Observer, Progress, RecordError};
+
+use crate::error::{FileError, Tried};
+use crate::input::{self, Rows};
+use crate::rows::{Layout, Row};
+use crate::sort::{Sorted, Sorter};
+use crate::{Defaults, Format, Input, Rejects, packed};
+
+/// Rows that are checked together, and how many bytes of them.
+const BATCH: usize = 1_000;
+const BATCH_BYTES: usize = 4 << 20;
+
+/// How much memory sorting may take.
+const SORT_BYTES: usize = 256 << 20;
+
+/// How many rejected rows are named.
+const EXAMPLES: usize = 10;
+
+/// How often whoever waits for rows looks whether to stop: a pipe may give none for hours.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What is to be read.
+#[derive(Clone)]
+pub(crate) struct Plan {
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) format: Option<Format>,
+    pub(crate) defaults: Defaults,
+    /// A directory for what does not fit into memory.
+    pub(crate) room: PathBuf,
+    /// Threads that check rows.
+    pub(crate) threads: usize,
+}
+
+/// Rows on their way to be checked.
+struct Unchecked {
+    number: u64,
+    layout: Arc<Layout>,
+    rows: Vec<Row>,
+}
+
+/// Rows that were checked.
+struct Checked {
+    number: u64,
+    layout: Arc<Layout>,
+    rows: u64,
+    /// Records one after the other, and the sort key and length of each.
+    packed: Vec<u8>,
+    records: Vec<(u64, usize)>,
+    rejected: Vec<(Row, RecordError)>,
+    suppressed: u64,
+    sources: BTreeSet<String>,
+}
+
+/// Reads and checks everything.
+pub(crate) fn read(
+    plan: &Plan,
+    checks: &RowChecks<'_>,
+    rejects: &mut Rejects,
+    observer: Observer<'_>,
+    cancel: &Cancel,
+) -> Result<(ReadRows, Sorted), FileError> {
+    let files: Option<Vec<&PathBuf>> = plan.inputs.iter().map(Input::file).collect();
+    let size = files.and_then(|files| input::size(&files));
+    let (work, waiting) = sync_channel(2 * plan.threads);
+    let (done, results) = sync_channel(2 * plan.threads);
+    let bytes = Arc::new(AtomicU64::new(0));
+    // Not a scoped thread: one that waits for a pipe is left behind when the import is cancelled.
+    let reading = {
+        let (plan, bytes, cancel, done) = (plan.clone(), Arc::clone(&bytes), cancel.clone(), done.clone());
+        move || {
+            if let Err(error) = read_all(&plan, &bytes, &work, &cancel) {
+                let _ = done.send(Err(error));
+            }
+        }
+    };
+    std::thread::Builder::new()
+        .name("import-read".to_owned())
+        .spawn(reading)
+        .tried("cannot start a thread")?;
+    let mut collecting =
+        Collecting { read: ReadRows::default(), sorter: Sorter::new(plan.room.clone(), SORT_BYTES), rejects };
+    std::thread::scope(|scope| {
+        // Dropped with the last checker, so that the reader does not wait for nobody.
+        let waiting = Arc::new(Mutex::new(waiting));
+        for _ in 0..plan.threads {
+            let (waiting, done) = (Arc::clone(&waiting), done.clone());
+            let checker = Checker { checks, defaults: &plan.defaults };
+            scope.spawn(move || checker.run(&waiting, &done, cancel));
+        }
+        drop((waiting, done));
+        let progress = |rows| {
+            let bytes = size.map(|size| (bytes.load(Ordering::Relaxed), size));
+            observer(Progress::Reading { rows, bytes });
+        };
+        collecting.collect(&results, progress, cancel)
+    })?;
+    let Collecting { mut read, sorter, .. } = collecting;
+    read.records = sorter.count;
+    Ok((read, sorter.finish().tried("cannot sort the rows")?))
+}
+
+impl Input {
+    fn file(&self) -> Option<&PathBuf> {
+        match self {
+            Self::File(file) => Some(file),
+            Self::Csv(..) => None,
+        }
+    }
+}
+
+/// The results so far.
+struct Collecting<'a> {
+    read: ReadRows,
+    sorter: Sorter,
+    rejects: &'a mut Rejects,
+}
+
+impl Collecting<'_> {
+    /// Takes what was checked, in the order in which it was read.
+    fn collect(
+        &mut self,
+        results: &Receiver<Result<Checked, FileError>>,
+        progress: impl Fn(u64),
+        cancel: &Cancel,
+    ) -> Result<(), FileError> {
+        let mut early = BTreeMap::new();
+        let mut next = 0;
+        loop {
+            let checked = match results.recv_timeout(LOOK) {
+                Ok(checked) => checked?,
+                Err(RecvTimeoutError::Disconnected) if !cancel.is_cancelled() => return Ok(()),
+                Err(RecvTimeoutError::Timeout) if !cancel.is_cancelled() => continue,
+                Err(_) => return Err(FileError::Cancelled),
+            };
+            early.insert(checked.number, checked);
+            while let Some(checked) = early.remove(&next) {
+                next += 1;
+                self.take(checked)?;
+                progress(self.read.rows);
+            }
+        }
+    }
+
+    fn take(&mut self, mut checked: Checked) -> Result<(), FileError> {
+        self.read.rows += checked.rows;
+        self.read.suppressed += checked.suppressed;
+        self.read.sources.append(&mut checked.sources);
+        for (row, error) in &checked.rejected {
+            self.reject(&checked.layout, row, *error)?;
+        }
+        let mut at = 0;
+        for (key, len) in checked.records {
+            self.sorter
+                .push(key, &checked.packed[at..at + len])
+                .tried("cannot sort the rows: there is no room for them in the data directory")?;
+            at += len;
+        }
+        Ok(())
+    }
+
+    fn reject(&mut self, layout: &Layout, row: &Row, error: RecordError) -> Result<(), FileError> {
+        let RecordError { column, reason } = error;
+        self.read.rejected += 1;
+        *self.read.rejected_by_reason.entry(reason).or_default() += 1;
+        if self.read.examples.len() < EXAMPLES {
+            self.read.examples.push(RejectedRow {
+                file: layout.file.clone(),
+                line: row.line,
+                column,
+                reason,
+            });
+        }
+        self.rejects.add(layout, error, row)
+    }
+}
+
+/// Checks rows.
+struct Checker<'a> {
+    checks: &'a RowChecks<'a>,
+    defaults: &'a Defaults,
+}
+
+impl Checker<'_> {
+    fn run(
+        &self,
+        waiting: &Mutex<Receiver<Unchecked>>,
+        done: &SyncSender<Result<Checked, FileError>>,
+        cancel: &Cancel,
+    ) {
+        loop {
+            let batch = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK);
+            let goes_on = match batch {
+                Ok(batch) => done.send(Ok(self.check(batch))).is_ok(),
+                Err(RecvTimeoutError::Timeout) => !cancel.is_cancelled(),
+                Err(RecvTimeoutError::Disconnected) => false,
+            };
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    fn check(&self, batch: Unchecked) -> Checked {
+        let Unchecked { number, layout, rows } = batch;
+        let mut checked = Checked {
+            number,
+            layout,
+            rows: rows.len() as u64,
+            packed: Vec::new(),
+            records: Vec::with_capacity(rows.len()),
+            rejected: Vec::new(),
+            suppressed: 0,
+            sources: BTreeSet::new(),
+        };
+        for row in rows {
+            self.check_row(row, &mut checked);
+        }
+        checked
+    }
+
+    fn check_row(&self, row: Row, checked: &mut Checked) {
+        let RowChecks { networks, suppressions, sort_key } = self.checks;
+        let mut record = match row.record(&checked.layout, networks, self.defaults) {
+            Ok(record) => record,
+            Err(error) => return checked.rejected.push((row, error)),
+        };
+        for detail in &record.details {
+            if !checked.sources.contains(&detail.source) {
+                checked.sources.insert(detail.source.clone());
+            }
+        }
+        let all = record.details.len();
+        if !suppressions.is_empty() {
+            let is_out =
+                |detail: &Detail| suppressions.withholds(&record.profile, detail.kind, &detail.value);
+            record.details.retain(|detail| !is_out(detail));
+        }
+        checked.suppressed += (all - record.details.len()) as u64;
+        if !record.details.is_empty() {
+            let before = checked.packed.len();
+            packed::pack(&record, &mut checked.packed);
+            checked.records.push((sort_key(&record.profile), checked.packed.len() - before));
+        }
+    }
+}
+
+/// Reads all rows and hands them over in batches.
+fn read_all(
+    plan: &Plan,
+    bytes: &Arc<AtomicU64>,
+    work: &SyncSender<Unchecked>,
+    cancel: &Cancel,
+) -> Result<(), FileError> {
+    let mut number = 0;
+    let mut one = |layout: Layout, mut rows: Rows| -> Result<(), FileError> {
+        let layout = Arc::new(layout);
+        let mut is_last = false;
+        while !is_last {
+            if cancel.is_cancelled() {
+                return Err(FileError::Cancelled);
+            }
+            let mut batch =
+                Unchecked { number, layout: Arc::clone(&layout), rows: Vec::with_capacity(BATCH) };
+            let mut length = 0;
+            while batch.rows.len() < BATCH && length < BATCH_BYTES && !is_last {
+                match rows.next().map_err(|error| error.of(&layout.file))? {
+                    Some(row) => {
+                        length += row.bytes();
+                        batch.rows.push(row);
+                    }
+                    None => is_last = true,
+                }
+            }
+            // If nobody takes it, whoever did has reported why.
+            is_last |= work.send(batch).is_err();
+            number += 1;
+        }
+        Ok(())
+    };
+    for input in &plan.inputs {
+        let (layout, rows) = match input {
+            Input::Csv(name, csv) => input::text(name, csv, &plan.defaults)?,
+            Input::File(file) => input::open(file, plan.format, &plan.defaults, &plan.room, bytes)?,
+        };
+        one(layout, rows)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! The one route table.
+
+use contactd_contract::{Operation, path};
+
+use crate::refusal::Refusal;
+
+/// Every path there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    Fetch(Operation),
+    Healthz,
+    Readyz,
+    OpenapiJson,
+    OpenapiYaml,
+    Docs,
+    DocsStyle,
+    DocsScript,
+}
+
+impl Route {
+    /// The route of a path below the base path.
+    pub(crate) fn find(base_path: &str, path: &str) -> Option<Self> {
+        Some(match path.strip_prefix(base_path)? {
+            path if path == Operation::FetchPhoneNumber.path() => Self::Fetch(Operation::FetchPhoneNumber),
+            path if path == Operation::FetchPersonalEmail.path() => {
+                Self::Fetch(Operation::FetchPersonalEmail)
+            }
+            path::HEALTHZ => Self::Healthz,
+            path::READYZ => Self::Readyz,
+            path::OPENAPI_JSON => Self::OpenapiJson,
+            path::OPENAPI_YAML => Self::OpenapiYaml,
+            path::DOCS => Self::Docs,
+            "/docs/style.css" => Self::DocsStyle,
+            "/docs/app.js" => Self::DocsScript,
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn check_method(self, method: &str) -> Result<(), Refusal> {
+        let (allowed, allow) = match self {
+            Self::Fetch(_) => (method == "POST", "POST"),
+            _ => (matches!(method, "GET" | "HEAD"), "GET, HEAD"),
+        };
+        if allowed { Ok(()) } else { Err(Refusal::MethodNotAllowed { allow }) }
+    }
+}

@@ -1,0 +1,137 @@
+//! What the tests of this crate share: an app on an engine in memory, and a connection in memory.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use contactd_conformance::Memory;
+use contactd_core::store::{Import, ImportPlan, ImportSummary, Imports};
+use contactd_core::{
+    Callers, ContactValue, Detail, DigestKey, DigestKeys, Kind, ManualClock, Networks, NoAudit, Record,
+    SuppressionList, Timestamp, Token, TokenSecret,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+
+use crate::connection::{self, Exchange};
+use crate::turn::Turn;
+use crate::worker_clock::WorkerClock;
+use crate::{App, Settings};
+
+const URL: &str = "https://linkedin.com/in/ada-quell";
+
+pub(crate) fn at() -> Timestamp {
+    Timestamp::from_seconds(1_780_000_000)
+}
+
+/// An app, its store and a token for it.
+pub(crate) struct Served {
+    pub(crate) app: Arc<App<Memory>>,
+    pub(crate) store: Arc<Memory>,
+    token: String,
+}
+
+impl Served {
+    /// With one person who has a phone number.
+    pub(crate) async fn with(settings: Settings) -> Self {
+        let store = Arc::new(Memory::new());
+        let networks = Networks::built_in();
+        let profile = networks.canonicalize(URL).expect("a profile");
+        let value = ContactValue::from_store("+14155550123".to_owned());
+        let mut import = store.begin_import(&ImportPlan::of(1, at())).await.expect("begins");
+        let details = vec![Detail::new(Kind::Phone, value, "crm")];
+        import.put(vec![Record { profile, details }]).await.expect("puts");
+        import.commit(&ImportSummary::default()).await.expect("commits");
+        let secret = TokenSecret::generate().expect("random");
+        let callers = Arc::new(Callers::new(None, None));
+        callers.replace(vec![(secret.hash(), Token::new("crm", at()).expect("random"), 0)], at());
+        let keys = DigestKeys::new(vec![DigestKey::new(&[1; 32])]).expect("a key");
+        let app = Arc::new(App::new(
+            Arc::clone(&store),
+            Arc::new(NoAudit),
+            callers,
+            Arc::new(SuppressionList::new(keys)),
+            networks,
+            Arc::new(ManualClock::at(at())),
+            settings,
+        ));
+        Self { app, store, token: secret.expose().to_owned() }
+    }
+
+    /// A lookup of the person, as it is sent.
+    pub(crate) fn lookup(&self) -> String {
+        let body = format!("{{\"profileUrl\":\"{URL}\"}}");
+        format!(
+            "POST /api/fetchPhoneNumber HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {}\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            self.token,
+            body.len()
+        )
+    }
+
+    /// Opens a connection in memory. To be called inside a `LocalSet`.
+    pub(crate) fn connect(&self) -> Client {
+        let (stream, served) = tokio::io::duplex(1 << 16);
+        let clock = Rc::new(WorkerClock::new(at()));
+        let turn = Rc::new(Turn::new(Rc::clone(&clock), Duration::from_secs(3)));
+        let exchange = Exchange::new(Rc::clone(&clock), &self.app.settings);
+        let ending = Rc::clone(&turn);
+        tokio::task::spawn_local(async move { ending.run(|| {}).await });
+        let serving = connection::serve(Arc::clone(&self.app), served, Rc::clone(&exchange), turn);
+        tokio::task::spawn_local(serving);
+        Client { stream, clock, exchange }
+    }
+}
+
+/// The client's end of a connection, and the clock of the worker that serves it.
+pub(crate) struct Client {
+    pub(crate) stream: DuplexStream,
+    clock: Rc<WorkerClock>,
+    exchange: Rc<Exchange>,
+}
+
+impl Client {
+    pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).await.expect("sends");
+        self.settle().await;
+    }
+
+    /// Lets the service do everything that it can do now.
+    pub(crate) async fn settle(&self) {
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Moves the worker's clock, and ends what is past its deadline.
+    pub(crate) async fn pass(&self, time: Duration, is_stopping: bool) {
+        let elapsed = self.clock.elapsed() + time;
+        self.clock.set(elapsed, at().plus(elapsed));
+        self.exchange.sweep(is_stopping);
+        self.settle().await;
+    }
+
+    /// Everything that was answered until now; the end of the connection is told by the second part.
+    pub(crate) async fn received(&mut self) -> (String, bool) {
+        let mut text = Vec::new();
+        let mut buffer = [0; 4096];
+        loop {
+            self.settle().await;
+            let reading = tokio::time::timeout(Duration::from_millis(1), self.stream.read(&mut buffer)).await;
+            match reading {
+                Ok(Ok(read @ 1..)) => text.extend_from_slice(&buffer[..read]),
+                Ok(_) => return (String::from_utf8(text).expect("UTF-8"), true),
+                Err(_) => return (String::from_utf8(text).expect("UTF-8"), false),
+            }
+        }
+    }
+}
+
+/// Runs a test of connections: on one thread, with time that stands still unless everybody waits.
+pub(crate) fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    runtime.block_on(tokio::task::LocalSet::new().run_until(test));
+}

@@ -1,0 +1,2 @@
+-- Who ran an import.
+ALTER TABLE imports ADD COLUMN actor TEXT;

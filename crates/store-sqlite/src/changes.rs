@@ -1,0 +1,77 @@
+//! Noticing what was committed, by this process or another.
+
+use std::path::Path;
+
+use contactd_core::store::{ChangeNumbers, Changes, StoreError, StoreFuture};
+use rusqlite::{Connection, Transaction};
+
+use crate::{SqliteStore, connection, lock};
+
+/// Connections that only watch: nobody who writes keeps them waiting.
+pub(crate) struct Watch {
+    main: Connection,
+    details: Connection,
+}
+
+impl Watch {
+    pub(crate) fn open(main: &Path, details: &Path) -> Result<Self, StoreError> {
+        Ok(Self { main: connection::reader(main)?, details: connection::reader(details)? })
+    }
+
+    fn read(&self) -> rusqlite::Result<ChangeNumbers> {
+        let mut number = self.main.prepare_cached("SELECT number FROM changes")?;
+        let access = number.query_row((), |row| row.get(0))?;
+        // Changes with every commit to the file, whatever it was.
+        let mut version = self.details.prepare_cached("PRAGMA data_version")?;
+        Ok(ChangeNumbers { access, details: version.query_row((), |row| row.get(0))? })
+    }
+}
+
+/// Counts a change to tokens or suppressions.
+pub(crate) fn count(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    transaction.prepare_cached("UPDATE changes SET number = number + 1")?.execute(()).map(|_| ())
+}
+
+impl Changes for SqliteStore {
+    fn changes(&self) -> impl StoreFuture<ChangeNumbers> {
+        std::future::ready(lock(&self.watch).read().map_err(connection::error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use contactd_core::store::{DetailFilter, Details, ImportPlan, Imports, StoreError, Suppressions};
+    use contactd_core::{Profile, SubjectDigest, Timestamp};
+
+    use super::*;
+    use crate::testing::now;
+
+    /// While an import holds SQLite's writer, a removal waits for it; neither keeps an opt-out from being noticed.
+    #[test]
+    fn watching_for_changes_waits_for_nobody_who_writes() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = SqliteStore::open(dir.path()).expect("opens");
+        let at = Timestamp::from_seconds(0);
+        let import = now(store.begin_import(&ImportPlan::of(1, at))).expect("begins");
+        let ada = Profile::from_key("linkedin.com/in/ada-quell");
+        let before = now(store.changes()).expect("watches");
+        std::thread::scope(|scope| {
+            let removing = scope.spawn(|| now(store.remove_details(&ada, &DetailFilter::all())));
+            while !removing.is_finished() {
+                let began = Instant::now();
+                now(store.suppress(&[SubjectDigest { key: "k".to_owned(), bytes: [1; 32] }], at))
+                    .expect("suppresses");
+                assert_ne!(now(store.changes()).expect("watches").access, before.access);
+                assert!(began.elapsed() < Duration::from_millis(250), "{:?}", began.elapsed());
+            }
+            assert!(
+                matches!(removing.join().expect("ends"), Err(StoreError::Busy)),
+                "the import still writes"
+            );
+        });
+        drop(import);
+        assert_eq!(now(store.remove_details(&ada, &DetailFilter::all())).expect("removes"), 0);
+    }
+}

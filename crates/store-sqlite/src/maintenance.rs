@@ -1,0 +1,110 @@
+//! Looking after the files.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use contactd_core::Timestamp;
+use contactd_core::store::{Maintenance, PartSize, StoreError, StoreFuture, TakenOver, Withdrawals};
+
+use crate::{SqliteStore, WAL_LIMIT, connection, withdrawals};
+
+/// How long readers are waited for until nothing that was removed is in a log any more.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(10);
+
+impl Maintenance for SqliteStore {
+    fn tidy(&self) -> impl StoreFuture<()> {
+        std::future::ready(self.shorten_logs())
+    }
+
+    fn flush_removed(&self) -> impl StoreFuture<bool> {
+        std::future::ready(self.empty_logs())
+    }
+
+    fn wipe_removed(&self) -> impl StoreFuture<()> {
+        std::future::ready(self.wipe_gaps())
+    }
+
+    fn check(&self) -> impl StoreFuture<Vec<String>> {
+        std::future::ready(self.quick_check())
+    }
+
+    fn sizes(&self) -> impl StoreFuture<Vec<PartSize>> {
+        let files = [
+            "contactd.db",
+            "contactd.db-wal",
+            "details.db",
+            "details.db-wal",
+            "audit-index.db",
+            "audit-index.db-wal",
+        ];
+        let size = |name: &str| {
+            Some(PartSize { name: name.to_owned(), bytes: self.dir.join(name).metadata().ok()?.len() })
+        };
+        std::future::ready(Ok(files.into_iter().filter_map(size).collect()))
+    }
+
+    fn copy_to(&self, dir: &Path) -> impl StoreFuture<Vec<String>> {
+        std::future::ready(self.copy_files(dir))
+    }
+
+    fn take_over(&self, withdrawals: &Withdrawals, at: Timestamp) -> impl StoreFuture<TakenOver> {
+        std::future::ready(
+            self.change_access(|transaction| withdrawals::take_over(transaction, withdrawals, at)),
+        )
+    }
+}
+
+impl SqliteStore {
+    /// Empties the write-ahead logs that have grown past [`WAL_LIMIT`], on connections of its own.
+    fn shorten_logs(&self) -> Result<(), StoreError> {
+        for file in [self.main_file(), self.details_file()] {
+            if connection::wal_bytes(&file) > WAL_LIMIT {
+                connection::truncate_wal(&connection::writer(&file)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Empties the write-ahead logs, so that nothing is in them that has been removed.
+    fn empty_logs(&self) -> Result<bool, StoreError> {
+        let until = Instant::now() + FLUSH_PATIENCE;
+        for file in [self.details_file(), self.main_file()] {
+            let writer = connection::writer(&file)?;
+            while !connection::empty_wal(&writer)? {
+                if Instant::now() > until {
+                    return Ok(false);
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+        Ok(true)
+    }
+
+    fn quick_check(&self) -> Result<Vec<String>, StoreError> {
+        let mut wrong = Vec::new();
+        for name in ["contactd.db", "details.db"] {
+            let reader = connection::reader(&self.dir.join(name))?;
+            let mut check = reader.prepare("PRAGMA quick_check(10)").map_err(connection::error)?;
+            let rows = check.query_map((), |row| row.get::<_, String>(0)).map_err(connection::error)?;
+            for line in rows {
+                let line = line.map_err(connection::error)?;
+                if line != "ok" {
+                    wrong.push(format!("{name}: {line}"));
+                }
+            }
+        }
+        Ok(wrong)
+    }
+
+    /// Writes whole and compact copies of both databases, the details first: the opt-outs are then at least as new.
+    fn copy_files(&self, dir: &Path) -> Result<Vec<String>, StoreError> {
+        let names = ["details.db", "contactd.db"];
+        for name in names {
+            let copy = dir.join(name);
+            connection::writer(&self.dir.join(name))?
+                .execute("VACUUM INTO ?1", [copy.to_string_lossy()])
+                .map_err(connection::error)?;
+        }
+        Ok(names.map(str::to_owned).to_vec())
+    }
+}

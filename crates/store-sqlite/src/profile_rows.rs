@@ -1,0 +1,270 @@
+//! The rows of one profile, and writing them to their places.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
+use rusqlite::{Connection, Row, params};
+
+use crate::numbers::{kind, kind_number, label, label_number};
+use crate::place::{PLACES, PLACES_OF_PROFILE, first_id};
+
+/// Stands for an absent `observed_at`, which counts as oldest.
+pub(crate) const NEVER_OBSERVED: i64 = -(1 << 39);
+
+/// Everything about one profile, as it is to be.
+pub(crate) struct ProfileRows {
+    pub(crate) details: Vec<StoredDetail>,
+    /// Kinds that had details in the table.
+    kinds_before: Vec<Kind>,
+    /// Places of other profiles with the same hash.
+    taken: Vec<i64>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct StoredDetail {
+    pub(crate) detail: Detail,
+    /// The number of its source.
+    pub(crate) source: i64,
+    /// The import that brought it in.
+    pub(crate) import: i64,
+    /// The last import that said it again, where that is kept.
+    pub(crate) said_by: Option<i64>,
+}
+
+/// The names of sources by their numbers, read once each.
+#[derive(Default)]
+pub(crate) struct SourceNames(HashMap<i64, String>);
+
+impl SourceNames {
+    fn of(&mut self, connection: &Connection, source: i64) -> rusqlite::Result<String> {
+        if let Some(name) = self.0.get(&source) {
+            return Ok(name.clone());
+        }
+        let mut statement = connection.prepare_cached("SELECT name FROM sources WHERE id = ?1")?;
+        let name: String = statement.query_row([source], |row| row.get(0))?;
+        self.0.insert(source, name.clone());
+        Ok(name)
+    }
+}
+
+/// A row of the table.
+pub(crate) struct StoredRow {
+    pub(crate) id: i64,
+    pub(crate) profile: String,
+    stored: StoredDetail,
+}
+
+impl StoredRow {
+    /// The rows from `first` on, in order: those before `end`, but no more than `limit`.
+    pub(crate) fn read(
+        connection: &Connection,
+        names: &mut SourceNames,
+        (first, end, limit): (i64, i64, i64),
+    ) -> rusqlite::Result<Vec<Self>> {
+        let mut statement = connection.prepare_cached(
+            "SELECT id, profile, kind, label, value, source, confidence, observed_at, basis, expires_at, import,
+                 said_by
+             FROM details WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3",
+        )?;
+        let mut rows = statement.query((first, end, limit))?;
+        let mut read = Vec::new();
+        while let Some(row) = rows.next()? {
+            let source = row.get(5)?;
+            let detail = read_detail(row, names.of(connection, source)?)?;
+            let stored = StoredDetail { detail, source, import: row.get(10)?, said_by: row.get(11)? };
+            read.push(Self { id: row.get(0)?, profile: row.get(1)?, stored });
+        }
+        Ok(read)
+    }
+
+    pub(crate) fn source(&self) -> &str {
+        &self.stored.detail.source
+    }
+}
+
+impl ProfileRows {
+    /// Reads everything about a profile, each kind in order of preference.
+    pub(crate) fn read(
+        connection: &Connection,
+        names: &mut SourceNames,
+        profile: &Profile,
+    ) -> rusqlite::Result<Self> {
+        let first = first_id(profile, Kind::Phone);
+        let rows = StoredRow::read(connection, names, (first, first + PLACES_OF_PROFILE, PLACES_OF_PROFILE))?;
+        Ok(Self::of(profile, rows))
+    }
+
+    /// What these rows, which are all there are in the profile's places, say about it.
+    pub(crate) fn of(profile: &Profile, rows: Vec<StoredRow>) -> Self {
+        let mut of_profile = Self { details: Vec::new(), kinds_before: Vec::new(), taken: Vec::new() };
+        for row in rows {
+            if row.profile == profile.key() {
+                of_profile.kinds_before.push(row.stored.detail.kind);
+                of_profile.details.push(row.stored);
+            } else {
+                of_profile.taken.push(row.id);
+            }
+        }
+        of_profile
+    }
+
+    /// Writes the details of these kinds anew: the best first, where no other profile is.
+    pub(crate) fn write(
+        &self,
+        connection: &Connection,
+        profile: &Profile,
+        kinds: impl Fn(Kind) -> bool,
+    ) -> rusqlite::Result<()> {
+        for kind in Kind::ALL.into_iter().filter(|&kind| kinds(kind)) {
+            let first = first_id(profile, kind);
+            if self.kinds_before.contains(&kind) {
+                connection
+                    .prepare_cached("DELETE FROM details WHERE id >= ?1 AND id < ?1 + ?2 AND profile = ?3")?
+                    .execute((first, PLACES, profile.key()))?;
+            }
+            let mut details: Vec<&StoredDetail> =
+                self.details.iter().filter(|stored| stored.detail.kind == kind).collect();
+            details.sort_by_key(|stored| stored.preference());
+            let mut free = (first..first + PLACES).filter(|id| !self.taken.contains(id));
+            for stored in details {
+                let id = free.next().ok_or_else(no_room)?;
+                stored.insert(connection, profile, id)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn no_room() -> rusqlite::Error {
+    let what = format!("one profile would have more than {PLACES} details of a kind; nothing was changed");
+    rusqlite::Error::UserFunctionError(what.into())
+}
+
+/// Everything in the table, by profile. `visit` says whether to go on.
+pub(crate) fn visit_all(
+    connection: &Connection,
+    mut visit: impl FnMut(&Profile, Vec<Detail>) -> bool,
+) -> rusqlite::Result<()> {
+    let mut names = SourceNames::default();
+    let mut statement = connection.prepare(
+        "SELECT id, profile, kind, label, value, source, confidence, observed_at, basis, expires_at
+         FROM details ORDER BY profile, id",
+    )?;
+    let mut rows = statement.query(())?;
+    let mut current: Option<(Profile, Vec<Detail>)> = None;
+    while let Some(row) = rows.next()? {
+        let detail = read_detail(row, names.of(connection, row.get(5)?)?)?;
+        let key = row.get_ref(1)?.as_str()?;
+        match &mut current {
+            Some((profile, details)) if profile.key() == key => details.push(detail),
+            _ => {
+                if let Some((profile, details)) = current.replace((Profile::from_key(key), vec![detail]))
+                    && !visit(&profile, details)
+                {
+                    return Ok(());
+                }
+            }
+        }
+    }
+    if let Some((profile, details)) = current {
+        visit(&profile, details);
+    }
+    Ok(())
+}
+
+impl StoredDetail {
+    /// The import that it is as new as, where it does not say so itself.
+    pub(crate) fn newest_import(&self) -> i64 {
+        self.said_by.unwrap_or(self.import)
+    }
+
+    /// Smallest is best.
+    fn preference(&self) -> impl Ord + use<'_> {
+        let detail = &self.detail;
+        let newest = Reverse(observed(detail));
+        (label_number(detail.label), Reverse(detail.confidence), newest, detail.value.expose(), self.source)
+    }
+
+    fn insert(&self, connection: &Connection, profile: &Profile, id: i64) -> rusqlite::Result<()> {
+        let detail = &self.detail;
+        connection
+            .prepare_cached("INSERT INTO details VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)")?
+            .execute(params![
+                id,
+                profile.key(),
+                kind_number(detail.kind),
+                label_number(detail.label),
+                detail.confidence,
+                observed(detail),
+                detail.value.expose(),
+                self.source,
+                detail.expires_at.map(Timestamp::seconds),
+                detail.basis,
+                self.import,
+                self.said_by
+            ])?;
+        Ok(())
+    }
+}
+
+pub(crate) fn observed(detail: &Detail) -> i64 {
+    detail.observed_at.map_or(NEVER_OBSERVED, Timestamp::seconds)
+}
+
+fn read_detail(row: &Row<'_>, source: String) -> rusqlite::Result<Detail> {
+    let observed_at: i64 = row.get(7)?;
+    let expires_at: Option<i64> = row.get(9)?;
+    Ok(Detail {
+        kind: kind(row.get(2)?),
+        label: label(row.get(3)?),
+        value: ContactValue::from_store(row.get(4)?),
+        source,
+        confidence: row.get(6)?,
+        observed_at: (observed_at != NEVER_OBSERVED).then(|| Timestamp::from_seconds(observed_at)),
+        basis: row.get(8)?,
+        expires_at: expires_at.map(Timestamp::from_seconds),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SqliteStore;
+    use crate::testing::now;
+    use crate::testing::put;
+    use contactd_core::store::{DetailFilter, Details, LocalRead, Verdict};
+
+    /// Two profiles with the same hash.
+    const COLLIDING: [&str; 2] = ["linkedin.com/in/quell-1620615", "linkedin.com/in/quell-8174454"];
+
+    fn phone(value: &str, source: &str, confidence: u8) -> Detail {
+        Detail { confidence, ..Detail::new(Kind::Phone, ContactValue::from_store(value.to_owned()), source) }
+    }
+
+    fn best(store: &SqliteStore, profile: &Profile) -> Option<String> {
+        let found = store.best_personal(profile, Kind::Phone, Timestamp::from_seconds(1), |_| Verdict::Take);
+        found.expect("reads").map(|value| value.expose().to_owned())
+    }
+
+    #[test]
+    fn profiles_with_the_same_hash_keep_apart() {
+        let [ada, bo] = COLLIDING.map(Profile::from_key);
+        assert_eq!(first_id(&ada, Kind::Phone), first_id(&bo, Kind::Phone));
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = SqliteStore::open(dir.path()).expect("opens");
+
+        put(&store, &ada, vec![phone("+14155550101", "crm", 50), phone("+14155550102", "hr", 40)]);
+        assert_eq!(best(&store, &bo), None);
+        put(&store, &bo, vec![phone("+14155550103", "crm", 50)]);
+        put(&store, &ada, vec![phone("+14155550104", "ats", 90)]);
+        put(&store, &bo, vec![phone("+14155550105", "ats", 90)]);
+        assert_eq!(best(&store, &ada).as_deref(), Some("+14155550104"));
+        assert_eq!(best(&store, &bo).as_deref(), Some("+14155550105"));
+
+        let by_hr = DetailFilter { source: Some("ats".to_owned()), ..DetailFilter::all() };
+        assert_eq!(now(store.remove_details(&ada, &by_hr)).expect("removes"), 1);
+        assert_eq!(best(&store, &ada).as_deref(), Some("+14155550101"));
+        assert_eq!(now(store.list_details(&bo)).expect("lists").len(), 2);
+    }
+}
