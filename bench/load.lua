@@ -1,5 +1,5 @@
--- Sends the prepared requests one after the other, each thread from another place.
--- Arguments: the file of requests, separated by a line of "----".
+-- Sends prepared requests one after the other and starts again after the last one.
+-- Argument: the file of requests, each followed by a line "----".
 local requests, at = {}, 0
 
 function init(args)

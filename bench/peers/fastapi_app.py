@@ -1,4 +1,4 @@
-"""The same contract written plainly: FastAPI over a table."""
+"""The two operations in simple FastAPI code on one SQLite table, to compare with."""
 import hashlib
 import os
 import sqlite3

@@ -1,4 +1,4 @@
-// The same contract written plainly: Fastify over a table.
+// The two operations in simple Fastify code on one SQLite table, to compare with.
 import { createHash } from 'node:crypto';
 import Database from 'better-sqlite3';
 import Fastify from 'fastify';

@@ -1,18 +1,18 @@
-//! Which `Host` is answered.
+//! Which values of `Host` are accepted.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The names that the operator's listener answers to besides IP addresses and loopback names.
+/// The host names that the admin listener accepts in addition to IP addresses and loopback names.
 #[derive(Clone, Debug, Default)]
 pub struct Hosts(Vec<String>);
 
 impl Hosts {
-    /// These names, without a port, in any case.
+    /// Accepts these names, which have no port. Case does not matter.
     pub fn new(names: impl IntoIterator<Item = String>) -> Self {
         Self(names.into_iter().map(|name| plain(&name).to_ascii_lowercase()).collect())
     }
 
-    /// Whether a request for this host, with or without a port, is answered.
+    /// Whether requests for this host, with or without a port, are accepted.
     pub(crate) fn allow(&self, host: &str) -> bool {
         let Some(name) = without_port(host) else { return false };
         let name = plain(name).to_ascii_lowercase();
@@ -29,7 +29,7 @@ impl Hosts {
     }
 }
 
-/// A name without the dot that may end it.
+/// A name without its final dot, if it has one.
 fn plain(name: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_loopback_names_and_configured_names_are_answered_and_no_others() {
+    fn only_addresses_loopback_names_and_configured_names_are_accepted() {
         let hosts = Hosts::new(["Metrics.internal.example".to_owned()]);
         for host in [
             "127.0.0.1",

@@ -1,8 +1,8 @@
-//! The operator's HTTP: metrics now, the admin API and the console later.
+//! HTTP for the operator: metrics now, the admin API and the console later.
 //!
-//! [`start`] serves a bound listener on a runtime and threads of its own, so that no slow page, report or client can delay a
-//! lookup. It answers a `Host` that is an IP address or a loopback name, and the names that the operator configured: a web page
-//! that makes a browser resolve its own name to this machine (DNS rebinding) gets nothing.
+//! [`start`] serves a bound listener on its own runtime and threads, so that a slow page, report or client cannot
+//! delay a lookup. It only accepts a `Host` that is an IP address, a loopback name or a name that the operator
+//! configured. This protects against DNS rebinding, where a web page makes its own name resolve to this machine.
 
 mod answer;
 mod hosts;
@@ -19,11 +19,11 @@ use contactd_core::metrics::Measured;
 pub use hosts::Hosts;
 pub use serve::{Running, start};
 
-/// What the operator's listener needs.
+/// What the admin listener needs.
 pub struct Admin {
-    /// Whose measurements `/metrics` shows, in this order.
+    /// The sources of the metrics that `/metrics` shows, in this order.
     pub measured: Vec<Arc<dyn Measured>>,
-    /// Which names it is reached by.
+    /// The host names that it accepts.
     pub hosts: Hosts,
     /// The clock.
     pub clock: Arc<dyn Clock>,

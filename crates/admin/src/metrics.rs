@@ -1,4 +1,4 @@
-//! `GET /metrics`, in Prometheus' text format.
+//! `GET /metrics`, in the Prometheus text format.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use crate::Admin;
 
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Everything that was measured, and what the kernel says about this process.
+/// All metrics, including the kernel's figures about this process.
 pub(crate) async fn page(admin: &Admin) -> String {
     let mut page = String::new();
     for measured in &admin.measured {
@@ -39,7 +39,7 @@ fn show(page: &mut String, family: &Family) {
     }
 }
 
-/// A label's value as the format has it.
+/// A label value, escaped.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -67,10 +67,10 @@ struct ProcessUsage {
 }
 
 impl ProcessUsage {
-    /// What the kernel says about this process; nothing where there is no `/proc`.
+    /// The kernel's figures about this process; none if there is no `/proc`.
     fn read() -> Option<Self> {
-        // Ticks of user and system time are fields 14 and 15, counted after the command's name; Linux has 100 ticks a second
-        // wherever it matters to a program.
+        // User and system time are fields 14 and 15 (11 and 12 after the command name), in ticks. Linux reports
+        // 100 ticks per second to programs.
         let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let ticks = |field: usize| fields.get(field)?.parse::<u64>().ok();
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn families_are_shown_as_the_format_has_them() {
+    fn families_are_shown_in_the_prometheus_format() {
         let mut page = String::new();
         show(&mut page, &Family::counter("a_total", "All of it.", 7));
         let mut histogram = Family::new("b_seconds", MetricKind::Histogram, "How long.");

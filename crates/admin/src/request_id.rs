@@ -1,4 +1,4 @@
-//! `X-Request-Id` on every answer, as on the public listener: the caller's own, or a new one.
+//! `X-Request-Id` on every answer, as on the public listener: the id sent by the client, or a new one.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use contactd_core::Clock;

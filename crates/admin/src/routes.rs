@@ -1,4 +1,4 @@
-//! The route table, and what happens around every request.
+//! The route table, and what is done for every request.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 
 use crate::{Admin, answer, metrics, request_id};
 
-/// Every path there is.
+/// All routes.
 pub(crate) fn router(admin: Arc<Admin>) -> Router {
     Router::new()
         .route("/metrics", get(show_metrics))
@@ -24,7 +24,7 @@ pub(crate) fn router(admin: Arc<Admin>) -> Router {
 
 /// `GET /metrics`
 async fn show_metrics(State(admin): State<Arc<Admin>>) -> Response<Body> {
-    // An embedded store works on the thread that asks: not on one that serves connections.
+    // An embedded store works on the calling thread, so this must not be a thread that serves connections.
     let page = tokio::task::spawn_blocking(move || Handle::current().block_on(metrics::page(&admin)));
     match page.await {
         Ok(page) => answer::of_type(StatusCode::OK, metrics::CONTENT_TYPE, page),
@@ -46,7 +46,7 @@ async fn method_not_allowed() -> Response<Body> {
     refused
 }
 
-/// Refuses hosts that are not ours, and puts an id on every answer.
+/// Refuses unknown hosts, and adds the request id to every answer.
 async fn around(State(admin): State<Arc<Admin>>, request: Request, next: Next) -> Response<Body> {
     let id = request_id::of(request.headers(), &*admin.clock);
     let mut response = match check_host(&admin, &request) {

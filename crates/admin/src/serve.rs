@@ -1,4 +1,4 @@
-//! Accepting the operator's connections, on threads of their own.
+//! Accepts connections to the admin listener and serves them on separate threads.
 
 use std::io;
 use std::net::TcpListener as StdTcpListener;
@@ -14,30 +14,30 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::{Admin, routes};
 
-/// Threads that serve connections, and threads for work that blocks.
+/// Threads that serve connections, and threads for blocking work.
 const THREADS: usize = 2;
 const BLOCKING_THREADS: usize = 4;
 
-/// Connections at once; more wait to be accepted.
+/// Maximum number of open connections; more wait to be accepted.
 const CONNECTIONS: usize = 64;
 
-/// How long the head of a request may take, also the first one on a connection.
+/// How long the head of a request may take, including the first one on a connection.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 
-/// How long a connection may stay in all: a client that does not read its answers does not keep it for ever.
+/// How long a connection may stay open in total, so that a client that does not read cannot keep it forever.
 const CONNECTION_TIME: Duration = Duration::from_secs(300);
 
-/// How long a request that is being answered may still take when the service stops.
+/// How long requests in progress may still take when the service stops.
 const STOP_TIME: Duration = Duration::from_secs(5);
 
-/// The listener in service.
+/// The running listener.
 pub struct Running {
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
 
 impl Running {
-    /// Stops accepting, lets running requests finish for a moment, and ends.
+    /// Stops accepting, gives requests in progress a short time to finish, and ends.
     pub fn finish(self) {
         let _ = self.stop.send(());
         let _ = self.thread.join();
@@ -56,7 +56,7 @@ pub fn start(listener: StdTcpListener, admin: Admin) -> io::Result<Running> {
     let (stop, stopped) = oneshot::channel();
     let thread = std::thread::Builder::new().name("admin-accept".to_owned()).spawn(move || {
         if let Err(error) = runtime.block_on(accept_all(listener, Arc::new(admin), stopped)) {
-            tracing::error!(%error, "the admin listener cannot be served");
+            tracing::error!(%error, "cannot serve the admin listener");
         }
         runtime.shutdown_timeout(STOP_TIME);
     })?;
@@ -89,7 +89,7 @@ async fn accept_all(
                 });
             }
             Err(error) => {
-                // Out of file descriptors, most likely: some will be free in a moment.
+                // Most likely out of file descriptors: wait until some are free.
                 tracing::warn!(%error, "cannot accept a connection on the admin listener");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
@@ -103,6 +103,6 @@ async fn serve(stream: TcpStream, router: axum::Router) {
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    // A connection that broke has nobody left to tell.
+    // If the connection broke, there is nobody to answer.
     let _ = connection.await;
 }

@@ -1,4 +1,4 @@
-//! An engine that keeps everything in memory, for tests only: plain maps behind one mutex, and no attempt at speed.
+//! An in-memory engine for tests only: plain maps behind one mutex, not optimised for speed.
 
 mod access;
 mod audit;
@@ -16,7 +16,7 @@ use contactd_core::{
     TokenHash,
 };
 
-/// A store in memory. It can be made unreachable, as a database on the network can be.
+/// An in-memory store. It can be made unreachable, like a database on the network.
 #[derive(Default)]
 pub struct Memory {
     state: Mutex<State>,
@@ -40,7 +40,7 @@ struct State {
     detail_changes: u64,
 }
 
-/// A detail and the imports that gave it.
+/// A detail, the import that added it, and the last import that contained it.
 #[derive(Clone)]
 struct Kept {
     detail: Detail,
@@ -66,12 +66,12 @@ impl Memory {
         Ok(self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The state, to change details: not while an import is in progress.
+    /// The state for changing details; [`StoreError::Busy`] while an import is in progress.
     fn writing(&self) -> Result<MutexGuard<'_, State>, StoreError> {
         let state = self.state()?;
         if self.is_importing.load(Ordering::SeqCst) {
             drop(state);
-            // Callers try again: an engine waits for a moment before it is busy.
+            // Callers retry at once, so an engine waits a moment before it returns `Busy`.
             std::thread::sleep(std::time::Duration::from_millis(5));
             return Err(StoreError::Busy);
         }
@@ -79,7 +79,7 @@ impl Memory {
     }
 }
 
-/// Best first: phone before e-mail, personal before work, surest, newest, smallest.
+/// Phone before e-mail, personal before work, then best first: highest confidence, newest, smallest value.
 fn sort(kept: &mut [Kept]) {
     kept.sort_by(|a, b| {
         let order = |kept: &Kept| {
@@ -129,6 +129,7 @@ impl LocalRead for Memory {
     fn renew_all(&self) {}
 }
 
-/// What is known about a line, and how far a node's journal has been read.
+/// How far the journal of each node has been indexed.
 type Positions = HashMap<String, AuditPosition>;
+/// The indexed lines, by node and number.
 type Lines = BTreeMap<(String, u64), AuditRecord>;

@@ -1,4 +1,4 @@
-//! The cases, by trait. Each gets an empty store.
+//! The test cases, by trait. Each gets an empty store.
 
 pub mod access;
 pub mod audit;
@@ -10,7 +10,7 @@ pub mod upkeep;
 use contactd_core::store::{Import, ImportPlan, ImportSummary, LocalRead, PutCounts, Store, Verdict};
 use contactd_core::{ContactValue, Detail, Kind, Networks, Profile, Record, Timestamp, Token, TokenSecret};
 
-/// An engine with everything.
+/// An engine that implements all store traits.
 pub trait Engine: Store + LocalRead {}
 impl<S: Store + LocalRead> Engine for S {}
 

@@ -1,4 +1,4 @@
-//! The engine in memory passes the suite too.
+//! The in-memory engine passes the suite.
 
 use std::sync::Arc;
 

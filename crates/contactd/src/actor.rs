@@ -2,7 +2,7 @@
 
 use contactd_core::{Actor, Via};
 
-/// The user of this machine who runs this process: by name, or by number if the name is not known.
+/// The user who runs this process: the user name, or the user id if the name is not known.
 pub(crate) fn of_this_process() -> Actor {
     let uid = rustix::process::getuid().as_raw();
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_is_known_by_name_where_the_system_has_one() {
+    fn a_user_has_a_name_if_the_system_knows_it() {
         let users = "root:x:0:0:root:/root:/bin/bash\nolga:x:1000:1000::/home/olga:/bin/sh\n:x:7:7:::\n";
         assert_eq!(name_of(1000, users).as_deref(), Some("olga"));
         assert_eq!(name_of(0, users).as_deref(), Some("root"));

@@ -1,4 +1,5 @@
-//! The file of a backup: a compressed tar, whose last entry says what the others have to be.
+//! The file format of a backup: a compressed tar archive. Its last entry, the manifest, lists the other files with their sizes
+//! and checksums.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -15,12 +16,12 @@ use crate::durable;
 const MANIFEST: &str = "manifest.json";
 const VERSION: u32 = 1;
 
-/// What a backup holds.
+/// What a backup contains.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Manifest {
     version: u32,
-    /// When it was begun.
+    /// When the backup was started.
     pub(crate) made_at: String,
     files: Vec<Entry>,
 }
@@ -32,7 +33,7 @@ struct Entry {
     sha256: String,
 }
 
-/// Writes `files` of `dir` to `target`, for its owner only, and syncs it.
+/// Writes `files` of `dir` to `target`, readable by its owner only, and syncs it.
 pub(crate) fn write(target: &Path, dir: &Path, files: &[String], made_at: String) -> anyhow::Result<()> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(target)?;
     let mut archive = tar::Builder::new(zstd::Encoder::new(BufWriter::with_capacity(1 << 20, file), 1)?);
@@ -57,9 +58,9 @@ fn append(archive: &mut tar::Builder<impl Write>, name: &str, bytes: u64, data: 
     archive.append_data(&mut header, name, data)
 }
 
-/// Reads a backup to its end and checks every byte of it. With `into`, its files are written there.
+/// Reads a backup to its end and checks every file in it against the manifest. With `into`, the files are written there.
 pub(crate) fn read(backup: &Path, into: Option<&Path>) -> anyhow::Result<Manifest> {
-    let what = || format!("{} is not a whole backup", backup.display());
+    let what = || format!("{} is not a complete backup", backup.display());
     let file = File::open(backup).with_context(|| format!("cannot read {}", backup.display()))?;
     let mut archive = tar::Archive::new(zstd::Decoder::new(file).with_context(what)?);
     let mut found = Vec::new();
@@ -81,21 +82,21 @@ pub(crate) fn read(backup: &Path, into: Option<&Path>) -> anyhow::Result<Manifes
             found.push(entry(&name, &mut item).with_context(what)?);
         }
     }
-    // Nothing stands behind it.
+    // Read to the end: a file that was cut off there is found only now.
     if io::copy(&mut archive.into_inner(), &mut io::sink()).is_err() {
-        bail!("{}: something stands behind it", what());
+        bail!("{}: its end is damaged", what());
     }
     let manifest = manifest.with_context(what)?;
     if manifest.version != VERSION {
         bail!("{} was made by a newer version; use a newer contactd", backup.display());
     }
     if manifest.files != found {
-        bail!("{}: what is in it is not what was put in", what());
+        bail!("{}: its content has changed since it was made", what());
     }
     Ok(manifest)
 }
 
-/// A name that stays below the directory it is put in.
+/// The name as a relative path; `None` if it would lead out of the directory it is written to.
 fn plain(name: &str) -> Option<&Path> {
     let path = Path::new(name);
     path.components().all(|part| matches!(part, Component::Normal(_))).then_some(path)

@@ -9,11 +9,11 @@ use contactd_core::Timestamp;
 use contactd_core::services::{BackupError, BackupMade, Backups, Making};
 use contactd_core::store::Maintenance;
 
-use crate::context::Store;
 use crate::data_dir::DataDir;
+use crate::engine::Store;
 use crate::{archive, durable, unfinished};
 
-/// How the names of directories begin in which a backup is put together.
+/// The name prefix of the temporary directories in which backups are assembled.
 const COPIES: &str = ".backup-";
 
 /// Makes backups of a data directory.
@@ -39,11 +39,11 @@ impl Backups for DirBackups {
 impl DirBackups {
     async fn make_file(&self, file: &Path, made_at: Timestamp) -> anyhow::Result<BackupMade> {
         if file.symlink_metadata().is_ok() {
-            bail!("{} exists; name another file, or move it away", file.display());
+            bail!("{} exists; choose another file name, or move it away", file.display());
         }
         let dir = self.dir.path();
         let _in_progress = claim(&self.dir)?;
-        // In the data directory, because that is as private as what is copied.
+        // In the data directory, because it is as private as the copied files.
         let copies = tempfile::Builder::new().prefix(COPIES).tempdir_in(dir)?;
         let mut files = self.store.copy_to(copies.path()).await.context("cannot copy the databases")?;
         fs::create_dir(copies.path().join("keys"))?;
@@ -52,7 +52,7 @@ impl DirBackups {
             durable::copy(&dir.join(&name), &copies.path().join(&name))?;
             files.push(name);
         }
-        // After the databases: they hold every token that the journal names.
+        // Copied after the databases, so that the journal includes everything up to their copy.
         fs::create_dir(copies.path().join("audit"))?;
         let segments = contactd_journal::copy(&self.dir.audit(), &copies.path().join("audit"))?;
         files.extend(segments.into_iter().map(|name| format!("audit/{name}")));
@@ -63,13 +63,13 @@ impl DirBackups {
         if made.is_err() {
             let _ = fs::remove_file(&unfinished);
         }
-        made.with_context(|| format!("cannot make {}", file.display()))?;
+        made.with_context(|| format!("cannot create {}", file.display()))?;
         let bytes = file.metadata()?.len();
         Ok(BackupMade { file: file.to_owned(), made_at, bytes, lacks_keys: self.lacks_keys })
     }
 }
 
-/// Gives the file its name, unless another has it by now.
+/// Gives the file its final name. Fails if another file has that name by now.
 fn put_in_place(unfinished: &Path, file: &Path) -> anyhow::Result<()> {
     fs::hard_link(unfinished, file)?;
     fs::remove_file(unfinished)?;
@@ -77,8 +77,8 @@ fn put_in_place(unfinished: &Path, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Marks that a backup is being made, for as long as the result is kept and whichever process or container looks; removes what
-/// killed ones left.
+/// Marks that a backup is being made, visibly for all processes and containers, until the result is dropped. First removes what
+/// killed backups left.
 fn claim(dir: &DataDir) -> anyhow::Result<File> {
     remove_abandoned(dir)?;
     let claim = File::open(dir.keys())?;
@@ -86,9 +86,9 @@ fn claim(dir: &DataDir) -> anyhow::Result<File> {
     Ok(claim)
 }
 
-/// Removes the copies of backups that were killed, unless one is being made now. Returns whether none is.
+/// Removes the copies of killed backups, unless a backup is being made now. Returns false in that case.
 fn remove_abandoned(dir: &DataDir) -> anyhow::Result<bool> {
-    // The keys are what every backup copies; the directory itself is the running server's to lock.
+    // Every backup copies the keys, so it locks their directory. The data directory itself is locked by the running server.
     let claim = File::open(dir.keys())?;
     if claim.try_lock().is_err() {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! The command line, as it is written.
+//! The command line: commands, flags and their help texts.
 
 mod data;
 mod people;
@@ -10,7 +10,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use contactd_core::{Kind, Lifetime, Quota, Rate, Span};
 
-use crate::config::{AuditSync, BasePath, Engine, Listen, LogFormat, LogLevel};
+use crate::setting::{AuditSync, BasePath, Engine, Listen, LogFormat, LogLevel};
 pub(crate) use data::{
     BackupArgs, EnrichArgs, ExportArgs, ExportFormat, ImportArgs, ImportsArgs, ImportsCommand, PutArgs,
     RemoveArgs, RestoreArgs,
@@ -28,7 +28,7 @@ use values::{parse_kind, parse_name};
 #[derive(Debug, Parser)]
 #[command(name = "contactd", version, max_term_width = 100)]
 #[command(
-    after_help = "Example:\n  contactd serve --demo        a service with invented people, and curl lines to try it"
+    after_help = "Example:\n  contactd serve --demo        a service with invented people, and curl commands to try it"
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -37,17 +37,23 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What every command takes.
+/// Flags that every command accepts.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Everywhere {
     /// The data directory [default: ./contactd-data]
-    #[arg(long, global = true, value_name = "DIR", env = "CONTACTD_DATA", help_heading = "Everywhere")]
+    #[arg(long, global = true, value_name = "DIR", env = "CONTACTD_DATA", help_heading = "Global options")]
     pub(crate) data: Option<PathBuf>,
-    /// The storage engine: `sqlite`, whose files are in the data directory [default: sqlite]
-    #[arg(long, global = true, value_name = "URL", env = "CONTACTD_STORE", help_heading = "Everywhere")]
+    /// The storage engine: `sqlite`, which keeps its files in the data directory [default: sqlite]
+    #[arg(long, global = true, value_name = "URL", env = "CONTACTD_STORE", help_heading = "Global options")]
     pub(crate) store: Option<Engine>,
     /// The configuration file [default: contactd.toml, if there is one]
-    #[arg(long, global = true, value_name = "FILE", env = "CONTACTD_CONFIG", help_heading = "Everywhere")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "CONTACTD_CONFIG",
+        help_heading = "Global options"
+    )]
     pub(crate) config: Option<PathBuf>,
     /// Whether `data` came from the command line.
     #[arg(skip)]
@@ -55,7 +61,7 @@ pub(crate) struct Everywhere {
 }
 
 impl Cli {
-    /// Reads the command line, or explains it and exits.
+    /// Parses the command line. On `--help` or an error, prints it and exits.
     pub(crate) fn read() -> Self {
         let matches = Self::command().get_matches();
         let is_flag = |matches: &ArgMatches| matches.value_source("data") == Some(ValueSource::CommandLine);
@@ -68,12 +74,12 @@ impl Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serve lookups
+    /// Run the lookup service
     #[command(
         after_help = "Examples:\n  contactd serve --demo\n  contactd serve --listen 0.0.0.0:8080 --access-log"
     )]
     Serve(ServeArgs),
-    /// Make, list, revoke and rotate tokens
+    /// Create, list, revoke and rotate tokens
     #[command(subcommand, after_help = "Example:\n  contactd token create crm > token")]
     Token(TokenCommand),
     /// Load contact records from CSV, JSON lines or Parquet, all or nothing
@@ -89,21 +95,21 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:\n  contactd remove https://www.linkedin.com/in/ada-quell-1a2b3c\n  \
         contactd remove https://www.linkedin.com/in/ada-quell-1a2b3c --email ada@example.com")]
     Remove(RemoveArgs),
-    /// Opt out people, numbers or addresses: nothing discloses them any more
+    /// Opt out people, phone numbers or e-mail addresses, so that they are no longer disclosed
     #[command(after_help = "Examples:\n  contactd suppress https://www.linkedin.com/in/ada-quell-1a2b3c\n  \
         contactd suppress --phone +14155550123 --email ada@example.com\n  contactd suppress --list opt-outs.txt")]
     Suppress(SubjectArgs),
-    /// Take a suppression back
+    /// Undo a suppression
     #[command(after_help = "Example:\n  contactd unsuppress https://www.linkedin.com/in/ada-quell-1a2b3c")]
     Unsuppress(SubjectArgs),
-    /// Everything held about a person, and who received it when
+    /// Report everything held about a person, and who received it when
     #[command(after_help = "Examples:\n  contactd subject https://www.linkedin.com/in/ada-quell-1a2b3c\n  \
         contactd subject --email ada@example.com --html > report.html")]
     Subject(SubjectReportArgs),
     /// Remove every detail of a person, and suppress them
     #[command(after_help = "Example:\n  contactd erase https://www.linkedin.com/in/ada-quell-1a2b3c")]
     Erase(EraseArgs),
-    /// Show the audit journal, prove that it is whole, or print what to note down elsewhere
+    /// Show the audit journal, check that it is whole, or print its head to save elsewhere
     #[command(
         subcommand,
         after_help = "Examples:\n  contactd audit show --outcome hit --since 2026-05-01\n  contactd audit verify"
@@ -112,10 +118,10 @@ pub(crate) enum Command {
     /// Show hits, misses and refusals by token and day
     #[command(after_help = "Example:\n  contactd usage --csv > usage.csv")]
     Usage(UsageArgs),
-    /// Remove details whose time is over; a running server does so by itself
+    /// Remove details that have expired or are too old; a running server does this by itself
     #[command(after_help = "Examples:\n  contactd sweep\n  contactd sweep --source crm --max-age 365d")]
     Sweep(SweepArgs),
-    /// Print everything that is held, as `import` reads it
+    /// Print everything that is held, in a format that `import` can read
     #[command(
         after_help = "Examples:\n  contactd export > people.jsonl\n  contactd export --source crm --format csv | gzip > crm.csv.gz"
     )]
@@ -123,10 +129,10 @@ pub(crate) enum Command {
     /// List imports, or undo one
     #[command(after_help = "Examples:\n  contactd imports\n  contactd imports undo 7")]
     Imports(ImportsArgs),
-    /// Copy everything into one file, also while serving
+    /// Back up everything to one file; the server can keep running
     #[command(after_help = "Example:\n  contactd backup /var/backups/contactd-$(date +%F).backup")]
     Backup(BackupArgs),
-    /// Make a data directory from a backup
+    /// Create a data directory from a backup
     #[command(
         after_help = "Example:\n  mv contactd-data old && contactd restore contactd-2026-05-01.backup --suppressions-from old"
     )]
@@ -134,23 +140,23 @@ pub(crate) enum Command {
     /// Show what is held
     #[command(after_help = "Example:\n  contactd stats --json")]
     Stats(JsonArg),
-    /// Ask a running service
+    /// Look up people in a running service
     #[command(
         after_help = "Example:\n  CONTACTD_TOKEN=ctd_… contactd lookup phone https://www.linkedin.com/in/ada-quell-1a2b3c"
     )]
     Lookup(LookupArgs),
-    /// Add phone numbers and e-mail addresses to a CSV, through a running service
+    /// Add phone numbers and e-mail addresses from a running service to a CSV file
     #[command(after_help = "Example:\n  CONTACTD_TOKEN=ctd_… contactd enrich people.csv enriched.csv\n\n\
-        Run it again after an interruption: it goes on where it stopped.")]
+        After an interruption, run it again: it continues where it stopped.")]
     Enrich(EnrichArgs),
-    /// Tell the canonical form of profile URLs, or why they are refused
+    /// Print the canonical form of profile URLs, or why they are refused
     #[command(after_help = "Examples:\n  contactd canonicalize https://de.linkedin.com/in/Ada-Quell/\n  \
         contactd canonicalize < urls.txt\n  contactd canonicalize --jsonl < values.jsonl")]
     Canonicalize(CanonicalizeArgs),
     /// Print or check a configuration file
     #[command(subcommand, after_help = "Example:\n  contactd config example > contactd.toml")]
     Config(ConfigCommand),
-    /// Check configuration, store, keys, journal, tokens, permissions, disk and clock, and say what to do
+    /// Check configuration, store, keys, journal, tokens, permissions, disk and clock, and suggest fixes
     #[command(after_help = "Example:\n  contactd doctor")]
     Doctor(JsonArg),
     /// Print a completion script for your shell
@@ -170,22 +176,22 @@ pub(crate) struct JsonArg {
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct ServeArgs {
-    /// Serve built-in invented people from a throw-away data directory, with a token for a day
+    /// Serve built-in invented people from a temporary data directory, with a token valid for one day
     #[arg(long)]
     pub(crate) demo: bool,
-    /// The public address [default: 127.0.0.1:8080]
+    /// The address to listen on for lookups [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS", env = "CONTACTD_LISTEN")]
     pub(crate) listen: Option<Listen>,
-    /// The operator's address, for metrics [default: 127.0.0.1:8081]
+    /// The address to listen on for operators: metrics [default: 127.0.0.1:8081]
     #[arg(long, value_name = "ADDRESS", env = "CONTACTD_ADMIN_LISTEN")]
     pub(crate) admin_listen: Option<Listen>,
-    /// A path before every public path, such as /contacts
+    /// Path prefix for every public path, such as /contacts
     #[arg(long, value_name = "PATH", env = "CONTACTD_BASE_PATH")]
     pub(crate) base_path: Option<BasePath>,
-    /// Threads that serve [default: one per core]
+    /// Number of worker threads [default: one per core]
     #[arg(long, value_name = "COUNT", env = "CONTACTD_WORKERS", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: Option<u16>,
-    /// When an answer may leave: its audit line is with the operating system, or on disk [default: os]
+    /// When an answer may be sent: once the operating system has its audit line, or once the line is on disk [default: os]
     #[arg(long, value_name = "WHEN", env = "CONTACTD_AUDIT_SYNC")]
     pub(crate) audit_sync: Option<AuditSync>,
     /// Log one line per request
@@ -194,52 +200,52 @@ pub(crate) struct ServeArgs {
     /// How much to log [default: info]
     #[arg(long, value_name = "LEVEL", env = "CONTACTD_LOG_LEVEL")]
     pub(crate) log_level: Option<LogLevel>,
-    /// How log lines look [default: auto]
+    /// Format of log lines [default: auto]
     #[arg(long, value_name = "FORMAT", env = "CONTACTD_LOG_FORMAT")]
     pub(crate) log_format: Option<LogFormat>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token and print it, this once
+    /// Create a token and print it; it is shown only once
     #[command(after_help = "Examples:\n  contactd token create crm > token\n  \
         contactd token create ats --scope phone --expires 30d --rate 50/s --quota 10000/day")]
     Create(TokenCreateArgs),
-    /// List tokens, without the tokens themselves
+    /// List tokens, without their secret values
     #[command(after_help = "Example:\n  contactd token list --json")]
     List(JsonArg),
-    /// End a token now
+    /// Revoke a token, with immediate effect
     #[command(after_help = "Example:\n  contactd token revoke tok_8sWn2QbX1mZk")]
     Revoke {
         /// The token's id, from `token list`
         id: String,
     },
-    /// Make a token in place of another, which goes on for a while
+    /// Replace a token with a new one; the old token stays valid for a while
     #[command(after_help = "Example:\n  contactd token rotate tok_8sWn2QbX1mZk --overlap 24h > token")]
     Rotate(TokenRotateArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct TokenCreateArgs {
-    /// Who it is for
+    /// A name for the token: who it is for
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
-    /// What it may look up; give it twice for both [default: both]
+    /// What the token may look up: phone or email; give it twice for both [default: both]
     #[arg(long, value_name = "SCOPE", value_parser = parse_kind)]
     pub(crate) scope: Vec<Kind>,
-    /// How long it lives: a number and s, m, h, d or w, or never
+    /// How long the token is valid: a number and s, m, h, d or w, or never
     #[arg(long, value_name = "SPAN", default_value = "90d")]
     pub(crate) expires: Lifetime,
-    /// How often it may ask, such as 50/s
+    /// How many requests it may send, such as 50/s
     #[arg(long)]
     pub(crate) rate: Option<Rate>,
-    /// How many requests may come at once [default: those of one second, minute or hour]
+    /// How many requests it may send at once [default: the number in --rate]
     #[arg(long, requires = "rate", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) burst: Option<u32>,
-    /// How many hits it may have, such as 10000/day or 200000/month
+    /// How many hits it may receive, such as 10000/day or 200000/month
     #[arg(long)]
     pub(crate) quota: Option<Quota>,
-    /// Print the token and what is known about it as JSON
+    /// Print the token and its properties as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -248,13 +254,13 @@ pub(crate) struct TokenCreateArgs {
 pub(crate) struct TokenRotateArgs {
     /// The old token's id, from `token list`
     pub(crate) id: String,
-    /// How long the old token goes on
+    /// How long the old token stays valid
     #[arg(long, value_name = "SPAN", default_value = "24h")]
     pub(crate) overlap: Span,
-    /// How long the new token lives [default: as long as the old one, from its making to its end]
+    /// How long the new token is valid [default: the same lifetime as the old token]
     #[arg(long, value_name = "SPAN")]
     pub(crate) expires: Option<Lifetime>,
-    /// Print the token and what is known about it as JSON
+    /// Print the token and its properties as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -277,7 +283,7 @@ pub(crate) struct LookupArgs {
 /// A running service.
 #[derive(Debug, Args)]
 pub(crate) struct ServiceArgs {
-    /// Where the service is
+    /// The base URL of the service
     #[arg(long, value_name = "BASE", env = "CONTACTD_URL", default_value = "http://127.0.0.1:8080")]
     pub(crate) url: String,
     /// The token
@@ -287,10 +293,10 @@ pub(crate) struct ServiceArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CanonicalizeArgs {
-    /// Profile URLs; without any, they are read from standard input, one per line
+    /// Profile URLs; if none are given, they are read from standard input, one per line
     #[arg(value_name = "URL")]
     pub(crate) urls: Vec<String>,
-    /// The input is JSON values, one per line
+    /// Read the input as JSON values, one per line
     #[arg(long)]
     pub(crate) jsonl: bool,
 }
@@ -300,7 +306,7 @@ pub(crate) enum ConfigCommand {
     /// Print a configuration file with every setting, commented out
     #[command(after_help = "Example:\n  contactd config example > contactd.toml")]
     Example,
-    /// Say what is wrong with the configuration file, with the line
+    /// Check the configuration file and report errors with their line
     #[command(after_help = "Example:\n  contactd config check --config contactd.toml")]
     Check,
 }

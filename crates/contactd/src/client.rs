@@ -1,4 +1,4 @@
-//! Asking a running service, as any client would.
+//! A client of a running service, using its public API.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,10 +16,10 @@ pub(crate) struct Client {
     agent: Agent,
 }
 
-/// What the service said about one profile.
+/// The answer of the service about one profile.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Answered {
+pub(crate) struct LookupAnswer {
     submitted: String,
     /// The HTTP status.
     pub(crate) code: u16,
@@ -40,14 +40,14 @@ pub(crate) struct Answered {
     pub(crate) retry_after: Option<Duration>,
 }
 
-impl Answered {
+impl LookupAnswer {
     /// The phone number or the address.
     pub(crate) fn value(&self) -> Option<&String> {
         self.phone_number.as_ref().or(self.email.as_ref())
     }
 }
 
-/// Seconds, or the time of day at which to come back.
+/// Parses `Retry-After`: seconds, or the time at which to retry.
 fn retry_after(text: &str) -> Option<Duration> {
     const LONGEST: u64 = 366 * 86_400;
     let seconds = match text.parse::<u64>() {
@@ -64,7 +64,7 @@ fn retry_after(text: &str) -> Option<Duration> {
 impl Client {
     pub(crate) fn new(url: &str, token: &str) -> anyhow::Result<Self> {
         if !url.starts_with("http://") && !url.starts_with("https://") {
-            bail!("--url {url} has to begin with http:// or https://");
+            bail!("--url {url} must begin with http:// or https://");
         }
         let agent = Agent::config_builder()
             .http_status_as_error(false)
@@ -75,18 +75,18 @@ impl Client {
         Ok(Self { base, token: token.trim().to_owned(), agent })
     }
 
-    /// Asks once.
-    pub(crate) fn ask(&self, kind: Kind, profile_url: &str) -> anyhow::Result<Answered> {
+    /// Sends one lookup, without retries.
+    pub(crate) fn ask(&self, kind: Kind, profile_url: &str) -> anyhow::Result<LookupAnswer> {
         let operation = match kind {
             Kind::Phone => Operation::FetchPhoneNumber,
             Kind::Email => Operation::FetchPersonalEmail,
         };
         let url = format!("{}{}", self.base, operation.path());
         self.post(&url, profile_url)
-            .with_context(|| format!("cannot ask {url}; is the service running there?"))
+            .with_context(|| format!("cannot reach {url}; is the service running there?"))
     }
 
-    fn post(&self, url: &str, profile_url: &str) -> anyhow::Result<Answered> {
+    fn post(&self, url: &str, profile_url: &str) -> anyhow::Result<LookupAnswer> {
         let body = serde_json::json!({ "profileUrl": profile_url }).to_string();
         let mut response = self
             .agent
@@ -104,7 +104,7 @@ impl Client {
             200 => "ok".to_owned(),
             _ => text("status").unwrap_or_else(|| "internal_error".to_owned()),
         };
-        Ok(Answered {
+        Ok(LookupAnswer {
             submitted: profile_url.to_owned(),
             code,
             status,

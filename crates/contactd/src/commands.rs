@@ -29,7 +29,7 @@ use crate::cli::{Cli, Command};
 use crate::config::Config;
 use crate::context::Context;
 
-/// Does what the command line says.
+/// Runs the command of the command line.
 pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let everywhere = &cli.everywhere;
     let config = || Config::resolve(everywhere);

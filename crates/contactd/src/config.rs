@@ -1,8 +1,7 @@
 //! Configuration: flag, then environment, then file, then default. Raw arguments and files
-//! become one resolved [`Config`] before anything is done.
+//! become one resolved [`Config`] before a command runs.
 
 mod file;
-mod value;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -11,17 +10,16 @@ use std::time::Duration;
 use anyhow::Context;
 use contactd_core::{Lifetime, Networks, Quota, Rate};
 use contactd_server::Settings;
-use serde::Deserialize;
 
 pub(crate) use file::EXAMPLE;
 use file::File;
-pub(crate) use value::{BasePath, Engine, Listen};
 
 use crate::cli::{Everywhere, ServeArgs};
 use crate::keys::{KeySource, KeySources};
 use crate::misuse::Misuse;
+use crate::setting::{AuditSync, LogFormat, LogLevel};
 
-/// Where the configuration is looked for if nobody says.
+/// The configuration file that is used if no other is given.
 const DEFAULT_FILE: &str = "contactd.toml";
 const DEFAULT_DATA: &str = "./contactd-data";
 const DEFAULT_SWEEP: Duration = Duration::from_secs(60);
@@ -33,15 +31,14 @@ const DEFAULT_ADMIN_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LO
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) data: PathBuf,
-    /// Whether the data directory was chosen on the command line, and not left standing in the
-    /// environment or a file.
+    /// Whether the data directory was set on the command line, and not in the environment or a file.
     pub(crate) data_is_flag: bool,
     pub(crate) networks: Networks,
     pub(crate) keys: KeySources,
     file: File,
 }
 
-/// What `serve` needs besides.
+/// What `serve` needs in addition.
 #[derive(Debug)]
 pub(crate) struct ServeConfig {
     pub(crate) listen: SocketAddr,
@@ -53,30 +50,17 @@ pub(crate) struct ServeConfig {
     pub(crate) default_quota: Option<Quota>,
     pub(crate) log: LogConfig,
     pub(crate) audit: AuditConfig,
-    /// How often details whose time is over are removed.
+    /// How often details that have expired or are too old are removed.
     pub(crate) sweep_every: Duration,
 }
 
-/// What `serve` does about the journal.
+/// The journal settings of `serve`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AuditConfig {
     pub(crate) sync: AuditSync,
     pub(crate) segment_bytes: u64,
-    /// How long lines are kept; for ever if nothing is said.
+    /// How long lines are kept; for ever if `None`.
     pub(crate) keep: Option<Duration>,
-}
-
-/// When a lookup counts as recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum AuditSync {
-    /// When the operating system has its line.
-    #[default]
-    Os,
-    /// When its line is on disk.
-    Disk,
-    /// Never: nothing is recorded. Only for measuring what recording costs.
-    Off,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,30 +69,7 @@ pub(crate) struct LogConfig {
     pub(crate) format: LogFormat,
 }
 
-/// How much is logged. No level logs personal data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum LogLevel {
-    Error,
-    Warn,
-    #[default]
-    Info,
-    Debug,
-    Trace,
-}
-
-/// How log lines look.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum LogFormat {
-    /// Human on a terminal, JSON elsewhere.
-    #[default]
-    Auto,
-    Human,
-    Json,
-}
-
-/// The file that counts: the one named, or the default one if it is there.
+/// The file that is used: the one given, or the default one if it exists.
 pub(crate) fn file_of(everywhere: &Everywhere) -> Option<PathBuf> {
     everywhere.config.clone().or_else(|| Some(PathBuf::from(DEFAULT_FILE)).filter(|file| file.exists()))
 }
@@ -133,8 +94,8 @@ impl Config {
         })
     }
 
-    /// Resolves what `serve` needs besides. Refuses an admin listener that others than this machine can reach, unless that is
-    /// configured.
+    /// Resolves what `serve` needs in addition. Refuses an admin listener that other machines can reach, unless the
+    /// configuration allows it.
     pub(crate) fn serve(&self, args: &ServeArgs) -> anyhow::Result<ServeConfig> {
         let (serve, limits, log) = (&self.file.serve, &self.file.limits, &self.file.log);
         let defaults = Settings::default();
@@ -161,7 +122,7 @@ impl Config {
         if !admin_listen.ip().to_canonical().is_loopback() && !self.file.admin.allow_remote {
             return Err(Misuse(format!(
                 "--admin-listen {admin_listen} can be reached from other machines, and the admin listener asks for no password. \
-                 Choose a loopback address such as 127.0.0.1:8081, or say `allow_remote = true` below [admin] in the \
+                 Choose a loopback address such as 127.0.0.1:8081, or set `allow_remote = true` under [admin] in the \
                  configuration file"
             ))
             .into());
@@ -200,7 +161,7 @@ fn key_source(variable: &str, file: Option<&Path>) -> KeySource {
     }
 }
 
-/// Reads a file, or says what is wrong with it and on which line.
+/// Reads a file. An error says what is wrong and on which line.
 pub(crate) fn read(path: &Path) -> anyhow::Result<File> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the configuration {}", path.display()))?;

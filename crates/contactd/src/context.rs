@@ -10,17 +10,14 @@ use contactd_core::{
     SystemClock, hex,
 };
 use contactd_journal::Files;
-use contactd_store_sqlite::SqliteStore;
 
 use crate::backups::DirBackups;
 use crate::config::Config;
 use crate::control::{self, ControlSocket};
 use crate::data_dir::DataDir;
+use crate::engine::Store;
 use crate::keys::{self, KeySources};
 use crate::{actor, reasons};
-
-/// The storage engine.
-pub(crate) type Store = SqliteStore;
 
 /// An open data directory.
 pub(crate) struct Opened {
@@ -30,7 +27,7 @@ pub(crate) struct Opened {
     pub(crate) key_sources: KeySources,
     pub(crate) networks: Networks,
     pub(crate) clock: Arc<dyn Clock>,
-    /// What this node calls itself in the journal.
+    /// The name of this node in the journal.
     pub(crate) node: String,
 }
 
@@ -52,18 +49,18 @@ impl Context {
         Ok(Self { services, actor: actor::of_this_process(), dir, networks, clock })
     }
 
-    /// The profile that a command's URL means.
+    /// The profile of a command's URL.
     pub(crate) fn profile(&self, url: &str) -> anyhow::Result<Profile> {
         self.networks.canonicalize(url).map_err(|reason| anyhow::anyhow!(reasons::refusal(reason)))
     }
 
-    /// The person whom a command's URL means.
+    /// The person of a command's URL.
     pub(crate) fn person(&self, url: &str) -> anyhow::Result<SubjectName> {
         SubjectName::person(url, &self.networks).map_err(subject_error)
     }
 }
 
-/// What to say about a text that names nobody.
+/// The message for a text that does not identify a subject.
 pub(crate) fn subject_error(error: SubjectNameError) -> anyhow::Error {
     match error {
         SubjectNameError::Profile(reason) => anyhow::anyhow!(reasons::refusal(reason)),
@@ -72,7 +69,7 @@ pub(crate) fn subject_error(error: SubjectNameError) -> anyhow::Error {
 }
 
 impl Opened {
-    /// Opens the data directory, creating it if it is missing, and sees that the store and the keys belong together.
+    /// Opens the data directory, creating it if it is missing, and checks that the store and the keys belong together.
     pub(crate) async fn open(config: Config) -> anyhow::Result<Self> {
         let dir = DataDir::make(&config.data)?;
         let (store, keys) = open_store(&dir, &config.keys).await?;
@@ -116,17 +113,17 @@ impl Opened {
     }
 }
 
-/// Opens the store and its keys, and sees that they belong together.
+/// Opens the store and its keys, and checks that they belong together.
 pub(crate) async fn open_store(dir: &DataDir, keys: &KeySources) -> anyhow::Result<(Store, DigestKeys)> {
     let store = Store::open(dir.path())
         .with_context(|| format!("cannot open the store in {}", dir.path().display()))?;
-    // A store that has had a key gets no new one in its place.
+    // A store that already had a key never gets a new one in its place.
     let expected = store.fact("digest_key").await?;
     let keys = keys::digest(&keys.digest, &dir.keys(), expected.is_none())?;
     if let Some(expected) = expected.filter(|expected| !keys.hold(expected)) {
         bail!(
-            "the keys in {} are not those of this store: with them, people who opted out would be disclosed. \
-             Put back the key with fingerprint {expected}",
+            "the keys in {} do not belong to this store: with them, people who opted out would be disclosed. \
+             Restore the key with fingerprint {expected}",
             dir.keys().display()
         );
     }
@@ -134,12 +131,13 @@ pub(crate) async fn open_store(dir: &DataDir, keys: &KeySources) -> anyhow::Resu
     Ok((store, keys))
 }
 
-/// The name of this node: made up once, and kept.
+/// The name of this node: created at random once, and stored.
 async fn node(store: &Store) -> anyhow::Result<String> {
     if let Some(node) = store.fact("node").await? {
         return Ok(node);
     }
     let mut bytes = [0; 4];
-    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no randomness from the system: {error}"))?;
+    getrandom::fill(&mut bytes)
+        .map_err(|error| anyhow::anyhow!("cannot get random bytes from the system: {error}"))?;
     Ok(store.remember("node", &hex::encode(&bytes)).await?)
 }

@@ -1,4 +1,4 @@
-//! `control.sock`: commands tell a running server that something changed, and learn when it is in force.
+//! `control.sock`: commands tell a running server that something changed, and wait until the change is in force.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -13,15 +13,14 @@ use anyhow::{Context, bail};
 use contactd_core::{Announcing, InForce, NotConfirmed};
 
 use crate::data_dir::DataDir;
-use crate::keeper::Request;
 
-/// How long a command waits to hear that its change is in force.
+/// How long a command waits for the confirmation that its change is in force.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a server that starts waits for a command that only looks whether there is one.
+/// How long a starting server waits for the lock: a command holds it for a moment to see whether a server is running.
 const CLAIM_PATIENCE: Duration = Duration::from_millis(500);
-/// Between two tries.
+/// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long the server waits for a command to say what it wants.
+/// How long the server waits for the request of a command that has connected.
 const REQUEST_PATIENCE: Duration = Duration::from_secs(2);
 
 const REFRESH: &str = "refresh";
@@ -48,7 +47,7 @@ impl InForce for ControlSocket {
     }
 }
 
-/// Whether a server is running on this data directory, or just starting or stopping.
+/// Whether a server is running, starting or stopping on this data directory.
 pub(crate) fn is_served(dir: &DataDir) -> bool {
     File::open(dir.path()).is_ok_and(|open| open.try_lock_shared().is_err())
 }
@@ -69,7 +68,7 @@ fn ask(dir: &DataDir) -> io::Result<Answer> {
     Ok(if reply.trim() == DONE { Answer::Done } else { Answer::Failed })
 }
 
-/// Reaches the server; none where there is none. One that is just starting is waited for.
+/// Connects to the server; `None` if no server is running. Waits for a server that is starting.
 fn connect(dir: &DataDir) -> io::Result<Option<UnixStream>> {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -87,15 +86,23 @@ fn connect(dir: &DataDir) -> io::Result<Option<UnixStream>> {
     }
 }
 
-/// The server's end. The socket goes away with it.
+/// What the keeper is asked to do.
+pub(crate) enum ControlRequest {
+    /// Apply everything that is committed; send true once it is in force.
+    Refresh(Sender<bool>),
+    /// Record the remaining usage, and stop.
+    Finish,
+}
+
+/// The server's end of the socket. Dropping it removes the socket.
 pub(crate) struct Control {
     path: PathBuf,
-    /// Locked for as long as the server lives, so that there is only one.
+    /// Locked as long as the server runs, so that there is only one.
     _lock: File,
 }
 
 impl Control {
-    /// Takes the directory for this server. Refuses where another one has it.
+    /// Locks the directory for this server. Fails if another server has locked it.
     pub(crate) fn claim(dir: &DataDir) -> anyhow::Result<Self> {
         let lock = File::open(dir.path())?;
         let until = Instant::now() + CLAIM_PATIENCE;
@@ -112,12 +119,12 @@ impl Control {
     }
 
     /// Listens, and passes every request on to the keeper.
-    pub(crate) fn listen(&self, dir: &DataDir, keeper: Sender<Request>) -> anyhow::Result<()> {
+    pub(crate) fn listen(&self, dir: &DataDir, keeper: Sender<ControlRequest>) -> anyhow::Result<()> {
         let path = &self.path;
-        // One that a killed server left behind: the lock says it is not another's.
+        // A killed server may have left its socket. Because of the lock, it cannot belong to a running one.
         let _ = std::fs::remove_file(path);
         let listener = UnixListener::bind(SocketPath::of(dir)?.path())
-            .with_context(|| format!("cannot make {}", path.display()))?;
+            .with_context(|| format!("cannot create {}", path.display()))?;
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o600))?;
         std::thread::Builder::new().name("control".to_owned()).spawn(move || {
             for stream in listener.incoming() {
@@ -127,7 +134,7 @@ impl Control {
                     continue;
                 };
                 let keeper = keeper.clone();
-                // One thread per command: a command that hangs delays nobody.
+                // One thread per command: a command that hangs does not delay others.
                 let answering = move || drop(answer(&stream, &keeper));
                 let _ = std::thread::Builder::new().name("control".to_owned()).spawn(answering);
             }
@@ -142,7 +149,7 @@ impl Drop for Control {
     }
 }
 
-fn answer(mut stream: &UnixStream, keeper: &Sender<Request>) -> io::Result<()> {
+fn answer(mut stream: &UnixStream, keeper: &Sender<ControlRequest>) -> io::Result<()> {
     stream.set_read_timeout(Some(REQUEST_PATIENCE))?;
     let mut request = String::new();
     BufReader::new(stream).read_line(&mut request)?;
@@ -150,12 +157,13 @@ fn answer(mut stream: &UnixStream, keeper: &Sender<Request>) -> io::Result<()> {
         return writeln!(stream, "unknown request");
     }
     let (done, when_done) = std::sync::mpsc::channel();
-    let is_done = keeper.send(Request::Refresh(done)).is_ok() && when_done.recv_timeout(PATIENCE) == Ok(true);
+    let is_done =
+        keeper.send(ControlRequest::Refresh(done)).is_ok() && when_done.recv_timeout(PATIENCE) == Ok(true);
     writeln!(stream, "{}", if is_done { DONE } else { "failed" })
 }
 
-/// Where the socket is, in a spelling that fits into a socket address. Those hold about a
-/// hundred bytes; a longer directory is reached through an open file.
+/// The path of the socket, short enough for a socket address. An address holds about a
+/// hundred bytes; a longer directory is reached through an open file descriptor.
 struct SocketPath {
     path: PathBuf,
     _dir: Option<File>,

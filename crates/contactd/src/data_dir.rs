@@ -1,4 +1,4 @@
-//! The data directory: created if it is missing, for its owner only.
+//! The data directory: created if it is missing, accessible to its owner only.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -9,19 +9,19 @@ use contactd_journal::ChainKey;
 
 use crate::keys::{self, KeySources};
 
-/// A data directory that is there.
+/// A data directory that exists.
 #[derive(Clone, Debug)]
 pub(crate) struct DataDir(PathBuf);
 
 impl DataDir {
-    /// Makes the directory and `keys/` in it, if they are missing.
+    /// Creates the directory and `keys/` in it, if they are missing.
     pub(crate) fn make(path: &Path) -> anyhow::Result<Self> {
         for dir in [path.to_owned(), path.join("keys")] {
             DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
                 .create(&dir)
-                .with_context(|| format!("cannot make the data directory {}", dir.display()))?;
+                .with_context(|| format!("cannot create the data directory {}", dir.display()))?;
         }
         Ok(Self(path.to_owned()))
     }
@@ -42,7 +42,7 @@ impl DataDir {
         self.0.join("control.sock")
     }
 
-    /// The key of the journal. One that has lines gets no new one.
+    /// The key of the journal. A new key is created only if the journal has no segments yet.
     pub(crate) fn audit_key(&self, keys: &KeySources) -> anyhow::Result<ChainKey> {
         let may_make = contactd_journal::segments(&self.audit())?.is_empty();
         keys::audit(&keys.audit, &self.keys(), may_make)

@@ -1,4 +1,4 @@
-//! `serve --demo`: invented people, a token for a day, and lines to paste.
+//! `serve --demo`: invented people, a token for one day, and commands to paste.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use contactd_core::services::{ImportOptions, NewToken, Services};
 use contactd_core::{Actor, Cancel, Lifetime, Scopes, TokenSecret, unobserved};
 use contactd_import::{Defaults, Files, Input, Rejects};
 
-use crate::context::Store;
+use crate::engine::Store;
 
 /// The invented people.
 const PEOPLE: &str = include_str!("../../../fixtures/people.csv");
@@ -51,7 +51,7 @@ impl Demo {
         Ok(Self { secret, profiles })
     }
 
-    /// Prints the lines to paste.
+    /// Prints the commands to paste.
     pub(crate) fn show(&self, address: SocketAddr, base_path: &str) -> io::Result<()> {
         let curl = |operation: Operation, profile_url: &str| {
             format!(
@@ -62,11 +62,15 @@ impl Demo {
             )
         };
         let mut out = io::stdout().lock();
-        writeln!(out, "# {} invented people; this token ends in a day. A phone number:", self.profiles)?;
+        writeln!(
+            out,
+            "# {} invented people; this token expires in one day. Look up a phone number:",
+            self.profiles
+        )?;
         writeln!(out, "{}", curl(Operation::FetchPhoneNumber, PHONE_URL))?;
-        writeln!(out, "# An e-mail address:")?;
+        writeln!(out, "# Look up an e-mail address:")?;
         writeln!(out, "{}", curl(Operation::FetchPersonalEmail, EMAIL_URL))?;
-        writeln!(out, "# A refusal, which says why in X-Invalid-Reason:")?;
+        writeln!(out, "# A refused URL; the header X-Invalid-Reason gives the reason:")?;
         writeln!(
             out,
             "{}",

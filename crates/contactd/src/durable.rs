@@ -1,4 +1,4 @@
-//! Files that are on disk when a command says that they are, and for their owner only.
+//! Writes files so that they are on disk when a function returns, readable by their owner only.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -7,12 +7,12 @@ use std::path::Path;
 
 pub(crate) use contactd_journal::sync_dir;
 
-/// Makes the name of a file or a directory durable.
+/// Syncs the directory of a file or directory, so that its name is on disk.
 pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
     sync_dir(path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")))
 }
 
-/// Copies a file to one that is not there yet.
+/// Copies a file to a new file, and syncs it. Fails if the new file exists.
 pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let mut copy = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
     io::copy(&mut File::open(from)?, &mut copy)?;

@@ -1,4 +1,5 @@
-//! Keeps the index of the journal up to date in a running server, and its old segments in order. Lookups never wait for this.
+//! Keeps the index of the journal up to date in a running server, and compresses and removes old segments. Lookups never wait
+//! for this.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -10,18 +11,18 @@ use contactd_core::services::Services;
 use contactd_core::{Audit, Clock, Fate, JournalLines};
 use contactd_journal::{Journal, Mark};
 
-use crate::context::Store;
+use crate::engine::Store;
 use crate::sweeper::wait_for;
 
-/// How far the index may lag behind while little happens.
+/// How far the index may lag behind when there are few lookups.
 const PAUSE: Duration = Duration::from_secs(1);
-/// While many lookups come, indexing takes one part in this many of the time.
+/// When there are many lookups, indexing uses about 1/`SHARE` of the time.
 const SHARE: u32 = 150;
-/// More lines a second than this are many.
+/// More lines per second than this count as many.
 const MANY: u64 = 2_000;
-/// How often old segments are looked at.
+/// How often old segments are checked.
 const TIDY: Duration = Duration::from_secs(60);
-/// At most this many segments wait for a quiet moment in which to be compressed.
+/// If more segments than this wait to be compressed, they are compressed even under load.
 const UNCOMPRESSED: usize = 64;
 
 /// The running indexer.
@@ -30,7 +31,7 @@ pub(crate) struct Indexer {
     thread: JoinHandle<()>,
 }
 
-/// What it works on.
+/// What the indexer works on.
 struct Work {
     services: Arc<Services<Store>>,
     journal: Weak<Journal>,
@@ -40,7 +41,7 @@ struct Work {
 }
 
 impl Indexer {
-    /// Indexes in a thread of its own, and compresses and removes old segments.
+    /// Indexes in its own thread, and compresses and removes old segments.
     pub(crate) fn start(
         services: Arc<Services<Store>>,
         journal: &Arc<Journal>,
@@ -52,7 +53,7 @@ impl Indexer {
         let work = Work { services, journal: Arc::downgrade(journal), dir, clock, keep };
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let thread = std::thread::Builder::new().name("indexer".to_owned()).spawn(move || {
-            // On Linux this is about the thread: it has the lowest priority on whichever core it is.
+            // On Linux this applies to the thread only: it gets the lowest priority on every core.
             let _ = rustix::process::nice(19);
             runtime.block_on(work.run(&stopped));
         })?;
@@ -89,13 +90,13 @@ impl Work {
             if last_tidy.is_none_or(|last| last.elapsed() > TIDY) {
                 last_tidy = Some(Instant::now());
                 if let Err(error) = self.tidy(&mut at, is_busy).await {
-                    tracing::error!(%error, "cannot tidy the audit journal");
+                    tracing::error!(%error, "cannot compress or remove old segments of the audit journal");
                 }
             }
         }
     }
 
-    /// Compresses segments that are closed, and removes those that are older than the operator keeps them.
+    /// Compresses closed segments, and removes those that are older than the operator keeps them.
     async fn tidy(&self, at: &mut Box<dyn JournalLines>, is_busy: bool) -> anyhow::Result<()> {
         let Some(journal) = self.journal.upgrade() else { return Ok(()) };
         let plain = contactd_journal::segments(&self.dir)?.iter().filter(|s| !s.is_compressed).count();
@@ -107,7 +108,7 @@ impl Work {
         let Some((through, old)) = contactd_journal::outdated(&self.dir, now.minus(keep))? else {
             return Ok(());
         };
-        // Only indexed lines are removed, and only once the journal says so itself.
+        // Lines are removed only after they are indexed and the journal has recorded the removal.
         while self.services.audits.index_some(at).await? {}
         let ticket = journal.mark(now, &Mark::Retired { through });
         let until = Instant::now() + contactd_journal::PATIENCE;
@@ -117,7 +118,7 @@ impl Work {
         if ticket.fate() == Fate::Written {
             contactd_journal::remove(&self.dir, &old)?;
             self.services.audits.forget(through).await?;
-            tracing::info!(through, "removed audit lines that were kept long enough");
+            tracing::info!(through, "removed audit lines that are older than audit.keep");
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
 //! The keeper: one thread of a running server that applies what commands changed and records what tokens did. A second one
-//! looks after the store's files, which can take a while.
+//! maintains the store's files, which can take a while.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -9,22 +9,15 @@ use std::time::{Duration, Instant};
 use contactd_core::Live;
 use contactd_core::store::{ChangeNumbers, Changes, LocalRead, Maintenance};
 
-use crate::context::Store;
+use crate::control::ControlRequest;
+use crate::engine::Store;
 
-/// How often other processes' changes are looked for; they also announce them.
+/// How often the keeper looks for changes by other processes, in case it received no announcement.
 const POLL: Duration = Duration::from_millis(200);
-/// How often usage is recorded, and how often the files are looked after.
+/// How often usage is recorded, and how often the files are maintained.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// What the keeper is asked to do.
-pub(crate) enum Request {
-    /// Apply everything that is committed; send true when it is in force.
-    Refresh(Sender<bool>),
-    /// Record what is left, and end.
-    Finish,
-}
-
-/// What the keeper keeps.
+/// What the keeper works on.
 pub(crate) struct Keeper {
     pub(crate) store: Arc<Store>,
     pub(crate) live: Arc<Live<Store>>,
@@ -32,20 +25,20 @@ pub(crate) struct Keeper {
 
 /// The running keeper.
 pub(crate) struct Running {
-    pub(crate) requests: Sender<Request>,
+    pub(crate) requests: Sender<ControlRequest>,
     thread: JoinHandle<()>,
 }
 
 impl Running {
-    /// Records what is left and ends.
+    /// Records the remaining usage and stops.
     pub(crate) fn finish(self) {
-        let _ = self.requests.send(Request::Finish);
+        let _ = self.requests.send(ControlRequest::Finish);
         let _ = self.thread.join();
     }
 }
 
 impl Keeper {
-    /// Applies what is committed, then continues to do so in a thread of its own.
+    /// Applies what is committed, then keeps applying changes in its own thread.
     pub(crate) async fn start(self) -> anyhow::Result<Running> {
         let mut seen = self.store.changes().await?;
         self.live.refresh().await?;
@@ -63,7 +56,7 @@ impl Keeper {
         let store = Arc::downgrade(&self.store);
         std::thread::Builder::new().name("upkeep".to_owned()).spawn(move || {
             while let Some(store) = store.upgrade() {
-                report(runtime.block_on(store.tidy()), "cannot look after the store's files");
+                report(runtime.block_on(store.tidy()), "cannot maintain the store's files");
                 drop(store);
                 std::thread::sleep(FLUSH);
             }
@@ -71,15 +64,20 @@ impl Keeper {
         Ok(())
     }
 
-    fn run(&self, runtime: &tokio::runtime::Runtime, requests: &Receiver<Request>, seen: &mut ChangeNumbers) {
+    fn run(
+        &self,
+        runtime: &tokio::runtime::Runtime,
+        requests: &Receiver<ControlRequest>,
+        seen: &mut ChangeNumbers,
+    ) {
         let mut last_flush = Instant::now();
-        // Set until what others changed has been applied, however often that fails.
+        // Stays set until the changes of other processes have been applied, even if that fails several times.
         let mut is_stale = false;
         loop {
             let asked = match requests.recv_timeout(POLL) {
-                Ok(Request::Refresh(done)) => Some(done),
+                Ok(ControlRequest::Refresh(done)) => Some(done),
                 Err(RecvTimeoutError::Timeout) => None,
-                Ok(Request::Finish) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(ControlRequest::Finish) | Err(RecvTimeoutError::Disconnected) => break,
             };
             match runtime.block_on(self.store.changes()) {
                 Ok(changes) => {
@@ -106,7 +104,7 @@ impl Keeper {
     }
 }
 
-/// Logs a failure. Returns whether there was none.
+/// Logs a failure. Returns true if there was none.
 fn report<E: std::fmt::Display>(result: Result<(), E>, what: &str) -> bool {
     if let Err(error) = &result {
         tracing::error!(%error, "{what}");

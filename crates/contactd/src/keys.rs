@@ -1,5 +1,5 @@
-//! Keys: of digests and of the journal's chain. In `keys/` of the data directory, readable by their owner only, or given
-//! from elsewhere.
+//! The keys for digests and for the journal's chain: in `keys/` of the data directory, readable by their owner only, or from
+//! another source.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -24,7 +24,7 @@ pub(crate) struct KeySources {
 }
 
 impl KeySources {
-    /// Whether some of them are not in the data directory.
+    /// Whether some keys are not in the data directory.
     pub(crate) fn are_elsewhere(&self) -> bool {
         [&self.digest, &self.audit].iter().any(|source| !matches!(source, KeySource::DataDir))
     }
@@ -32,10 +32,10 @@ impl KeySources {
 
 #[derive(Clone, Default)]
 pub(crate) enum KeySource {
-    /// `keys/` of the data directory, where the first one is made.
+    /// `keys/` of the data directory, where the first key is created.
     #[default]
     DataDir,
-    /// A file, a key a line.
+    /// A file with one key per line.
     File(PathBuf),
     /// The keys themselves.
     Text(String),
@@ -53,7 +53,7 @@ impl std::fmt::Debug for KeySource {
 
 type Key = [u8; 32];
 
-/// The digest keys, oldest first. Where there is none in the data directory, the first one is made, if it may be.
+/// The digest keys, oldest first. If the data directory has none and `may_make` is set, the first one is created.
 pub(crate) fn digest(source: &KeySource, dir: &Path, may_make: bool) -> anyhow::Result<DigestKeys> {
     let keys = match given(source)? {
         Some(keys) => keys,
@@ -69,10 +69,12 @@ pub(crate) fn digest(source: &KeySource, dir: &Path, may_make: bool) -> anyhow::
     })
 }
 
-/// The key of the journal's chain. Where there is none in the data directory, it is made, if it may be.
+/// The key of the journal's chain. If the data directory has none and `may_make` is set, it is created.
 pub(crate) fn audit(source: &KeySource, dir: &Path, may_make: bool) -> anyhow::Result<ChainKey> {
     if let Some(keys) = given(source)? {
-        let [key] = keys.as_slice() else { bail!("the journal has one key, and {} are given", keys.len()) };
+        let [key] = keys.as_slice() else {
+            bail!("the journal needs exactly one key, but {} are given", keys.len())
+        };
         return Ok(ChainKey::new(key));
     }
     let file = dir.join(AUDIT);
@@ -97,7 +99,7 @@ fn given(source: &KeySource) -> anyhow::Result<Option<Vec<Key>>> {
     };
     let words = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
     let keys = words.map(|word| {
-        hex::decode(word).with_context(|| format!("{what} is not a key: it has to be 64 hex digits"))
+        hex::decode(word).with_context(|| format!("{what} is not a key: it must be 64 hex digits"))
     });
     keys.collect::<anyhow::Result<Vec<_>>>().map(Some)
 }
@@ -118,14 +120,15 @@ fn list(dir: &Path) -> anyhow::Result<Vec<String>> {
 fn read(file: &Path) -> anyhow::Result<Key> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read the key {}", file.display()))?;
     hex::decode(text.trim()).with_context(|| {
-        format!("{} is not a key: it has to hold 64 hex digits; restore it from a backup", file.display())
+        format!("{} is not a key: it must contain 64 hex digits; restore it from a backup", file.display())
     })
 }
 
-/// Makes a key, whole or not at all. If another process was faster, its key stays.
+/// Creates a key file, completely or not at all. If another process was faster, its key stays.
 fn make(dir: &Path, name: &str) -> anyhow::Result<()> {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no randomness from the system: {error}"))?;
+    getrandom::fill(&mut bytes)
+        .map_err(|error| anyhow::anyhow!("cannot get random bytes from the system: {error}"))?;
     let text = hex::encode(&bytes);
     let unfinished = dir.join(format!(".{name}.{}.new", std::process::id()));
     let mut file =
@@ -141,7 +144,7 @@ fn make(dir: &Path, name: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Adds the keys of another directory that are not in this one.
+/// Adds the digest keys of another directory that are not in this one.
 pub(crate) fn add_all(from: &Path, to: &Path) -> anyhow::Result<()> {
     let mut present =
         list(to)?.iter().map(|name| read(&to.join(name))).collect::<anyhow::Result<Vec<_>>>()?;
@@ -151,7 +154,7 @@ pub(crate) fn add_all(from: &Path, to: &Path) -> anyhow::Result<()> {
         if present.contains(&key) {
             continue;
         }
-        // In front of those that are there: new digests go on being made with the newest of them.
+        // Sorted before the existing keys, so that new digests still use the newest of those.
         number += 1;
         durable::copy(&from.join(&name), &to.join(format!("digest-000-{number:03}.key")))?;
         present.push(key);
@@ -160,18 +163,18 @@ pub(crate) fn add_all(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Takes over the journal's key of another data directory where this one has none. Whether both have the same then.
+/// Copies the journal's key from another data directory if this one has none. Returns whether both now have the same key.
 pub(crate) fn share_audit(other: &Path, this: &Path) -> anyhow::Result<bool> {
     let [other, this] = [other, this].map(|dir| dir.join("keys").join(AUDIT));
     if other.is_file() && !this.is_file() {
         durable::copy(&other, &this)?;
         durable::sync_parent(&this)?;
     }
-    // Where neither has one, both have it from elsewhere.
+    // If neither has the file, both get the key from another source.
     Ok(other.is_file() == this.is_file() && (!this.is_file() || fs::read(other)? == fs::read(this)?))
 }
 
-/// Files with keys that others than their owner can read.
+/// Key files that other users can read.
 pub(crate) fn exposed(dir: &Path, sources: &KeySources) -> Vec<String> {
     let in_dir = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
     let elsewhere = [&sources.digest, &sources.audit].into_iter().filter_map(|source| match source {

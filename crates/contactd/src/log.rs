@@ -1,10 +1,11 @@
-//! Logs: human on a terminal, JSON otherwise, always on stderr.
+//! Logging: for humans on a terminal, JSON otherwise, unless configured; always to stderr.
 
 use std::io::IsTerminal;
 
 use tracing::level_filters::LevelFilter;
 
-use crate::config::{LogConfig, LogFormat, LogLevel};
+use crate::config::LogConfig;
+use crate::setting::{LogFormat, LogLevel};
 
 /// Sets up logging for the rest of the process.
 pub(crate) fn start(config: &LogConfig) {

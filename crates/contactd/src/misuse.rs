@@ -1,8 +1,8 @@
-//! A command used wrongly in a way that only shows later than its flags are read.
+//! A usage error that is found only after the flags are parsed.
 
 use std::fmt;
 
-/// What is wrong with the flags. The program ends with 2, as for any other.
+/// What is wrong with the flags. The program exits with 2, as for other usage errors.
 #[derive(Debug)]
 pub(crate) struct Misuse(pub(crate) String);
 

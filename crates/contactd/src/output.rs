@@ -1,21 +1,21 @@
-//! Data goes to stdout, words go to stderr.
+//! Writes data to stdout and messages to stderr.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
 
-/// One line of words. Nobody minds if they cannot be written.
+/// Writes one line of text to stderr. An error is ignored.
 pub(crate) fn words(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// One line of data.
+/// Writes one line of data to stdout.
 pub(crate) fn data(line: fmt::Arguments<'_>) -> io::Result<()> {
     writeln!(io::stdout().lock(), "{line}")
 }
 
-/// Data as JSON: indented on a terminal, one line elsewhere.
+/// Writes data as JSON to stdout: indented on a terminal, on one line otherwise.
 pub(crate) fn json(data: &impl Serialize) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     if out.is_terminal() {
@@ -27,7 +27,7 @@ pub(crate) fn json(data: &impl Serialize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Rows in columns as wide as they need to be.
+/// Writes a table to stdout, each column as wide as its widest cell.
 pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
@@ -46,7 +46,7 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether whoever read our output has stopped reading.
+/// Whether the reader of our output has closed the pipe.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let io_kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
     let json_kind = error.downcast_ref::<serde_json::Error>().and_then(serde_json::Error::io_error_kind);

@@ -1,4 +1,4 @@
-//! How far a long command is: a line that renews itself on a terminal, a line every few seconds elsewhere.
+//! The progress of a long command: one line that is updated on a terminal, a new line every few seconds otherwise.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ const EVERY_ON_A_TERMINAL: Duration = Duration::from_millis(100);
 const EVERY_ELSEWHERE: Duration = Duration::from_secs(5);
 const BAR: usize = 24;
 
-/// Says once that a command waits.
+/// Prints once that a command is waiting.
 pub(crate) struct Waiting {
     words: &'static str,
     was_said: AtomicBool,
@@ -31,15 +31,15 @@ impl Waiting {
     }
 }
 
-/// Shows every step of a service.
+/// Shows the progress of a service call.
 pub(crate) struct Shown {
-    line: Line,
+    line: ProgressLine,
     waiting: Waiting,
 }
 
 impl Shown {
     pub(crate) fn new(waiting: &'static str) -> Self {
-        Self { line: Line::new(), waiting: Waiting::new(waiting) }
+        Self { line: ProgressLine::new(), waiting: Waiting::new(waiting) }
     }
 
     pub(crate) fn show(&self, step: Progress) {
@@ -51,14 +51,14 @@ impl Shown {
         }
     }
 
-    /// Leaves no half line.
+    /// Clears the progress line on a terminal.
     pub(crate) fn end(&self) {
         self.line.end();
     }
 }
 
-/// The line itself.
-pub(crate) struct Line {
+/// The progress line.
+pub(crate) struct ProgressLine {
     is_terminal: bool,
     state: Mutex<State>,
 }
@@ -69,13 +69,13 @@ struct State {
     shown: Option<Instant>,
 }
 
-impl Line {
+impl ProgressLine {
     pub(crate) fn new() -> Self {
         let state = State { phase: "", began: Instant::now(), shown: None };
         Self { is_terminal: io::stderr().is_terminal(), state: Mutex::new(state) }
     }
 
-    /// This many rows have been dealt with, and this share of all work where that is known.
+    /// Shows how many rows are done and, if known, their share of all work.
     pub(crate) fn show(&self, phase: &'static str, rows: u64, share: Option<f64>) {
         let now = Instant::now();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,7 +96,7 @@ impl Line {
         }
     }
 
-    /// Leaves no half line.
+    /// Clears the progress line on a terminal.
     pub(crate) fn end(&self) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if self.is_terminal && state.shown.is_some() {

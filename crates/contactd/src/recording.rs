@@ -1,14 +1,16 @@
-//! The journal of a running server, and what keeps its index.
+//! The journal of a running server, and the indexer that updates its index.
 
 use std::sync::Arc;
 
 use contactd_core::services::Services;
 use contactd_core::{Audit, NoAudit};
-use contactd_journal::{Journal, Settings, Sync};
+use contactd_journal::{Journal, JournalSettings, Sync};
 
-use crate::config::{AuditConfig, AuditSync};
-use crate::context::{Opened, Store};
+use crate::config::AuditConfig;
+use crate::context::Opened;
+use crate::engine::Store;
 use crate::indexer::Indexer;
+use crate::setting::AuditSync;
 
 pub(crate) struct Recording {
     pub(crate) audit: Arc<dyn Audit>,
@@ -16,7 +18,7 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    /// Opens the journal, and begins to index it.
+    /// Opens the journal, and starts the indexer.
     pub(crate) async fn start(
         opened: &Opened,
         services: &Arc<Services<Store>>,
@@ -26,12 +28,14 @@ impl Recording {
             AuditSync::Os => Sync::Os,
             AuditSync::Disk => Sync::Disk,
             AuditSync::Off => {
-                tracing::warn!("the audit is off: nobody will be able to tell what was disclosed to whom");
+                tracing::warn!(
+                    "the audit journal is off: there will be no record of what was disclosed to whom"
+                );
                 return Ok(Self { audit: Arc::new(NoAudit), indexer: None });
             }
         };
         let dir = opened.dir.audit();
-        let settings = Settings {
+        let settings = JournalSettings {
             dir: dir.clone(),
             sync,
             segment_bytes: config.segment_bytes,

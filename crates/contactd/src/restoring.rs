@@ -1,4 +1,4 @@
-//! Making a data directory from a backup, without losing opt-outs and revocations that are newer than it.
+//! Creates a data directory from a backup, without losing newer opt-outs and revocations.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
@@ -8,12 +8,13 @@ use anyhow::{Context as _, bail};
 use contactd_core::store::{Maintenance, TakenOver};
 use contactd_core::{Clock, KnownLine, SystemClock};
 
-use crate::context::{Store, open_store};
+use crate::context::open_store;
 use crate::data_dir::DataDir;
+use crate::engine::Store;
 use crate::keys::KeySources;
 use crate::{archive, durable, keys, unfinished};
 
-/// The name of what is not complete yet, in a directory that existed before.
+/// The temporary name of an incomplete restore, in a directory that existed before.
 const LEFT: &str = ".restore.unfinished";
 
 /// What a restore did.
@@ -31,7 +32,8 @@ pub(crate) struct Kept {
     pub(crate) withdrawals: TakenOver,
 }
 
-/// Makes `target`, which must be empty or missing, whole or not at all. Refuses to lose opt-outs unless that is accepted.
+/// Restores `target`, which must be empty or missing, completely or not at all. Refuses to lose opt-outs unless that is
+/// accepted.
 pub(crate) async fn restore(
     backup: &Path,
     target: &Path,
@@ -39,7 +41,7 @@ pub(crate) async fn restore(
     accept_lost_opt_outs: bool,
     keys: &KeySources,
 ) -> anyhow::Result<Restored> {
-    // What a killed restore left belongs to nobody.
+    // Left over from a killed restore.
     let left = target.join(LEFT);
     if left.is_dir() {
         fs::remove_dir_all(&left).with_context(|| format!("cannot remove {}", left.display()))?;
@@ -47,18 +49,19 @@ pub(crate) async fn restore(
     let is_empty = |dir: &Path| fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none());
     if target.exists() && !is_empty(target) {
         bail!(
-            "{} exists and is not empty; move it away, and name it with --suppressions-from so that its opt-outs are kept",
+            "{} exists and is not empty; move it away, and pass it with --suppressions-from so that its opt-outs are kept",
             target.display()
         );
     }
     let made_at = archive::read(backup, None)?.made_at;
     if suppressions_from.is_none() && !accept_lost_opt_outs {
         bail!(
-            "this backup is of {made_at}: people who opted out since then would be disclosed again. Keep their opt-outs \
-             with --suppressions-from DIR, the data directory in use until now, or say --accept-lost-opt-outs"
+            "this backup was made at {made_at}: people who opted out since then would be disclosed again. To keep their \
+             opt-outs, use --suppressions-from DIR with the data directory in use until now; to lose them, use \
+             --accept-lost-opt-outs"
         );
     }
-    // Inside a directory that exists, because its parent may be somebody else's; beside one that does not.
+    // If the target exists, work inside it, because its parent may not be writable; otherwise work next to it.
     let unfinished = if target.exists() { left } else { unfinished::name(target) };
     let made = match make(backup, &unfinished, suppressions_from, keys).await {
         Ok(kept) => put_in_place(&unfinished, target).map(|()| kept),
@@ -71,7 +74,7 @@ pub(crate) async fn restore(
     Ok(Restored { made_at, kept })
 }
 
-/// Makes a whole data directory.
+/// Creates a complete data directory.
 async fn make(
     backup: &Path,
     dir: &Path,
@@ -86,7 +89,7 @@ async fn make(
         if !other.join("contactd.db").is_file() {
             bail!("{} is not a data directory: it has no contactd.db", other.display());
         }
-        // Only what is needed of it is opened: the rest of it may be the reason for this restore.
+        // Open only what is needed: the rest may be damaged, which may be the reason for this restore.
         let newer = Store::read_withdrawals(other)
             .with_context(|| format!("cannot read the opt-outs in {}", other.display()))?;
         keys::add_all(&other.join("keys"), &dir.join("keys"))?;
@@ -104,14 +107,14 @@ async fn make(
     Ok(kept)
 }
 
-/// Keeps the journal of the other directory if it continues the backup's: it tells what was disclosed to whom since then.
-/// Returns whether it was kept.
+/// Keeps the journal of the other directory if it continues the backup's, because it records what was disclosed to whom since
+/// then. Returns whether it was kept.
 fn keep_journal(other: &Path, dir: &Path, key_sources: &KeySources) -> anyhow::Result<bool> {
     let (newer, audit) = (other.join("audit"), dir.join("audit"));
     if contactd_journal::segments(&newer)?.is_empty() || !keys::share_audit(other, dir)? {
         return Ok(false);
     }
-    // Only one that is whole and contains the last line of the backup's is a later state of it.
+    // It continues the backup's journal only if it is whole and contains that journal's last line.
     let known: Vec<KnownLine> = contactd_journal::head(&audit)?
         .map(|head| KnownLine { seq: head.seq, chain: head.chain, how: "is in the backup" })
         .into_iter()

@@ -1,4 +1,4 @@
-//! What `doctor` looks at outside the store: configuration, permissions, disk, server.
+//! What `doctor` checks outside the store: permissions, disk, journal directory, server.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -16,12 +16,12 @@ pub(crate) fn permissions(config: &Config) -> Vec<Finding> {
     let dir = config.data.as_path();
     let mut findings = Vec::new();
     if dir.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0) {
-        let message = format!("others than its owner can look into {}", dir.display());
+        let message = format!("other users can read {}", dir.display());
         findings.push(Finding::warn("permissions", message, &format!("chmod 700 {}", dir.display())));
     }
     let exposed = keys::exposed(&dir.join("keys"), &config.keys);
     if !exposed.is_empty() {
-        let message = format!("others can read {}", exposed.join(", "));
+        let message = format!("other users can read {}", exposed.join(", "));
         findings.push(Finding::fail("permissions", message, &format!("chmod 600 {}", exposed.join(" "))));
     }
     if findings.is_empty() {
@@ -32,7 +32,7 @@ pub(crate) fn permissions(config: &Config) -> Vec<Finding> {
 
 pub(crate) fn disk(dir: &Path) -> Finding {
     let Ok(disk) = rustix::fs::statvfs(dir) else {
-        return Finding::warn("disk", "its free space cannot be told".to_owned(), "look at it with df");
+        return Finding::warn("disk", "the free space cannot be read".to_owned(), "check it with df");
     };
     let free = disk.f_bavail * disk.f_frsize;
     let message = format!("{:.1} GiB free", free as f64 / f64::from(1 << 30));
@@ -43,17 +43,17 @@ pub(crate) fn disk(dir: &Path) -> Finding {
     Finding::ok("disk", message)
 }
 
-/// A journal that cannot be written; none if it can, or if there is none yet.
+/// A finding if the journal cannot be written; `None` if it can, or if there is no journal yet.
 pub(crate) fn unwritable_journal(dir: &DataDir) -> Option<Finding> {
     let audit = dir.audit();
     let is_writable = rustix::fs::access(&audit, rustix::fs::Access::WRITE_OK).is_ok();
     (audit.exists() && !is_writable).then(|| {
         let message = format!("{} cannot be written, so lookups are answered 500", audit.display());
-        Finding::fail("journal", message, "make it writable for the user that serves")
+        Finding::fail("journal", message, "make it writable for the user that runs the server")
     })
 }
 
 pub(crate) fn server(dir: &DataDir) -> Finding {
-    let state = if control::is_served(dir) { "one" } else { "none" };
+    let state = if control::is_served(dir) { "a server" } else { "no server" };
     Finding::ok("server", format!("{state} is running on this data directory"))
 }

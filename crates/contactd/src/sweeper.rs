@@ -1,5 +1,5 @@
-//! The sweeper: a thread of a running server that removes details that have expired or are too old. Expired details are not
-//! served from that second on; this is about not holding them any longer.
+//! The sweeper: a thread of a running server that removes details that have expired or are too old. Expired details are never
+//! served, whether they are removed yet or not.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -10,15 +10,15 @@ use contactd_core::services::Services;
 use contactd_core::store::{Aged, Swept};
 use contactd_core::{Actor, unobserved};
 
-use crate::context::Store;
+use crate::engine::Store;
 
-/// Sources with a largest age are looked at once in this many rounds.
+/// Details that are older than their source allows are removed in one of this many rounds.
 const EVERY: u32 = 60;
 
-/// How long a thread that works in steps, each whole or undone, is waited for at the end.
+/// How long to wait at shutdown for a thread that works in atomic steps.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Waits for such a thread. One that takes longer ends with the process, and loses nothing.
+/// Waits for such a thread. If it takes longer, it ends with the process; its current step is undone, and nothing is lost.
 pub(crate) fn wait_for(thread: JoinHandle<()>) {
     let until = Instant::now() + STOP_PATIENCE;
     while !thread.is_finished() && Instant::now() < until {
@@ -43,7 +43,7 @@ impl Sweeper {
             let _ = rustix::process::nice(19);
             for round in (0..EVERY).cycle() {
                 let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(pause) else { return };
-                // Finding out what is too old reads everything, so that is not done every time.
+                // Finding details that are too old reads everything, so it is not done in every round.
                 let aged = if round == 0 { Aged::Policies } else { Aged::Not };
                 report(runtime.block_on(services.imports.sweep(&Actor::service(), aged, &unobserved)));
             }
@@ -65,7 +65,9 @@ fn report(swept: SweepResult) {
         Ok((Swept { expired, aged }, is_flushed)) => {
             tracing::info!(expired, aged, "removed details that had expired or were too old");
             if !is_flushed {
-                tracing::warn!("a reader keeps what was removed in the write-ahead log");
+                tracing::warn!(
+                    "the removed details are still in the write-ahead log, because a reader is using it"
+                );
             }
         }
         Err(error) => tracing::warn!(%error, "cannot remove expired details now; trying again"),

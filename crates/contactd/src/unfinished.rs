@@ -1,8 +1,8 @@
-//! What is not whole yet has another name: that of the whole, and which process is at it.
+//! Files that are still being written have a temporary name: the final name and the id of the writing process.
 
 use std::path::{Path, PathBuf};
 
-/// The name of `whole` until it is.
+/// The temporary name of `whole` until it is complete.
 pub(crate) fn name(whole: &Path) -> PathBuf {
     let mut name = whole.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.unfinished", std::process::id()));

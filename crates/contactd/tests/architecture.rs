@@ -2,6 +2,7 @@
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -79,5 +80,80 @@ fn every_crate_of_ours_takes_the_workspace_lints() {
         let manifest = entry.expect("an entry").path().join("Cargo.toml");
         let text = std::fs::read_to_string(&manifest).expect("a manifest");
         assert!(text.contains("[lints]\nworkspace = true"), "{}", manifest.display());
+    }
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The Rust files below a directory.
+fn rust_files(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// What stands between backticks in a page.
+fn quoted(page: &str) -> impl Iterator<Item = &str> {
+    page.split('`').skip(1).step_by(2)
+}
+
+const COMMANDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/commands");
+
+#[test]
+fn no_command_names_an_engine_and_the_binary_stays_thin() {
+    for file in rust_files(Path::new(COMMANDS)) {
+        let text = read(&file).to_lowercase();
+        for engine in ["sqlite", "postgres", "crate::engine"] {
+            assert!(!text.contains(engine), "{} names {engine}", file.display());
+        }
+    }
+    let src = Path::new(COMMANDS).parent().expect("src");
+    let lines: usize = rust_files(src).iter().map(|file| read(file).lines().count()).sum();
+    assert!(lines <= 6_500, "crates/contactd/src has {lines} lines");
+}
+
+#[test]
+fn the_table_of_commands_lists_every_file_with_its_size() {
+    let page = read(&Path::new(ROOT).join("ARCHITECTURE.md"));
+    for file in rust_files(Path::new(COMMANDS)) {
+        let name = file.strip_prefix(COMMANDS).expect("a command").display().to_string();
+        let (_, rest) =
+            page.split_once(&format!("`{name}` ")).unwrap_or_else(|| panic!("{name} is not in the table"));
+        let said: usize =
+            rest.chars().take_while(char::is_ascii_digit).collect::<String>().parse().expect("a number");
+        let lines = read(&file).lines().count();
+        assert!(said.abs_diff(lines) <= 15, "{name} has {lines} lines, the table says {said}");
+    }
+}
+
+#[test]
+fn every_test_that_a_page_names_exists() {
+    let sources: String = rust_files(&Path::new(ROOT).join("crates")).iter().map(|file| read(file)).collect();
+    for page in [
+        "ARCHITECTURE.md",
+        "README.md",
+        "CHANGELOG.md",
+        "docs/privacy.md",
+        "docs/operating.md",
+        "docs/performance.md",
+    ] {
+        for name in quoted(&read(&Path::new(ROOT).join(page))) {
+            let Some((_, test)) = name.rsplit_once("::") else { continue };
+            let is_test_name = test.contains('_') && !test.contains(char::is_whitespace);
+            let found = match test.strip_suffix('…') {
+                Some(start) => sources.contains(&format!("fn {start}")),
+                None => sources.contains(&format!("fn {test}(")),
+            };
+            assert!(!is_test_name || found, "{page} names {name}, which does not exist");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What recognising a caller and checking the suppression list cost. `cargo bench -p contactd-core`
+//! The cost of recognising a caller and of checking the suppression list. Run with `cargo bench -p contactd-core`.
 #![expect(clippy::expect_used, reason = "a benchmark that cannot run should say so")]
 
 use contactd_core::{
@@ -12,7 +12,7 @@ fn main() {
 
 const NOW: Timestamp = Timestamp::from_seconds(1_800_000_000);
 
-/// So many tokens, and one of them.
+/// A table with `count` tokens, and one of them.
 fn callers(count: usize) -> (Callers, TokenSecret) {
     let callers = Callers::new(None, None);
     let secrets: Vec<TokenSecret> =

@@ -1,13 +1,13 @@
-//! Who carries out an administrative action.
+//! Who performs an administrative action.
 
 use std::fmt;
 
-/// Who asks for an administrative action, and how the request came in. Every service method takes one.
+/// Who asks for an administrative action, and how the request came in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor {
     /// The account: a user of this machine, or of the console.
     pub name: String,
-    /// How it came in.
+    /// How the request came in.
     pub via: Via,
 }
 
@@ -25,7 +25,7 @@ pub enum Via {
 }
 
 impl Via {
-    /// The word for it in records.
+    /// The name used in records.
     pub const fn name(self) -> &'static str {
         match self {
             Self::CommandLine => "command line",
@@ -37,7 +37,7 @@ impl Via {
 }
 
 impl Actor {
-    /// This account, by this way.
+    /// Creates the actor for an account.
     pub fn new(name: &str, via: Via) -> Self {
         Self { name: name.to_owned(), via }
     }
@@ -47,18 +47,18 @@ impl Actor {
         Self::new("contactd", Via::Service)
     }
 
-    /// Logs that the actor asked for something, named like the command that does it.
+    /// Logs that the actor asked for an action, which is named after its command.
     pub(crate) fn note(&self, action: &'static str) {
         let (actor, via) = (self.name.as_str(), self.via.name());
         match self.via {
-            // Its own upkeep, every minute.
+            // Scheduled sweeps, by default every minute.
             Via::Service => tracing::debug!(target: "contactd::admin", actor, via, action, "asked"),
             _ => tracing::info!(target: "contactd::admin", actor, via, action, "asked"),
         }
     }
 }
 
-/// As it is recorded: the name, and how the request came in unless it was a command.
+/// The recorded form: the name, and how the request came in unless it was a command.
 impl fmt::Display for Actor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.via {

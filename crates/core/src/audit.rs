@@ -1,8 +1,8 @@
-//! The audit: who asked for what, and what they were given.
+//! The audit: who asked for what, and with which outcome.
 //!
-//! No detail leaves before the line that records it is written: [`Lookups`](crate::Lookups) hands out a
-//! [`Sealed`](crate::Sealed) detail, which opens once its [`Ticket`] says so. How lines are written is the
-//! journal's business; here is only what they say.
+//! No detail is disclosed before its audit line is written: [`Lookups`](crate::Lookups) returns a
+//! [`Sealed`](crate::Sealed) result, which can be opened once its [`Ticket`] says that the line is written. This
+//! module defines what lines contain; the journal writes them.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,10 +10,10 @@ use std::task::{Context, Poll, Waker};
 
 use crate::{Kind, Timestamp};
 
-/// What one line says. There is no value in it, and no profile: only a profile's digest.
+/// The content of one line. It contains no value and no profile, only a profile's digest.
 #[derive(Clone, Copy, Debug)]
 pub struct AuditEvent<'a> {
-    /// When the request was taken up.
+    /// The time of the request.
     pub at: Timestamp,
     /// The request's id: 1 to 128 visible ASCII characters.
     pub request_id: &'a str,
@@ -21,18 +21,18 @@ pub struct AuditEvent<'a> {
     pub token: &'a str,
     /// What was asked for.
     pub operation: Kind,
-    /// The profile's digest under the newest digest key; none where none could be understood.
+    /// The profile's digest under the newest digest key; `None` if the request was refused.
     pub profile: Option<ProfileDigest>,
-    /// What came of it.
+    /// The outcome.
     pub outcome: AuditOutcome,
 }
 
-/// HMAC-SHA-256 of a profile, cut to 128 bits.
+/// HMAC-SHA-256 of a profile, truncated to 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProfileDigest(pub [u8; 16]);
 
 impl ProfileDigest {
-    /// The digest that these bytes begin with.
+    /// Truncates a full digest.
     pub(crate) fn of(bytes: &[u8; 32]) -> Self {
         let mut short = [0; 16];
         short.copy_from_slice(&bytes[..16]);
@@ -40,25 +40,25 @@ impl ProfileDigest {
     }
 }
 
-/// Why a line that says hit or miss counts as refused: it was not written in time, so nothing was disclosed.
+/// The reason why a hit or miss counts as refused: its line was not written in time, so nothing was disclosed.
 pub const NOT_RECORDED: &str = "not_recorded_in_time";
 
-/// How a request of a recognised token ended.
+/// The outcome of a request with a recognised token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuditOutcome {
     /// A detail was disclosed.
     Hit,
-    /// Nothing was: unknown, without such a detail, expired, suppressed or erased.
+    /// Nothing was disclosed, for any of the reasons of [`LookupError::NotFound`](crate::LookupError::NotFound).
     Miss,
-    /// The request was refused, with this code of the contract.
+    /// The request was refused with this error code of the contract.
     Refused(&'static str),
 }
 
 impl AuditOutcome {
-    /// The words there are.
+    /// All names.
     pub const NAMES: [&'static str; 3] = ["hit", "miss", "refused"];
 
-    /// The word for it in the journal.
+    /// The name used in the journal.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hit => Self::NAMES[0],
@@ -68,14 +68,14 @@ impl AuditOutcome {
     }
 }
 
-/// What the journal says about one request, as it is read again.
+/// One request, as read from the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRecord {
     /// The number of the line.
     pub seq: u64,
-    /// When the request was taken up.
+    /// The time of the request.
     pub at: Timestamp,
-    /// The node that took it up.
+    /// The node that handled it.
     pub node: String,
     /// The request's id.
     pub request_id: String,
@@ -83,41 +83,41 @@ pub struct AuditRecord {
     pub token: String,
     /// What was asked for.
     pub operation: Kind,
-    /// The profile's digest, and the id of the key it was made with.
+    /// The id of the digest key, and the profile's digest.
     pub profile: Option<(String, ProfileDigest)>,
     /// One of [`AuditOutcome::NAMES`].
     pub outcome: String,
-    /// The code it was refused with.
+    /// The error code, if it was refused.
     pub reason: Option<String>,
 }
 
 /// How far the journal has been read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AuditPosition {
-    /// The first line of the segment that was read last.
+    /// The segment that was read last, by the number of its first line.
     pub segment: u64,
-    /// How many bytes of it, unpacked.
+    /// How many bytes of it were read, uncompressed.
     pub offset: u64,
-    /// The last line that was read, and its chain value, by which it is recognised.
+    /// The number of the last line that was read.
     pub seq: u64,
-    /// Zero before the first.
+    /// The chain value of that line, which identifies it; zero before the first line.
     pub chain: [u8; 16],
 }
 
-/// Where audit lines go.
+/// Receives audit lines.
 pub trait Audit: Send + Sync {
-    /// Takes a line. It is written some time after the next [`flush`](Self::flush), together with all the others that
-    /// were taken by then; the ticket tells when.
+    /// Queues a line. It is written after the next [`flush`](Self::flush), together with all lines queued by then.
+    /// The ticket tells when.
     fn append(&self, event: &AuditEvent<'_>) -> Ticket;
 
-    /// Has everything written that was taken so far. Does not wait for it.
+    /// Starts writing everything that was queued so far. Does not wait for it.
     fn flush(&self);
 
-    /// How it is going.
+    /// The current state.
     fn health(&self) -> AuditHealth;
 }
 
-/// How the audit is going.
+/// The state of the audit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AuditHealth {
     /// Whether lines can be written, as far as is known.
@@ -128,26 +128,26 @@ pub struct AuditHealth {
     pub lost: u64,
 }
 
-/// What became of a line.
+/// What happened to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Nothing yet.
+    /// Not decided yet.
     Waiting,
-    /// It is written, as safely as the operator wants it.
+    /// It is written, as durably as configured.
     Written,
     /// It could not be written.
     Failed,
 }
 
-/// The claim to know what became of a line.
+/// Tells what happened to a line.
 #[derive(Clone, Debug)]
 pub struct Ticket {
     batch: Arc<Batch>,
-    /// Which line of its batch.
+    /// The index of the line in its batch.
     line: u32,
 }
 
-/// Lines that are written together and share their fate.
+/// Lines that are written together: all of them, or none.
 #[derive(Debug, Default)]
 pub struct Batch {
     fate: AtomicU8,
@@ -165,18 +165,18 @@ const WRITTEN: u8 = 1;
 const FAILED: u8 = 2;
 
 impl Batch {
-    /// Lines that are not written yet.
+    /// Creates a batch that is not written yet.
     pub fn begin() -> Arc<Self> {
         Arc::default()
     }
 
-    /// A claim on the fate of one of its lines.
+    /// The ticket of one of its lines.
     pub fn ticket(self: &Arc<Self>, line: u32) -> Ticket {
         Ticket { batch: Arc::clone(self), line }
     }
 
-    /// Decides the fate of all its lines, once and for all, and tells those who wait. Gives the lines that nobody waits
-    /// for any more: whatever they say, nothing was disclosed.
+    /// Decides the final fate of all lines, and wakes the tasks that wait. Returns the lines that were given up:
+    /// nothing was disclosed for them, whatever they say.
     pub fn settle(&self, is_written: bool) -> Vec<u32> {
         let mut claims = self.claims();
         self.fate.store(if is_written { WRITTEN } else { FAILED }, Ordering::Release);
@@ -201,29 +201,29 @@ impl Batch {
 }
 
 impl Ticket {
-    /// A ticket whose fate is decided from the beginning.
+    /// A ticket that is already settled.
     pub fn settled(is_written: bool) -> Self {
         let batch = Batch::begin();
         batch.settle(is_written);
         batch.ticket(0)
     }
 
-    /// Whether both lines are written together.
+    /// Whether both lines are in the same batch.
     pub fn shares_fate_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.batch, &other.batch)
     }
 
-    /// What became of the line.
+    /// What has happened to the line so far.
     pub fn fate(&self) -> Fate {
         self.batch.fate()
     }
 
-    /// What became of the line, for the last time: one that is not written by now has failed, and the journal will know
-    /// that nobody waited for it.
+    /// Whether the line is written. A line that is not decided yet is given up: it counts as failed, and
+    /// [`Batch::settle`] reports it to the journal.
     pub fn is_written(self) -> bool {
         if self.fate() == Fate::Waiting {
             let mut claims = self.batch.claims();
-            // It may have been decided just before the lock was taken.
+            // It may have been settled just before the lock was taken.
             if self.fate() == Fate::Waiting {
                 claims.given_up.push(self.line);
                 return false;
@@ -232,8 +232,8 @@ impl Ticket {
         self.fate() == Fate::Written
     }
 
-    /// Ready when the fate is decided; wakes the task then. One task may ask for many tickets: it is woken
-    /// once for each batch.
+    /// Ready when the fate is decided; until then, registers the task to be woken. A task that polls many
+    /// tickets is woken once per batch.
     pub fn poll_settled(&self, cx: &Context<'_>) -> Poll<()> {
         if self.fate() != Fate::Waiting {
             return Poll::Ready(());
@@ -249,7 +249,7 @@ impl Ticket {
     }
 }
 
-/// No audit at all. Only for measuring what the audit costs.
+/// No audit. Only for tests, and to measure what the audit costs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoAudit;
 
@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everyone_who_waits_is_told_and_learns_the_same() {
+    fn all_tickets_of_a_batch_have_the_same_fate() {
         let batch = Batch::begin();
         let (one, other) = (batch.ticket(0), batch.ticket(1));
         let cx = Context::from_waker(Waker::noop());
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_given_up_is_known_to_whoever_writes_it_later() {
+    fn settle_returns_the_lines_that_were_given_up() {
         let batch = Batch::begin();
         let (early, late) = (batch.ticket(4), batch.ticket(2));
         assert!(!early.is_written());

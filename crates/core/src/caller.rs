@@ -1,4 +1,4 @@
-//! Who is asking: tokens in memory, so that recognising one needs no I/O.
+//! Recognising callers. All accepted tokens are in memory, so this needs no I/O.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ pub struct UnknownCaller;
 #[derive(Debug)]
 struct Known {
     token: Token,
-    live: Arc<Live>,
+    live: Arc<Counters>,
 }
 
-/// What changes while a token is used. It outlives a reload of the table.
+/// The counters of a token. They survive a reload of the table, unless its quota has changed.
 #[derive(Debug, Default)]
-struct Live {
+struct Counters {
     bucket: Bucket,
     meter: Meter,
     hits: AtomicU64,
@@ -36,7 +36,7 @@ struct Live {
     last_used_at: AtomicI64,
 }
 
-/// What a token did since the last time this was asked.
+/// What a token did since the last [`Callers::take_usage`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageDelta {
     /// The token's id.
@@ -47,12 +47,12 @@ pub struct UsageDelta {
     pub misses: u64,
     /// Requests that were refused.
     pub refused: u64,
-    /// When it was last accepted, if it was since.
+    /// When it was last accepted; `None` if not since then.
     pub last_used_at: Option<Timestamp>,
 }
 
 impl Caller {
-    /// What is known about the token.
+    /// The record of the token.
     pub fn token(&self) -> &Token {
         &self.0.token
     }
@@ -62,7 +62,7 @@ impl Caller {
         self.0.token.scopes.allow(kind)
     }
 
-    /// Takes one request out of the rate, and checks that the quota is not used up.
+    /// Charges one request to the rate limit, and checks that the quota is not used up.
     pub fn take(&self, now: Timestamp) -> Result<(), LimitExceeded> {
         let Known { token, live } = &*self.0;
         if let Some(rate) = token.rate {
@@ -74,7 +74,7 @@ impl Caller {
         Ok(())
     }
 
-    /// The token's limits and what is left of them; nothing for an unlimited token.
+    /// The token's limits and what is left of them; empty for an unlimited token.
     pub fn allowances(&self, now: Timestamp) -> Allowances {
         let Known { token, live } = &*self.0;
         Allowances {
@@ -83,7 +83,7 @@ impl Caller {
         }
     }
 
-    /// Takes a hit out of the quota, unless it is used up.
+    /// Charges one hit to the quota; fails if the quota is used up.
     pub(crate) fn charge_hit(&self, now: Timestamp) -> Result<(), LimitExceeded> {
         match self.0.token.quota {
             Some(quota) => self.0.live.meter.charge(quota, now),
@@ -91,7 +91,7 @@ impl Caller {
         }
     }
 
-    /// Puts a hit back into the quota: it was charged at `charged_at` and nothing was disclosed.
+    /// Returns a hit to the quota. It was charged at `charged_at`, but nothing was disclosed.
     pub(crate) fn give_hit_back(&self, charged_at: Timestamp) {
         if let Some(quota) = self.0.token.quota {
             self.0.live.meter.give_back(quota, charged_at);
@@ -114,7 +114,7 @@ impl Caller {
 
 type Table = HashMap<TokenHash, Arc<Known>, ByFirstBytes>;
 
-/// Every token that is accepted, by its hash.
+/// All accepted tokens, by hash.
 #[derive(Debug)]
 pub struct Callers {
     table: ArcSwap<Table>,
@@ -123,12 +123,12 @@ pub struct Callers {
 }
 
 impl Callers {
-    /// No tokens yet. The defaults are for tokens that have no limits of their own.
+    /// Creates an empty table. The defaults apply to tokens without limits of their own.
     pub fn new(default_rate: Option<Rate>, default_quota: Option<Quota>) -> Self {
         Self { table: ArcSwap::default(), default_rate, default_quota }
     }
 
-    /// Recognises what a caller presented.
+    /// Finds the caller who presented this token.
     pub fn find(&self, presented: &str, now: Timestamp) -> Result<Caller, UnknownCaller> {
         let hash = TokenHash::of(presented).ok_or(UnknownCaller)?;
         let table = self.table.load();
@@ -137,13 +137,13 @@ impl Callers {
         Ok(Caller(Arc::clone(known)))
     }
 
-    /// The quota that counts for a token: its own, or the default.
+    /// The quota that applies to a token: its own, or the default.
     pub fn quota_of(&self, token: &Token) -> Option<Quota> {
         token.quota.or(self.default_quota)
     }
 
-    /// Replaces the table. With each token come the hits that earlier runs counted in the
-    /// current period of its quota; what this run has counted so far goes on counting.
+    /// Replaces the table. Each token comes with the hits already stored for the current period of its quota.
+    /// A token that is in the table keeps its counters instead.
     pub fn replace(&self, tokens: Vec<(TokenHash, Token, u64)>, now: Timestamp) {
         let old = self.table.load();
         let table: Table = tokens
@@ -154,7 +154,7 @@ impl Callers {
                 token.quota = self.quota_of(&token);
                 let live = match old.get(&hash) {
                     Some(known) if known.token.quota == token.quota => Arc::clone(&known.live),
-                    _ => Arc::new(Live::after(used, token.quota, now)),
+                    _ => Arc::new(Counters::after(used, token.quota, now)),
                 };
                 (hash, Arc::new(Known { token, live }))
             })
@@ -170,7 +170,7 @@ impl Callers {
         (live, ending)
     }
 
-    /// Puts back what could not be written down, to be taken again.
+    /// Puts back usage that could not be stored, for the next [`take_usage`](Self::take_usage).
     pub fn return_usage(&self, usage: &[UsageDelta]) {
         let table = self.table.load();
         for delta in usage {
@@ -185,7 +185,7 @@ impl Callers {
         }
     }
 
-    /// What every token did since the last time this was asked.
+    /// What every token did since the last call. Resets the counters.
     pub fn take_usage(&self) -> Vec<UsageDelta> {
         let table = self.table.load();
         let take = |counter: &AtomicU64| counter.swap(0, Ordering::Relaxed);
@@ -194,7 +194,7 @@ impl Callers {
 }
 
 impl Known {
-    /// A request that was recognised before and counted after the last time still counts.
+    /// A request that was recognised before the last call and counted after it is included.
     fn take_usage(&self, take: impl Fn(&AtomicU64) -> u64) -> Option<UsageDelta> {
         let live = &self.live;
         let (hits, misses, refused) = (take(&live.hits), take(&live.misses), take(&live.refused));
@@ -209,7 +209,7 @@ impl Known {
     }
 }
 
-impl Live {
+impl Counters {
     fn after(used: u64, quota: Option<Quota>, now: Timestamp) -> Self {
         let meter = quota.map(|quota| Meter::starting_at(quota, used, now)).unwrap_or_default();
         Self { meter, ..Self::default() }
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_keeps_what_was_used_and_drops_what_was_revoked() {
+    fn a_reload_keeps_usage_and_drops_revoked_tokens() {
         let (secret, gone) =
             (TokenSecret::generate().expect("random"), TokenSecret::generate().expect("random"));
         let mut token = Token::new("crm", now()).expect("random");
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hit_that_comes_after_its_usage_was_taken_is_taken_next_time() {
+    fn a_hit_counted_after_take_usage_is_returned_by_the_next_call() {
         let secret = TokenSecret::generate().expect("random");
         let callers = Callers::new(None, None);
         callers.replace(vec![(secret.hash(), Token::new("crm", now()).expect("random"), 0)], now());
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_earlier_runs_counted_counts() {
+    fn hits_of_earlier_runs_count_towards_the_quota() {
         let secret = TokenSecret::generate().expect("random");
         let token = Token::new("crm", now()).expect("random");
         let callers = Callers::new(None, Some("5/month".parse().expect("a quota")));

@@ -1,15 +1,15 @@
-//! Details: the ways to reach the person of a profile.
+//! Details: ways to contact the person of a profile.
 
 use std::fmt;
 
 use crate::suppression::comparable_email;
 use crate::{EmailError, PhoneError, Timestamp, email, phone};
 
-/// What sort of contact a detail is.
+/// The kind of a detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// A telephone number.
+    /// A phone number.
     Phone,
     /// An e-mail address.
     Email,
@@ -19,7 +19,7 @@ impl Kind {
     /// Both kinds.
     pub const ALL: [Self; 2] = [Self::Phone, Self::Email];
 
-    /// The word for it in files, flags and metrics.
+    /// The name used in files, flags and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Phone => "phone",
@@ -28,7 +28,7 @@ impl Kind {
     }
 }
 
-/// Whose detail it is. Only personal ones are ever returned by a lookup.
+/// Whose detail it is. Lookups return only personal details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Label {
@@ -42,7 +42,7 @@ impl Label {
     /// Both labels.
     pub const ALL: [Self; 2] = [Self::Personal, Self::Work];
 
-    /// The word for it in files.
+    /// The name used in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Personal => "personal",
@@ -59,18 +59,18 @@ impl Label {
 /// A phone number in E.164 form or an e-mail address: personal data.
 ///
 /// It does not implement `Display`, and prints as `<redacted>` in `Debug`.
-/// [`expose`](Self::expose) is where it comes out.
+/// Only [`expose`](Self::expose) returns its text.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ContactValue(String);
 
 impl ContactValue {
-    /// Reads a phone number, to be kept as E.164. Without `+` it needs a region.
+    /// Parses a phone number into E.164 form. A number without `+` needs a region.
     pub fn phone(text: &str, region: Option<&str>) -> Result<Self, PhoneError> {
         phone::normalize(text, region).map(Self)
     }
 
-    /// Reads a phone number with `+` that may have been kept once, also one that today's
-    /// metadata does not know any more.
+    /// Parses a phone number with `+` that may be in the store. Also accepts one that is no longer valid according
+    /// to the current metadata.
     pub fn known_phone(text: &str) -> Result<Self, PhoneError> {
         match phone::normalize(text, None) {
             Err(PhoneError::Invalid) if phone::is_e164(text.trim()) => Ok(Self(text.trim().to_owned())),
@@ -78,7 +78,7 @@ impl ContactValue {
         }
     }
 
-    /// Whether a value that is held means the same: e-mail addresses compare as a whole, whatever their case.
+    /// Whether a stored value means the same. E-mail addresses are compared as a whole, ignoring case.
     pub fn compares_to(&self, kind: Kind, held: &str) -> bool {
         match kind {
             Kind::Phone => self.0 == held,
@@ -86,12 +86,12 @@ impl ContactValue {
         }
     }
 
-    /// Reads an e-mail address; its domain is lower-cased, its local part is kept.
+    /// Parses an e-mail address. Its domain is lower-cased; its local part is kept.
     pub fn email(text: &str) -> Result<Self, EmailError> {
         email::normalize(text).map(Self)
     }
 
-    /// A value that an engine kept, which was checked when it came in.
+    /// Wraps a value from an engine. It was validated when it was imported.
     pub fn from_store(text: String) -> Self {
         Self(text)
     }
@@ -108,30 +108,30 @@ impl fmt::Debug for ContactValue {
     }
 }
 
-/// One way to reach a person. Its identity is profile, kind, value and source: the same
-/// again is an update of the rest.
+/// One way to contact a person. It is identified by profile, kind, value and source; importing it again updates
+/// the other fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detail {
-    /// Phone or e-mail.
+    /// Phone or email.
     pub kind: Kind,
     /// Personal or work.
     pub label: Label,
     /// The number or address.
     pub value: ContactValue,
-    /// Who it came from.
+    /// Where it came from.
     pub source: String,
     /// How sure the source is, 0 to 100.
     pub confidence: u8,
-    /// When it was last seen to be true, to the second; absent counts as oldest.
+    /// When it was last observed to be true, to the second. `None` counts as oldest.
     pub observed_at: Option<Timestamp>,
     /// The lawful basis for holding it.
     pub basis: Option<String>,
-    /// From this second on it is not served.
+    /// From this second on, lookups do not return it.
     pub expires_at: Option<Timestamp>,
 }
 
 impl Detail {
-    /// What a detail is when the source says nothing more about it.
+    /// Creates a detail with the default for every other field.
     pub fn new(kind: Kind, value: ContactValue, source: &str) -> Self {
         Self {
             kind,
@@ -145,10 +145,10 @@ impl Detail {
         }
     }
 
-    /// How sure a source is that does not say.
+    /// The confidence if the source does not give one.
     pub const DEFAULT_CONFIDENCE: u8 = 50;
 
-    /// Whether `other` is this detail, perhaps with another date or confidence.
+    /// Whether `other`, of the same profile, is this detail. Its other fields may differ.
     pub fn is_same(&self, other: &Self) -> bool {
         self.kind == other.kind && self.value == other.value && self.source == other.source
     }

@@ -1,11 +1,12 @@
-//! Tables whose keys are hashes already.
+//! A hasher for tables whose keys are already hashes.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// For keys that are hashes or digests.
+/// For tables whose keys are hashes or digests.
 pub(crate) type ByFirstBytes = BuildHasherDefault<FirstBytes>;
 
-/// The keys are SHA-256 hashes or digests under a secret key: their first bytes are as good as any hash of them.
+/// Uses the first bytes of a key as its hash. The keys are SHA-256 hashes or digests under a secret key, so
+/// hashing them again would not help.
 #[derive(Default)]
 pub(crate) struct FirstBytes(u64);
 

@@ -2,13 +2,13 @@
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// The digits of some bytes.
+/// Encodes bytes.
 pub fn encode(bytes: &[u8]) -> String {
     let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// Appends the digits of 16 bytes, without an allocation of their own.
+/// Appends the digits of 16 bytes, without a separate allocation.
 pub fn push(out: &mut Vec<u8>, bytes: &[u8; 16]) {
     let mut text = [0; 32];
     for (digits, byte) in text.chunks_exact_mut(2).zip(bytes) {
@@ -18,7 +18,7 @@ pub fn push(out: &mut Vec<u8>, bytes: &[u8; 16]) {
     out.extend_from_slice(&text);
 }
 
-/// The bytes of exactly twice as many digits, upper or lower case; none if the text is anything else.
+/// Decodes exactly `2 * N` digits, upper or lower case; `None` for any other text.
 pub fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();
     if digits.len() != 2 * N {
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_encoded_is_decoded() {
+    fn decoding_reverses_encoding() {
         let bytes: [u8; 16] = std::array::from_fn(|at| u8::try_from(at * 16 + 15 - at).unwrap_or(0));
         let text = encode(&bytes);
         assert_eq!(decode(&text), Some(bytes));

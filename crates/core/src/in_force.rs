@@ -1,20 +1,20 @@
-//! In force: no lookup that starts after a change has returned sees the state before it.
+//! In force: every lookup that starts after a change has returned sees the change.
 
 use std::future::Future;
 use std::pin::Pin;
 
-/// Makes committed changes take effect in whoever serves lookups.
+/// Makes committed changes take effect in the process that serves lookups.
 ///
-/// A command does so through `control.sock`; inside a server it is direct ([`Live`](crate::Live)).
+/// A command does this through `control.sock`; a server does it directly ([`Live`](crate::Live)).
 pub trait InForce: Send + Sync {
-    /// Announces that something was committed, and returns when every lookup that starts afterwards sees it.
+    /// Announces that a change was committed. Returns when every lookup that starts afterwards sees it.
     fn announce(&self) -> Announcing<'_>;
 }
 
 /// An announcement in progress.
 pub type Announcing<'a> = Pin<Box<dyn Future<Output = Result<(), NotConfirmed>> + Send + 'a>>;
 
-/// A change is committed, and it is not known to be in force.
+/// A change is committed, but not known to be in force.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotConfirmed {
     /// The server answered that it could not apply the change.
@@ -30,7 +30,7 @@ pub enum NotConfirmed {
     Silent(String),
 }
 
-/// What a change did. It is committed; [`confirmed`](Self::confirmed) tells whether it is in force.
+/// The result of a change. It is committed; [`confirmed`](Self::confirmed) says whether it is in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a change that is not confirmed has to be reported"]
 pub struct Changed<T> {
@@ -41,12 +41,12 @@ pub struct Changed<T> {
 }
 
 impl<T> Changed<T> {
-    /// A committed change, announced.
+    /// Announces a committed change.
     pub(crate) async fn announce(done: T, in_force: &dyn InForce) -> Self {
         Self { done, confirmed: in_force.announce().await }
     }
 
-    /// A change that affects no lookup.
+    /// A result that does not affect lookups.
     pub(crate) const fn nothing(done: T) -> Self {
         Self { done, confirmed: Ok(()) }
     }

@@ -1,10 +1,10 @@
-//! The journal's files, as the services need them. The journal crate implements these.
+//! How the services read the journal. The journal crate implements these traits.
 
 use std::fmt;
 
 use crate::{AuditPosition, AuditRecord, Timestamp, hex};
 
-/// The journal of this node, read: its lines, and the proof that they are complete and unchanged.
+/// Read access to this node's journal: its lines, and the check that they are complete and unchanged.
 pub trait JournalFiles: Send + Sync {
     /// The fingerprint of the key that links the lines.
     fn key_id(&self) -> Result<String, JournalError>;
@@ -12,45 +12,45 @@ pub trait JournalFiles: Send + Sync {
     /// The lines after a position.
     fn lines_after(&self, position: AuditPosition) -> Box<dyn JournalLines>;
 
-    /// Checks every line; with lines known from elsewhere, that the journal still contains each of them.
+    /// Checks every line, and that the journal still contains each of the `known` lines.
     fn verify(&self, known: &[KnownLine]) -> Result<Verification, JournalError>;
 
-    /// The last line; none if the journal is empty.
-    fn head(&self) -> Result<Option<Head>, JournalError>;
+    /// The last line; `None` if the journal is empty.
+    fn head(&self) -> Result<Option<JournalHead>, JournalError>;
 
-    /// When the first line that is there was written.
+    /// When the oldest line that is still in the journal was written.
     fn begins(&self) -> Result<Option<Timestamp>, JournalError>;
 
-    /// How many bytes the files have.
+    /// The size of all files, in bytes.
     fn bytes(&self) -> Result<u64, JournalError>;
 }
 
-/// Lines of a journal, one after the other. Lines may be appended while this reads.
+/// Reads the lines of a journal in order. Lines may be appended at the same time.
 pub trait JournalLines: Send {
-    /// The end of the last line that was read.
+    /// The position after the last line that was read.
     fn position(&self) -> AuditPosition;
 
-    /// The next whole line; none if there is none yet.
+    /// The next complete line; `None` if there is none yet.
     fn read(&mut self) -> Result<Option<JournalLine>, JournalError>;
 }
 
-/// What a line means to a reader.
+/// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JournalLine {
-    /// A request of a recognised token.
+    /// A request with a recognised token.
     Request(AuditRecord),
-    /// These lines say hit or miss, and nothing was disclosed.
+    /// These lines say hit or miss, but nothing was disclosed.
     Undisclosed {
         /// The first of them.
         from: u64,
         /// The last.
         through: u64,
     },
-    /// Something else about the journal itself.
+    /// Any other line about the journal itself.
     Mark,
 }
 
-/// Why the journal could not be opened, read or written. The text holds nothing of a line.
+/// Why the journal could not be opened, read or written. The text contains nothing from a line.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// A file could not be read or written.
@@ -63,7 +63,7 @@ pub enum JournalError {
         /// The system's error.
         error: std::io::Error,
     },
-    /// A segment is not as it was when it was read before.
+    /// A segment has changed since it was last read.
     #[error("{file} is not as it was when it was indexed")]
     Changed {
         /// The file's name, without its directory.
@@ -72,12 +72,12 @@ pub enum JournalError {
     /// Another process has the journal open for writing.
     #[error("another process is writing this journal; stop it first")]
     InUse,
-    /// The key cannot be had, or is another one.
+    /// The key is not available, or is the wrong one.
     #[error("{0}")]
     Key(String),
 }
 
-/// A line's link to the line before it, by which the line is recognised.
+/// The chain value of a line: it links the line to the one before and identifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain(pub [u8; 16]);
 
@@ -85,7 +85,7 @@ impl Chain {
     /// The value before the first line.
     pub const START: Self = Self([0; 16]);
 
-    /// Reads 32 hexadecimal digits in lower case, which is how it is written.
+    /// Parses 32 lower-case hexadecimal digits, the form in which it is written.
     pub fn parse(text: &str) -> Option<Self> {
         hex::decode(text).filter(|_| !text.bytes().any(|b| b.is_ascii_uppercase())).map(Self)
     }
@@ -103,42 +103,42 @@ impl serde::Serialize for Chain {
     }
 }
 
-/// The last line of a journal. Noted down elsewhere, it reveals a journal that was cut short later.
+/// The last line of a journal. If it is noted down elsewhere, it shows whether the journal was cut short later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Head {
+pub struct JournalHead {
     /// Its number.
     pub seq: u64,
-    /// Its link.
+    /// Its chain value.
     pub chain: Chain,
     /// Its time.
     #[serde(rename = "time")]
     pub at: Timestamp,
 }
 
-/// A line that is known from elsewhere to have been in the journal.
+/// A line that was in the journal according to another source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownLine {
     /// Its number.
     pub seq: u64,
-    /// Its link.
+    /// Its chain value.
     pub chain: Chain,
-    /// Where it is known from, such as "was noted down".
+    /// How it is known, such as "was noted down".
     pub how: &'static str,
 }
 
 /// The result of checking a journal.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct Verification {
-    /// Lines that were checked.
+    /// How many lines were checked.
     pub lines: u64,
-    /// The number of the first one.
+    /// The number of the first line.
     pub first: Option<u64>,
-    /// The last one.
-    pub head: Option<Head>,
+    /// The last line.
+    pub head: Option<JournalHead>,
     /// What is wrong, in order.
     #[serde(rename = "findings")]
     pub faults: Vec<JournalFault>,
-    /// What is not wrong and worth knowing.
+    /// Remarks about things that are not wrong.
     pub notes: Vec<String>,
 }
 
@@ -149,14 +149,14 @@ impl Verification {
     }
 }
 
-/// Something that is wrong with a journal.
+/// A fault in a journal.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct JournalFault {
     /// The name of the segment's file.
     pub file: String,
-    /// The line in it, counted from one; zero if it is about the whole file.
+    /// The line in the file, counted from one; zero if the fault is about the whole file.
     pub line: u64,
-    /// The number of the line, where it has one.
+    /// The number of the line, if it has one.
     pub seq: Option<u64>,
     /// What is wrong with it.
     pub what: String,

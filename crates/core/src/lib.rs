@@ -1,32 +1,51 @@
-//! What contactd means, apart from how it is stored and how HTTP reaches it.
+//! The domain of contactd, independent of storage and HTTP.
 //!
 //! # Glossary
 //!
-//! One word per concept, the same in types, columns, JSON, flags, log fields and docs.
+//! Each concept has one word, the same in types, columns, JSON, flags, log fields and docs.
 //!
-//! - **profile**: one person's page on a professional network, identified by its canonical
-//!   URL ([`Profile`]).
-//! - **detail**: one way to reach the person of a profile ([`Detail`]): a **kind** (phone or
-//!   email), a **label** (personal or work), a **value**, and where it came from.
-//! - **source**: who a detail came from. The same value from two sources is two details.
-//! - **import**: one load of details, all or nothing.
-//! - **lookup**: a caller asks for the best personal detail of one kind ([`Lookups`]).
-//! - **hit**, **miss**: a lookup that found a detail, or did not.
-//! - **token**: what a caller presents ([`TokenSecret`]), kept only as a hash ([`Token`]).
-//! - **caller**: who is asking, once the token has been recognised ([`Caller`]).
-//! - **scope**: what a token may look up.
-//! - **rate**, **quota**: how often a token may ask, and how many hits it may have.
-//! - **suppression**: a person, a number or an address that is never disclosed, kept as a
-//!   keyed **digest** ([`SubjectDigest`]).
-//! - **journal**: what was asked and answered, an **audit line** for each request of a recognised token
-//!   ([`AuditEvent`]), in files called **segments**. A **mark** is a line about the journal itself.
-//! - **sealed**: a lookup's result that opens only once its audit line is written ([`Sealed`]); a **ticket** tells when
-//!   ([`Ticket`]).
-//! - **erase**: suppress a person and remove everything about them. **sweep**: remove what has expired or is too old.
-//! - **actor**: who carries out an administrative action, through a **service** ([`services`]).
-//! - **in force**: no lookup that starts after a change has returned sees the state before it ([`InForce`]).
-//! - **engine**: what keeps all this ([`store`]). Every engine passes the same conformance suite, in the crate
-//!   `contactd-conformance`.
+//! ## Data
+//!
+//! - **profile**: one person's page on a professional network, identified by its canonical URL ([`Profile`]).
+//! - **detail**: one way to contact the person of a profile ([`Detail`]). It has a **kind** (phone or email), a
+//!   **label** (personal or work), a **value** and a source.
+//! - **source**: where a detail came from. The same value from two sources is two details.
+//! - **import**: one load of details, applied completely or not at all.
+//! - **engine**: the storage behind all this ([`store`]). Every engine passes the same conformance suite, in the
+//!   crate `contactd-conformance`.
+//!
+//! ## Lookups
+//!
+//! - **token**: the secret that a client sends with a request ([`TokenSecret`]). The store keeps only its hash
+//!   ([`TokenHash`]) and a record about it ([`Token`]).
+//! - **caller**: the client, once its token has been recognised ([`Caller`]).
+//! - **scope**: a kind of detail that a token may look up ([`Scopes`]).
+//! - **rate**: how often a token may send requests ([`Rate`]). **quota**: how many hits it may have in a day or
+//!   month ([`Quota`]).
+//! - **lookup**: a caller's request for the best personal detail of one kind ([`Lookups`]).
+//! - **hit**: a lookup that found a detail. **miss**: a lookup that found none.
+//!
+//! ## Privacy
+//!
+//! - **subject**: a person, a phone number or an e-mail address ([`Subject`]).
+//! - **suppression**, or opt-out: a subject that must never be disclosed. It is stored as a keyed **digest**
+//!   ([`SubjectDigest`]), not in clear.
+//! - **erase**: suppress a person and remove everything about them.
+//! - **sweep**: remove details that have expired or are too old.
+//!
+//! ## Audit
+//!
+//! - **journal**: the log of all requests with a recognised token, in files called **segments**.
+//! - **audit line**: the entry for one request in the journal ([`AuditEvent`]). It says what was asked and with
+//!   which outcome. A **mark** is a line about the journal itself.
+//! - **sealed**: the result of a lookup, which can be opened only once its audit line is written ([`Sealed`]). A
+//!   **ticket** tells when that is ([`Ticket`]).
+//!
+//! ## Administration
+//!
+//! - **actor**: who performs an administrative action ([`Actor`]).
+//! - **service**: the code that carries out administrative actions ([`services`]).
+//! - **in force**: a change is in force when every lookup that starts from now on sees it ([`InForce`]).
 
 mod actor;
 mod audit;
@@ -65,7 +84,8 @@ pub use detail::{ContactValue, Detail, Kind, Label};
 pub use email::EmailError;
 pub use in_force::{Announcing, Changed, InForce, NotConfirmed};
 pub use journal_files::{
-    Chain, Head, JournalError, JournalFault, JournalFiles, JournalLine, JournalLines, KnownLine, Verification,
+    Chain, JournalError, JournalFault, JournalFiles, JournalHead, JournalLine, JournalLines, KnownLine,
+    Verification,
 };
 pub use limit::{Allowance, Allowances, LimitExceeded, LimitSyntax, Period, Quota, Rate};
 pub use live::{Live, RefreshError};

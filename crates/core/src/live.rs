@@ -7,16 +7,17 @@ use crate::in_force::{Announcing, InForce, NotConfirmed};
 use crate::store::{LocalRead, StoreError, Suppressions, Tokens, Usage};
 use crate::{Callers, Clock, SuppressionList, UnknownKey};
 
-/// Keeps callers and suppressions in step with the store, and usage with what callers did. Inside a server it
-/// is the direct way to put a change in force.
+/// Keeps callers and suppressions in sync with the store, and writes usage to it. Inside a server it is the
+/// direct way to put a change in force.
 pub struct Live<S> {
     store: Arc<S>,
     callers: Arc<Callers>,
     suppressions: Arc<SuppressionList>,
     clock: Arc<dyn Clock>,
-    /// Refreshes begun, and the newest one of each list that was applied: several may run at once, and one that
-    /// read earlier must not replace what a later one read.
+    /// How many refreshes have begun.
     begun: AtomicU64,
+    /// The newest refresh that was applied to each list. Several may run at once, and one that began earlier must
+    /// not replace what a later one read.
     applied: Mutex<Applied>,
 }
 
@@ -38,7 +39,7 @@ pub enum RefreshError {
 }
 
 impl<S: LocalRead + Tokens + Suppressions + Usage> Live<S> {
-    /// Nothing is read yet.
+    /// Creates it. Nothing is read yet.
     pub fn new(
         store: Arc<S>,
         callers: Arc<Callers>,
@@ -49,10 +50,10 @@ impl<S: LocalRead + Tokens + Suppressions + Usage> Live<S> {
         Self { store, callers, suppressions, clock, begun, applied }
     }
 
-    /// When this returns, every lookup that starts sees what is committed now.
+    /// When this returns, every lookup that starts afterwards sees what was committed before the call.
     pub async fn refresh(&self) -> Result<(), RefreshError> {
         let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
-        // Neither waits for the other: a revocation takes effect even if a key of the opt-outs is missing.
+        // Neither depends on the other: a revocation takes effect even if a digest key is missing.
         let suppressions = self.refresh_suppressions(number).await;
         let tokens = self.refresh_tokens(number).await;
         self.store.renew_all();
@@ -71,7 +72,7 @@ impl<S: LocalRead + Tokens + Suppressions + Usage> Live<S> {
 
     async fn refresh_tokens(&self, number: u64) -> Result<(), RefreshError> {
         let now = self.clock.now();
-        // A token that has ended leaves the table, and its counts with it: write them first.
+        // Tokens that have ended are removed from the table with their counts, so write the counts first.
         self.flush_usage().await?;
         let mut tokens = Vec::new();
         for (hash, token) in self.store.list_tokens().await? {
@@ -89,7 +90,7 @@ impl<S: LocalRead + Tokens + Suppressions + Usage> Live<S> {
         Ok(())
     }
 
-    /// Writes to the store what callers did since the last time.
+    /// Writes the usage since the last call to the store.
     pub async fn flush_usage(&self) -> Result<(), StoreError> {
         let usage = self.callers.take_usage();
         if usage.is_empty() {

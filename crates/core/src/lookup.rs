@@ -1,4 +1,4 @@
-//! Lookups: the only way to a detail.
+//! Lookups: the only way for a caller to read a detail.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Answers lookups. Handlers hold this, never a store, so that no detail can be read
-/// without a [`Caller`], and none leaves without its audit line.
+/// without a [`Caller`], and none is disclosed without its audit line.
 pub struct Lookups<D> {
     details: Arc<D>,
     suppressions: Arc<SuppressionList>,
@@ -20,10 +20,11 @@ pub struct Lookups<D> {
 /// Why a lookup disclosed nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum LookupError {
-    /// Unknown, without such a detail, expired, suppressed or erased: nobody can tell which.
+    /// The person is unknown or has no such detail, or it is expired, suppressed or erased. The caller cannot tell
+    /// which.
     #[error("no such detail")]
     NotFound,
-    /// The hit would have been one too many.
+    /// The hit would have exceeded the quota.
     #[error(transparent)]
     Limit(#[from] LimitExceeded),
     /// The store could not be read.
@@ -34,16 +35,16 @@ pub enum LookupError {
     Audit,
 }
 
-/// The request that asks for a lookup.
+/// The request that a lookup belongs to.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// Its id.
     pub id: &'a str,
-    /// When it was taken up.
+    /// The time of the request.
     pub at: Timestamp,
 }
 
-/// What a lookup found, hit or miss. It opens once its audit line is written.
+/// The result of a lookup, hit or miss. It can be opened once its audit line is written.
 #[derive(Debug)]
 pub struct Sealed {
     found: Option<ContactValue>,
@@ -52,13 +53,13 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// Tells when the audit line is written.
+    /// The ticket of the audit line.
     pub fn ticket(&self) -> &Ticket {
         &self.ticket
     }
 
-    /// What was found. Whoever opens it before its line is written gets nothing, as if that had failed, and
-    /// the caller's quota is as before.
+    /// Returns what was found. If the audit line is not written yet, this fails as if writing had failed, and a
+    /// hit is returned to the caller's quota.
     pub fn open(self, caller: &Caller) -> Result<ContactValue, LookupError> {
         let is_written = self.ticket.is_written();
         match self.found {
@@ -80,15 +81,14 @@ impl Sealed {
 }
 
 impl<D: LocalRead> Lookups<D> {
-    /// Lookups in `details`, leaving out what is suppressed, recorded in `audit`.
+    /// Creates lookups in `details` that leave out `suppressions` and are recorded in `audit`.
     pub fn new(details: Arc<D>, suppressions: Arc<SuppressionList>, audit: Arc<dyn Audit>) -> Self {
         Self { details, suppressions, audit }
     }
 
-    /// The best personal detail of that kind that has not expired when the request was taken up.
+    /// Finds the best personal detail of this kind that has not expired at the time of the request.
     ///
-    /// A person who is suppressed costs the same digests, the same read and the same audit line as one
-    /// who is unknown.
+    /// A suppressed person costs the same digests, the same read and the same audit line as an unknown one.
     pub fn find(
         &self,
         caller: &Caller,
@@ -109,7 +109,7 @@ impl<D: LocalRead> Lookups<D> {
         };
         let found = self.details.best_personal(profile, kind, request.at, judge)?;
         if !was_offered.get() {
-            // An empty store offers no value: this is the digest that one would have cost.
+            // An empty store offers no value: compute the digest that a value would have cost.
             std::hint::black_box(self.suppressions.contains_value(kind, profile.key()));
         }
         if found.is_some() {
@@ -126,7 +126,7 @@ impl<D: LocalRead> Lookups<D> {
         Ok(Sealed { found, ticket, at: request.at })
     }
 
-    /// Records that a request was refused, with this code of the contract.
+    /// Records that a request was refused with this error code of the contract.
     pub fn refuse(&self, caller: &Caller, kind: Kind, request: Request<'_>, code: &'static str) -> Ticket {
         self.audit.append(&AuditEvent {
             at: request.at,
@@ -138,17 +138,17 @@ impl<D: LocalRead> Lookups<D> {
         })
     }
 
-    /// Has the audit lines written that were taken so far.
+    /// Starts writing the audit lines that were appended so far. Does not wait for it.
     pub fn flush_audit(&self) {
         self.audit.flush();
     }
 
-    /// How the audit is going.
+    /// The state of the audit.
     pub fn audit_health(&self) -> AuditHealth {
         self.audit.health()
     }
 
-    /// Releases what this thread keeps between lookups; called on it every 100 ms.
+    /// Releases what this thread keeps between lookups. A worker thread calls it every 100 ms.
     pub fn renew(&self) {
         self.details.renew();
     }
@@ -160,7 +160,7 @@ mod tests {
     use crate::suppression::tests::DIGESTS;
     use crate::{Callers, DigestKey, DigestKeys, Networks, NoAudit, Subject, Token, TokenSecret};
 
-    /// Offers the values of one profile, and somebody else's value for any other, as the contract of the trait says.
+    /// Offers the values of one profile, and another person's value for any other profile, as the trait requires.
     struct Held {
         profile: Profile,
         values: Vec<&'static str>,
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_are_not_found_cost_the_same_digests_and_the_same_values() {
+    fn every_miss_costs_the_same_digests_and_one_value_unless_the_store_is_empty() {
         let profile = |slug: &str| {
             Networks::built_in().canonicalize(&format!("linkedin.com/in/{slug}-quell")).expect("a profile")
         };

@@ -1,32 +1,32 @@
-//! Measurements as data. Whoever measures describes them; whoever shows them decides how.
+//! Metrics as data, independent of how they are exported.
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
-/// Something that has measurements to show. They hold no names, no values and no URLs of people.
+/// Provides metrics. They contain no names, no values and no URLs of people.
 pub trait Measured: Send + Sync {
-    /// What was measured so far.
+    /// The current metrics.
     fn families(&self) -> Measuring<'_>;
 }
 
-/// Measurements being gathered.
+/// Metrics being collected.
 pub type Measuring<'a> = Pin<Box<dyn Future<Output = Vec<Family>> + Send + 'a>>;
 
-/// Measurements of one kind.
+/// The samples of one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Family {
-    /// The name, as Prometheus has it.
+    /// The name in Prometheus.
     pub name: &'static str,
-    /// What kind of numbers they are.
+    /// The type of the metric.
     pub kind: MetricKind,
-    /// One sentence about them.
+    /// One sentence about the metric.
     pub help: &'static str,
-    /// The numbers.
+    /// The samples.
     pub samples: Vec<Sample>,
 }
 
-/// What kind of numbers a family holds.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the words are Prometheus' own")]
 pub enum MetricKind {
@@ -35,23 +35,23 @@ pub enum MetricKind {
     Histogram,
 }
 
-/// One number and its labels.
+/// One value and its labels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// What follows the family's name, such as `_bucket`.
+    /// The suffix of the family's name, such as `_bucket`.
     pub suffix: &'static str,
     /// Names and values of the labels.
     pub labels: Vec<(&'static str, String)>,
-    /// The number.
+    /// The value.
     pub value: MetricValue,
 }
 
-/// A number, exactly as it is to be shown.
+/// A value, exactly as it is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricValue {
     /// A whole number.
     Count(u64),
-    /// A time in nanoseconds, shown in seconds.
+    /// A duration in nanoseconds, shown in seconds.
     Nanos(u64),
 }
 
@@ -69,29 +69,29 @@ impl fmt::Display for MetricValue {
 }
 
 impl Family {
-    /// A family without numbers yet.
+    /// Creates a family without samples.
     pub const fn new(name: &'static str, kind: MetricKind, help: &'static str) -> Self {
         Self { name, kind, help, samples: Vec::new() }
     }
 
-    /// A family of one gauge.
+    /// Creates a family with one gauge.
     pub fn gauge(name: &'static str, help: &'static str, value: u64) -> Self {
         Self::new(name, MetricKind::Gauge, help).with(&[], value)
     }
 
-    /// A family of one counter.
+    /// Creates a family with one counter.
     pub fn counter(name: &'static str, help: &'static str, value: u64) -> Self {
         Self::new(name, MetricKind::Counter, help).with(&[], value)
     }
 
-    /// The family with one more number.
+    /// Adds a sample without a suffix.
     #[must_use]
     pub fn with(mut self, labels: &[(&'static str, &str)], value: u64) -> Self {
         self.push("", labels, MetricValue::Count(value));
         self
     }
 
-    /// Adds a number.
+    /// Adds a sample.
     pub fn push(&mut self, suffix: &'static str, labels: &[(&'static str, &str)], value: MetricValue) {
         let labels = labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
         self.samples.push(Sample { suffix, labels, value });

@@ -1,4 +1,4 @@
-//! Panics: the place is reported, the message is not, because it may hold personal data.
+//! Panic reports: the location is reported, the message is not, because it may contain personal data.
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
@@ -7,7 +7,7 @@ thread_local! {
     static IS_EXPECTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Installs the process's one panic hook: `report` gets the source location and nothing else.
+/// Installs the panic hook of the process. `report` gets the source location and nothing else.
 pub fn report_only_where(report: impl Fn(&str) + Send + Sync + 'static) {
     panic::set_hook(Box::new(move |panic| {
         if !IS_EXPECTED.get() {
@@ -16,7 +16,7 @@ pub fn report_only_where(report: impl Fn(&str) + Send + Sync + 'static) {
     }));
 }
 
-/// Runs code that may panic on bad input, without a report; none if it did.
+/// Runs code that may panic on bad input, without reporting it. Returns `None` if it panicked.
 pub fn expected<T>(run: impl FnOnce() -> T) -> Option<T> {
     let before = IS_EXPECTED.replace(true);
     let done = panic::catch_unwind(AssertUnwindSafe(run));
@@ -40,7 +40,7 @@ mod tests {
         assert!(expected(|| panic!("of no interest")).is_none());
         assert_eq!(expected(|| 7), Some(7));
         panic::set_hook(before);
-        // Other tests of this process may panic on purpose meanwhile.
+        // Other tests in this process may panic on purpose at the same time.
         let reported = reported.lock().expect("a lock");
         assert_eq!(reported.iter().filter(|place| place.contains("panics.rs")).count(), 1, "{reported:?}");
         assert!(!reported.iter().any(|place| place.contains("4155550123")));

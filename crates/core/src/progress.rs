@@ -1,27 +1,27 @@
-//! How far a long action is, and stopping it.
+//! Progress of long actions, and cancelling them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A step of a long action. It is reported often: whoever shows it decides how often.
+/// A step of a long action. Steps are reported often; the observer decides how often to show them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Somebody else is writing details; reported again with every try.
+    /// Another writer is active; reported again with every attempt.
     Waiting,
-    /// The person is suppressed and that is in force; removing their details comes next.
+    /// The person is suppressed; removing their details comes next.
     Suppressed,
-    /// Rows are read and checked. `bytes` are those of the files, read and in all, where that is known.
+    /// Rows are being read and checked.
     Reading {
         /// Rows read so far.
         rows: u64,
-        /// Bytes read so far, and bytes in all.
+        /// Bytes of the files read so far, and in total; `None` if unknown.
         bytes: Option<(u64, u64)>,
     },
-    /// Rows are written.
+    /// Rows are being written.
     Writing {
         /// Rows written so far.
         rows: u64,
-        /// Rows in all.
+        /// Rows in total.
         all: u64,
     },
 }
@@ -32,12 +32,12 @@ pub type Observer<'a> = &'a (dyn Fn(Progress) + Sync);
 /// Ignores progress.
 pub const fn unobserved(_: Progress) {}
 
-/// A wish to stop an action. Clones share it.
+/// A request to stop an action. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// Asks the action to stop. It stops at the next place where nothing is lost by it.
+    /// Asks the action to stop. It stops at the next point where nothing is lost.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

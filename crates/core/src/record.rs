@@ -1,10 +1,10 @@
-//! One row of a file, as text, and the profile with its details that it becomes.
+//! One row of an import file as text, and the profile and details parsed from it.
 
 use crate::{
     ContactValue, Detail, EmailError, Kind, Label, Networks, PhoneError, Profile, Reason, Timestamp,
 };
 
-/// A row as it was written. Empty text counts as absent.
+/// A row as text. Empty text counts as absent.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(missing_docs, reason = "the fields are the columns of the import format, name for name")]
 pub struct RawRecord<'a> {
@@ -21,7 +21,7 @@ pub struct RawRecord<'a> {
     pub source: &'a str,
 }
 
-/// A profile and what a row says about it.
+/// A profile and the details that were given for it.
 #[derive(Clone, Debug)]
 pub struct Record {
     /// The canonical profile.
@@ -30,9 +30,9 @@ pub struct Record {
     pub details: Vec<Detail>,
 }
 
-/// Why a row cannot be loaded: the column at fault, and a reason.
+/// Why a row cannot be imported: the faulty column, and a reason.
 ///
-/// Neither holds anything of the row itself.
+/// Neither contains any text of the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{column}: {reason}")]
 pub struct RecordError {
@@ -46,8 +46,7 @@ const MAX_BASIS: usize = 64;
 const MAX_SOURCE: usize = 100;
 
 impl RawRecord<'_> {
-    /// Checks and normalises the row. `region` is for numbers that have no `+` and whose
-    /// row names none.
+    /// Checks and normalises the row. `region` applies to a number without `+` if the row has no region.
     pub fn read(&self, networks: &Networks, region: Option<&str>) -> Result<Record, RecordError> {
         let profile = networks.canonicalize(self.profile_url).map_err(|reason| match reason {
             Reason::Empty => RecordError { column: "profileUrl", reason: "missing" },

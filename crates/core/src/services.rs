@@ -1,8 +1,8 @@
-//! The services: what an operator or a privacy officer can do, apart from how they ask for it.
+//! The services: what an operator or a privacy officer can do, independent of the interface they use.
 //!
-//! Commands, the admin API and the console call these, so that every rule is written once. Each method takes an
-//! [`Actor`](crate::Actor). A method that changes something returns [`Changed`](crate::Changed): the change is
-//! committed, and whether it is in force is part of the answer.
+//! Commands, the admin API and the console call these, so that each rule is written once. Methods that they call
+//! take an [`Actor`](crate::Actor). A method that changes what lookups see returns [`Changed`](crate::Changed):
+//! the change is committed, and the result says whether it is in force.
 
 mod audits;
 mod health;
@@ -31,33 +31,33 @@ use crate::in_force::InForce;
 use crate::store::{Store, StoreError, Suppressions};
 use crate::{Clock, DigestKeys, JournalFiles, Networks, SuppressionList, UnknownKey};
 
-/// What the services work with.
+/// What the services need.
 pub struct Parts<S> {
     /// The store.
     pub store: Arc<S>,
-    /// The keys of digests.
+    /// The digest keys.
     pub keys: DigestKeys,
     /// Which profile URLs are accepted.
     pub networks: Networks,
     /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// How changes take effect.
+    /// Puts changes in force.
     pub in_force: Arc<dyn InForce>,
     /// This node's journal.
     pub journal: Arc<dyn JournalFiles>,
     /// The name of this node in the journal.
     pub node: String,
-    /// Backups of everything.
+    /// Makes backups.
     pub backups: Arc<dyn Backups>,
 }
 
-/// All services over one store.
+/// All services for one store.
 pub struct Services<S> {
     /// Tokens.
     pub tokens: TokenIssuer<S>,
     /// Opt-outs.
     pub opt_outs: OptOuts<S>,
-    /// Single people: access reports, corrections, erasure.
+    /// Individual people: access reports, corrections, erasure.
     pub subjects: Subjects<S>,
     /// Imports and retention.
     pub imports: Imports<S>,
@@ -68,7 +68,7 @@ pub struct Services<S> {
 }
 
 impl<S: Store> Services<S> {
-    /// The services over these parts.
+    /// Creates the services from these parts.
     pub fn new(parts: Parts<S>) -> Self {
         let parts = Arc::new(parts);
         Self {
@@ -94,7 +94,7 @@ pub enum SuppressionsError {
 }
 
 impl<S: Suppressions> Parts<S> {
-    /// The suppressions that are in the store now.
+    /// The suppressions that are currently in the store.
     pub(crate) async fn suppressions(&self) -> Result<SuppressionList, SuppressionsError> {
         let list = SuppressionList::new(self.keys.clone());
         list.replace(self.store.list_suppressions().await?)?;

@@ -42,7 +42,7 @@ impl TryFrom<String> for Span {
 pub enum Lifetime {
     /// For this long.
     For(Duration),
-    /// Without an end.
+    /// No end.
     Forever,
 }
 

@@ -1,14 +1,14 @@
-//! What a storage engine owes the services.
+//! The traits that a storage engine implements.
 //!
-//! These traits speak only of our own types: no SQL, no row and no driver error leaves an engine. What a
-//! signature cannot say is written on the method and tested by the conformance suite (`contactd-conformance`),
-//! which every engine runs.
+//! These traits use only our own types: no SQL, no row and no driver error leaves an engine. Guarantees that a
+//! signature cannot express are documented on the method and tested by the conformance suite
+//! (`contactd-conformance`), which every engine runs.
 //!
 //! [`LocalRead`] is the read side of a lookup: it runs on the thread that serves the request and waits for
 //! nothing. Everything else is async. An embedded engine may work on the thread that polls the future, so a
-//! caller that must not block runs it on a thread of its own.
+//! caller that must not block runs it on a separate thread.
 //!
-//! A method that writes details while somebody else writes them waits about half a second and is then
+//! A method that writes details waits about half a second for another writer, then returns
 //! [`StoreError::Busy`]: nothing has changed, and the caller decides whether to try again.
 
 mod access;
@@ -27,36 +27,36 @@ pub use imports::{Import, ImportPlan, ImportSummary, Imports, PastImport, PutCou
 pub use local::{LocalRead, Verdict};
 pub use upkeep::{ChangeNumbers, Changes, Facts, Maintenance, PartSize, TakenOver, Withdrawals};
 
-/// The engine could not do it. The text names the engine's fault, never the content of a row.
+/// Why the engine failed. The text describes the fault and never contains row data.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The engine failed.
     #[error("store: {0}")]
     Engine(String),
-    /// What the engine keeps is damaged; the text says what to do.
+    /// The stored data is damaged; the text says what to do.
     #[error("store: {0}")]
     Damaged(String),
     /// The store was written by a newer version.
     #[error("the store has schema {found}, this version knows {known}: use a newer contactd")]
     SchemaTooNew {
-        /// What the store says.
+        /// The schema of the store.
         found: u32,
-        /// What this version knows.
+        /// The newest schema that this version knows.
         known: u32,
     },
-    /// Somebody else has been writing for too long. Nothing has changed.
+    /// Another writer took too long. Nothing has changed.
     #[error("the store is busy: another command is writing; try again when it has finished")]
     Busy,
-    /// The engine cannot be reached. Callers of the service see 503.
+    /// The engine cannot be reached. Callers get a 503.
     #[error("the store cannot be reached: {0}")]
     Unavailable(String),
 }
 
-/// Shorthand for what an engine's async method returns.
+/// Shorthand for what an async method of an engine returns.
 pub trait StoreFuture<T>: Future<Output = Result<T, StoreError>> + Send {}
 impl<T, F: Future<Output = Result<T, StoreError>> + Send> StoreFuture<T> for F {}
 
-/// Everything an engine keeps and does, apart from [`LocalRead`].
+/// Everything an engine implements, apart from [`LocalRead`].
 pub trait Store:
     Details + Imports + Tokens + Suppressions + Usage + AuditIndex + Facts + Changes + Maintenance
 {

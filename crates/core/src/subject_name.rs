@@ -1,8 +1,8 @@
-//! Whom or what an operator means: a person by profile URL, a number or an address.
+//! How an operator names a subject: a person by profile URL, a number or an address.
 
 use crate::{ContactValue, EmailError, Kind, Networks, PhoneError, Profile, Reason, Subject};
 
-/// A person, a number or an address, as it was named.
+/// A person, a number or an address, as an operator named it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubjectName {
     /// A person, by profile.
@@ -11,7 +11,7 @@ pub enum SubjectName {
     Value(Kind, ContactValue),
 }
 
-/// Why a text does not name anybody. It holds nothing of the text.
+/// Why a text does not name a subject. It contains nothing from the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubjectNameError {
     /// The profile URL is refused for this reason.
@@ -26,25 +26,25 @@ pub enum SubjectNameError {
 }
 
 impl SubjectName {
-    /// The person of a profile URL.
+    /// Parses a profile URL.
     pub fn person(url: &str, networks: &Networks) -> Result<Self, SubjectNameError> {
         networks.canonicalize(url).map(Self::Person).map_err(SubjectNameError::Profile)
     }
 
-    /// A phone number with its `+`.
+    /// Parses a phone number with its `+`.
     pub fn phone(text: &str) -> Result<Self, SubjectNameError> {
         let value = ContactValue::known_phone(text).map_err(SubjectNameError::Phone)?;
         Ok(Self::Value(Kind::Phone, value))
     }
 
-    /// An e-mail address.
+    /// Parses an e-mail address.
     pub fn email(text: &str) -> Result<Self, SubjectNameError> {
         let value = ContactValue::email(text).map_err(SubjectNameError::Email)?;
         Ok(Self::Value(Kind::Email, value))
     }
 
-    /// A line of a list, whichever of them it is: a number has digits and no letters; an address has an @ and
-    /// reads as one; everything else is a profile URL.
+    /// Parses a line of a list. A line with digits and without letters or `@` is a number. A line with `@` is an
+    /// address, unless it is not a valid one and contains `/`. Everything else is a profile URL.
     pub fn recognize(line: &str, networks: &Networks) -> Result<Self, SubjectNameError> {
         let has_digits = line.chars().any(|c| c.is_ascii_digit());
         if has_digits && !line.contains('@') && !line.chars().any(char::is_alphabetic) {
@@ -59,7 +59,7 @@ impl SubjectName {
         Self::person(line, networks)
     }
 
-    /// What is digested for it.
+    /// The subject to digest.
     pub fn subject(&self) -> Subject<'_> {
         match self {
             Self::Person(profile) => Subject::Profile(profile),
@@ -68,8 +68,8 @@ impl SubjectName {
     }
 }
 
-/// The lines of a list that name somebody, with their numbers: not the blank ones, and not comments, which begin
-/// with `#`. An address may begin with `#` too.
+/// The lines of a list that name a subject, with their numbers. Blank lines and comments are left out. A comment
+/// begins with `#` and is not a valid address, which may also begin with `#`.
 pub fn subject_lines(text: &[u8]) -> impl Iterator<Item = (u64, String)> {
     (1..).zip(text.split(|&b| b == b'\n')).filter_map(|(number, line)| {
         let line = String::from_utf8_lossy(line).trim_matches(['\u{FEFF}', '\r', ' ', '\t']).to_owned();
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_lines_and_comments_name_nobody() {
+    fn blank_lines_and_comments_are_skipped() {
         let text = b"\xEF\xBB\xBF# a list\r\n\r\n ada@example.com \n#tag@example.com\n";
         let lines: Vec<_> = subject_lines(text).collect();
         assert_eq!(lines, [(3, "ada@example.com".to_owned()), (4, "#tag@example.com".to_owned())]);

@@ -1,8 +1,8 @@
 //! Suppression: people, numbers and addresses that are never disclosed.
 //!
-//! What is kept is a keyed digest, so that the list tells nobody who it is about. The keys
-//! are outside the store. A digest cannot be made again under another key without what it
-//! hides, so keys are only ever added: new digests use the newest, old ones go on counting.
+//! The store keeps only keyed digests, so the list does not reveal who is on it. The keys are kept outside the
+//! store. A digest cannot be recomputed under another key without the original text, so keys are only ever
+//! added: new digests use the newest key, and digests under older keys stay valid.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -19,13 +19,13 @@ use crate::{ContactValue, Kind, Profile, ProfileDigest, hex};
 /// What can be suppressed.
 #[derive(Clone, Copy, Debug)]
 pub enum Subject<'a> {
-    /// A person: nothing of the profile is disclosed.
+    /// A person: no detail of the profile is disclosed.
     Profile(&'a Profile),
     /// A number or an address: it is not disclosed under any profile.
     Value(Kind, &'a ContactValue),
 }
 
-/// A secret key of digests, and the id by which the store remembers it.
+/// A secret key for digests, and the id under which the store knows it.
 #[derive(Clone)]
 pub struct DigestKey {
     id: String,
@@ -33,18 +33,18 @@ pub struct DigestKey {
 }
 
 impl DigestKey {
-    /// The key made of these 32 bytes.
+    /// Creates a key from 32 bytes.
     pub fn new(bytes: &[u8; 32]) -> Self {
         let mut fingerprint = Sha256::new();
         fingerprint.update(b"contactd digest key\0");
         fingerprint.update(bytes);
         let id = hex::encode(&fingerprint.finalize()[..8]);
-        // A key of any length is taken: this cannot fail.
+        // HMAC accepts keys of any length, so this cannot fail.
         let keyed = Hmac::new_from_slice(bytes).unwrap_or_else(|_| Hmac::new(&Default::default()));
         Self { id, keyed }
     }
 
-    /// A fingerprint: it tells keys apart and tells nothing about them.
+    /// A fingerprint: it identifies the key without revealing it.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -82,53 +82,53 @@ impl fmt::Debug for DigestKey {
     }
 }
 
-/// E-mails compare as the whole address, NFC and lower-cased.
+/// The form in which e-mail addresses are compared: the whole address in NFC, lower-cased.
 pub(crate) fn comparable_email(address: &str) -> String {
     const NFC: ComposingNormalizerBorrowed<'static> = ComposingNormalizerBorrowed::new_nfc();
     NFC.normalize(&NFC.normalize(address).to_lowercase()).into_owned()
 }
 
-/// The keys of a data directory, oldest first. There is always one.
+/// The digest keys of a data directory, oldest first. Never empty.
 #[derive(Clone, Debug)]
 pub struct DigestKeys(Vec<DigestKey>);
 
 impl DigestKeys {
-    /// These keys, oldest first; none where there are none.
+    /// Takes keys, oldest first; `None` if there are none.
     pub fn new(keys: Vec<DigestKey>) -> Option<Self> {
         (!keys.is_empty()).then_some(Self(keys))
     }
 
-    /// Whether a digest with this key's id could be recognised.
+    /// Whether the key with this id is here, so that its digests can be recognised.
     pub fn hold(&self, id: &str) -> bool {
         self.0.iter().any(|key| key.id == id)
     }
 
-    /// The id of the key that new digests are made with.
+    /// The id of the key for new digests.
     pub fn newest_id(&self) -> &str {
         self.0.last().map_or("", |key| &key.id)
     }
 
-    /// The digest to keep for a new suppression.
+    /// The digest to store for a new suppression.
     pub fn digest(&self, subject: Subject<'_>) -> Option<SubjectDigest> {
         let key = self.0.last()?;
         Some(SubjectDigest { key: key.id.clone(), bytes: key.digest_subject(subject) })
     }
 
-    /// The digests under every key, by any of which the subject may have been suppressed.
+    /// The digests under every key. The subject may have been suppressed under any of them.
     pub fn all_digests(&self, subject: Subject<'_>) -> Vec<SubjectDigest> {
         let digest =
             |key: &DigestKey| SubjectDigest { key: key.id.clone(), bytes: key.digest_subject(subject) };
         self.0.iter().map(digest).collect()
     }
 
-    /// The digests under which the audit may know a profile, with the ids of their keys.
+    /// The digests that the journal may contain for a profile, with the ids of their keys.
     pub fn profile_digests(&self, profile: &Profile) -> Vec<(String, ProfileDigest)> {
         let digests = self.all_digests(Subject::Profile(profile));
         digests.into_iter().map(|digest| (digest.key, ProfileDigest::of(&digest.bytes))).collect()
     }
 }
 
-/// What the store keeps of a suppression.
+/// A suppression as the store keeps it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct SubjectDigest {
     /// The id of the key it was made with.
@@ -143,12 +143,12 @@ impl fmt::Debug for SubjectDigest {
     }
 }
 
-/// A suppression was made with a key that is not here.
+/// A suppression was made with a key that is missing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a suppression was made with the digest key {0}, which is not in keys/: put it back there")]
 pub struct UnknownKey(String);
 
-/// What the list says about a person.
+/// The result of checking a person against the list.
 #[derive(Clone, Copy, Debug)]
 pub struct PersonCheck {
     /// Whether they are suppressed.
@@ -165,14 +165,13 @@ pub struct SuppressionList {
 }
 
 impl SuppressionList {
-    /// Nothing is suppressed yet.
+    /// Creates an empty list.
     pub fn new(keys: DigestKeys) -> Self {
         Self { keys, listed: ArcSwap::default() }
     }
 
-    /// Puts this list in force, for every lookup that begins afterwards. If one of the
-    /// digests was made with a key that is not here, nothing changes: that subject could
-    /// not be recognised, and would be disclosed.
+    /// Puts a new list in force for every lookup that starts afterwards. If a digest was made with a missing
+    /// key, nothing changes: that subject could not be recognised and would be disclosed.
     pub fn replace(&self, digests: impl IntoIterator<Item = SubjectDigest>) -> Result<(), UnknownKey> {
         let mut listed = HashSet::default();
         for digest in digests {
@@ -195,12 +194,12 @@ impl SuppressionList {
         self.len() == 0
     }
 
-    /// Whether another list holds other subjects than this one.
+    /// Whether the two lists differ.
     pub fn differs_from(&self, other: &Self) -> bool {
         **self.listed.load() != **other.listed.load()
     }
 
-    /// Whether the subject is suppressed. Costs the same whether it is or not.
+    /// Whether the subject is suppressed. The cost does not depend on the result.
     pub fn contains(&self, subject: Subject<'_>) -> bool {
         self.contains_digest(|key| key.digest_subject(subject))
     }
@@ -210,7 +209,7 @@ impl SuppressionList {
         self.contains(Subject::Profile(profile)) || self.contains(Subject::Value(kind, value))
     }
 
-    /// Whether a person is suppressed, and their digest. Costs the same whether they are or not.
+    /// Whether a person is suppressed, and their digest. The cost does not depend on the result.
     pub fn check_profile(&self, profile: &Profile) -> PersonCheck {
         let mut newest = [0; 32];
         let is_out = self.contains_digest(|key| {
@@ -220,14 +219,14 @@ impl SuppressionList {
         PersonCheck { is_out, digest: ProfileDigest::of(&newest) }
     }
 
-    /// Whether a value is suppressed, as an engine hands it over.
+    /// Whether a value is suppressed, given as an engine returns it.
     pub fn contains_value(&self, kind: Kind, value: &str) -> bool {
         self.contains_digest(|key| key.digest_value(kind, value))
     }
 
     fn contains_digest(&self, mut digest: impl FnMut(&DigestKey) -> [u8; 32]) -> bool {
         let listed = self.listed.load();
-        // Not `any`: the work is not to depend on what is found.
+        // Not `any`: the work must not depend on the result.
         self.keys.0.iter().fold(false, |found, key| found | listed.contains(&digest(key)))
     }
 }
@@ -257,8 +256,8 @@ pub(crate) mod tests {
         list.replace([digest]).expect("known keys");
         assert!(list.contains(Subject::Profile(&ada)));
         let foreign = DigestKeys::new(vec![key(3)]).expect("a key").digest(Subject::Profile(&ada));
-        assert!(list.replace(foreign).is_err(), "made with a key that is not here");
-        assert!(list.contains(Subject::Profile(&ada)), "what was in force stays so");
+        assert!(list.replace(foreign).is_err(), "its key is missing");
+        assert!(list.contains(Subject::Profile(&ada)), "the old list stays in force");
     }
 
     #[test]
@@ -273,7 +272,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_key_never_prints() {
+    fn a_key_is_never_printed() {
         let printed = format!("{:?}", key(7));
         assert!(!printed.contains("07070707"), "{printed}");
     }

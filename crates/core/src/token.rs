@@ -1,4 +1,4 @@
-//! Tokens: what a caller presents, and what is kept of it.
+//! Tokens: the secret that a caller presents, and what is stored about it.
 
 use std::fmt;
 
@@ -13,14 +13,14 @@ const TOKEN_CHARS: usize = PREFIX.len() + RANDOM_CHARS + CHECK_CHARS;
 const ID_CHARS: usize = 12;
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// A token itself. It is shown once, when it is made, and never kept.
+/// The secret of a token. It is shown once, when it is created, and never stored.
 ///
-/// `ctd_`, 32 random characters (190 bits), and 6 of a CRC-32 over what precedes, so that
-/// secret scanners recognise it and a typo is refused without a look-up.
+/// It consists of `ctd_`, 32 random characters (190 bits), and 6 check characters: a CRC-32 of the preceding text.
+/// So secret scanners can recognise it, and a typo is refused without searching for the token.
 pub struct TokenSecret(String);
 
 impl TokenSecret {
-    /// A new token, from the operating system's randomness.
+    /// Creates a token from the operating system's random numbers.
     pub fn generate() -> Result<Self, getrandom::Error> {
         let mut token = PREFIX.to_owned();
         push_random(&mut token, RANDOM_CHARS)?;
@@ -33,7 +33,7 @@ impl TokenSecret {
         &self.0
     }
 
-    /// What is kept of it.
+    /// The hash to store.
     pub fn hash(&self) -> TokenHash {
         TokenHash::of_checked(&self.0)
     }
@@ -50,7 +50,7 @@ impl fmt::Debug for TokenSecret {
 pub struct TokenHash([u8; 32]);
 
 impl TokenHash {
-    /// The hash of what a caller presented, if it has the form of a token.
+    /// The hash of a presented token; `None` if it does not have the form of a token.
     pub fn of(presented: &str) -> Option<Self> {
         if presented.len() != TOKEN_CHARS || !presented.starts_with(PREFIX) {
             return None;
@@ -65,7 +65,7 @@ impl TokenHash {
         Self(Sha256::digest(token).into())
     }
 
-    /// The hash that an engine kept.
+    /// Wraps a hash from an engine.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -114,7 +114,7 @@ fn push_random(text: &mut String, mut count: usize) -> Result<(), getrandom::Err
     let mut bytes = [0; 64];
     while count > 0 {
         getrandom::fill(&mut bytes)?;
-        // 248 is the largest multiple of 62 in a byte: above it some digits would be likelier.
+        // 248 is the largest multiple of 62 in a byte. Bytes from 248 on would make some digits more likely.
         for byte in bytes.iter().filter(|&&b| b < 248).take(count) {
             text.push(char::from(BASE62[usize::from(byte % 62)]));
             count -= 1;
@@ -133,7 +133,7 @@ pub struct Scopes {
 }
 
 impl Scopes {
-    /// Everything there is.
+    /// All scopes.
     pub const ALL: Self = Self { phone: true, email: true };
 
     /// Whether `kind` may be looked up.
@@ -150,22 +150,22 @@ impl Scopes {
     }
 }
 
-/// What is known about a token; not the token itself.
+/// The record of a token, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// How commands name it.
+    /// The id that commands use.
     pub id: String,
-    /// How people know it: who it was given to.
+    /// The name that people use: who it was issued to.
     pub name: String,
     /// What it may look up.
     pub scopes: Scopes,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// From when on it is refused.
+    /// When it expires: it is refused from then on.
     pub expires_at: Option<Timestamp>,
     /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
-    /// How often it may ask.
+    /// How often it may send requests.
     pub rate: Option<Rate>,
     /// How many hits it may have.
     pub quota: Option<Quota>,
@@ -176,7 +176,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// A new token's record: both scopes, no end, no limits.
+    /// Creates the record of a new token: all scopes, no expiry, no limits.
     pub fn new(name: &str, created_at: Timestamp) -> Result<Self, getrandom::Error> {
         let mut id = "tok_".to_owned();
         push_random(&mut id, ID_CHARS)?;
@@ -212,7 +212,7 @@ impl Token {
         }
     }
 
-    /// Whether it is accepted now and ends within the warning time.
+    /// Whether it is accepted at `now` and expires within 14 days.
     pub fn ends_soon(&self, now: Timestamp) -> bool {
         const WARNING_MILLIS: i64 = 14 * 86_400_000;
         let soon = Timestamp::from_millis(now.millis() + WARNING_MILLIS);
@@ -225,14 +225,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_token_is_recognised_and_hashes_to_what_was_kept() {
+    fn a_new_token_is_recognised_by_its_stored_hash() {
         let secret = TokenSecret::generate().expect("randomness");
         assert_eq!(secret.expose().len(), 42);
         assert!(TokenHash::of(secret.expose()) == Some(secret.hash()));
     }
 
     #[test]
-    fn any_single_typo_is_noticed_before_a_look_up() {
+    fn a_token_with_a_typo_has_no_hash() {
         let secret = TokenSecret::generate().expect("randomness");
         for at in 0..secret.expose().len() {
             let mut typo = secret.expose().as_bytes().to_vec();
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_check_is_the_crc_of_what_precedes() {
+    fn the_check_characters_are_the_crc_of_the_preceding_text() {
         let checked = format!("ctd_{}", "0".repeat(32));
         let mut rest = u64::from(crc32fast::hash(checked.as_bytes()));
         let mut digits = Vec::new();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_not_a_token_is_refused_whatever_it_is() {
+    fn text_that_is_not_a_token_is_refused() {
         for text in ["", "ctd_", "é", &"é".repeat(21), &"ctd_é".repeat(7), &"x".repeat(1_000_000)] {
             assert!(TokenHash::of(text).is_none());
         }

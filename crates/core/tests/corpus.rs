@@ -1,4 +1,4 @@
-//! What has to hold for any row: by random rows, and on the fuzzer's corpus.
+//! Properties of any row, checked with random rows and with the fuzzer's corpus.
 
 #[path = "../../../fuzz/checks/record.rs"]
 mod checks;
@@ -10,7 +10,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_row_holds(
+    fn random_rows_pass_the_checks(
         phone in "[+0-9 ()./x-]{0,20}",
         email in "[a-zA-Zé.+]{0,12}@?[a-zA-Zü.-]{0,16}",
         rest in ",,\\PC{0,3},[0-9-]{0,12},[a-z]{0,3},\\PC{0,12},(US|DE|),(crm|)",
@@ -20,7 +20,7 @@ proptest! {
 }
 
 #[test]
-fn the_fuzzers_corpus_holds() {
+fn the_fuzzers_corpus_passes_the_checks() {
     let networks = Networks::built_in();
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/record");
     let mut replayed = 0;

@@ -1,6 +1,6 @@
 //! The columns of the import format.
 
-/// Their names, in the order in which they are exported.
+/// The names of the columns, in the order of an export.
 pub const COLUMNS: [&str; 11] = [
     "profileUrl",
     "phone",

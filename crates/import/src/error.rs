@@ -1,13 +1,13 @@
-//! Why files cannot be imported.
+//! Errors of reading files.
 
 use std::io;
 
 use contactd_core::services::RowsError;
 
-/// Why files cannot be imported, and what to do about it. It holds nothing of a row.
+/// Why files cannot be imported, and what to do about it. It contains no data of a row.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The files were named in a way that cannot be meant.
+    /// The arguments contradict each other.
     #[error("{0}")]
     Usage(String),
     /// A file cannot be used.
@@ -18,18 +18,18 @@ pub enum FileError {
     Io {
         /// What was tried.
         what: String,
-        /// The system's error.
+        /// The error of the system.
         error: io::Error,
     },
-    /// One of the files is at fault.
+    /// An error in one of the files.
     #[error("{file}: {error}")]
     In {
-        /// The file, as people know it.
+        /// The name of the file in messages.
         file: String,
         /// What is wrong with it.
         error: Box<FileError>,
     },
-    /// It was asked to stop.
+    /// The import was cancelled.
     #[error("stopped; nothing was changed")]
     Cancelled,
 }
@@ -51,7 +51,7 @@ impl From<FileError> for RowsError {
     }
 }
 
-/// Says what was tried when the system refused it.
+/// Adds to a system error what was tried.
 pub(crate) trait Tried<T> {
     fn tried(self, what: &str) -> Result<T, FileError>;
 }

@@ -9,16 +9,16 @@ use crate::joined::Joined;
 use crate::load::{self, Plan};
 use crate::{Defaults, Format, Rejects};
 
-/// What is read.
+/// An input to read.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A file; `-` is standard input.
     File(PathBuf),
-    /// A CSV in memory, and what it is called.
+    /// The name and the content of a CSV in memory.
     Csv(&'static str, &'static str),
 }
 
-/// Files of records, to be imported together.
+/// Files of records that are imported together.
 pub struct Files {
     plan: Plan,
     rejects: Rejects,
@@ -26,8 +26,8 @@ pub struct Files {
 }
 
 impl Files {
-    /// These inputs. Rejected rows go to `rejects`. `room` is a directory, as private as the data, for what does not fit
-    /// into memory.
+    /// Reads these inputs and writes rejected rows to `rejects`. `room` is a directory for what does not fit
+    /// into memory; it has to be as private as the data.
     pub fn new(
         inputs: Vec<Input>,
         format: Option<Format>,
@@ -39,7 +39,7 @@ impl Files {
         Self { plan: Plan { inputs, format, defaults, room, threads }, rejects, joined: None }
     }
 
-    /// Where the rejected rows are.
+    /// Where the rejected rows are written.
     pub fn rejects(&self) -> &Rejects {
         &self.rejects
     }
@@ -53,7 +53,7 @@ impl RecordSource for Files {
         cancel: &Cancel,
     ) -> Result<ReadRows, RowsError> {
         let (read, sorted) = load::read(&self.plan, checks, &mut self.rejects, observer, cancel)?;
-        // Rejected rows are in their file before anything is loaded.
+        // All rejected rows are in their file before anything is loaded.
         self.rejects.finish()?;
         self.joined = Some(Joined::new(sorted));
         Ok(read)

@@ -1,12 +1,12 @@
-//! How a file of records is written.
+//! File formats.
 
-/// The formats that are read.
+/// A format that can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Comma-separated values with a header.
     Csv,
-    /// A JSON object on each line.
+    /// One JSON object per line.
     Jsonl,
-    /// Apache Parquet, with the columns of a CSV.
+    /// Apache Parquet, with the same columns as CSV.
     Parquet,
 }

@@ -1,4 +1,4 @@
-//! Files to import: opened, unpacked, and recognised by what is in them.
+//! Files to import: opening, decompressing, and recognising the format by the content.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::csv_rows::CsvRows;
 use crate::error::Tried;
 use crate::json_rows::JsonRows;
+use crate::layout::{Layout, Shape};
 use crate::parquet_rows::ParquetRows;
-use crate::rows::{BUFFER, Defaults, Layout, Row, Shape};
+use crate::rows::{BUFFER, Defaults, Row};
 use crate::{FileError, Format};
 
-/// As much of a file as tells what it is.
+/// How many bytes of a file are read to recognise its format.
 const START: u64 = 1024;
 
 /// The rows of one file, whatever its format.
@@ -24,7 +25,7 @@ pub(crate) enum Rows {
 }
 
 impl Rows {
-    /// The next row, good or bad; none at the end of the file.
+    /// The next row, valid or not; none at the end of the file.
     pub(crate) fn next(&mut self) -> Result<Option<Row>, FileError> {
         match self {
             Self::Csv(rows) => rows.read_row(),
@@ -34,7 +35,7 @@ impl Rows {
     }
 }
 
-/// Opens a file; `-` is standard input. What is read of it is added to `read`.
+/// Opens a file; `-` is standard input. `read` counts the bytes read.
 pub(crate) fn open(
     file: &Path,
     format: Option<Format>,
@@ -48,18 +49,18 @@ pub(crate) fn open(
         .map_err(|error| error.of(&name))
 }
 
-/// The rows of a CSV that is in memory.
+/// The rows of a CSV in memory.
 pub(crate) fn text(name: &str, csv: &'static str, defaults: &Defaults) -> Result<(Layout, Rows), FileError> {
     let input = Box::new(csv.as_bytes());
     recognize(input, Some(Format::Csv), defaults, name.to_owned(), (None, Path::new(".")))
 }
 
-/// How the file is called.
+/// The name of the file in messages.
 pub(crate) fn name(file: &Path) -> String {
     if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() }
 }
 
-/// How many bytes there are to read, if all of these are files.
+/// The total size in bytes, if all of these are regular files.
 pub fn size(files: &[impl AsRef<Path>]) -> Option<u64> {
     files
         .iter()
@@ -103,12 +104,11 @@ fn recognize(
         }
         Format::Jsonl => (Layout { file, shape: Shape::Json }, Rows::Json(JsonRows::read(input))),
         Format::Parquet => {
-            // What the file holds is said at its end, so a stream is put into a file first.
+            // The metadata is at the end of the file, so a stream is copied to a temporary file first.
             let whole = match path.filter(|path| !is_packed && path.is_file()) {
                 Some(path) => File::open(path).tried("the file cannot be read")?,
                 None => {
-                    let mut whole =
-                        tempfile::tempfile_in(room).tried("there is no room for the unpacked file")?;
+                    let mut whole = tempfile::tempfile_in(room).tried("cannot create a temporary file")?;
                     io::copy(&mut input, &mut whole).tried("the file cannot be unpacked")?;
                     whole
                 }
@@ -125,12 +125,12 @@ fn is_called_jsonl(file: &Path) -> bool {
     [".jsonl", ".ndjson"].iter().any(|ending| name.ends_with(ending))
 }
 
-/// What is in the file, and whether it was compressed.
+/// The decompressed content, and whether it was compressed.
 fn unpacked(input: Box<dyn Read>) -> Result<(Box<dyn Read>, bool), FileError> {
     let (start, input) = peek(input)?;
     let is_zstd = match start.as_slice() {
         [0x28, 0xB5, 0x2F, 0xFD, ..] => true,
-        // A frame to be skipped, before the first that holds anything.
+        // A skippable frame before the first frame with data.
         [first, 0x2A, 0x4D, 0x18, ..] => first & 0xF0 == 0x50,
         _ => false,
     };
@@ -149,7 +149,7 @@ fn unpacked(input: Box<dyn Read>) -> Result<(Box<dyn Read>, bool), FileError> {
     })
 }
 
-/// The beginning of an input, however slowly it comes, and the whole of it.
+/// The first bytes of an input, however slowly they arrive, and a reader of the whole input.
 fn peek(mut input: Box<dyn Read>) -> Result<(Vec<u8>, Box<dyn Read>), FileError> {
     let mut start = Vec::new();
     input.by_ref().take(START).read_to_end(&mut start).tried("the file cannot be read")?;
@@ -157,20 +157,20 @@ fn peek(mut input: Box<dyn Read>) -> Result<(Vec<u8>, Box<dyn Read>), FileError>
     Ok((start, whole))
 }
 
-/// A compressed input, whose faults are those of the compression.
+/// A compressed input. A read error is reported as damage to the compressed file.
 struct Unpacking(Box<dyn Read>);
 
 impl Read for Unpacking {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer).map_err(|error| {
             io::Error::other(format!(
-                "the compressed file is damaged or cut off ({error}); fetch or make it again"
+                "the compressed file is damaged or truncated ({error}); download or create it again"
             ))
         })
     }
 }
 
-/// An input that counts what is read of it.
+/// An input that counts the bytes read.
 struct Counted {
     input: Box<dyn Read>,
     read: Arc<AtomicU64>,

@@ -1,4 +1,4 @@
-//! Sorted rows, joined by profile on a thread of their own: reading and joining take as long as writing.
+//! Joining sorted rows by profile, on a separate thread, because reading and joining take as long as writing.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -10,17 +10,17 @@ use crate::error::{FileError, Tried};
 use crate::packed;
 use crate::sort::Sorted;
 
-/// Profiles that are handed over together.
+/// Profiles per batch.
 const BATCH: usize = 1_000;
 
-/// More details of one person than anyone has; the embedded store has room for about twice as many.
+/// More details than any person has. The embedded store has room for 32,768 of each kind.
 const MAX_DETAILS: usize = 30_000;
 
-/// Records, one for each profile, in order.
+/// Records in order, one for each profile.
 pub(crate) enum Joined {
     Waiting(Sorted),
     Running(Receiver<Result<RecordBatch, FileError>>, JoinHandle<Sorted>),
-    /// Only while one of the others is being replaced.
+    /// While the state changes, and after that has failed.
     Moved,
 }
 
@@ -50,13 +50,13 @@ impl Joined {
         }
     }
 
-    /// Begins again with the first batch.
+    /// Starts again at the first batch.
     pub(crate) fn rewind(&mut self) -> Result<(), FileError> {
-        let damaged = || FileError::unusable("the sorted rows are gone; nothing was loaded");
+        let damaged = || FileError::unusable("the sorted rows are lost; nothing was loaded");
         let mut sorted = match std::mem::replace(self, Self::Moved) {
             Self::Waiting(sorted) => sorted,
             Self::Running(batches, thread) => {
-                // Whoever still joins learns that nobody takes the batches.
+                // If the thread is still running, its next send fails, and it ends.
                 drop(batches);
                 thread.join().map_err(|_| damaged())?
             }
@@ -68,11 +68,12 @@ impl Joined {
     }
 }
 
-/// Joins the rows of a profile, which come one after the other but for those that share its key, and hands them over.
+/// Joins the rows of each profile and sends them in batches. Rows with the same sort key may belong to several
+/// profiles.
 fn join(sorted: &mut Sorted, batches: &SyncSender<Result<RecordBatch, FileError>>) -> Result<(), FileError> {
     let new_batch = || RecordBatch { records: Vec::with_capacity(BATCH), rows: 0 };
     let mut batch = new_batch();
-    // The key of the last record, and where in the batch those with the same key begin: nearly always one.
+    // The last sort key, and where in the batch its records begin; nearly always there is only one.
     let mut same_key = (0, 0);
     while let Some((key, bytes)) = sorted.next().tried("cannot read the sorted rows")? {
         let damaged = || FileError::unusable("a sorted row came back damaged; is the disk failing?");
@@ -92,7 +93,7 @@ fn join(sorted: &mut Sorted, batches: &SyncSender<Result<RecordBatch, FileError>
             None => {
                 if batch.records.len() >= BATCH && same_key.1 == batch.records.len() {
                     same_key.1 = 0;
-                    // If nobody takes it, the import has ended.
+                    // If the receiver is gone, the import has ended.
                     if batches.send(Ok(std::mem::replace(&mut batch, new_batch()))).is_err() {
                         return Ok(());
                     }

@@ -1,4 +1,4 @@
-//! Rows of JSON lines: an object each, with the columns' names flat, or several details at once.
+//! Rows of JSON lines: one object per line, with the columns as flat fields, or with lists of details.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -48,7 +48,7 @@ impl JsonRows {
     }
 }
 
-/// The profile and details that a line means.
+/// The profile and details of a line.
 pub(crate) fn record(text: &[u8], networks: &Networks, defaults: &Defaults) -> Result<Record, RecordError> {
     let row = object(text)?;
     let mut texts: [Cow<'_, str>; COLUMNS.len()] = Default::default();
@@ -84,7 +84,7 @@ pub(crate) fn record(text: &[u8], networks: &Networks, defaults: &Defaults) -> R
     }
     match record {
         Some(record) => Ok(record),
-        // Nothing about anyone: the profile's own fault first, if it has one.
+        // No details: this reports an invalid profile URL, or else the missing details.
         None => raw(flat(), defaults).read(networks, defaults.region.as_deref()),
     }
 }
@@ -98,7 +98,7 @@ const EXPIRES_AT: usize = 8;
 const REGION: usize = 9;
 const SOURCE: usize = 10;
 
-/// No person has more of a kind than this.
+/// The maximum length of a list of details.
 const MAX_DETAILS_OF_ROW: usize = 1_000;
 
 /// One detail of a list.
@@ -156,12 +156,12 @@ fn details<'a>(row: &'a Map<String, Value>, list: &'static str) -> Result<&'a [V
     }
 }
 
-/// Whether nothing stands in a place of a list.
+/// Whether an element of a list is empty.
 fn is_blank(detail: &Value) -> bool {
     detail.is_null() || detail.as_str().is_some_and(|text| text.trim().is_empty())
 }
 
-/// A line as an object in which every name is used once: of two values, neither is the right one.
+/// A line as an object. Duplicate names are an error, because it is unclear which value is right.
 fn object(text: &[u8]) -> Result<Map<String, Value>, RecordError> {
     let fault = |reason| RecordError { column: "row", reason };
     let has_duplicate = Cell::new(false);
@@ -175,7 +175,7 @@ fn object(text: &[u8]) -> Result<Map<String, Value>, RecordError> {
     }
 }
 
-/// Reads a value in whose objects every name is used once, and notes if one is not.
+/// Reads a JSON value; fails and sets `has_duplicate` if an object has a duplicate name.
 #[derive(Clone, Copy)]
 struct Strict<'a> {
     has_duplicate: &'a Cell<bool>,
@@ -240,7 +240,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 }
 
-/// A field as the text that a CSV would have there.
+/// A field as the text that it would be in a CSV.
 fn field<'a>(
     object: &'a Map<String, Value>,
     name: &str,
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_blank_in_a_detail_is_taken_from_its_line() {
+    fn blank_fields_of_a_detail_are_taken_from_its_line() {
         let line = r#"{"profileUrl":"URL","phoneLabel":"work","source":"row","confidence":10,
             "phones":[{"value":"+14155550101","label":" ","confidence":" ","source":"\u00a0"}]}"#;
         assert_eq!(
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_does_not_have_thousands_of_details() {
+    fn a_line_with_too_many_details_is_rejected() {
         let many = vec![r#""ada@example.com""#; MAX_DETAILS_OF_ROW + 1].join(",");
         let line = format!(r#"{{"profileUrl":"URL","emails":[{many}]}}"#);
         assert_eq!(read(&line), Err(RecordError { column: "emails", reason: "too_many_details" }));

@@ -1,17 +1,19 @@
-//! Files of contact records: read, checked on all cores, sorted into the store's order.
+//! Files of contact records: reading them, checking them on all cores, sorting them into the store's order.
 //!
-//! [`Files`] is a [`RecordSource`](contactd_core::services::RecordSource) of CSV, JSON lines and Parquet files, plain or
-//! compressed, for an import into any store. It prints nothing, keeps no global state, reports its progress to whoever
-//! started it, and stops when it is asked to, also while it waits for input.
+//! [`Files`] is a [`RecordSource`](contactd_core::services::RecordSource) of CSV, JSON lines and Parquet files,
+//! plain or compressed, for an import into any store. It prints nothing, keeps no global state, reports its
+//! progress to its caller, and stops when it is cancelled, even while it waits for input.
 
 mod columns;
 mod csv_rows;
 mod error;
 mod files;
 mod format;
+mod header;
 mod input;
 mod joined;
 mod json_rows;
+mod layout;
 mod load;
 mod packed;
 mod parquet_rows;

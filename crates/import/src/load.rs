@@ -1,4 +1,4 @@
-//! From files to sorted rows: one thread reads, all cores check, and the caller's thread collects in the order of the files.
+//! From files to sorted rows: one thread reads, all cores check, and the calling thread collects in file order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -12,24 +12,25 @@ use contactd_core::{Cancel, Detail, Observer, Progress, RecordError};
 
 use crate::error::{FileError, Tried};
 use crate::input::{self, Rows};
-use crate::rows::{Layout, Row};
+use crate::layout::Layout;
+use crate::rows::Row;
 use crate::sort::{Sorted, Sorter};
 use crate::{Defaults, Format, Input, Rejects, packed};
 
-/// Rows that are checked together, and how many bytes of them.
+/// The maximum number of rows, and about how many bytes, in a batch to be checked.
 const BATCH: usize = 1_000;
 const BATCH_BYTES: usize = 4 << 20;
 
-/// How much memory sorting may take.
+/// How much memory sorting may use.
 const SORT_BYTES: usize = 256 << 20;
 
-/// How many rejected rows are named.
+/// How many rejected rows are reported as examples.
 const EXAMPLES: usize = 10;
 
-/// How often whoever waits for rows looks whether to stop: a pipe may give none for hours.
+/// How often threads that wait for rows check for cancellation: a pipe may send nothing for hours.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What is to be read.
+/// What to read, and how.
 #[derive(Clone)]
 pub(crate) struct Plan {
     pub(crate) inputs: Vec<Input>,
@@ -37,23 +38,23 @@ pub(crate) struct Plan {
     pub(crate) defaults: Defaults,
     /// A directory for what does not fit into memory.
     pub(crate) room: PathBuf,
-    /// Threads that check rows.
+    /// How many threads check rows.
     pub(crate) threads: usize,
 }
 
-/// Rows on their way to be checked.
+/// A batch of rows to be checked.
 struct Unchecked {
     number: u64,
     layout: Arc<Layout>,
     rows: Vec<Row>,
 }
 
-/// Rows that were checked.
+/// A checked batch.
 struct Checked {
     number: u64,
     layout: Arc<Layout>,
     rows: u64,
-    /// Records one after the other, and the sort key and length of each.
+    /// The packed records, concatenated; then the sort key and length of each.
     packed: Vec<u8>,
     records: Vec<(u64, usize)>,
     rejected: Vec<(Row, RecordError)>,
@@ -74,7 +75,7 @@ pub(crate) fn read(
     let (work, waiting) = sync_channel(2 * plan.threads);
     let (done, results) = sync_channel(2 * plan.threads);
     let bytes = Arc::new(AtomicU64::new(0));
-    // Not a scoped thread: one that waits for a pipe is left behind when the import is cancelled.
+    // Not a scoped thread: if the import is cancelled while this thread waits for a pipe, nothing waits for it.
     let reading = {
         let (plan, bytes, cancel, done) = (plan.clone(), Arc::clone(&bytes), cancel.clone(), done.clone());
         move || {
@@ -90,7 +91,7 @@ pub(crate) fn read(
     let mut collecting =
         Collecting { read: ReadRows::default(), sorter: Sorter::new(plan.room.clone(), SORT_BYTES), rejects };
     std::thread::scope(|scope| {
-        // Dropped with the last checker, so that the reader does not wait for nobody.
+        // Dropped with the last checker, so that a send of the reader then fails instead of blocking forever.
         let waiting = Arc::new(Mutex::new(waiting));
         for _ in 0..plan.threads {
             let (waiting, done) = (Arc::clone(&waiting), done.clone());
@@ -126,7 +127,7 @@ struct Collecting<'a> {
 }
 
 impl Collecting<'_> {
-    /// Takes what was checked, in the order in which it was read.
+    /// Collects the checked batches in the order in which they were read.
     fn collect(
         &mut self,
         results: &Receiver<Result<Checked, FileError>>,
@@ -162,7 +163,7 @@ impl Collecting<'_> {
         for (key, len) in checked.records {
             self.sorter
                 .push(key, &checked.packed[at..at + len])
-                .tried("cannot sort the rows: there is no room for them in the data directory")?;
+                .tried("cannot sort the rows in the data directory")?;
             at += len;
         }
         Ok(())
@@ -230,7 +231,7 @@ impl Checker<'_> {
 
     fn check_row(&self, row: Row, checked: &mut Checked) {
         let RowChecks { networks, suppressions, sort_key } = self.checks;
-        let mut record = match row.record(&checked.layout, networks, self.defaults) {
+        let mut record = match checked.layout.record(&row, networks, self.defaults) {
             Ok(record) => record,
             Err(error) => return checked.rejected.push((row, error)),
         };
@@ -254,7 +255,7 @@ impl Checker<'_> {
     }
 }
 
-/// Reads all rows and hands them over in batches.
+/// Reads all rows and sends them in batches.
 fn read_all(
     plan: &Plan,
     bytes: &Arc<AtomicU64>,
@@ -281,7 +282,7 @@ fn read_all(
                     None => is_last = true,
                 }
             }
-            // If nobody takes it, whoever did has reported why.
+            // If the checkers have ended, the reason has been reported already.
             is_last |= work.send(batch).is_err();
             number += 1;
         }

@@ -1,11 +1,11 @@
-//! A record as bytes, to be sorted on disk.
+//! Records as bytes, for sorting on disk.
 
 use contactd_core::{ContactValue, Detail, Kind, Label, Profile, Record, Timestamp};
 
 /// Appends a record to `out`.
 pub(crate) fn pack(record: &Record, out: &mut Vec<u8>) {
     push_text(out, record.profile.key());
-    // A row has a largest length: far fewer details than this fit into it.
+    // Rows have a maximum length: far fewer details than this fit into one.
     let count = u32::try_from(record.details.len()).unwrap_or(u32::MAX);
     out.extend_from_slice(&count.to_le_bytes());
     for detail in &record.details {
@@ -30,13 +30,13 @@ pub(crate) fn pack(record: &Record, out: &mut Vec<u8>) {
 }
 
 fn push_text(out: &mut Vec<u8>, text: &str) {
-    // A URL, a value, a source and a basis all have a largest length far below this.
+    // URLs, values, sources and bases all have a maximum length far below this.
     let len = u16::try_from(text.len()).unwrap_or(u16::MAX);
     out.extend_from_slice(&len.to_le_bytes());
     out.extend_from_slice(&text.as_bytes()[..usize::from(len)]);
 }
 
-/// The record that was packed; none where the bytes are not one.
+/// The packed record; none if the bytes are not a valid record.
 pub(crate) fn unpack(mut bytes: &[u8]) -> Option<Record> {
     let bytes = &mut bytes;
     let profile = Profile::from_key(take_text(bytes)?);
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_packed_comes_out_again() {
+    fn unpacking_returns_the_packed_record() {
         let phone = Detail::new(Kind::Phone, ContactValue::from_store("+14155550123".to_owned()), "crm");
         let email = Detail {
             label: Label::Work,

@@ -1,4 +1,4 @@
-//! Rows of a Parquet file: the flat names as columns, null is empty.
+//! Rows of a Parquet file: it has the same columns as a CSV, and null is empty.
 
 use std::fs::File;
 
@@ -10,13 +10,13 @@ use parquet::record::Field;
 use parquet::record::reader::RowIter;
 
 use crate::FileError;
-use crate::csv_rows::Columns;
+use crate::header::Columns;
 use crate::rows::{Content, Defaults, Row, whole, whole_below};
 
 /// A file being read.
 pub(crate) struct ParquetRows {
     rows: RowIter<'static>,
-    /// Which columns hold nanoseconds, which the reader takes for plain numbers.
+    /// Which columns hold nanoseconds, which the Parquet reader returns as plain numbers.
     nanos: Vec<bool>,
     number: u64,
 }
@@ -40,10 +40,11 @@ impl ParquetRows {
             let header: ByteRecord = schema.get_fields().iter().map(|field| field.name()).collect();
             Ok((Self { rows: reader.into_iter(), nanos, number: 0 }, header))
         });
-        let (rows, header) = opened.ok_or_else(|| FileError::unusable("this is not a whole Parquet file"))?;
+        let (rows, header) =
+            opened.ok_or_else(|| FileError::unusable("this is not a complete Parquet file"))?;
         if !is_unpackable {
             return Err(FileError::unusable(
-                "its columns are compressed in a way that is not read here; write it with snappy, zstd, gzip or lz4",
+                "its columns use an unsupported compression; write it with snappy, zstd, gzip or lz4",
             ));
         }
         Ok((rows, Columns::find(header, defaults)?))
@@ -66,13 +67,13 @@ impl ParquetRows {
     }
 }
 
-/// What the reader of the format returns, if it returns anything: of a damaged file it expects too much. Its errors are
-/// dropped, because they quote from the file.
+/// Runs the Parquet reader; none if it fails, or panics, as it may on a damaged file. Its errors are dropped
+/// because they quote from the file.
 fn unless_it_panics<T>(read: impl FnOnce() -> parquet::errors::Result<T>) -> Option<T> {
     panics::expected(read)?.ok()
 }
 
-/// A decimal as people write it: without a fraction that is none.
+/// A decimal without its fraction if that is zero.
 fn without_fraction(text: String) -> String {
     match text.split_once('.') {
         Some((whole, rest)) if rest.bytes().all(|b| b == b'0') => whole.to_owned(),
@@ -80,7 +81,7 @@ fn without_fraction(text: String) -> String {
     }
 }
 
-/// A field as the text that a CSV would have there.
+/// A field as the text that it would be in a CSV.
 fn text(field: &Field, is_nanos: bool) -> String {
     match field {
         Field::Null => String::new(),
@@ -91,7 +92,7 @@ fn text(field: &Field, is_nanos: bool) -> String {
         Field::TimestampMicros(micros) => Timestamp::from_millis(micros.div_euclid(1_000)).to_string(),
         Field::Long(nanos) if is_nanos => Timestamp::from_millis(nanos.div_euclid(1_000_000)).to_string(),
         Field::Double(number) => whole(Some(*number)).unwrap_or_else(|| number.to_string()),
-        // A phone number has more digits than these hold: what they made of it is not to be taken for one.
+        // Too small for a phone number: a large value gets an exponent, so that it is not read as one.
         Field::Float(number) => {
             whole_below((*number).into(), 16_777_216.0).unwrap_or_else(|| format!("{number:e}"))
         }

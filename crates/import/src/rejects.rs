@@ -1,4 +1,4 @@
-//! The rejects file: every rejected row as it was, with its file, line, column and reason.
+//! The rejects file: every rejected row unchanged, with its file, line, column and reason.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -9,12 +9,13 @@ use contactd_core::RecordError;
 
 use crate::FileError;
 use crate::error::Tried;
-use crate::rows::{Content, Layout, Row, Shape};
+use crate::layout::{Layout, Shape};
+use crate::rows::{Content, Row};
 
-/// What stands before the columns of a row.
+/// The columns before those of the row itself.
 const NAMES: [&str; 4] = ["file", "line", "column", "reason"];
 
-/// A file that is made when the first row is rejected.
+/// A file that is created when the first row is rejected.
 pub struct Rejects {
     path: Option<PathBuf>,
     writer: Option<csv::Writer<File>>,
@@ -23,7 +24,7 @@ pub struct Rejects {
 }
 
 impl Rejects {
-    /// Rejects to `path`, which is none of the `inputs`.
+    /// Writes rejected rows to `path`. Fails if it is one of the `inputs` or an existing file of another kind.
     pub fn to(path: PathBuf, inputs: &[PathBuf]) -> Result<Self, FileError> {
         if let Ok(there) = path.metadata() {
             let is_same = |input: &PathBuf| {
@@ -32,12 +33,12 @@ impl Rejects {
             };
             if inputs.iter().any(is_same) {
                 let what =
-                    format!("--rejects {} is one of the files to import; name another", path.display());
+                    format!("--rejects {} is one of the files to import; choose another", path.display());
                 return Err(FileError::Usage(what));
             }
             if there.is_file() && !holds_rejects(&path) {
                 return Err(FileError::unusable(format!(
-                    "{} exists and holds something else; name another file with --rejects",
+                    "{} exists and holds something else; choose another file with --rejects",
                     path.display()
                 )));
             }
@@ -45,12 +46,12 @@ impl Rejects {
         Ok(Self { path: Some(path), writer: None, under: String::new() })
     }
 
-    /// Rejects to nowhere, because this is only a try.
+    /// Discards rejected rows.
     pub fn nowhere() -> Self {
         Self { path: None, writer: None, under: String::new() }
     }
 
-    /// Adds a row of `file`. Each file's rows stand under its own header.
+    /// Adds a rejected row. The rows of each input file follow its own header.
     pub(crate) fn add(&mut self, layout: &Layout, error: RecordError, row: &Row) -> Result<(), FileError> {
         let Some(path) = &self.path else { return Ok(()) };
         let writer = match &mut self.writer {
@@ -75,7 +76,7 @@ impl Rejects {
         written.tried(&cannot_write(path))
     }
 
-    /// Sees that every row is in the file.
+    /// Flushes all rows to the file.
     pub(crate) fn finish(&mut self) -> Result<(), FileError> {
         match (&mut self.writer, &self.path) {
             (Some(writer), Some(path)) => writer.flush().tried(&cannot_write(path)),
@@ -89,7 +90,7 @@ impl Rejects {
     }
 }
 
-/// Whether a file is empty, or an earlier import's.
+/// Whether a file is empty or holds the rejects of an earlier import.
 fn holds_rejects(path: &Path) -> bool {
     let mut start = Vec::new();
     let read = File::open(path).and_then(|file| file.take(64).read_to_end(&mut start));
@@ -97,21 +98,21 @@ fn holds_rejects(path: &Path) -> bool {
 }
 
 fn cannot_write(path: &Path) -> String {
-    format!("cannot write the rejected rows to {}; name another file with --rejects", path.display())
+    format!("cannot write the rejected rows to {}; choose another file with --rejects", path.display())
 }
 
 fn make(path: &Path) -> Result<File, FileError> {
-    // For its owner only: it holds what the file held.
+    // Created for its owner only, because it holds personal data.
     let made = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
     made.tried(&cannot_write(path))
 }
 
-/// Where rejected rows go: the file that was chosen, or one beside the first file.
+/// Where rejected rows are written: the chosen file, or one next to the first input file.
 pub fn rejects_file(chosen: Option<&Path>, files: &[PathBuf]) -> PathBuf {
     if let Some(chosen) = chosen {
         return chosen.to_owned();
     }
-    // Beside a pipe, under whichever name it comes, there is no room.
+    // Not next to a pipe, whatever its path.
     let first = files.first().filter(|file| file.is_file());
     let mut name = first.map_or("stdin".into(), |file| file.as_os_str().to_owned());
     name.push(".rejects.csv");

@@ -1,7 +1,7 @@
-//! Sorting more than fits into memory.
+//! Sorting more data than fits into memory.
 //!
-//! Entries are collected up to a bound, sorted, and written out as a run; in the end the runs are merged.
-//! Runs are files without a name in the data directory: whatever ends the process, they are gone.
+//! Entries are collected up to a limit, sorted, and written to a file as a run; at the end the runs are merged.
+//! Runs are unnamed files in the data directory: they disappear with the process, however it ends.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,10 +9,10 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::PathBuf;
 
-/// Sorts entries by their key; those with the same key stay in the order they came in.
+/// Sorts entries by key. Entries with the same key keep their order.
 pub(crate) struct Sorter {
     dir: PathBuf,
-    /// How many bytes are kept in memory.
+    /// The maximum number of bytes kept in memory.
     bound: usize,
     bytes: Vec<u8>,
     entries: Vec<Entry>,
@@ -61,7 +61,7 @@ impl Sorter {
         Ok(())
     }
 
-    /// Everything, in order.
+    /// All entries, in order.
     pub(crate) fn finish(mut self) -> io::Result<Sorted> {
         if self.runs.is_empty() {
             self.entries.sort_unstable();
@@ -92,7 +92,7 @@ impl Run {
         Self { file: BufReader::with_capacity(1 << 20, file), entry: Vec::new() }
     }
 
-    /// Reads the next entry; its key, or none at the end.
+    /// Reads the next entry and returns its key; none at the end.
     fn advance(&mut self) -> io::Result<Option<u64>> {
         let mut key = [0; 8];
         match self.file.read_exact(&mut key) {
@@ -128,7 +128,7 @@ impl Sorted {
         }
     }
 
-    /// Begins again with the first entry.
+    /// Starts again at the first entry.
     pub(crate) fn rewind(&mut self) -> io::Result<()> {
         match self {
             Self::InMemory { next, .. } => *next = 0,
@@ -168,12 +168,12 @@ mod tests {
             }
             sorted.rewind().expect("rewinds");
         }
-        assert!(std::fs::read_dir(dir.path()).expect("lists").next().is_none(), "no file has a name");
+        assert!(std::fs::read_dir(dir.path()).expect("lists").next().is_none(), "runs are unnamed files");
         all
     }
 
     #[test]
-    fn entries_come_out_by_place_and_then_as_they_came_in_however_little_memory_there_is() {
+    fn the_sort_is_stable_and_independent_of_the_memory_limit() {
         let in_memory = sorted(usize::MAX);
         assert_eq!(in_memory.len(), 1_000);
         assert!(in_memory.is_sorted());

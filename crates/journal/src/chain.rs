@@ -4,7 +4,7 @@ use std::fmt;
 
 use contactd_core::{Chain, hex};
 
-/// The secret key of a chain. Without it a line cannot be changed unnoticed.
+/// The secret key of a chain. Nobody can change a line unnoticed without it.
 #[derive(Clone)]
 pub struct ChainKey {
     id: String,
@@ -18,13 +18,13 @@ impl ChainKey {
         Self { id: hex::encode(&fingerprint[..8]), bytes: *bytes }
     }
 
-    /// A fingerprint: it tells keys apart and tells nothing about them.
+    /// A fingerprint that distinguishes keys without revealing anything about them.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The chain value of a line: keyed BLAKE3 of the value before and the line's text up to its chain field, cut to 128
-    /// bits. `scratch` is a buffer to put them together.
+    /// The chain value of a line: keyed BLAKE3 of the previous value and the line's text up to its chain field,
+    /// truncated to 128 bits. `scratch` is a buffer for this input.
     pub(crate) fn link(&self, before: Chain, text: &[u8], scratch: &mut Vec<u8>) -> Chain {
         scratch.clear();
         scratch.extend_from_slice(&before.0);

@@ -1,24 +1,24 @@
-//! The files of a journal, as the services of `core` see them.
+//! The journal's files, as the services in `core` use them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use contactd_core::{
-    AuditPosition, Head, JournalError, JournalFiles, JournalLine, JournalLines, KnownLine, Timestamp,
+    AuditPosition, JournalError, JournalFiles, JournalHead, JournalLine, JournalLines, KnownLine, Timestamp,
     Verification,
 };
 
 use crate::{ChainKey, Entry, Lines, Mark, begins, head, segments, verify};
 
-/// Where the key of the journal comes from, when it is needed.
-pub type KeySource = Arc<dyn Fn() -> Result<ChainKey, JournalError> + Send + Sync>;
+/// Loads the key of the journal when it is needed.
+pub type KeyLoader = Arc<dyn Fn() -> Result<ChainKey, JournalError> + Send + Sync>;
 
-/// A journal's directory and what is needed to check it.
+/// A journal's directory, and what is needed to verify it.
 pub struct Files {
     /// The directory.
     pub dir: PathBuf,
     /// The key.
-    pub key: KeySource,
+    pub key: KeyLoader,
     /// Whether a server may be writing the last line right now.
     pub is_served: Arc<dyn Fn() -> bool + Send + Sync>,
 }
@@ -36,7 +36,7 @@ impl JournalFiles for Files {
         verify(&self.dir, &(self.key)()?, known, (self.is_served)())
     }
 
-    fn head(&self) -> Result<Option<Head>, JournalError> {
+    fn head(&self) -> Result<Option<JournalHead>, JournalError> {
         head(&self.dir)
     }
 

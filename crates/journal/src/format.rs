@@ -1,4 +1,4 @@
-//! Lines, as they are written: by hand, because a lookup waits for it.
+//! Writes lines as JSON, without serde for speed, because a lookup waits for it.
 
 use std::cell::RefCell;
 
@@ -7,11 +7,11 @@ use contactd_core::{AuditEvent, AuditOutcome, Chain, Timestamp, hex};
 use crate::chain::ChainKey;
 use crate::line::{CHAIN_FIELD, Mark};
 
-/// What the lines of one node have in common, as it is written.
+/// The parts that are the same in every line of a node, already formatted.
 pub(crate) struct Common {
-    /// From behind the time to the request id.
+    /// Between the time and the request id.
     node: Vec<u8>,
-    /// From behind the operation to the digest.
+    /// Between the operation and the digest.
     key: Vec<u8>,
 }
 
@@ -20,14 +20,14 @@ impl Common {
         let (mut before, mut key) = (b"\",\"node\":\"".to_vec(), b"\",\"profile\":\"".to_vec());
         escaped(&mut before, node);
         before.extend_from_slice(b"\",\"requestId\":\"");
-        // Enough of it to tell keys apart. With all of it most lines would be a block of the hash longer.
+        // Eight characters distinguish keys. With the full id, most lines would need one more hash block.
         escaped(&mut key, digest_key.get(..8).unwrap_or(digest_key));
         key.push(b':');
         Self { node: before, key }
     }
 }
 
-/// Writes all of a line but its number and its chain value, as fields of a JSON object.
+/// Writes a line without its number and chain value, as fields of a JSON object.
 pub(crate) fn event(out: &mut Vec<u8>, common: &Common, event: &AuditEvent<'_>) {
     out.extend_from_slice(b",\"time\":\"");
     time(out, event.at);
@@ -50,7 +50,7 @@ pub(crate) fn event(out: &mut Vec<u8>, common: &Common, event: &AuditEvent<'_>) 
     out.push(b'"');
 }
 
-/// As [`event`], of what the journal says about itself.
+/// Like [`event`], for a line about the journal itself.
 pub(crate) fn mark(out: &mut Vec<u8>, node: &str, at: Timestamp, mark: &Mark) {
     out.extend_from_slice(b",\"time\":\"");
     time(out, at);
@@ -72,7 +72,7 @@ pub(crate) fn mark(out: &mut Vec<u8>, node: &str, at: Timestamp, mark: &Mark) {
     out.extend_from_slice(said.as_bytes());
 }
 
-/// Makes a whole line of what [`event`] or [`mark`] wrote, and gives its chain value.
+/// Completes a line from the fields that [`event`] or [`mark`] wrote. Returns its chain value.
 pub(crate) fn finish(out: &mut Vec<u8>, key: &ChainKey, before: Chain, seq: u64, fields: &[u8]) -> Chain {
     thread_local! {
         static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -88,7 +88,7 @@ pub(crate) fn finish(out: &mut Vec<u8>, key: &ChainKey, before: Chain, seq: u64,
     chain
 }
 
-/// RFC 3339 with milliseconds. What does not change within a second is kept.
+/// Writes the time in RFC 3339 with milliseconds. The text up to the second is cached.
 fn time(out: &mut Vec<u8>, at: Timestamp) {
     thread_local! {
         static SECOND: RefCell<(i64, String)> = const { RefCell::new((i64::MIN, String::new())) };
@@ -105,7 +105,7 @@ fn time(out: &mut Vec<u8>, at: Timestamp) {
     out.extend_from_slice(&[b'.', digit(millis / 100), digit(millis / 10), digit(millis), b'Z']);
 }
 
-/// Visible ASCII inside a JSON string; anything else is left out.
+/// Writes text inside a JSON string. Only printable ASCII is kept.
 fn escaped(out: &mut Vec<u8>, text: &str) {
     if text.bytes().all(|b| matches!(b, b' '..=b'~') && b != b'"' && b != b'\\') {
         out.extend_from_slice(text.as_bytes());
@@ -126,7 +126,7 @@ mod tests {
     use contactd_core::{Kind, ProfileDigest};
 
     #[test]
-    fn what_is_written_is_read_whatever_the_request_is_called() {
+    fn a_written_line_is_read_back_with_any_request_id() {
         let key = ChainKey::new(&[7; 32]);
         let event = AuditEvent {
             at: Timestamp::parse("2026-05-01T10:20:30.045Z").expect("a time"),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_and_marks_are_read_too() {
+    fn every_mark_is_read_back() {
         let key = ChainKey::new(&[7; 32]);
         let at = Timestamp::from_millis(-1);
         for said in [

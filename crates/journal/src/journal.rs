@@ -1,4 +1,4 @@
-//! The journal as a server has it: open, and taking lines.
+//! The journal of a running server, open for appending.
 
 use std::cell::RefCell;
 use std::fs::{DirBuilder, File};
@@ -15,33 +15,37 @@ use crate::file::{failed, sync_dir};
 use crate::format::Common;
 use crate::line::Mark;
 use crate::queue::Queue;
-use crate::settings::{Settings, Sync};
+use crate::settings::{JournalSettings, Sync};
 use crate::shared::Shared;
 use crate::sync::Syncer;
 use crate::writer::Writer;
 use crate::{ChainKey, PATIENCE, format, recover};
 
-/// A journal that is open for appending. There must be only one for a directory.
+/// A journal that is open for appending. Only one can be open per directory.
 pub struct Journal {
     shared: Arc<Shared>,
     node: String,
     common: Common,
     writer: Option<JoinHandle<()>>,
     syncer: Option<JoinHandle<()>>,
-    /// Locked for as long as this lives: another writer would cut off what it does not know.
+    /// Locked as long as this exists, because a second writer would truncate lines that it did not write.
     _lock: File,
 }
 
 impl Journal {
-    /// Opens the journal, which begins where the last server stopped. What a killed one left unfinished is cut off and
-    /// reported.
-    pub fn open(settings: Settings, key: ChainKey, clock: Arc<dyn Clock>) -> Result<Self, JournalError> {
+    /// Opens the journal and continues where the last server stopped. If that server was killed and left an
+    /// unfinished line, the line is cut off and the journal records this.
+    pub fn open(
+        settings: JournalSettings,
+        key: ChainKey,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, JournalError> {
         let dir = &settings.dir;
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(dir)
-            .map_err(failed("cannot make the directory", dir))?;
+            .map_err(failed("cannot create the directory", dir))?;
         let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
         sync_dir(parent.unwrap_or(Path::new("."))).map_err(failed("cannot sync", dir))?;
         let lock = File::open(dir).map_err(failed("cannot open", dir))?;
@@ -77,12 +81,12 @@ impl Journal {
         Ok(Self { shared, node, common, writer, syncer, _lock: lock })
     }
 
-    /// The number of the first line of the segment that is written to; zero before there is one.
+    /// The number of the first line of the open segment; zero if there is none yet.
     pub fn open_segment(&self) -> u64 {
         self.shared.open.load(Ordering::Relaxed)
     }
 
-    /// Says something about the journal itself, in the journal.
+    /// Appends a line about the journal itself, and flushes.
     pub fn mark(&self, at: Timestamp, mark: &Mark) -> Ticket {
         let mut fields = Vec::new();
         format::mark(&mut fields, &self.node, at, mark);
@@ -120,7 +124,7 @@ impl Audit for Journal {
 }
 
 impl Drop for Journal {
-    /// Writes what is left and syncs it.
+    /// Writes and syncs the remaining lines.
     fn drop(&mut self) {
         self.shared.queue.close();
         wait_for(self.writer.take());
@@ -129,7 +133,7 @@ impl Drop for Journal {
     }
 }
 
-/// Waits for a thread to end; one that hangs is left to itself.
+/// Waits for a thread to end, but at most [`PATIENCE`]. A hung thread is abandoned.
 fn wait_for(thread: Option<JoinHandle<()>>) {
     let until = Instant::now() + PATIENCE;
     if let Some(thread) = thread {

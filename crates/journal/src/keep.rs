@@ -1,4 +1,4 @@
-//! Old segments: compressed, and removed when their time is over.
+//! Old segments: compressing them, and removing them after the retention period.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
@@ -13,8 +13,8 @@ use crate::verify;
 
 const LEVEL: i32 = 6;
 
-/// Compresses every segment before the one that begins with line `open`. Whatever ends this half way, no line is lost or
-/// there twice.
+/// Compresses every segment before the one that begins with line `open`, and returns how many it compressed.
+/// If this is interrupted, no line is lost or duplicated.
 pub fn compress_closed(dir: &Path, open: u64) -> Result<u64, JournalError> {
     let segments = segment::list(dir)?;
     let closed = segments.iter().filter(|segment| !segment.is_compressed && segment.first < open);
@@ -38,8 +38,8 @@ fn compress(dir: &Path, segment: &Segment) -> io::Result<()> {
     fs::remove_file(&segment.path)
 }
 
-/// Copies the journal up to its last whole line into another directory, also while it is written; gives the names of the
-/// files. Segments that are closed stay as they are and share their bytes where the file system lets them.
+/// Copies the journal up to its last complete line into another directory, even while it is being written. Returns
+/// the names of the files. Closed segments are hard links where the file system allows it.
 pub fn copy(dir: &Path, target: &Path) -> Result<Vec<String>, JournalError> {
     let segments = segment::list(dir)?;
     let mut names = Vec::new();
@@ -48,7 +48,7 @@ pub fn copy(dir: &Path, target: &Path) -> Result<Vec<String>, JournalError> {
         // It may have been compressed since it was listed.
         let path = if segment.path.exists() { segment.path.clone() } else { segment.compressed_path() };
         if !path.exists() {
-            // Its time was over just now.
+            // It was removed since it was listed.
             continue;
         }
         let name = path.file_name().unwrap_or_default();
@@ -63,7 +63,7 @@ pub fn copy(dir: &Path, target: &Path) -> Result<Vec<String>, JournalError> {
     Ok(names)
 }
 
-/// Copies a file, for its owner only; an open one without the line that is being written.
+/// Copies a file so that only its owner can access it. Leaves out an unfinished last line if the segment is open.
 fn copy_whole_lines(from: &Path, to: &Path, is_open: bool) -> io::Result<()> {
     let mut from = File::open(from)?;
     let mut copy = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
@@ -86,8 +86,7 @@ fn copy_whole_lines(from: &Path, to: &Path, is_open: bool) -> io::Result<()> {
     copy.sync_all()
 }
 
-/// The segments whose lines are all older than `before`, never the open one: the last line of the newest of them, and
-/// the segments themselves.
+/// The closed segments whose lines are all older than `before`: the number of their last line, and the segments.
 pub fn outdated(dir: &Path, before: Timestamp) -> Result<Option<(u64, Vec<Segment>)>, JournalError> {
     let segments = segment::list(dir)?;
     let mut old = Vec::new();
@@ -102,7 +101,7 @@ pub fn outdated(dir: &Path, before: Timestamp) -> Result<Option<(u64, Vec<Segmen
             None => {
                 tracing::error!(
                     file = segment.name(),
-                    "no line of this segment of the audit journal can be read: neither it nor what came after it is removed"
+                    "cannot read the last line of this audit journal segment: it and all later segments are kept"
                 );
                 break;
             }
@@ -111,9 +110,9 @@ pub fn outdated(dir: &Path, before: Timestamp) -> Result<Option<(u64, Vec<Segmen
     Ok(through.map(|through| (through, old)))
 }
 
-/// Removes segments. To be called once the journal says that it will be done.
+/// Removes segments. Call this only after the journal has a line that announces the removal.
 pub fn remove(dir: &Path, segments: &[Segment]) -> Result<(), JournalError> {
-    // What says so is on disk before they go.
+    // The announcement must be on disk before the segments are removed.
     if let Some(open) = segment::list(dir)?.last() {
         File::open(&open.path)
             .and_then(|open| open.sync_data())

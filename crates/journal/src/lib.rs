@@ -1,11 +1,11 @@
 //! The audit journal: JSON lines in segments, each chained to the one before by a keyed hash.
 //!
-//! Workers append lines; one thread numbers, chains and writes all that wait in one call, and tells those who
-//! wait when it is done. So a line costs its request a copy into a queue, and the hop to the writing thread is paid
-//! once for all requests that were ready together. A journal that cannot be written, or that hangs, fails
-//! its lines within [`PATIENCE`], and goes on by itself when writing works again.
+//! Workers append lines to a queue. One thread numbers and chains all queued lines, writes them in one call, and
+//! wakes the waiting workers. So a line costs its request one copy into a queue, and requests that are ready
+//! together share the cost of the switch to the writing thread. If writing fails or hangs, lines fail within
+//! [`PATIENCE`]; the journal recovers by itself when writing works again.
 //!
-//! [`Lines`] and [`verify()`] need no writer: commands use them on the files, also while a server appends.
+//! [`Lines`] and [`verify()`] need no writer: commands use them on the files, even while a server appends.
 
 mod chain;
 mod file;
@@ -28,14 +28,14 @@ use std::time::Duration;
 
 pub use chain::ChainKey;
 pub use file::sync_dir;
-pub use files::{Files, KeySource};
+pub use files::{Files, KeyLoader};
 pub use journal::Journal;
 pub use keep::{compress_closed, copy, outdated, remove};
 pub use line::{Entry, Line, Mark};
 pub use read::Lines;
 pub use segment::{Segment, list as segments};
-pub use settings::{Settings, Sync};
+pub use settings::{JournalSettings, Sync};
 pub use verify::{begins, head, verify};
 
-/// How long a line may take to be written before those who wait for it are told that it failed.
+/// How long to wait for a line to be written before it counts as failed.
 pub const PATIENCE: Duration = Duration::from_secs(3);

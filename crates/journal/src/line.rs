@@ -1,68 +1,68 @@
-//! Lines, as they are read.
+//! Reads lines.
 
 use contactd_core::{AuditOutcome, AuditRecord, Chain, Kind, ProfileDigest, Timestamp};
 use serde::Deserialize;
 
 use crate::chain::ChainKey;
 
-/// What stands between a line's text and its chain value.
+/// Separates a line's text from its chain value.
 pub(crate) const CHAIN_FIELD: &[u8] = b",\"chain\":\"";
-/// How much of a line that and the value take, to the closing brace.
+/// The length of this field with its value and the closing brace.
 pub(crate) const CHAIN_LEN: usize = CHAIN_FIELD.len() + 32 + "\"}".len();
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Its number, one more than that of the line before.
+    /// Its number, one more than the line before.
     pub seq: u64,
-    /// When its request was taken up, or it was made.
+    /// The time of the request or of the mark.
     pub at: Timestamp,
-    /// What it says.
+    /// Its content.
     pub entry: Entry,
     /// Its link to the line before.
     pub chain: Chain,
 }
 
-/// What a line says.
+/// The content of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// A request of a recognised token.
+    /// A request with a recognised token.
     Request(AuditRecord),
     /// Something about the journal itself.
     Mark(Mark),
 }
 
-/// What the journal says about itself.
+/// Something the journal records about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// A segment begins here.
     Opened {
         /// The chain value of the line before it.
         previous: Chain,
-        /// Lines up to this one were safely on disk. Those behind it may be missing, because the disk failed.
+        /// Lines up to this one were safely on disk. Later ones may be missing because the disk failed.
         suspect_after: Option<u64>,
     },
-    /// A server that was killed had left so many bytes of an unfinished line, which were cut off.
+    /// A killed server left an unfinished line, which was cut off.
     Recovered {
-        /// How many.
+        /// The length of that line.
         torn_bytes: u64,
     },
-    /// Lines can be written again, after so many could not. What those asked for was not disclosed.
+    /// Lines can be written again. What the requests of lost lines asked for was not disclosed.
     Resumed {
-        /// How many.
+        /// How many lines were lost.
         lost: u64,
     },
-    /// These lines say hit or miss, and were answered 500: writing them took too long, or may not have worked. Nothing was
-    /// disclosed.
+    /// These lines say hit or miss, but their requests were answered 500, because writing the lines took too
+    /// long or may have failed. Nothing was disclosed.
     Undisclosed {
-        /// The first of them.
+        /// The first line.
         from: u64,
-        /// The last.
+        /// The last line.
         through: u64,
     },
     /// Lines up to this one are old enough to be removed.
     Retired {
-        /// The last one.
+        /// The last of these lines.
         through: u64,
     },
 }
@@ -92,7 +92,7 @@ struct Written<'a> {
 }
 
 impl Line {
-    /// Reads a line without its newline. None where it is not one.
+    /// Parses a line without its newline; none if it is not valid.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let written: Written<'_> = serde_json::from_slice(bytes).ok()?;
         let at = Timestamp::parse(written.time)?;
@@ -143,7 +143,7 @@ fn parse_digest(text: &str) -> Option<(String, ProfileDigest)> {
     Some((key.to_owned(), ProfileDigest(Chain::parse(digest)?.0)))
 }
 
-/// Whether a line's chain value is the right one behind `before`.
+/// Whether a line's chain value is correct, where `before` is that of the previous line.
 pub(crate) fn is_linked(key: &ChainKey, before: Chain, bytes: &[u8], chain: Chain) -> bool {
     bytes.len().checked_sub(CHAIN_LEN).is_some_and(|end| {
         bytes[end..].starts_with(CHAIN_FIELD)

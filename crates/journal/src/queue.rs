@@ -1,4 +1,4 @@
-//! Lines on their way to the writer.
+//! The queue of lines for the writer.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,14 +8,14 @@ use contactd_core::{Batch, Ticket};
 
 use crate::PATIENCE;
 
-/// More than this many bytes never wait: a writer that is so far behind does not write at all.
+/// With more bytes than this in the queue, new lines are refused: the writer is not writing at all.
 const MAX_BYTES: usize = 64 << 20;
 
 pub(crate) struct Queue {
     state: Mutex<State>,
     wake: Condvar,
     began: Instant,
-    /// Milliseconds since the beginning, plus one, at which the writer began what it is doing; zero if nothing.
+    /// When the writer began its current work, in milliseconds since `began` plus one; zero while it is idle.
     busy_since: AtomicU64,
 }
 
@@ -27,7 +27,7 @@ struct State {
     is_closed: bool,
 }
 
-/// Lines without their numbers and links, one behind the other.
+/// Queued lines, still without their numbers and chain values, stored one after the other.
 #[derive(Default)]
 pub(crate) struct Waiting {
     bytes: Vec<u8>,
@@ -57,13 +57,13 @@ impl Waiting {
     }
 }
 
-/// What the writer is to do next.
+/// What the writer has to do next.
 pub(crate) enum Next {
-    /// Write the lines it was given; tell this batch.
+    /// Write the lines, then settle this batch.
     Write(Arc<Batch>),
-    /// Nothing: the time is over.
+    /// Nothing: the wait timed out.
     Idle,
-    /// Write no more.
+    /// Stop: the queue is closed and empty.
     End,
 }
 
@@ -81,7 +81,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a line, unless the writer hangs.
+    /// Queues a line; none if the queue is closed or too full, or the writer hangs.
     pub(crate) fn push(&self, fields: &[u8]) -> Option<Ticket> {
         let mut state = self.state();
         if state.is_closed || state.lines.bytes.len() > MAX_BYTES || self.is_hung() {
@@ -92,7 +92,7 @@ impl Queue {
         Some(state.batch.ticket(line))
     }
 
-    /// Lets the writer have what was taken.
+    /// Passes the queued lines to the writer.
     pub(crate) fn flush(&self) {
         let mut state = self.state();
         if state.lines.len() > 0 && !state.is_flushed {
@@ -106,7 +106,7 @@ impl Queue {
         self.wake.notify_all();
     }
 
-    /// For the writer: waits for lines and swaps them with `written`, which it is done with.
+    /// For the writer: waits for lines and moves them into `written`, whose old content is discarded.
     pub(crate) fn next(&self, written: &mut Waiting, patience: Duration) -> Next {
         self.busy_since.store(0, Ordering::Release);
         written.clear();
@@ -127,12 +127,12 @@ impl Queue {
         Next::Write(batch)
     }
 
-    /// For the writer: it begins something that may hang. Over when it asks for the next.
+    /// For the writer: it begins work that may hang. The work ends with the next call of [`Self::next`].
     pub(crate) fn note_busy(&self) {
         self.busy_since.store(self.millis(), Ordering::Release);
     }
 
-    /// Whether the writer has been at one and the same thing for too long.
+    /// Whether the writer's current work has taken too long.
     pub(crate) fn is_hung(&self) -> bool {
         let since = self.busy_since.load(Ordering::Acquire);
         since != 0 && self.millis() > since + u64::try_from(PATIENCE.as_millis()).unwrap_or(u64::MAX)

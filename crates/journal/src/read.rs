@@ -1,4 +1,4 @@
-//! Reading a journal from somewhere on, also while it is written.
+//! Reading a journal from a given position, even while it is being written.
 
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
@@ -9,21 +9,21 @@ use crate::file::failed;
 use crate::line::Line;
 use crate::segment::{self, Segment};
 
-/// The whole lines of a journal, one after the other, and where each ends.
+/// Reads the complete lines of a journal in order, and knows where each one ends.
 pub struct Lines {
     dir: PathBuf,
-    /// Behind the last line that could be read.
+    /// The end of the last line that was returned.
     position: Position,
-    /// How much of the segment has been read, good or not.
+    /// How many bytes of the segment were read, including lines that cannot be parsed.
     offset: u64,
     reader: Option<Box<dyn BufRead + Send>>,
     buffer: Vec<u8>,
-    /// Whether the segment at hand will not get any more lines.
+    /// Whether the current segment is closed, so that it gets no more lines.
     is_closed: bool,
 }
 
 impl Lines {
-    /// The lines behind `position`.
+    /// The lines after `position`.
     pub fn after(dir: &Path, position: Position) -> Self {
         Self { dir: dir.to_owned(), position, offset: 0, reader: None, buffer: Vec::new(), is_closed: false }
     }
@@ -33,13 +33,13 @@ impl Lines {
         &self.dir
     }
 
-    /// Where the last line ended.
+    /// The end of the last line that was returned.
     pub fn position(&self) -> Position {
         self.position
     }
 
-    /// The next whole line; none where there is none yet. A line that cannot be read is passed over: finding those is
-    /// [`verify`](crate::verify())'s business.
+    /// The next complete line; none if there is none yet. Skips lines that cannot be parsed;
+    /// [`verify`](crate::verify()) reports them.
     pub fn read(&mut self) -> Result<Option<Line>, JournalError> {
         loop {
             if self.reader.is_none() && !self.open()? {
@@ -51,14 +51,14 @@ impl Lines {
             let read =
                 read.map_err(failed("cannot read", &segment::path(&self.dir, self.position.segment)))?;
             if !self.buffer.ends_with(b"\n") {
-                // The end of the segment, or of what is written of it.
+                // The end of the segment, or of the part written so far.
                 self.reader = None;
                 if !self.is_closed {
                     self.is_closed = self.has_a_next()?;
                     if !self.is_closed {
                         return Ok(None);
                     }
-                    // Lines may have come before it was closed: look once more.
+                    // Lines may have been added before it was closed: read once more.
                     continue;
                 }
                 self.position = Position { segment: self.position.segment + 1, offset: 0, ..self.position };
@@ -67,7 +67,7 @@ impl Lines {
             }
             self.offset += read as u64;
             if let Some(line) = Line::parse(self.buffer.trim_ascii_end()) {
-                // One that was left behind by a failed write is there again in the next segment.
+                // A line left by a failed write appears again in the next segment.
                 if line.seq > self.position.seq {
                     self.position =
                         Position { offset: self.offset, seq: line.seq, chain: line.chain.0, ..self.position };
@@ -77,13 +77,13 @@ impl Lines {
         }
     }
 
-    /// Opens the segment that the position is in, or the one behind it.
+    /// Opens the segment at the position or, if there is none, the next one.
     fn open(&mut self) -> Result<bool, JournalError> {
         let segments = segment::list(&self.dir)?;
         let last = segments.last().map(Segment::name);
         let Some(segment) = segments.into_iter().find(|segment| segment.first >= self.position.segment)
         else {
-            // The one that was read from is not the last any more: it is gone, and all behind it.
+            // The segment that was read is gone, and so are all later ones.
             return match self.position.seq {
                 0 => Ok(false),
                 _ => Err(JournalError::Changed { file: last.unwrap_or_default() }),
@@ -98,7 +98,7 @@ impl Lines {
         Ok(true)
     }
 
-    /// Goes to the position, and sees that the line before it is still the one that was read.
+    /// Seeks to the position and checks that the line before it is still the one that was read.
     fn skip_to(&self, segment: &Segment) -> Result<Box<dyn BufRead + Send>, JournalError> {
         if self.position.offset == 0 {
             return segment.read();
@@ -114,7 +114,7 @@ impl Lines {
         Ok(reader)
     }
 
-    /// Whether there is a segment behind the one that was read to its end.
+    /// Whether there is a segment after the current one.
     fn has_a_next(&self) -> Result<bool, JournalError> {
         Ok(segment::list(&self.dir)?.iter().any(|segment| segment.first > self.position.segment))
     }

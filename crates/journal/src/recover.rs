@@ -1,4 +1,4 @@
-//! Where the last server stopped.
+//! Finds where the last server stopped.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
@@ -10,30 +10,30 @@ use crate::segment::{self, Segment};
 use crate::verify;
 use contactd_core::{Chain, JournalError};
 
-/// As much of the end of a segment as is looked at first. A line has far less than half of it.
+/// How many bytes at the end of a segment are read first. A line is much shorter than half of this.
 const TAIL: u64 = 64 * 1024;
 
 /// The end of a journal.
 pub(crate) struct End {
-    /// The segment that it is in, and where it ends there; none where the next line begins a segment.
+    /// The last segment and the end of its last complete line; none if the next line must begin a new segment.
     pub(crate) segment: Option<(PathBuf, u64)>,
-    /// Up to here lines are on disk for certain: a segment's first line is before the next is written.
+    /// Lines up to this one are certainly on disk: a segment's first line is synced before the next is written.
     pub(crate) synced_through: u64,
     /// The number and the chain value of the last line.
     pub(crate) last: u64,
     pub(crate) chain: Chain,
-    /// Bytes behind it that are no whole line.
+    /// How many bytes follow it that are not a complete line.
     pub(crate) torn: u64,
 }
 
-/// Finds the end. An unfinished line at the very end is all that a killed server leaves: it was never told to anyone as
-/// written, and is cut off. Whatever else is wrong stays as it is, for [`verify`](crate::verify()) to find.
+/// Finds the end. A killed server leaves at most an unfinished line at the very end. That line was never
+/// acknowledged, so it is cut off. Any other damage is kept for [`verify`](crate::verify()) to find.
 pub(crate) fn end(dir: &Path) -> Result<End, JournalError> {
     let segments = segment::list_all(dir)?;
     let mut before = None;
     for segment in segments.iter().rev() {
         if let Some(end) = of_segment(segment)? {
-            // One behind it that holds no line at all: making it had failed, or somebody wrote nonsense into it.
+            // Later segments have no valid line: creating them failed, or somebody overwrote them.
             let torn = end.torn + before.unwrap_or(0);
             let is_newest = before.is_none();
             return Ok(End { segment: end.segment.filter(|_| is_newest), torn, ..end });
@@ -43,7 +43,7 @@ pub(crate) fn end(dir: &Path) -> Result<End, JournalError> {
     Ok(End { segment: None, synced_through: 0, last: 0, chain: Chain::START, torn: before.unwrap_or(0) })
 }
 
-/// The end of a segment; none where no line of it can be read.
+/// The end of a segment; none if it has no valid line.
 fn of_segment(segment: &Segment) -> Result<Option<End>, JournalError> {
     if segment.is_compressed {
         let line = verify::last_line(segment)?;
@@ -70,10 +70,10 @@ fn of_segment(segment: &Segment) -> Result<Option<End>, JournalError> {
                 tracing::warn!(
                     bytes = torn,
                     after = line.seq,
-                    "the audit journal ends in an unfinished line, which a killed server left; it is cut off"
+                    "the audit journal ends with an unfinished line left by a killed server; it is cut off"
                 );
             }
-            // Behind a line that nobody can read, the next one stands in a segment of its own.
+            // After an invalid line, the next line begins a new segment.
             let open = is_last.then(|| (path.clone(), end));
             let (synced_through, last) = (segment.first, line.seq);
             return Ok(Some(End { segment: open, synced_through, last, chain: line.chain, torn }));
@@ -85,7 +85,7 @@ fn of_segment(segment: &Segment) -> Result<Option<End>, JournalError> {
     }
 }
 
-/// The last line that can be read, whether it is the last that is whole, and where that one ends.
+/// The last valid line, whether it is also the last complete one, and where the last complete one ends.
 fn last_line(bytes: &[u8], is_from_start: bool) -> Option<(Line, bool, usize)> {
     let end = bytes.iter().rposition(|&b| b == b'\n')? + 1;
     let begin = if is_from_start { 0 } else { bytes.iter().position(|&b| b == b'\n')? + 1 };
@@ -95,11 +95,14 @@ fn last_line(bytes: &[u8], is_from_start: bool) -> Option<(Line, bool, usize)> {
         .find_map(|(back, text)| Line::parse(text.trim_ascii_end()).map(|line| (line, back == 0, end)))
 }
 
-/// Gives a segment without a line another name; says how many bytes it has.
+/// Renames a segment without a valid line. Returns its size in bytes.
 fn set_aside(segment: &Segment) -> Result<u64, JournalError> {
     let path = &segment.path;
     let bytes = path.metadata().map_err(failed("cannot read", path))?.len();
-    tracing::error!(file = segment.name(), "a segment of the audit journal holds no line; it is set aside");
+    tracing::error!(
+        file = segment.name(),
+        "an audit journal segment has no valid line; it is renamed to .damaged"
+    );
     let aside = path.with_extension("damaged");
     fs::rename(path, &aside).map_err(failed("cannot rename", path))?;
     Ok(bytes)

@@ -1,4 +1,4 @@
-//! Segments: the files of a journal, named after the number of their first line.
+//! Segments: the files of a journal. Each is named after the number of its first line.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -12,7 +12,7 @@ use contactd_core::JournalError;
 const PLAIN: &str = ".jsonl";
 const COMPRESSED: &str = ".jsonl.zst";
 
-/// A line has far fewer bytes than this.
+/// Much longer than any line, in bytes.
 const MAX_LINE: u64 = 64 * 1024;
 
 /// One file of the journal.
@@ -20,14 +20,14 @@ const MAX_LINE: u64 = 64 * 1024;
 pub struct Segment {
     /// The number of its first line.
     pub first: u64,
-    /// Where it is.
+    /// The path of its file.
     pub path: PathBuf,
-    /// Whether it is compressed, which only a closed one is.
+    /// Whether it is compressed. Only closed segments are.
     pub is_compressed: bool,
 }
 
-/// Every segment in `dir`, oldest first. A missing directory has none. A file behind the last one that does not begin with
-/// the line after which it is named is none: whoever put it there does not end the segment before it.
+/// Every segment in `dir`, oldest first; none if the directory does not exist. Files at the end of the list that
+/// do not begin with the line in their name are left out: a stray file must not close the segment before it.
 pub fn list(dir: &Path) -> Result<Vec<Segment>, JournalError> {
     let mut segments = list_all(dir)?;
     while segments.last().is_some_and(|last| !last.is_begun()) {
@@ -36,10 +36,10 @@ pub fn list(dir: &Path) -> Result<Vec<Segment>, JournalError> {
     Ok(segments)
 }
 
-/// Every file that has the name of a segment, oldest first.
+/// Every file with the name of a segment, oldest first.
 pub(crate) fn list_all(dir: &Path) -> Result<Vec<Segment>, JournalError> {
-    // A directory that changes while it is read may show neither a file's old name nor its new one. Two listings that
-    // agree were made while no segment changed its name, or was begun.
+    // If a file is renamed while its directory is read, the listing may contain neither name. If two listings
+    // agree, no segment was renamed or created in between.
     let mut listed = list_once(dir)?;
     loop {
         let again = list_once(dir)?;
@@ -65,24 +65,24 @@ fn list_once(dir: &Path) -> Result<Vec<Segment>, JournalError> {
             segments.push(Segment { first, path, is_compressed });
         }
     }
-    // One that was being compressed when its server was killed is there twice: the plain one counts.
+    // If the server was killed while compressing a segment, both files exist: use the plain one.
     segments.sort_by_key(|segment| (segment.first, segment.is_compressed));
     segments.dedup_by_key(|segment| segment.first);
     Ok(segments)
 }
 
-/// The name of the segment that begins with line `first`.
+/// The path of the segment that begins with line `first`.
 pub(crate) fn path(dir: &Path, first: u64) -> PathBuf {
     dir.join(format!("{first:012}{PLAIN}"))
 }
 
 impl Segment {
-    /// Its name, without the directory.
+    /// The file name, without the directory.
     pub fn name(&self) -> String {
         self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
-    /// Whether its first line is there. What is compressed has been closed by another.
+    /// Whether it has its first line. A compressed segment is not checked: it was closed by a later one.
     fn is_begun(&self) -> bool {
         let mut start = Vec::new();
         let read = File::open(&self.path).and_then(|file| file.take(MAX_LINE).read_to_end(&mut start));
@@ -92,36 +92,36 @@ impl Segment {
                     start.split_inclusive(|&b| b == b'\n').next().and_then(|line| line.strip_suffix(b"\n"));
                 line.and_then(Line::parse).is_some_and(|line| line.seq == self.first)
             }
-            // Compressed just now, or not readable: whoever reads on says so.
+            // Compressed since the listing, or unreadable: reading it will report the error.
             _ => true,
         }
     }
 
-    /// Where its compressed form is or will be.
+    /// The path of its compressed form, whether that exists or not.
     pub(crate) fn compressed_path(&self) -> PathBuf {
         self.path.with_extension("jsonl.zst")
     }
 
-    /// Its lines, unpacked.
+    /// Its lines, decompressed.
     pub(crate) fn read(&self) -> Result<Box<dyn BufRead + Send>, JournalError> {
         self.read_from(0)
     }
 
-    /// Its lines, unpacked, from a byte on; none where it has not so many.
+    /// Its lines, decompressed, starting at byte `offset`; none if it is shorter.
     pub(crate) fn read_from(&self, offset: u64) -> Result<Box<dyn BufRead + Send>, JournalError> {
         let (mut file, is_compressed) = self.open()?;
         if is_compressed {
-            let unpacked = zstd::Decoder::new(file).map_err(failed("cannot unpack", &self.path))?;
+            let unpacked = zstd::Decoder::new(file).map_err(failed("cannot decompress", &self.path))?;
             let mut unpacked = BufReader::with_capacity(1 << 18, unpacked);
             io::copy(&mut unpacked.by_ref().take(offset), &mut io::sink())
-                .map_err(failed("cannot unpack", &self.path))?;
+                .map_err(failed("cannot decompress", &self.path))?;
             return Ok(Box::new(unpacked));
         }
         file.seek(SeekFrom::Start(offset)).map_err(failed("cannot read", &self.path))?;
         Ok(Box::new(BufReader::with_capacity(1 << 18, file)))
     }
 
-    /// Its file, and whether that is compressed: it may have been since it was listed.
+    /// Its file, and whether that is compressed. It may have been compressed since it was listed.
     fn open(&self) -> Result<(File, bool), JournalError> {
         let (file, is_compressed) = match File::open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !self.is_compressed => {
@@ -133,8 +133,8 @@ impl Segment {
     }
 }
 
-/// Makes a segment for its owner only that holds `text`. It has its name once everything is on disk, so that nobody reads
-/// what may yet be written in other words.
+/// Creates a segment with content `text` that only its owner can access. It gets its name only after its content
+/// is on disk: until then, another attempt may write different content.
 pub(crate) fn make(dir: &Path, first: u64, text: &[u8]) -> io::Result<File> {
     let unfinished = path(dir, first).with_extension("jsonl.new");
     let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&unfinished)?;

@@ -14,11 +14,11 @@ pub(crate) struct Shared {
     pub(crate) sync: Syncer,
     pub(crate) is_down: AtomicBool,
     pub(crate) written: AtomicU64,
-    /// Lines that were not taken or not written in time.
+    /// Lines that were refused or could not be written.
     pub(crate) lost: AtomicU64,
-    /// Those of them of which the journal does not speak yet.
+    /// Lost lines that the journal has not recorded yet.
     pub(crate) unsaid: AtomicU64,
-    /// The number of the first line of the segment that is written to.
+    /// The number of the first line of the open segment.
     pub(crate) open: AtomicU64,
 }
 

@@ -1,12 +1,12 @@
-//! Bringing lines to disk behind the writer's back: what is handed to the operating system is synced within 100 ms.
+//! Syncs lines to disk in the background, within 100 ms after the operating system received them.
 
 use std::fs::File;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// From the first line that is not on disk to its sync. With the sync itself that is within 100 ms on a disk that works.
+/// The delay from the first unsynced line to the sync. On a working disk, this and the sync take less than 100 ms.
 const DELAY: Duration = Duration::from_millis(60);
-/// A sync that takes longer than this hangs. A disk that is very busy may take seconds.
+/// A sync that takes longer than this counts as hung. A very busy disk may take seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Default)]
@@ -17,13 +17,13 @@ pub(crate) struct Syncer {
 
 #[derive(Default)]
 struct State {
-    /// What has lines that are not on disk, and the number of the last of them.
+    /// The file with unsynced lines, and the number of the last of them.
     dirty: Option<(Arc<File>, u64)>,
-    /// The last line that is on disk for certain.
+    /// The last line that is certainly on disk.
     synced_through: u64,
-    /// A sync failed: lines behind `synced_through` may be lost.
+    /// A sync failed: lines after `synced_through` may be lost.
     has_failed: bool,
-    /// When the sync that is under way began.
+    /// When the current sync began.
     syncing_since: Option<Instant>,
     is_closed: bool,
 }
@@ -33,7 +33,7 @@ impl Syncer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lines up to `last` were handed to the operating system.
+    /// Lines up to `last` were written to the operating system.
     pub(crate) fn note_written(&self, file: &Arc<File>, last: u64) {
         let mut state = self.state();
         let was_clean = state.dirty.is_none();
@@ -43,8 +43,8 @@ impl Syncer {
         }
     }
 
-    /// Lines up to `last` are on disk, unless an earlier sync has failed: then the disk may have lost some and forgotten
-    /// about it.
+    /// Lines up to `last` were synced. Ignored after a failed sync: a later sync can succeed although lines were
+    /// lost.
     pub(crate) fn note_synced(&self, last: u64) {
         let mut state = self.state();
         if !state.has_failed {
@@ -53,7 +53,7 @@ impl Syncer {
         }
     }
 
-    /// A new segment is on disk up to `last`. If a sync had failed before, that is over where the segment says so.
+    /// A new segment is on disk up to line `last`. This clears an earlier sync failure if the segment reports it.
     pub(crate) fn note_begun(&self, last: u64, reported: Option<u64>) {
         let mut state = self.state();
         if state.has_failed && reported.is_none() {
@@ -64,7 +64,7 @@ impl Syncer {
         state.has_failed = false;
     }
 
-    /// If a sync failed: the last line that is on disk for certain.
+    /// If a sync failed: the last line that is certainly on disk.
     pub(crate) fn failure(&self) -> Option<u64> {
         let state = self.state();
         state.has_failed.then_some(state.synced_through)
@@ -75,7 +75,7 @@ impl Syncer {
         self.state().has_failed = true;
     }
 
-    /// Whether a sync has been under way for far too long.
+    /// Whether the current sync has taken too long.
     pub(crate) fn is_hung(&self) -> bool {
         self.state().syncing_since.is_some_and(|since| since.elapsed() > PATIENCE)
     }
@@ -85,7 +85,7 @@ impl Syncer {
         self.wake.notify_all();
     }
 
-    /// Syncs until it is closed and everything is on disk.
+    /// Syncs until this is closed and no unsynced lines are left.
     pub(crate) fn run(&self) {
         loop {
             let mut state = self
@@ -93,7 +93,7 @@ impl Syncer {
                 .wait_while(self.state(), |state| state.dirty.is_none() && !state.is_closed)
                 .unwrap_or_else(PoisonError::into_inner);
             if !state.is_closed {
-                // More lines come meanwhile, and go along.
+                // Lines that arrive during this delay are synced together.
                 state = self
                     .wake
                     .wait_timeout_while(state, DELAY, |state| !state.is_closed)
@@ -119,7 +119,7 @@ impl Syncer {
                     tracing::error!(
                         %error,
                         synced_through = state.synced_through,
-                        "the audit journal could not be synced: lines since the last good sync may be lost"
+                        "cannot sync the audit journal: lines since the last successful sync may be lost"
                     );
                 }
             }

@@ -1,10 +1,10 @@
-//! The proof that a journal is whole, or where it is not.
+//! Verifies that a journal is complete and unchanged, or finds where it is not.
 
 use std::io::{self, BufRead};
 use std::path::Path;
 
 use contactd_core::{
-    AuditPosition, Chain, Head, JournalError, JournalFault, KnownLine, Timestamp, Verification,
+    AuditPosition, Chain, JournalError, JournalFault, JournalHead, KnownLine, Timestamp, Verification,
 };
 
 use crate::Lines;
@@ -13,12 +13,11 @@ use crate::file::failed;
 use crate::line::{Entry, Line, Mark, is_linked};
 use crate::segment::{self, Segment};
 
-/// How often a journal that loses segments meanwhile is begun anew.
+/// How many times verification starts over because segments were removed meanwhile.
 const TRIES: u32 = 5;
 
-/// Checks every line of a journal: that it is as it was written, in its place, and that none is missing. With lines that
-/// are known from elsewhere, that the journal still goes through each of them. `is_served` where a server may be writing its
-/// last line.
+/// Checks that every line of a journal is unchanged and in its place, that none is missing, and that the journal
+/// still contains each line of `known`. Set `is_served` if a server may be writing the last line at the moment.
 pub fn verify(
     dir: &Path,
     key: &ChainKey,
@@ -27,7 +26,7 @@ pub fn verify(
 ) -> Result<Verification, JournalError> {
     for _ in 0..TRIES {
         match verify_once(dir, key, known, is_served) {
-            // One was removed because its time was over, just when it was to be read.
+            // A segment was removed after its retention period, before it could be read.
             Err(JournalError::File { error, .. }) if error.kind() == io::ErrorKind::NotFound => {}
             verified => return verified,
         }
@@ -60,14 +59,14 @@ fn verify_once(
 
 struct Check<'a> {
     key: &'a ChainKey,
-    /// Those that have not been met yet.
+    /// Known lines that have not been found yet.
     known: Vec<KnownLine>,
     result: Verification,
-    /// The number and chain value that the next line follows.
+    /// The number and chain value of the previous line.
     before: Option<(u64, Chain)>,
-    /// Lines behind this one may be missing, because a disk failed.
+    /// Lines after this one may be missing because a disk failed.
     suspect: Option<u64>,
-    /// A journal that does not begin at its beginning, until a line says why.
+    /// The fault that the first lines are missing, unless a later line explains it.
     unexplained: Option<JournalFault>,
 }
 
@@ -80,18 +79,23 @@ impl Check<'_> {
             bytes.clear();
             let read = reader.read_until(b'\n', &mut bytes);
             if let Err(error) = read {
-                self.wrong(segment, number + 1, None, format!("the file cannot be read on: {error}"));
+                self.wrong(
+                    segment,
+                    number + 1,
+                    None,
+                    format!("the rest of the file cannot be read: {error}"),
+                );
                 return Ok(());
             }
             if bytes.is_empty() {
                 if number == 0 {
-                    self.wrong(segment, 0, None, "the file holds no line".to_owned());
+                    self.wrong(segment, 0, None, "the file contains no lines".to_owned());
                 }
                 return Ok(());
             }
             number += 1;
             let Some(text) = bytes.strip_suffix(b"\n") else {
-                // The first line of a segment is there as soon as the segment is.
+                // A segment gets its name only when its first line is complete.
                 if !(is_last && is_served && number > 1) {
                     self.wrong(segment, number, None, "the line is cut off".to_owned());
                 }
@@ -99,7 +103,7 @@ impl Check<'_> {
             };
             match Line::parse(text) {
                 Some(line) => self.line(segment, number, text, &line),
-                None => self.wrong(segment, number, None, "this is not a line of the journal".to_owned()),
+                None => self.wrong(segment, number, None, "this is not a valid journal line".to_owned()),
             }
         }
     }
@@ -126,7 +130,7 @@ impl Check<'_> {
             _ => None,
         };
         if number == 1 && line.seq != segment.first {
-            let what = format!("the file begins with line {}, and not with the one of its name", line.seq);
+            let what = format!("the file begins with line {}, not with the line in its name", line.seq);
             self.wrong(segment, number, Some(line.seq), what);
         }
         let is_first = self.result.first.is_none();
@@ -144,7 +148,7 @@ impl Check<'_> {
         if !is_first || line.seq <= 1 {
             self.order(segment, number, line);
         }
-        // Behind a gap the line's own words about the one before have to do.
+        // After a gap, use the previous chain value that the line itself states.
         let follows =
             self.before.filter(|(seq, _)| seq.checked_add(1) == Some(line.seq)).map(|(_, chain)| chain);
         let before = match (follows, opened) {
@@ -158,7 +162,7 @@ impl Check<'_> {
                 segment,
                 number,
                 Some(line.seq),
-                "this line, or the chain value of the one before, is not as it was written".to_owned(),
+                "this line, or the chain value of the line before it, was changed".to_owned(),
             );
         }
         for known in self.known.extract_if(.., |known| known.seq == line.seq).collect::<Vec<_>>() {
@@ -170,11 +174,11 @@ impl Check<'_> {
         self.result.lines += 1;
         self.before = Some((line.seq, line.chain));
         if self.result.head.is_none_or(|head| head.seq <= line.seq) {
-            self.result.head = Some(Head { seq: line.seq, chain: line.chain, at: line.at });
+            self.result.head = Some(JournalHead { seq: line.seq, chain: line.chain, at: line.at });
         }
     }
 
-    /// Whether the line has the number that is due.
+    /// Checks that the line has the expected number.
     fn order(&mut self, segment: &Segment, number: u64, line: &Line) {
         let due = self.before.map_or(1, |(seq, _)| seq.saturating_add(1));
         if line.seq == due {
@@ -184,7 +188,7 @@ impl Check<'_> {
             let (first, last) = (due, line.seq - 1);
             if number == 1 && self.suspect.is_some_and(|synced| first > synced) {
                 self.result.notes.push(format!(
-                    "lines {first} to {last} are missing: a disk failed, and the journal said so in line {}",
+                    "lines {first} to {last} are missing: a disk failed, as line {} records",
                     line.seq
                 ));
                 return;
@@ -197,7 +201,7 @@ impl Check<'_> {
         } else if number == 1 {
             let unused = due - line.seq;
             self.result.notes.push(format!(
-                "{unused} lines before line {} of {} were never acknowledged: writing them had failed",
+                "{unused} lines before line {} of {} were never acknowledged: writing them failed",
                 line.seq,
                 segment.name()
             ));
@@ -206,7 +210,7 @@ impl Check<'_> {
                 segment,
                 number,
                 Some(line.seq),
-                format!("this is line {}, and line {due} is due here", line.seq),
+                format!("this is line {}, but line {due} was expected here", line.seq),
             );
         }
     }
@@ -215,7 +219,9 @@ impl Check<'_> {
         if let Some(finding) = self.unexplained.take() {
             self.result.faults.insert(0, finding);
         } else if let Some(first) = self.result.first.filter(|first| *first > 1) {
-            self.result.notes.push(format!("lines 1 to {} were removed when their time was over", first - 1));
+            self.result
+                .notes
+                .push(format!("lines 1 to {} were removed after their retention period", first - 1));
         }
         let last = self.result.head.map_or(0, |head| head.seq);
         let first = self.result.first.unwrap_or(1);
@@ -226,7 +232,7 @@ impl Check<'_> {
                     last + 1
                 )
             } else if seq >= first {
-                format!("line {seq}, which {how}, is not there")
+                format!("line {seq}, which {how}, is missing")
             } else {
                 continue;
             };
@@ -244,23 +250,23 @@ impl Check<'_> {
     }
 }
 
-/// When the first line that is there was written.
+/// The time of the first line that still exists.
 pub fn begins(dir: &Path) -> Result<Option<Timestamp>, JournalError> {
     let line = Lines::after(dir, AuditPosition::default()).read()?;
     Ok(line.map(|line| line.at))
 }
 
-/// The last line of a journal; none where it is empty.
-pub fn head(dir: &Path) -> Result<Option<Head>, JournalError> {
+/// The last line of a journal; none if it is empty.
+pub fn head(dir: &Path) -> Result<Option<JournalHead>, JournalError> {
     for segment in segment::list(dir)?.iter().rev() {
         if let Some(line) = last_line(segment)? {
-            return Ok(Some(Head { seq: line.seq, chain: line.chain, at: line.at }));
+            return Ok(Some(JournalHead { seq: line.seq, chain: line.chain, at: line.at }));
         }
     }
     Ok(None)
 }
 
-/// The last line of a segment that can be read.
+/// The last complete line of a segment; none if it cannot be parsed.
 pub(crate) fn last_line(segment: &Segment) -> Result<Option<Line>, JournalError> {
     let mut reader = segment.read()?;
     let (mut bytes, mut last) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! The one thread that writes: numbers, chains, one call for all lines that wait.
+//! The writing thread: numbers and chains all queued lines and writes them in one call.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -14,40 +14,40 @@ use crate::file::sync_dir;
 use crate::line::Mark;
 use crate::queue::{Next, Waiting};
 use crate::recover::End;
-use crate::settings::{Settings, Sync};
+use crate::settings::{JournalSettings, Sync};
 use crate::shared::Shared;
 use crate::{ChainKey, format, segment};
 
-/// How often a journal that is down is tried.
+/// How often to retry while the journal cannot be written.
 const RETRY: Duration = Duration::from_millis(500);
 
 pub(crate) struct Writer {
-    settings: Settings,
+    settings: JournalSettings,
     key: ChainKey,
     clock: Arc<dyn Clock>,
     shared: Arc<Shared>,
-    /// The segment that the last server wrote to, until it is opened.
+    /// The last server's segment and the length of its valid part, until this writer opens it.
     segment: Option<(PathBuf, u64)>,
     open: Option<Open>,
-    /// A segment that is made and whose name is not known to be on disk yet.
+    /// A new segment whose directory entry is not synced yet.
     begun: Option<Begun>,
     /// The number and the chain value of the last line that counts as written.
     last: u64,
     chain: Chain,
-    /// Bytes that a killed server left, to be reported.
+    /// Bytes of an unfinished line that a killed server left, until the journal records them.
     torn: u64,
-    /// Lines that are written and whose requests were answered 500 all the same, until the journal says so.
+    /// Lines that are in the file although their requests were answered 500, until the journal records this.
     undisclosed: Vec<u64>,
     buffer: Vec<u8>,
 }
 
-/// The segment that is written to.
+/// The open segment.
 struct Open {
     file: Arc<File>,
     path: PathBuf,
-    /// Which file that is, whatever it is called.
+    /// Identifies the file even if it was renamed or replaced.
     inode: u64,
-    /// Bytes of it that count.
+    /// The length of its valid part. Bytes after it come from failed or unfinished writes.
     len: u64,
 }
 
@@ -57,7 +57,7 @@ impl Open {
         Ok(Self { file: Arc::new(file), path, inode, len })
     }
 
-    /// How long the file is, if it still has its name.
+    /// The length of the file; none if its path no longer leads to it.
     fn len_by_name(&self) -> io::Result<Option<u64>> {
         match fs::metadata(&self.path) {
             Ok(found) => Ok(Some(found.len()).filter(|_| found.ino() == self.inode)),
@@ -67,7 +67,7 @@ impl Open {
     }
 }
 
-/// A segment with its first lines.
+/// A new segment with its first lines.
 struct Begun {
     suspect_after: Option<u64>,
     open: Open,
@@ -77,7 +77,7 @@ struct Begun {
 
 impl Writer {
     pub(crate) fn new(
-        settings: Settings,
+        settings: JournalSettings,
         key: ChainKey,
         clock: Arc<dyn Clock>,
         end: End,
@@ -129,7 +129,7 @@ impl Writer {
                 Next::End => break,
             }
             if !self.undisclosed.is_empty() {
-                // If it does not work now it is tried with the next lines.
+                // If this fails, it is tried again with the next lines.
                 let _ = self.say_undisclosed();
             }
         }
@@ -137,12 +137,12 @@ impl Writer {
         if let Some(open) = &self.open {
             match open.file.sync_data() {
                 Ok(()) => self.shared.sync.note_synced(self.last),
-                Err(error) => tracing::error!(%error, "the end of the audit journal could not be synced"),
+                Err(error) => tracing::error!(%error, "cannot sync the end of the audit journal"),
             }
         }
     }
 
-    /// Takes note of how it went; whether it went well.
+    /// Updates counters, state and log with the result of an attempt. Returns whether it succeeded.
     fn report(&mut self, result: io::Result<()>, lines: u64) -> bool {
         let was_down = self.shared.is_down.swap(result.is_err(), Ordering::Relaxed);
         match result {
@@ -156,21 +156,24 @@ impl Writer {
             Err(error) => {
                 self.shared.note_lost(lines);
                 if !was_down {
-                    tracing::error!(%error, "the audit journal cannot be written: lookups are answered 500 until it can");
+                    tracing::error!(
+                        %error,
+                        "the audit journal cannot be written: lookups are answered 500 until it can be"
+                    );
                 }
                 false
             }
         }
     }
 
-    /// Sees that there is a segment to write to, and that nothing stands in it that does not count.
+    /// Ensures that there is an open segment, and that it contains nothing after its valid part.
     fn prepare(&mut self) -> io::Result<()> {
         if let Some(synced_through) = self.shared.sync.failure() {
             return self.begin_segment(Some(synced_through));
         }
         if let Some((path, len)) = &self.segment {
             let file = OpenOptions::new().append(true).open(path)?;
-            // A killed server has handed lines to the operating system that may not be on disk yet.
+            // A killed server may have written lines that are not on disk yet.
             file.sync_data().inspect_err(|_| self.shared.sync.note_failure())?;
             self.shared.sync.note_synced(self.last);
             let open = Open::new(file, path.clone(), *len)?;
@@ -182,11 +185,11 @@ impl Writer {
             return self.begin_segment(None);
         };
         if self.torn > 0 {
-            // Its bytes are kept out of the chain: the next line stands in a segment of its own and says so.
+            // The unfinished line is not part of the chain. The new segment records its length.
             return self.begin_segment(None);
         }
         let Some(len) = open.len_by_name()?.filter(|&len| len >= open.len) else {
-            // Somebody cut it or took it away. Its numbers stay used, so that this is found out.
+            // Somebody truncated or removed it. Its line numbers are not reused, so verification finds this.
             return self.begin_segment(None);
         };
         if len > open.len {
@@ -194,16 +197,16 @@ impl Writer {
         }
         if open.len >= self.settings.segment_bytes {
             open.file.sync_data().inspect_err(|_| self.shared.sync.note_failure())?;
-            // The other thread may have been told of a failure that this sync was not.
+            // The sync thread may have received an error that this sync did not.
             return self.begin_segment(self.shared.sync.failure());
         }
         Ok(())
     }
 
-    /// Begins a segment. It counts once its first line and its name are on disk.
+    /// Begins a segment. It is valid once its first line and its directory entry are on disk.
     fn begin_segment(&mut self, suspect_after: Option<u64>) -> io::Result<()> {
         if let Some(open) = &self.open {
-            // What does not count is not to be found behind what does.
+            // Remove bytes of failed writes from the end of the old segment.
             let _ = open
                 .file
                 .metadata()
@@ -219,7 +222,7 @@ impl Writer {
         }
         (self.last, self.chain, self.torn) = (begun.last, begun.chain, 0);
         self.shared.note_open(&begun.open.path);
-        // The last server's segment, if it could not even be opened, is not gone back to.
+        // Do not return to the last server's segment, even if it was never opened.
         (self.open, self.segment) = (Some(begun.open), None);
         self.shared.sync.note_begun(self.last, suspect_after);
         Ok(())
@@ -242,7 +245,7 @@ impl Writer {
         Ok(Begun { suspect_after, open, last, chain })
     }
 
-    /// Says which lines nobody was waiting for any more when they were written.
+    /// Records which lines are in the file although their requests were answered 500.
     fn say_undisclosed(&mut self) -> io::Result<()> {
         let mut marks: Vec<Vec<u8>> = Vec::new();
         let mut lines = self.undisclosed.iter().copied().peekable();
@@ -281,7 +284,7 @@ impl Writer {
         self.write_fields(lines.iter())
     }
 
-    /// Writes lines in one call. If that does not work whole, none of them counts.
+    /// Writes lines in one call. If not all bytes are written, none of the lines is valid.
     fn write_fields<'a>(&mut self, lines: impl Iterator<Item = &'a [u8]>) -> io::Result<()> {
         let Some(open) = &mut self.open else {
             return Err(io::Error::other("there is no segment"));
@@ -294,7 +297,7 @@ impl Writer {
         }
         let written = (&*open.file).write(&self.buffer)?;
         if written < self.buffer.len() {
-            // Cut back now if that works, and before the next write if not.
+            // Truncate now or, if that fails, before the next write.
             let _ = open.file.set_len(open.len);
             return Err(io::Error::from(io::ErrorKind::StorageFull));
         }
@@ -302,7 +305,7 @@ impl Writer {
             Sync::Disk => {
                 if let Err(error) = open.file.sync_data() {
                     self.shared.sync.note_failure();
-                    // They stand in the file, and may yet be found there: their numbers are used.
+                    // The lines are in the file and may survive, so their numbers cannot be reused.
                     open.len += written as u64;
                     self.undisclosed.extend(self.last + 1..=seq);
                     (self.last, self.chain) = (seq, chain);

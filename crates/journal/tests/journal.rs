@@ -1,4 +1,4 @@
-//! A journal on a real file system: what is written, what is found out, and what a kill leaves.
+//! A journal on a real file system: what is written, what verification finds, and what a killed server leaves.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -12,8 +12,8 @@ use contactd_core::{
     ProfileDigest, Ticket, Timestamp, Verification,
 };
 use contactd_journal::{
-    ChainKey, Entry, Journal, Lines, Mark, Settings, Sync, compress_closed, head, outdated, remove, segments,
-    verify,
+    ChainKey, Entry, Journal, JournalSettings, Lines, Mark, Sync, compress_closed, head, outdated, remove,
+    segments, verify,
 };
 
 fn key() -> ChainKey {
@@ -25,7 +25,7 @@ fn at() -> Timestamp {
 }
 
 fn open(dir: &Path, sync: Sync, segment_bytes: u64) -> Journal {
-    let settings = Settings {
+    let settings = JournalSettings {
         dir: dir.to_owned(),
         sync,
         segment_bytes,
@@ -54,7 +54,7 @@ fn settled(ticket: &Ticket) -> Fate {
     ticket.fate()
 }
 
-/// Writes so many lines, ten at a time.
+/// Appends the requests `from..to`, flushing after every ten.
 fn fill(journal: &Journal, from: u64, to: u64) {
     for number in from..to {
         let ticket = append(journal, &format!("r{number}"));
@@ -93,7 +93,7 @@ fn first_segment(dir: &Path) -> PathBuf {
 }
 
 #[test]
-fn lines_are_chained_across_segments_and_restarts_in_both_ways_of_syncing() {
+fn lines_are_chained_across_segments_and_restarts_in_both_sync_modes() {
     for sync in [Sync::Os, Sync::Disk] {
         let dir = tempfile::tempdir().expect("a directory");
         fill(&open(dir.path(), sync, 4_000), 0, 100);
@@ -128,9 +128,7 @@ fn an_edit_a_cut_and_a_swap_are_located_to_the_line() {
     let edited = changed(&|lines| lines[6] = lines[6].replace("\"hit\"", "\"miss\""));
     assert_eq!(
         edited,
-        [format!(
-            "{name}, line 7: this line, or the chain value of the one before, is not as it was written"
-        )]
+        [format!("{name}, line 7: this line, or the chain value of the line before it, was changed")]
     );
     let cut = changed(&|lines| drop(lines.remove(6)));
     assert_eq!(cut, [format!("{name}, line 7: line 7 is missing before this one")]);
@@ -138,10 +136,10 @@ fn an_edit_a_cut_and_a_swap_are_located_to_the_line() {
     assert_eq!(cut, [format!("{name}, line 7: lines 7 to 9 are missing before this one")]);
     let swapped = changed(&|lines| lines.swap(6, 7));
     assert!(swapped[0].starts_with(&format!("{name}, line 7: line 7 is missing")), "{swapped:?}");
-    assert!(swapped[1].contains("line 8: this is line 7, and line 9 is due here"), "{swapped:?}");
+    assert!(swapped[1].contains("line 8: this is line 7, but line 9 was expected here"), "{swapped:?}");
     let garbled = changed(&|lines| lines[6] = "nonsense".to_owned());
-    assert_eq!(garbled[0], format!("{name}, line 7: this is not a line of the journal"));
-    // Without the key, a whole new chain cannot be made either.
+    assert_eq!(garbled[0], format!("{name}, line 7: this is not a valid journal line"));
+    // With another key, every line fails: the chain cannot be forged without the key.
     fs::write(&file, &good).expect("writes");
     let forged = verify(dir.path(), &ChainKey::new(&[8; 32]), &[], false).expect("reads");
     assert_eq!(forged.faults.len(), 21);
@@ -157,7 +155,7 @@ fn a_removed_tail_is_found_with_a_head_that_was_noted_down() {
     let good = fs::read_to_string(&file).expect("reads");
     let short: Vec<&str> = good.lines().take(15).collect();
     fs::write(&file, short.join("\n") + "\n").expect("writes");
-    assert_eq!(faults(dir.path()), [""; 0], "nobody can know");
+    assert_eq!(faults(dir.path()), [""; 0], "the journal alone does not show this");
     let with_head = |seq, chain| {
         verify(dir.path(), &key(), &[KnownLine { seq, chain, how: "was noted down" }], false)
             .expect("reads")
@@ -168,7 +166,7 @@ fn a_removed_tail_is_found_with_a_head_that_was_noted_down() {
         found[0].what,
         "the journal ends with line 15; lines 16 to 21 were removed: line 21 was noted down"
     );
-    // And one that goes on with other lines from there.
+    // A journal that continues from there with other lines is found as well.
     fill(&open(dir.path(), Sync::Os, 1 << 20), 90, 110);
     assert_eq!(faults(dir.path()), [""; 0]);
     let found = with_head(noted.seq, noted.chain);
@@ -193,7 +191,7 @@ fn a_torn_last_line_is_cut_off_and_reported_wherever_it_was_torn() {
         assert!(report.notes[0].contains("unfinished line"), "{:?}", report.notes);
         assert_eq!(requests(dir.path()), ["r0", "r1", "r2", "r3", "r90", "r91"]);
     }
-    // A disk that lost power may leave anything behind the last good line.
+    // After a power loss, anything may follow the last good line.
     let dir = tempfile::tempdir().expect("a directory");
     fs::write(dir.path().join("000000000001.jsonl"), [&bytes[..], &[0; 3_000]].concat()).expect("writes");
     fill(&open(dir.path(), Sync::Os, 1 << 20), 90, 91);
@@ -202,7 +200,7 @@ fn a_torn_last_line_is_cut_off_and_reported_wherever_it_was_torn() {
 }
 
 #[test]
-fn a_segment_of_which_nothing_was_written_is_begun_again() {
+fn a_segment_without_a_complete_line_is_begun_again() {
     let dir = tempfile::tempdir().expect("a directory");
     fill(&open(dir.path(), Sync::Os, 1 << 20), 0, 5);
     fs::write(dir.path().join("000000000007.jsonl"), "{\"seq\":7,\"ti").expect("writes");
@@ -212,7 +210,7 @@ fn a_segment_of_which_nothing_was_written_is_begun_again() {
 }
 
 #[test]
-fn lines_whose_time_is_over_are_removed_and_the_rest_is_still_proved() {
+fn old_lines_are_removed_and_the_rest_can_still_be_verified() {
     let dir = tempfile::tempdir().expect("a directory");
     let journal = open(dir.path(), Sync::Os, 4_000);
     fill(&journal, 0, 100);
@@ -225,8 +223,8 @@ fn lines_whose_time_is_over_are_removed_and_the_rest_is_still_proved() {
     drop(journal);
     let report = check(dir.path());
     assert_eq!(report.faults, []);
-    assert_eq!(report.notes, [format!("lines 1 to {through} were removed when their time was over")]);
-    // Removed by anyone else, they are missed.
+    assert_eq!(report.notes, [format!("lines 1 to {through} were removed after their retention period")]);
+    // A segment removed in any other way is reported as missing.
     fill(&open(dir.path(), Sync::Os, 4_000), 100, 200);
     let next = first_segment(dir.path());
     fs::remove_file(next).expect("removes");
@@ -234,7 +232,7 @@ fn lines_whose_time_is_over_are_removed_and_the_rest_is_still_proved() {
 }
 
 #[test]
-fn reading_goes_on_where_it_stopped_while_lines_are_written() {
+fn reading_continues_where_it_stopped_while_lines_are_written() {
     let dir = tempfile::tempdir().expect("a directory");
     let journal = open(dir.path(), Sync::Os, 3_000);
     let mut position = Position::default();
@@ -280,7 +278,7 @@ fn a_restart_cuts_off_nothing_but_an_unfinished_line() {
         assert!(faults(dir.path()).starts_with(&before), "{:?}", faults(dir.path()));
         let found = requests(dir.path());
         assert_eq!(found.last().map(String::as_str), Some("r91"));
-        // Reading on from there does not begin anew.
+        // Continuing from there does not start from the beginning.
         let mut lines = Lines::after(dir.path(), Position::default());
         while lines.read().expect("reads").is_some() {}
         assert!(Lines::after(dir.path(), lines.position()).read().expect("reads").is_none());
@@ -291,7 +289,7 @@ fn a_restart_cuts_off_nothing_but_an_unfinished_line() {
 fn a_journal_has_one_writer() {
     let dir = tempfile::tempdir().expect("a directory");
     let first = open(dir.path(), Sync::Os, 1 << 20);
-    let settings = Settings {
+    let settings = JournalSettings {
         dir: dir.path().to_owned(),
         sync: Sync::Os,
         segment_bytes: 1 << 20,
@@ -307,7 +305,7 @@ fn a_journal_has_one_writer() {
 }
 
 #[test]
-fn a_segment_that_is_taken_away_or_cut_while_it_is_written_is_found_out() {
+fn a_segment_removed_or_truncated_while_it_is_written_is_found() {
     let dir = tempfile::tempdir().expect("a directory");
     let journal = open(dir.path(), Sync::Os, 1 << 20);
     fill(&journal, 0, 5);
@@ -329,7 +327,7 @@ fn a_segment_that_is_taken_away_or_cut_while_it_is_written_is_found_out() {
 }
 
 #[test]
-fn impossible_numbers_are_findings_and_a_noted_line_has_to_be_there() {
+fn impossible_numbers_are_faults_and_a_noted_line_must_exist() {
     let dir = tempfile::tempdir().expect("a directory");
     fill(&open(dir.path(), Sync::Os, 1 << 20), 0, 5);
     let noted = head(dir.path()).expect("reads").expect("a head");
@@ -362,7 +360,7 @@ fn impossible_numbers_are_findings_and_a_noted_line_has_to_be_there() {
     .expect("reads")
     .faults;
     assert!(
-        found.iter().any(|finding| finding.what.contains("which was noted down, is not there")),
+        found.iter().any(|finding| finding.what.contains("which was noted down, is missing")),
         "{found:?}"
     );
 }

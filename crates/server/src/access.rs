@@ -1,4 +1,4 @@
-//! The access log: one line per request, if the operator asks for it.
+//! The access log: one line per request, if the operator enables it.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::answer::Answer;
 use crate::metrics::{Outcome, route_name};
 use crate::route::Route;
 
-/// No path, no query, no address: an unknown path may hold anything.
+/// Logs a request, without path, query and address: an unknown path may contain anything.
 pub(crate) fn log(
     request_id: &str,
     route: Option<Route>,

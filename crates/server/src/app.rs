@@ -1,4 +1,4 @@
-//! What every request needs, shared by all workers.
+//! The state that all workers and requests share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use contactd_core::{Audit, Callers, Clock, Lookups, Networks, SuppressionList};
 use crate::Settings;
 use crate::metrics::Metrics;
 
-/// The service as the listeners see it.
+/// The service, as the listeners use it.
 pub struct App<D> {
     pub(crate) lookups: Lookups<D>,
     pub(crate) callers: Arc<Callers>,
@@ -28,7 +28,7 @@ pub struct App<D> {
 }
 
 impl<D: LocalRead> App<D> {
-    /// The service over `details`, for `callers`, leaving out `suppressions`, recorded in `audit`.
+    /// A service that answers `callers` from `details` without `suppressions`, and records lookups in `audit`.
     pub fn new(
         details: Arc<D>,
         audit: Arc<dyn Audit>,
@@ -54,7 +54,7 @@ impl<D: LocalRead> App<D> {
         }
     }
 
-    /// Whether the service is on its way out: not ready, and every answer says close.
+    /// Whether the service is stopping: it is not ready, and every answer closes its connection.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }

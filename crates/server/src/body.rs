@@ -1,4 +1,4 @@
-//! The body of a request: reading it within its limits, and knowing where the next request begins.
+//! The body of a request: reads it within its limits, and finds where the next request begins.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -13,39 +13,39 @@ use crate::head::{Framing, Head};
 use crate::refusal::Refusal;
 use crate::stream::Stream;
 
-/// How much of a chunked body is read at a time.
+/// How many bytes of a chunked body are read at a time.
 const PIECE: usize = 8 * 1024;
 
-/// The body of a request whose head was read. Most bodies came with it, and are where they are.
+/// The body of a request whose head was read. Most bodies arrive with the head and are not copied.
 pub(crate) struct Body<'a, S> {
     stream: &'a mut S,
-    /// What came behind the head: this body, and more if the client does not wait.
+    /// The bytes that arrived after the head: this body, and later requests if the client pipelines.
     arrived: &'a [u8],
     framing: Framing,
-    /// The client waits for a word before it sends.
+    /// The client waits for `100 Continue` before it sends the body.
     expects_continue: bool,
-    /// The body, where it did not come with the head in one piece.
+    /// The body, if it did not arrive with the head in one piece.
     joined: Vec<u8>,
-    /// What was read of the next request.
+    /// Bytes of the next request that were already read.
     ahead: Vec<u8>,
     end: End,
 }
 
-/// Where the body ended.
+/// Where the body ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     NotFound,
-    /// So far behind the head.
+    /// This many bytes after the head.
     Arrived(usize),
-    /// Later than everything that had arrived.
+    /// After the bytes that arrived with the head.
     Later,
 }
 
 /// Where the next request begins.
 pub(crate) enum Next {
-    /// So many bytes behind the head.
+    /// This many bytes after the head.
     Arrived(usize),
-    /// With these bytes, that were read after the head.
+    /// With these bytes, which were read later than the head.
     Later(Vec<u8>),
 }
 
@@ -63,7 +63,7 @@ impl<'a, S: Stream> Body<'a, S> {
         }
     }
 
-    /// How long the client says it is.
+    /// Its length according to the client.
     pub(crate) fn declared_len(&self) -> Option<u64> {
         match self.framing {
             Framing::Length(length) => Some(length),
@@ -71,12 +71,12 @@ impl<'a, S: Stream> Body<'a, S> {
         }
     }
 
-    /// Whether all of it came with the head. One in chunks counts as not.
+    /// Whether all of it arrived with the head. Always false for a chunked body.
     pub(crate) fn has_arrived(&self) -> bool {
         self.declared_len().is_some_and(|length| length <= self.arrived.len() as u64)
     }
 
-    /// The whole body. Only one that is not all there gets a timer.
+    /// The whole body. A timer is only set if parts of the body are still missing.
     pub(crate) async fn read(&mut self, limit: usize, timeout: Duration) -> Result<&[u8], Refusal> {
         let found = {
             let mut reading = pin!(self.find_end(limit));
@@ -94,14 +94,14 @@ impl<'a, S: Stream> Body<'a, S> {
         })
     }
 
-    /// Whether an end that was not read yet is worth reading to: it is not far, and will come. A client
-    /// that was to be told to send may send or not.
+    /// Whether the rest of the body can be read and discarded: it is within the limit, and the client will
+    /// send it. A client that still waits for `100 Continue` may never send it.
     pub(crate) fn can_be_skipped(&self, limit: usize) -> bool {
         self.end != End::NotFound
             || (!self.expects_continue && self.declared_len().is_none_or(|length| length <= limit as u64))
     }
 
-    /// Where the next request begins. Reads what was not read of this body.
+    /// Reads the rest of this body. Returns where the next request begins.
     pub(crate) async fn skip(mut self, limit: usize) -> Option<Next> {
         self.find_end(limit).await.ok()?;
         match self.end {
@@ -111,7 +111,7 @@ impl<'a, S: Stream> Body<'a, S> {
         }
     }
 
-    /// The connection, to write the answer to.
+    /// The connection, for writing the answer.
     pub(crate) fn stream(&mut self) -> &mut S {
         self.stream
     }
@@ -141,10 +141,10 @@ impl<'a, S: Stream> Body<'a, S> {
         }
         self.say_continue().await?;
         while self.joined.len() < length {
-            // No byte of the next request is taken.
+            // Do not read into the next request.
             let left = length - self.joined.len();
             let read = self.stream.read_buf(&mut (&mut self.joined).limit(left)).await;
-            // The client is gone, or has said that no more will come.
+            // The client disconnected or ended its stream.
             if !matches!(read, Ok(1..)) {
                 return Err(Refusal::BadRequest);
             }
@@ -175,7 +175,7 @@ impl<'a, S: Stream> Body<'a, S> {
         Ok(())
     }
 
-    /// Tells a client that waits to send its body.
+    /// Sends `100 Continue` if the client waits for it.
     async fn say_continue(&mut self) -> Result<(), Refusal> {
         if std::mem::take(&mut self.expects_continue) && self.arrived.is_empty() {
             let said = self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await;
@@ -206,7 +206,7 @@ mod tests {
     const TIME: Duration = Duration::from_secs(10);
     const LIMIT: usize = 100;
 
-    /// A body with these headers, of which `arrived` came with the head; and the client's end.
+    /// A body with these headers, of which `arrived` arrived with the head.
     fn body<'a>(headers: &str, arrived: &'a [u8], stream: &'a mut DuplexStream) -> Body<'a, DuplexStream> {
         let text = format!("POST / HTTP/1.1\r\nHost: test\r\n{headers}\r\n\r\n");
         let Parsed::Whole(head) = head::parse(text.as_bytes(), 1_000) else { panic!("not a head") };
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_came_with_its_head_is_where_it_is_and_the_next_request_begins_behind_it() {
+    fn a_body_that_arrived_with_its_head_is_not_copied_and_the_next_request_begins_after_it() {
         run(async {
             let (_client, mut stream) = tokio::io::duplex(64);
             let arrived = b"12345POST";
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_in_pieces_is_joined_and_no_byte_of_the_next_request_is_taken() {
+    fn a_body_in_pieces_is_joined_and_no_byte_of_the_next_request_is_read() {
         run(async {
             let (mut client, mut stream) = tokio::io::duplex(64);
             client.write_all(b"345POST").await.expect("sends");
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_behind_the_last_chunk_is_the_next_request() {
+    fn bytes_after_the_last_chunk_belong_to_the_next_request() {
         run(async {
             let (mut client, mut stream) = tokio::io::duplex(64);
             client.write_all(b"lo\r\n0\r\n\r\nPOST").await.expect("sends");
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_does_not_come_in_time_or_is_cut_off_or_too_large_is_told_apart() {
+    fn a_body_that_is_late_or_too_large_or_broken_or_cut_off_gets_the_right_refusal() {
         run(async {
             let (client, mut stream) = tokio::io::duplex(64);
             let began = tokio::time::Instant::now();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_waits_is_told_once_to_send() {
+    fn a_client_that_waits_gets_100_continue_once() {
         run(async {
             let (mut client, mut stream) = tokio::io::duplex(64);
             let waiting = "Content-Length: 5\r\nExpect: 100-continue";

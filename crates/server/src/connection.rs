@@ -1,8 +1,8 @@
-//! One connection: reading requests, answering them in turn, its deadlines, and how it ends.
+//! One connection: reads requests, answers them in order, and enforces deadlines.
 //!
-//! A request that arrives whole costs one read and one write. [`Exchange`] knows which phase the
-//! connection is in and until when, and the worker's sweep, every 100 ms, ends the connections that are
-//! past that: a request costs a few stores to cells for all this, and no timer.
+//! A request that arrives in one piece costs one read and one write. [`Exchange`] holds the phase of the
+//! connection and its deadline. Every 100 ms the worker's sweep ends the connections that are past their
+//! deadline, so a request sets a few cells and needs no timer.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -26,37 +26,37 @@ use crate::turn::Turn;
 use crate::worker_clock::WorkerClock;
 use crate::{App, Settings};
 
-/// How much of an unwanted body is read, and for how long, so that the client can read
-/// its answer before the connection is gone.
+/// How much is still read before closing, and for how long, so that a client that is still sending can
+/// read its answer.
 const LINGER_BYTES: usize = 1 << 20;
 const LINGER_TIME: Duration = Duration::from_secs(1);
 
-/// What a connection keeps to read into and to write from. More is given back after use.
+/// The size of the read and write buffers that a connection keeps. Larger ones are shrunk after use.
 const BUFFER: usize = 4 * 1024;
 
-/// How long a connection that is between requests may still send one once the service stops.
+/// How long a connection without a request may still send one when the service stops.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Open, and no request has been read yet.
+    /// No request has been read yet.
     New,
     /// Between two requests.
     Idle,
-    /// The head of a later request has begun.
+    /// Part of the head of a later request has arrived.
     Head,
-    /// A request is being worked on.
+    /// A request is being processed.
     Serving,
     /// Its answer is being written.
     Writing,
-    /// The rest of a body that nobody wants is being read.
+    /// The unused rest of a body is being read.
     Skipping,
 }
 
-/// The state of a connection, shared by its reader, its handler and the worker's sweep.
+/// The state of a connection, shared by its task and the worker's sweep.
 pub(crate) struct Exchange {
     phase: Cell<Phase>,
-    /// When the phase has to be over, on the worker's clock.
+    /// When the phase must end, on the worker's clock.
     deadline: Cell<Option<Duration>>,
     clock: Rc<WorkerClock>,
     expired: Cell<bool>,
@@ -95,7 +95,7 @@ impl Exchange {
         }
     }
 
-    /// Something of a request is there that is not whole yet.
+    /// Part of a head has arrived.
     fn head_begins(&self) {
         if self.phase.get() == Phase::Idle {
             self.enter(Phase::Head, Some(self.head_timeout));
@@ -106,7 +106,7 @@ impl Exchange {
         self.enter(Phase::Serving, None);
     }
 
-    /// The answer is made. Writing it may take as long as being idle.
+    /// The answer is ready. Writing it may take as long as the idle timeout.
     fn answer_begins(&self) {
         self.enter(Phase::Writing, Some(self.idle_timeout));
     }
@@ -137,7 +137,7 @@ impl Exchange {
     }
 }
 
-/// Serves a connection to its end.
+/// Serves a connection until it ends.
 pub(crate) async fn serve<D: LocalRead>(
     app: Arc<App<D>>,
     mut stream: impl Stream,
@@ -154,7 +154,7 @@ pub(crate) async fn serve<D: LocalRead>(
         })
         .await
     };
-    // A connection that broke has nobody left to tell.
+    // If the connection broke or expired, it is dropped without further reading.
     if let Some(Ok(end)) = ended {
         close(stream, end).await;
     }
@@ -162,13 +162,13 @@ pub(crate) async fn serve<D: LocalRead>(
 
 /// Who ended a connection.
 enum End {
-    /// The client, which has nothing more to say.
+    /// The client. It sends nothing more.
     Client,
-    /// This side. The client may still be sending.
+    /// The server. The client may still be sending.
     Server,
 }
 
-/// Answers the requests on a connection in turn, until one is the last.
+/// Answers the requests on a connection in order, until the last one.
 async fn answer_all<D: LocalRead>(
     app: &Arc<App<D>>,
     stream: &mut impl Stream,
@@ -180,7 +180,7 @@ async fn answer_all<D: LocalRead>(
     loop {
         let next = match head::parse(&input, app.settings.max_head) {
             Parsed::Partial => {
-                // Line ends between two requests are not the beginning of one.
+                // Line ends between two requests do not begin a request.
                 if input.iter().any(|b| !matches!(b, b'\r' | b'\n')) {
                     exchange.head_begins();
                 }
@@ -239,8 +239,8 @@ async fn write(stream: &mut impl Stream, answer: &[u8], large: Option<Bytes>) ->
     }
 }
 
-/// Says that nothing more will come, and, if the client may still be sending, takes a
-/// bounded amount of it: closing at once would destroy the answer on its way.
+/// Shuts down the sending side. If the client may still be sending, then reads and discards a limited amount:
+/// closing at once could destroy the answer before the client reads it.
 async fn close(mut stream: impl Stream, end: End) {
     if stream.shutdown().await.is_err() || matches!(end, End::Client) {
         return;
@@ -266,7 +266,7 @@ mod tests {
     const FOUND: &str = "HTTP/1.1 200 OK";
 
     #[test]
-    fn requests_that_follow_each_other_are_answered_in_turn_however_they_are_cut() {
+    fn pipelined_requests_are_answered_in_order_however_they_are_split() {
         run(async {
             let served = Served::with(Settings::default()).await;
             let both = [served.lookup(), served.lookup()].concat();
@@ -278,13 +278,13 @@ mod tests {
                 let (answers, is_closed) = client.received().await;
                 assert_eq!(answers.matches(FOUND).count(), 2, "in pieces of {piece}: {answers}");
                 assert_eq!(answers.matches("+14155550123").count(), 2);
-                assert!(!is_closed, "the connection stays");
+                assert!(!is_closed, "the connection stays open");
             }
         });
     }
 
     #[test]
-    fn a_head_has_its_time_and_an_idle_connection_has_longer() {
+    fn a_head_has_a_deadline_and_an_idle_connection_has_a_longer_one() {
         run(async {
             let settings = Settings::default();
             let (head, idle) = (settings.head_timeout, settings.idle_timeout);
@@ -294,9 +294,9 @@ mod tests {
             let mut client = served.connect();
             client.send("POST /api/fetch").await;
             client.pass(head - tick, false).await;
-            assert_eq!(client.received().await, (String::new(), false), "not before its time");
+            assert_eq!(client.received().await, (String::new(), false), "not before the deadline");
             client.pass(tick, false).await;
-            assert_eq!(client.received().await, (String::new(), true), "nobody is left to answer");
+            assert_eq!(client.received().await, (String::new(), true), "closed without an answer");
 
             let mut client = served.connect();
             client.send(served.lookup()).await;
@@ -304,14 +304,14 @@ mod tests {
             client.pass(idle - tick, false).await;
             client.send("POST /api/fetch").await;
             client.pass(head - tick, false).await;
-            assert!(!client.received().await.1, "a later head has its own time");
+            assert!(!client.received().await.1, "a later head has its own deadline");
             client.pass(tick, false).await;
             assert!(client.received().await.1);
         });
     }
 
     #[test]
-    fn a_connection_without_a_request_ends_a_second_after_the_service_is_asked_to_stop() {
+    fn a_connection_without_a_request_ends_a_second_after_the_service_begins_to_stop() {
         run(async {
             let served = Served::with(Settings::default()).await;
             let mut client = served.connect();
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_http_is_answered_and_closed() {
+    fn input_that_is_not_http_is_answered_and_the_connection_closed() {
         run(async {
             let served = Served::with(Settings::default()).await;
             let mut client = served.connect();
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_cannot_be_reached_is_503_and_the_service_goes_on_with_it() {
+    fn an_unreachable_store_is_503_and_lookups_work_again_when_it_is_back() {
         run(async {
             let served = Served::with(Settings::default()).await;
             let mut client = served.connect();

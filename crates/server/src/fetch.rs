@@ -1,4 +1,4 @@
-//! The two operations: translate, look up, translate back.
+//! The two operations: parse the request, look up, build the answer.
 
 use std::fmt::Write;
 
@@ -17,8 +17,8 @@ use crate::{App, authorize, invalid_reason, submission};
 
 /// `POST /api/fetchPhoneNumber`, `POST /api/fetchPersonalEmail`
 ///
-/// The order of the checks is part of the contract: nothing about a body is said to a
-/// caller who is not authorised. The caller, once known, is left with the recorder.
+/// The order of the checks is part of the contract. An unauthorised caller learns nothing about the body, except
+/// that its declared length is over the limit. The caller, once known, is stored in the recorder.
 pub(crate) async fn fetch<D: LocalRead>(
     app: &App<D>,
     operation: Operation,
@@ -27,7 +27,7 @@ pub(crate) async fn fetch<D: LocalRead>(
     request: Request<'_>,
     recorder: &mut Recorder<'_>,
 ) -> Result<Answer, Refusal> {
-    // A body that says it is too large is not waited for.
+    // Do not wait for a body whose declared length is over the limit.
     if body.declared_len().is_some_and(|length| length > app.settings.max_body as u64) {
         return Err(Refusal::TooLarge);
     }
@@ -46,7 +46,7 @@ pub(crate) async fn fetch<D: LocalRead>(
     let request = if has_arrived {
         request
     } else {
-        // Meanwhile the token may have been revoked, and a detail's time may be over.
+        // Meanwhile the token may have been revoked, or a detail may have expired.
         let now = app.clock.now();
         authorize::caller(app, head.authorization, now)?;
         Request { at: now, ..request }
@@ -65,18 +65,18 @@ pub(crate) async fn fetch<D: LocalRead>(
     }
 }
 
-/// Who is asking, and whether the journal knows.
+/// The caller of a request, and whether the request is recorded in the journal.
 pub(crate) struct Recorder<'a> {
     /// The caller, once known.
     pub(crate) caller: Option<Caller>,
-    /// Whether the request has its line. Its turn is over then.
+    /// Whether the request has its audit line. If so, it has already waited for the end of the turn.
     pub(crate) is_recorded: bool,
     pub(crate) turn: &'a Turn,
 }
 
 impl Recorder<'_> {
-    /// Records that a request was refused, if it came with a token that is known. Whether the line could be written makes
-    /// no difference to the answer: nothing is disclosed.
+    /// Records a refused request if it had a valid token and has no line yet. The answer is the same if the line
+    /// cannot be written, because nothing is disclosed.
     pub(crate) async fn refused<D: LocalRead>(
         &mut self,
         app: &App<D>,
@@ -116,7 +116,7 @@ fn found(operation: Operation, value: &ContactValue, profile: &Profile) -> Answe
     answer::json(StatusCode::OK, body)
 }
 
-/// JSON, with any parameters; nothing said is taken as JSON.
+/// Whether the content type is JSON, with any parameters. A missing header counts as JSON.
 fn is_json(content_type: Field<'_>) -> bool {
     let Field::Once(value) = content_type else {
         return content_type == Field::Absent;
@@ -130,7 +130,7 @@ fn is_json(content_type: Field<'_>) -> bool {
     kind.eq_ignore_ascii_case(b"application/") && (subtype.eq_ignore_ascii_case(b"json") || has_json_suffix)
 }
 
-/// `RateLimit` and `RateLimit-Policy`, for a limited token.
+/// Adds `RateLimit` and `RateLimit-Policy` if the token has limits.
 pub(crate) fn tell_allowances(answer: &mut Answer, allowances: Allowances) {
     let (mut policy, mut left) = (String::new(), String::new());
     for Allowance { name, limit, window, remaining, reset } in
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_not() {
+    fn other_content_types_are_refused() {
         for bad in [
             "",
             "text/json",

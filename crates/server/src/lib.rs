@@ -1,8 +1,9 @@
-//! How HTTP reaches the lookups.
+//! The public HTTP listener.
 //!
-//! [`serve`] takes a bound listener and an [`App`]. One task accepts and hands each connection to a worker thread; from then
-//! on everything about that connection, reading the store included, happens on that thread. Nothing here knows an engine,
-//! and the operator's pages are not here: they have threads of their own.
+//! [`serve`] takes a bound listener and an [`App`]. One task accepts connections and passes each to a worker
+//! thread. From then on, everything for that connection, including reading the store, happens on that thread.
+//! This crate does not depend on a storage engine. The operator's pages are in another crate and have their own
+//! threads.
 
 mod access;
 mod answer;

@@ -1,4 +1,4 @@
-//! What is measured about requests. The operator's listener shows it.
+//! Metrics about requests, which the admin listener shows.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use contactd_core::store::LocalRead;
 use crate::App;
 use crate::route::Route;
 
-/// How a request ended. A suppressed person is a miss like any other.
+/// How a request ended. A suppressed person is counted as a miss, like an unknown one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Ok,
@@ -30,7 +30,7 @@ impl Outcome {
         }
     }
 
-    /// Whether something was wrong with the request, or with us.
+    /// Whether the request was refused or failed. A miss is neither.
     pub(crate) fn is_refusal(self) -> bool {
         matches!(self, Self::Refused(_))
     }
@@ -75,7 +75,7 @@ struct Latency {
     nanos: AtomicU64,
 }
 
-/// Counters of this process. They hold no names and no values.
+/// Counters of this process. They contain no names and no contact values.
 pub(crate) struct Metrics {
     started_at: Timestamp,
     requests: [[AtomicU64; Outcome::NAMES]; OPERATIONS.len()],
@@ -163,11 +163,7 @@ fn tokens_and_connections<D: LocalRead>(app: &App<D>) -> [Family; 8] {
         ),
         Family::gauge("contactd_audit_up", "Whether audit lines can be written.", u64::from(audit.is_up)),
         Family::counter("contactd_audit_lines_total", "Audit lines written.", audit.lines),
-        Family::counter(
-            "contactd_audit_lost_total",
-            "Audit lines that could not be written in time.",
-            audit.lost,
-        ),
+        Family::counter("contactd_audit_lost_total", "Audit lines that could not be written.", audit.lost),
         Family::gauge("contactd_connections", "Open connections of callers.", connections),
         Family::gauge("contactd_requests_in_flight", "Lookups being worked on.", in_flight),
     ]

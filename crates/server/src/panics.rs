@@ -1,4 +1,4 @@
-//! A panic in a handler is our fault and is answered as one.
+//! Turns a panic in a handler into an error, which is answered as an internal error.
 
 use std::future::Future;
 use std::panic::{self, AssertUnwindSafe};
@@ -11,7 +11,7 @@ use pin_project_lite::pin_project;
 #[derive(Debug)]
 pub(crate) struct Panicked;
 
-/// Runs `future`; a panic in it becomes an error.
+/// Runs `future` and returns a panic in it as an error.
 pub(crate) fn caught<F: Future>(future: F) -> impl Future<Output = Result<F::Output, Panicked>> {
     Caught { future }
 }

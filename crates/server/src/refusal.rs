@@ -1,5 +1,4 @@
-//! Every way in which a request is not answered with what it asked for, and the one place
-//! where each gets its answer.
+//! Every reason to refuse a request, and the one place where each reason gets its answer.
 
 use std::borrow::Cow;
 
@@ -10,14 +9,14 @@ use http::StatusCode;
 
 use crate::answer::{self, Answer};
 
-/// Seconds after which an overloaded service may be asked again.
+/// Seconds after which a client may retry when the service is unavailable.
 const OVERLOAD_RETRY: &str = "1";
 
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// HTTP that can be read but must not be served.
+    /// Not valid HTTP, or HTTP that must not be served.
     BadRequest,
-    /// More request line and headers than are read.
+    /// The request line and headers are over the limit.
     HeadTooLarge,
     NotFound,
     MethodNotAllowed {
@@ -42,7 +41,7 @@ pub(crate) enum Refusal {
     Panicked,
     Overloaded,
     Stopping,
-    /// Lookups cannot be recorded at present, so none is answered.
+    /// Lookups cannot be recorded at the moment, so none is answered.
     NotReady,
 }
 
@@ -52,7 +51,7 @@ pub(crate) enum Unauthorized {
     NoToken,
     /// The token is malformed, unknown, expired or revoked.
     InvalidToken,
-    /// The token is good for the other operation only.
+    /// The token is valid, but not for this operation.
     InsufficientScope,
 }
 
@@ -70,7 +69,7 @@ impl Refusal {
         }
     }
 
-    // No `_` arm: a new failure picks its answer before it compiles.
+    // No `_` arm: a new variant must choose its code before this compiles.
     pub(crate) fn code(&self) -> ErrorCode {
         match self {
             Self::BadRequest | Self::HeadTooLarge => ErrorCode::BadRequest,
@@ -92,7 +91,7 @@ impl Refusal {
         }
     }
 
-    /// Whether nothing more can be understood on this connection, or should be.
+    /// Whether the connection closes after the answer, because no later request can or should be read.
     pub(crate) fn closes(&self) -> bool {
         matches!(
             self,
@@ -149,7 +148,7 @@ impl Refusal {
         })
     }
 
-    /// What happened, for the log: a fault of ours, in words that hold nothing of a request.
+    /// For the log: a fault of the service, described without anything from the request.
     pub(crate) fn fault(&self) -> Option<String> {
         match self {
             Self::Store(error) => Some(error.to_string()),
@@ -170,8 +169,8 @@ impl Unauthorized {
     }
 }
 
-/// A rule's reason as clients are told it.
-// No `_` arm: a new reason picks its code before it compiles.
+/// The reason that clients see for a URL that a rule refused.
+// No `_` arm: a new reason must choose its code before this compiles.
 pub const fn invalid_reason(reason: Reason) -> InvalidReason {
     match reason {
         Reason::Empty => InvalidReason::EMPTY,

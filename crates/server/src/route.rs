@@ -1,10 +1,10 @@
-//! The one route table.
+//! The route table.
 
 use contactd_contract::{Operation, path};
 
 use crate::refusal::Refusal;
 
-/// Every path there is.
+/// All routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     Fetch(Operation),

@@ -1,4 +1,4 @@
-//! What happens around every request.
+//! What is done for every request.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,18 +20,18 @@ use crate::turn::Turn;
 use crate::worker_clock::WorkerClock;
 use crate::{App, access, docs, fetch, health, panics};
 
-/// An answer that is made and not yet written.
+/// An answer that is ready but not yet written.
 pub(crate) struct Answered<'a, S> {
     pub(crate) connection: Persistence,
-    /// The body of the request, read or not.
+    /// The body of the request, whether it was read or not.
     pub(crate) body: Body<'a, S>,
-    /// The body of the answer, if it is a large one.
+    /// The body of the answer, if it is large.
     pub(crate) large: Option<Bytes>,
-    /// Whether it has waited for the end of the turn.
+    /// Whether it has already waited for the end of the turn.
     pub(crate) is_turn_over: bool,
 }
 
-/// Answers one request into `out`: whatever happens, there is an answer, with a request id.
+/// Appends the answer to one request to `out`. There is always an answer, and it always has a request id.
 pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
     app: &Arc<App<D>>,
     head: &Head<'_>,
@@ -79,7 +79,7 @@ pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
     Answered { connection, body, large, is_turn_over: is_recorded }
 }
 
-/// Answers into `out` what could not be read as a request. Nothing more is read after it.
+/// Appends the answer to input that could not be read as a request to `out`. The connection then closes.
 pub(crate) fn refuse_unread<D: LocalRead>(
     app: &App<D>,
     refusal: &Refusal,
@@ -126,7 +126,7 @@ async fn answer<D: LocalRead>(
     })
 }
 
-/// One of the slots for requests that are worked on at once.
+/// One of the limited slots for lookups in progress.
 struct Slot<'a, D>(&'a App<D>);
 
 impl<'a, D: LocalRead> Slot<'a, D> {

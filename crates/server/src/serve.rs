@@ -1,4 +1,4 @@
-//! Accepting connections, and stopping without losing one.
+//! Accepts connections, and stops gracefully.
 
 use std::future::Future;
 use std::io::{self, ErrorKind};
@@ -13,8 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::App;
 use crate::worker::{Accepted, Worker};
 
-/// Serves a bound listener until `stop` is ready, then stops gracefully: whoever was connected or waiting to be accepted is
-/// answered, within the stop timeout.
+/// Serves a bound listener until `stop` is ready, then stops gracefully: requests on open connections are still
+/// answered within the stop timeout. So are connections waiting to be accepted, as long as slots are free.
 pub async fn serve<D: LocalRead>(
     listener: StdTcpListener,
     app: Arc<App<D>>,
@@ -38,7 +38,7 @@ pub async fn serve<D: LocalRead>(
 /// The listener, and the slots for its connections.
 struct Door {
     listener: TcpListener,
-    /// The same socket, to be asked without the event loop, which may not have heard yet.
+    /// The same socket, to accept without the event loop, which may not know of new connections yet.
     queue: StdTcpListener,
     slots: Arc<Semaphore>,
 }
@@ -51,7 +51,7 @@ impl Door {
         Ok(Self { listener, queue, slots: Arc::new(Semaphore::new(slots)) })
     }
 
-    /// Accepts for ever. Without a free slot it waits, and so do new connections.
+    /// Accepts forever. Without a free slot it waits, and so do new connections.
     async fn accept_all(&self, workers: &[Worker]) {
         loop {
             let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else {
@@ -60,7 +60,7 @@ impl Door {
             match self.listener.accept().await.and_then(|(stream, _)| stream.into_std()) {
                 Ok(stream) => self.hand_over(stream, slot, workers),
                 Err(error) => {
-                    // Out of file descriptors, most likely: some will be free in a moment.
+                    // Most likely out of file descriptors: wait until some are free.
                     tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
@@ -68,12 +68,12 @@ impl Door {
         }
     }
 
-    /// Accepts what is waiting now, and no more.
+    /// Accepts the connections that are waiting now, as long as slots are free.
     fn empty(&self, workers: &[Worker]) {
         while let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
             match self.queue.accept() {
                 Ok((stream, _)) => self.hand_over(stream, slot, workers),
-                // One that gave up while it waited does not stop the others.
+                // A client that gave up while waiting does not affect the others.
                 Err(error)
                     if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
                 Err(_) => return,
@@ -90,7 +90,7 @@ impl Door {
     }
 }
 
-/// Waits for the workers to finish their connections, but not for ever.
+/// Waits until the workers have finished their connections, at most for `timeout`.
 async fn finish(workers: Vec<Worker>, timeout: Duration) {
     let threads: Vec<_> = workers.into_iter().map(Worker::finish).collect();
     let all_finished = async {

@@ -1,25 +1,25 @@
-//! What an operator can set about the listeners.
+//! The operator's settings for the public listener.
 
 use std::time::Duration;
 
-/// Limits and deadlines. The defaults are those of the documentation.
+/// Limits and deadlines. The documentation lists the defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Where the service stands on its host: empty, or like `/contacts`.
+    /// The path prefix of the service: empty, or for example `/contacts`.
     pub base_path: String,
     /// Threads that serve connections.
     pub workers: usize,
-    /// Connections at once on the public listener; more wait to be accepted.
+    /// Maximum number of open connections; more wait to be accepted.
     pub max_connections: usize,
-    /// Requests at once that wait for their body; more are answered 503.
+    /// Maximum number of lookups in progress; more are answered 503.
     pub max_in_flight: usize,
-    /// Largest request body, in bytes.
+    /// Maximum size of a request body, in bytes.
     pub max_body: usize,
-    /// Largest block of request line and headers, in bytes.
+    /// Maximum size of the request line and headers together, in bytes.
     pub max_head: usize,
     /// How long the head of a request may take.
     pub head_timeout: Duration,
-    /// How long a connection may stay between two requests.
+    /// How long a connection may stay open between two requests.
     pub idle_timeout: Duration,
     /// How long a body may take.
     pub body_timeout: Duration,

@@ -1,4 +1,4 @@
-//! What a connection is read from and written to.
+//! The byte stream of a connection.
 
 use tokio::io::{AsyncRead, AsyncWrite};
 

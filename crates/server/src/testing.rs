@@ -1,4 +1,4 @@
-//! What the tests of this crate share: an app on an engine in memory, and a connection in memory.
+//! Shared by the tests of this crate: an app with an in-memory engine, and an in-memory connection.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// With one person who has a phone number.
+    /// An app with one person who has a phone number.
     pub(crate) async fn with(settings: Settings) -> Self {
         let store = Arc::new(Memory::new());
         let networks = Networks::built_in();
@@ -57,7 +57,7 @@ impl Served {
         Self { app, store, token: secret.expose().to_owned() }
     }
 
-    /// A lookup of the person, as it is sent.
+    /// The HTTP request that looks up this person.
     pub(crate) fn lookup(&self) -> String {
         let body = format!("{{\"profileUrl\":\"{URL}\"}}");
         format!(
@@ -68,7 +68,7 @@ impl Served {
         )
     }
 
-    /// Opens a connection in memory. To be called inside a `LocalSet`.
+    /// Opens an in-memory connection. Call this inside a `LocalSet`.
     pub(crate) fn connect(&self) -> Client {
         let (stream, served) = tokio::io::duplex(1 << 16);
         let clock = Rc::new(WorkerClock::new(at()));
@@ -95,14 +95,14 @@ impl Client {
         self.settle().await;
     }
 
-    /// Lets the service do everything that it can do now.
+    /// Lets the service do everything that it can do at this moment.
     pub(crate) async fn settle(&self) {
         for _ in 0..50 {
             tokio::task::yield_now().await;
         }
     }
 
-    /// Moves the worker's clock, and ends what is past its deadline.
+    /// Advances the worker's clock, and ends the connection if it is past its deadline.
     pub(crate) async fn pass(&self, time: Duration, is_stopping: bool) {
         let elapsed = self.clock.elapsed() + time;
         self.clock.set(elapsed, at().plus(elapsed));
@@ -110,7 +110,7 @@ impl Client {
         self.settle().await;
     }
 
-    /// Everything that was answered until now; the end of the connection is told by the second part.
+    /// Everything received since the last call, and whether the connection has ended.
     pub(crate) async fn received(&mut self) -> (String, bool) {
         let mut text = Vec::new();
         let mut buffer = [0; 4096];
@@ -126,7 +126,7 @@ impl Client {
     }
 }
 
-/// Runs a test of connections: on one thread, with time that stands still unless everybody waits.
+/// Runs a test on one thread, with paused time: it only advances while all tasks wait.
 pub(crate) fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

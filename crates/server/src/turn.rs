@@ -1,10 +1,10 @@
-//! A worker's turn: every request that is ready is worked on, then all their answers are written.
+//! A worker's turn: all requests that are ready are processed, then all their answers are written.
 //!
-//! One step's code stays in the processor's cache that way, and a client is woken once for many
-//! answers instead of once for each. A request that is alone has a turn of its own and waits for nobody.
+//! This keeps the code of each step in the processor's cache, and wakes a client once for many answers instead
+//! of once for each. A single request has its own turn and does not wait for others.
 //!
-//! Requests that were recorded wait for the journal as well: their lines go to it at the end of the turn, all
-//! at once, and this worker is woken once when they are written.
+//! Recorded requests also wait for the journal. At the end of the turn, all their lines are passed to the journal
+//! together, and this worker is woken once when they are written.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -17,30 +17,30 @@ use contactd_core::{Fate, Ticket};
 
 use crate::worker_clock::WorkerClock;
 
-/// This many requests in one turn are a crowd.
+/// A turn with at least this many requests waits once for more to arrive.
 const CROWD: usize = 6;
 
 pub(crate) struct Turn {
     clock: Rc<WorkerClock>,
-    /// How long a request waits for its line.
+    /// How long a request waits for its line to be written.
     patience: Duration,
     number: Cell<u64>,
-    /// Those whose work is done and whose answer is not written.
+    /// Requests that wait for the end of this turn before their answer is written.
     waiting: RefCell<Vec<Waker>>,
-    /// Those who wait for their lines, the lines of this turn.
-    recording: RefCell<Option<Recording>>,
-    /// The same of earlier turns, in order.
-    recorded: RefCell<VecDeque<Recording>>,
+    /// Requests of this turn that wait for their lines.
+    recording: RefCell<Option<AwaitedLines>>,
+    /// Requests of earlier turns that wait for their lines, oldest turn first.
+    recorded: RefCell<VecDeque<AwaitedLines>>,
     /// The task that ends turns.
     turn_task: RefCell<Option<Waker>>,
 }
 
-/// Requests whose lines were given to the journal in one turn.
-struct Recording {
-    /// The last of them: lines are written in order.
+/// Requests whose lines are passed to the journal in the same turn.
+struct AwaitedLines {
+    /// The ticket of the last line. Lines are written in order, so all others are written before it.
     last: Ticket,
     waiting: Vec<Waker>,
-    /// Since when the last of them has been waiting.
+    /// When the last of them began to wait.
     since: Duration,
 }
 
@@ -57,8 +57,8 @@ impl Turn {
         }
     }
 
-    /// Ends turns, for ever. Being a task like the connections, it comes after all that were ready
-    /// when it was woken. `flush` has the journal write what it was given.
+    /// Ends turns, forever. This is a task like those of the connections, so it runs after all tasks that were
+    /// ready when it was woken. `flush` makes the journal write the lines appended so far.
     pub(crate) async fn run(&self, flush: impl Fn()) {
         loop {
             let asking = poll_fn(|cx| {
@@ -71,7 +71,7 @@ impl Turn {
             })
             .await;
             if asking >= CROWD {
-                // More have arrived meanwhile, most likely, and the journal costs the same for all.
+                // More requests have probably arrived, and one flush costs the same for all of them.
                 tokio::task::yield_now().await;
             }
             self.number.update(|number| number + 1);
@@ -83,13 +83,13 @@ impl Turn {
         }
     }
 
-    /// How many wait for the end of the turn.
+    /// How many requests wait for the end of the turn.
     fn asking(&self) -> usize {
         self.waiting.borrow().len()
             + self.recording.borrow().as_ref().map_or(0, |recording| recording.waiting.len())
     }
 
-    /// Wakes those whose lines are written, or have been waited for too long.
+    /// Wakes the requests whose lines are settled, or that have waited too long.
     fn wake_recorded(&self, cx: &Context<'_>) {
         let mut recorded = self.recorded.borrow_mut();
         while let Some(first) = recorded.front()
@@ -103,14 +103,14 @@ impl Turn {
         self.clock.elapsed() >= since + self.patience
     }
 
-    /// To be called at every tick of the clock: notices what has been waited for too long.
+    /// Must be called at every tick of the clock, so that requests that waited too long are woken.
     pub(crate) fn tick(&self) {
         if !self.recorded.borrow().is_empty() {
             self.wake_turn_task();
         }
     }
 
-    /// Ready when everyone else who was ready has been worked on.
+    /// Waits until all other requests that are ready have been processed.
     pub(crate) async fn end(&self) {
         let this = self.number.get();
         poll_fn(|cx| {
@@ -124,8 +124,8 @@ impl Turn {
         .await;
     }
 
-    /// Ready when everyone else has been worked on and the fate of the line is decided, or it has been waited for too
-    /// long.
+    /// Waits until all other requests that are ready have been processed and the line is settled, but not longer
+    /// than the patience.
     pub(crate) async fn recorded(&self, ticket: &Ticket) {
         if ticket.fate() != Fate::Waiting {
             return self.end().await;
@@ -135,7 +135,7 @@ impl Turn {
             if ticket.fate() != Fate::Waiting || self.is_over(since) {
                 return Poll::Ready(());
             }
-            // Every time: whoever woke this may have forgotten it since.
+            // Register on every poll: an earlier registration may have been used up by a wake-up.
             self.wait_for(ticket, since, cx);
             Poll::Pending
         })
@@ -154,7 +154,7 @@ impl Turn {
             }
             None => {
                 *recording =
-                    Some(Recording { last: ticket.clone(), waiting: vec![cx.waker().clone()], since });
+                    Some(AwaitedLines { last: ticket.clone(), waiting: vec![cx.waker().clone()], since });
                 self.wake_turn_task();
             }
         }
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_ready_together_is_answered_together_and_the_journal_is_asked_once() {
+    fn requests_that_are_ready_together_are_answered_together_with_one_flush() {
         run(async {
             let worker = Worker::start();
             let batch = Batch::begin();
@@ -221,7 +221,7 @@ mod tests {
             assert_eq!(
                 worker.settle().await,
                 (1, 0),
-                "flushed once, and nobody is answered before the line is written"
+                "flushed once, and no request is answered before its line is written"
             );
             batch.settle(true);
             assert_eq!(worker.settle().await, (1, 3));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_is_not_recorded_waits_for_nobody() {
+    fn a_request_without_a_pending_line_does_not_wait_for_the_journal() {
         run(async {
             let worker = Worker::start();
             worker.turn.end().await;
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_waited_for_in_order_and_no_longer_than_patience() {
+    fn requests_wait_for_their_lines_no_longer_than_patience() {
         run(async {
             let worker = Worker::start();
             let (first, second) = (Batch::begin(), Batch::begin());

@@ -21,16 +21,16 @@ use crate::connection::{self, Exchange};
 use crate::turn::Turn;
 use crate::worker_clock::WorkerClock;
 
-/// How often deadlines are looked at and the store's snapshot is let go.
+/// How often deadlines are checked and the store's snapshot is released.
 const TICK: Duration = Duration::from_millis(100);
 
-/// A connection on its way to a worker, with its slot among the connections.
+/// An accepted connection for a worker, with its connection slot.
 pub(crate) struct Accepted {
     pub(crate) stream: StdTcpStream,
     pub(crate) slot: OwnedSemaphorePermit,
 }
 
-/// The accepting side's end of a worker.
+/// The accepting task's handle to a worker.
 pub(crate) struct Worker {
     sender: UnboundedSender<Accepted>,
     load: Arc<AtomicUsize>,
@@ -57,11 +57,11 @@ impl Worker {
 
     pub(crate) fn give(&self, accepted: Accepted) {
         self.load.fetch_add(1, Ordering::Relaxed);
-        // A worker only goes away after this end has.
+        // This cannot fail: the worker runs until this sender is dropped.
         let _ = self.sender.send(accepted);
     }
 
-    /// Lets the worker finish its connections and end.
+    /// Tells the worker to end after it has finished its connections. Returns its thread.
     pub(crate) fn finish(self) -> JoinHandle<()> {
         self.thread
     }
@@ -130,7 +130,7 @@ fn begin<D: LocalRead>(
     });
 }
 
-/// A connection among those that are open. However it ends, it is no longer counted.
+/// Counts an open connection until it is dropped, however the connection ends.
 struct Counted<D> {
     app: Arc<App<D>>,
     load: Arc<AtomicUsize>,

@@ -5,12 +5,12 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use contactd_core::Timestamp;
 
-/// The time as of the worker's last tick: reading it costs nothing.
+/// The time as of the worker's last tick. Reading it needs no system call.
 pub(crate) struct WorkerClock {
-    /// Since the worker began.
+    /// The time since the worker started.
     elapsed: Cell<Duration>,
     second: Cell<i64>,
-    /// As the Date header has it.
+    /// The time in the format of the Date header.
     date: RefCell<String>,
 }
 
@@ -21,12 +21,12 @@ impl WorkerClock {
         clock
     }
 
-    /// Since the worker began.
+    /// The time since the worker started.
     pub(crate) fn elapsed(&self) -> Duration {
         self.elapsed.get()
     }
 
-    /// The date, as an answer has it.
+    /// The value of the Date header.
     pub(crate) fn date(&self) -> Ref<'_, str> {
         Ref::map(self.date.borrow(), String::as_str)
     }

@@ -1,5 +1,5 @@
-//! What one lookup costs in the store: `cargo bench -p contactd-store-sqlite`
-#![expect(clippy::expect_used, reason = "a benchmark that cannot run should say so")]
+//! The cost of one lookup in the store: `cargo bench -p contactd-store-sqlite`
+#![expect(clippy::expect_used, reason = "a benchmark fails by panicking")]
 
 use contactd_core::store::{Import, ImportPlan, ImportSummary, Imports, LocalRead, Verdict};
 use contactd_core::{ContactValue, Detail, Kind, Networks, Profile, Record, Timestamp};
@@ -55,7 +55,7 @@ fn read(bencher: Bencher<'_, '_>, first: u32, held: bool) {
         });
 }
 
-/// With the snapshot held, as between two ticks of a worker.
+/// In a snapshot that is kept, as between two ticks of a worker.
 #[divan::bench(sample_count = 100, sample_size = 1000)]
 fn hit(bencher: Bencher<'_, '_>) {
     read(bencher, 0, true);

@@ -1,7 +1,7 @@
-//! What is held about the profiles of an import that comes in order.
+//! Reading the stored rows of the profiles of an import, which come in order.
 //!
-//! An import that touches a good part of the store reads it once from front to back, beside its own
-//! rows; a small one looks each profile up; one into an empty store reads nothing.
+//! A large import, or one that replaces a source, scans the table once, in step with its own rows. A
+//! small import looks each profile up. An import into an empty store reads nothing.
 
 use std::collections::VecDeque;
 
@@ -11,20 +11,20 @@ use rusqlite::Connection;
 use crate::place::{PLACES_OF_PROFILE, first_id};
 use crate::profile_rows::{ProfileRows, SourceNames, StoredRow};
 
-/// Rows read in one go.
+/// Rows read at a time.
 const CHUNK: i64 = 5_000;
 
-/// Looking one profile up costs about as much as reading so many in a row.
+/// Looking up one profile costs about as much as scanning this many.
 const SCAN_WORTH: u64 = 20;
 
 pub(crate) struct Ahead {
     names: SourceNames,
-    way: Way,
-    /// Up to here profiles have been read.
+    strategy: Strategy,
+    /// The highest first id of a profile read so far.
     done_to: i64,
 }
 
-enum Way {
+enum Strategy {
     Lookups,
     Nothing,
     Scan { rows: VecDeque<StoredRow>, next: i64, is_last: bool },
@@ -33,22 +33,22 @@ enum Way {
 impl Ahead {
     /// For profiles in any order.
     pub(crate) fn lookups() -> Self {
-        Self { names: SourceNames::default(), way: Way::Lookups, done_to: -1 }
+        Self { names: SourceNames::default(), strategy: Strategy::Lookups, done_to: -1 }
     }
 
-    /// For so many profiles in order, where so many are held. `all` where every row has to be seen.
+    /// For about `coming` records in order, with `held` profiles in the store. `all`: every row has to be read.
     pub(crate) fn in_order(coming: u64, held: u64, all: bool) -> Self {
-        let way = match held {
-            0 => Way::Nothing,
+        let strategy = match held {
+            0 => Strategy::Nothing,
             _ if all || coming.saturating_mul(SCAN_WORTH) > held => {
-                Way::Scan { rows: VecDeque::new(), next: 0, is_last: false }
+                Strategy::Scan { rows: VecDeque::new(), next: 0, is_last: false }
             }
-            _ => Way::Lookups,
+            _ => Strategy::Lookups,
         };
-        Self { way, ..Self::lookups() }
+        Self { strategy, ..Self::lookups() }
     }
 
-    /// What is held about a profile.
+    /// The stored rows of a profile.
     pub(crate) fn rows_of(
         &mut self,
         connection: &Connection,
@@ -57,9 +57,9 @@ impl Ahead {
         let first = first_id(profile, Kind::Phone);
         let is_again = first <= self.done_to;
         self.done_to = self.done_to.max(first);
-        match &self.way {
-            Way::Nothing if !is_again => Ok(ProfileRows::of(profile, Vec::new())),
-            Way::Scan { .. } if !is_again => {
+        match &self.strategy {
+            Strategy::Nothing if !is_again => Ok(ProfileRows::of(profile, Vec::new())),
+            Strategy::Scan { .. } if !is_again => {
                 while self.pass(connection, first, |_| {})? {}
                 let mut rows = Vec::new();
                 while self.pass(connection, first + PLACES_OF_PROFILE, |row| rows.push(row))? {}
@@ -69,7 +69,7 @@ impl Ahead {
         }
     }
 
-    /// Gives away rows before `end`, if everything is read: as many as were read in one go. Whether there
+    /// In a scan, passes the rows before `end` to `give`, at most one chunk per call. Returns whether there
     /// may be more.
     pub(crate) fn pass(
         &mut self,
@@ -77,7 +77,7 @@ impl Ahead {
         end: i64,
         mut give: impl FnMut(StoredRow),
     ) -> rusqlite::Result<bool> {
-        let Way::Scan { rows, next, is_last } = &mut self.way else { return Ok(false) };
+        let Strategy::Scan { rows, next, is_last } = &mut self.strategy else { return Ok(false) };
         while rows.front().is_some_and(|row| row.id < end) {
             rows.pop_front().into_iter().for_each(&mut give);
         }

@@ -1,4 +1,4 @@
-//! The index of the journal, in a file of its own: `audit-index.db`.
+//! The index of the journal, in its own file, `audit-index.db`.
 
 use std::collections::HashMap;
 use std::sync::MutexGuard;
@@ -10,10 +10,10 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use crate::numbers::{kind, kind_number};
 use crate::{SqliteStore, connection, lock, schema};
 
-/// The connection to the index, once somebody has needed it.
-pub(crate) struct Opened<'a>(MutexGuard<'a, Option<Connection>>);
+/// The locked connection to the index, which is opened when first needed.
+pub(crate) struct OpenIndex<'a>(MutexGuard<'a, Option<Connection>>);
 
-impl Opened<'_> {
+impl OpenIndex<'_> {
     fn connection(&mut self) -> Result<&mut Connection, StoreError> {
         self.0.as_mut().ok_or_else(|| StoreError::Engine("the audit index is not open".to_owned()))
     }
@@ -21,7 +21,7 @@ impl Opened<'_> {
 
 impl AuditIndex for SqliteStore {
     fn audit_position(&self, node: &str) -> impl StoreFuture<AuditPosition> {
-        // Written only by a step: until then, lines of a node whose name was not known may be this node's.
+        // Reading renames nothing: until a write does, the node without a name may be this one.
         let read = |index: &Connection| match find_name(index, node)?.or(find_name(index, "")?) {
             Some(node) => position(index, node),
             None => Ok(AuditPosition::default()),
@@ -68,17 +68,17 @@ impl AuditIndex for SqliteStore {
 }
 
 impl SqliteStore {
-    /// The index, opened or made if need be.
-    fn audit(&self) -> Result<Opened<'_>, StoreError> {
+    /// The index, opened or created if necessary.
+    fn audit(&self) -> Result<OpenIndex<'_>, StoreError> {
         let mut audit = lock(&self.audit);
         if audit.is_none() {
             let opened =
                 schema::open(&self.dir.join("audit-index.db"), schema::AUDIT).map_err(index_error)?;
-            // It can be made anew: it need not be on disk before it is used.
+            // The index can be rebuilt from the journal, so a commit need not wait for the disk.
             opened.execute_batch("PRAGMA synchronous = NORMAL").map_err(error)?;
             *audit = Some(opened);
         }
-        Ok(Opened(audit))
+        Ok(OpenIndex(audit))
     }
 
     /// Changes the index in one transaction.
@@ -94,7 +94,7 @@ impl SqliteStore {
     }
 }
 
-/// Adds the lines of a step, if the index is still where the step begins.
+/// Adds the lines of a step if the index is still at the position where the step begins.
 fn add_step(index: &Transaction<'_>, step: IndexStep<'_>) -> rusqlite::Result<bool> {
     let mut names = Names::default();
     let node = names.node(index, step.node)?;
@@ -122,7 +122,7 @@ fn move_to(transaction: &Transaction<'_>, node: i64, to: AuditPosition) -> rusql
     moved.map(|_| ())
 }
 
-/// Makes lines that say more than happened say that they were refused.
+/// Marks lines as refused that say hit or miss although nothing was disclosed.
 fn correct(
     transaction: &Transaction<'_>,
     names: &mut Names,
@@ -197,17 +197,17 @@ fn add(
     Ok(())
 }
 
-/// The place of an outcome among [`AuditOutcome::NAMES`], which is its number.
+/// The number of an outcome: its index in [`AuditOutcome::NAMES`].
 fn outcome_number(name: &str) -> usize {
     AuditOutcome::NAMES.iter().position(|known| *known == name).unwrap_or(AuditOutcome::NAMES.len() - 1)
 }
 
-/// Texts that have numbers, looked up once each.
+/// The ids of names, each looked up once.
 #[derive(Default)]
 struct Names(HashMap<String, i64>);
 
 impl Names {
-    /// The number of a node. Lines of the one node whose name was not known are this node's.
+    /// The id of a node. A new node takes over the lines of the node without a name, if there is one.
     fn node(&mut self, connection: &Connection, node: &str) -> rusqlite::Result<i64> {
         if find_name(connection, node)?.is_none() {
             connection.execute("UPDATE names SET name = ?1 WHERE name = ''", [node])?;
@@ -309,16 +309,17 @@ fn usage(connection: &Connection) -> rusqlite::Result<Vec<AuditUsage>> {
     rows.collect()
 }
 
-/// SQLite's error as ours.
+/// Converts an error of SQLite.
 fn error(error: rusqlite::Error) -> StoreError {
     index_error(connection::error(error))
 }
 
-/// An index that is damaged is no loss.
+/// A damaged index can be rebuilt from the journal, so nothing needs to be restored from a backup.
 fn index_error(error: StoreError) -> StoreError {
     match error {
         StoreError::Damaged(_) => StoreError::Damaged(
-            "audit-index.db is damaged; remove it, and it is rebuilt from the journal".to_owned(),
+            "audit-index.db is damaged; delete it, and it is rebuilt from the journal, except usage counts of days that \
+             the journal no longer has".to_owned(),
         ),
         error => error,
     }

@@ -1,4 +1,4 @@
-//! Noticing what was committed, by this process or another.
+//! Noticing commits of this process and of others.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use rusqlite::{Connection, Transaction};
 
 use crate::{SqliteStore, connection, lock};
 
-/// Connections that only watch: nobody who writes keeps them waiting.
+/// Connections used only for watching: they never wait for a writer.
 pub(crate) struct Watch {
     main: Connection,
     details: Connection,
@@ -15,13 +15,14 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn open(main: &Path, details: &Path) -> Result<Self, StoreError> {
-        Ok(Self { main: connection::reader(main)?, details: connection::reader(details)? })
+        // Not read-only, so that the last connection that is closed can empty the write-ahead log and remove it.
+        Ok(Self { main: connection::writer(main)?, details: connection::writer(details)? })
     }
 
     fn read(&self) -> rusqlite::Result<ChangeNumbers> {
         let mut number = self.main.prepare_cached("SELECT number FROM changes")?;
         let access = number.query_row((), |row| row.get(0))?;
-        // Changes with every commit to the file, whatever it was.
+        // Changes with every commit to the file, whatever was written.
         let mut version = self.details.prepare_cached("PRAGMA data_version")?;
         Ok(ChangeNumbers { access, details: version.query_row((), |row| row.get(0))? })
     }
@@ -48,9 +49,9 @@ mod tests {
     use super::*;
     use crate::testing::now;
 
-    /// While an import holds SQLite's writer, a removal waits for it; neither keeps an opt-out from being noticed.
+    /// An import holds the write lock and a removal waits for it; an opt-out is still noticed at once.
     #[test]
-    fn watching_for_changes_waits_for_nobody_who_writes() {
+    fn watching_for_changes_never_waits_for_a_writer() {
         let dir = tempfile::tempdir().expect("a directory");
         let store = SqliteStore::open(dir.path()).expect("opens");
         let at = Timestamp::from_seconds(0);
@@ -68,7 +69,7 @@ mod tests {
             }
             assert!(
                 matches!(removing.join().expect("ends"), Err(StoreError::Busy)),
-                "the import still writes"
+                "the import still holds the write lock"
             );
         });
         drop(import);

@@ -1,4 +1,4 @@
-//! Connections: how they are opened, and what SQLite's errors mean to us.
+//! Opening connections, and converting SQLite's errors.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,13 +7,13 @@ use contactd_core::store::StoreError;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
-/// A write-ahead log larger than this is emptied.
+/// A write-ahead log larger than this is emptied, in bytes.
 pub const WAL_LIMIT: u64 = 1 << 20;
 
 const BUSY: Duration = Duration::from_secs(10);
-/// How long a writer of details waits for another before it says that the store is busy.
+/// How long a writer of details waits for another one before it reports that the store is busy.
 const WRITE_PATIENCE: Duration = Duration::from_millis(500);
-/// How long emptying a log waits for readers, who renew what they see every 100 ms.
+/// How long emptying a log waits for readers, which renew their snapshot every 100 ms.
 const CHECKPOINT_BUSY: Duration = Duration::from_millis(300);
 
 /// A connection that writes. Everything it commits is synced.
@@ -33,23 +33,23 @@ pub(crate) fn writer(file: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// A connection that writes, and waits for another writer only for a moment: then it is [`StoreError::Busy`].
+/// A connection that writes and waits only briefly for another writer, then fails with [`StoreError::Busy`].
 pub(crate) fn impatient_writer(file: &Path) -> Result<Connection, StoreError> {
     let connection = writer(file)?;
     connection.busy_timeout(WRITE_PATIENCE).map_err(error)?;
     Ok(connection)
 }
 
-/// Keeps prepared statements as they were prepared. Without this SQLite, built with STAT4, plans a
-/// statement anew whenever a value is bound to it, which costs several times the read itself.
+/// Keeps the plans of prepared statements. Without this, SQLite built with STAT4 plans a statement again
+/// whenever a value is bound to it, which costs several times the read itself.
 fn prepare_once(connection: &Connection) -> Result<(), StoreError> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(error)?;
     connection.set_prepared_statement_cache_capacity(32);
     Ok(())
 }
 
-/// A connection that reads, on one thread. The first 2 GiB of the file, which is as much as
-/// SQLite maps, come straight from the page cache.
+/// A connection that reads, on one thread. The first 2 GiB of the file, the most that SQLite maps, are
+/// read straight from the page cache.
 pub(crate) fn reader(file: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file, flags).map_err(error)?;
@@ -66,8 +66,8 @@ pub(crate) fn reader(file: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// A connection that reads and sorts more than fits into memory: in files without a name beside the database, which are as
-/// private as it is.
+/// A connection that reads and can sort more than fits into memory. It sorts in unnamed temporary files in the
+/// directory of the database, which are as private as the database.
 pub(crate) fn sorting_reader(file: &Path) -> Result<Connection, StoreError> {
     let connection = reader(file)?;
     let dir = file.parent().unwrap_or(Path::new(".")).to_string_lossy().replace('\'', "''");
@@ -77,18 +77,18 @@ pub(crate) fn sorting_reader(file: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// A transaction that writes from its beginning, so that it never fails half way for
-/// another writer.
+/// A transaction that takes the write lock when it begins, so that another writer cannot make it fail
+/// halfway.
 pub(crate) fn write(connection: &mut Connection) -> Result<Transaction<'_>, StoreError> {
     connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(error)
 }
 
-/// Empties the write-ahead log if readers and writers let it; tries again another time if not.
+/// Empties the write-ahead log; does nothing if readers or writers prevent it.
 pub(crate) fn truncate_wal(connection: &Connection) -> Result<(), StoreError> {
     empty_wal(connection).map(|_| ())
 }
 
-/// Empties the write-ahead log. Whether readers and writers let it.
+/// Empties the write-ahead log. Returns false if readers or writers prevented it.
 pub(crate) fn empty_wal(connection: &Connection) -> Result<bool, StoreError> {
     connection.busy_timeout(CHECKPOINT_BUSY).map_err(error)?;
     let was_busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| row.get::<_, bool>(0));
@@ -106,15 +106,15 @@ pub(crate) fn wal_bytes(database: &Path) -> u64 {
     Path::new(&wal).metadata().map_or(0, |metadata| metadata.len())
 }
 
-/// SQLite's error as ours. Its text names tables and files, never the content of a row.
+/// Converts an error of SQLite. Its text names tables and files, never the content of a row.
 pub(crate) fn error(error: rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy,
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-            StoreError::Engine("its files cannot be written; run this as the user they belong to".to_owned())
+            StoreError::Engine("its files cannot be written; run this as the user who owns them".to_owned())
         }
         Some(ErrorCode::CannotOpen) => StoreError::Engine(
-            "its files cannot be opened; see that the directory is there and that this user may write to it"
+            "its files cannot be opened; check that the directory exists and that this user may write to it"
                 .to_owned(),
         ),
         Some(ErrorCode::DiskFull) => {

@@ -51,8 +51,8 @@ impl Details for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Changes details and totals in one transaction, on a connection of its own: whoever waits for SQLite's one writer
-    /// keeps nobody else of this process waiting.
+    /// Changes details and totals in one transaction, on its own connection: while it waits for the write lock,
+    /// nothing else in this process waits.
     pub(crate) fn change_details<T>(
         &self,
         change: impl FnOnce(&Transaction<'_>, &mut Writing) -> rusqlite::Result<T>,

@@ -1,4 +1,4 @@
-//! What the store remembers about itself.
+//! Facts that the store remembers about itself.
 
 use contactd_core::store::{Facts, StoreError, StoreFuture};
 use rusqlite::{Connection, OptionalExtension};

@@ -44,20 +44,21 @@ impl Imports for SqliteStore {
     }
 }
 
-/// An import in progress, on a connection of its own. Dropping it rolls it back.
+/// An import in progress, on its own connection. Dropping it rolls it back.
 pub struct SqliteImport {
     connection: Connection,
     id: i64,
     at: Timestamp,
     writing: Writing,
     ahead: Ahead,
-    /// Sources whose details are removed unless they are put.
+    /// Sources whose details are removed unless the import contains them.
     replaced: Vec<String>,
     counts: PutCounts,
-    /// Sources that have a largest age: it is kept when their undated details were last given.
+    /// Sources with a maximum age: for them, the last import of an undated detail is recorded.
     aged: HashSet<i64>,
-    /// Profiles that were held before and have been counted as changed, by hash.
+    /// Profiles held before that have been counted as changed, by hash.
     changed: HashSet<u64>,
+    same_hash: SameHash,
 }
 
 impl SqliteImport {
@@ -83,6 +84,7 @@ impl SqliteImport {
             replaced: plan.replaced.clone(),
             counts: PutCounts::default(),
             aged,
+            same_hash: SameHash::default(),
             changed: HashSet::new(),
         };
         if let Some((sources, max_age)) = &plan.max_age {
@@ -99,12 +101,13 @@ impl SqliteImport {
     fn put_record(&mut self, profile: &Profile, details: &[Detail]) -> rusqlite::Result<()> {
         self.withdraw_before(first_id(profile, Kind::Phone))?;
         let mut rows = self.ahead.rows_of(&self.connection, profile)?;
+        self.same_hash.note(profile, &rows.others);
         let was_held = !rows.details.is_empty();
         let was_held_before = rows.details.iter().any(|stored| stored.import != self.id);
         let (mut new, mut changed) = (0, 0);
         let mut written = Vec::new();
         for (at, detail) in details.iter().enumerate() {
-            // Of a detail given twice, the last counts.
+            // If a detail is given twice, the last one counts.
             if details[at + 1..].iter().any(|later| later.is_same(detail)) {
                 self.counts.unchanged += 1;
                 continue;
@@ -164,12 +167,14 @@ impl SqliteImport {
         Ok(())
     }
 
-    /// Withdraws the details of replaced sources from the profiles before that place, which the import
-    /// does not know.
+    /// Removes the details of replaced sources from profiles before the id `end` that are not in the
+    /// import.
     fn withdraw_before(&mut self, end: i64) -> rusqlite::Result<()> {
         if self.replaced.is_empty() {
             return Ok(());
         }
+        let missed = self.same_hash.missed_before(end);
+        self.withdraw_from(&missed)?;
         loop {
             let mut profiles = Vec::new();
             let more = self.ahead.pass(&self.connection, end, |row| {
@@ -197,7 +202,7 @@ impl SqliteImport {
         Ok(())
     }
 
-    /// A detail keeps the number of the import that added it: these are the new ones.
+    /// Removes only what this import added: a detail keeps the number of the import that added it.
     fn take_back_all(&mut self, values: &[ValueOfProfile]) -> rusqlite::Result<()> {
         let mut names = SourceNames::default();
         for (profile, kind, value) in values {
@@ -207,7 +212,9 @@ impl SqliteImport {
             let gone = self.writing.take_away(&self.connection, &mut names, profile, is_gone)?;
             self.counts.new -= gone.details;
             self.counts.taken_back += gone.details;
-            self.counts.profiles_new -= u64::from(gone.was_last);
+            // A profile that was held before was counted as changed, not as new.
+            let was_new = gone.was_last && !self.changed.contains(&hash(profile));
+            self.counts.profiles_new -= u64::from(was_new);
         }
         Ok(())
     }
@@ -239,6 +246,37 @@ impl SqliteImport {
     }
 }
 
+/// Profiles with the same hash as the one that was put last. Their rows were read with it; those that the import does not put
+/// have to be withdrawn too if their source is replaced.
+#[derive(Default)]
+struct SameHash {
+    first_id: i64,
+    put: Vec<String>,
+    others: Vec<String>,
+}
+
+impl SameHash {
+    fn note(&mut self, profile: &Profile, others: &[String]) {
+        if self.others.is_empty() && others.is_empty() {
+            return;
+        }
+        self.first_id = first_id(profile, Kind::Phone);
+        self.put.push(profile.key().to_owned());
+        self.others.extend_from_slice(others);
+    }
+
+    /// Those that the import has not put, once it has passed them.
+    fn missed_before(&mut self, end: i64) -> Vec<String> {
+        if self.others.is_empty() || end <= self.first_id {
+            return Vec::new();
+        }
+        let Self { put, mut others, .. } = std::mem::take(self);
+        others.retain(|other| !put.contains(other));
+        others.dedup();
+        others
+    }
+}
+
 impl Import for SqliteImport {
     fn put(&mut self, batch: Vec<Record>) -> impl StoreFuture<()> {
         let put = batch.iter().try_for_each(|record| self.put_record(&record.profile, &record.details));
@@ -259,7 +297,7 @@ impl Import for SqliteImport {
 
     async fn commit(mut self, summary: &ImportSummary) -> Result<i64, StoreError> {
         self.write_summary(summary).map_err(connection::error)?;
-        // The import is done; whether its log could be emptied at once is another matter.
+        // The import is committed, even if its log cannot be emptied now.
         let _ = connection::truncate_wal(&self.connection);
         Ok(self.id)
     }
@@ -269,4 +307,46 @@ fn hash(profile: &Profile) -> u64 {
     let mut hasher = DefaultHasher::new();
     profile.hash(&mut hasher);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{now, put_all};
+    use contactd_core::ContactValue;
+    use contactd_core::store::Details;
+
+    /// Three profiles, of which the first two have the same hash.
+    const KEYS: [&str; 3] =
+        ["linkedin.com/in/quell-1620615", "linkedin.com/in/quell-8174454", "linkedin.com/in/quell-1"];
+
+    fn record(key: &str, confidence: u8) -> Record {
+        let value = ContactValue::from_store("+14155550101".to_owned());
+        let detail = Detail { confidence, ..Detail::new(Kind::Phone, value, "crm") };
+        Record { profile: Profile::from_key(key), details: vec![detail] }
+    }
+
+    #[test]
+    fn a_replaced_source_is_withdrawn_from_a_profile_whose_hash_another_one_has_too() {
+        for put in [vec![0], vec![1], vec![0, 1], vec![0, 2], vec![1, 2], vec![2], vec![0, 1, 2]] {
+            let dir = tempfile::tempdir().expect("a directory");
+            let store = SqliteStore::open(dir.path()).expect("opens");
+            put_all(&store, KEYS.iter().map(|key| record(key, 50)).collect());
+            let mut records: Vec<Record> = put.iter().map(|&at: &usize| record(KEYS[at], 60)).collect();
+            records.sort_by_key(|record| store.sort_key(&record.profile));
+            let plan = ImportPlan {
+                replaced: vec!["crm".to_owned()],
+                ..ImportPlan::of(records.len() as u64, Timestamp::from_seconds(1))
+            };
+            let mut import = now(store.begin_import(&plan)).expect("begins");
+            now(import.put(records)).expect("puts");
+            now(import.finish()).expect("finishes");
+            assert_eq!(import.counts().withdrawn, 3 - put.len() as u64, "{put:?}");
+            now(import.commit(&ImportSummary::default())).expect("commits");
+            for (at, key) in KEYS.iter().enumerate() {
+                let held = now(store.list_details(&Profile::from_key(key))).expect("lists").len();
+                assert_eq!(held, usize::from(put.contains(&at)), "{put:?}, {key}");
+            }
+        }
+    }
 }

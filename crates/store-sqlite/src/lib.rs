@@ -1,11 +1,12 @@
-//! How SQLite keeps it.
+//! The SQLite engine.
 //!
-//! Two files, because SQLite has one writer per file: `contactd.db` holds tokens, suppressions and usage, `details.db`
-//! holds the records. A long import therefore never delays a revocation or an opt-out.
+//! It has three files, because SQLite allows one writer per file: `contactd.db` holds tokens, suppressions and
+//! usage, `details.db` the details, `audit-index.db` the index of the journal. So a long import never delays a
+//! revocation or an opt-out.
 //!
-//! Lookups read on the thread that serves them, each thread with a read-only connection of its own (`reader.rs`). They
-//! never wait for a writer. Nor does whoever watches for changes: it has connections of its own (`changes.rs`), and every
-//! write to `details.db` opens one for itself.
+//! Lookups read on the thread that serves them, each thread with its own read-only connection (`reader.rs`). They
+//! never wait for a writer. Watching for changes never does either: it has its own connections (`changes.rs`), and
+//! every write to `details.db` opens a connection for itself.
 
 mod ahead;
 mod audit;
@@ -45,25 +46,25 @@ use crate::reader::Reader;
 
 pub use connection::WAL_LIMIT;
 
-/// A data directory's databases.
+/// The databases in a data directory.
 pub struct SqliteStore {
     dir: PathBuf,
     /// `contactd.db`.
     main: Mutex<Connection>,
     watch: Mutex<Watch>,
     readers: ThreadLocal<Reader>,
-    /// Goes up when readers have to renew what they see.
+    /// Increases when readers have to renew their snapshots.
     generation: AtomicU64,
-    /// `audit-index.db`, once it is needed.
+    /// `audit-index.db`, opened when first needed.
     audit: Mutex<Option<Connection>>,
 }
 
 impl SqliteStore {
-    /// Opens the databases in `dir`, which has to exist; creates or migrates them as needed.
+    /// Opens the databases in `dir`, which must exist; creates or migrates them if necessary.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         let (main, details) = (dir.join("contactd.db"), dir.join("details.db"));
         let main_writer = schema::open(&main, schema::CONTACTD)?;
-        // Opened so that it exists and has the newest schema.
+        // Opened once so that the file exists and has the newest schema.
         drop(schema::open(&details, schema::DETAILS)?);
         Ok(Self {
             dir: dir.to_owned(),
@@ -79,7 +80,7 @@ impl SqliteStore {
         lock(&self.main)
     }
 
-    /// Changes tokens or suppressions in one transaction, and the number by which others notice it.
+    /// Changes tokens or suppressions and increases the change number, in one transaction.
     fn change_access<T>(
         &self,
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
@@ -101,7 +102,8 @@ impl SqliteStore {
     }
 }
 
-/// A thread that panicked while writing left its transaction to be rolled back: the connection itself is good.
+/// Ignores poisoning: if a thread panics while writing, its transaction is rolled back and the connection stays
+/// usable.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Looking after the files.
+//! Maintenance of the files.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use contactd_core::store::{Maintenance, PartSize, StoreError, StoreFuture, Taken
 
 use crate::{SqliteStore, WAL_LIMIT, connection, withdrawals};
 
-/// How long readers are waited for until nothing that was removed is in a log any more.
+/// How long to wait for readers before giving up on emptying the logs.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Maintenance for SqliteStore {
@@ -55,7 +55,7 @@ impl Maintenance for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Empties the write-ahead logs that have grown past [`WAL_LIMIT`], on connections of its own.
+    /// Empties the write-ahead logs that are larger than [`WAL_LIMIT`], on its own connections.
     fn shorten_logs(&self) -> Result<(), StoreError> {
         for file in [self.main_file(), self.details_file()] {
             if connection::wal_bytes(&file) > WAL_LIMIT {
@@ -65,7 +65,7 @@ impl SqliteStore {
         Ok(())
     }
 
-    /// Empties the write-ahead logs, so that nothing is in them that has been removed.
+    /// Empties the write-ahead logs, so that they hold no removed data. Returns false if readers prevented it.
     fn empty_logs(&self) -> Result<bool, StoreError> {
         let until = Instant::now() + FLUSH_PATIENCE;
         for file in [self.details_file(), self.main_file()] {
@@ -96,7 +96,7 @@ impl SqliteStore {
         Ok(wrong)
     }
 
-    /// Writes whole and compact copies of both databases, the details first: the opt-outs are then at least as new.
+    /// Writes complete, compacted copies of both databases, details first: so the opt-outs are at least as new.
     fn copy_files(&self, dir: &Path) -> Result<Vec<String>, StoreError> {
         let names = ["details.db", "contactd.db"];
         for name in names {

@@ -1,4 +1,4 @@
-//! The numbers by which kinds and labels are stored.
+//! The numbers that stand for kinds and labels in the tables.
 
 use contactd_core::{Kind, Label};
 

@@ -1,9 +1,9 @@
-//! Where a profile's details stand in the table.
+//! Where a profile's details are in the table.
 //!
 //! A detail's `id` is 47 bits of its profile's hash, one bit for its kind, and 15 bits that count the
-//! details of that profile and kind in order of preference. So everything about a profile stands
-//! together, the best detail of a kind first. Two profiles may have the same hash: they share the
-//! places, and whoever reads compares the profile.
+//! details of that profile and kind in order of preference. So all rows of a profile are adjacent, the
+//! best detail of each kind first. Two profiles may have the same hash: they share the range of ids,
+//! and every reader also compares the profile.
 //!
 //! The hash is XXH3 of [`Profile::key`], which is specified and does not change.
 
@@ -13,18 +13,18 @@ use crate::numbers::kind_number;
 
 const PLACE_BITS: u32 = 15;
 
-/// How many details of one kind there is room for under one hash.
+/// The maximum number of details of one kind under one hash.
 pub(crate) const PLACES: i64 = 1 << PLACE_BITS;
 
-/// How many there is room for of both kinds.
+/// The same for both kinds together.
 pub(crate) const PLACES_OF_PROFILE: i64 = 2 * PLACES;
 
-/// The first id of a profile's details of that kind.
+/// The first id of the range for a profile's details of a kind.
 pub(crate) fn first_id(profile: &Profile, kind: Kind) -> i64 {
     first_id_of_key(profile.key(), kind_number(kind))
 }
 
-/// As [`first_id`], of what the table holds.
+/// Like [`first_id`], with the profile and kind as they are stored in the table.
 pub(crate) fn first_id_of_key(profile: &str, kind: i64) -> i64 {
     let hash = twox_hash::XxHash3_64::oneshot(profile.as_bytes()) >> (PLACE_BITS + 2);
     (hash.cast_signed() << (PLACE_BITS + 1)) | (kind << PLACE_BITS)
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_stay_what_they_are() {
+    fn ids_do_not_change_between_versions() {
         let profile = Profile::from_key("linkedin.com/in/ada-quell-1a2b3c");
         let phone = first_id(&profile, Kind::Phone);
         assert_eq!(phone, 0x53f9_e131_bb65_0000);
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_positive_and_end_in_free_places() {
+    fn first_ids_are_not_negative_and_end_in_zero_bits() {
         for number in 0..10_000 {
             let id = first_id_of_key(&format!("linkedin.com/in/quell-{number}"), number % 2);
             assert!(id >= 0 && id % PLACES == 0);

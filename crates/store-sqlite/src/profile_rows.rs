@@ -1,4 +1,4 @@
-//! The rows of one profile, and writing them to their places.
+//! Reading and writing the rows of one profile.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -9,30 +9,32 @@ use rusqlite::{Connection, Row, params};
 use crate::numbers::{kind, kind_number, label, label_number};
 use crate::place::{PLACES, PLACES_OF_PROFILE, first_id};
 
-/// Stands for an absent `observed_at`, which counts as oldest.
+/// Stored for a missing `observed_at`, which counts as oldest.
 pub(crate) const NEVER_OBSERVED: i64 = -(1 << 39);
 
-/// Everything about one profile, as it is to be.
+/// The details of one profile, to be changed and written back.
 pub(crate) struct ProfileRows {
     pub(crate) details: Vec<StoredDetail>,
     /// Kinds that had details in the table.
     kinds_before: Vec<Kind>,
-    /// Places of other profiles with the same hash.
+    /// Ids used by other profiles with the same hash.
     taken: Vec<i64>,
+    /// Those profiles: hardly ever one.
+    pub(crate) others: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct StoredDetail {
     pub(crate) detail: Detail,
-    /// The number of its source.
+    /// The id of its source.
     pub(crate) source: i64,
-    /// The import that brought it in.
+    /// The import that added it.
     pub(crate) import: i64,
-    /// The last import that said it again, where that is kept.
+    /// The last import that contained it again, if recorded.
     pub(crate) said_by: Option<i64>,
 }
 
-/// The names of sources by their numbers, read once each.
+/// The names of sources by id, each read once.
 #[derive(Default)]
 pub(crate) struct SourceNames(HashMap<i64, String>);
 
@@ -56,7 +58,7 @@ pub(crate) struct StoredRow {
 }
 
 impl StoredRow {
-    /// The rows from `first` on, in order: those before `end`, but no more than `limit`.
+    /// The rows with ids from `first` to before `end`, in order, at most `limit`.
     pub(crate) fn read(
         connection: &Connection,
         names: &mut SourceNames,
@@ -84,7 +86,7 @@ impl StoredRow {
 }
 
 impl ProfileRows {
-    /// Reads everything about a profile, each kind in order of preference.
+    /// Reads all details of a profile, each kind in order of preference.
     pub(crate) fn read(
         connection: &Connection,
         names: &mut SourceNames,
@@ -95,21 +97,25 @@ impl ProfileRows {
         Ok(Self::of(profile, rows))
     }
 
-    /// What these rows, which are all there are in the profile's places, say about it.
+    /// From all rows in the profile's range of ids.
     pub(crate) fn of(profile: &Profile, rows: Vec<StoredRow>) -> Self {
-        let mut of_profile = Self { details: Vec::new(), kinds_before: Vec::new(), taken: Vec::new() };
+        let mut of_profile =
+            Self { details: Vec::new(), kinds_before: Vec::new(), taken: Vec::new(), others: Vec::new() };
         for row in rows {
             if row.profile == profile.key() {
                 of_profile.kinds_before.push(row.stored.detail.kind);
                 of_profile.details.push(row.stored);
             } else {
                 of_profile.taken.push(row.id);
+                if !of_profile.others.contains(&row.profile) {
+                    of_profile.others.push(row.profile);
+                }
             }
         }
         of_profile
     }
 
-    /// Writes the details of these kinds anew: the best first, where no other profile is.
+    /// Rewrites the details of these kinds: the best first, in ids that no other profile uses.
     pub(crate) fn write(
         &self,
         connection: &Connection,
@@ -137,11 +143,11 @@ impl ProfileRows {
 }
 
 fn no_room() -> rusqlite::Error {
-    let what = format!("one profile would have more than {PLACES} details of a kind; nothing was changed");
+    let what = format!("one profile would have more than {PLACES} details of one kind; nothing was changed");
     rusqlite::Error::UserFunctionError(what.into())
 }
 
-/// Everything in the table, by profile. `visit` says whether to go on.
+/// Everything in the table, profile by profile. `visit` returns whether to continue.
 pub(crate) fn visit_all(
     connection: &Connection,
     mut visit: impl FnMut(&Profile, Vec<Detail>) -> bool,
@@ -174,7 +180,7 @@ pub(crate) fn visit_all(
 }
 
 impl StoredDetail {
-    /// The import that it is as new as, where it does not say so itself.
+    /// The import whose time counts as the age of a detail without a date.
     pub(crate) fn newest_import(&self) -> i64 {
         self.said_by.unwrap_or(self.import)
     }
@@ -248,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn profiles_with_the_same_hash_keep_apart() {
+    fn profiles_with_the_same_hash_are_kept_apart() {
         let [ada, bo] = COLLIDING.map(Profile::from_key);
         assert_eq!(first_id(&ada, Kind::Phone), first_id(&bo, Kind::Phone));
         let dir = tempfile::tempdir().expect("a directory");
@@ -262,8 +268,8 @@ mod tests {
         assert_eq!(best(&store, &ada).as_deref(), Some("+14155550104"));
         assert_eq!(best(&store, &bo).as_deref(), Some("+14155550105"));
 
-        let by_hr = DetailFilter { source: Some("ats".to_owned()), ..DetailFilter::all() };
-        assert_eq!(now(store.remove_details(&ada, &by_hr)).expect("removes"), 1);
+        let by_ats = DetailFilter { source: Some("ats".to_owned()), ..DetailFilter::all() };
+        assert_eq!(now(store.remove_details(&ada, &by_ats)).expect("removes"), 1);
         assert_eq!(best(&store, &ada).as_deref(), Some("+14155550101"));
         assert_eq!(now(store.list_details(&bo)).expect("lists").len(), 2);
     }

@@ -1,9 +1,9 @@
-//! One thread's view of the details.
+//! One thread's snapshot of the details.
 //!
-//! Beginning a read transaction costs more than the read itself, so a reader keeps its
-//! snapshot across lookups: until a change is announced (the generation goes up), and until
-//! [`Reader::renew`] ends it, which the serving thread does every 100 ms, also when idle. A
-//! snapshot held longer would hide changes and stop checkpoints.
+//! Beginning a read transaction costs more than the read itself, so a reader keeps its snapshot across
+//! lookups. The snapshot ends when a change is announced (the generation increases) or when
+//! [`Reader::renew`] is called, which the serving thread does every 100 ms, also when idle. A longer
+//! snapshot would hide changes and block checkpoints.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -16,18 +16,18 @@ use crate::{connection, place};
 
 pub(crate) struct Reader {
     connection: Connection,
-    /// The generation of the snapshot that is held, if one is.
+    /// The generation of the current snapshot, if there is one.
     held: Cell<Option<u64>>,
 }
 
-/// From the place of a profile's best detail of a kind onwards: whether each row is one that counts.
+/// Rows from the id of a profile's best detail of a kind on, each with whether it may be returned.
 // 32768 is place::PLACES.
 const FROM_PLACE: &str = "SELECT
         id < ?1 + 32768 AND profile = ?2 AND label = 0 AND (expires_at IS NULL OR expires_at > ?3), value, id
     FROM details WHERE id >= ?1 ORDER BY id";
 
-/// So many rows are read at least if none is taken: those of someone who has a detail that is not taken, and those of someone
-/// who has none, cost the same.
+/// If no row is taken, at least this many are read (unless the table ends), so that a person whose detail
+/// is not taken costs the same as a person without one.
 const LEAST_ROWS: u32 = 2;
 
 impl Reader {
@@ -35,7 +35,7 @@ impl Reader {
         Ok(Self { connection: connection::reader(file)?, held: Cell::new(None) })
     }
 
-    /// Reads in a snapshot no older than `generation`.
+    /// Reads in a snapshot that is not older than `generation`.
     pub(crate) fn best_personal(
         &self,
         generation: u64,
@@ -67,7 +67,7 @@ impl Reader {
             #[cfg(test)]
             tests::ROWS.set(tests::ROWS.get() + 1);
             let counts = !is_over && row.get::<_, bool>(0)?;
-            // The first row is judged whoever it belongs to, so that it costs the same.
+            // The first row is always judged, even if it belongs to another profile, so that timing is equal.
             if counts || read == 1 {
                 let value = row.get_ref(1)?.as_str()?;
                 let verdict = judge(value);
@@ -97,7 +97,7 @@ impl Reader {
     /// Ends the snapshot, if one is held.
     pub(crate) fn renew(&self) {
         if self.held.take().is_some() {
-            // A read transaction has nothing to lose: if it cannot be ended it is not there.
+            // A read transaction has nothing to lose, so errors are ignored. If COMMIT fails, roll back.
             let ended = self.connection.prepare_cached("COMMIT").and_then(|mut end| end.execute(()));
             if ended.is_err() && !self.connection.is_autocommit() {
                 let _ = self.connection.execute_batch("ROLLBACK");
@@ -115,7 +115,7 @@ mod tests {
     use contactd_core::{Detail, Label, Record};
 
     thread_local! {
-        /// Rows that were read on this thread.
+        /// Rows read on this thread.
         pub(super) static ROWS: Cell<u32> = const { Cell::new(0) };
     }
 
@@ -136,7 +136,7 @@ mod tests {
         .into_iter()
         .map(|(slug, detail)| Record { profile: profile(slug), details: vec![detail] })
         .collect();
-        // Somebody comes after each of them in the table.
+        // More rows, so that each of the profiles above is followed by another in the table.
         records.extend(
             (0..200)
                 .map(|n| Record { profile: profile(&format!("other-{n}")), details: vec![phone.clone()] }),
@@ -147,7 +147,7 @@ mod tests {
             ("work", Verdict::Take),
             ("expired", Verdict::Take),
             ("empty", Verdict::Take),
-            // The person has opted out, or this number.
+            // The person has opted out; the number has opted out.
             ("held", Verdict::Enough),
             ("held", Verdict::Next),
         ] {

@@ -26,8 +26,8 @@ pub(crate) const AUDIT: &[&str] = &[
     include_str!("../migrations/audit/002_by_node.sql"),
 ];
 
-/// Opens a database for writing and brings it to the newest schema. Refuses one that is
-/// newer.
+/// Opens a database for writing and migrates it to the newest schema. Refuses a schema that is newer
+/// than that.
 pub(crate) fn open(file: &Path, migrations: &[&str]) -> Result<Connection, StoreError> {
     let mut connection = connection::writer(file)?;
     let known = u32::try_from(migrations.len()).unwrap_or(u32::MAX);
@@ -36,7 +36,7 @@ pub(crate) fn open(file: &Path, migrations: &[&str]) -> Result<Connection, Store
     }
     teach_first_id(&connection).map_err(connection::error)?;
     let transaction = connection::write(&mut connection)?;
-    // Another process may have migrated while this one waited.
+    // Another process may have migrated it while this one waited.
     let found = version(&transaction)?;
     if found > known {
         return Err(StoreError::SchemaTooNew { found, known });
@@ -49,7 +49,7 @@ pub(crate) fn open(file: &Path, migrations: &[&str]) -> Result<Connection, Store
     Ok(connection)
 }
 
-/// Migrations put details where they belong by `first_id(profile, kind)`.
+/// Defines the SQL function `first_id(profile, kind)`, with which migrations compute the ids of details.
 fn teach_first_id(connection: &Connection) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_UTF8;
     connection.create_scalar_function("first_id", 2, flags, |arguments| {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_of_the_first_schema_belongs_to_the_one_node_there_was() {
+    fn an_index_of_the_first_schema_belongs_to_its_only_node() {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("audit-index.db");
         for (events, node) in

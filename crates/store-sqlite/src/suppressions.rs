@@ -1,4 +1,4 @@
-//! Suppressions: digests, and the ids of the keys they were made with.
+//! Suppressions: digests and the ids of their keys.
 
 use contactd_core::store::{StoreError, StoreFuture, Suppressions};
 use contactd_core::{SubjectDigest, Timestamp};
@@ -44,7 +44,7 @@ impl Suppressions for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Runs a statement for each subject, all or none; returns how many rows it touched.
+    /// Runs a statement for each subject in one transaction; returns how many rows it changed.
     fn for_each(
         &self,
         subjects: &[SubjectDigest],

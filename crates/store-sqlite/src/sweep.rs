@@ -1,4 +1,4 @@
-//! Removing details whose time is over.
+//! Removing details that have expired or are too old.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -12,8 +12,11 @@ use crate::profile_rows::{NEVER_OBSERVED, SourceNames, StoredDetail, observed};
 use crate::writing::Writing;
 use crate::{SqliteStore, connection};
 
-/// Details that are found, and profiles that are swept, in one go, so that others who write wait for a moment only.
+/// Details found, and profiles swept, per step, so that other writers wait only briefly.
 const CHUNK: i64 = 500;
+
+/// Longer than any import.
+const LONG: Duration = Duration::from_secs(86_400);
 
 impl SqliteStore {
     pub(crate) fn sweep_all(&self, now: Timestamp, aged: Aged<'_>) -> Result<Swept, StoreError> {
@@ -30,7 +33,7 @@ impl SqliteStore {
     }
 }
 
-/// A sweep has connections of its own: it may have to wait for an import, and nobody who uses the store waits for it.
+/// A sweep has its own connections: while it waits for an import, it blocks no other use of the store.
 struct Sweep {
     reader: Connection,
     writer: Connection,
@@ -61,7 +64,7 @@ impl Sweep {
         find.query_map((now, CHUNK), |row| row.get(0))?.collect()
     }
 
-    /// Removes what a source said before then. Reads everything once.
+    /// Removes the details of a source from before this time. Reads the whole table once.
     fn aged(&mut self, source: i64, before: i64) -> Result<u64, StoreError> {
         let imports = self.imports_before(before).map_err(connection::error)?;
         let is_over = |stored: &StoredDetail| {
@@ -87,7 +90,7 @@ impl Sweep {
         imports.query_map([before], |row| row.get(0))?.collect()
     }
 
-    /// Places behind `after` whose detail is too old, and its profile.
+    /// Details after the id `after` that are too old: the id and the profile of each.
     fn find_aged(&self, source: i64, before: i64, after: i64) -> rusqlite::Result<Vec<(i64, String)>> {
         let mut find = self.reader.prepare_cached(
             "SELECT id, profile FROM details WHERE id > ?1 AND source = ?2 AND observed_at < ?3
@@ -117,10 +120,12 @@ impl Sweep {
         }
         writing.finish(&transaction).map_err(connection::error)?;
         transaction.commit().map_err(connection::error)?;
+        // `Busy` means that nothing has changed: from now on this sweep waits until it is complete.
+        self.writer.busy_timeout(LONG).map_err(connection::error)?;
         Ok(taken)
     }
 
-    /// The sources whose details get too old, by number.
+    /// The sources whose details can get too old, by id, and their maximum age.
     fn ages(&self, aged: Aged<'_>) -> rusqlite::Result<Vec<(i64, Duration)>> {
         let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, Duration::from_secs(row.get(1)?)));
         match aged {

@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Helpers for the tests of this crate.
 
 use std::future::Future;
 
@@ -7,7 +7,7 @@ use contactd_core::{Detail, Profile, Record, Timestamp};
 
 use crate::SqliteStore;
 
-/// The result of a future that is ready: this engine never waits for anything but SQLite.
+/// Runs a future of this engine. It is ready at once: the engine waits only inside SQLite calls.
 pub(crate) fn now<T>(ready: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(ready)
 }
@@ -17,7 +17,7 @@ pub(crate) fn put(store: &SqliteStore, profile: &Profile, details: Vec<Detail>) 
     put_all(store, vec![Record { profile: profile.clone(), details }]);
 }
 
-/// Imports records, whatever their order.
+/// Imports records given in any order.
 pub(crate) fn put_all(store: &SqliteStore, mut records: Vec<Record>) {
     records.sort_by_key(|record| store.sort_key(&record.profile));
     let plan = ImportPlan::of(records.len() as u64, Timestamp::from_seconds(0));

@@ -1,4 +1,4 @@
-//! What is held in all, and the imports that brought it.
+//! Totals of what is held, and past imports.
 
 use contactd_core::Timestamp;
 use contactd_core::store::{DetailTotal, ImportSummary, PastImport, PutCounts, Totals};

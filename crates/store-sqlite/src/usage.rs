@@ -1,4 +1,4 @@
-//! What tokens did, by UTC day.
+//! Usage counts of tokens by UTC day.
 
 use contactd_core::store::{StoreError, StoreFuture, Usage};
 use contactd_core::{Timestamp, UsageDelta};

@@ -1,8 +1,8 @@
-//! Overwriting what rows left behind in the pages that they were moved out of.
+//! Overwriting the old bytes of rows that were moved to another page.
 //!
-//! `secure_delete` overwrites a row that is removed. When SQLite makes room by moving rows to another page it leaves
-//! their bytes where they were, in the gap between the page's list of rows and the rows themselves. Nothing reads them
-//! there, but they are in the file, and may be a person's who is erased later.
+//! `secure_delete` overwrites a row when it is removed. But when SQLite moves rows to another page to make room,
+//! it leaves their bytes in the old page, in the gap between the page's list of rows and the rows themselves.
+//! Nothing reads these bytes, but they stay in the file and may belong to a person who is erased later.
 
 use std::ops::Range;
 
@@ -11,19 +11,19 @@ use rusqlite::Connection;
 
 use crate::{SqliteStore, connection};
 
-/// Pages that are written in one transaction, so that others who write wait for a moment only.
+/// Pages written in one transaction, so that other writers wait only briefly.
 const CHUNK: usize = 500;
 
-/// Pages that hold rows: of a table, of an index.
+/// First bytes of pages that hold rows: of a table, of an index.
 const LEAVES: [u8; 2] = [13, 10];
 
-/// Pages of other sorts begin with the number of another page. In a file with fewer pages than this, that is never one
-/// of [`LEAVES`].
+/// Overflow and free-list pages begin with the number of another page. In a file with fewer pages than this, the
+/// first byte of that number is never one of [`LEAVES`].
 const MAX_PAGES: u64 = 10 << 24;
 
 impl SqliteStore {
-    /// Overwrites every gap in `details.db` that is not empty. Where SQLite was built without the table of its pages, the
-    /// whole file is written anew, which takes longer.
+    /// Overwrites every gap in `details.db` that is not empty. If SQLite was built without the table
+    /// `sqlite_dbpage`, rewrites the whole file instead, which takes longer.
     pub(crate) fn wipe_gaps(&self) -> Result<(), StoreError> {
         let shows_pages = connection::reader(&self.details_file())?
             .query_row("SELECT sqlite_compileoption_used('ENABLE_DBPAGE_VTAB')", (), |row| row.get(0))
@@ -35,7 +35,7 @@ impl SqliteStore {
         connection::impatient_writer(&self.details_file())?.execute_batch("VACUUM").map_err(connection::error)
     }
 
-    /// Overwrites the gaps where they are; says how many there were.
+    /// Overwrites the gaps in place; returns how many there were.
     fn wipe_pages(&self) -> Result<u64, StoreError> {
         let file = self.details_file();
         let found = find(&connection::reader(&file)?).map_err(connection::error)?;
@@ -53,7 +53,7 @@ impl SqliteStore {
 fn find(reader: &Connection) -> rusqlite::Result<Vec<u32>> {
     let pages: u64 = reader.query_row("PRAGMA page_count", (), |row| row.get(0))?;
     if pages >= MAX_PAGES {
-        return Err(rusqlite::Error::UserFunctionError("the store has too many pages to look at".into()));
+        return Err(rusqlite::Error::UserFunctionError("the store has too many pages to be checked".into()));
     }
     let mut read = reader.prepare("SELECT pgno, data FROM sqlite_dbpage")?;
     let mut rows = read.query(())?;
@@ -70,16 +70,16 @@ fn find(reader: &Connection) -> rusqlite::Result<Vec<u32>> {
 fn wipe(writer: &Connection, number: u32) -> rusqlite::Result<()> {
     let mut read = writer.prepare_cached("SELECT data FROM sqlite_dbpage WHERE pgno = ?1")?;
     let mut page: Vec<u8> = read.query_row([number], |row| row.get(0))?;
-    // It may have changed since it was found.
+    // The page may have changed since it was found.
     let Some(gap) = gap(number, &page) else { return Ok(()) };
     page[gap].fill(0);
     writer.prepare_cached("UPDATE sqlite_dbpage SET data = ?2 WHERE pgno = ?1")?.execute((number, page))?;
     Ok(())
 }
 
-/// Where nothing is, in a page that holds rows: between its list of rows and the first of them.
+/// The unused gap of a page that holds rows: between its list of rows and the first row.
 fn gap(number: u32, page: &[u8]) -> Option<Range<usize>> {
-    // The first page begins with the header of the file.
+    // The first page begins with the file header.
     let header = if number == 1 { 100 } else { 0 };
     let number_at = |at: usize| Some(usize::from(u16::from_be_bytes([*page.get(at)?, *page.get(at + 1)?])));
     if !LEAVES.contains(page.get(header)?) {
@@ -112,7 +112,7 @@ mod tests {
         all
     }
 
-    /// A store whose pages were split by what came in between.
+    /// A store whose pages were split by later inserts.
     fn churned(dir: &Path) -> SqliteStore {
         let store = SqliteStore::open(dir).expect("opens");
         for (source, step) in [("a", 1), ("b", 2), ("c", 3)] {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moved_rows_left_behind_is_overwritten_and_nothing_else() {
+    fn only_the_old_bytes_of_moved_rows_are_overwritten() {
         let dir = tempfile::tempdir().expect("a directory");
         let store = churned(dir.path());
         let before = everything(&store);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_written_anew_has_nothing_left_behind_either() {
+    fn a_rewritten_file_does_not_contain_removed_values() {
         let dir = tempfile::tempdir().expect("a directory");
         let store = churned(dir.path());
         let (before, gone) = (everything(&store), Profile::from_key("linkedin.com/in/moved-7"));

@@ -1,4 +1,4 @@
-//! Opt-outs and revocations of a data directory, for another that is made from an older backup.
+//! Opt-outs and revocations of one data directory, to be applied to another made from an older backup.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use rusqlite::{Connection, params};
 use crate::{SqliteStore, connection, tokens};
 
 impl SqliteStore {
-    /// Reads the opt-outs and tokens of a data directory whose details may be damaged. Changes nothing there.
+    /// Reads the opt-outs and tokens of a data directory, even if its details are damaged. Changes nothing there.
     pub fn read_withdrawals(dir: &Path) -> Result<Withdrawals, StoreError> {
         let main = connection::reader(&dir.join("contactd.db"))?;
         read(&main).map_err(connection::error)

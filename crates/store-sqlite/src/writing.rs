@@ -1,4 +1,4 @@
-//! Keeping what the details add up to.
+//! Keeping the totals up to date with the details.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::numbers::{kind_number, label_number};
 use crate::profile_rows::{ProfileRows, SourceNames, StoredDetail};
 
-/// What writes add up to, until it is written too.
+/// Changes to the totals, collected until [`Writing::finish`] writes them.
 #[derive(Default)]
 pub(crate) struct Writing {
     sources: HashMap<String, i64>,
@@ -17,21 +17,21 @@ pub(crate) struct Writing {
     pub(crate) profiles: i64,
 }
 
-/// What was taken away of a profile.
+/// What was removed from a profile.
 pub(crate) struct TakenAway {
     pub(crate) details: u64,
-    /// Whether nothing is left of the profile.
+    /// Whether the profile has no details left.
     pub(crate) was_last: bool,
 }
 
 impl Writing {
-    /// Counts a detail more or less.
+    /// Adds `by` to the count of details like this one.
     pub(crate) fn count(&mut self, source: i64, detail: &Detail, by: i64) {
         let sort = (source, kind_number(detail.kind), label_number(detail.label));
         *self.totals.entry(sort).or_default() += by;
     }
 
-    /// The number of a source, which is given one when it is first met.
+    /// The id of a source; a new source is added.
     pub(crate) fn source(&mut self, connection: &Connection, name: &str) -> rusqlite::Result<i64> {
         if let Some(&id) = self.sources.get(name) {
             return Ok(id);
@@ -51,7 +51,7 @@ impl Writing {
         Ok(id)
     }
 
-    /// Takes away what an import brought in and is still held; says how much.
+    /// Removes the details that an import added and that are still held; returns how many.
     pub(crate) fn withdraw_import(&mut self, connection: &Connection, import: i64) -> rusqlite::Result<u64> {
         let mut of_import = connection.prepare("SELECT DISTINCT profile FROM details WHERE import = ?1")?;
         let profiles: Vec<String> =
@@ -66,7 +66,7 @@ impl Writing {
         Ok(withdrawn)
     }
 
-    /// Takes away the details of a profile that `is_gone` picks.
+    /// Removes the details of a profile for which `is_gone` is true.
     pub(crate) fn take_away(
         &mut self,
         connection: &Connection,
@@ -85,7 +85,7 @@ impl Writing {
         Ok(TakenAway { details: gone.len() as u64, was_last })
     }
 
-    /// Brings the totals up to date, in the same transaction.
+    /// Updates the totals; call it in the same transaction.
     pub(crate) fn finish(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let mut add = connection.prepare_cached(
             "INSERT INTO totals VALUES (?1, ?2, ?3, ?4)

@@ -1,10 +1,10 @@
-//! The suite that every engine passes.
+//! Runs the suite that every engine has to pass.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 use contactd_store_sqlite::SqliteStore;
 
-/// A store in a directory that is removed with it.
+/// A store in a temporary directory that is deleted when it is dropped.
 struct InTempDir {
     store: SqliteStore,
     _dir: tempfile::TempDir,

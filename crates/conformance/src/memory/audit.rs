@@ -7,7 +7,7 @@ use contactd_core::{AuditPosition, AuditRecord, NOT_RECORDED};
 
 use super::{Lines, Memory, Positions};
 
-/// Lines and positions; and usage by node, day and token, which outlives the lines.
+/// Lines and positions, and usage by node, day and token, which stays when lines are removed.
 #[derive(Default)]
 pub(super) struct Index {
     lines: Lines,

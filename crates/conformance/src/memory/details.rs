@@ -10,7 +10,7 @@ use contactd_core::{ContactValue, Detail, Kind, Label, Profile, Timestamp};
 use super::{Kept, Memory, State};
 
 impl State {
-    /// Removes details of everybody; returns how many.
+    /// Removes matching details of all profiles; returns how many.
     pub(super) fn remove(&mut self, is_gone: impl Fn(&Profile, &Kept) -> bool) -> u64 {
         let mut removed = 0;
         for (key, kept) in &mut self.people {
@@ -22,7 +22,7 @@ impl State {
         removed
     }
 
-    /// Whether a detail was observed, or else last imported, before a time.
+    /// Whether a detail was observed or, if that is unknown, last imported before a time.
     fn is_older(&self, kept: &Kept, before: Timestamp) -> bool {
         match kept.detail.observed_at {
             Some(at) => at < before,

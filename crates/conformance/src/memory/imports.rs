@@ -1,4 +1,4 @@
-//! Imports: a copy of everybody that is put in place at the end.
+//! Imports: they work on a copy of all details, which replaces the original at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -24,7 +24,7 @@ pub struct MemoryImport<'a> {
 impl Imports for Memory {
     type Import<'a> = MemoryImport<'a>;
 
-    /// Any order will do.
+    /// This engine needs no order.
     fn sort_key(&self, _: &Profile) -> u64 {
         0
     }
@@ -123,7 +123,7 @@ impl Import for MemoryImport<'_> {
             self.counts.taken_back += taken;
             if kept.is_empty() {
                 self.people.remove(profile.key());
-                self.counts.profiles_new -= 1;
+                self.counts.profiles_new -= u64::from(!self.before.contains_key(profile.key()));
             }
         }
         Ok(())

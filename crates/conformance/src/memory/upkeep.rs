@@ -1,4 +1,4 @@
-//! Facts, change notices, maintenance.
+//! Facts, change detection, maintenance.
 
 use std::path::Path;
 
@@ -78,7 +78,7 @@ impl Maintenance for Memory {
                 }
                 Some(_) => {}
                 None => {
-                    let revoked_at = token.revoked_at.or(Some(at));
+                    let revoked_at = Some(at);
                     state.tokens.push((*hash, contactd_core::Token { revoked_at, ..token.clone() }));
                 }
             }

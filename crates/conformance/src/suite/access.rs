@@ -7,8 +7,8 @@ use contactd_core::{
 
 use super::{Engine, day, now, profile, token};
 
-/// Nothing about a token is lost.
-pub async fn tokens_are_listed_as_they_were_made(store: &impl Engine) {
+/// No field of a token is lost.
+pub async fn tokens_are_listed_as_they_were_created(store: &impl Engine) {
     let (first_secret, first) = token("crm");
     let (second_secret, second) = token("ats");
     let second = Token {
@@ -25,7 +25,7 @@ pub async fn tokens_are_listed_as_they_were_made(store: &impl Engine) {
     assert_eq!(listed, [(first_secret.hash(), first), (second_secret.hash(), second)]);
 }
 
-/// Revoking again changes nothing; an unknown token is none.
+/// Revoking again changes nothing; an unknown token gives `None`.
 pub async fn revoking_twice_keeps_the_first_time(store: &impl Engine) {
     let (secret, token) = token("crm");
     store.create_token(&secret.hash(), &token).await.expect("creates");
@@ -36,7 +36,7 @@ pub async fn revoking_twice_keeps_the_first_time(store: &impl Engine) {
     assert!(store.revoke_token("tok_unknown", now()).await.expect("asks").is_none());
 }
 
-/// The old token's end only ever comes nearer.
+/// Rotating again can only make the old token expire earlier.
 pub async fn rotating_keeps_both_until_the_overlap_ends(store: &impl Engine) {
     let (old_secret, old) = token("crm");
     store.create_token(&old_secret.hash(), &old).await.expect("creates");
@@ -53,8 +53,8 @@ pub async fn rotating_keeps_both_until_the_overlap_ends(store: &impl Engine) {
     }
 }
 
-/// Both or neither.
-pub async fn rotating_an_unknown_token_makes_none(store: &impl Engine) {
+/// Either both tokens change or neither does.
+pub async fn rotating_an_unknown_or_revoked_token_creates_none(store: &impl Engine) {
     let (secret, new) = token("crm");
     assert!(!store.rotate_token("tok_unknown", now(), &secret.hash(), &new).await.expect("asks"));
     assert!(store.list_tokens().await.expect("lists").is_empty());
@@ -62,7 +62,7 @@ pub async fn rotating_an_unknown_token_makes_none(store: &impl Engine) {
     store.create_token(&old_secret.hash(), &old).await.expect("creates");
     store.revoke_token(&old.id, now()).await.expect("revokes");
     assert!(!store.rotate_token(&old.id, now(), &secret.hash(), &new).await.expect("asks"));
-    assert_eq!(store.list_tokens().await.expect("lists").len(), 1, "a revoked token has no successor");
+    assert_eq!(store.list_tokens().await.expect("lists").len(), 1, "a revoked token cannot be rotated");
 }
 
 fn digests() -> Vec<SubjectDigest> {
@@ -78,15 +78,15 @@ pub async fn suppressing_twice_is_one_suppression(store: &impl Engine) {
     assert_eq!(store.list_suppressions().await.expect("lists").len(), 2);
 }
 
-/// Only what was named is taken back.
-pub async fn suppressions_can_be_taken_back(store: &impl Engine) {
+/// Only the named suppressions are removed.
+pub async fn suppressions_can_be_removed(store: &impl Engine) {
     store.suppress(&digests(), now()).await.expect("suppresses");
     assert_eq!(store.unsuppress(&digests()[..1]).await.expect("unsuppresses"), 1);
     assert_eq!(store.unsuppress(&digests()[..1]).await.expect("unsuppresses"), 0);
     assert_eq!(store.list_suppressions().await.expect("lists"), digests()[1..]);
 }
 
-/// The earliest, under whichever key.
+/// The earliest time counts, whichever key it was made with.
 pub async fn a_suppression_is_found_with_its_time(store: &impl Engine) {
     let keys = DigestKeys::new(vec![DigestKey::new(&[1; 32]), DigestKey::new(&[2; 32])]).expect("keys");
     let (ada, bo) = (profile("ada-quell"), profile("bo-quell"));
@@ -99,7 +99,7 @@ pub async fn a_suppression_is_found_with_its_time(store: &impl Engine) {
     assert_eq!(store.find_suppression(&others).await.expect("reads"), None);
 }
 
-/// Counts of one day add up, and the token remembers when it was last used.
+/// Counts of one day add up, and the token's last use is stored.
 pub async fn usage_adds_up_by_day(store: &impl Engine) {
     let (secret, token) = token("crm");
     store.create_token(&secret.hash(), &token).await.expect("creates");

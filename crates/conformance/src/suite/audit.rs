@@ -31,8 +31,8 @@ async fn list(store: &impl Engine, filter: AuditFilter) -> Vec<AuditRecord> {
     found
 }
 
-/// Whoever indexes the same lines again changes nothing, and what is asked for is found.
-pub async fn the_audit_index_takes_every_line_once(store: &impl Engine) {
+/// Indexing the same lines again changes nothing, and filters find the right lines.
+pub async fn the_audit_index_adds_every_line_once(store: &impl Engine) {
     let records = [
         record("n1", 1, "a", "hit"),
         record("n1", 2, "b", "miss"),
@@ -66,11 +66,11 @@ pub async fn the_audit_index_takes_every_line_once(store: &impl Engine) {
         false
     };
     store.visit_audit(&AuditFilter::default(), take_one).await.expect("reads");
-    assert_eq!(first.as_ref(), records.first(), "the visitor stops it");
+    assert_eq!(first.as_ref(), records.first(), "the visitor stops after one");
     let usage = store.audit_usage().await.expect("reads");
     let counts: Vec<_> = usage.iter().map(|u| (u.token.as_str(), u.hits, u.misses, u.refused)).collect();
     assert_eq!(counts, [("a", 1, 0, 0), ("b", 0, 1, 0), ("a", 1, 0, 1)]);
-    // What was not disclosed after all counts as refused.
+    // Lines for which nothing was disclosed after all count as refused.
     let further = AuditPosition { offset: 1_000, seq: 5, ..end };
     let correction = IndexStep { node: "n1", records: &[], undisclosed: &[(3, 5)], from: end, to: further };
     assert!(store.index_audit(correction).await.expect("indexes"));
@@ -83,12 +83,12 @@ pub async fn the_audit_index_takes_every_line_once(store: &impl Engine) {
     assert_eq!(store.audit_usage().await.expect("reads").len(), 3);
     store.reset_audit_index("n1", records[2].at.day()).await.expect("resets");
     assert_eq!(list(store, AuditFilter::default()).await, []);
-    assert_eq!(store.audit_usage().await.expect("reads").len(), 2, "what the journal no longer has is kept");
+    assert_eq!(store.audit_usage().await.expect("reads").len(), 2, "days not in the journal are kept");
     assert_eq!(store.audit_position("n1").await.expect("reads"), start);
 }
 
-/// The same number on two nodes is two lines; what is done to one journal leaves the other alone.
-pub async fn the_journals_of_two_nodes_are_apart(store: &impl Engine) {
+/// The same number on two nodes is two lines; a change to one journal does not affect the other.
+pub async fn the_journals_of_two_nodes_are_separate(store: &impl Engine) {
     let end = AuditPosition { segment: 1, offset: 90, seq: 1, chain: [3; 16] };
     for node in ["n1", "n2"] {
         let records = [record(node, 1, "a", "hit")];
@@ -98,7 +98,7 @@ pub async fn the_journals_of_two_nodes_are_apart(store: &impl Engine) {
     }
     assert_eq!(list(store, AuditFilter::default()).await.len(), 2);
     let usage = store.audit_usage().await.expect("reads");
-    assert_eq!(usage.iter().map(|usage| usage.hits).collect::<Vec<_>>(), [2], "of all nodes together");
+    assert_eq!(usage.iter().map(|usage| usage.hits).collect::<Vec<_>>(), [2], "all nodes together");
     let further = AuditPosition { seq: 2, ..end };
     let undisclosed = IndexStep { node: "n2", records: &[], undisclosed: &[(1, 1)], from: end, to: further };
     assert!(store.index_audit(undisclosed).await.expect("indexes"));

@@ -7,7 +7,7 @@ use contactd_core::{Detail, Kind, Label, Timestamp};
 
 use super::{Engine, best, day, email, now, phone, profile, put, put_all, record, value};
 
-/// Phone numbers before addresses, personal before work, each best first.
+/// Phone numbers before addresses, personal before work, then best first.
 pub async fn details_are_listed_best_first(store: &impl Engine) {
     let ada = profile("ada-quell");
     let work = Detail { label: Label::Work, ..phone("01", 100) };
@@ -85,7 +85,7 @@ pub async fn everything_is_visited_in_order_until_the_visitor_stops(store: &impl
     assert_eq!(visit(2).await, [key("ada-quell"), key("bo-quell")]);
 }
 
-/// E-mail addresses regardless of case.
+/// E-mail addresses are compared ignoring case.
 pub async fn a_number_or_an_address_is_found_under_every_profile(store: &impl Engine) {
     let (ada, bo) = (profile("ada-quell"), profile("bo-quell"));
     put(store, &bo, &[phone("01", 50), email("Quell")]).await;
@@ -99,8 +99,8 @@ pub async fn a_number_or_an_address_is_found_under_every_profile(store: &impl En
     assert_eq!(find(Kind::Phone, "+14155550102").await, []);
 }
 
-/// What has expired is removed, and what is older than its source allows; the rest stays, and totals are right.
-pub async fn what_has_expired_or_is_too_old_is_swept_and_nothing_else(store: &impl Engine) {
+/// Expired details and those that are too old are removed; the rest stays, and totals are correct.
+pub async fn a_sweep_removes_only_expired_and_too_old_details(store: &impl Engine) {
     let (ada, bo) = (profile("ada-quell"), profile("bo-quell"));
     let ended = Detail { expires_at: Some(now()), ..phone("01", 90) };
     let ending = Detail { expires_at: Some(Timestamp::from_seconds(now().seconds() + 1)), ..phone("02", 80) };
@@ -119,14 +119,14 @@ pub async fn what_has_expired_or_is_too_old_is_swept_and_nothing_else(store: &im
     assert_eq!(left, [ending, new, other]);
     assert_eq!(store.totals().await.expect("counts").profiles, 1);
 
-    // Given with an import, a largest age counts from then on; what is not dated counts from its import.
+    // A maximum age that is given with an import applies from then on. Undated details count from their import.
     let max_age = Some((vec!["crm".to_owned()], 60 * day_long));
     let plan = ImportPlan { max_age, ..ImportPlan::of(1, now()) };
     put_all(store, &plan, vec![record(&bo, &[email("undated")])]).await;
     let sweep = |days: u32| store.sweep(now().plus(days * day_long), Aged::Policies);
     assert_eq!(sweep(0).await.expect("sweeps"), Swept::default());
     assert_eq!(sweep(58).await.expect("sweeps"), Swept { expired: 1, aged: 0 });
-    // A detail that an import gives again is as new as that import, though nothing about it changes.
+    // A detail that is imported again is as new as that import, even if nothing about it changes.
     let again = ImportPlan::of(1, now().plus(59 * day_long));
     assert_eq!(put_all(store, &again, vec![record(&bo, &[email("undated")])]).await.unchanged, 1);
     assert_eq!(sweep(61).await.expect("sweeps"), Swept { expired: 0, aged: 1 });

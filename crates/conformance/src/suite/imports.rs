@@ -5,8 +5,8 @@ use contactd_core::{Detail, Kind, Profile, Record};
 
 use super::{Engine, best, day, email, in_order, now, phone, profile, put, put_all, record, value};
 
-/// Importing a file twice is importing it once.
-pub async fn the_same_again_changes_nothing(store: &impl Engine) {
+/// Importing the same details twice has the same effect as importing them once.
+pub async fn importing_the_same_again_changes_nothing(store: &impl Engine) {
     let ada = profile("ada-quell");
     let first = put(store, &ada, &[phone("01", 90), email("ada")]).await;
     assert_eq!(first, PutCounts { profiles_new: 1, new: 2, ..PutCounts::default() });
@@ -14,7 +14,7 @@ pub async fn the_same_again_changes_nothing(store: &impl Engine) {
     assert_eq!(second, PutCounts { unchanged: 2, ..PutCounts::default() });
 }
 
-/// Identity is profile, kind, value and source; the rest is updated.
+/// Profile, kind, value and source identify a detail; the other fields are updated.
 pub async fn a_new_date_or_confidence_updates_the_detail(store: &impl Engine) {
     let ada = profile("ada-quell");
     put(store, &ada, &[phone("01", 90)]).await;
@@ -25,15 +25,15 @@ pub async fn a_new_date_or_confidence_updates_the_detail(store: &impl Engine) {
     assert_eq!(store.list_details(&ada).await.expect("reads"), [updated]);
 }
 
-/// In one record.
-pub async fn of_a_detail_given_twice_the_last_counts(store: &impl Engine) {
+/// Within one record.
+pub async fn if_a_detail_is_given_twice_the_last_one_wins(store: &impl Engine) {
     let ada = profile("ada-quell");
     let counts = put(store, &ada, &[phone("01", 90), phone("01", 10)]).await;
     assert_eq!(counts, PutCounts { profiles_new: 1, new: 1, unchanged: 1, ..PutCounts::default() });
     assert_eq!(store.list_details(&ada).await.expect("reads"), [phone("01", 10)]);
 }
 
-/// Several records about one person are one person, new or changed.
+/// Several records of one profile count as one profile, new or changed.
 pub async fn a_profile_is_counted_once_in_an_import(store: &impl Engine) {
     let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
     put(store, &ada, &[phone("01", 90)]).await;
@@ -46,7 +46,7 @@ pub async fn a_profile_is_counted_once_in_an_import(store: &impl Engine) {
     assert_eq!((counts.new, counts.changed), (5, 1));
 }
 
-/// Removing one source leaves what the others hold.
+/// Removing the details of one source leaves those of the others.
 pub async fn the_same_value_from_two_sources_is_two_details(store: &impl Engine) {
     let ada = profile("ada-quell");
     let other = Detail { source: "events".to_owned(), ..phone("01", 90) };
@@ -58,7 +58,7 @@ pub async fn the_same_value_from_two_sources_is_two_details(store: &impl Engine)
 }
 
 /// All or nothing.
-pub async fn an_import_that_is_dropped_never_happened(store: &impl Engine) {
+pub async fn a_dropped_import_changes_nothing(store: &impl Engine) {
     let ada = profile("ada-quell");
     let mut import = store.begin_import(&ImportPlan::of(1, now())).await.expect("begins");
     import.put(vec![record(&ada, &[phone("01", 90)])]).await.expect("puts");
@@ -73,7 +73,7 @@ pub async fn an_import_that_is_dropped_never_happened(store: &impl Engine) {
 }
 
 /// Only details that the import added are taken back.
-pub async fn what_is_taken_back_is_not_there_and_not_counted(store: &impl Engine) {
+pub async fn values_taken_back_are_neither_stored_nor_counted(store: &impl Engine) {
     let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
     put(store, &ada, &[phone("01", 90)]).await;
     let mut import = store.begin_import(&ImportPlan::of(2, now())).await.expect("begins");
@@ -101,8 +101,25 @@ pub async fn what_is_taken_back_is_not_there_and_not_counted(store: &impl Engine
     assert_eq!(store.totals().await.expect("counts").profiles, 1);
 }
 
-/// Records are merged with what is held, whether that is nothing, a lot or a little.
-pub async fn imports_into_nothing_much_and_little_do_the_same(store: &impl Engine) {
+/// Someone who was held before is not counted as new, whatever is left of them.
+pub async fn taking_back_the_last_detail_of_someone_who_was_held_is_not_one_new_profile_less(
+    store: &impl Engine,
+) {
+    let ada = profile("ada-quell");
+    put(store, &ada, &[phone("01", 90)]).await;
+    let plan = ImportPlan { replaced: vec!["crm".to_owned()], ..ImportPlan::of(1, now()) };
+    let mut import = store.begin_import(&plan).await.expect("begins");
+    import.put(vec![record(&ada, &[phone("02", 90)])]).await.expect("puts");
+    import.finish().await.expect("finishes");
+    import.take_back(&[(ada.clone(), Kind::Phone, value("+14155550102"))]).await.expect("takes back");
+    let counts = import.counts();
+    assert_eq!((counts.profiles_new, counts.new, counts.withdrawn, counts.taken_back), (0, 0, 1, 1));
+    import.commit(&ImportSummary::default()).await.expect("commits");
+    assert_eq!(store.totals().await.expect("counts").profiles, 0);
+}
+
+/// Records are merged correctly into an empty store, and in a large or a small import into a filled one.
+pub async fn large_and_small_imports_do_the_same(store: &impl Engine) {
     let profiles: Vec<Profile> = (0..200).map(|number| profile(&format!("quell-{number}"))).collect();
     for (round, step) in [(0_u8, 1), (1, 2), (2, 150)] {
         let records: Vec<Record> = profiles
@@ -134,7 +151,7 @@ pub async fn imports_into_nothing_much_and_little_do_the_same(store: &impl Engin
     }
 }
 
-/// What a replaced source held and the import does not put is removed; what others hold stays.
+/// Details of a replaced source that the import does not put are removed; those of other sources stay.
 pub async fn a_replaced_source_keeps_only_what_is_put(store: &impl Engine) {
     let profiles: Vec<Profile> = (0..100).map(|number| profile(&format!("quell-{number}"))).collect();
     let other = Detail { source: "hr".to_owned(), ..phone("09", 10) };
@@ -154,7 +171,7 @@ pub async fn a_replaced_source_keeps_only_what_is_put(store: &impl Engine) {
     assert_eq!(
         counts.profiles_changed,
         25 + 50,
-        "25 keep something of it, 50 keep what the other source holds"
+        "25 keep details of this source, 50 keep those of the other"
     );
     for (number, profile) in profiles.iter().enumerate() {
         let expected = match (number % 4, number % 2) {
@@ -168,7 +185,7 @@ pub async fn a_replaced_source_keeps_only_what_is_put(store: &impl Engine) {
     assert_eq!(store.totals().await.expect("counts").profiles, 25 + 50);
 }
 
-/// The second one is told, and can begin when the first has ended.
+/// The second one gets `Busy`, and can begin when the first has ended.
 pub async fn a_second_import_is_refused_while_one_is_in_progress(store: &impl Engine) {
     let plan = ImportPlan::of(1, now());
     let first = store.begin_import(&plan).await.expect("begins");
@@ -177,8 +194,8 @@ pub async fn a_second_import_is_refused_while_one_is_in_progress(store: &impl En
     assert!(store.begin_import(&plan).await.is_ok());
 }
 
-/// Nothing of theirs has happened then.
-pub async fn whoever_writes_details_during_an_import_is_told_that_the_store_is_busy(store: &impl Engine) {
+/// Their changes have not been made.
+pub async fn other_writers_of_details_get_busy_during_an_import(store: &impl Engine) {
     let ada = profile("ada-quell");
     let ended = Detail { expires_at: Some(now()), ..email("ada") };
     put(store, &ada, &[phone("01", 90), ended]).await;
@@ -188,12 +205,12 @@ pub async fn whoever_writes_details_during_an_import_is_told_that_the_store_is_b
     assert!(is_busy(store.remove_details(&ada, &DetailFilter::all()).await.err()));
     assert!(is_busy(store.undo_import(id, now()).await.err()));
     assert!(is_busy(store.sweep(now(), Aged::Not).await.err()));
-    assert_eq!(store.list_details(&ada).await.expect("reads").len(), 2, "reading is not writing");
+    assert_eq!(store.list_details(&ada).await.expect("reads").len(), 2, "reading still works");
     drop(import);
     assert_eq!(store.remove_details(&ada, &DetailFilter::all()).await.expect("removes"), 2);
 }
 
-/// What an import added and is still held is removed; nothing else is.
+/// Undoing removes the details that the import added and that are still held, and nothing else.
 pub async fn imports_are_listed_and_can_be_undone_once(store: &impl Engine) {
     let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
     put(store, &ada, &[phone("01", 90)]).await;
@@ -219,7 +236,7 @@ pub async fn imports_are_listed_and_can_be_undone_once(store: &impl Engine) {
     assert_eq!((listed[1].id, listed[1].at, &listed[1].summary), (id, day("2026-06-02"), &summary));
     assert_eq!(store.undo_import(id + 7, now()).await.expect("undoes"), None, "there is no such import");
     assert_eq!(store.undo_import(id, day("2026-06-03")).await.expect("undoes"), Some(2));
-    assert_eq!(store.undo_import(id, day("2026-06-04")).await.expect("undoes"), None, "once");
+    assert_eq!(store.undo_import(id, day("2026-06-04")).await.expect("undoes"), None, "only once");
     store.renew_all();
     assert_eq!(store.list_imports().await.expect("lists")[1].undone_at, Some(day("2026-06-03")));
     assert_eq!(best(store, &ada, Kind::Phone).as_deref(), Some("+14155550101"));

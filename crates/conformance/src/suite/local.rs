@@ -7,8 +7,8 @@ use contactd_core::{Detail, Kind, Label, Timestamp};
 
 use super::{Engine, best, day, email, now, phone, profile, put};
 
-/// Highest confidence, then newest observed, then smallest value; no date is oldest.
-pub async fn a_lookup_returns_the_surest_then_newest_then_smallest(store: &impl Engine) {
+/// Highest confidence, then newest, then smallest value; details without a date count as oldest.
+pub async fn a_lookup_prefers_confidence_then_date_then_the_smallest_value(store: &impl Engine) {
     let ada = profile("ada-quell");
     let dated = |detail: Detail, date: &str| Detail { observed_at: Some(day(date)), ..detail };
     let steps = [
@@ -25,7 +25,7 @@ pub async fn a_lookup_returns_the_surest_then_newest_then_smallest(store: &impl 
     }
 }
 
-/// Labels decide what is personal.
+/// Lookups return only details with the personal label.
 pub async fn work_details_are_kept_and_never_returned(store: &impl Engine) {
     let ada = profile("ada-quell");
     let work = Detail { label: Label::Work, ..phone("01", 100) };
@@ -34,7 +34,7 @@ pub async fn work_details_are_kept_and_never_returned(store: &impl Engine) {
     assert!(store.list_details(&ada).await.expect("reads").contains(&work));
 }
 
-/// Not served from its last second on; the next best is.
+/// It is not returned from the second in which it expires; the next best detail is.
 pub async fn an_expired_detail_is_kept_and_not_returned(store: &impl Engine) {
     let ada = profile("ada-quell");
     let ended = Detail { expires_at: Some(now()), ..phone("01", 90) };
@@ -46,7 +46,7 @@ pub async fn an_expired_detail_is_kept_and_not_returned(store: &impl Engine) {
 }
 
 /// A suppressed number must not hide the person's other one.
-pub async fn a_value_that_is_not_taken_gives_way_to_the_next(store: &impl Engine) {
+pub async fn if_a_value_is_not_taken_the_next_one_is_offered(store: &impl Engine) {
     let ada = profile("ada-quell");
     put(store, &ada, &[phone("01", 90), phone("02", 80)]).await;
     let not_the_first = |value: &str| if value == "+14155550101" { Verdict::Next } else { Verdict::Take };
@@ -59,9 +59,9 @@ pub async fn a_value_that_is_not_taken_gives_way_to_the_next(store: &impl Engine
     assert_eq!(found.expect("reads"), None);
 }
 
-/// Somebody else's value is offered, and what is said about it is ignored.
+/// Another person's value is offered, and the verdict on it is ignored.
 pub async fn a_person_who_is_not_held_still_costs_one_value(store: &impl Engine) {
-    // Enough others that somebody comes after anybody in whatever order the engine has.
+    // Enough other profiles that one of them comes next, whatever order the engine uses.
     for number in 0..40 {
         put(store, &profile(&format!("other-quell-{number}")), &[phone("01", 90)]).await;
     }
@@ -77,8 +77,8 @@ pub async fn a_person_who_is_not_held_still_costs_one_value(store: &impl Engine)
     }
 }
 
-/// A phone number is never returned for an e-mail address.
-pub async fn the_two_kinds_are_apart(store: &impl Engine) {
+/// A phone number is never returned in place of an e-mail address.
+pub async fn phone_numbers_and_addresses_are_separate(store: &impl Engine) {
     let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
     put(store, &ada, &[phone("01", 90)]).await;
     put(store, &eve, &[email("eve")]).await;
@@ -87,14 +87,14 @@ pub async fn the_two_kinds_are_apart(store: &impl Engine) {
     assert_eq!(best(store, &eve, Kind::Email).as_deref(), Some("eve@example.com"));
 }
 
-/// A key is compared whole.
-pub async fn profiles_with_a_common_beginning_are_apart(store: &impl Engine) {
+/// The whole key is compared.
+pub async fn profiles_with_a_common_prefix_are_separate(store: &impl Engine) {
     let (ada, longer) = (profile("ada-quell"), profile("ada-quell-1a2b3c"));
     put(store, &longer, &[phone("01", 90)]).await;
     assert_eq!(best(store, &ada, Kind::Phone), None);
 }
 
-/// On this thread, and for all.
+/// On this thread (`renew`) and on all threads (`renew_all`).
 pub async fn renewing_shows_what_was_committed(store: &impl Engine) {
     let ada = profile("ada-quell");
     assert_eq!(best(store, &ada, Kind::Phone), None);

@@ -1,4 +1,4 @@
-//! Facts, change notices, maintenance.
+//! Facts, change detection, maintenance.
 
 use contactd_core::store::{DetailFilter, TakenOver, Withdrawals};
 use contactd_core::{Kind, SubjectDigest, UsageDelta};
@@ -18,7 +18,7 @@ pub async fn a_fact_is_remembered_once_and_can_be_forgotten(store: &impl Engine)
 }
 
 /// Tokens and suppressions have one number, details the other.
-pub async fn every_change_is_noticed_and_usage_is_not_one(store: &impl Engine) {
+pub async fn every_change_is_detected_and_usage_is_not_a_change(store: &impl Engine) {
     let (secret, token) = token("crm");
     let (other_secret, other) = super::token("ats");
     let digest = SubjectDigest { key: "k".to_owned(), bytes: [7; 32] };
@@ -35,15 +35,15 @@ pub async fn every_change_is_noticed_and_usage_is_not_one(store: &impl Engine) {
         before = after;
     };
     store.create_token(&secret.hash(), &token).await.expect("creates");
-    expect(true, false, "a token is made").await;
+    expect(true, false, "a token is created").await;
     store.rotate_token(&token.id, now(), &other_secret.hash(), &other).await.expect("rotates");
     expect(true, false, "a token is rotated").await;
     store.revoke_token(&token.id, now()).await.expect("revokes");
     expect(true, false, "a token is revoked").await;
     store.suppress(std::slice::from_ref(&digest), now()).await.expect("suppresses");
-    expect(true, false, "somebody opts out").await;
+    expect(true, false, "a suppression is added").await;
     store.unsuppress(&[digest]).await.expect("unsuppresses");
-    expect(true, false, "an opt-out is taken back").await;
+    expect(true, false, "a suppression is removed").await;
     let used =
         UsageDelta { token: token.id.clone(), hits: 1, misses: 0, refused: 0, last_used_at: Some(now()) };
     store.record_usage(&[used], now()).await.expect("records");
@@ -54,8 +54,8 @@ pub async fn every_change_is_noticed_and_usage_is_not_one(store: &impl Engine) {
     expect(false, true, "a removal").await;
 }
 
-/// Whatever upkeep does, what is held stays as it is.
-pub async fn maintenance_changes_nothing_that_is_held(store: &impl Engine) {
+/// No maintenance method changes the details that are held.
+pub async fn maintenance_changes_no_details(store: &impl Engine) {
     let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
     put(store, &ada, &[phone("01", 90), email("ada")]).await;
     put(store, &eve, &[phone("02", 90)]).await;
@@ -70,8 +70,8 @@ pub async fn maintenance_changes_nothing_that_is_held(store: &impl Engine) {
     assert_eq!(best(store, &ada, Kind::Phone).as_deref(), Some("+14155550101"));
 }
 
-/// Enough to make a backup of, and to tell how large it will be.
-pub async fn a_copy_has_files_and_the_sizes_are_told(store: &impl Engine) {
+/// What a backup needs: files to copy, and their sizes.
+pub async fn a_copy_has_files_and_the_sizes_are_reported(store: &impl Engine) {
     put(store, &profile("ada-quell"), &[phone("01", 90)]).await;
     let sizes = store.sizes().await.expect("tells");
     assert!(sizes.iter().map(|part| part.bytes).sum::<u64>() > 0, "{sizes:?}");
@@ -85,9 +85,11 @@ pub async fn a_copy_has_files_and_the_sizes_are_told(store: &impl Engine) {
     std::fs::remove_dir_all(&dir).expect("removes");
 }
 
-/// Opt-outs keep their times; tokens made elsewhere are known and not accepted.
+/// Suppressions keep their times; tokens of the other store are stored as revoked.
 pub async fn withdrawals_of_another_store_are_applied_with_their_times(store: &impl Engine) {
     let ((known_secret, known), (new_secret, new)) = (token("crm"), token("ats"));
+    let (old_secret, mut old) = token("old");
+    old.revoked_at = Some(day("2026-01-05"));
     store.create_token(&known_secret.hash(), &known).await.expect("creates");
     let digest = |byte| SubjectDigest { key: "k".to_owned(), bytes: [byte; 32] };
     store.suppress(&[digest(1)], day("2026-01-01")).await.expect("suppresses");
@@ -95,7 +97,11 @@ pub async fn withdrawals_of_another_store_are_applied_with_their_times(store: &i
     revoked.revoked_at = Some(day("2026-03-03"));
     let withdrawals = Withdrawals {
         suppressions: vec![(digest(1), day("2026-02-01")), (digest(2), day("2026-02-02"))],
-        tokens: vec![(known_secret.hash(), revoked), (new_secret.hash(), new.clone())],
+        tokens: vec![
+            (known_secret.hash(), revoked),
+            (new_secret.hash(), new.clone()),
+            (old_secret.hash(), old.clone()),
+        ],
     };
     let before = store.changes().await.expect("watches");
     let taken = store.take_over(&withdrawals, now()).await.expect("takes over");
@@ -107,7 +113,9 @@ pub async fn withdrawals_of_another_store_are_applied_with_their_times(store: &i
     let listed = store.list_tokens().await.expect("lists");
     let of = |id: &str| listed.iter().map(|(_, token)| token).find(|token| token.id == id).expect("listed");
     assert_eq!(of(&known.id).revoked_at, Some(day("2026-03-03")));
-    assert_eq!((of(&new.id).revoked_at, of(&new.id).name.as_str()), (Some(now()), "ats"));
+    for (token, name) in [(&new, "ats"), (&old, "old")] {
+        assert_eq!((of(&token.id).revoked_at, of(&token.id).name.as_str()), (Some(now()), name));
+    }
     let again = store.take_over(&withdrawals, now()).await.expect("takes over");
     assert_eq!(again, TakenOver::default());
 }

@@ -1,4 +1,4 @@
-//! Flags of commands that bring data in and out.
+//! Flags of commands that load, change and export data.
 
 use std::path::PathBuf;
 
@@ -49,22 +49,22 @@ pub(crate) struct ImportArgs {
     /// The source of the records; a source in a row takes precedence
     #[arg(long, value_name = "NAME", value_parser = parse_name)]
     pub(crate) source: Option<String>,
-    /// The country of phone numbers without + whose row names no region, such as US
+    /// The country of phone numbers without + in rows that name no region, such as US
     #[arg(long, value_name = "COUNTRY", value_parser = parse_region)]
     pub(crate) region: Option<String>,
-    /// The header of a column that is called differently, such as profileUrl="LinkedIn URL"
+    /// The header of a column that has another name in the file, such as profileUrl="LinkedIn URL"
     #[arg(long, value_name = "COLUMN=HEADER", value_parser = parse_mapping)]
     pub(crate) map: Vec<(String, String)>,
-    /// The format of the files [default: recognised by their content and name]
+    /// The format of the files [default: detected from their content and name]
     #[arg(long)]
     pub(crate) format: Option<ImportFormat>,
     /// Also delete this source's details that are not in the files
     #[arg(long)]
     pub(crate) replace_source: bool,
-    /// With --replace-source: continue even if the files hold no good row, which deletes everything of the source
+    /// With --replace-source: continue even if the files contain no valid row, which deletes all details of the source
     #[arg(long, requires = "replace_source")]
     pub(crate) allow_empty: bool,
-    /// How long to hold details of these sources after they were observed, or imported if undated, such as 365d
+    /// How long to hold details of these sources after they were observed, or imported if they have no date, such as 365d
     #[arg(long, value_name = "SPAN")]
     pub(crate) max_age: Option<Span>,
     /// Check everything and change nothing
@@ -110,7 +110,7 @@ pub(crate) struct RestoreArgs {
     /// A data directory whose opt-outs and revocations are kept, such as the one being replaced
     #[arg(long, value_name = "DIR")]
     pub(crate) suppressions_from: Option<PathBuf>,
-    /// Continue although opt-outs made since the backup are lost
+    /// Continue even though opt-outs made since the backup will be lost
     #[arg(long, conflicts_with = "suppressions_from")]
     pub(crate) accept_lost_opt_outs: bool,
 }
@@ -157,13 +157,13 @@ pub(crate) struct PutArgs {
     /// The confidence, 0 to 100
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u8).range(0..=100))]
     pub(crate) confidence: u8,
-    /// When it was last known to be right: a date or an RFC 3339 time [default: now]
+    /// When it was last known to be correct: a date or an RFC 3339 time [default: now]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) observed_at: Option<Timestamp>,
     /// The lawful basis for holding it
     #[arg(long)]
     pub(crate) basis: Option<String>,
-    /// When it expires: it is not served from then on
+    /// When it expires; from then on it is not served
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) expires_at: Option<Timestamp>,
     /// The country of a phone number without +, such as US

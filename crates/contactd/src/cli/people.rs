@@ -1,4 +1,4 @@
-//! Flags of commands that are about people, and about what was disclosed of them.
+//! Flags of commands about people, and about what was disclosed about them.
 
 use std::path::PathBuf;
 
@@ -14,13 +14,13 @@ pub(crate) struct SubjectArgs {
     /// Profile URLs
     #[arg(value_name = "URL")]
     pub(crate) urls: Vec<String>,
-    /// A phone number with its +; may be repeated
+    /// A phone number with +; may be repeated
     #[arg(long)]
     pub(crate) phone: Vec<String>,
     /// An e-mail address; may be repeated
     #[arg(long)]
     pub(crate) email: Vec<String>,
-    /// A file with one URL, phone number or e-mail address a line; - is standard input
+    /// A file with one URL, phone number or e-mail address per line; - is standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) list: Option<PathBuf>,
     /// Print what was done as JSON
@@ -33,7 +33,7 @@ pub(crate) struct SubjectArgs {
 pub(crate) struct SubjectReportArgs {
     /// The person's profile URL
     pub(crate) url: Option<String>,
-    /// A phone number with its +, instead of a URL
+    /// A phone number with +, instead of a URL
     #[arg(long)]
     pub(crate) phone: Option<String>,
     /// An e-mail address, instead of a URL
@@ -91,12 +91,12 @@ pub(crate) enum AuditCommand {
     #[command(after_help = "Examples:\n  contactd audit show --token crm-sync --limit 20\n  \
         contactd audit show --profile https://www.linkedin.com/in/ada-quell-1a2b3c --json")]
     Show(AuditShowArgs),
-    /// Check that no line was changed, moved or removed by somebody without the journal's key
+    /// Check that no line was changed, moved or removed by someone without the journal's key
     #[command(
         after_help = "Examples:\n  contactd audit verify\n  contactd audit verify --head 41:9f86d081884c7d659a2feaa0c55ad015"
     )]
     Verify(AuditVerifyArgs),
-    /// Print the number and chain value of the last line, to note down elsewhere
+    /// Print the number and chain value of the last line, to save elsewhere
     #[command(after_help = "Example:\n  contactd audit head >> /mnt/elsewhere/heads")]
     Head(JsonArg),
 }
@@ -106,19 +106,19 @@ pub(crate) struct AuditShowArgs {
     /// Only requests of this token, by id or name
     #[arg(long)]
     pub(crate) token: Option<String>,
-    /// Only about this person, by profile URL
+    /// Only requests about this person, by profile URL
     #[arg(long, value_name = "URL")]
     pub(crate) profile: Option<String>,
-    /// Only at or after this time: a date or an RFC 3339 time
+    /// Only requests at or after this time: a date or an RFC 3339 time
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) since: Option<Timestamp>,
-    /// Only before this time
+    /// Only requests before this time
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) until: Option<Timestamp>,
-    /// Only hit, miss or refused
+    /// Only requests with this outcome: hit, miss or refused
     #[arg(long, value_parser = AuditOutcome::NAMES)]
     pub(crate) outcome: Option<String>,
-    /// Show at most this many
+    /// Show at most this many requests
     #[arg(long, value_name = "COUNT")]
     pub(crate) limit: Option<u64>,
     /// Print one JSON array
@@ -131,7 +131,7 @@ pub(crate) struct AuditVerifyArgs {
     /// A head that `audit head` printed earlier: the journal must still contain that line
     #[arg(long, value_name = "SEQ:CHAIN", value_parser = parse_head)]
     pub(crate) head: Option<(u64, Chain)>,
-    /// Once the loss of indexed lines is explained: accept it, and do not report it again
+    /// Accept the loss of indexed lines and stop reporting it; use this once the loss is explained
     #[arg(long)]
     pub(crate) accept_loss: bool,
     /// Print JSON

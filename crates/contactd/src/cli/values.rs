@@ -1,10 +1,10 @@
-//! How values on the command line are read, and what is said about those that cannot be.
+//! Parsers for values on the command line, and their error messages.
 
 use contactd_core::services::MaxRejects;
 use contactd_core::{Chain, Kind, Label, Timestamp};
 use contactd_import::COLUMNS;
 
-/// How many rejected rows are too many.
+/// Parses the limit of rejected rows: a share or a number.
 pub(super) fn parse_max_rejects(text: &str) -> Result<MaxRejects, String> {
     let wrong = || format!("`{text}` is neither a share like 10% nor a number of rows");
     match text.strip_suffix('%') {
@@ -16,7 +16,7 @@ pub(super) fn parse_max_rejects(text: &str) -> Result<MaxRejects, String> {
     }
 }
 
-/// What `audit head` printed: a line's number and its chain value.
+/// Parses what `audit head` printed: a line's number and its chain value.
 pub(super) fn parse_head(text: &str) -> Result<(u64, Chain), String> {
     let mut words = text.split(|c: char| c == ':' || c.is_whitespace()).filter(|word| !word.is_empty());
     let parsed = words.next().and_then(|seq| seq.parse().ok()).zip(words.next().and_then(Chain::parse));
@@ -26,11 +26,11 @@ pub(super) fn parse_head(text: &str) -> Result<(u64, Chain), String> {
 }
 
 pub(super) fn parse_kind(text: &str) -> Result<Kind, String> {
-    Kind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| "say phone or email".to_owned())
+    Kind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| "use phone or email".to_owned())
 }
 
 pub(super) fn parse_label(text: &str) -> Result<Label, String> {
-    Label::parse(text).ok_or_else(|| "say personal or work".to_owned())
+    Label::parse(text).ok_or_else(|| "use personal or work".to_owned())
 }
 
 pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
@@ -40,7 +40,7 @@ pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
 pub(super) fn parse_mapping(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((column, _)) if !COLUMNS.contains(&column) => {
-            Err(format!("there is no column {column}; there are {}", COLUMNS.join(", ")))
+            Err(format!("there is no column {column}; the columns are {}", COLUMNS.join(", ")))
         }
         Some((column, header)) if !header.is_empty() => Ok((column.to_owned(), header.to_owned())),
         _ => Err("write it like profileUrl=\"LinkedIn URL\"".to_owned()),

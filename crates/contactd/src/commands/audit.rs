@@ -49,7 +49,7 @@ async fn show(context: &Context, args: &AuditShowArgs) -> anyhow::Result<ExitCod
     }
 }
 
-/// What has to be said about the index.
+/// Warns about problems with the index.
 pub(crate) fn warn(index: &IndexState) {
     if let Some(error) = &index.unusable {
         output::words(format_args!(
@@ -58,12 +58,12 @@ pub(crate) fn warn(index: &IndexState) {
     }
     if index.is_lost {
         output::words(format_args!(
-            "contactd: lines that had been in the journal are gone or changed; `contactd audit verify` says which"
+            "contactd: lines are missing from the journal or were changed; run `contactd audit verify` to see which"
         ));
     }
 }
 
-/// The result of a check, as JSON.
+/// The result of a verification, as JSON.
 #[derive(Serialize)]
 struct ShownVerification<'a> {
     #[serde(rename = "isWhole")]
@@ -72,7 +72,7 @@ struct ShownVerification<'a> {
     verification: &'a Verification,
 }
 
-/// How many faults people are shown.
+/// How many faults the text output shows.
 const SHOWN: usize = 20;
 
 async fn verify(context: &Context, args: &AuditVerifyArgs) -> anyhow::Result<ExitCode> {
@@ -82,7 +82,7 @@ async fn verify(context: &Context, args: &AuditVerifyArgs) -> anyhow::Result<Exi
     }
     let verification = audits.verify(&context.actor, args.head).await?;
     match show_verification(&verification, args.json) {
-        // Whoever stopped reading learns from the exit code that it is not whole.
+        // If the reader has closed the pipe, the exit code still tells whether the journal is whole.
         Err(error) if !output::is_broken_pipe(&error) => Err(error),
         _ => Ok(if verification.is_whole() { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
     }
@@ -100,7 +100,7 @@ fn show_verification(verification: &Verification, json: bool) -> anyhow::Result<
         output::data(format_args!("WRONG {fault}"))?;
     }
     if faults.len() > SHOWN {
-        output::data(format_args!("and {} more; --json lists all", faults.len() - SHOWN))?;
+        output::data(format_args!("and {} more; --json lists all of them", faults.len() - SHOWN))?;
     }
     match (faults.is_empty(), head) {
         (true, Some(head)) => {
@@ -121,7 +121,7 @@ fn head(context: &Context, json: bool) -> anyhow::Result<ExitCode> {
     } else {
         output::data(format_args!("{}:{}", head.seq, head.chain))?;
         output::words(format_args!(
-            "line {} of {}; note this down elsewhere, and check with `contactd audit verify --head`",
+            "line {} of {}; save this elsewhere, and check it later with `contactd audit verify --head`",
             head.seq, head.at
         ));
     }

@@ -11,7 +11,7 @@ use crate::output;
 
 pub(crate) async fn run(config: Config, args: &BackupArgs) -> anyhow::Result<ExitCode> {
     if !config.data.join("contactd.db").is_file() {
-        bail!("there is no store in {}; name its directory with --data", config.data.display());
+        bail!("there is no store in {}; set its directory with --data", config.data.display());
     }
     let context = Context::open(config).await?;
     let made = context.services.health.backup(&context.actor, &args.file).await?;
@@ -19,10 +19,12 @@ pub(crate) async fn run(config: Config, args: &BackupArgs) -> anyhow::Result<Exi
         output::json(&made)?;
     }
     let (file, bytes) = (made.file.display(), made.bytes);
-    output::words(format_args!("{file} holds everything and was read back: {bytes} bytes"));
+    output::words(format_args!(
+        "{file} contains everything and was verified by reading it back: {bytes} bytes"
+    ));
     if made.lacks_keys {
         output::words(format_args!(
-            "except the keys that are not in the data directory: keep a copy of them too"
+            "the backup does not contain the keys that are outside the data directory: keep a copy of them too"
         ));
     }
     Ok(ExitCode::SUCCESS)

@@ -13,8 +13,8 @@ pub(crate) fn run(command: &ConfigCommand, everywhere: &Everywhere) -> anyhow::R
             let file = config::file_of(everywhere);
             Config::resolve(everywhere)?;
             match file {
-                Some(file) => output::words(format_args!("{} is fine", file.display())),
-                None => output::words(format_args!("there is no configuration file; the defaults are fine")),
+                Some(file) => output::words(format_args!("{} has no errors", file.display())),
+                None => output::words(format_args!("there is no configuration file; the defaults are used")),
             }
         }
     }

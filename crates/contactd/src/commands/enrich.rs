@@ -1,8 +1,8 @@
-//! `contactd enrich`: a CSV in, the same rows with what the service knows out.
+//! `contactd enrich`: reads a CSV and writes the same rows with what the service knows.
 //!
-//! Every distinct URL is asked about once. Each answer goes to a journal beside the output before anything
-//! else happens, so that a run that was interrupted goes on where it stopped. The output gets its name when it
-//! is whole; the journal goes then.
+//! Every distinct URL is looked up once. Each answer is first written to a journal next to the output, so that
+//! an interrupted run continues where it stopped. The output gets its final name when it is complete, and the
+//! journal is then deleted.
 
 mod asking;
 mod journal;
@@ -18,9 +18,9 @@ use serde::Serialize;
 use crate::cli::EnrichArgs;
 use crate::client::Client;
 use crate::output;
-use crate::progress::Line;
+use crate::progress::ProgressLine;
 use asking::{Question, ask_all};
-use journal::Journal;
+use journal::AnswerLog;
 use sheet::Sheet;
 
 /// What is known about one URL and kind.
@@ -36,7 +36,7 @@ pub(crate) struct LookedUp {
 struct Summary {
     rows: u64,
     distinct_urls: u64,
-    /// Requests of this run.
+    /// Requests sent by this run.
     asked: u64,
     phone: BTreeMap<String, u64>,
     email: BTreeMap<String, u64>,
@@ -44,14 +44,14 @@ struct Summary {
 
 pub(crate) fn run(args: &EnrichArgs) -> anyhow::Result<ExitCode> {
     if args.output.symlink_metadata().is_ok() {
-        bail!("{} is there already; name another file, or move it away", args.output.display());
+        bail!("{} exists; choose another file name, or move it away", args.output.display());
     }
     let kinds: Vec<Kind> =
         Kind::ALL.into_iter().filter(|kind| args.only.is_none_or(|only| only == *kind)).collect();
     let client = Client::new(&args.service.url, &args.service.token)?;
     let sheet = Sheet::open(&args.input, &args.column)?;
     let urls = sheet.distinct_urls()?;
-    let mut journal = Journal::open(&args.output, args.service.url.trim_end_matches('/'))?;
+    let mut journal = AnswerLog::open(&args.output, args.service.url.trim_end_matches('/'))?;
     let questions: Vec<Question<'_>> = urls
         .iter()
         .flat_map(|url| kinds.iter().map(move |&kind| Question { url, kind }))
@@ -59,9 +59,12 @@ pub(crate) fn run(args: &EnrichArgs) -> anyhow::Result<ExitCode> {
         .collect();
     let known = urls.len() * kinds.len() - questions.len();
     if known > 0 {
-        output::words(format_args!("going on: {known} answers are in {} already", journal.path().display()));
+        output::words(format_args!(
+            "continuing: {known} answers are already in {}",
+            journal.path().display()
+        ));
     }
-    let progress = Line::new();
+    let progress = ProgressLine::new();
     let mut asked = 0;
     let all = questions.len() as u64;
     let done = ask_all(&client, &questions, usize::from(args.concurrency), |question, finding| {
@@ -71,13 +74,13 @@ pub(crate) fn run(args: &EnrichArgs) -> anyhow::Result<ExitCode> {
     });
     progress.end();
     done.with_context(|| {
-        format!("stopped after {asked} answers; they are kept, run the same command again to go on")
+        format!("stopped after {asked} answers; they are saved. Run the same command again to continue")
     })?;
 
     let mut summary = Summary { distinct_urls: urls.len() as u64, asked, ..Summary::default() };
     let rows = sheet.write(&args.output, &kinds, |kind, url| {
         let finding = journal.looked_up(kind, url).cloned().unwrap_or(LookedUp {
-            // The only URL that nobody was asked about.
+            // Only an empty URL has no answer: it was never looked up.
             status: "invalid: empty".to_owned(),
             value: None,
         });

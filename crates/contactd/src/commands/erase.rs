@@ -1,4 +1,4 @@
-//! `contactd erase`: suppresses a person and removes everything about them.
+//! `contactd erase`: suppresses a person and removes all their details.
 
 use std::process::ExitCode;
 
@@ -18,8 +18,8 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
         output::json(&serde_json::json!({ "detailsRemoved": removed, "suppressed": true }))?;
     }
     output::words(format_args!(
-        "{removed} details removed from every file of the data directory; the person is suppressed. Backups, rejects files \
-         and exports that were made before may still hold them"
+        "{removed} details removed from every file of the data directory; the person is suppressed. Earlier backups, exports, \
+         rejects files and outputs of `enrich` may still contain them"
     ));
     erased.confirmed?;
     Ok(ExitCode::SUCCESS)

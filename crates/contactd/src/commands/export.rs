@@ -1,4 +1,4 @@
-//! `contactd export`: what is held, in the form in which it can be imported again.
+//! `contactd export`: prints everything that is held, in a format that can be imported again.
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
@@ -10,10 +10,10 @@ use serde::Serialize;
 use crate::cli::{ExportArgs, ExportFormat};
 use crate::context::Context;
 
-/// A profile, as a line of JSON.
+/// A profile, as one line of JSON.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Line<'a> {
+struct ExportedProfile<'a> {
     profile_url: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     phones: Vec<ExportedDetail<'a>>,
@@ -77,7 +77,7 @@ impl Writer {
             Self::Json { out, is_array, written } => {
                 let of_kind =
                     |kind| details.iter().filter(move |detail| detail.kind == kind).map(exported).collect();
-                let line = Line {
+                let line = ExportedProfile {
                     profile_url: profile.as_str(),
                     phones: of_kind(Kind::Phone),
                     emails: of_kind(Kind::Email),

@@ -44,7 +44,7 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
     }
     if let Some(error) = &report.not_swept {
         output::words(format_args!(
-            "contactd: loaded, but what is older than --max-age could not be removed now ({error}); run `contactd sweep`"
+            "contactd: loaded, but details older than --max-age could not be removed ({error}); run `contactd sweep`"
         ));
     }
     done.confirmed?;
@@ -74,14 +74,12 @@ fn refuse_double_mapping(args: &ImportArgs) -> anyhow::Result<()> {
         args.map[..*at].iter().any(|(other, _)| other == column)
     };
     match args.map.iter().enumerate().find(is_double) {
-        Some((_, (column, _))) => {
-            Err(Misuse(format!("--map names {column} twice; a column has one header")).into())
-        }
+        Some((_, (column, _))) => Err(Misuse(format!("--map names {column} twice; name it once")).into()),
         None => Ok(()),
     }
 }
 
-/// An error about files; one about how they were named counts as misuse.
+/// Converts an error about files; an error in how they were named becomes a usage error.
 fn misuse(error: FileError) -> anyhow::Error {
     match error {
         FileError::Usage(what) => Misuse(what).into(),
@@ -99,8 +97,8 @@ fn rows_misuse(error: ImportError) -> anyhow::Error {
     }
 }
 
-/// Gives this process and the threads it will have less priority than the server: not the first core, and the lowest priority
-/// on the others. Where the system does not allow that, the import goes on without.
+/// Gives this process and its later threads less priority than the server: it does not use the first core, and has the lowest
+/// priority on the others. If the system does not allow this, the import continues with normal priority.
 fn leave_a_core_to_the_server() {
     let _ = rustix::process::nice(19);
     let Ok(mut cores) = rustix::thread::sched_getaffinity(None) else { return };
@@ -111,7 +109,7 @@ fn leave_a_core_to_the_server() {
     }
 }
 
-/// What Ctrl-C cancels. The runtime is busy, so a thread listens.
+/// A cancellation that Ctrl-C triggers. A separate thread listens, because the import blocks the runtime.
 fn cancel_on_ctrl_c() -> anyhow::Result<Cancel> {
     let cancel = Cancel::default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -126,7 +124,7 @@ fn cancel_on_ctrl_c() -> anyhow::Result<Cancel> {
 
 fn show(report: &ImportReport, dry_run: bool) -> anyhow::Result<()> {
     if dry_run {
-        output::words(format_args!("A dry run: nothing was changed."));
+        output::words(format_args!("Dry run: nothing was changed."));
     }
     for (what, count) in [
         ("rows read", report.rows),

@@ -97,8 +97,8 @@ async fn undo(context: &Context, id: i64, json: bool) -> anyhow::Result<ExitCode
         output::json(&serde_json::json!({ "id": id, "detailsWithdrawn": details }))?;
     }
     output::words(format_args!(
-        "{details} details removed that the import had added, including those that later imports gave again. It does not \
-         restore: what the import changed or removed stays as it is now"
+        "removed {details} details that the import had added, including those that later imports contained too. Details that \
+         the import changed or removed are not restored"
     ));
     undone.confirmed?;
     Ok(ExitCode::SUCCESS)

@@ -1,9 +1,9 @@
-//! `contactd lookup`: asks a running service, as any client would.
+//! `contactd lookup`: sends lookups to a running service, as any client would.
 
 use std::process::ExitCode;
 
 use crate::cli::LookupArgs;
-use crate::client::{Answered, Client};
+use crate::client::{Client, LookupAnswer};
 use crate::output;
 
 pub(crate) fn run(args: &LookupArgs) -> anyhow::Result<ExitCode> {
@@ -23,15 +23,15 @@ pub(crate) fn run(args: &LookupArgs) -> anyhow::Result<ExitCode> {
     Ok(if all_found { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The value on stdout, or an empty line in its place and the reason on stderr: lines stay
-/// in step with the URLs.
-fn show(answer: &Answered) -> anyhow::Result<()> {
+/// Prints the value to stdout, or an empty line and the reason to stderr, so that each URL has
+/// exactly one line of output.
+fn show(answer: &LookupAnswer) -> anyhow::Result<()> {
     match answer.value() {
         Some(value) => output::data(format_args!("{value}"))?,
         None => {
             output::data(format_args!(""))?;
             let reason = answer.reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-            let message = answer.message.as_deref().unwrap_or("the service said nothing more");
+            let message = answer.message.as_deref().unwrap_or("the service gave no further explanation");
             output::words(format_args!("{} {}{reason}: {message}", answer.code, answer.status));
         }
     }

@@ -32,7 +32,7 @@ pub(crate) async fn run(context: &Context, args: &PutArgs) -> anyhow::Result<Exi
     let put = context.services.subjects.correct(&context.actor, &row, &|step| waiting.show(step)).await;
     let put = match put {
         Err(CorrectionError::Record(error)) => {
-            bail!("the {} cannot be kept ({}): {}", error.column, error.reason, advice(error.reason))
+            bail!("the {} cannot be saved ({}): {}", error.column, error.reason, advice(error.reason))
         }
         put => put?,
     };
@@ -51,12 +51,12 @@ pub(crate) async fn run(context: &Context, args: &PutArgs) -> anyhow::Result<Exi
 /// What to do about a value that was refused.
 fn advice(reason: &str) -> &'static str {
     match reason {
-        "phone_region_needed" => "write it with + and its country code, or name the country with --region",
+        "phone_region_needed" => "write it with + and its country code, or set the country with --region",
         "phone_letters" => "write it in digits",
         "phone_extension" => "leave the extension out",
-        "phone_several" => "put one number at a time",
-        "invalid_phone" => "no such number is possible in that country; check its digits",
-        "email_not_bare" => "write the bare address, without a name or mailto:",
+        "phone_several" => "give one number at a time",
+        "invalid_phone" => "this number is not possible in that country; check its digits",
+        "email_not_bare" => "write only the address, without a name or mailto:",
         "invalid_email" | "invalid_email_domain" | "email_too_long" => "write it like ada@example.com",
         _ => "check how it is written",
     }

@@ -34,7 +34,7 @@ pub(crate) async fn run(context: &Context, args: &RemoveArgs) -> anyhow::Result<
         output::json(&serde_json::json!({ "detailsRemoved": removed.done }))?;
     }
     match removed.done {
-        0 => output::words(format_args!("nothing of that kind is held; nothing changed")),
+        0 => output::words(format_args!("no such detail is held; nothing changed")),
         1 => output::words(format_args!("1 detail removed")),
         more => output::words(format_args!("{more} details removed")),
     }

@@ -10,10 +10,10 @@ pub(crate) async fn run(config: &Config, args: &RestoreArgs) -> anyhow::Result<E
     let from = args.suppressions_from.as_deref();
     let restored =
         restoring::restore(&args.file, &config.data, from, args.accept_lost_opt_outs, &config.keys).await?;
-    output::words(format_args!("{} is as it was at {}", config.data.display(), restored.made_at));
+    output::words(format_args!("{} is restored to its state of {}", config.data.display(), restored.made_at));
     let Some(kept) = restored.kept else {
         output::words(format_args!(
-            "tokens that were revoked since then are accepted again; `contactd token list` shows them"
+            "tokens that were revoked since then are accepted again; check them with `contactd token list`"
         ));
         return Ok(ExitCode::SUCCESS);
     };
@@ -23,14 +23,14 @@ pub(crate) async fn run(config: &Config, args: &RestoreArgs) -> anyhow::Result<E
     ));
     if kept.withdrawals.suppressions > 0 {
         output::words(format_args!(
-            "people erased since then are held again and disclosed to nobody: erase them again"
+            "details of people erased since then are held again, but not disclosed: erase these people again"
         ));
     }
     if kept.journal {
-        output::words(format_args!("the audit journal is the newer one, with everything since then"));
+        output::words(format_args!("the newer audit journal was kept; it includes everything since then"));
     } else {
         output::words(format_args!(
-            "the audit journal is the backup's: there is no other that is whole and continues it"
+            "the audit journal is the backup's: no other journal was found that is whole and continues it"
         ));
     }
     Ok(ExitCode::SUCCESS)

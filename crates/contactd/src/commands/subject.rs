@@ -1,4 +1,4 @@
-//! `contactd subject`: the access report, everything about a person and who received it when.
+//! `contactd subject`: the access report, with everything about a person and who received it when.
 
 mod page;
 
@@ -17,7 +17,7 @@ pub(crate) async fn run(context: &Context, args: &SubjectReportArgs) -> anyhow::
         (Some(url), None, None) => context.person(url)?,
         (None, Some(phone), None) => SubjectName::phone(phone).map_err(subject_error)?,
         (None, None, Some(email)) => SubjectName::email(email).map_err(subject_error)?,
-        _ => bail!("name one subject: a profile URL, --phone or --email"),
+        _ => bail!("give one subject: a profile URL, --phone or --email"),
     };
     let report = context.services.subjects.report(&context.actor, &named).await?;
     if args.html {
@@ -35,7 +35,8 @@ fn show(report: &AccessReport) -> anyhow::Result<()> {
     output::data(format_args!("{}", suppression(report)))?;
     if report.is_about_the_value_only {
         output::data(format_args!(
-            "{} people have it; this is about it only. Ask by profile URL for everything about one of them:",
+            "{} profiles have this value, so this report covers only the value. For everything about one person, use the \
+             profile URL:",
             report.profiles.len()
         ))?;
         for profile in &report.profiles {
@@ -50,20 +51,20 @@ fn show(report: &AccessReport) -> anyhow::Result<()> {
             &held.iter().map(held_cells).collect::<Vec<_>>(),
         )?,
     }
-    output::data(format_args!("\nGiven to:"))?;
+    output::data(format_args!("\nDisclosed to:"))?;
     let row = |given: &Disclosure| {
         vec![given.time.to_string(), given.operation.name().to_owned(), given.token.clone()]
     };
     match (report.disclosures.as_slice(), &report.disclosures_known_since) {
         ([], Some(since)) => output::data(format_args!("nobody since {since}, when the record begins"))?,
-        ([], None) => output::data(format_args!("not known: nothing has been recorded"))?,
+        ([], None) => output::data(format_args!("unknown: nothing has been recorded"))?,
         (given, _) => {
             output::table(&["TIME", "WHAT", "RECIPIENT"], &given.iter().map(row).collect::<Vec<_>>())?;
         }
     }
     if report.requests_without_result > 0 {
         let count = report.requests_without_result;
-        output::data(format_args!("\n{count} requests were answered with nothing."))?;
+        output::data(format_args!("\n{count} requests found nothing."))?;
     }
     Ok(())
 }
@@ -71,9 +72,9 @@ fn show(report: &AccessReport) -> anyhow::Result<()> {
 fn suppression(report: &AccessReport) -> String {
     let subject = &report.subject;
     match (report.suppression.since, report.suppression.is_of_the_value_only) {
-        (Some(since), true) => format!("{subject} has opted out, since {since}: it is given to nobody."),
-        (Some(since), false) => format!("Opted out since {since}: nothing is given to anyone."),
-        (None, true) => format!("{subject} has not opted out."),
+        (Some(since), true) => format!("{subject} has been opted out since {since}; it is not disclosed."),
+        (Some(since), false) => format!("Opted out since {since}; nothing is disclosed."),
+        (None, true) => format!("{subject} is not opted out."),
         (None, false) => "Not opted out.".to_owned(),
     }
 }

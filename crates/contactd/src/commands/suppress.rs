@@ -12,7 +12,7 @@ use crate::cli::SubjectArgs;
 use crate::context::{Context, subject_error};
 use crate::output;
 
-/// Whether opt-outs are made or taken back.
+/// Whether opt-outs are added or removed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
     Suppress,
@@ -34,7 +34,7 @@ struct RejectedSubject {
     reason: String,
 }
 
-/// How many rejected lines people are shown.
+/// How many rejected lines the text output shows.
 const SHOWN: usize = 20;
 
 pub(crate) async fn run(
@@ -65,7 +65,7 @@ pub(crate) async fn run(
             take(line, "", SubjectName::recognize(&text, &context.networks));
         }
     }
-    // Those that can be read are dealt with even if others cannot: nobody waits for somebody else's typing error.
+    // Process the valid subjects even if others are invalid: one typing error must not delay another person's opt-out.
     let opt_outs = &context.services.opt_outs;
     let changed = match direction {
         Direction::Suppress => opt_outs.suppress(&context.actor, &named).await?,
@@ -88,10 +88,10 @@ fn show(report: &OptOutReport, already: u64, direction: Direction, json: bool) -
     };
     output::words(format_args!("{} {done}, {already} {unchanged}", report.changed));
     for RejectedSubject { line, reason } in report.rejected.iter().take(SHOWN) {
-        output::words(format_args!("not understood, number or line {line}: {reason}"));
+        output::words(format_args!("invalid, argument or line {line}: {reason}"));
     }
     if report.rejected.len() > SHOWN {
-        output::words(format_args!("and {} more; --json lists all", report.rejected.len() - SHOWN));
+        output::words(format_args!("and {} more; --json lists all of them", report.rejected.len() - SHOWN));
     }
     Ok(())
 }
@@ -103,7 +103,7 @@ fn read_list(file: &Path) -> anyhow::Result<Vec<u8>> {
         io::stdin().lock().read_to_end(&mut list)?;
     } else {
         if file.is_dir() {
-            bail!("{} is a directory; name a file", file.display());
+            bail!("{} is a directory; choose a file", file.display());
         }
         list = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     }

@@ -23,12 +23,14 @@ pub(crate) async fn run(context: &Context, args: &SweepArgs) -> anyhow::Result<E
         output::json(&done)?;
     }
     output::words(format_args!(
-        "{} expired details removed, and {} that were older than their source allows",
+        "{} expired details removed, {} older than their source allows removed",
         done.expired, done.aged
     ));
     swept.confirmed?;
     if !is_flushed {
-        bail!("a reader keeps what was removed in the write-ahead log; run this again in a moment");
+        bail!(
+            "the removed details are still in the write-ahead log, because a reader is using it; run this again in a moment"
+        );
     }
     Ok(ExitCode::SUCCESS)
 }

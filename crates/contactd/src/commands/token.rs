@@ -36,7 +36,7 @@ struct ShownToken<'a> {
     burst: Option<u32>,
     quota: Option<String>,
     state: &'static str,
-    /// Only when it was just made.
+    /// Only if the token was just created.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<&'a str>,
 }
@@ -93,7 +93,7 @@ async fn create(context: &Context, args: &TokenCreateArgs) -> anyhow::Result<()>
     show_new(context, context.services.tokens.create(&context.actor, new).await?, args.json)
 }
 
-/// The token alone on stdout; what else there is to say, on stderr.
+/// Prints only the token to stdout, and everything else to stderr.
 fn show_new(context: &Context, issued: Changed<IssuedToken>, json: bool) -> anyhow::Result<()> {
     let IssuedToken { secret, token } = &issued.done;
     if json {
@@ -101,8 +101,11 @@ fn show_new(context: &Context, issued: Changed<IssuedToken>, json: bool) -> anyh
         output::json(&ShownToken { token: Some(secret.expose()), ..shown })?;
     } else {
         output::data(format_args!("{}", secret.expose()))?;
-        let until = token.expires_at.map_or("without an end".to_owned(), |end| format!("until {end}"));
-        output::words(format_args!("{} for {}, {until}. It is shown only this once.", token.id, token.name));
+        let until = token.expires_at.map_or("with no expiry".to_owned(), |end| format!("valid until {end}"));
+        output::words(format_args!(
+            "{} for {}, {until}. The token is shown only once.",
+            token.id, token.name
+        ));
     }
     Ok(issued.confirmed?)
 }
@@ -120,7 +123,7 @@ async fn list(context: &Context, json: bool) -> anyhow::Result<()> {
     let ending = tokens.iter().filter(|token| token.ends_soon(now)).count();
     if ending > 0 {
         output::words(format_args!(
-            "{ending} of them end within 14 days; `contactd token rotate ID` makes a new one in its place"
+            "{ending} of them end within 14 days; replace each with `contactd token rotate ID`"
         ));
     }
     Ok(())

@@ -1,21 +1,22 @@
-//! The configuration file, as it is written.
+//! The format of the configuration file.
 
 use std::path::PathBuf;
 
 use contactd_core::{Case, Network, NetworkError, Networks, Quota, Rate, Span};
 use serde::Deserialize;
 
-use super::value::{AtLeast, Keep, Parsed, Pause};
-use super::{AuditSync, BasePath, Engine, Listen, LogFormat, LogLevel};
+use crate::setting::{
+    AtLeast, AuditSync, BasePath, Engine, Interval, Keep, Listen, LogFormat, LogLevel, Parsed,
+};
 
-/// What `contactd config example` prints: every key, commented out, at its default.
+/// What `contactd config example` prints: every setting, commented out, with its default or an example.
 pub(crate) const EXAMPLE: &str = include_str!("example.toml");
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct File {
     pub(crate) data: Option<PathBuf>,
-    /// Checked when it is read; there is only one.
+    /// Only checked, because there is only one engine.
     #[serde(rename = "store")]
     _store: Option<Parsed<Engine>>,
     pub(crate) serve: Serve,
@@ -53,7 +54,7 @@ impl Serve {
     }
 }
 
-/// Who may reach the operator's listener.
+/// Who may reach the admin listener.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Admin {
@@ -108,10 +109,10 @@ pub(crate) struct Audit {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Retention {
-    pub(crate) sweep_every: Option<Parsed<Pause>>,
+    pub(crate) sweep_every: Option<Parsed<Interval>>,
 }
 
-/// Files that hold keys, instead of `keys/` in the data directory.
+/// Files that contain keys, instead of `keys/` in the data directory.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Keys {
@@ -119,7 +120,7 @@ pub(crate) struct Keys {
     pub(crate) audit: Option<PathBuf>,
 }
 
-/// Which of the built-in networks are on.
+/// Which built-in networks are enabled.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct BuiltIn {
@@ -127,7 +128,7 @@ struct BuiltIn {
     xing: Option<bool>,
 }
 
-/// A network of the operator's own.
+/// A network that the operator defines.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "Written")]
 struct Own(Network);
@@ -168,10 +169,9 @@ impl TryFrom<Written> for Own {
 }
 
 impl File {
-    /// The networks that are on: the built-in ones that are not switched off, and the
-    /// operator's own.
+    /// The enabled networks: the built-in ones that are not switched off, and the operator's own.
     ///
-    /// An error comes with the place in the file where the network begins.
+    /// An error comes with the byte offset in the file where the network begins.
     pub(crate) fn networks(&self) -> Result<Networks, (usize, NetworkError)> {
         let mut networks = Networks::built_in();
         for (name, on) in [("linkedin", self.networks.linkedin), ("xing", self.networks.xing)] {
@@ -194,8 +194,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_example_is_all_comments_and_every_one_of_them_is_true() {
-        let file: File = toml::from_str(EXAMPLE).expect("the example reads");
+    fn the_example_is_all_comments_and_every_setting_in_it_parses() {
+        let file: File = toml::from_str(EXAMPLE).expect("the example parses");
         assert!(file.data.is_none() && file.serve.listen().is_none(), "it changes nothing");
         let uncommented: String = EXAMPLE
             .lines()
@@ -206,7 +206,7 @@ mod tests {
                 _ => "\n".to_owned(),
             })
             .collect();
-        let file: File = toml::from_str(&uncommented).expect("its settings read");
+        let file: File = toml::from_str(&uncommented).expect("its settings parse");
         let defaults = contactd_server::Settings::default();
         assert_eq!(file.limits.body_bytes, Some(AtLeast(defaults.max_body)));
         assert_eq!(file.limits.idle_timeout, Some(Span(defaults.idle_timeout)));
@@ -216,11 +216,11 @@ mod tests {
     }
 
     #[test]
-    fn a_network_of_ones_own_is_accepted_like_the_others() {
+    fn a_network_from_the_file_is_accepted_like_the_others() {
         let file: File = toml::from_str(
             "[networks]\nxing = false\n[[network]]\nname = \"people\"\nhost = \"people.example.com\"\nroute = \"/in/{slug}\"\n",
         )
-        .expect("reads");
+        .expect("parses");
         let networks = file.networks().expect("networks");
         let profile =
             networks.canonicalize("http://www.people.example.com/in/Ada-Quell/?x=1").expect("accepted");
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_noticed() {
+    fn invalid_settings_are_refused() {
         for text in [
             "dta = \"x\"",
             "[serve]\nlisten = 8080",

@@ -1,4 +1,4 @@
-//! The audit: nothing is disclosed without its line, and the lines can be proved.
+//! The audit journal: nothing is disclosed without a line in it, and its lines can be verified.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -110,7 +110,7 @@ fn an_edit_and_a_removed_tail_are_found_also_while_serving() {
         cut.code == 1 && cut.stdout.contains("ends with line 12; lines 13 to 21 were removed"),
         "{cut:?}"
     );
-    // The service notices too: what it writes next does not hide it.
+    // Lines that the service writes later do not hide the missing ones.
     assert_eq!(service.send(&ask("after", PHONE, &token, ADA)).status, 200);
     let cut = site.run(&["audit", "verify"]);
     assert!(cut.code == 1 && cut.stdout.contains("lines 13 to 21 are missing"), "{cut:?}");
@@ -118,7 +118,7 @@ fn an_edit_and_a_removed_tail_are_found_also_while_serving() {
     assert!(bad.code == 2 && bad.stderr.contains("is not a head"), "{bad:?}");
 }
 
-/// Looks up on several connections until told to stop; the ids of everything that was answered 200.
+/// Sends lookups on several connections until `stop` is set. Returns the ids of all requests that were answered 200.
 fn load(service: &Service, token: &str, name: &str, most: usize, stop: &AtomicBool) -> HashSet<String> {
     let (next, answered) = (AtomicUsize::new(0), Mutex::new(HashSet::new()));
     std::thread::scope(|scope| {
@@ -150,7 +150,7 @@ fn recorded_hits(site: &Site) -> HashSet<String> {
 }
 
 #[test]
-fn whatever_was_answered_before_a_kill_is_in_the_journal() {
+fn everything_answered_before_a_kill_is_in_the_journal() {
     let site = Site::with_people();
     let token = site.token(&[]);
     let mut site = Some(site);
@@ -169,7 +169,7 @@ fn whatever_was_answered_before_a_kill_is_in_the_journal() {
         });
         let left = service.kill();
         let verified = left.run(&["audit", "verify"]);
-        // A line may have been torn: the next server says so and goes on.
+        // A line may have been cut off: the next server records that and continues.
         assert!(verified.code == 0 || verified.stdout.contains("the line is cut off"), "{verified:?}");
         site = Some(left);
     }
@@ -181,7 +181,7 @@ fn whatever_was_answered_before_a_kill_is_in_the_journal() {
     assert!(answered.is_subset(&recorded), "{} answered, {} recorded", answered.len(), recorded.len());
 }
 
-/// A service whose journal fails as it is told to.
+/// A service whose journal fails on command.
 struct Faulty {
     service: Service,
     token: String,
@@ -207,7 +207,7 @@ impl Faulty {
         site.serve_in(&["--audit-sync", sync], "", &env)
     }
 
-    /// Killed, and started again with a journal that fails so.
+    /// Kills the service, and starts it again with a journal that fails in this way.
     fn begin_anew(self, how: &str) -> Self {
         let Self { service, token, control } = self;
         let site = service.kill();
@@ -216,7 +216,7 @@ impl Faulty {
     }
 
     fn fail(&self, how: &str) {
-        // At once, so that nobody reads half of it.
+        // Replaced atomically, so that the service never reads half of it.
         let next = self.control.with_extension("next");
         std::fs::write(&next, how).expect("writes");
         std::fs::rename(next, &self.control).expect("renames");
@@ -226,7 +226,7 @@ impl Faulty {
         self.service.look_up(PHONE, &self.token, ADA).status
     }
 
-    /// So many lookups; how many were answered 200, and 500.
+    /// Sends `most` lookups. Returns the ids that were answered 200, and whether any was answered 500.
     fn look_up(&self, name: &str, most: usize) -> (HashSet<String>, bool) {
         let answered = load(&self.service, &self.token, name, most, &AtomicBool::new(false));
         let refused = self.service.metrics().contains("outcome=\"internal_error\"");
@@ -235,7 +235,7 @@ impl Faulty {
 }
 
 #[test]
-fn a_journal_that_fails_discloses_nothing_and_recovers_by_itself() {
+fn nothing_is_disclosed_while_the_journal_fails_and_it_recovers_by_itself() {
     for sync in ["os", "disk"] {
         let faulty = Faulty::start(sync);
         let mut answered = HashSet::new();
@@ -270,7 +270,7 @@ fn a_journal_that_fails_discloses_nothing_and_recovers_by_itself() {
 }
 
 #[test]
-fn a_sync_that_fails_at_the_start_is_told_in_a_new_segment_and_the_old_one_is_left_alone() {
+fn a_sync_that_fails_at_the_start_is_recorded_in_a_new_segment_and_the_old_one_is_not_changed() {
     let mut faulty = Faulty::start("os");
     let mut answered = HashSet::new();
     for round in 0..3 {
@@ -286,13 +286,13 @@ fn a_sync_that_fails_at_the_start_is_told_in_a_new_segment_and_the_old_one_is_le
 }
 
 #[test]
-fn a_journal_that_hangs_is_waited_for_only_so_long() {
+fn a_lookup_waits_only_a_limited_time_for_a_journal_that_hangs() {
     let faulty = Faulty::start("os");
     faulty.fail("hang");
     let began = Instant::now();
     assert_eq!(faulty.status(), 500);
     assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
-    // Once it is known to hang nobody waits, and nothing else does either.
+    // Once the journal is known to hang, no lookup waits for it, and other requests do not either.
     let readiness = || faulty.service.send(&Request::get("/readyz")).status;
     eventually(2, "it is known to hang", || readiness() == 503);
     let began = Instant::now();
@@ -306,11 +306,11 @@ fn a_journal_that_hangs_is_waited_for_only_so_long() {
 }
 
 #[test]
-fn everyone_who_waits_for_a_journal_that_hangs_is_answered() {
+fn every_lookup_that_waits_for_a_journal_that_hangs_is_answered() {
     let faulty = Faulty::start("os");
     let before = recorded_hits(&faulty.service.site).len();
     faulty.fail("hang");
-    // They come over some time, so that they begin to wait in different moments.
+    // Sent over some time, so that they start to wait at different moments.
     let mut connections: Vec<Connection> = (0..60)
         .map(|number| {
             let mut connection = faulty.service.connect();
@@ -325,7 +325,7 @@ fn everyone_who_waits_for_a_journal_that_hangs_is_answered() {
     faulty.fail("ok");
     eventually(5, "it recovers", || faulty.status() == 200);
     assert!(faulty.service.metrics().contains("contactd_requests_in_flight 0"));
-    // Their lines were written in the end, and the journal says that nothing was disclosed.
+    // Their lines were written later, and the journal says that nothing was disclosed.
     let hits = shown(&faulty.service.site, &["--outcome", "hit"]);
     assert!(ids(&hits).iter().all(|id| !id.starts_with("hang-")), "{hits:?}");
     let late = shown(&faulty.service.site, &["--outcome", "refused"]);
@@ -335,7 +335,7 @@ fn everyone_who_waits_for_a_journal_that_hangs_is_answered() {
 }
 
 #[test]
-fn a_sync_that_failed_excuses_no_line_that_somebody_removed() {
+fn a_removed_line_is_found_even_if_a_sync_had_failed_before() {
     let faulty = Faulty::start("disk");
     assert_eq!(faulty.status(), 200);
     faulty.fail("sync 1");
@@ -346,14 +346,14 @@ fn a_sync_that_failed_excuses_no_line_that_somebody_removed() {
     }
     let site = &faulty.service.site;
     assert_eq!(site.run(&["audit", "verify"]).code, 0);
-    assert_eq!(shown(site, &["--outcome", "hit"]).len(), 10, "the one that was answered 500 is none");
+    assert_eq!(shown(site, &["--outcome", "hit"]).len(), 10, "the lookup that was answered 500 is not a hit");
     let file = segments(&faulty.service.data()).pop().expect("a segment");
     let text = std::fs::read_to_string(&file).expect("reads");
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     std::fs::write(&file, [&lines[..4], &lines[6..]].concat().concat()).expect("writes");
     let cut = site.run(&["audit", "verify"]);
     assert!(cut.code == 1 && cut.stdout.contains("line 5: lines"), "{cut:?}");
-    // The index is made anew at once: what is asked for next is not missing.
+    // The index is rebuilt at once, so the next query finds its lines.
     assert!(!shown(site, &["--outcome", "hit"]).is_empty());
 }
 
@@ -382,7 +382,7 @@ fn the_journal_keeps_its_key() {
 }
 
 #[test]
-fn what_cannot_be_recorded_is_not_charged() {
+fn a_lookup_that_cannot_be_recorded_does_not_use_the_quota() {
     let faulty = Faulty::start("os");
     let token = faulty.service.site.token(&["--quota", "3/day"]);
     faulty.fail("full");
@@ -397,7 +397,7 @@ fn what_cannot_be_recorded_is_not_charged() {
 }
 
 #[test]
-fn the_index_is_made_anew_when_it_is_gone_and_counts_nothing_twice() {
+fn a_missing_index_is_rebuilt_and_counts_nothing_twice() {
     let (service, token) = Service::with_people();
     for number in 0..30 {
         service.send(&ask(&format!("r{number}"), PHONE, &token, ADA));
@@ -414,7 +414,7 @@ fn the_index_is_made_anew_when_it_is_gone_and_counts_nothing_twice() {
 }
 
 #[test]
-fn old_segments_are_compressed_and_removed_when_their_time_is_over() {
+fn old_segments_are_compressed_and_removed_after_their_retention_time() {
     let site = Site::with_people();
     let token = site.token(&[]);
     let service = site.serve_with(&[], "[audit]\nsegment_bytes = 4096\n");
@@ -424,18 +424,18 @@ fn old_segments_are_compressed_and_removed_when_their_time_is_over() {
     let site = service.stop();
     std::thread::sleep(Duration::from_millis(1_100));
     let service = site.serve_with(&[], "[audit]\nsegment_bytes = 4096\nkeep = \"1s\"\n");
-    // The first look at old segments is at the start.
+    // Old segments are first checked at the start of the server.
     eventually(10, "old lines are removed", || {
         let report = service.site.run(&["audit", "verify", "--json"]).json();
         report["first"].as_u64().is_some_and(|first| first > 20)
     });
     let verified = service.site.run(&["audit", "verify"]);
     assert!(
-        verified.code == 0 && verified.stdout.contains("removed when their time was over"),
+        verified.code == 0 && verified.stdout.contains("removed after their retention period"),
         "{verified:?}"
     );
     assert!(shown(&service.site, &[]).len() < 60);
-    assert_eq!(service.site.run(&["usage", "--json"]).json()[0]["hits"], 60, "what tokens did is kept");
+    assert_eq!(service.site.run(&["usage", "--json"]).json()[0]["hits"], 60, "the usage of tokens is kept");
 }
 
 #[test]
@@ -462,7 +462,7 @@ fn a_backup_holds_the_journal_and_a_restore_keeps_the_newer_one() {
 }
 
 #[test]
-fn lines_that_had_been_indexed_are_missed_until_their_loss_is_accepted() {
+fn missing_lines_that_were_indexed_are_reported_until_their_loss_is_accepted() {
     let (service, token) = Service::with_people();
     for number in 0..20 {
         service.send(&ask(&format!("r{number}"), PHONE, &token, ADA));
@@ -476,7 +476,7 @@ fn lines_that_had_been_indexed_are_missed_until_their_loss_is_accepted() {
     let cut = site.run(&["audit", "verify"]);
     assert!(cut.code == 1 && cut.stdout.contains("lines 12 to 21 were removed"), "{cut:?}");
     let after = site.run(&["audit", "show", "--json"]);
-    assert!(after.stderr.contains("are gone or changed"), "{after:?}");
+    assert!(after.stderr.contains("are missing from the journal or were changed"), "{after:?}");
     assert_eq!(after.json().as_array().map(Vec::len), Some(10));
     let cut = site.run(&["audit", "verify"]);
     assert!(cut.code == 1 && cut.stdout.contains("before the index was rebuilt"), "{cut:?}");
@@ -487,7 +487,7 @@ fn lines_that_had_been_indexed_are_missed_until_their_loss_is_accepted() {
 }
 
 #[test]
-fn a_restore_does_not_trade_a_whole_journal_for_a_worse_one() {
+fn a_restore_does_not_replace_a_whole_journal_with_a_damaged_one() {
     let (service, token) = Service::with_people();
     for number in 0..5 {
         service.send(&ask(&format!("r{number}"), PHONE, &token, ADA));
@@ -514,7 +514,7 @@ fn keys_may_come_from_a_file_or_from_the_environment() {
     let run = |args: &[&str]| site.run_with(args, crate::fixture::PEOPLE, &env);
     assert_eq!(run(&["import", "-", "--source", "crm"]).code, 0);
     assert_eq!(run(&["suppress", ADA]).code, 0);
-    assert_eq!(std::fs::read_dir(site.data().join("keys")).expect("lists").count(), 0, "none is made");
+    assert_eq!(std::fs::read_dir(site.data().join("keys")).expect("lists").count(), 0, "no key is created");
     let without = site.run(&["stats"]);
     assert!(without.code == 1 && without.stderr.contains("are missing from"), "{without:?}");
     let token = run(&["token", "create", "test"]).stdout.trim().to_owned();
@@ -531,7 +531,7 @@ fn keys_may_come_from_a_file_or_from_the_environment() {
 }
 
 #[test]
-fn a_file_that_is_no_segment_ends_no_segment() {
+fn a_file_that_is_not_a_segment_does_not_end_the_open_segment() {
     let (service, token) = Service::with_people();
     assert_eq!(service.send(&ask("before", PHONE, &token, ADA)).status, 200);
     for junk in ["", "{\"seq\":7", "nonsense\n"] {
@@ -550,17 +550,17 @@ fn a_file_that_is_no_segment_ends_no_segment() {
 }
 
 #[test]
-fn a_journal_that_is_moved_away_is_begun_anew_and_missed() {
+fn a_journal_that_is_moved_away_is_started_again_and_the_loss_is_reported() {
     let (service, token) = Service::with_people();
     assert_eq!(service.send(&ask("one", PHONE, &token, ADA)).status, 200);
     eventually(5, "it is indexed", || ids(&shown(&service.site, &[])) == ["one"]);
     let open = segments(&service.data()).remove(0);
     std::fs::rename(&open, open.with_extension("1")).expect("renames");
     assert_eq!(service.send(&ask("two", PHONE, &token, ADA)).status, 200);
-    assert!(ids(&shown(&service.site, &[])).contains(&"two"), "it stands in a new segment");
+    assert!(ids(&shown(&service.site, &[])).contains(&"two"), "it is in a new segment");
     assert_eq!(service.site.run(&["audit", "verify"]).code, 1);
 
-    // All of it gone, and the server begun anew: what it discloses then is shown.
+    // The whole journal is deleted and the server restarted: its new disclosures are shown.
     let site = service.stop();
     std::fs::remove_dir_all(site.data().join("audit")).expect("removes");
     let service = site.serve();
@@ -568,6 +568,6 @@ fn a_journal_that_is_moved_away_is_begun_anew_and_missed() {
     assert_eq!(ids(&shown(&service.site, &[])), ["three"]);
     let report = service.site.run(&["subject", ADA, "--json"]).json();
     assert_eq!(report["disclosures"][0]["requestId"], "three");
-    assert_eq!(service.site.run(&["audit", "verify"]).code, 1, "the rest is missed");
+    assert_eq!(service.site.run(&["audit", "verify"]).code, 1, "the rest is reported as missing");
     assert_eq!(service.site.run(&["doctor"]).code, 1);
 }

@@ -1,4 +1,4 @@
-//! Backups: whole, private, read back; and what restoring one asks for.
+//! Backups are complete, private and verified; and what a restore requires.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -12,7 +12,7 @@ fn a_backup_made_while_serving_is_restored_with_everything() {
     let name = backup.to_str().expect("UTF-8");
     service.site.ok(&["backup", name]);
     assert_eq!(backup.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
-    assert_eq!(service.look_up(PHONE, &token, ADA).status, 200, "it goes on serving");
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 200, "it continues to serve");
     let exported = service.site.run(&["export"]).stdout;
 
     let other = Site::empty();
@@ -28,7 +28,7 @@ fn a_backup_overwrites_nothing_and_leaves_nothing_else_behind() {
     let site = Site::with_people();
     let taken = site.file("taken", "something else");
     let refused = site.run(&["backup", &taken]);
-    assert!(refused.code == 1 && refused.stderr.contains("exists; name another file"), "{refused:?}");
+    assert!(refused.code == 1 && refused.stderr.contains("exists; choose another file name"), "{refused:?}");
     assert_eq!(std::fs::read_to_string(&taken).expect("reads"), "something else");
     let nowhere = site.run(&["backup", "no/such/directory/a.backup"]);
     assert_eq!(nowhere.code, 1);
@@ -42,7 +42,7 @@ fn a_backup_overwrites_nothing_and_leaves_nothing_else_behind() {
 }
 
 #[test]
-fn a_backup_that_is_not_whole_is_not_restored() {
+fn a_damaged_backup_is_not_restored() {
     let site = Site::with_people();
     site.ok(&["backup", "a.backup"]);
     let whole = std::fs::read(site.path("a.backup")).expect("reads");
@@ -60,13 +60,13 @@ fn a_backup_that_is_not_whole_is_not_restored() {
         let broken = other.file("broken.backup", bytes);
         let refused = other.run(&["restore", &broken, "--accept-lost-opt-outs"]);
         assert_eq!(refused.code, 1, "{what}");
-        assert!(refused.stderr.contains("not a whole backup"), "{what}: {}", refused.stderr);
+        assert!(refused.stderr.contains("not a complete backup"), "{what}: {}", refused.stderr);
         assert!(!other.data().join("contactd.db").exists(), "{what}");
     }
 }
 
 #[test]
-fn restoring_does_not_lose_opt_outs_unless_it_is_told_to() {
+fn a_restore_does_not_lose_opt_outs_unless_that_is_accepted() {
     let site = Site::with_people();
     let token = site.token(&[]);
     site.ok(&["backup", "a.backup"]);
@@ -78,7 +78,7 @@ fn restoring_does_not_lose_opt_outs_unless_it_is_told_to() {
     assert!(over.code == 1 && over.stderr.contains("not empty"), "{over:?}");
     let other = Site::empty();
     let asked = other.run(&["restore", name]);
-    assert!(asked.code == 1 && asked.stderr.contains("this backup is of 20"), "{asked:?}");
+    assert!(asked.code == 1 && asked.stderr.contains("this backup was made at 20"), "{asked:?}");
     other.ok(&["restore", name, "--suppressions-from", site.data().to_str().expect("UTF-8")]);
     let service = other.serve();
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 404);
@@ -110,7 +110,7 @@ fn a_restore_needs_only_the_opt_outs_of_what_it_replaces_and_keeps_revocations()
 }
 
 #[test]
-fn nothing_is_backed_up_of_a_directory_that_is_not_there() {
+fn a_directory_that_does_not_exist_is_not_backed_up() {
     let site = Site::empty();
     let refused = site.run(&["backup", "a.backup", "--data", "nosuch"]);
     assert!(refused.code == 1 && refused.stderr.contains("there is no store in nosuch"), "{refused:?}");

@@ -21,7 +21,7 @@ fn lines_are_answered_in_order_with_the_reason_and_a_hint() {
 }
 
 #[test]
-fn json_values_are_answered_whatever_they_are() {
+fn json_values_of_every_type_are_answered() {
     let site = Site::empty();
     let input = "\"https://linkedin.com/in/ada-quell\\u00e9\"\nnull\n{\"a\":1}\n1e+308\nnonsense\n";
     let printed = site.ok_with_input(&["canonicalize", "--jsonl"], input);

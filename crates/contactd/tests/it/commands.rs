@@ -6,7 +6,7 @@ use crate::fixture::{ADA, ADA_EMAIL, ADA_PHONE, EVE, NOBODY};
 use crate::service::{EMAIL, PHONE, Service, Site};
 
 #[test]
-fn put_corrects_a_person_and_remove_takes_it_back() {
+fn put_corrects_a_person_and_remove_undoes_it() {
     let (service, token) = Service::with_people();
     let site = &service.site;
     site.ok(&["put", ADA, "--phone", "(415) 555-0142", "--region", "US", "--email", "ada.new@example.net"]);
@@ -23,7 +23,7 @@ fn put_corrects_a_person_and_remove_takes_it_back() {
 }
 
 #[test]
-fn put_refuses_what_an_import_would() {
+fn put_refuses_what_an_import_would_refuse() {
     let site = Site::empty();
     for (args, code, hint) in [
         (&["put", ADA][..], 2, "--phone <PHONE>"),
@@ -83,7 +83,7 @@ fn lookup_asks_the_running_service() {
 }
 
 #[test]
-fn the_doctor_finds_what_is_wrong() {
+fn doctor_finds_problems() {
     let site = Site::with_people();
     site.token(&[]);
     let healthy = site.run(&["doctor", "--json"]);
@@ -107,7 +107,7 @@ fn the_doctor_finds_what_is_wrong() {
 }
 
 #[test]
-fn the_data_directory_is_for_its_owner_only() {
+fn only_the_owner_can_read_the_data_directory() {
     let site = Site::with_people();
     let mode = |path: &str| site.data().join(path).metadata().expect("there").permissions().mode() & 0o777;
     assert_eq!((mode(""), mode("keys"), mode("keys/digest-001.key")), (0o700, 0o700, 0o600));
@@ -197,9 +197,9 @@ fn metrics_count_by_operation_and_outcome() {
 }
 
 #[test]
-fn a_demo_prints_lines_that_work() {
+fn a_demo_prints_commands_that_work() {
     let site = Site::empty();
-    // Wherever the real data is, a demo stays away from it.
+    // A demo does not use the real data directory, wherever that is configured.
     site.file("contactd.toml", "data = \"real\"\n");
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_contactd"))
         .args(["serve", "--demo", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
@@ -231,7 +231,7 @@ fn a_demo_prints_lines_that_work() {
     );
     assert!(answers[2].contains("x-invalid-reason: not_person"), "{}", answers[2]);
     for left in ["contactd-data", "real", "data"] {
-        assert!(!site.path(left).exists(), "a demo leaves nothing behind");
+        assert!(!site.path(left).exists(), "a demo leaves no files");
     }
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("signals");

@@ -1,10 +1,10 @@
-//! Configuration: what counts, and what is said about mistakes.
+//! Configuration: which setting takes precedence, and the messages for errors.
 
 use crate::http::Request;
 use crate::service::{PHONE, Site};
 
 #[test]
-fn the_example_checks_and_mistakes_are_told_with_their_line() {
+fn the_example_is_valid_and_errors_are_reported_with_their_line() {
     let site = Site::empty();
     let example = site.ok(&["config", "example"]);
     let file = site.file("good.toml", example);
@@ -31,7 +31,7 @@ fn the_example_checks_and_mistakes_are_told_with_their_line() {
 }
 
 #[test]
-fn a_flag_counts_before_the_environment_and_that_before_the_file() {
+fn a_flag_overrides_the_environment_and_the_environment_overrides_the_file() {
     let site = Site::empty();
     site.file("contactd.toml", "data = \"from-file\"\n");
     let made = |name: &str| site.path(name).exists();
@@ -75,7 +75,7 @@ fn a_network_from_the_file_is_served_like_the_others() {
 }
 
 #[test]
-fn limits_from_the_file_are_in_force() {
+fn limits_from_the_file_are_applied() {
     let site = Site::with_people();
     let token = site.token(&[]);
     let service = site.serve_with(&[], "[limits]\nbody_bytes = 60\nprofile_url_chars = 40\n");
@@ -86,7 +86,7 @@ fn limits_from_the_file_are_in_force() {
 }
 
 #[test]
-fn postgres_is_refused_with_a_clear_word() {
+fn postgres_is_refused_with_a_clear_message() {
     let output = Site::empty().run(&["stats", "--store", "postgres://localhost/x"]);
     assert_eq!(output.code, 2);
     assert!(output.stderr.contains("SQLite only"), "{}", output.stderr);

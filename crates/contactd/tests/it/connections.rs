@@ -1,4 +1,4 @@
-//! Connections that are slow, many, or odd.
+//! Slow, numerous and unusual connections.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::service::{PHONE, Service, Site};
 
 const IMPATIENT: &str = "[limits]\nhead_timeout = \"1s\"\nidle_timeout = \"2s\"\n";
 
-/// Fails unless the connection is closed about so many seconds from now.
+/// Fails unless the connection is closed in about this many seconds.
 fn closes_after(connection: &mut crate::http::Connection, seconds: f64) {
     let started = Instant::now();
     assert!(connection.is_closed());
@@ -38,7 +38,7 @@ fn a_head_that_trickles_in_is_cut_off_from_the_opening_of_the_connection() {
 }
 
 #[test]
-fn an_idle_connection_has_longer_and_a_later_head_has_its_own_time() {
+fn an_idle_connection_has_a_longer_timeout_and_a_later_head_has_its_own() {
     let service = Site::empty().serve_with(&[], IMPATIENT);
     let mut idle = service.connect();
     idle.send(Request::get("/healthz").bytes());
@@ -56,7 +56,7 @@ fn an_idle_connection_has_longer_and_a_later_head_has_its_own_time() {
 }
 
 #[test]
-fn requests_can_follow_each_other_on_a_connection_even_without_waiting() {
+fn requests_can_follow_each_other_on_a_connection_even_pipelined() {
     let (service, token) = Service::with_people();
     let mut connection = service.connect();
     let request = |url: &str| Request::lookup(PHONE, profile_body(url)).token(&token).bytes();
@@ -70,7 +70,7 @@ fn requests_can_follow_each_other_on_a_connection_even_without_waiting() {
 }
 
 #[test]
-fn requests_that_do_not_wait_can_be_cut_anywhere() {
+fn pipelined_requests_can_be_split_anywhere() {
     let (service, token) = Service::with_people();
     let body = format!("{{\n \"profileUrl\":\n \"{ADA}\"\n}}\n");
     let request = Request::lookup(PHONE, &body).token(&token).bytes();
@@ -78,7 +78,7 @@ fn requests_that_do_not_wait_can_be_cut_anywhere() {
     for cut in (1..both.len()).step_by(3).chain(request.len()..request.len() + 30) {
         let mut connection = service.connect();
         connection.send(&both[..cut]);
-        // Long enough for the server to have read the first piece on its own, most times.
+        // Usually long enough for the server to read the first piece separately.
         std::thread::sleep(Duration::from_millis(2));
         connection.send(&both[cut..]);
         for number in 1..=2 {
@@ -89,7 +89,7 @@ fn requests_that_do_not_wait_can_be_cut_anywhere() {
 }
 
 #[test]
-fn a_request_that_does_not_wait_is_held_to_the_same_rules() {
+fn the_same_rules_apply_to_pipelined_requests() {
     let (service, token) = Service::with_people();
     let request = Request::lookup(PHONE, profile_body(ADA)).token(&token).bytes();
     let mut connection = service.connect();
@@ -106,7 +106,7 @@ fn a_request_that_does_not_wait_is_held_to_the_same_rules() {
 }
 
 #[test]
-fn chunks_are_read_wherever_they_are_cut_and_the_next_request_is_found_behind_them() {
+fn chunks_are_read_wherever_they_are_split_and_the_next_request_is_found_after_them() {
     let (service, token) = Service::with_people();
     let body = profile_body(ADA);
     let (first, second) = body.split_at(7);
@@ -130,7 +130,7 @@ fn chunks_are_read_wherever_they_are_cut_and_the_next_request_is_found_behind_th
 }
 
 #[test]
-fn a_refused_request_does_not_cost_the_connection_if_its_body_is_there() {
+fn a_refused_request_does_not_close_the_connection_if_its_body_has_arrived() {
     let (service, token) = Service::with_people();
     let mut connection = service.connect();
     for (status, request) in [
@@ -146,7 +146,7 @@ fn a_refused_request_does_not_cost_the_connection_if_its_body_is_there() {
 }
 
 #[test]
-fn a_refused_request_does_not_cost_the_connection_if_its_body_comes_later() {
+fn a_refused_request_does_not_close_the_connection_if_its_body_arrives_later() {
     let (service, token) = Service::with_people();
     let mut connection = service.connect();
     for (status, request) in [
@@ -166,7 +166,7 @@ fn a_refused_request_does_not_cost_the_connection_if_its_body_comes_later() {
 }
 
 #[test]
-fn the_last_answer_arrives_whatever_the_client_sent_behind_its_request() {
+fn the_last_answer_arrives_whatever_the_client_sent_after_its_request() {
     let (service, _) = Service::with_people();
     let page = Request::get("/openapi.json").bytes();
     let last = Request::get("/openapi.json").header("Connection", "close").bytes();
@@ -249,7 +249,7 @@ fn connections_over_the_limit_wait_for_their_turn() {
 }
 
 #[test]
-fn requests_over_the_limit_are_refused_early_and_told_when_to_come_back() {
+fn requests_over_the_limit_are_refused_early_with_a_time_to_retry() {
     let site = Site::with_people();
     let token = site.token(&[]);
     let service = site.serve_with(&[], "[limits]\nin_flight = 2\n");
@@ -275,7 +275,7 @@ fn requests_over_the_limit_are_refused_early_and_told_when_to_come_back() {
 }
 
 #[test]
-fn ten_thousand_bytes_of_anything_leave_the_service_standing() {
+fn the_service_survives_ten_thousand_random_bytes() {
     let (service, token) = Service::with_people();
     let mut seed = 7_u64;
     let mut refused = 0;
@@ -288,7 +288,7 @@ fn ten_thousand_bytes_of_anything_leave_the_service_standing() {
             .collect();
         let mut connection = service.connect();
         connection.try_send(&noise);
-        // Noise that could still become a request is waited for, until no more comes.
+        // The server waits for more if the noise could still become a request.
         connection.finish_sending();
         if let Some(reply) = connection.try_reply() {
             assert_eq!((reply.status, reply.code().as_str()), (400, "bad_request"));

@@ -1,4 +1,4 @@
-//! The description and the page, as served.
+//! The API description and the documentation page, as served.
 
 use crate::http::Request;
 use crate::service::Service;
@@ -19,7 +19,7 @@ fn the_description_is_served_in_both_forms() {
 }
 
 #[test]
-fn the_page_needs_nothing_from_elsewhere() {
+fn the_page_loads_nothing_from_other_hosts() {
     let (service, _) = Service::with_people();
     let page = service.send(&Request::get("/docs"));
     assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
@@ -39,7 +39,7 @@ fn the_page_needs_nothing_from_elsewhere() {
 }
 
 #[test]
-fn health_is_told_in_json_and_to_head_without_a_body() {
+fn health_is_answered_in_json_and_to_head_without_a_body() {
     let (service, _) = Service::with_people();
     assert_eq!(service.send(&Request::get("/healthz")).body, "{\"status\":\"ok\"}");
     assert_eq!(service.send(&Request::get("/readyz")).body, "{\"status\":\"ready\"}");
@@ -48,5 +48,5 @@ fn health_is_told_in_json_and_to_head_without_a_body() {
     let head = connection.reply_to_head();
     assert_eq!((head.status, head.header("content-length"), head.body.as_str()), (200, Some("15"), ""));
     connection.send(Request::get("/readyz").bytes());
-    assert_eq!(connection.reply().status, 200, "the connection goes on after HEAD");
+    assert_eq!(connection.reply().status, 200, "the connection stays open after HEAD");
 }

@@ -45,11 +45,11 @@ fn every_row_comes_back_with_what_is_known_and_a_status() {
     assert_eq!(summary["phone"]["ok"], 2);
     assert!(!service.site.path("out.csv.journal").exists());
     let again = enrich(&service, &token, &input, "out.csv", &["--column", "linkedin url"]);
-    assert!(again.code == 1 && again.stderr.contains("is there already"), "{again:?}");
+    assert!(again.code == 1 && again.stderr.contains("exists; choose another file name"), "{again:?}");
 }
 
 #[test]
-fn a_limit_is_waited_for_and_a_bad_token_ends_it_at_once() {
+fn it_waits_for_a_rate_limit_and_a_bad_token_stops_it_at_once() {
     let site = Site::with_people();
     let token = site.token(&["--rate", "10/s", "--burst", "3"]);
     let service = site.serve();
@@ -65,7 +65,7 @@ fn a_limit_is_waited_for_and_a_bad_token_ends_it_at_once() {
 }
 
 #[test]
-fn what_cannot_be_answered_is_told_and_nothing_is_put_in_the_wrong_place() {
+fn errors_are_reported_and_no_value_is_written_to_the_wrong_place() {
     let site = Site::with_people();
     let token = site.token(&["--quota", "1/month"]);
     let service = site.serve();
@@ -99,7 +99,7 @@ fn what_cannot_be_answered_is_told_and_nothing_is_put_in_the_wrong_place() {
 }
 
 #[test]
-fn a_run_that_was_killed_goes_on_where_it_stopped() {
+fn a_killed_run_continues_where_it_stopped() {
     const URLS: usize = 3_000;
     let (service, token) = Service::with_people();
     let rows: String =
@@ -123,7 +123,7 @@ fn a_run_that_was_killed_goes_on_where_it_stopped() {
         assert!(!service.site.path("out.csv").exists());
     }
     let resumed = service.site.run(&args);
-    assert!(resumed.code == 0 && resumed.stderr.contains("going on"), "{resumed:?}");
+    assert!(resumed.code == 0 && resumed.stderr.contains("continuing"), "{resumed:?}");
     let asked = misses();
     assert!((URLS..=URLS + 2 * 8).contains(&asked), "{asked} requests for {URLS} URLs");
     let (first, second) = ("out.csv", "uninterrupted.csv");

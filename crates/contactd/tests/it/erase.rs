@@ -7,7 +7,7 @@ use crate::fixture::{ADA, ADA_CANONICAL, ADA_EMAIL, ADA_PHONE, EVE, PEOPLE};
 use crate::http::{Request, profile_body};
 use crate::service::{EMAIL, PHONE, Service, Site, eventually};
 
-/// The files below a directory that hold one of these texts.
+/// The files below a directory that contain one of these texts.
 fn files_with(dir: &Path, texts: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).expect("lists") {
@@ -24,7 +24,7 @@ fn files_with(dir: &Path, texts: &[&str]) -> Vec<String> {
     found
 }
 
-/// Everything that the fixtures say about Ada, and nobody else has.
+/// The details of Ada in the fixtures that no other person has.
 const ADAS: [&str; 7] = [
     ADA_PHONE,
     "+14155550124",
@@ -36,7 +36,7 @@ const ADAS: [&str; 7] = [
 ];
 
 #[test]
-fn what_is_erased_is_in_no_file_while_the_server_runs_and_does_not_come_back() {
+fn erased_details_are_in_no_file_while_the_server_runs_and_do_not_come_back() {
     let (service, token) = Service::with_people();
     let site = &service.site;
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
@@ -54,13 +54,13 @@ fn what_is_erased_is_in_no_file_while_the_server_runs_and_does_not_come_back() {
 }
 
 #[test]
-fn a_person_among_thousands_leaves_no_trace_wherever_they_stood() {
+fn one_person_among_thousands_leaves_no_trace_wherever_they_were_stored() {
     let site = Site::empty();
     let person = |n: usize| format!("https://linkedin.com/in/trace-quell-{n}z");
     let rows: String =
         (0..4_000).map(|n| format!("{},+14155550101,trace{n}x@example.com\n", person(n))).collect();
     site.ok_with_input(&["import", "-", "--source", "crm"], format!("profileUrl,phone,email\n{rows}"));
-    // Moved about by what comes in between.
+    // Rows that are inserted in between move the existing ones.
     for (source, step) in [("hr", 2), ("ats", 3)] {
         let rows: String = (0..4_000)
             .step_by(step)
@@ -69,7 +69,7 @@ fn a_person_among_thousands_leaves_no_trace_wherever_they_stood() {
         site.ok_with_input(&["import", "-", "--source", source], format!("profileUrl,email\n{rows}"));
     }
     let service = site.serve();
-    // Changed before they go.
+    // Change the people before they are erased.
     for n in (0..4_000).step_by(150) {
         service.site.ok(&["put", &person(n), "--email", &format!("trace{n}y@example.com")]);
         service.site.ok(&["erase", &person(n)]);
@@ -80,7 +80,7 @@ fn a_person_among_thousands_leaves_no_trace_wherever_they_stood() {
 }
 
 #[test]
-fn what_a_killed_backup_left_is_erased_too() {
+fn the_files_of_a_killed_backup_are_erased_too() {
     let site = Site::with_people();
     let left = site.data().join(".backup-4194999-x");
     std::fs::create_dir(&left).expect("makes");
@@ -154,13 +154,13 @@ fn the_access_report_says_what_is_held_and_who_received_it() {
     let report = site.run(&["subject", ADA, "--json"]).json();
     assert_eq!(report["suppression"]["isSuppressed"], true);
     assert_eq!(report["held"].as_array().map(Vec::len), Some(0));
-    assert_eq!(report["disclosures"].as_array().map(Vec::len), Some(3), "what was disclosed stays known");
+    assert_eq!(report["disclosures"].as_array().map(Vec::len), Some(3), "disclosures stay on record");
     let both = site.run(&["subject", ADA, "--phone", ADA_PHONE]);
     assert_eq!(both.code, 2, "{both:?}");
 }
 
 #[test]
-fn a_report_by_number_tells_people_who_share_it_nothing_about_each_other() {
+fn a_report_by_number_reveals_nothing_about_other_people_with_that_number() {
     let (service, token) = Service::with_people();
     let site = &service.site;
     let alone = site.run(&["subject", "--phone", ADA_PHONE, "--json"]).json();
@@ -173,12 +173,12 @@ fn a_report_by_number_tells_people_who_share_it_nothing_about_each_other() {
     let page = site.ok(&["subject", "--phone", ADA_PHONE, "--html"]);
     assert!(!page.contains(ADA_EMAIL) && !page.contains("linkedin.com"), "{page}");
     assert!(
-        page.contains(&format!("{ADA_PHONE} has not opted out")),
-        "whether one of them has is not said: {page}"
+        page.contains(&format!("{ADA_PHONE} is not opted out")),
+        "it does not say whether one of them has opted out: {page}"
     );
 
     site.ok(&["suppress", "--phone", ADA_PHONE]);
-    assert_eq!(service.look_up(EMAIL, &token, ADA).status, 200, "only the number is out");
+    assert_eq!(service.look_up(EMAIL, &token, ADA).status, 200, "only the number is suppressed");
     let hers = site.run(&["subject", ADA, "--json"]).json();
     assert_eq!(hers["suppression"]["isSuppressed"], false);
     for held in hers["held"].as_array().expect("a list") {
@@ -186,19 +186,19 @@ fn a_report_by_number_tells_people_who_share_it_nothing_about_each_other() {
     }
     assert!(
         site.ok(&["subject", "--phone", ADA_PHONE, "--html"])
-            .contains("It has been given to nobody since then")
+            .contains("We have not given it to anyone since then")
     );
 }
 
 #[test]
-fn what_has_expired_is_not_served_from_that_second_on_and_is_removed() {
+fn an_expired_detail_is_not_served_from_that_second_on_and_is_removed() {
     let site = Site::empty();
     let token = site.token(&[]);
     let service = site.serve_with(&[], "[retention]\nsweep_every = \"1h\"\n");
     let site = &service.site;
     let ends = in_seconds(3);
     site.ok(&["put", ADA, "--phone", ADA_PHONE, "--expires-at", &ends]);
-    // The head of this one comes before the end, and its body afterwards.
+    // The head of this request is sent before the expiry, and its body after it.
     let late = Request::lookup(PHONE, profile_body(ADA)).token(&token).bytes();
     let (head, body) = late.split_at(late.len() - 10);
     let mut connection = service.connect();
@@ -215,14 +215,14 @@ fn what_has_expired_is_not_served_from_that_second_on_and_is_removed() {
     }
     connection.send(body);
     assert_eq!(connection.reply().status, 404);
-    assert!(site.ok(&["export"]).contains(ADA_PHONE), "nobody has swept yet");
+    assert!(site.ok(&["export"]).contains(ADA_PHONE), "nothing has been swept yet");
 
     let service = service.stop().serve_with(&[], "[retention]\nsweep_every = \"1s\"\n");
-    eventually(5, "it is not held any more", || service.site.ok(&["export"]).is_empty());
+    eventually(5, "it is no longer held", || service.site.ok(&["export"]).is_empty());
     assert_eq!(service.site.run(&["stats", "--json"]).json()["profiles"], 0);
 }
 
-/// The time in so many seconds, as RFC 3339 has it.
+/// The time this many seconds from now, in RFC 3339 format.
 fn in_seconds(seconds: u64) -> String {
     let date = std::process::Command::new("date")
         .args(["-u", "-d", &format!("{seconds} seconds"), "+%FT%TZ"])
@@ -231,7 +231,7 @@ fn in_seconds(seconds: u64) -> String {
 }
 
 #[test]
-fn a_source_may_have_a_largest_age() {
+fn a_source_may_have_a_maximum_age() {
     let site = Site::with_people();
     let import = ["import", "-", "--source", "crm", "--max-age", "3650d"];
     site.ok_with_input(&import, PEOPLE);
@@ -243,15 +243,15 @@ fn a_source_may_have_a_largest_age() {
         "what is dated is older than a day; what is not came just now: {swept}"
     );
     site.ok_with_input(&["import", "-", "--source", "hr", "--max-age", "1d"], PEOPLE);
-    assert!(!site.ok(&["export", "--source", "hr"]).contains("ada-quell"), "too old when it came");
+    assert!(!site.ok(&["export", "--source", "hr"]).contains("ada-quell"), "too old when it was imported");
 }
 
 #[test]
-fn nobody_is_disclosed_after_suppress_returned_however_imports_and_lookups_come() {
+fn nobody_is_disclosed_after_suppress_returns_even_during_imports_and_lookups() {
     let (service, token) = Service::with_people();
     let (service, token, stop) = (&service, &token, &AtomicBool::new(false));
     std::thread::scope(|scope| {
-        // One who imports all the time, and two who ask all the time.
+        // One thread imports all the time, and two threads send lookups all the time.
         scope.spawn(move || {
             while !stop.load(Ordering::Relaxed) {
                 service.site.ok_with_input(&["import", "-", "--source", "again"], PEOPLE);
@@ -278,7 +278,7 @@ fn nobody_is_disclosed_after_suppress_returned_however_imports_and_lookups_come(
 }
 
 #[test]
-fn nobody_comes_back_by_an_import_or_a_restore() {
+fn suppressed_people_do_not_come_back_with_an_import_or_a_restore() {
     let (service, token) = Service::with_people();
     service.site.ok(&["backup", "a.backup"]);
     service.site.ok(&["erase", ADA]);

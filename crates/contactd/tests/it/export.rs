@@ -1,10 +1,10 @@
-//! What comes out goes back in; imports can be listed and undone.
+//! An export can be imported again; imports can be listed and undone.
 
 use crate::fixture::{ADA, ADA_CANONICAL, ADA_PHONE, EVE, PEOPLE};
 use crate::service::{PHONE, Service, Site};
 
 #[test]
-fn an_empty_store_exports_nothing_and_that_is_no_error() {
+fn exporting_an_empty_store_prints_nothing_and_is_not_an_error() {
     let site = Site::empty();
     let output = site.run(&["export"]);
     assert_eq!((output.code, output.stdout.as_str()), (0, ""));

@@ -1,4 +1,4 @@
-/* Makes the audit journal's file system fail as a control file says: preloaded into the real binary.
+/* Makes writes to the audit journal fail as a control file says. Preloaded into the real binary.
  *
  * FAULTS names the file. Its text is one of: ok | full | read-only | nth N | short N | sync N | hang
  */

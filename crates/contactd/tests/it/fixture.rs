@@ -9,7 +9,7 @@ pub(crate) const ADA_EMAIL: &str = "ada@example.com";
 pub(crate) const EVE: &str = "https://www.linkedin.com/in/eve-nuvel-2b3c4d";
 pub(crate) const EVE_EMAIL: &str = "Eve.Nuvel@example.org";
 
-/// Has only details of her work.
+/// Has only work details.
 pub(crate) const UNA: &str = "https://www.linkedin.com/in/una-vastor-3c4d5e";
 
 /// Has a phone number that has expired.
@@ -19,7 +19,7 @@ pub(crate) const OLD: &str = "https://www.linkedin.com/in/old-ebrix-4d5e6f";
 pub(crate) const MIRA: &str = "https://www.xing.com/profile/Mira_Quellbach2";
 pub(crate) const MIRA_PHONE: &str = "+442079460123";
 
-/// Nobody has heard of this one.
+/// Is not in the store.
 pub(crate) const NOBODY: &str = "https://www.linkedin.com/in/nobody-dornwett-5e6f70";
 
 pub(crate) const PEOPLE: &str = "\
@@ -33,9 +33,9 @@ https://www.linkedin.com/in/old-ebrix-4d5e6f,+14155550188,,,,,,,2020-01-01,
 https://www.xing.com/profile/Mira_Quellbach2,+44 20 7946 0123,,,,,,,,
 ";
 
-/// What must never be in a log or a metric: everything that the invented people here and in the tests have in common, the
-/// unknown ones included. Their numbers are in reserved ranges, their addresses in reserved domains, their slugs made up of
-/// these names.
+/// What must never be in a log or a metric: text that the details of all invented people, here and in the tests, have in
+/// common, including unknown people. Their numbers are in reserved ranges, their addresses in reserved domains, and their slugs
+/// consist of these names.
 const PERSONAL: [&str; 13] = [
     "41555501",
     ") 555-01",
@@ -52,11 +52,11 @@ const PERSONAL: [&str; 13] = [
     "ctd_",
 ];
 
-/// Fails if anything personal, or a token, stands in `text`.
+/// Fails if `text` contains personal data or a token.
 pub(crate) fn assert_nothing_personal(text: &str) {
-    // Our own metrics are called contactd_something, which looks like a token from within.
+    // The names of our metrics start with contactd_, which contains the token prefix.
     let text = text.replace("contactd_", "");
     for personal in PERSONAL {
-        assert!(!text.to_lowercase().contains(personal), "{personal} stands in {text}");
+        assert!(!text.to_lowercase().contains(personal), "{personal} is in {text}");
     }
 }

@@ -1,10 +1,10 @@
-//! Files as they come: every row is accepted or rejected, with its line and its reason.
+//! Malformed and unusual import files: every row is accepted, or rejected with its line and reason.
 
 use std::io::Write;
 
 use crate::service::Site;
 
-/// Imports rows of `phone,email,observedAt,confidence`; what became of each: a reason, or nothing.
+/// Imports rows of `phone,email,observedAt,confidence`. Returns for each the reason for its rejection, or `None`.
 fn fates(rows: &[&str]) -> Vec<Option<String>> {
     let site = Site::empty();
     let lines: String = rows
@@ -84,7 +84,7 @@ fn numbers_addresses_dates_and_confidences_in_every_odd_spelling() {
         (",,,", Some("no_detail")),
     ];
     let rows: Vec<&str> = cases.iter().map(|(row, _)| *row).collect();
-    // The row with a line break moves the lines behind it by one; it is the last but one that is kept.
+    // The row with a line break moves the following lines by one; it is the last but one that is kept.
     let (before, after) = rows.split_at(rows.len() - 2);
     let found = [fates(before), fates(&after[..1]), fates(&after[1..])].concat();
     for ((row, expected), found) in cases.iter().zip(found) {
@@ -93,7 +93,7 @@ fn numbers_addresses_dates_and_confidences_in_every_odd_spelling() {
 }
 
 #[test]
-fn a_thousand_columns_and_a_field_of_ten_megabytes_are_only_large() {
+fn a_thousand_columns_and_a_field_of_ten_megabytes_are_accepted() {
     let site = Site::empty();
     let names: String = (0..1_000).map(|number| format!(",column{number}")).collect();
     let note = "x".repeat(10 << 20);
@@ -109,7 +109,7 @@ fn a_thousand_columns_and_a_field_of_ten_megabytes_are_only_large() {
 }
 
 #[test]
-fn what_looks_compressed_and_is_not_is_told_and_a_bomb_is_bounded() {
+fn a_file_that_only_looks_compressed_is_refused_and_a_decompression_bomb_is_bounded() {
     let site = Site::empty();
     let plain =
         site.file("plain.csv.gz", "profileUrl,phone\nhttps://linkedin.com/in/plain-quell,+14155550100\n");
@@ -132,7 +132,7 @@ fn what_looks_compressed_and_is_not_is_told_and_a_bomb_is_bounded() {
 }
 
 #[test]
-fn utf_16_is_told_apart() {
+fn utf_16_is_recognised_and_refused() {
     let site = Site::empty();
     let text = "profileUrl,phone\nhttps://linkedin.com/in/wide-quell,+14155550100\n";
     let little: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -144,7 +144,7 @@ fn utf_16_is_told_apart() {
 }
 
 #[test]
-fn a_person_may_have_hundreds_of_details_and_not_more_than_there_is_room_for() {
+fn a_person_may_have_hundreds_of_details_up_to_a_limit() {
     let site = Site::empty();
     let line = |from: usize, to: usize| {
         let emails: Vec<String> = (from..to).map(|n| format!("\"q{n}@example.com\"")).collect();
@@ -168,9 +168,9 @@ fn a_person_may_have_hundreds_of_details_and_not_more_than_there_is_room_for() {
 }
 
 #[test]
-fn two_people_of_one_place_are_kept_apart_when_a_source_is_replaced() {
+fn two_people_with_the_same_hash_are_kept_apart_when_a_source_is_replaced() {
     let site = Site::empty();
-    // Their slugs have the same 47 bits of hash, so that their rows come mixed.
+    // Their slugs have the same 47 bits of hash, so that their rows are mixed.
     let csv = "profileUrl,phone,email\n\
         https://linkedin.com/in/quell-1620615,+14155550101,\n\
         https://linkedin.com/in/quell-8174454,+14155550102,\n\
@@ -184,7 +184,7 @@ fn two_people_of_one_place_are_kept_apart_when_a_source_is_replaced() {
 }
 
 #[test]
-fn a_source_is_replaced_by_its_own_rows_and_not_by_nothing() {
+fn a_source_is_replaced_by_its_own_rows_and_not_by_an_empty_file() {
     let site = Site::empty();
     let row = "https://linkedin.com/in/ada-quell,+14155550101";
     site.ok_with_input(&["import", "-", "--source", "crm"], format!("profileUrl,phone\n{row}\n"));
@@ -201,7 +201,7 @@ fn a_source_is_replaced_by_its_own_rows_and_not_by_nothing() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_nothing_is_changed() {
+fn a_full_disk_is_reported_and_nothing_is_changed() {
     let site = Site::empty();
     let rows: String = (0..60_000)
         .map(|n| format!("https://linkedin.com/in/full-quell-{n},+14155550101,full{n}@example.com\n"))
@@ -209,7 +209,7 @@ fn a_full_disk_is_told_and_nothing_is_changed() {
     site.file("large.csv", format!("profileUrl,phone,email\n{rows}"));
     site.file("few.csv", format!("profileUrl,phone\n{}", "https://linkedin.com/in/few-quell,+14155550101\n"));
     std::fs::create_dir(site.path("disk")).expect("makes");
-    // A disk of 8 MiB, in a namespace of its own so that no one has to be root.
+    // A disk of 8 MiB, in its own namespace so that the test does not need root.
     let script = format!(
         "mount -t tmpfs -o size=8m tmpfs disk && export CONTACTD_DATA=disk/data && \
          {0} import few.csv --source base >&2 && {0} export > before && \
@@ -227,7 +227,7 @@ fn a_full_disk_is_told_and_nothing_is_changed() {
     assert!(said.contains("the disk is full; make room and run it again"), "{said}");
 }
 
-/// An import of standard input, in the site's own directory.
+/// An import of standard input, run in the site's directory.
 fn importing_stdin(site: &Site) -> std::process::Command {
     let mut import = std::process::Command::new(env!("CARGO_BIN_EXE_contactd"));
     import.args(["import", "-", "--source", "crm", "--data"]).arg(site.data()).current_dir(site.path(""));
@@ -235,7 +235,7 @@ fn importing_stdin(site: &Site) -> std::process::Command {
 }
 
 #[test]
-fn what_is_read_is_never_written_over() {
+fn an_input_file_is_never_overwritten() {
     let site = Site::empty();
     let rows: String = (0..2_000).map(|n| format!("https://linkedin.com/in/over-quell-{n},bad\n")).collect();
     let content =
@@ -257,7 +257,7 @@ fn what_is_read_is_never_written_over() {
 }
 
 #[test]
-fn nothing_is_loaded_where_rejected_rows_cannot_be_kept() {
+fn nothing_is_loaded_if_rejected_rows_cannot_be_written() {
     let site = Site::empty();
     let good: String =
         (0..30).map(|n| format!("https://linkedin.com/in/kept-quell-{n},+14155550123\n")).collect();
@@ -268,7 +268,7 @@ fn nothing_is_loaded_where_rejected_rows_cannot_be_kept() {
 }
 
 #[test]
-fn lines_of_old_macintoshes_are_told_and_blank_ones_before_the_header_are_not() {
+fn carriage_return_line_ends_are_refused_and_blank_lines_before_the_header_are_accepted() {
     let site = Site::empty();
     let old = site.file("old.csv", "profileUrl,phone,email\rhttps://linkedin.com/in/a-quell,+14155550101,\r");
     let told = site.run(&["import", &old, "--source", "crm"]);
@@ -282,13 +282,13 @@ fn lines_of_old_macintoshes_are_told_and_blank_ones_before_the_header_are_not() 
 }
 
 #[test]
-fn what_comes_slowly_is_recognised_all_the_same() {
+fn a_format_is_recognised_even_if_the_input_arrives_slowly() {
     use std::io::Write;
     let site = Site::empty();
     let packed =
         zstd::encode_all("profileUrl,phone\nhttps://linkedin.com/in/a-quell,+14155550101\n".as_bytes(), 1);
     let packed = packed.expect("packs");
-    // A frame to be skipped comes first, as parallel compressors write it.
+    // A skippable frame comes first, as parallel compressors write it.
     let packed = [&[0x50, 0x2A, 0x4D, 0x18, 2, 0, 0, 0, 7, 7][..], &packed].concat();
     let mut child = importing_stdin(&site).stdin(std::process::Stdio::piped()).spawn().expect("starts");
     let mut input = child.stdin.take().expect("a pipe");

@@ -1,4 +1,4 @@
-//! A client that shows replies whole and can misbehave.
+//! A client that shows complete replies and can send invalid requests.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -20,7 +20,7 @@ impl Reply {
         let mut found =
             self.headers.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str());
         let first = found.next();
-        assert_eq!(found.next(), None, "{name} stands there twice");
+        assert_eq!(found.next(), None, "{name} is there twice");
         first
     }
 
@@ -33,7 +33,7 @@ impl Reply {
         self.json()["status"].as_str().unwrap_or("(none)").to_owned()
     }
 
-    /// The whole reply but for its request id, in one text.
+    /// The complete reply as text, without its request id.
     pub(crate) fn shown(&self) -> String {
         let id = self.header("x-request-id").expect("every answer has a request id");
         assert!(!id.is_empty());
@@ -65,7 +65,7 @@ impl Connection {
         self.stream.write_all(bytes.as_ref()).expect("sends");
     }
 
-    /// Sends, and does not mind if the other side has gone.
+    /// Sends, and ignores an error if the other side has closed the connection.
     pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.stream.write_all(bytes.as_ref()).is_ok()
     }
@@ -79,7 +79,7 @@ impl Connection {
         self.try_reply().expect("a reply")
     }
 
-    /// The next reply, `100 Continue` included; none where the connection is closed without one.
+    /// The next reply, `100 Continue` included; `None` if the connection is closed without one.
     pub(crate) fn try_reply(&mut self) -> Option<Reply> {
         loop {
             if let Some(reply) = self.take_reply(false) {
@@ -91,7 +91,7 @@ impl Connection {
         }
     }
 
-    /// The next reply's head and no body, as after HEAD.
+    /// The next reply without a body, as after HEAD.
     pub(crate) fn reply_to_head(&mut self) -> Reply {
         loop {
             if let Some(reply) = self.take_reply(true) {
@@ -101,7 +101,7 @@ impl Connection {
         }
     }
 
-    /// Whether the other side closes without saying anything more.
+    /// Whether the other side closes the connection without sending more.
     pub(crate) fn is_closed(&mut self) -> bool {
         self.unread.is_empty() && !self.read_more() && self.unread.is_empty()
     }
@@ -114,7 +114,8 @@ impl Connection {
                 self.unread.extend_from_slice(&buffer[..read]);
                 true
             }
-            Err(error) if matches!(error.kind(), std::io::ErrorKind::ConnectionReset) => false,
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => false,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => self.read_more(),
             Err(error) => panic!("nothing came in time: {error}"),
         }
     }

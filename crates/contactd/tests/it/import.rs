@@ -35,7 +35,7 @@ fn the_same_file_twice_changes_nothing() {
 }
 
 #[test]
-fn a_newer_row_updates_and_changes_who_is_best() {
+fn a_newer_row_updates_a_detail_and_changes_which_one_is_best() {
     let (service, token) = Service::with_people();
     let row = format!("profileUrl,phone,confidence,observedAt\n{ADA},+14155550124,95,2026-07-01\n");
     let (code, report) = import(&service.site, row, &[]);
@@ -44,7 +44,7 @@ fn a_newer_row_updates_and_changes_who_is_best() {
 }
 
 #[test]
-fn bad_rows_are_kept_as_they_were_with_line_column_and_reason() {
+fn rejected_rows_are_kept_unchanged_with_line_column_and_reason() {
     let site = Site::empty();
     let csv = format!(
         "profileUrl,phone,email,note\n{ADA},{ADA_PHONE},,\"a, \"\"quoted\"\"\nnote\"\nhttps://linkedin.com/company/x,+14155550100,,\n\
@@ -81,7 +81,7 @@ fn bad_rows_are_kept_as_they_were_with_line_column_and_reason() {
 }
 
 #[test]
-fn too_many_rejects_and_nothing_is_loaded() {
+fn nothing_is_loaded_if_too_many_rows_are_rejected() {
     let site = Site::empty();
     let csv = format!("profileUrl,phone\n{ADA},{ADA_PHONE}\nx,+14155550100\n");
     let output = site.run_with(&["import", "-", "--source", "crm"], &csv, &[]);
@@ -163,7 +163,7 @@ fn a_header_alone_is_an_import_of_nothing() {
 }
 
 #[test]
-fn one_bad_file_of_several_and_nothing_is_loaded() {
+fn nothing_is_loaded_if_one_of_several_files_is_bad() {
     let site = Site::empty();
     let (good, bad) = (site.file("good.csv", PEOPLE), site.file("bad.csv", "nothing,useful\n1,2\n"));
     assert_eq!(site.run(&["import", &good, &bad, "--source", "crm"]).code, 1);
@@ -171,7 +171,7 @@ fn one_bad_file_of_several_and_nothing_is_loaded() {
 }
 
 #[test]
-fn an_import_that_is_killed_leaves_before_or_after() {
+fn a_killed_import_leaves_the_old_data_or_the_new_data() {
     let site = Site::with_people();
     let rows: String = (0..60_000)
         .map(|n| {
@@ -200,11 +200,11 @@ fn an_import_that_is_killed_leaves_before_or_after() {
         match counts.as_slice() {
             [] => before += 1,
             [60_000, 60_000] => after += 1,
-            other => panic!("between before and after: {other:?}"),
+            other => panic!("a mix of old and new data: {other:?}"),
         }
         assert!(site.run(&["doctor"]).stdout.contains("ok    store"));
     }
-    assert!(before > 0, "every import was faster than its kill ({after} finished)");
+    assert!(before > 0, "every import finished before its kill ({after} finished)");
     site.ok(&["import", &file, "--source", "kill-last"]);
 }
 
@@ -220,7 +220,7 @@ fn a_file_that_never_ends_its_row_is_refused_within_bounded_memory() {
 }
 
 #[test]
-fn bytes_that_are_not_utf8_and_nul_bytes_cost_only_their_row() {
+fn bytes_that_are_not_utf8_and_nul_bytes_reject_only_their_row() {
     let site = Site::empty();
     let csv = [
         b"profileUrl,phone\nhttps://linkedin.com/in/ada-\xFFquell,+14155550101\n".as_slice(),
@@ -232,7 +232,7 @@ fn bytes_that_are_not_utf8_and_nul_bytes_cost_only_their_row() {
 }
 
 #[test]
-fn a_quote_that_is_never_closed_is_told_and_nothing_is_lost() {
+fn a_quote_that_is_never_closed_is_reported_and_nothing_is_loaded() {
     let site = Site::empty();
     let csv = format!(
         "profileUrl,phone,note\r\n{EVE},+14155550101,ok\r\n{ADA},{ADA_PHONE},\"oops\r\n{EVE},+14155550102,fine\r\n"
@@ -259,7 +259,7 @@ fn lines_are_counted_as_an_editor_counts_them() {
 }
 
 #[test]
-fn the_rejects_of_several_files_stand_under_their_own_headers_and_never_in_an_input() {
+fn the_rejects_of_several_files_have_their_own_headers_and_are_never_written_to_an_input() {
     let site = Site::empty();
     let first = site.file("one.csv", "profileUrl,phone\nbad1,+14155550101\n");
     let second = site.file("two.csv", "email,profileUrl\nq@example.com,bad2\n");
@@ -287,7 +287,7 @@ fn the_rejects_of_several_files_stand_under_their_own_headers_and_never_in_an_in
     assert!(std::fs::read_to_string(second).expect("still there").starts_with("email,"));
 }
 
-/// An import that has read everyone and waits for more: a pipe is its file.
+/// An import that has read all people and waits for more, because its file is a pipe.
 fn waiting_import(site: &Site) -> (std::process::Child, std::fs::File) {
     let pipe = site.path("pipe");
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::from(0o600), 0)
@@ -299,7 +299,7 @@ fn waiting_import(site: &Site) -> (std::process::Child, std::fs::File) {
 }
 
 #[test]
-fn who_opts_out_while_an_import_runs_is_left_out_of_it() {
+fn a_person_who_opts_out_during_an_import_is_not_imported() {
     let site = Site::empty();
     let (mut child, feed) = waiting_import(&site);
     std::thread::sleep(std::time::Duration::from_millis(200));
@@ -326,7 +326,7 @@ const PEOPLE_JSON: &str = r#"
 "#;
 
 #[test]
-fn json_lines_say_the_same_as_csv_flat_or_nested() {
+fn json_lines_mean_the_same_as_csv_flat_or_nested() {
     let site = Site::empty();
     let (code, first) = import(&site, PEOPLE, &[]);
     assert_eq!((code, &first["detailsNew"]), (0, &11.into()));
@@ -335,7 +335,7 @@ fn json_lines_say_the_same_as_csv_flat_or_nested() {
 }
 
 #[test]
-fn compressed_files_are_read_as_they_are_and_broken_ones_are_told() {
+fn compressed_files_are_read_directly_and_broken_ones_are_reported() {
     let site = Site::empty();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     std::io::Write::write_all(&mut gzip, PEOPLE.as_bytes()).expect("packs");
@@ -355,7 +355,7 @@ fn compressed_files_are_read_as_they_are_and_broken_ones_are_told() {
 }
 
 #[test]
-fn a_bad_json_line_is_kept_as_it_was() {
+fn a_rejected_json_line_is_kept_unchanged() {
     let site = Site::empty();
     let lines =
         format!("{{\"profileUrl\":\"{ADA}\",\"phone\":\"{ADA_PHONE}\"}}\n{{\"profileUrl\":\n\n[1, 2]\n");
@@ -370,7 +370,7 @@ fn a_bad_json_line_is_kept_as_it_was() {
 }
 
 #[test]
-fn a_replaced_source_keeps_only_what_it_still_holds() {
+fn a_replaced_source_keeps_only_what_the_new_file_contains() {
     let (service, token) = Service::with_people();
     service.site.ok(&["put", EVE, "--phone", "+14155550166", "--source", "hand"]);
     let rows = format!("profileUrl,phone\n{ADA},+14155550124\n{EVE},+14155550166\n");
@@ -392,13 +392,13 @@ fn a_replaced_source_keeps_only_what_it_still_holds() {
 }
 
 #[test]
-fn rows_of_a_person_add_up_in_the_order_of_the_file_wherever_they_stand() {
+fn rows_of_a_person_are_combined_in_the_order_of_the_file_wherever_they_are() {
     let site = Site::empty();
     let rows: String = (0..5_000)
         .map(|n| format!("https://linkedin.com/in/order-quell-{},+14155550100,{}\n", n % 700, n / 700))
         .collect();
     let (code, report) = import(&site, format!("profileUrl,phone,confidence\n{rows}"), &[]);
-    // Of what a file says twice, the last counts: nothing was changed by that.
+    // If a file contains a detail twice, the last one is used, and the detail does not count as changed.
     assert_eq!((code, &report["detailsNew"], &report["detailsUnchanged"]), (0, &700.into(), &4_300.into()));
     let again: String = (0..700)
         .map(|n| format!("https://linkedin.com/in/order-quell-{n},+14155550100,{}\n", (4_999 - n) / 700))
@@ -408,19 +408,19 @@ fn rows_of_a_person_add_up_in_the_order_of_the_file_wherever_they_stand() {
 }
 
 #[test]
-fn ctrl_c_stops_it_and_nothing_is_changed() {
+fn ctrl_c_stops_an_import_and_nothing_is_changed() {
     let site = Site::empty();
     let (mut child, feed) = waiting_import(&site);
     std::thread::sleep(std::time::Duration::from_millis(300));
     let id = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(id, rustix::process::Signal::INT).expect("tells it");
-    // It ends although the input does not.
+    // It ends although the input is still open.
     assert_eq!(child.wait().expect("ends").code(), Some(1));
     drop(feed);
     assert_eq!(site.run(&["stats", "--json"]).json()["profiles"], 0);
 }
 
-/// A Parquet file with these columns of text, each with a null where there is nothing, and a column of numbers.
+/// A Parquet file with these text columns, where an empty text is null, and a column of numbers.
 fn parquet(names: &[&str], rows: &[&[&str]], confidence: &[i32]) -> Vec<u8> {
     use parquet::basic::Compression;
     use parquet::data_type::{ByteArray, ByteArrayType, Int32Type};
@@ -450,7 +450,7 @@ fn parquet(names: &[&str], rows: &[&[&str]], confidence: &[i32]) -> Vec<u8> {
 }
 
 #[test]
-fn parquet_says_the_same_as_csv_and_null_is_empty() {
+fn parquet_means_the_same_as_csv_and_null_is_empty() {
     let site = Site::empty();
     let names = ["profileUrl", "phone", "email", "observedAt"];
     let rows: [&[&str]; 3] = [

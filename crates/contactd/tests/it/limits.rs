@@ -9,7 +9,7 @@ fn limits(reply: &Reply) -> (Option<&str>, Option<&str>) {
 }
 
 #[test]
-fn a_rate_allows_its_burst_and_then_says_when_to_come_back() {
+fn a_rate_allows_its_burst_and_then_says_when_to_retry() {
     let site = Site::with_people();
     let token = site.token(&["--rate", "2/h", "--burst", "3"]);
     let service = site.serve();
@@ -56,7 +56,7 @@ fn a_quota_counts_hits_and_never_misses_or_refusals() {
 }
 
 #[test]
-fn a_quota_outlives_a_restart_and_a_kill() {
+fn a_quota_survives_a_restart_and_a_kill() {
     let site = Site::with_people();
     let token = site.token(&["--quota", "3/day"]);
     let service = site.serve();
@@ -78,7 +78,7 @@ fn a_quota_outlives_a_restart_and_a_kill() {
 }
 
 #[test]
-fn limits_are_told_on_every_answer_to_a_limited_token_and_on_no_other() {
+fn limits_are_shown_on_every_answer_to_a_limited_token_and_on_no_other() {
     let site = Site::with_people();
     let limited = site.token(&["--scope", "phone", "--rate", "100/s", "--quota", "100/day"]);
     let free = site.token(&[]);
@@ -105,7 +105,7 @@ fn limits_are_told_on_every_answer_to_a_limited_token_and_on_no_other() {
 }
 
 #[test]
-fn default_limits_are_for_tokens_that_have_none() {
+fn default_limits_apply_to_tokens_that_have_none() {
     let site = Site::with_people();
     let (plain, own) = (site.token(&[]), site.token(&["--quota", "7/day"]));
     let service = site.serve_with(&[], "[limits]\nrate = \"5/m\"\nquota = \"3/month\"\n");

@@ -1,4 +1,4 @@
-//! Half a minute at full load while everything changes: no answers but the expected ones.
+//! Half a minute at full load while everything changes: only the expected answers occur.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

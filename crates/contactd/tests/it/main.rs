@@ -1,11 +1,12 @@
 //! The real binary, over a real socket, on a real data directory.
 //!
 //! [`service::Service`] starts `contactd serve` at its most verbose and, when dropped, fails
-//! the test if anything personal stands in what it logged or measured: that rule is checked
-//! by every test here and written in none.
+//! the test if its logs or metrics contain personal data: every test here checks that rule
+//! without mentioning it.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
+mod admin;
 mod audit;
 mod backup;
 mod base_path;
@@ -13,6 +14,7 @@ mod canonicalize;
 mod commands;
 mod config;
 mod connections;
+mod data_dirs;
 mod docs;
 mod enrich;
 mod erase;
@@ -31,4 +33,5 @@ mod service;
 mod stop;
 mod suppress;
 mod tokens;
+mod waiting;
 mod wal;

@@ -1,4 +1,4 @@
-//! What the two operations answer when they answer.
+//! What the two operations answer to valid requests.
 
 use crate::fixture::{
     ADA, ADA_CANONICAL, ADA_EMAIL, ADA_PHONE, EVE, EVE_EMAIL, MIRA, MIRA_PHONE, NOBODY, OLD, UNA,

@@ -1,9 +1,9 @@
-//! The order of the checks: of two faults, the earlier one is answered.
+//! The order of the checks: a request with two faults gets the answer for the one that is checked first.
 
 use crate::http::Request;
 use crate::service::{PHONE, Service, Site};
 
-/// Requests with more and more of their faults mended, and the status each gets.
+/// Sends requests with fewer and fewer faults, and checks the status of each.
 #[test]
 fn path_then_method_then_size_then_token_then_limits_then_type_then_body() {
     let site = Site::with_people();
@@ -42,7 +42,7 @@ fn an_unauthorised_caller_learns_nothing_about_its_body() {
 }
 
 #[test]
-fn an_unauthorised_caller_is_not_waited_for() {
+fn an_unauthorised_caller_is_answered_before_its_body_arrives() {
     let (service, _) = Service::with_people();
     let mut connection = service.connect();
     connection.send(format!("POST {PHONE} HTTP/1.1\r\nHost: test\r\nContent-Length: 100\r\n\r\n{{"));

@@ -1,4 +1,4 @@
-//! Every refusal, whole.
+//! Every refusal, with its complete reply.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ fn refused(status: u16, extra: &str, body: &str) -> String {
 }
 
 #[test]
-fn an_unacceptable_url_is_named_with_the_path_and_the_reason() {
+fn an_invalid_url_is_refused_with_the_path_and_the_reason() {
     let (service, token) = Service::with_people();
     for path in [PHONE, EMAIL] {
         let reply = service.look_up(path, &token, "https://www.linkedin.com/company/quellcorp");
@@ -30,7 +30,7 @@ fn an_unacceptable_url_is_named_with_the_path_and_the_reason() {
 }
 
 #[test]
-fn every_faulty_body_says_what_was_submitted_and_why_not() {
+fn every_invalid_body_is_answered_with_what_was_submitted_and_the_reason() {
     let (service, token) = Service::with_people();
     let long = format!("https://linkedin.com/in/{}", "é".repeat(2_500));
     let kept: String = long.chars().take(2_048).collect();
@@ -115,7 +115,7 @@ fn every_cause_of_401_has_one_body() {
 }
 
 #[test]
-fn an_unknown_path_is_404_in_our_own_words_whatever_the_method() {
+fn an_unknown_path_is_404_with_our_own_body_for_every_method() {
     let (service, token) = Service::with_people();
     let body = "{\"status\":\"not_found\",\"message\":\"There is nothing at this path.\"}";
     for (method, path) in [
@@ -137,7 +137,7 @@ fn an_unknown_path_is_404_in_our_own_words_whatever_the_method() {
 }
 
 #[test]
-fn a_wrong_method_is_405_and_says_which_are_right() {
+fn a_wrong_method_is_405_and_names_the_allowed_ones() {
     let (service, token) = Service::with_people();
     let body = "{\"status\":\"method_not_allowed\",\
         \"message\":\"This method is not allowed here; the Allow header lists those that are.\"}";
@@ -200,7 +200,7 @@ fn a_client_that_sends_far_too_much_can_still_read_the_answer() {
 }
 
 #[test]
-fn a_chunk_that_says_it_is_too_large_is_not_waited_for() {
+fn a_chunk_with_a_size_that_is_too_large_is_refused_at_once() {
     let (service, token) = Service::with_people();
     let mut connection = service.connect();
     connection.send(format!(
@@ -262,7 +262,7 @@ fn http_that_must_not_be_served_is_400_and_closed() {
 }
 
 #[test]
-fn what_is_not_http_at_all_is_refused_in_our_own_words_too() {
+fn input_that_is_not_http_is_refused_with_our_own_body_too() {
     let (service, _) = Service::with_people();
     let body =
         "{\"status\":\"bad_request\",\"message\":\"The request is not valid HTTP/1.1 for this service.\"}";
@@ -283,9 +283,9 @@ fn what_is_not_http_at_all_is_refused_in_our_own_words_too() {
 }
 
 #[test]
-fn a_fault_of_ours_is_500_without_a_status_and_without_a_cause() {
+fn an_internal_error_is_500_without_a_status_and_without_a_cause() {
     let (service, token) = Service::with_people();
-    // The file is not a database any more: nothing can be read.
+    // The file is no longer a database, so nothing can be read.
     let details = service.data().join("details.db");
     let length = std::fs::metadata(&details).expect("a file").len();
     let _ = std::fs::remove_file(service.data().join("details.db-wal"));

@@ -17,7 +17,7 @@ fn a_callers_id_is_repeated_on_the_answer_and_in_the_log() {
 }
 
 #[test]
-fn an_id_that_cannot_be_repeated_is_replaced() {
+fn an_invalid_id_is_replaced() {
     let (service, _) = Service::with_people();
     for bad in ["", "a b", "é", &"x".repeat(129)] {
         let reply = service.send(&Request::get("/healthz").header("X-Request-Id", bad));

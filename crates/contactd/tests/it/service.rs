@@ -61,7 +61,7 @@ impl Site {
         self.dir.path().join(name)
     }
 
-    fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_contactd"));
         command.env_clear().env("CONTACTD_DATA", self.data()).current_dir(self.dir.path());
         command

@@ -9,7 +9,7 @@ use crate::http::{Request, profile_body};
 use crate::service::{PHONE, Service, Site};
 
 #[test]
-fn a_request_under_way_is_answered_and_the_service_is_not_ready_meanwhile() {
+fn a_started_request_is_answered_and_the_service_is_not_ready_meanwhile() {
     let (mut service, token) = Service::with_people();
     let body = profile_body(ADA);
     let mut slow = service.connect();
@@ -52,11 +52,11 @@ fn a_connection_without_a_request_has_a_second_to_send_one() {
 }
 
 #[test]
-fn nobody_who_was_waiting_to_be_accepted_is_turned_away() {
+fn every_connection_that_waits_to_be_accepted_is_served() {
     for _ in 0..5 {
         let (mut service, token) = Service::with_people();
         let request = Request::lookup(PHONE, profile_body(ADA)).token(&token).bytes();
-        // The server stands still while they connect and send: the kernel queues them.
+        // The server is paused while they connect and send: the kernel queues them.
         service.signal(Signal::STOP);
         let mut waiting: Vec<_> = (0..50).map(|_| service.connect()).collect();
         for connection in &mut waiting {
@@ -88,7 +88,7 @@ fn a_request_that_never_ends_is_cut_off_at_the_stop_timeout() {
 }
 
 #[test]
-fn what_a_killed_server_leaves_behind_does_not_stop_the_next() {
+fn the_files_of_a_killed_server_do_not_prevent_the_next_start() {
     let (mut service, token) = Service::with_people();
     service.signal(Signal::KILL);
     service.wait();

@@ -1,10 +1,10 @@
-//! Opting out, and staying out.
+//! Opting out, and staying opted out.
 
 use crate::fixture::{ADA, ADA_EMAIL, ADA_PHONE, EVE, EVE_EMAIL, NOBODY, PEOPLE};
 use crate::service::{EMAIL, PHONE, Service, eventually};
 
 #[test]
-fn a_person_is_out_when_the_command_returns_and_stays_out_after_an_import() {
+fn a_person_is_opted_out_when_the_command_returns_and_stays_so_after_an_import() {
     let (service, token) = Service::with_people();
     let site = &service.site;
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
@@ -39,7 +39,7 @@ fn a_number_or_an_address_is_not_served_under_any_profile() {
 }
 
 #[test]
-fn a_list_takes_all_three_kinds_and_says_which_lines_it_could_not_read() {
+fn a_list_accepts_all_three_kinds_and_reports_invalid_lines() {
     let (service, token) = Service::with_people();
     let list = service.site.file(
         "opt-outs.txt",
@@ -58,18 +58,18 @@ fn a_list_takes_all_three_kinds_and_says_which_lines_it_could_not_read() {
 }
 
 #[test]
-fn suppressing_someone_unknown_works_and_tells_nothing() {
+fn suppressing_an_unknown_person_works_and_reveals_nothing() {
     let (service, token) = Service::with_people();
     service.site.ok(&["suppress", NOBODY]);
     assert_eq!(service.look_up(PHONE, &token, NOBODY).status, 404);
     let stored = std::fs::read(service.data().join("contactd.db")).expect("reads");
     let wal = std::fs::read(service.data().join("contactd.db-wal")).unwrap_or_default();
     let text = String::from_utf8_lossy(&[stored, wal].concat()).into_owned();
-    assert!(!text.contains("nobody-dornwett"), "the list tells who is on it");
+    assert!(!text.contains("nobody-dornwett"), "the list reveals who is on it");
 }
 
 #[test]
-fn naming_nobody_is_an_error() {
+fn a_missing_subject_is_an_error() {
     let (service, _) = Service::with_people();
     let output = service.site.run(&["suppress"]);
     assert_eq!(output.code, 2);
@@ -85,25 +85,25 @@ fn without_the_keys_the_store_is_not_opened() {
     assert_eq!(output.code, 1);
     assert!(output.stderr.contains("keys of this store are missing"), "{}", output.stderr);
     let keys = site.data().join("keys");
-    assert_eq!(std::fs::read_dir(&keys).expect("there").count(), 0, "no other key was put in its place");
+    assert_eq!(std::fs::read_dir(&keys).expect("there").count(), 0, "no new key was created");
     std::fs::write(keys.join("digest-001.key"), "ab".repeat(32)).expect("writes");
     let output = site.run(&["stats"]);
-    assert!(output.stderr.contains("not those of this store"), "{}", output.stderr);
+    assert!(output.stderr.contains("do not belong to this store"), "{}", output.stderr);
 }
 
 #[test]
-fn nothing_is_confirmed_by_a_server_that_cannot_be_reached() {
+fn nothing_is_confirmed_if_the_server_cannot_be_reached() {
     let (service, token) = Service::with_people();
     std::fs::remove_file(service.data().join("control.sock")).expect("removes");
     for command in [["suppress", ADA].as_slice(), &["erase", EVE]] {
         let told = service.site.run(command);
         assert!(told.code == 1 && told.stderr.contains("committed, not confirmed"), "{told:?}");
     }
-    eventually(2, "it is taken up all the same", || service.look_up(PHONE, &token, ADA).status == 404);
+    eventually(2, "the change is applied anyway", || service.look_up(PHONE, &token, ADA).status == 404);
 }
 
 #[test]
-fn a_list_takes_every_address_and_number_that_an_import_takes() {
+fn a_list_accepts_every_address_and_number_that_an_import_accepts() {
     let (service, token) = Service::with_people();
     let site = &service.site;
     site.ok(&["put", ADA, "--email", "#x@example.com"]);
@@ -113,7 +113,7 @@ fn a_list_takes_every_address_and_number_that_an_import_takes() {
         .file("out", "# who wrote to us\n#x@example.com\na/b@example.com\n+1 415\u{2011}555\u{2011}0166\n");
     let told = site.run(&["suppress", "--list", &list, "--json"]).json();
     assert_eq!((&told["read"], &told["changed"]), (&3.into(), &3.into()), "{told}");
-    assert_eq!(service.look_up(EMAIL, &token, ADA).json()["email"], ADA_EMAIL, "her next best");
-    assert_eq!(service.look_up(EMAIL, &token, EVE).json()["email"], EVE_EMAIL, "her next best");
+    assert_eq!(service.look_up(EMAIL, &token, ADA).json()["email"], ADA_EMAIL, "the next best address");
+    assert_eq!(service.look_up(EMAIL, &token, EVE).json()["email"], EVE_EMAIL, "the next best address");
     assert_eq!(service.look_up(PHONE, &token, EVE).status, 404, "she has no other");
 }

@@ -46,7 +46,7 @@ fn a_rotated_token_overlaps_with_its_successor() {
     for token in [&old, &new] {
         assert_eq!(service.look_up(PHONE, token, ADA).status, 200);
     }
-    assert_eq!(service.look_up(EMAIL, &new, ADA).status, 401, "the scope came along");
+    assert_eq!(service.look_up(EMAIL, &new, ADA).status, 401, "the new token has the same scope");
     let newest = site.ok(&["token", "rotate", &id_of(site, "crm"), "--overlap", "0s"]);
     assert_eq!(service.look_up(PHONE, &new, ADA).status, 401, "no overlap");
     assert_eq!(service.look_up(PHONE, &newest, ADA).status, 200);
@@ -82,7 +82,7 @@ fn the_list_shows_everything_but_the_token() {
     for _ in 0..3 {
         service.look_up(PHONE, &token, ADA);
     }
-    crate::service::eventually(5, "usage is written down", || {
+    crate::service::eventually(5, "usage is recorded", || {
         site.run(&["token", "list", "--json"]).json()[0]["hits"] == 3
     });
     let output = site.run(&["token", "list", "--json"]);
@@ -112,7 +112,7 @@ fn a_token_that_ends_soon_is_pointed_out() {
 }
 
 #[test]
-fn mistakes_are_told_with_what_to_do() {
+fn errors_say_what_to_do() {
     let site = Site::empty();
     for (args, code, hint) in [
         (&["token", "revoke", "tok_nobody"][..], 1, "contactd token list"),

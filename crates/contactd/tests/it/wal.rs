@@ -1,4 +1,4 @@
-//! The write-ahead log is emptied after a large import, whoever is reading.
+//! The write-ahead log is emptied after a large import, even if there are readers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,7 +21,7 @@ fn large_file(service: &Service, tag: &str) -> String {
 #[test]
 fn while_the_service_is_idle() {
     let (service, token) = Service::with_people();
-    // A reader that has looked something up and then never again.
+    // This leaves a reader that has done one lookup and then no more.
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
     let file = large_file(&service, "idle");
     service.site.ok(&["import", &file, "--source", "large"]);

@@ -1,4 +1,4 @@
-//! The journal: who received what, and the proof that nothing was changed.
+//! The journal: who received what, and the check that nothing was changed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,22 +6,22 @@ use std::sync::Arc;
 use crate::services::Parts;
 use crate::store::{AuditFilter, AuditIndex, AuditUsage, Facts, IndexStep, StoreError, Tokens};
 use crate::{
-    Actor, AuditOutcome, AuditPosition, AuditRecord, Chain, Head, JournalError, JournalFiles, JournalLine,
-    JournalLines, KnownLine, NOT_RECORDED, Profile, Timestamp, Verification,
+    Actor, AuditOutcome, AuditPosition, AuditRecord, Chain, JournalError, JournalFiles, JournalHead,
+    JournalLine, JournalLines, KnownLine, NOT_RECORDED, Profile, Timestamp, Verification,
 };
 
-/// Answers questions about the journal.
+/// Queries and checks the journal.
 pub struct Audits<S> {
     parts: Arc<Parts<S>>,
 }
 
-/// Why a question about the journal could not be answered.
+/// Why the journal could not be queried or checked.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
-    /// There is no token of that id or name.
+    /// There is no token with this id or name.
     #[error("there is no token `{0}`; `contactd token list` shows their ids and names")]
     UnknownToken(String),
-    /// The key of the journal is another one.
+    /// The key of the journal is not the one it was started with.
     #[error("the key of the journal is not the one it was begun with: put back the one with fingerprint {0}")]
     OtherKey(String),
     /// The journal could not be read.
@@ -32,7 +32,7 @@ pub enum AuditError {
     Store(#[from] StoreError),
 }
 
-/// What is asked about the journal, in an operator's words.
+/// Selects requests of the journal, in an operator's terms.
 #[derive(Clone, Debug, Default)]
 pub struct AuditQuery {
     /// A token, by id or name.
@@ -50,13 +50,13 @@ pub struct AuditQuery {
 /// A request in the journal, with the name of its token.
 #[derive(Clone, Debug)]
 pub struct NamedRecord<'a> {
-    /// What the journal says.
+    /// The request.
     pub record: AuditRecord,
     /// The name of the token, if it is known.
     pub token_name: Option<&'a str>,
 }
 
-/// What a token did on one UTC day, with its name.
+/// Usage of a token on one UTC day, with its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedUsage {
     /// The counts.
@@ -65,20 +65,20 @@ pub struct NamedUsage {
     pub token_name: Option<String>,
 }
 
-/// Whether something is to be said about the index.
+/// Problems with the index that should be reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexState {
-    /// Lines that had been indexed are gone from the journal, or changed.
+    /// Lines that had been indexed are missing from the journal, or changed.
     pub is_lost: bool,
     /// Why the index could not be used; the whole journal was read instead.
     pub unusable: Option<String>,
 }
 
-/// The fact by which the store remembers a line that had been indexed and is gone.
+/// The fact that stores an indexed line which is missing from the journal.
 const LOST: &str = "audit_lost";
-/// The fact by which the store remembers the fingerprint of the journal's key.
+/// The fact that stores the fingerprint of the journal's key.
 const KEY: &str = "audit_key";
-/// Lines that are indexed together.
+/// How many lines are indexed together.
 const BATCH: usize = 5_000;
 
 impl<S: AuditIndex + Facts + Tokens> Audits<S> {
@@ -86,7 +86,7 @@ impl<S: AuditIndex + Facts + Tokens> Audits<S> {
         Self { parts }
     }
 
-    /// Requests that match, oldest first. `visit` returns whether to continue.
+    /// Visits the requests that match, those of each node oldest first. `visit` returns whether to continue.
     pub async fn show(
         &self,
         actor: &Actor,
@@ -113,7 +113,7 @@ impl<S: AuditIndex + Facts + Tokens> Audits<S> {
         self::visit(&self.parts, &filter, named).await
     }
 
-    /// What tokens did, by day; of one token, by id or name, if one is given.
+    /// Usage by token and day; only of one token, by id or name, if one is given.
     pub async fn usage(
         &self,
         actor: &Actor,
@@ -132,7 +132,8 @@ impl<S: AuditIndex + Facts + Tokens> Audits<S> {
         Ok((usage, state))
     }
 
-    /// Checks every line of the journal, and that it still contains what was noted down and what had been indexed.
+    /// Checks every line of the journal, and that it still contains the `noted` line and the lines that the index
+    /// knows.
     pub async fn verify(
         &self,
         actor: &Actor,
@@ -145,57 +146,58 @@ impl<S: AuditIndex + Facts + Tokens> Audits<S> {
         Ok(self.parts.journal.verify(&known)?)
     }
 
-    /// Accepts that lines which had been indexed are gone: forgets that they were there.
+    /// Accepts that indexed lines are missing: forgets them and resets the index.
     pub async fn accept_loss(&self, actor: &Actor) -> Result<(), AuditError> {
         actor.note("audit verify --accept-loss");
         self.parts.store.forget(LOST).await?;
         reset(&self.parts).await
     }
 
-    /// The last line; none if the journal is empty.
-    pub fn head(&self, actor: &Actor) -> Result<Option<Head>, AuditError> {
+    /// The last line; `None` if the journal is empty.
+    pub fn head(&self, actor: &Actor) -> Result<Option<JournalHead>, AuditError> {
         actor.note("audit head");
         Ok(self.parts.journal.head()?)
     }
 
-    /// Sees that the journal's key is the one it was begun with, and remembers it the first time.
+    /// Checks that the journal's key is the one it was started with. Remembers the key the first time.
     pub async fn check_key(&self) -> Result<(), AuditError> {
         let id = self.parts.journal.key_id()?;
         let expected = self.parts.store.remember(KEY, &id).await?;
         if expected == id { Ok(()) } else { Err(AuditError::OtherKey(expected)) }
     }
 
-    /// Indexes some of the lines that are not indexed yet; `lines` is where the last call stopped. Returns whether there
-    /// are more.
+    /// Indexes some of the lines that are not indexed yet. `lines` is where the last call stopped. Returns whether
+    /// there may be more.
     pub async fn index_some(&self, lines: &mut Box<dyn JournalLines>) -> Result<bool, AuditError> {
         Ok(index_some(&self.parts, lines).await? == BATCH)
     }
 
-    /// Reads the journal from the beginning, for [`index_some`](Self::index_some), which finds its place itself.
+    /// A reader for [`index_some`](Self::index_some), which moves it to the right position.
     pub fn lines(&self) -> Box<dyn JournalLines> {
         self.parts.journal.lines_after(AuditPosition::default())
     }
 
-    /// Forgets indexed lines that the journal no longer keeps.
+    /// Removes the lines up to this number from the index, because the journal no longer keeps them.
     pub async fn forget(&self, through: u64) -> Result<(), AuditError> {
         Ok(self.parts.store.forget_audit(&self.parts.node, through).await?)
     }
 }
 
-/// The names of all tokens there ever were, by their ids.
+/// The names of all tokens by id, including expired and revoked ones.
 pub(super) async fn token_names(store: &impl Tokens) -> Result<HashMap<String, String>, AuditError> {
     let tokens = store.list_tokens().await?;
     Ok(tokens.into_iter().map(|(_, token)| (token.id, token.name)).collect())
 }
 
-/// The ids of the tokens that an id or a name means.
+/// The ids of the tokens with this id or name.
 fn named_tokens(names: &HashMap<String, String>, wanted: &str) -> Result<Vec<String>, AuditError> {
     let is_meant = |(id, name): &(&String, &String)| *id == wanted || *name == wanted;
     let found: Vec<String> = names.iter().filter(is_meant).map(|(id, _)| id.clone()).collect();
     if found.is_empty() { Err(AuditError::UnknownToken(wanted.to_owned())) } else { Ok(found) }
 }
 
-/// Every request that matches, oldest first: from the index; where that cannot be written, from the journal itself.
+/// Visits every request that matches, those of each node oldest first: from the index or, if that cannot be
+/// updated, from this node's journal.
 pub(super) async fn visit<S: AuditIndex + Facts>(
     parts: &Parts<S>,
     filter: &AuditFilter,
@@ -223,7 +225,7 @@ pub(super) async fn visit<S: AuditIndex + Facts>(
     Ok(IndexState { is_lost: false, unusable: Some(error.to_string()) })
 }
 
-/// The lines that say more than happened: first and last of each range.
+/// The ranges (first, last) of lines that say hit or miss although nothing was disclosed.
 fn undisclosed(journal: &dyn JournalFiles) -> Result<Vec<(u64, u64)>, AuditError> {
     let mut lines = journal.lines_after(AuditPosition::default());
     let mut found = Vec::new();
@@ -277,14 +279,14 @@ async fn index_some<S: AuditIndex + Facts>(
                 "the audit journal is not as it was when it was indexed: lines were changed or removed, or a disk lost \
                  them. The index is rebuilt; `contactd audit verify` says more"
             );
-            // What was there is remembered, so that `verify` misses it.
+            // Remember the last indexed line, so that `verify` reports it as missing.
             parts.store.remember(LOST, &format!("{}:{}", from.seq, Chain(from.chain))).await?;
             reset(parts).await?;
             continue;
         }
         let to = lines.position();
         let step = IndexStep { node: &parts.node, records: &records, undisclosed: &undisclosed, from, to };
-        // If another process was faster, what it did is not done again.
+        // If another process has indexed these lines, continue from its position.
         if to == from || parts.store.index_audit(step).await? {
             return Ok(count);
         }
@@ -296,7 +298,7 @@ async fn reset<S: AuditIndex>(parts: &Parts<S>) -> Result<(), AuditError> {
     Ok(parts.store.reset_audit_index(&parts.node, first_day).await?)
 }
 
-/// Lines that the index has seen, which the journal has to contain.
+/// Lines that the index knows and the journal must contain.
 pub(super) async fn known_from_index<S: AuditIndex + Facts>(
     parts: &Parts<S>,
 ) -> Result<Vec<KnownLine>, AuditError> {

@@ -1,4 +1,4 @@
-//! The state of an installation: what is held, what is wrong, and copies of everything.
+//! The state of an installation: what is held, what is wrong, and backups.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -16,7 +16,7 @@ use crate::store::{
 };
 use crate::{Actor, Timestamp};
 
-/// Tells how an installation is doing.
+/// Reports the state of an installation.
 pub struct Health<S> {
     parts: Arc<Parts<S>>,
 }
@@ -32,11 +32,11 @@ pub struct Stats {
     pub suppressions: u64,
     /// The newest import.
     pub newest_import: Option<PastImport>,
-    /// The space that each part takes.
+    /// How much space each part takes.
     pub parts: Vec<PartSize>,
 }
 
-/// One thing that was checked.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// What was checked.
@@ -64,7 +64,7 @@ pub enum Severity {
 }
 
 impl Finding {
-    /// All is well.
+    /// The check found no problem.
     pub const fn ok(check: &'static str, message: String) -> Self {
         Self { check, severity: Severity::Ok, message, advice: None }
     }
@@ -80,39 +80,39 @@ impl Finding {
     }
 }
 
-/// Copies of everything in one file each. Whoever knows the data directory implements this.
+/// Backups of everything, each in one file. Implemented by the code that knows the data directory.
 pub trait Backups: Send + Sync {
     /// Makes a backup in a file that does not exist yet, and reads it back.
     fn make<'a>(&'a self, file: &'a Path, at: Timestamp) -> Making<'a>;
 
-    /// Removes what killed backups left behind. False while a backup is being made.
+    /// Removes what interrupted backups left behind. Returns false while a backup is in progress.
     fn remove_abandoned(&self) -> Result<bool, BackupError>;
 }
 
-/// A backup being made.
+/// A backup in progress.
 pub type Making<'a> = Pin<Box<dyn Future<Output = Result<BackupMade, BackupError>> + Send + 'a>>;
 
-/// A backup that was made.
+/// A finished backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackupMade {
     /// Where it is.
     pub file: std::path::PathBuf,
-    /// When it was begun.
+    /// When it was started.
     pub made_at: Timestamp,
     /// Its size.
     pub bytes: u64,
-    /// Whether keys that are not kept in the data directory are missing from it.
+    /// Whether it lacks keys, because they are not kept in the data directory.
     #[serde(skip)]
     pub lacks_keys: bool,
 }
 
-/// Why there is no backup. The text holds nothing of the data.
+/// Why a backup failed. The text contains no stored data.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct BackupError(pub String);
 
-/// Why the state could not be told.
+/// Why the state could not be reported or backed up.
 #[derive(Debug, thiserror::Error)]
 pub enum HealthError {
     /// The store failed.
@@ -126,9 +126,9 @@ pub enum HealthError {
     Backup(#[from] BackupError),
 }
 
-/// A clock that shows an earlier time than this is wrong: no version is older.
+/// A clock that shows an earlier time than this is wrong: no version of contactd is older.
 const EARLIEST: &str = "2026-01-01";
-/// A journal larger than this is not read just to see how it is.
+/// [`Health::findings`] does not read a journal that is larger than this.
 const SMALL_JOURNAL: u64 = 256 << 20;
 
 impl<S: Details + Suppressions + Tokens + AuditIndex + Facts + Maintenance> Health<S> {
@@ -136,7 +136,7 @@ impl<S: Details + Suppressions + Tokens + AuditIndex + Facts + Maintenance> Heal
         Self { parts }
     }
 
-    /// How much is held.
+    /// How much is held, and how much space it takes.
     pub async fn stats(&self, actor: &Actor) -> Result<Stats, HealthError> {
         actor.note("stats");
         let totals = self.parts.store.totals().await?;
@@ -158,7 +158,7 @@ impl<S: Details + Suppressions + Tokens + AuditIndex + Facts + Maintenance> Heal
         Ok(self.parts.backups.make(file, self.parts.clock.now()).await?)
     }
 
-    /// What is wrong with the store, the tokens, the suppressions, the journal and the clock.
+    /// Checks the store, the tokens, the suppressions, the journal and the clock.
     pub async fn findings(&self, actor: &Actor) -> Vec<Finding> {
         actor.note("doctor");
         let mut findings = vec![clock(self.parts.clock.now())];
@@ -206,7 +206,7 @@ impl<S: Details + Suppressions + Tokens + AuditIndex + Facts + Maintenance> Heal
     }
 
     async fn token_findings(&self) -> Result<Vec<Finding>, StoreError> {
-        /// How many ids are named.
+        /// How many ids the message names at most.
         const NAMED: usize = 5;
         let now = self.parts.clock.now();
         let tokens = self.parts.store.list_tokens().await?;

@@ -1,4 +1,4 @@
-//! Imports: many records at once, all or nothing; undoing them; retention.
+//! Importing records, all or nothing; undoing imports; retention.
 
 mod report;
 mod source;
@@ -18,21 +18,21 @@ use crate::store::{
 };
 use crate::{Actor, Changed, SuppressionList};
 
-/// Loads records, undoes imports, and removes what is too old.
+/// Imports records, undoes imports, and removes details that are too old.
 pub struct Imports<S> {
     parts: Arc<Parts<S>>,
 }
 
-/// What an import is to do besides adding and updating.
+/// What an import does besides adding and updating.
 #[derive(Clone, Debug)]
 pub struct ImportOptions {
     /// Also remove the details of the rows' sources that are not in the rows.
     pub replace_source: bool,
-    /// With `replace_source`: go on even if no row is good, which removes everything of the source.
+    /// With `replace_source`: continue even if no row is valid, which removes all details of the source.
     pub allow_empty: bool,
     /// The source of rows that do not name one.
     pub default_source: Option<String>,
-    /// From now on, how long the details of the rows' sources are held.
+    /// How long the details of the rows' sources are held from now on.
     pub max_age: Option<Duration>,
     /// How many rejected rows are too many.
     pub max_rejects: MaxRejects,
@@ -66,7 +66,7 @@ impl MaxRejects {
     fn is_exceeded(self, rejected: u64, rows: u64) -> bool {
         match self {
             Self::Rows(most) => rejected > most,
-            // Exactly as many as allowed are not too many, whatever the last binary digit of the share.
+            // The margin makes sure that exactly the allowed number is accepted despite rounding.
             Self::Share(share) => rejected as f64 > share * rows as f64 + 1e-6,
         }
     }
@@ -79,19 +79,19 @@ pub struct Undone {
     pub details: u64,
 }
 
-/// Why an import did not take place. Nothing was changed, unless the error says otherwise.
+/// Why an import failed. Nothing was changed, unless the error says otherwise.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// It was asked to stop.
+    /// It was cancelled.
     #[error("stopped; nothing was changed")]
     Cancelled,
-    /// No row is good, and everything of the source would be removed.
+    /// No row is valid, so all details of the source would be removed.
     #[error(
         "the files hold no good row, so everything of their source would be removed; nothing was changed. If that is \
          meant, say --allow-empty"
     )]
     NothingToReplaceWith,
-    /// There is no import of that number that could be undone.
+    /// There is no import with this number that can be undone.
     #[error("there is no import {0}, or it was undone before; `contactd imports` lists them")]
     Unknown(i64),
     /// The rows could not be read.
@@ -110,8 +110,9 @@ impl<S: Details + store::Imports + Suppressions + Maintenance> Imports<S> {
         Self { parts }
     }
 
-    /// Reads everything, then loads it all or nothing. Until then nothing is visible. People who opted out before or while
-    /// it ran are left out. With too many rejected rows, and in a dry run, the report says what would have happened.
+    /// Reads all rows, then imports all of them or nothing. Nothing is visible before the end. People who opted
+    /// out before the import or while it ran are left out. With too many rejected rows, and in a dry run,
+    /// nothing is changed, and the report says what was found.
     pub async fn run(
         &self,
         actor: &Actor,
@@ -178,7 +179,7 @@ impl<S: Details + store::Imports + Suppressions + Maintenance> Imports<S> {
         }
     }
 
-    /// Takes back what was suppressed since the rows were checked.
+    /// Removes from the import what was suppressed after the rows were checked.
     async fn take_back(
         &self,
         source: &mut impl RecordSource,
@@ -203,14 +204,14 @@ impl<S: Details + store::Imports + Suppressions + Maintenance> Imports<S> {
         Ok(import.take_back(&out).await?)
     }
 
-    /// Every import, oldest first.
+    /// All imports, oldest first.
     pub async fn list(&self, actor: &Actor) -> Result<Vec<PastImport>, ImportError> {
         actor.note("imports");
         Ok(self.parts.store.list_imports().await?)
     }
 
-    /// Removes what an import added and is still held. What it changed or removed stays as it is now. Waits for whoever
-    /// else writes.
+    /// Removes the details that an import added and that are still held. What it changed or removed stays as it is
+    /// now. Waits for other writers.
     pub async fn undo(
         &self,
         actor: &Actor,
@@ -224,8 +225,8 @@ impl<S: Details + store::Imports + Suppressions + Maintenance> Imports<S> {
         Ok(Changed::announce(Undone { details }, &*self.parts.in_force).await)
     }
 
-    /// Removes details that have expired or are too old, from the store's logs too. The second part of the result is
-    /// whether that was possible.
+    /// Removes details that have expired or are too old, also from the store's logs. The second part of the result
+    /// says whether the logs could be cleared.
     pub async fn sweep(
         &self,
         actor: &Actor,
@@ -245,7 +246,7 @@ fn stop_if(cancel: &Cancel) -> Result<(), ImportError> {
     if cancel.is_cancelled() { Err(ImportError::Cancelled) } else { Ok(()) }
 }
 
-/// A store that is busy when the import is asked to stop is no fault of the store.
+/// If the import was cancelled while the store was busy, this is not an error of the store.
 fn stopped<T>(cancel: &Cancel, error: StoreError) -> Result<T, ImportError> {
     match error {
         StoreError::Busy if cancel.is_cancelled() => Err(ImportError::Cancelled),

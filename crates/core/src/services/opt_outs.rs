@@ -6,17 +6,17 @@ use crate::services::Parts;
 use crate::store::{StoreError, Suppressions};
 use crate::{Actor, Changed, SubjectName};
 
-/// Suppresses people, numbers and addresses, and takes that back.
+/// Adds and removes suppressions of people, numbers and addresses.
 pub struct OptOuts<S> {
     parts: Arc<Parts<S>>,
 }
 
-/// What became of the subjects that were named.
+/// What was done with the named subjects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OptedOut {
-    /// Suppressions made, or taken back.
+    /// Suppressions that were added or removed.
     pub changed: u64,
-    /// Subjects that were as wanted already.
+    /// Subjects that were already in the requested state.
     pub already: u64,
 }
 
@@ -33,8 +33,8 @@ impl<S: Suppressions> OptOuts<S> {
         Self { parts }
     }
 
-    /// Suppresses all of these. No lookup that starts after this has returned, confirmed, discloses them, whatever
-    /// is imported later. Suppressing twice is not an error.
+    /// Suppresses all of these. Once this has returned and is confirmed, no lookup that starts afterwards
+    /// discloses them, whatever is imported later. Suppressing twice is not an error.
     pub async fn suppress(
         &self,
         actor: &Actor,
@@ -47,7 +47,7 @@ impl<S: Suppressions> OptOuts<S> {
         self.announce(named, changed).await
     }
 
-    /// Takes suppressions back, under whichever key they were made.
+    /// Removes suppressions, whichever key they were made with.
     pub async fn unsuppress(
         &self,
         actor: &Actor,

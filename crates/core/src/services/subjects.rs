@@ -1,4 +1,4 @@
-//! Single people: what is held about them, correcting it, removing it.
+//! Individual people: what is held about them, correcting it, removing it.
 
 mod erase;
 mod report;
@@ -17,16 +17,16 @@ use crate::store::{
 };
 use crate::{Actor, Changed, Detail, Profile, RawRecord, RecordError, SubjectName};
 
-/// What keeping and answering for single people needs of a store.
+/// The store traits that [`Subjects`] needs.
 pub trait SubjectStore: Details + Imports + Suppressions + Tokens + AuditIndex + Facts + Maintenance {}
 impl<S: Details + Imports + Suppressions + Tokens + AuditIndex + Facts + Maintenance> SubjectStore for S {}
 
-/// Answers for single people.
+/// Reports, corrects and removes what is held about individual people.
 pub struct Subjects<S> {
     pub(super) parts: Arc<Parts<S>>,
 }
 
-/// Why a question about a person was not answered, or nothing was changed.
+/// Why a report or a change failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SubjectError {
     /// The store failed.
@@ -46,7 +46,7 @@ pub type Correction = PutCounts;
 /// Why a correction was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum CorrectionError {
-    /// A value cannot be kept.
+    /// A value cannot be stored.
     #[error("the {} cannot be kept ({})", .0.column, .0.reason)]
     Record(RecordError),
     /// The person, the number or the address is suppressed.
@@ -65,7 +65,7 @@ impl<S: SubjectStore> Subjects<S> {
         Self { parts }
     }
 
-    /// The profiles that somebody is held under. Reads everything if a number or an address is named.
+    /// The profiles under which a subject is held. Reads all details if a number or an address is named.
     pub async fn search(&self, actor: &Actor, named: &SubjectName) -> Result<Vec<Profile>, SubjectError> {
         actor.note("subject search");
         match named {
@@ -77,8 +77,8 @@ impl<S: SubjectStore> Subjects<S> {
         }
     }
 
-    /// Adds or updates one person's details by hand, under the same rules as a row of an import. Waits for whoever
-    /// else writes.
+    /// Adds or updates one person's details by hand, under the same rules as a row of an import. Waits for other
+    /// writers.
     pub async fn correct(
         &self,
         actor: &Actor,
@@ -88,7 +88,7 @@ impl<S: SubjectStore> Subjects<S> {
         actor.note("put");
         let parts = &*self.parts;
         let record = row.read(&parts.networks, None).map_err(CorrectionError::Record)?;
-        // First the turn to write, which may take a while; then who has opted out by now.
+        // Get the turn to write first, which may take a while; then read who has opted out by now.
         let plan = ImportPlan::of(1, parts.clock.now());
         let begin = async || parts.store.begin_import(&plan).await;
         let mut import = until_free(observer, &Cancel::default(), begin).await?;
@@ -112,7 +112,7 @@ impl<S: SubjectStore> Subjects<S> {
         Ok(Changed::announce(counts, &*parts.in_force).await)
     }
 
-    /// Removes details of one person; returns how many. Waits for whoever else writes.
+    /// Removes details of one person; returns how many. Waits for other writers.
     pub async fn remove(
         &self,
         actor: &Actor,
@@ -126,8 +126,8 @@ impl<S: SubjectStore> Subjects<S> {
         Ok(Changed::announce(removed, &*self.parts.in_force).await)
     }
 
-    /// Everything that is held, or what one source holds: profile by profile, ordered by URL, details in an order that
-    /// depends on nothing but themselves. `visit` returns whether to continue.
+    /// Visits all details, or those of one source: profile by profile, ordered by URL, with the details in an
+    /// order that depends only on their content. `visit` returns whether to continue.
     pub async fn export(
         &self,
         actor: &Actor,

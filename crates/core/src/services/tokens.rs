@@ -1,4 +1,4 @@
-//! Tokens: made, listed, revoked, rotated.
+//! Creating, listing, revoking and rotating tokens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,45 +7,45 @@ use crate::services::Parts;
 use crate::store::{StoreError, Tokens};
 use crate::{Actor, Changed, Lifetime, Quota, Rate, Scopes, Timestamp, Token, TokenSecret};
 
-/// Issues tokens and ends them.
+/// Issues and revokes tokens.
 pub struct TokenIssuer<S> {
     parts: Arc<Parts<S>>,
 }
 
-/// What a new token is to be.
+/// The properties of a new token.
 #[derive(Clone, Debug)]
 pub struct NewToken {
     /// Who it is for.
     pub name: String,
     /// What it may look up.
     pub scopes: Scopes,
-    /// How long it lives.
+    /// How long it is valid.
     pub lifetime: Lifetime,
-    /// How often it may ask.
+    /// How often it may send requests.
     pub rate: Option<Rate>,
     /// How many hits it may have.
     pub quota: Option<Quota>,
 }
 
-/// A token that was just made: the only time that its secret is known.
+/// A newly created token. This is the only time that its secret is known.
 #[derive(Debug)]
 pub struct IssuedToken {
-    /// The token itself.
+    /// The secret.
     pub secret: TokenSecret,
-    /// What is kept of it.
+    /// The record that is stored.
     pub token: Token,
 }
 
-/// Why nothing was done about a token.
+/// Why a token was not created, changed or found.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// There is no such token.
     #[error("there is no token {0}; `contactd token list` shows them")]
     Unknown(String),
-    /// It is revoked or has expired, so that it has no successor.
+    /// It is revoked or has expired, so it cannot be rotated.
     #[error("{0} has ended; `contactd token create` makes a new one")]
     Ended(String),
-    /// The system gives no random numbers.
+    /// The system provides no random numbers.
     #[error("no randomness from the system: {0}")]
     Random(#[from] getrandom::Error),
     /// The store failed.
@@ -58,7 +58,7 @@ impl<S: Tokens> TokenIssuer<S> {
         Self { parts }
     }
 
-    /// Makes a token.
+    /// Creates a token.
     pub async fn create(&self, actor: &Actor, new: NewToken) -> Result<Changed<IssuedToken>, TokenError> {
         actor.note("token create");
         let now = self.parts.clock.now();
@@ -74,14 +74,14 @@ impl<S: Tokens> TokenIssuer<S> {
         Ok(Changed::announce(IssuedToken { secret, token }, &*self.parts.in_force).await)
     }
 
-    /// Every token, oldest first, including those that have ended.
+    /// All tokens, oldest first, including expired and revoked ones.
     pub async fn list(&self, actor: &Actor) -> Result<Vec<Token>, TokenError> {
         actor.note("token list");
         let tokens = self.parts.store.list_tokens().await?;
         Ok(tokens.into_iter().map(|(_, token)| token).collect())
     }
 
-    /// Ends a token now. Ending it again changes nothing.
+    /// Revokes a token now. Revoking it again changes nothing.
     pub async fn revoke(&self, actor: &Actor, id: &str) -> Result<Changed<Token>, TokenError> {
         actor.note("token revoke");
         let revoked = self.parts.store.revoke_token(id, self.parts.clock.now()).await?;
@@ -89,8 +89,8 @@ impl<S: Tokens> TokenIssuer<S> {
         Ok(Changed::announce(token, &*self.parts.in_force).await)
     }
 
-    /// Makes a token in place of another, which continues for `overlap` at most. The new one lives as long as the
-    /// old one did from its creation to its end, unless `lifetime` is given.
+    /// Creates a token in place of another one, which stays valid for `overlap` at most. Unless `lifetime` is
+    /// given, the new token gets the lifetime of the old one, from creation to expiry.
     pub async fn rotate(
         &self,
         actor: &Actor,

@@ -1,10 +1,10 @@
-//! Waiting for whoever writes details.
+//! Waiting for other writers.
 
 use crate::progress::{Cancel, Observer, Progress};
 use crate::store::StoreError;
 
-/// Tries until nobody else is writing, however long that takes, and reports every try that has to wait. An engine
-/// waits for a while itself before it is busy, so this does not spin. Gives up when it is cancelled.
+/// Retries until no other writer is active, however long that takes, and reports every attempt that was busy. An
+/// engine waits a while before it returns `Busy`, so this does not spin. Gives up when it is cancelled.
 pub(super) async fn until_free<T>(
     observer: Observer<'_>,
     cancel: &Cancel,

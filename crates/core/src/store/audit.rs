@@ -1,53 +1,53 @@
-//! The index of the journals, so that questions about them need not read them.
+//! The index of the journals, to answer queries without reading them.
 
 use crate::store::StoreFuture;
 use crate::{AuditPosition, AuditRecord, ProfileDigest, Timestamp};
 
-/// What the journals say, found quickly. A line is identified by its node and its number: each node has a
-/// journal of its own. The index can be rebuilt from the journals.
+/// An index of the journals. A line is identified by its node and its number, because each node has its own
+/// journal. The index can be rebuilt from the journals.
 pub trait AuditIndex: Send + Sync + 'static {
     /// How far the journal of a node has been indexed.
     fn audit_position(&self, node: &str) -> impl StoreFuture<AuditPosition>;
 
-    /// Adds the lines read between two positions, if the first one is still how far the node's journal has
-    /// been indexed: each line is added once, whoever else does the same. Returns whether they were added.
+    /// Adds the lines read between two positions, if the node's journal is still indexed exactly up to the first
+    /// one. So each line is added once, even if several processes index it. Returns whether they were added.
     fn index_audit(&self, step: IndexStep<'_>) -> impl StoreFuture<bool>;
 
-    /// Forgets the lines of a node, to index its journal again. Usage counts of days before `first_day` stay:
-    /// the journal no longer has them.
+    /// Removes the lines of a node, so that its journal is indexed again. Usage counts of days before `first_day`
+    /// stay, because the journal no longer has those days.
     fn reset_audit_index(&self, node: &str, first_day: i64) -> impl StoreFuture<()>;
 
-    /// Forgets the lines of a node up to this number; usage counts stay.
+    /// Removes the lines of a node up to this number. Usage counts stay.
     fn forget_audit(&self, node: &str, through: u64) -> impl StoreFuture<()>;
 
-    /// Requests that match, those of each node in order. `visit` returns whether to continue.
+    /// Visits the requests that match, those of each node in order. `visit` returns whether to continue.
     fn visit_audit(
         &self,
         filter: &AuditFilter,
         visit: impl FnMut(AuditRecord) -> bool + Send,
     ) -> impl StoreFuture<()>;
 
-    /// What every token did, by day, on all nodes.
+    /// Usage of every token by day, on all nodes together.
     fn audit_usage(&self) -> impl StoreFuture<Vec<AuditUsage>>;
 }
 
-/// Lines of one node's journal to be indexed together.
+/// Lines of one node's journal to index together.
 #[derive(Clone, Copy, Debug)]
 pub struct IndexStep<'a> {
     /// The node whose journal it is.
     pub node: &'a str,
     /// The requests among the lines.
     pub records: &'a [AuditRecord],
-    /// Ranges of earlier or new lines, first and last, that say hit or miss although nothing was disclosed:
-    /// they count as refused.
+    /// Ranges (first, last) of earlier or new lines that say hit or miss although nothing was disclosed. They
+    /// count as refused.
     pub undisclosed: &'a [(u64, u64)],
-    /// Where reading began.
+    /// The position where reading began.
     pub from: AuditPosition,
-    /// Where it ended.
+    /// The position where it ended.
     pub to: AuditPosition,
 }
 
-/// Which requests are meant. Everything that is given has to match.
+/// Selects requests. All conditions that are given must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditFilter {
     /// Of one of these tokens, by id.
@@ -77,7 +77,7 @@ impl AuditFilter {
     }
 }
 
-/// What a token did on one UTC day.
+/// Usage of a token on one UTC day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are the words of the glossary")]
 pub struct AuditUsage {

@@ -7,40 +7,40 @@ use crate::{ContactValue, Detail, Kind, Label, Profile, Timestamp};
 
 /// Profiles and their details.
 pub trait Details: Send + Sync + 'static {
-    /// Everything held about a profile, expired or not: phone numbers before e-mail addresses, personal
-    /// before work, each best first.
+    /// All details of a profile, expired or not: phone numbers before e-mail addresses, personal before work,
+    /// then best first.
     fn list_details(&self, profile: &Profile) -> impl StoreFuture<Vec<Detail>>;
 
-    /// Removes the details of a profile that `which` matches; returns how many. Committed and synced when
-    /// this returns.
+    /// Removes the details of a profile that `which` selects; returns how many. Committed and synced when this
+    /// returns.
     fn remove_details(&self, profile: &Profile, which: &DetailFilter) -> impl StoreFuture<u64>;
 
-    /// Everything that is held, as it was at one moment: profile by profile, ordered by URL. `visit` returns
-    /// whether to continue.
+    /// Visits all details in a consistent snapshot: profile by profile, ordered by URL. `visit` returns whether
+    /// to continue.
     fn visit_all(&self, visit: impl FnMut(&Profile, Vec<Detail>) -> bool + Send) -> impl StoreFuture<()>;
 
-    /// The profiles under which a number or an address is held, ordered by URL. E-mail addresses compare
-    /// regardless of case. Reads everything.
+    /// The profiles that have this number or address, ordered by URL. E-mail addresses are compared ignoring
+    /// case. Reads all details.
     fn find_profiles(&self, kind: Kind, value: &ContactValue) -> impl StoreFuture<Vec<Profile>>;
 
-    /// Removes details that have expired at `now`, and those that are too old.
+    /// Removes details that have expired at `now` and details that are too old.
     fn sweep(&self, now: Timestamp, aged: Aged<'_>) -> impl StoreFuture<Swept>;
 
-    /// How much is held, by source, kind and label, without reading it all.
+    /// How many details are held, by source, kind and label, without reading them all.
     fn totals(&self) -> impl StoreFuture<Totals>;
 }
 
-/// Which details of a profile are meant.
+/// Selects details of a profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DetailFilter {
-    /// Only these numbers and addresses, spelled exactly like this.
+    /// Only these numbers and addresses, compared exactly.
     pub values: Option<Vec<(Kind, ContactValue)>>,
-    /// Only those of this source.
+    /// Only details of this source.
     pub source: Option<String>,
 }
 
 impl DetailFilter {
-    /// Everything about the profile.
+    /// Selects all details of the profile.
     pub const fn all() -> Self {
         Self { values: None, source: None }
     }
@@ -58,9 +58,9 @@ impl DetailFilter {
 pub enum Aged<'a> {
     /// None.
     Not,
-    /// Those that have reached the largest age of their source.
+    /// Those older than the maximum age of their source.
     Policies,
-    /// Those of this source that were observed, or else last imported, longer ago than this.
+    /// Those of this source that are older than this, since they were observed or, if unknown, last imported.
     Source(&'a str, Duration),
 }
 
@@ -75,7 +75,7 @@ pub struct Swept {
     pub aged: u64,
 }
 
-/// How much is held.
+/// How many profiles and details are held.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Profiles with at least one detail.

@@ -3,11 +3,11 @@
 use crate::store::StoreError;
 use crate::{ContactValue, Kind, Profile, Timestamp};
 
-/// Details as a lookup reads them: from a local file, on the thread that serves the request.
+/// Reads details for a lookup: from a local file, on the thread that serves the request.
 pub trait LocalRead: Send + Sync + 'static {
-    /// The best personal detail of that kind that has not expired at `now` and that `judge` takes: highest
-    /// confidence, then newest, then smallest value. Details are offered to `judge` in that order until it
-    /// takes one or has had enough.
+    /// The best personal detail of this kind that has not expired at `now` and that `judge` takes: highest
+    /// confidence, then newest, then smallest value. Details are offered to `judge` in that order until it returns
+    /// [`Verdict::Take`] or [`Verdict::Enough`].
     ///
     /// With no row to offer, the engine still reads one row and passes its value to `judge`, ignoring the
     /// result, so that a person who is not held costs the same as one whose detail is not taken.
@@ -32,8 +32,8 @@ pub trait LocalRead: Send + Sync + 'static {
 pub enum Verdict {
     /// Return this one.
     Take,
-    /// Not this one; offer the next best.
+    /// Skip this one; offer the next best.
     Next,
-    /// Offer no more of this profile.
+    /// Return nothing; offer no more values of this profile.
     Enough,
 }

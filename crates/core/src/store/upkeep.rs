@@ -1,27 +1,27 @@
-//! What the store remembers about itself, how changes are noticed, and maintenance.
+//! Facts about the store itself, change detection, and maintenance.
 
 use std::path::Path;
 
 use crate::store::StoreFuture;
 use crate::{SubjectDigest, Timestamp, Token, TokenHash};
 
-/// What the store remembers about itself, such as the fingerprint of its digest key.
+/// Facts that the store keeps about itself, such as the fingerprint of its digest key.
 pub trait Facts: Send + Sync + 'static {
-    /// A remembered fact.
+    /// Reads a fact.
     fn fact(&self, name: &str) -> impl StoreFuture<Option<String>>;
 
-    /// Remembers a fact, unless one of that name exists. Returns the one that counts. Committed and synced
+    /// Stores a fact, unless one of that name exists. Returns the value that is stored now. Committed and synced
     /// when this returns.
     fn remember(&self, name: &str, value: &str) -> impl StoreFuture<String>;
 
-    /// Forgets a fact.
+    /// Deletes a fact.
     fn forget(&self, name: &str) -> impl StoreFuture<()>;
 }
 
-/// Noticing what others have changed.
+/// Detects committed changes.
 pub trait Changes: Send + Sync + 'static {
-    /// Numbers that differ from an earlier answer if something was committed in between, by this process or
-    /// another. Never waits for somebody who writes.
+    /// Returns numbers that differ from an earlier result if something was committed in between, by this process
+    /// or another. Never waits for a writer.
     fn changes(&self) -> impl StoreFuture<ChangeNumbers>;
 }
 
@@ -34,31 +34,31 @@ pub struct ChangeNumbers {
     pub details: u64,
 }
 
-/// Looking after the engine's files.
+/// Maintenance of the engine's files.
 pub trait Maintenance: Send + Sync + 'static {
-    /// Cheap upkeep, which a server runs every second. Waits for readers a moment at most, and nobody waits
-    /// for it.
+    /// Cheap maintenance that a server runs every second. It waits for readers only briefly, and nothing waits for
+    /// it.
     fn tidy(&self) -> impl StoreFuture<()>;
 
-    /// Sees that removed details are not in the engine's logs any more. Waits for readers for some seconds;
-    /// returns whether it was done.
+    /// Clears removed details from the engine's logs. Waits some seconds for readers; returns whether it
+    /// succeeded.
     fn flush_removed(&self) -> impl StoreFuture<bool>;
 
-    /// Overwrites everything that removed details have left in the engine's files. May read all of them.
+    /// Overwrites all traces of removed details in the engine's files. May read all of these files.
     fn wipe_removed(&self) -> impl StoreFuture<()>;
 
-    /// What is damaged, in words; empty if nothing is.
+    /// Describes what is damaged; empty if nothing is.
     fn check(&self) -> impl StoreFuture<Vec<String>>;
 
     /// How much space each part of the store takes.
     fn sizes(&self) -> impl StoreFuture<Vec<PartSize>>;
 
-    /// Writes a copy of everything into a directory, while others read and write: details as of one moment,
-    /// then tokens and suppressions as of one moment not earlier. Returns the names of the files.
+    /// Writes a copy of everything into a directory, while others read and write. The details are a consistent
+    /// snapshot; tokens and suppressions are another one, not older. Returns the names of the files.
     fn copy_to(&self, dir: &Path) -> impl StoreFuture<Vec<String>>;
 
-    /// Applies opt-outs and revocations of another store, with the times they have there. Tokens not known
-    /// here are kept as revoked at `at`, so that the journal's ids keep their names.
+    /// Applies suppressions and revocations of another store, with their original times. Tokens that are unknown
+    /// here are stored as revoked at `at`, so that token ids in the journal keep their names.
     fn take_over(&self, withdrawals: &Withdrawals, at: Timestamp) -> impl StoreFuture<TakenOver>;
 }
 
@@ -72,20 +72,20 @@ pub struct PartSize {
     pub bytes: u64,
 }
 
-/// Opt-outs and tokens of one store, to be applied to another that was made from an older backup.
+/// Suppressions and tokens of one store, to be applied to another one that was restored from an older backup.
 #[derive(Debug, Default)]
 pub struct Withdrawals {
-    /// Every suppression, and since when.
+    /// All suppressions, and since when.
     pub suppressions: Vec<(SubjectDigest, Timestamp)>,
-    /// Every token, revoked or not.
+    /// All tokens, revoked or not.
     pub tokens: Vec<(TokenHash, Token)>,
 }
 
-/// How much of [`Withdrawals`] was not known before.
+/// How much of [`Withdrawals`] was new.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TakenOver {
-    /// Opt-outs.
+    /// Suppressions that were added.
     pub suppressions: u64,
-    /// Tokens that were accepted and are now revoked.
+    /// Tokens that were not revoked before and are now.
     pub revocations: u64,
 }

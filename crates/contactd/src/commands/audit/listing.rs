@@ -1,4 +1,4 @@
-//! Requests on stdout, one after the other: there may be more of them than fit into memory.
+//! Prints requests to stdout one at a time, because there may be more of them than fit into memory.
 
 use std::io::{self, BufWriter, Write};
 

@@ -1,4 +1,4 @@
-//! Asking many questions at once, each until it has an answer.
+//! Sends many lookups at the same time, and repeats each until it has an answer.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -10,14 +10,14 @@ use anyhow::bail;
 use contactd_core::Kind;
 
 use super::LookedUp;
-use crate::client::{Answered, Client};
+use crate::client::{Client, LookupAnswer};
 use crate::output;
 
-/// How often one question is asked when the service fails, and how long between.
+/// How often one lookup is tried when the service fails, and the first pause between two tries.
 const TRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
-/// How long one question waits in all because the service says so.
+/// How long one lookup waits in total when the service asks for it.
 const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 const WORTH_TELLING: Duration = Duration::from_secs(5);
 
@@ -27,8 +27,8 @@ pub(crate) struct Question<'a> {
     pub(crate) kind: Kind,
 }
 
-/// Asks all questions, so many at once; gives each answer to `take` as it comes. The first fault that does not pass
-/// ends it.
+/// Sends all lookups, at most `concurrency` at the same time, and passes each answer to `take` as it arrives. The first
+/// permanent error stops it.
 pub(crate) fn ask_all(
     client: &Client,
     questions: &[Question<'_>],
@@ -56,7 +56,7 @@ pub(crate) fn ask_all(
         drop(answers);
         let mut first_fault = Ok(());
         for (question, answer) in taken {
-            // What was answered before the fault is taken all the same.
+            // Answers that still arrive after the first error are passed on too.
             let done = answer.and_then(|finding| take(question, &finding));
             if done.is_err() && first_fault.is_ok() {
                 is_over.store(true, Ordering::Relaxed);
@@ -76,24 +76,27 @@ fn ask(client: &Client, question: Question<'_>, pause: &Pause) -> anyhow::Result
             Ok(answer) => match looked_up(&answer) {
                 Some(found) => return Ok(found),
                 None if answer.code == 401 => bail!(
-                    "the service refuses the token for {} lookups: {} If it is a token for the other kind, say --only",
+                    "the service refuses the token for {} lookups: {} If the token is for the other kind only, use --only",
                     question.kind.name(),
                     answer.message.as_deref().unwrap_or("it does not say why.")
                 ),
                 None if answer.code == 200 => {
-                    bail!("what answers there is not contactd: its answer has no {}", question.kind.name())
+                    bail!(
+                        "the service at this URL is not contactd: its answer has no {}",
+                        question.kind.name()
+                    )
                 }
                 None if answer.status == "quota_exceeded" => bail!(
-                    "the token's quota is used up; there will be more in {}",
+                    "the token's quota is used up; it is renewed in {}",
                     in_words(answer.retry_after.unwrap_or_default())
                 ),
-                // Busy, or over a limit: nobody asks before the time it names.
+                // Busy, or over a limit: all threads wait for the time that the service names.
                 None if matches!(answer.code, 429 | 503) => {
                     let wait = answer.retry_after.unwrap_or(Duration::from_secs(1));
                     waited += wait;
                     if waited > LONGEST_WAIT {
                         bail!(
-                            "the service answers {} and wants to be asked in {}",
+                            "the service answers {} and asks to retry in {}; run this again later",
                             answer.code,
                             in_words(wait)
                         );
@@ -114,14 +117,14 @@ fn ask(client: &Client, question: Question<'_>, pause: &Pause) -> anyhow::Result
     }
 }
 
-/// What an answer means for a row; none if it has to be asked again.
-fn looked_up(answer: &Answered) -> Option<LookedUp> {
+/// What an answer means for a row; `None` if it must be asked again.
+fn looked_up(answer: &LookupAnswer) -> Option<LookedUp> {
     let status = match (answer.code, &answer.reason) {
         (200, _) => {
             answer.value()?;
             "ok".to_owned()
         }
-        // A cell so long that it was not even read.
+        // The URL was so long that the service did not read it.
         (413, _) => "invalid: too_long".to_owned(),
         (404, _) if answer.status == "contact_not_found" => "not_found".to_owned(),
         (400, Some(reason)) => format!("invalid: {reason}"),
@@ -139,7 +142,7 @@ fn in_words(time: Duration) -> String {
     }
 }
 
-/// A time before which nobody asks.
+/// A time before which no thread sends a lookup.
 #[derive(Default)]
 struct Pause(Mutex<Option<Instant>>);
 
@@ -158,7 +161,7 @@ impl Pause {
         let mut until = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = Instant::now() + time;
         if time > WORTH_TELLING && until.is_none_or(|until| until < Instant::now()) {
-            output::words(format_args!("the service wants to be asked again in {}; waiting", in_words(time)));
+            output::words(format_args!("the service asks to retry in {}; waiting", in_words(time)));
         }
         *until = Some(until.map_or(wanted, |until| until.max(wanted)));
     }

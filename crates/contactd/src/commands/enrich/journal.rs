@@ -1,4 +1,4 @@
-//! The answers so far, in a file beside the output: one JSON array per line, for its owner only.
+//! The answers so far, in a file next to the output: one JSON array per line, readable by its owner only.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -11,7 +11,7 @@ use contactd_core::Kind;
 
 use super::LookedUp;
 
-pub(crate) struct Journal {
+pub(crate) struct AnswerLog {
     path: PathBuf,
     file: File,
     findings: KnownAnswers,
@@ -19,9 +19,9 @@ pub(crate) struct Journal {
 
 type KnownAnswers = HashMap<(Kind, String), LookedUp>;
 
-impl Journal {
-    /// Opens the journal of an output, and reads what an earlier run left in it. One of another service, or a file that
-    /// is no journal, is left as it is.
+impl AnswerLog {
+    /// Opens the journal of an output, and reads the answers of an earlier run. A journal of another service, or a file that
+    /// is not a journal, is refused and not changed.
     pub(crate) fn open(output: &Path, service: &str) -> anyhow::Result<Self> {
         let mut name = output.file_name().unwrap_or_default().to_owned();
         name.push(".journal");
@@ -30,18 +30,18 @@ impl Journal {
         let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path);
         let mut file = file.with_context(what)?;
         if rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
-            anyhow::bail!("another run is writing {}; wait for it", output.display());
+            anyhow::bail!("another run is writing {}; wait until it has finished", output.display());
         }
         let first = format!("{}\n", serde_json::json!({ "contactd": "enrich", "url": service }));
         let (findings, whole) = match read(&file, &first).with_context(what)? {
             Read::Journal(findings, whole) => (findings, whole),
             Read::Nothing => (KnownAnswers::new(), 0),
             Read::Another => anyhow::bail!(
-                "{} is of a run with another --url, or not a journal at all; move it away to begin anew",
+                "{} belongs to a run with another --url, or is not a journal; move it away to start again",
                 path.display()
             ),
         };
-        // A kill may have left half a line: it is asked again.
+        // A killed run may have left half a line: remove it, and look it up again.
         file.set_len(whole).with_context(what)?;
         file.seek(std::io::SeekFrom::End(0))?;
         if whole == 0 {
@@ -58,7 +58,7 @@ impl Journal {
         self.findings.get(&(kind, url.to_owned()))
     }
 
-    /// Writes an answer down.
+    /// Writes an answer to the journal.
     pub(crate) fn add(&mut self, kind: Kind, url: &str, finding: &LookedUp) -> anyhow::Result<()> {
         let mut line = serde_json::to_string(&(kind.name(), url, &finding.status, &finding.value))?;
         line.push('\n');
@@ -69,21 +69,21 @@ impl Journal {
         Ok(())
     }
 
-    /// Takes it away: the output is whole.
+    /// Deletes the journal, once the output is complete.
     pub(crate) fn remove(self) -> anyhow::Result<()> {
         fs::remove_file(&self.path).with_context(|| format!("cannot remove {}", self.path.display()))
     }
 }
 
 enum Read {
-    /// The answers in it, and where its whole lines end.
+    /// The answers in it, and where its last complete line ends.
     Journal(KnownAnswers, u64),
-    /// It is empty, or not even its first line is whole.
+    /// It is empty, or even its first line is incomplete.
     Nothing,
     Another,
 }
 
-/// Reads the whole lines of a journal that begins with `first`.
+/// Reads the complete lines of a journal that begins with `first`.
 fn read(file: &File, first: &str) -> anyhow::Result<Read> {
     let mut findings = HashMap::new();
     let mut reader = BufReader::new(file);

@@ -17,7 +17,7 @@ use crate::unfinished;
 pub(crate) struct Sheet {
     path: PathBuf,
     header: ByteRecord,
-    /// Where the profile URLs are.
+    /// The index of the column with the profile URLs.
     place: usize,
 }
 
@@ -26,18 +26,18 @@ impl Sheet {
         let (_, header) = open(path)?;
         let is_wanted = |name: &[u8]| name.trim_ascii().eq_ignore_ascii_case(column.as_bytes());
         if header.iter().filter(|name| is_wanted(name)).count() > 1 {
-            bail!("{}: two columns are called {column}", path.display());
+            bail!("{}: two columns are called {column}; rename one of them", path.display());
         }
         let Some(place) = header.iter().position(is_wanted) else {
             bail!(
-                "{}: no column is called {column}; say which has the profile URLs with --column",
+                "{}: no column is called {column}; name the column with the profile URLs with --column",
                 path.display()
             );
         };
         Ok(Self { path: path.to_owned(), header, place })
     }
 
-    /// Every URL once, in the order of the file; empty ones are none.
+    /// Every URL once, in the order of the file, without empty ones.
     pub(crate) fn distinct_urls(&self) -> anyhow::Result<Vec<String>> {
         let mut seen = HashSet::new();
         let mut urls = Vec::new();
@@ -50,7 +50,7 @@ impl Sheet {
         Ok(urls)
     }
 
-    /// Writes the rows with the columns of these kinds, whole or not at all; says how many there were.
+    /// Writes the rows with the columns of these kinds, completely or not at all. Returns the number of rows.
     pub(crate) fn write(
         &self,
         output: &Path,
@@ -70,7 +70,7 @@ impl Sheet {
         writer.write_record(self.header.iter().chain(added.iter().map(String::as_bytes)))?;
         let mut rows = 0;
         let written = self.each(|row, url| {
-            // Short rows are filled up, so that what is added stands below its header.
+            // Short rows are padded, so that the added values are below their headers.
             let missing = self.header.len().saturating_sub(row.len());
             let mut fields: Vec<Vec<u8>> = row.iter().map(<[u8]>::to_vec).collect();
             fields.extend(std::iter::repeat_n(Vec::new(), missing));
@@ -92,7 +92,7 @@ impl Sheet {
         Ok(rows)
     }
 
-    /// What the two columns of a kind are called: as in the contract, unless the file has such a column.
+    /// The names of the two columns of a kind: as in the contract, unless the file already has such a column.
     fn column_names(&self, kind: Kind) -> [String; 2] {
         let (plain, other) = match kind {
             Kind::Phone => ("phoneNumber", "contactdPhoneNumber"),
@@ -109,13 +109,13 @@ impl Sheet {
         [name, status]
     }
 
-    /// Every row behind the header, and the URL in it.
+    /// Calls `take` with every row after the header, and the URL in it.
     fn each(&self, mut take: impl FnMut(&ByteRecord, &str) -> anyhow::Result<()>) -> anyhow::Result<()> {
         let what = || self.path.display().to_string();
         let (mut rows, _) = open(&self.path)?;
         while let Some(Row { line, content: Content::Fields(row) }) = rows.read_row().with_context(what)? {
             if row.len() > self.header.len() {
-                bail!("{}, line {line}: there are more fields than columns; mend it", what());
+                bail!("{}, line {line}: there are more fields than columns; correct this line", what());
             }
             let url = String::from_utf8_lossy(row.get(self.place).unwrap_or_default()).trim().to_owned();
             take(&row, &url)?;

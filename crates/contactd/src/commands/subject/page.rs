@@ -1,4 +1,4 @@
-//! The report as one page that needs nothing else and prints well, in words for the person who asked.
+//! The report as one self-contained HTML page that prints well, written for the person it is about.
 
 use std::fmt::Write;
 
@@ -31,27 +31,27 @@ fn state(page: &mut String, report: &AccessReport) {
     let _ = match report.suppression.since {
         Some(since) if report.suppression.is_of_the_value_only => writeln!(
             page,
-            "<p class=\"state out\"><strong>{} has opted out</strong>, since {} UTC. It has been given to nobody since then, and \
-             will be to nobody, under whichever profile we may receive it again.</p>",
+            "<p class=\"state out\"><strong>{} is opted out</strong>, since {} UTC. We have not given it to anyone since then, and \
+             we will not, even if we receive it again under another profile.</p>",
             escape(&report.subject),
             moment(since)
         ),
         Some(since) => writeln!(
             page,
-            "<p class=\"state out\"><strong>You have opted out</strong>, since {} UTC. Nothing about you has been given to \
-             anyone since then, and nothing will be, whatever we receive from others later.</p>",
+            "<p class=\"state out\"><strong>You have opted out</strong>, since {} UTC. We have not given your details to \
+             anyone since then, and we will not, whatever others send us later.</p>",
             moment(since)
         ),
         None if report.suppression.is_of_the_value_only => writeln!(
             page,
-            "<p class=\"state\"><strong>{} has not opted out.</strong> If you ask us to, it will be given to nobody any more, \
-             from that moment on.</p>",
+            "<p class=\"state\"><strong>{} is not opted out.</strong> Would you like it to be? Just ask us, and from that \
+             moment on we will not give it to anyone.</p>",
             escape(&report.subject)
         ),
         None => writeln!(
             page,
-            "<p class=\"state\"><strong>You have not opted out.</strong> If you ask us to, nothing about you will be given \
-             to anyone any more, from that moment on.</p>"
+            "<p class=\"state\"><strong>You have not opted out.</strong> Would you like to? Just ask us, and from that moment \
+             on we will not give your details to anyone.</p>"
         ),
     };
 }
@@ -61,13 +61,13 @@ fn held(page: &mut String, report: &AccessReport) {
     if report.is_about_the_value_only {
         let _ = writeln!(
             page,
-            "<p>We hold this under {} different profiles, so this page is about it only. Ask with the address of your \
-             profile for everything about you.</p>",
+            "<p>We hold this in {} different profiles, so this page is only about this one detail. To see everything we hold \
+             about you, please ask us again with the web address of your profile.</p>",
             report.profiles.len()
         );
     }
     if report.held.is_empty() {
-        page.push_str("<p>We hold no phone number and no e-mail address of yours.</p>\n");
+        page.push_str("<p>We do not hold a phone number or an e-mail address for you.</p>\n");
         return;
     }
     let several = report.profiles.len() > 1 && !report.is_about_the_value_only;
@@ -92,23 +92,26 @@ fn detail(page: &mut String, held: &HeldDetail, with_profile: bool) {
         let _ = writeln!(page, "<dt>{name}</dt><dd>{text}</dd>");
     };
     if with_profile {
-        line("Under the profile", &escape(&held.profile_url));
+        line("Profile", &escape(&held.profile_url));
     }
-    line("Where we have it from", &escape(&held.source));
-    line("Last known to be right", &held.observed_at.map_or("not known".to_owned(), day));
+    line("Where we got it", &escape(&held.source));
+    line("Last known to be correct", &held.observed_at.map_or("not known".to_owned(), day));
     line("Why we may hold it", &held.basis.as_deref().map_or("not recorded".to_owned(), escape));
     let until = match held.expires_at {
         Some(at) if held.is_expired => {
-            format!("{}, which is over: it is given to nobody and will be removed", day(at))
+            format!(
+                "{}. This date has passed: we no longer give it to anyone, and we will delete it",
+                day(at)
+            )
         }
         Some(at) => day(at),
-        None => "no date is set".to_owned(),
+        None => "no end date is set".to_owned(),
     };
     line("We keep it until", &until);
     if held.is_suppressed {
-        line("Given to others", "to nobody: you have opted out");
+        line("Given to others", "no, because of an opt-out");
     } else if held.label == Label::Work {
-        line("Given to others", "never: only personal details are");
+        line("Given to others", "no, we only give out personal details");
     }
     page.push_str("</dl>\n");
 }
@@ -117,22 +120,19 @@ fn disclosures(page: &mut String, report: &AccessReport) {
     page.push_str("<h2>Who received it</h2>\n");
     let since = report.disclosures_known_since.map(moment);
     if report.disclosures.is_empty() {
-        let what = if report.is_about_the_value_only {
-            "it"
-        } else {
-            "a phone number or an e-mail address of yours"
-        };
+        let what = if report.is_about_the_value_only { "it" } else { "your phone number or e-mail address" };
         let _ = match &since {
             Some(since) => writeln!(
                 page,
-                "<p>Nobody has received {what} from us since {since} UTC, when our record begins.</p>"
+                "<p>Nobody has received {what} from us since {since} UTC, when our records begin.</p>"
             ),
-            None => writeln!(page, "<p>We have no record of who has received {what} from us.</p>"),
+            None => writeln!(page, "<p>We have no records of who received {what} from us.</p>"),
         };
     } else {
         if report.is_about_the_value_only {
             page.push_str(
-                "<p>What was given out of these profiles. Where one of them has several, it may have been another.</p>\n",
+                "<p>This is what we gave out from these profiles. If a profile has several phone numbers or e-mail addresses, it may \
+                 have been a different one.</p>\n",
             );
         }
         page.push_str(
@@ -152,12 +152,12 @@ fn disclosures(page: &mut String, report: &AccessReport) {
     if report.requests_without_result > 0 {
         let _ = writeln!(
             page,
-            "<p>{} further requests about you were answered with nothing.</p>",
+            "<p>Other requests about you, to which we gave no details: {}.</p>",
             report.requests_without_result
         );
     }
     if let Some(since) = since.filter(|_| !report.disclosures.is_empty()) {
-        let _ = writeln!(page, "<p class=\"small\">Recipients are recorded since {since} UTC.</p>");
+        let _ = writeln!(page, "<p class=\"small\">Our records of recipients begin on {since} UTC.</p>");
     }
 }
 
@@ -176,7 +176,7 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// The day of a time in UTC, as people write it.
+/// The date of a time in UTC, such as 1 May 2026.
 fn day(at: Timestamp) -> String {
     let text = at.to_string();
     let date = text.split('T').next().unwrap_or(&text);
@@ -191,7 +191,7 @@ fn day(at: Timestamp) -> String {
     }
 }
 
-/// A time in UTC, to the minute.
+/// The date and time in UTC, to the minute.
 fn moment(at: Timestamp) -> String {
     let text = at.to_string();
     let clock = text.split_once('T').and_then(|(_, clock)| clock.get(..5)).unwrap_or_default();
@@ -202,7 +202,7 @@ fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            // What would turn the text around it about.
+            // Remove characters that change the direction of the text around them.
             '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' => {}
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),

@@ -13,7 +13,7 @@ use crate::store::{ImportSummary, PutCounts};
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the counts are those of PutCounts and ReadRows")]
 pub struct ImportReport {
-    /// Whether it was carried out: not with too many rejected rows, nor in a dry run.
+    /// Whether it was committed. It is not with too many rejected rows, nor in a dry run.
     pub committed: bool,
     pub rows: u64,
     pub profiles_new: u64,
@@ -29,7 +29,7 @@ pub struct ImportReport {
     /// Whether nothing was loaded because more rows were rejected than allowed.
     #[serde(skip)]
     pub has_too_many_rejects: bool,
-    /// Why details older than the new largest age could not be removed, if they could not.
+    /// Why details older than the new maximum age could not be removed, if that failed.
     #[serde(skip)]
     pub not_swept: Option<String>,
 }
@@ -37,11 +37,11 @@ pub struct ImportReport {
 /// A rejected row, without its content.
 #[derive(Clone, Debug, Serialize)]
 pub struct RejectedRow {
-    /// The file, as people know it.
+    /// The file, as it is shown to people.
     pub file: String,
-    /// The line it begins on, or its number.
+    /// The line on which the row begins, or the row's number.
     pub line: u64,
-    /// The column at fault.
+    /// The faulty column.
     pub column: &'static str,
     /// The reason, as a code.
     pub reason: &'static str,

@@ -13,13 +13,13 @@ pub struct Erased {
     pub details: u64,
 }
 
-/// How far an erasure came.
+/// Why an erasure is not complete, and how far it got.
 #[derive(Debug, thiserror::Error)]
 pub enum EraseError {
     /// The person could not be suppressed. Nothing was changed.
     #[error(transparent)]
     NotSuppressed(StoreError),
-    /// The details are not removed.
+    /// The person is suppressed, but the details are not removed.
     #[error("the person is suppressed, and the details are not removed yet; run this again ({0})")]
     NotRemoved(#[source] StoreError),
     /// Removed, but traces of them are left in the store's files.
@@ -28,27 +28,27 @@ pub enum EraseError {
          this again ({0})"
     )]
     NotWiped(#[source] StoreError),
-    /// Removed, but a reader keeps them in a log.
+    /// Removed, but a reader still keeps them in a log.
     #[error(
         "the details are removed and nothing discloses them, but a reader keeps them in the write-ahead log; run this \
          again in a moment"
     )]
     Read,
-    /// Removed, but a backup is being made.
+    /// Removed, but a backup is in progress.
     #[error(
         "the details are removed and nothing discloses them, but a backup is being made and its copy still holds them; \
          run this again when it is done"
     )]
     BackingUp,
-    /// Removed, but what killed backups left could not be removed.
+    /// Removed, but what interrupted backups left behind could not be removed.
     #[error("the details are removed and nothing discloses them, but what a killed backup left is not ({0})")]
     Abandoned(String),
 }
 
 impl<S: SubjectStore> Subjects<S> {
-    /// Suppresses a person and removes everything about them from the store's files. With `values`, the numbers and
-    /// addresses are suppressed too, under whichever profile they come again. The suppression is in force before
-    /// anything waits. What it does not reach: backups made before, rejects files, exports.
+    /// Suppresses a person and removes everything about them from the store's files. With `values`, their
+    /// numbers and addresses are suppressed too, under any profile. The suppression is announced before this
+    /// waits for other writers. It does not reach earlier backups, rejects files and exports.
     pub async fn erase(
         &self,
         actor: &Actor,
@@ -62,9 +62,9 @@ impl<S: SubjectStore> Subjects<S> {
         let mut confirmed = parts.in_force.announce().await;
         observer(Progress::Suppressed);
         let mut erased = Erased::default();
-        // An import that was running when the person was suppressed may add something until its turn to write is
-        // over. So this takes a turn of its own, removes exactly what was listed before it, and repeats until
-        // nothing is listed after a turn.
+        // An import that was running when the person was suppressed may still add details until its turn to write
+        // is over. So take a turn after it, remove exactly what was listed before, and repeat until nothing is
+        // listed after a turn.
         let mut had_turn = false;
         loop {
             let held = parts.store.list_details(profile).await.map_err(EraseError::NotRemoved)?;
@@ -72,7 +72,7 @@ impl<S: SubjectStore> Subjects<S> {
                 break;
             }
             if values && !held.is_empty() {
-                // Before they are removed: after a crash in between, running it again still finds them.
+                // Before the removal: after a crash in between, the next run still finds the values.
                 let subjects: Vec<_> =
                     held.iter().map(|detail| Subject::Value(detail.kind, &detail.value)).collect();
                 self.suppress(&subjects).await.map_err(EraseError::NotRemoved)?;

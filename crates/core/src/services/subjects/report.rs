@@ -12,17 +12,17 @@ use crate::{
     Timestamp,
 };
 
-/// Everything about a person. It holds personal data in clear: it is made to be handed to them.
+/// Everything about a person. It contains personal data in clear, because it is meant for that person.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccessReport {
-    /// When it was made, to the second.
+    /// When it was created, to the second.
     pub generated_at: Timestamp,
     /// What was asked about: a profile URL, a number or an address.
     pub subject: String,
     /// Whether they have opted out.
     pub suppression: SuppressionState,
-    /// The profiles that it is about.
+    /// The profiles that it covers.
     pub profiles: Vec<String>,
     /// What is held.
     pub held: Vec<HeldDetail>,
@@ -30,7 +30,7 @@ pub struct AccessReport {
     pub disclosures: Vec<Disclosure>,
     /// Requests about the person that disclosed nothing.
     pub requests_without_result: u64,
-    /// Whether several people have the value: then the report is about the value only.
+    /// Whether the report covers only the value, because several people have it.
     pub is_about_the_value_only: bool,
     /// Disclosures before this time are no longer recorded.
     pub disclosures_known_since: Option<Timestamp>,
@@ -44,7 +44,7 @@ pub struct SuppressionState {
     pub is_suppressed: bool,
     /// Since when.
     pub since: Option<Timestamp>,
-    /// Whether this is about the number or the address that was asked about, not about the person.
+    /// Whether this is about the number or address that was asked about, not about a person.
     pub is_of_the_value_only: bool,
 }
 
@@ -62,9 +62,9 @@ pub struct HeldDetail {
     pub observed_at: Option<Timestamp>,
     pub basis: Option<String>,
     pub expires_at: Option<Timestamp>,
-    /// Whether it has expired: it is not disclosed any more, and about to be removed.
+    /// Whether it has expired: it is no longer disclosed and will be removed.
     pub is_expired: bool,
-    /// Whether the person or this very value has opted out.
+    /// Whether the person or this value has opted out.
     pub is_suppressed: bool,
 }
 
@@ -74,25 +74,25 @@ pub struct HeldDetail {
 pub struct Disclosure {
     /// When.
     pub time: Timestamp,
-    /// Of which profile.
+    /// The profile.
     pub profile_url: String,
-    /// What was disclosed.
+    /// The kind of detail that was disclosed.
     pub operation: Kind,
-    /// The name of the token that received it.
+    /// The name of the token that received it; its id if the name is unknown.
     pub token: String,
     /// The id of that token.
     pub token_id: String,
-    /// The request.
+    /// The id of the request.
     pub request_id: String,
 }
 
-/// What was asked about, if it was a number or an address.
+/// The number or address that was asked about, if it was not a person.
 type Asked<'a> = Option<(Kind, &'a ContactValue)>;
 
 impl<S: SubjectStore> Subjects<S> {
-    /// Everything held about somebody, and who received it when. If several people have the number or address that was
-    /// asked about, the report is about that value only: whoever asked may be any of them, and is told nothing about
-    /// the others.
+    /// Everything held about a person, and who received it when. If several people have the number or address
+    /// that was asked about, the report covers only that value, because the person who asked may be any of them
+    /// and must not see the other people's details.
     pub async fn report(&self, actor: &Actor, named: &SubjectName) -> Result<AccessReport, SubjectError> {
         actor.note("subject");
         match named {
@@ -159,7 +159,7 @@ impl<S: SubjectStore> Subjects<S> {
         Ok(report)
     }
 
-    /// Whether the one person whom the report is about has opted out, or else the value that was asked about.
+    /// Whether the person has opted out, if the report is about one, or else the value that was asked about.
     async fn suppression_of(
         &self,
         profiles: &[Profile],

@@ -1,4 +1,4 @@
-//! Values that are read the same way from a flag and from the file.
+//! Settings that are given by a flag or by the file, and parsed the same way.
 
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -21,7 +21,7 @@ impl FromStr for Listen {
     }
 }
 
-/// Empty, or `/` and segments without a slash at the end.
+/// A path prefix: empty, or starting with `/` and without a slash at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BasePath(pub(crate) String);
 
@@ -45,7 +45,7 @@ impl FromStr for BasePath {
     }
 }
 
-/// How long something is kept: some time, or for ever.
+/// How long something is kept: for a time above zero, or for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Keep(pub(crate) Lifetime);
 
@@ -55,24 +55,24 @@ impl FromStr for Keep {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.parse()? {
             Lifetime::For(Duration::ZERO) => {
-                Err(format!("`{text}` would keep nothing; write never to keep everything"))
+                Err(format!("`{text}` would keep nothing; use never to keep everything"))
             }
             keep => Ok(Self(keep)),
         }
     }
 }
 
-/// A time between two things, which is not none.
+/// A time between two runs, above zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pause(pub(crate) Duration);
+pub(crate) struct Interval(pub(crate) Duration);
 
-impl FromStr for Pause {
+impl FromStr for Interval {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.parse()? {
             Span(Duration::ZERO) => {
-                Err(format!("`{text}` is no time at all; write a second or more, like 60s"))
+                Err(format!("`{text}` is too short; use one second or more, such as 60s"))
             }
             Span(pause) => Ok(Self(pause)),
         }
@@ -92,15 +92,51 @@ impl FromStr for Engine {
         match text {
             "sqlite" | "sqlite:" => Ok(Self::Sqlite),
             url if url.starts_with("postgres") => {
-                Err("this version keeps its data in SQLite only; leave the store out, or say sqlite"
+                Err("this version supports SQLite only; leave the store setting out, or set it to sqlite"
                     .to_owned())
             }
-            _ => Err("say sqlite, which keeps its files in the data directory".to_owned()),
+            _ => Err("use sqlite, which keeps its files in the data directory".to_owned()),
         }
     }
 }
 
-/// A value that is written as text and read by its own rules.
+/// When a lookup counts as recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum AuditSync {
+    /// Once the operating system has its line.
+    #[default]
+    Os,
+    /// Once its line is on disk.
+    Disk,
+    /// Never: nothing is recorded. Only for measuring what recording costs.
+    Off,
+}
+
+/// How much is logged. No level logs personal data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogLevel {
+    Error,
+    Warn,
+    #[default]
+    Info,
+    Debug,
+    Trace,
+}
+
+/// The format of log lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    /// Human on a terminal, JSON elsewhere.
+    #[default]
+    Auto,
+    Human,
+    Json,
+}
+
+/// A value that is written as text and parsed by its `FromStr`.
 #[derive(Clone, Debug)]
 pub(crate) struct Parsed<T>(pub(crate) T);
 
@@ -111,7 +147,7 @@ impl<'de, T: FromStr<Err: std::fmt::Display>> Deserialize<'de> for Parsed<T> {
     }
 }
 
-/// A number below which nothing would work.
+/// A number that must be at least `MIN`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AtLeast<const MIN: usize>(pub(crate) usize);
 
@@ -119,7 +155,7 @@ impl<'de, const MIN: usize> Deserialize<'de> for AtLeast<MIN> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match usize::deserialize(deserializer)? {
             number if number >= MIN => Ok(Self(number)),
-            number => Err(de::Error::custom(format!("{number} is too small: at least {MIN}"))),
+            number => Err(de::Error::custom(format!("{number} is too small; it must be at least {MIN}"))),
         }
     }
 }

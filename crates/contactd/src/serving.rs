@@ -1,0 +1,118 @@
+//! A running server: its threads, in the order in which they start and stop.
+
+use std::future::Future;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use contactd_admin::{Admin, Hosts};
+use contactd_core::metrics::{Measured, Measuring};
+use contactd_core::services::Services;
+use contactd_core::{Callers, Live, SuppressionList};
+use contactd_server::App;
+
+use crate::config::ServeConfig;
+use crate::context::Opened;
+use crate::control::Control;
+use crate::engine::Store;
+use crate::keeper::{self, Keeper};
+use crate::recording::Recording;
+use crate::sweeper::Sweeper;
+
+/// Two bound listeners.
+pub(crate) struct Listeners {
+    pub(crate) public: TcpListener,
+    pub(crate) admin: TcpListener,
+}
+
+impl Listeners {
+    pub(crate) fn bind(config: &ServeConfig) -> anyhow::Result<Self> {
+        let bind = |address: SocketAddr, flag: &str| {
+            TcpListener::bind(address)
+                .with_context(|| format!("cannot listen on {address}; choose another address with {flag}"))
+        };
+        Ok(Self {
+            public: bind(config.listen, "--listen")?,
+            admin: bind(config.admin_listen, "--admin-listen")?,
+        })
+    }
+}
+
+/// A server that is ready to serve.
+pub(crate) struct Serving {
+    /// The services, whose changes take effect in this server directly.
+    pub(crate) services: Arc<Services<Store>>,
+    listeners: Listeners,
+    app: Arc<App<Store>>,
+    admin: Admin,
+    keeper: keeper::Running,
+    recording: Recording,
+    sweeper: Sweeper,
+    control: Control,
+}
+
+impl Serving {
+    /// Takes the data directory for this server and starts everything but the listeners.
+    pub(crate) async fn start(
+        opened: Opened,
+        config: ServeConfig,
+        listeners: Listeners,
+    ) -> anyhow::Result<Self> {
+        let control = Control::claim(&opened.dir)?;
+        let callers = Arc::new(Callers::new(config.default_rate, config.default_quota));
+        let suppressions = Arc::new(SuppressionList::new(opened.keys.clone()));
+        let live = Arc::new(Live::new(
+            Arc::clone(&opened.store),
+            Arc::clone(&callers),
+            Arc::clone(&suppressions),
+            Arc::clone(&opened.clock),
+        ));
+        let services = Arc::new(opened.services(Arc::<Live<_>>::clone(&live)));
+        let keeper = Keeper { store: Arc::clone(&opened.store), live }.start().await?;
+        control.listen(&opened.dir, keeper.requests.clone())?;
+        let recording = Recording::start(&opened, &services, &config.audit).await?;
+        let sweeper = Sweeper::start(Arc::clone(&services), config.sweep_every)?;
+        let app = Arc::new(App::new(
+            opened.store,
+            Arc::clone(&recording.audit),
+            callers,
+            suppressions,
+            opened.networks,
+            Arc::clone(&opened.clock),
+            config.settings,
+        ));
+        let admin = Admin {
+            measured: vec![Arc::<App<_>>::clone(&app), Arc::new(ServiceHealth(Arc::clone(&services)))],
+            hosts: Hosts::new(config.admin_hosts),
+            clock: opened.clock,
+        };
+        Ok(Self { services, listeners, app, admin, keeper, recording, sweeper, control })
+    }
+
+    /// The addresses of the public and the admin listener.
+    pub(crate) fn addresses(&self) -> std::io::Result<(SocketAddr, SocketAddr)> {
+        Ok((self.listeners.public.local_addr()?, self.listeners.admin.local_addr()?))
+    }
+
+    /// Serves until `stop` is ready, then stops everything in order.
+    pub(crate) async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+        let admin = contactd_admin::start(self.listeners.admin, self.admin)?;
+        contactd_server::serve(self.listeners.public, self.app, stop).await?;
+        admin.finish();
+        self.sweeper.finish();
+        self.recording.finish();
+        self.keeper.finish();
+        // Last, so that the next server finds everything written and closed.
+        drop(self.control);
+        Ok(())
+    }
+}
+
+/// The measurements of the services, shared with the listener that shows them.
+struct ServiceHealth(Arc<Services<Store>>);
+
+impl Measured for ServiceHealth {
+    fn families(&self) -> Measuring<'_> {
+        self.0.health.families()
+    }
+}

@@ -1,0 +1,88 @@
+//! Data directories made by earlier versions are opened, verified and served. `fixtures/make-data.sh` makes one.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::fixture::{ADA, ADA_PHONE, MIRA, MIRA_PHONE};
+use crate::service::{EMAIL, PHONE, Site};
+
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
+
+/// Copies a directory for its owner only, as it was: version control keeps no such permissions.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).expect("a directory");
+    fs::set_permissions(to, PermissionsExt::from_mode(0o700)).expect("sets");
+    for entry in fs::read_dir(from).expect("lists") {
+        let (entry, target) = {
+            let entry = entry.expect("an entry");
+            (entry.path(), to.join(entry.file_name()))
+        };
+        if entry.is_dir() {
+            copy(&entry, &target);
+        } else {
+            fs::copy(&entry, &target).expect("copies");
+            fs::set_permissions(&target, PermissionsExt::from_mode(0o600)).expect("sets");
+        }
+    }
+}
+
+fn data_dirs() -> Vec<PathBuf> {
+    let entries = fs::read_dir(FIXTURES).expect("fixtures").map(|entry| entry.expect("an entry").path());
+    entries.filter(|path| path.join("data/contactd.db").is_file()).collect()
+}
+
+#[test]
+fn every_data_directory_of_an_earlier_version_is_opened_verified_and_served() {
+    let dirs = data_dirs();
+    assert!(dirs.len() >= 2, "{dirs:?}");
+    for dir in dirs {
+        let read = |name: &str| fs::read_to_string(dir.join(name)).expect("a file");
+        let name = dir.display();
+        let site = Site::empty();
+        copy(&dir.join("data"), &site.data());
+        let verified = site.run(&["audit", "verify"]);
+        assert_eq!(verified.code, 0, "{name}: {verified:?}");
+        let doctor = site.run(&["doctor"]);
+        assert_eq!(doctor.code, 0, "{name}: {doctor:?}");
+        assert_eq!(site.ok(&["export"]), read("export.jsonl").trim_end(), "{name}");
+        let before: serde_json::Value = serde_json::from_str(&read("requests.json")).expect("JSON");
+        assert_eq!(site.run(&["audit", "show", "--json"]).json(), before, "{name}");
+        let imports = site.run(&["imports", "--json"]).json();
+        assert!(imports[1]["undoneAt"].is_string(), "{name}: {imports}");
+        assert_eq!(site.run(&["stats", "--json"]).json()["suppressions"], 3, "{name}");
+
+        let token = read("token").trim().to_owned();
+        let service = site.serve();
+        assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], ADA_PHONE, "{name}");
+        assert_eq!(service.look_up(PHONE, &token, MIRA).json()["phoneNumber"], MIRA_PHONE, "{name}");
+        for (path, url) in [
+            (EMAIL, MIRA),
+            (PHONE, "https://www.linkedin.com/in/out-vastor-3c4d5e"),
+            (PHONE, "https://www.linkedin.com/in/gone-ebrix-4d5e6f"),
+            (PHONE, "https://www.linkedin.com/in/mistake-quell"),
+        ] {
+            assert_eq!(service.look_up(path, &token, url).status, 404, "{name}: {url}");
+        }
+        let shown = service.site.run(&["audit", "show", "--json"]).json();
+        let (shown, before) = (shown.as_array().expect("a list"), before.as_array().expect("a list"));
+        assert_eq!(shown.len(), before.len() + 6, "{name}");
+        assert_eq!(&shown[..before.len()], before, "{name}");
+        assert_eq!(service.site.run(&["audit", "verify"]).code, 0, "{name}");
+        let usage: u64 = service
+            .site
+            .run(&["usage", "--json"])
+            .json()
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|usage| {
+                ["hits", "misses", "refused"]
+                    .map(|count| usage[count].as_u64().unwrap_or(0))
+                    .iter()
+                    .sum::<u64>()
+            })
+            .sum();
+        assert_eq!(usage, before.len() as u64 + 6, "{name}: every line is counted once");
+    }
+}
