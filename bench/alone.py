@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import time
 
-import run
+import stage
 
 STARTS = 10
 LOOKUPS = 50_000
@@ -21,7 +21,7 @@ class Service:
     def __init__(self, data, token):
         self.token, self.began = token, time.monotonic()
         self.process = subprocess.Popen(
-            [run.BINARY, "serve", "--data", data, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"],
+            [stage.BINARY, "serve", "--data", data, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"],
             stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         while not (found := re.search(r"listening on http://127\.0\.0\.1:(\d+)", self.process.stderr.readline())):
             pass
@@ -65,13 +65,13 @@ def start_and_memory(profiles, data, token):
     starts = []
     for _ in range(STARTS):
         service = Service(data, token)
-        assert service.look_up(run.key(7)) == b"200"
+        assert service.look_up(stage.key(7)) == b"200"
         starts.append(round((time.monotonic() - service.began) * 1000, 1))
         service.stop()
     service, chosen = Service(data, token), random.Random(7)
     for number in range(LOOKUPS):
         known = number % 2 == 0
-        status = service.look_up(run.key(chosen.randrange(profiles)) if known else f"linkedin.com/in/unknown-{number}")
+        status = service.look_up(stage.key(chosen.randrange(profiles)) if known else f"linkedin.com/in/unknown-{number}")
         assert status == (b"200" if known else b"404"), status
     memory = service.memory()
     service.stop()
@@ -80,14 +80,14 @@ def start_and_memory(profiles, data, token):
 
 def half_load(profiles, data, tokens, full_rate):
     """Latency of contactd at half its maximum rate on one core, and of nginx with a constant answer at the same rate."""
-    generator, requests = run.WORK / "latency", run.request_file("contactd", profiles, tokens)
-    run.sh("rustc", "--edition", "2024", "-O", run.BENCH / "latency.rs", "-o", generator)
+    generator, requests = stage.WORK / "latency", stage.request_file("contactd", profiles, tokens)
+    stage.sh("rustc", "--edition", "2024", "-O", stage.BENCH / "latency.rs", "-o", generator)
     figures = {"requestsPerSecond": round(full_rate / 2)}
     for name in ("contactd", "nginx"):
-        server = run.start(name, profiles, data, tokens)
+        server = stage.start(name, profiles, data, tokens)
         try:
             server.ready(requests.read_bytes().split(b"\n----\n")[0])
-            out = subprocess.run(["taskset", "-c", run.LOAD_CORE, generator, str(server.port), str(full_rate / 2), "10", requests],
+            out = subprocess.run(["taskset", "-c", stage.LOAD_CORE, generator, str(server.port), str(full_rate / 2), "10", requests],
                                  check=True, capture_output=True, text=True).stdout
         finally:
             server.stop()
@@ -104,7 +104,7 @@ def cold(profiles, data, token):
     service, chosen, times = Service(data, token), random.Random(11), []
     faults = service.major_faults()
     for _ in range(COLD_LOOKUPS):
-        key = run.key(chosen.randrange(profiles))
+        key = stage.key(chosen.randrange(profiles))
         began = time.monotonic()
         assert service.look_up(key) == b"200"
         times.append((time.monotonic() - began) * 1e6)

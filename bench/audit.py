@@ -10,7 +10,6 @@ for erased people and for people without a phone number. Finally the cost of a m
 """
 import datetime
 import json
-import os
 import pathlib
 import random
 import shutil
@@ -20,21 +19,21 @@ import subprocess
 import tempfile
 import time
 
-import run
+import stage
 
 ROUNDS, SECONDS, PAIRS = 6, 4, 20_000
 MODES = ("off", "os", "disk")
 
 
 def start(data, mode):
-    port = run.free_port()
-    return run.Server(f"contactd, {mode}", port, [run.BINARY, "serve", "--workers", "1", "--audit-sync", mode, "--data", data, "--listen",
-                                                  f"127.0.0.1:{port}", "--admin-listen", f"127.0.0.1:{run.free_port()}"])
+    port = stage.free_port()
+    return stage.Server(f"contactd, {mode}", port, [stage.BINARY, "serve", "--workers", "1", "--audit-sync", mode, "--data", data, "--listen",
+                                                  f"127.0.0.1:{port}", "--admin-listen", f"127.0.0.1:{stage.free_port()}"])
 
 
 def cost(work, tokens):
     """Interleaved rounds of the same service with `audit.sync` off, os and disk."""
-    data, requests = run.contactd_data(1_000_000)[0], run.request_file("contactd", 1_000_000, tokens)
+    data, requests = stage.contactd_data(1_000_000)[0], stage.request_file("contactd", 1_000_000, tokens)
     servers = {}
     try:
         for mode in MODES:
@@ -42,12 +41,12 @@ def cost(work, tokens):
             shutil.copytree(data, copy)
             servers[mode] = start(copy, mode)
             servers[mode].ready(requests.read_bytes().split(b"\n----\n")[0])
-            run.measure(servers[mode], requests, 1)
+            stage.measure(servers[mode], requests, 1)
         rounds = []
         for number in range(ROUNDS):
             rounds.append({})
             for mode in random.Random(number).sample(MODES, len(MODES)):
-                rounds[-1][mode] = run.measure(servers[mode], requests, SECONDS)
+                rounds[-1][mode] = stage.measure(servers[mode], requests, SECONDS)
                 # Wait for pending syncs, so that they do not count in the next round.
                 time.sleep(0.3)
             print(f"round {number + 1}: " + ", ".join(f"{mode} {rounds[-1][mode]['cpuMicros']:.2f} µs" for mode in MODES), flush=True)
@@ -105,20 +104,20 @@ def told_apart(server, token, ones, others):
 
 def indistinguishable(work, tokens):
     data = work / "apart"
-    shutil.copytree(run.contactd_data(1_000_000)[0], data)
+    shutil.copytree(stage.contactd_data(1_000_000)[0], data)
     rows = work / "emails.csv"
     # Slugs of the same length, so that only the kind of person differs.
-    held = [person for person in map(run.key, range(10_000)) if len(person) == len(run.key(0))][:2_100]
+    held = [person for person in map(stage.key, range(10_000)) if len(person) == len(stage.key(0))][:2_100]
     like = lambda name: [f"linkedin.com/in/{name}-{n:04}".ljust(len(held[0]), "x")[:len(held[0])] for n in range(2_000)]
     empty, unknown = like("em"), like("no")
     rows.write_text("profileUrl,email\n" + "".join(f"https://{person},e{n}@example.com\n" for n, person in enumerate(empty)))
-    run.sh(run.BINARY, "import", rows, "--source", "apart", "--data", data, stdout=subprocess.DEVNULL)
+    stage.sh(stage.BINARY, "import", rows, "--source", "apart", "--data", data, stdout=subprocess.DEVNULL)
     suppressed, erased = held[:2_000], held[2_000:]
     listed = work / "suppressed.txt"
     listed.write_text("".join(f"https://{person}\n" for person in suppressed))
-    run.sh(run.BINARY, "suppress", "--list", listed, "--data", data, stderr=subprocess.DEVNULL)
+    stage.sh(stage.BINARY, "suppress", "--list", listed, "--data", data, stderr=subprocess.DEVNULL)
     for person in erased:
-        run.sh(run.BINARY, "erase", f"https://{person}", "--data", data, stderr=subprocess.DEVNULL)
+        stage.sh(stage.BINARY, "erase", f"https://{person}", "--data", data, stderr=subprocess.DEVNULL)
     # Copy the files, so that each is written at once: how the file system lays out files written in pieces would affect the times.
     settled = work / "settled"
     shutil.copytree(data, settled)
@@ -135,22 +134,22 @@ def indistinguishable(work, tokens):
 
 def million_suppressions(work, tokens):
     """A list of a million suppressions: how long it takes to apply, and what lookups cost with it."""
-    data, requests = work / "million", run.request_file("contactd", 1_000_000, tokens)
-    shutil.copytree(run.contactd_data(1_000_000)[0], data)
+    data, requests = work / "million", stage.request_file("contactd", 1_000_000, tokens)
+    shutil.copytree(stage.contactd_data(1_000_000)[0], data)
     listed = work / "million.txt"
     with open(listed, "w") as out:
         out.writelines(f"https://linkedin.com/in/opted-out-{n}\n" for n in range(1_000_000))
-    small = start(run.contactd_data(1_000_000)[0], "os")
+    small = start(stage.contactd_data(1_000_000)[0], "os")
     server = start(data, "os")
     try:
         for one in (small, server):
             one.ready(requests.read_bytes().split(b"\n----\n")[0])
-        timed = lambda *arguments: (time.monotonic(), run.sh(run.BINARY, *arguments, "--data", data, stderr=subprocess.DEVNULL), time.monotonic())
+        timed = lambda *arguments: (time.monotonic(), stage.sh(stage.BINARY, *arguments, "--data", data, stderr=subprocess.DEVNULL), time.monotonic())
         began, _, ended = timed("suppress", "--list", listed)
         figures = {"secondsToSuppressAMillion": round(ended - began, 1)}
         began, _, ended = timed("suppress", "https://linkedin.com/in/one-more")
         figures["secondsToSuppressOneMore"] = round(ended - began, 2)
-        pairs = [(run.measure(server, requests, SECONDS)["cpuMicros"], run.measure(small, requests, SECONDS)["cpuMicros"]) for _ in range(4)]
+        pairs = [(stage.measure(server, requests, SECONDS)["cpuMicros"], stage.measure(small, requests, SECONDS)["cpuMicros"]) for _ in range(4)]
         figures["cpuMicrosWithAMillion"] = round(statistics.median(with_list for with_list, _ in pairs), 2)
         figures["ratioToNone"] = round(statistics.median(with_list / without for with_list, without in pairs), 3)
         figures["memoryMiB"] = server.memory_mib()
@@ -161,17 +160,17 @@ def million_suppressions(work, tokens):
 
 
 def main():
-    run.WORK.mkdir(parents=True, exist_ok=True)
-    run.install(())
-    run.sh("cargo", "build", "--release", "-q", cwd=run.ROOT)
-    _, tokens = run.contactd_data(1_000_000)
-    report = {"command": "python3 bench/audit.py", "commit": run.commit()}
-    with tempfile.TemporaryDirectory(dir=run.WORK) as work:
+    stage.WORK.mkdir(parents=True, exist_ok=True)
+    stage.install(())
+    stage.sh("cargo", "build", "--release", "-q", cwd=stage.ROOT)
+    _, tokens = stage.contactd_data(1_000_000)
+    report = {"command": "python3 bench/audit.py", "commit": stage.commit()}
+    with tempfile.TemporaryDirectory(dir=stage.WORK) as work:
         work = pathlib.Path(work)
         for name, measure in (("cost", cost), ("auc", indistinguishable), ("millionSuppressions", million_suppressions)):
             report[name] = measure(work, tokens)
             print(json.dumps({key: value for key, value in report[name].items() if key != "rounds"}, indent=1), flush=True)
-    out = run.BENCH / f"runs/{datetime.date.today().isoformat()}-audit.json"
+    out = stage.BENCH / f"runs/{datetime.date.today().isoformat()}-audit.json"
     out.write_text(json.dumps(report, indent=1) + "\n")
 
 

@@ -22,9 +22,9 @@ import socket
 import subprocess
 import time
 
-import run
+import stage
 
-BINARY = run.ROOT / "target/budget/release/contactd"
+BINARY = stage.ROOT / "target/budget/release/contactd"
 
 # Assigns an instruction to a part by its source file; the first match counts. Code of Rust's standard library belongs to
 # the function that it was inlined into.
@@ -50,7 +50,7 @@ ALLOCATES = re.compile(r"^(mi_(malloc|zalloc|realloc)\w*|malloc|calloc|realloc)$
 
 def client(port, requests, rounds):
     """Sends one request on each connection, this many rounds. Every lookup must be a hit."""
-    connections = [socket.create_connection(("127.0.0.1", port)) for _ in range(run.CONNECTIONS)]
+    connections = [socket.create_connection(("127.0.0.1", port)) for _ in range(stage.CONNECTIONS)]
     at = 0
     yield
     for _ in range(rounds):
@@ -67,7 +67,7 @@ def client(port, requests, rounds):
 
 def serve(command, port, data):
     return subprocess.Popen([*command, BINARY, "serve", "--workers", "1", "--audit-sync", "off", "--data", data, "--listen", f"127.0.0.1:{port}",
-                             "--admin-listen", f"127.0.0.1:{run.free_port()}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                             "--admin-listen", f"127.0.0.1:{stage.free_port()}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def wait_for(port, request):
@@ -92,8 +92,8 @@ def load(port, requests, rounds):
 
 def callgrind(data, requests, rounds):
     """Instructions by source file and function, and calls by function, including the allocator's."""
-    out, port = run.WORK / "callgrind.out", run.free_port()
-    for old in run.WORK.glob("callgrind.out*"):
+    out, port = stage.WORK / "callgrind.out", stage.free_port()
+    for old in stage.WORK.glob("callgrind.out*"):
         old.unlink()
     server = serve(["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}"], port, data)
     try:
@@ -110,7 +110,7 @@ def callgrind(data, requests, rounds):
 
 
 def control(*arguments):
-    run.sh("callgrind_control", *arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    stage.sh("callgrind_control", *arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def read_callgrind(path):
@@ -156,7 +156,7 @@ def part_of(file, function):
 
 def system_calls(data, requests, rounds):
     """System calls of the whole process, by name."""
-    out, port = run.WORK / "strace.out", run.free_port()
+    out, port = stage.WORK / "strace.out", stage.free_port()
     server = serve([], port, data)
     try:
         wait_for(port, requests[0])
@@ -186,14 +186,14 @@ def main():
     args = arguments.parse_args()
     missing = [package for command, package in [("valgrind", "valgrind"), ("strace", "strace")] if not shutil.which(command)]
     if missing:
-        run.sh("apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing, stdout=subprocess.DEVNULL)
-    run.sh("cargo", "build", "--release", "-q", "--config", "profile.release.strip=false", "--target-dir", run.ROOT / "target/budget", cwd=run.ROOT)
-    run.BINARY = BINARY
-    data, tokens = run.contactd_data(1_000_000)
-    requests = run.request_file("contactd", 1_000_000, tokens).read_bytes().split(b"\n----\n")[:-1]
+        stage.sh("apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing, stdout=subprocess.DEVNULL)
+    stage.sh("cargo", "build", "--release", "-q", "--config", "profile.release.strip=false", "--target-dir", stage.ROOT / "target/budget", cwd=stage.ROOT)
+    stage.BINARY = BINARY
+    data, tokens = stage.contactd_data(1_000_000)
+    requests = stage.request_file("contactd", 1_000_000, tokens).read_bytes().split(b"\n----\n")[:-1]
 
     cost, calls = callgrind(data, requests, args.rounds)
-    count = args.rounds * run.CONNECTIONS
+    count = args.rounds * stage.CONNECTIONS
     by_part = collections.Counter()
     for (file, function), instructions in cost.items():
         by_part[part_of(file, function)] += instructions / count
@@ -218,12 +218,12 @@ def main():
             print(f"{instructions:8,.0f} {calls[function] / count:6.1f}x {function[:150]}")
     if args.no_write:
         return
-    out = run.BENCH / f"runs/{datetime.date.today().isoformat()}-budget"
+    out = stage.BENCH / f"runs/{datetime.date.today().isoformat()}-budget"
     out.with_suffix(".json").write_text(json.dumps({
-        "command": f"python3 bench/budget.py --rounds {args.rounds}", "commit": run.commit(), "requests": count,
+        "command": f"python3 bench/budget.py --rounds {args.rounds}", "commit": stage.commit(), "requests": count,
         "instructions": round(total - hashing), "instructionsOfSha256": round(hashing), "allocations": allocations,
         "systemCalls": syscalls, "parts": {part: round(value) for part, value in by_part.most_common()}}, indent=1) + "\n")
-    out.with_suffix(".md").write_text(f"1,000,000 profiles, {count:,} lookups, commit {run.commit()}.\n\n{text}\n")
+    out.with_suffix(".md").write_text(f"1,000,000 profiles, {count:,} lookups, commit {stage.commit()}.\n\n{text}\n")
 
 
 if __name__ == "__main__":

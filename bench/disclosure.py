@@ -24,14 +24,14 @@ import tempfile
 import threading
 import time
 
-import run
+import stage
 
 LOOKUPS, KILLS, TRIES, STEPS = 1_100_000, 20, 10_000, 100_000
 PEOPLE = 1_000
 
 
 def contactd(data, *arguments, **options):
-    return subprocess.run([run.BINARY, *map(str, arguments), "--data", data], check=True, capture_output=True, text=True, **options).stdout
+    return subprocess.run([stage.BINARY, *map(str, arguments), "--data", data], check=True, capture_output=True, text=True, **options).stdout
 
 
 def url(person):
@@ -60,9 +60,9 @@ def serving(data, *flags, **options):
 
 class Service:
     def __init__(self, data, flags, options):
-        self.port = run.free_port()
-        self.process = subprocess.Popen([run.BINARY, "serve", "--data", data, "--listen", f"127.0.0.1:{self.port}", "--admin-listen",
-                                         f"127.0.0.1:{run.free_port()}", *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)
+        self.port = stage.free_port()
+        self.process = subprocess.Popen([stage.BINARY, "serve", "--data", data, "--listen", f"127.0.0.1:{self.port}", "--admin-listen",
+                                         f"127.0.0.1:{stage.free_port()}", *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
             with contextlib.suppress(OSError):
@@ -134,7 +134,7 @@ def kills(work):
 
 def shim(work):
     library = work / "faults.so"
-    run.sh("cc", "-shared", "-fPIC", "-O1", "-o", library, run.ROOT / "crates/contactd/tests/it/faults.c")
+    stage.sh("cc", "-shared", "-fPIC", "-O1", "-o", library, stage.ROOT / "crates/contactd/tests/it/faults.c")
     control = work / "faults"
     control.write_text("ok")
 
@@ -207,7 +207,7 @@ def mounts(work):
     token = store(data)
     audit = data / "audit"
     audit.mkdir(exist_ok=True)
-    run.sh("mount", "-t", "tmpfs", "-o", "size=2m,mode=700", "tmpfs", audit)
+    stage.sh("mount", "-t", "tmpfs", "-o", "size=2m,mode=700", "tmpfs", audit)
     try:
         with serving(data) as server:
             answered = set()
@@ -226,16 +226,16 @@ def mounts(work):
             assert not missing
             assert json.loads(contactd(data, "audit", "verify", "--json"))["isWhole"]
         # A file system cannot become read-only while a file is open for writing, so this is done before the server starts.
-        run.sh("mount", "-o", "remount,ro", audit)
+        stage.sh("mount", "-o", "remount,ro", audit)
         with serving(data) as server:
             answered = set()
             tries(server, token, "read-only", TRIES, answered)
-            run.sh("mount", "-o", "remount,rw", audit)
+            stage.sh("mount", "-o", "remount,rw", audit)
             found["readOnlyMount"] = {"tries": TRIES, "disclosed": len(answered), "secondsToRecover": recovers(server, token)}
             assert not answered
             assert json.loads(contactd(data, "audit", "verify", "--json"))["isWhole"]
     finally:
-        run.sh("umount", "-l", audit)
+        stage.sh("umount", "-l", audit)
     return found
 
 
@@ -329,17 +329,17 @@ def interleavings(work):
 
 
 def main():
-    run.WORK.mkdir(parents=True, exist_ok=True)
-    run.install(())
-    run.sh("cargo", "build", "--release", "-q", cwd=run.ROOT)
-    report = {"command": "python3 bench/disclosure.py", "commit": run.commit()}
-    with tempfile.TemporaryDirectory(dir=run.WORK) as work:
+    stage.WORK.mkdir(parents=True, exist_ok=True)
+    stage.install(())
+    stage.sh("cargo", "build", "--release", "-q", cwd=stage.ROOT)
+    report = {"command": "python3 bench/disclosure.py", "commit": stage.commit()}
+    with tempfile.TemporaryDirectory(dir=stage.WORK) as work:
         work = pathlib.Path(work)
         for name, measure in (("comesBack", comes_back), ("interleavings", interleavings), ("kills", kills), ("faults", faults)):
             began = time.monotonic()
             report[name] = {**measure(work), "seconds": round(time.monotonic() - began)}
             print(name, json.dumps(report[name], indent=1), flush=True)
-    out = run.BENCH / f"runs/{datetime.date.today().isoformat()}-disclosure.json"
+    out = stage.BENCH / f"runs/{datetime.date.today().isoformat()}-disclosure.json"
     out.write_text(json.dumps(report, indent=1) + "\n")
 
 

@@ -26,7 +26,7 @@ import tempfile
 import time
 import urllib.request
 
-import run
+import stage
 
 KILLS = 50
 RATE = 10_000
@@ -38,16 +38,16 @@ def rows_file(path, count, marker):
     with open(path, "w") as out:
         out.write("profileUrl,phone,email,confidence\n")
         for n in random.Random(marker).sample(range(count), count):
-            out.write(f"https://www.{run.key(n)},{run.phone(n + marker)},m{marker}p{n}@example.com,{50 + marker % 50}\n")
+            out.write(f"https://www.{stage.key(n)},{stage.phone(n + marker)},m{marker}p{n}@example.com,{50 + marker % 50}\n")
     return path
 
 
 def contactd(data, *arguments, check=True):
-    return subprocess.run([run.BINARY, *map(str, arguments), "--data", data], check=check, capture_output=True, text=True)
+    return subprocess.run([stage.BINARY, *map(str, arguments), "--data", data], check=check, capture_output=True, text=True)
 
 
 def fingerprint(data):
-    return hashlib.sha256(subprocess.run([run.BINARY, "export", "--data", data], check=True, capture_output=True).stdout).hexdigest()
+    return hashlib.sha256(subprocess.run([stage.BINARY, "export", "--data", data], check=True, capture_output=True).stdout).hexdigest()
 
 
 def is_whole(data):
@@ -68,7 +68,7 @@ def kills(work):
     before = fingerprint(data)
     for number in range(KILLS):
         people = rows_file(work / "next.csv", 100_000, 3 + number)
-        importing = subprocess.Popen([run.BINARY, "import", people, "--source", f"kill-{number}", "--data", data],
+        importing = subprocess.Popen([stage.BINARY, "import", people, "--source", f"kill-{number}", "--data", data],
                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(moments.uniform(0, 1.3 * usual))
         importing.send_signal(signal.SIGKILL)
@@ -96,7 +96,7 @@ def full_disk(work):
     for megabytes in (24, 48, 72):
         small = work / f"small-{megabytes}"
         small.mkdir()
-        run.sh("mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", small)
+        stage.sh("mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", small)
         try:
             data = small / "data"
             contactd(data, "import", rows_file(work / "few.csv", 10_000, 1), "--source", "base")
@@ -106,29 +106,29 @@ def full_disk(work):
             assert fingerprint(data) == before and is_whole(data)
             said[f"{megabytes} MiB"] = failed.stderr.strip().splitlines()[-1].replace(str(work), "")
         finally:
-            run.sh("umount", small)
+            stage.sh("umount", small)
     return said
 
 
 def beside_a_server(work):
-    data, tokens = run.contactd_data(1_000_000)
+    data, tokens = stage.contactd_data(1_000_000)
     copy = work / "beside"
     shutil.copytree(data, copy)
-    generator, requests = run.WORK / "latency", run.request_file("contactd", 1_000_000, tokens)
-    run.sh("rustc", "--edition", "2024", "-O", run.BENCH / "latency.rs", "-o", generator)
+    generator, requests = stage.WORK / "latency", stage.request_file("contactd", 1_000_000, tokens)
+    stage.sh("rustc", "--edition", "2024", "-O", stage.BENCH / "latency.rs", "-o", generator)
     people = rows_file(work / "beside.csv", IMPORTED_BESIDE, 9)
-    server = run.start("contactd", 1_000_000, copy, tokens)
+    server = stage.start("contactd", 1_000_000, copy, tokens)
     first = ["chrt", "--fifo", "1"] if os.getuid() == 0 else []
 
     def load(seconds):
         before = server.cpu_seconds()
-        out = subprocess.run(["taskset", "-c", run.LOAD_CORE, *first, generator, str(server.port), str(RATE), str(seconds), requests, "20"],
+        out = subprocess.run(["taskset", "-c", stage.LOAD_CORE, *first, generator, str(server.port), str(RATE), str(seconds), requests, "20"],
                              check=True, capture_output=True, text=True).stdout
         figures = {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", out)}
         return {**figures, "cpuMicrosPerRequest": round((server.cpu_seconds() - before) / (RATE * seconds) * 1e6, 1)}
 
     def import_it():
-        return subprocess.Popen([run.BINARY, "import", people, "--source", "beside", "--data", copy],
+        return subprocess.Popen([stage.BINARY, "import", people, "--source", "beside", "--data", copy],
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def as_it_was():
@@ -156,7 +156,7 @@ def beside_a_server(work):
         time.sleep(1)
         contactd(copy, "token", "create", "short-lived")
         listed = json.loads(contactd(copy, "token", "list", "--json").stdout)[-1]["id"]
-        for name, command in [("revoke", ["token", "revoke", listed]), ("suppress", ["suppress", f"https://{run.key(5)}"])]:
+        for name, command in [("revoke", ["token", "revoke", listed]), ("suppress", ["suppress", f"https://{stage.key(5)}"])]:
             began = time.monotonic()
             contactd(copy, *command)
             took[f"{name}Seconds"] = round(time.monotonic() - began, 2)
@@ -176,16 +176,16 @@ def lookups_of(admin_port):
 
 def enrich(work):
     """A run that is killed twice has the same output as one that is not. Only lookups in progress at a kill are repeated."""
-    data, tokens = run.contactd_data(1_000_000)
-    port, admin = run.free_port(), run.free_port()
-    server = subprocess.Popen([run.BINARY, "serve", "--data", data, "--listen", f"127.0.0.1:{port}", "--admin-listen",
+    data, tokens = stage.contactd_data(1_000_000)
+    port, admin = stage.free_port(), stage.free_port()
+    server = subprocess.Popen([stage.BINARY, "serve", "--data", data, "--listen", f"127.0.0.1:{port}", "--admin-listen",
                                f"127.0.0.1:{admin}"], stderr=subprocess.DEVNULL)
     people, moments = work / "enrich.csv", random.Random(8)
     with open(people, "w") as out:
         out.write("id,profileUrl\n")
         # Half of the people are unknown, and a fifth of the rows repeat a person.
-        out.writelines(f"{row},https://www.{run.key(2 * (row % ENRICHED_URLS) + 1_000_000 * (row % 2))}\n" for row in range(ENRICHED_ROWS))
-    command = [run.BINARY, "enrich", people, "--url", f"http://127.0.0.1:{port}", "--token", tokens[0], "--json"]
+        out.writelines(f"{row},https://www.{stage.key(2 * (row % ENRICHED_URLS) + 1_000_000 * (row % 2))}\n" for row in range(ENRICHED_ROWS))
+    command = [stage.BINARY, "enrich", people, "--url", f"http://127.0.0.1:{port}", "--token", tokens[0], "--json"]
     try:
         time.sleep(1)
         began, before = time.monotonic(), lookups_of(admin)
@@ -209,10 +209,10 @@ def enrich(work):
 
 
 def main():
-    run.sh("cargo", "build", "--release", "-q", cwd=run.ROOT)
-    run.WORK.mkdir(parents=True, exist_ok=True)
-    report = {"command": "python3 bench/faults.py", "commit": run.commit()}
-    with tempfile.TemporaryDirectory(dir=run.WORK) as work:
+    stage.sh("cargo", "build", "--release", "-q", cwd=stage.ROOT)
+    stage.WORK.mkdir(parents=True, exist_ok=True)
+    report = {"command": "python3 bench/faults.py", "commit": stage.commit()}
+    with tempfile.TemporaryDirectory(dir=stage.WORK) as work:
         work = pathlib.Path(work)
         report["fullDisk"] = full_disk(work)
         print(json.dumps(report["fullDisk"], indent=1), flush=True)
@@ -222,7 +222,7 @@ def main():
         print(json.dumps(report["besideAServer"], indent=1), flush=True)
         report["enrich"] = enrich(work)
         print(json.dumps(report["enrich"], indent=1), flush=True)
-    out = run.BENCH / f"runs/{datetime.date.today().isoformat()}-import-faults.json"
+    out = stage.BENCH / f"runs/{datetime.date.today().isoformat()}-import-faults.json"
     out.write_text(json.dumps(report, indent=1) + "\n")
 
 

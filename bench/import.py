@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import time
 
-import run
+import stage
 
 POSTGRES_USER = "postgres"
 
@@ -32,7 +32,7 @@ def make_file(path, rows, seed):
     random.Random(seed).shuffle(numbers)
     with open(path, "w") as out:
         out.write("profileUrl,phone,email\n")
-        out.writelines(f"https://www.{run.key(n)},{run.phone(n)},p{n}@example.com\n" for n in numbers)
+        out.writelines(f"https://www.{stage.key(n)},{stage.phone(n)},p{n}@example.com\n" for n in numbers)
 
 
 def timed(command, **options):
@@ -56,7 +56,7 @@ def timed(command, **options):
 
 def contactd(work, people, rows):
     data = work / "contactd"
-    importing = [run.BINARY, "import", people, "--source", "bench", "--data", data, "--json"]
+    importing = [stage.BINARY, "import", people, "--source", "bench", "--data", data, "--json"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     first = timed(importing, **quiet)
     size = sum(file.stat().st_size for file in data.glob("*.db*"))
@@ -65,39 +65,39 @@ def contactd(work, people, rows):
     with open(people) as source, open(update, "w") as out:
         out.write(source.readline().strip() + ",confidence\n")
         out.writelines(line.strip() + ",77\n" for line, _ in zip(source, range(100_000)))
-    small = timed([run.BINARY, "import", update, "--source", "bench", "--data", data], **quiet)
+    small = timed([stage.BINARY, "import", update, "--source", "bench", "--data", data], **quiet)
     return {"first": first, "again": second, "update100k": small, "bytesPerProfile": round(size / rows)}
 
 
 def postgres_bin():
     found = shutil.which("initdb") or next(iter(sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"))), None)
     if not found:
-        run.sh("apt-get", "install", "-y", "-qq", "--no-install-recommends", "postgresql", stdout=subprocess.DEVNULL)
+        stage.sh("apt-get", "install", "-y", "-qq", "--no-install-recommends", "postgresql", stdout=subprocess.DEVNULL)
         found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"))[-1]
     return pathlib.Path(os.path.realpath(found)).parent
 
 
 def postgres(work, people):
     """COPY into a table whose key is the profile, on a separate server."""
-    programs, data, port = postgres_bin(), work / "postgres", run.free_port()
+    programs, data, port = postgres_bin(), work / "postgres", stage.free_port()
     as_user = ["setpriv", f"--reuid={POSTGRES_USER}", f"--regid={POSTGRES_USER}", "--clear-groups"] if os.getuid() == 0 else []
     data.mkdir()
     if as_user:
         shutil.chown(data, POSTGRES_USER, POSTGRES_USER)
-    run.sh(*as_user, programs / "initdb", "-D", data, "-U", "bench", "--auth=trust", stdout=subprocess.DEVNULL, cwd="/")
+    stage.sh(*as_user, programs / "initdb", "-D", data, "-U", "bench", "--auth=trust", stdout=subprocess.DEVNULL, cwd="/")
     options = f"-p {port} -k {data} -c listen_addresses= -c shared_buffers=1GB -c max_wal_size=8GB"
-    run.sh(*as_user, programs / "pg_ctl", "-D", data, "-w", "-l", data / "log", "-o", options, "start", stdout=subprocess.DEVNULL, cwd="/")
+    stage.sh(*as_user, programs / "pg_ctl", "-D", data, "-w", "-l", data / "log", "-o", options, "start", stdout=subprocess.DEVNULL, cwd="/")
     try:
         psql = [programs / "psql", "-q", "-h", data, "-p", str(port), "-U", "bench", "postgres", "-c"]
-        run.sh(*psql, "CREATE TABLE contacts (profile text PRIMARY KEY, phone text, email text)")
+        stage.sh(*psql, "CREATE TABLE contacts (profile text PRIMARY KEY, phone text, email text)")
         return timed([*psql, f"\\copy contacts FROM '{people}' CSV HEADER"], stdout=subprocess.DEVNULL)
     finally:
-        run.sh(*as_user, programs / "pg_ctl", "-D", data, "-m", "fast", "stop", stdout=subprocess.DEVNULL, cwd="/")
+        stage.sh(*as_user, programs / "pg_ctl", "-D", data, "-m", "fast", "stop", stdout=subprocess.DEVNULL, cwd="/")
 
 
 def sqlite(work, people):
     if not shutil.which("sqlite3"):
-        run.sh("apt-get", "install", "-y", "-qq", "--no-install-recommends", "sqlite3", stdout=subprocess.DEVNULL)
+        stage.sh("apt-get", "install", "-y", "-qq", "--no-install-recommends", "sqlite3", stdout=subprocess.DEVNULL)
     script = work / "import.sql"
     script.write_text("PRAGMA journal_mode = WAL;\nCREATE TABLE contacts (profile TEXT PRIMARY KEY, phone TEXT, email TEXT) WITHOUT ROWID;\n"
                       f".import --csv --skip 1 {people} contacts\n")
@@ -110,13 +110,13 @@ def main():
     arguments.add_argument("--rows", type=int, default=10_000_000)
     arguments.add_argument("--no-write", action="store_true", help="print only")
     args = arguments.parse_args()
-    run.sh("cargo", "build", "--release", "-q", cwd=run.ROOT)
-    work = run.WORK / "import"
+    stage.sh("cargo", "build", "--release", "-q", cwd=stage.ROOT)
+    work = stage.WORK / "import"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     people = work / "people.csv"
     make_file(people, args.rows, 3)
-    report = {"command": f"python3 bench/import.py --rows {args.rows}", "commit": run.commit(), "rows": args.rows,
+    report = {"command": f"python3 bench/import.py --rows {args.rows}", "commit": stage.commit(), "rows": args.rows,
               "machine": f"{os.cpu_count()} cores, {platform.machine()}, Linux {platform.release().split('-')[0]}"}
     try:
         report["contactd"] = contactd(work, people, args.rows)
@@ -140,7 +140,7 @@ def main():
         "with a phone number and an e-mail address."])
     print(text)
     if not args.no_write:
-        out = run.BENCH / f"runs/{datetime.date.today().isoformat()}-import-{args.rows}"
+        out = stage.BENCH / f"runs/{datetime.date.today().isoformat()}-import-{args.rows}"
         out.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
         out.with_suffix(".md").write_text(f"{args.rows:,} rows, {report['machine']}, commit {report['commit']}: `{report['command']}`\n\n{text}\n")
 

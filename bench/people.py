@@ -6,9 +6,9 @@ import sys
 
 import xxhash
 
-import run
+import stage
 
-numbers = sorted(range(int(sys.argv[1])), key=lambda number: xxhash.xxh3_64_intdigest(run.key(number)))
+numbers = sorted(range(int(sys.argv[1])), key=lambda number: xxhash.xxh3_64_intdigest(stage.key(number)))
 with open(sys.argv[2], "w") as out:
     out.write("profileUrl,phone,email\n")
-    out.writelines(f"https://{run.key(number)},{run.phone(number)},p{number}@example.com\n" for number in numbers)
+    out.writelines(f"https://{stage.key(number)},{stage.phone(number)},p{number}@example.com\n" for number in numbers)

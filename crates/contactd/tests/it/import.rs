@@ -302,7 +302,7 @@ fn waiting_import(site: &Site) -> (std::process::Child, std::fs::File) {
 fn a_person_who_opts_out_during_an_import_is_not_imported() {
     let site = Site::empty();
     let (mut child, feed) = waiting_import(&site);
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    until_ctrl_c_is_handled(&child);
     site.ok(&["suppress", ADA]);
     drop(feed);
     assert!(child.wait().expect("ends").success());
@@ -407,11 +407,21 @@ fn rows_of_a_person_are_combined_in_the_order_of_the_file_wherever_they_are() {
     assert_eq!(report["detailsUnchanged"], 700, "{report}");
 }
 
+/// Waits until an import is far enough to handle SIGINT itself, which it does before it reads.
+fn until_ctrl_c_is_handled(child: &std::process::Child) {
+    let status = format!("/proc/{}/status", child.id());
+    crate::service::eventually(10, "it handles SIGINT", || {
+        let status = std::fs::read_to_string(&status).expect("it runs");
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("a mask");
+        u64::from_str_radix(caught.trim(), 16).expect("hexadecimal") & (1 << (2 - 1)) != 0
+    });
+}
+
 #[test]
 fn ctrl_c_stops_an_import_and_nothing_is_changed() {
     let site = Site::empty();
     let (mut child, feed) = waiting_import(&site);
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    until_ctrl_c_is_handled(&child);
     let id = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(id, rustix::process::Signal::INT).expect("tells it");
     // It ends although the input is still open.
