@@ -11,8 +11,8 @@ use contactd_core::store::{Import, ImportPlan, ImportSummary, LocalRead, PutCoun
 use contactd_core::{ContactValue, Detail, Kind, Networks, Profile, Record, Timestamp, Token, TokenSecret};
 
 /// An engine that implements all store traits.
-pub trait Engine: Store + LocalRead {}
-impl<S: Store + LocalRead> Engine for S {}
+pub trait FullStore: Store + LocalRead {}
+impl<S: Store + LocalRead> FullStore for S {}
 
 fn day(text: &str) -> Timestamp {
     Timestamp::parse(text).unwrap_or(Timestamp::from_millis(0))
@@ -47,12 +47,12 @@ fn record(profile: &Profile, details: &[Detail]) -> Record {
 }
 
 /// Imports one profile's details.
-async fn put(store: &impl Engine, profile: &Profile, details: &[Detail]) -> PutCounts {
+async fn put(store: &impl FullStore, profile: &Profile, details: &[Detail]) -> PutCounts {
     put_all(store, &ImportPlan::of(1, now()), vec![record(profile, details)]).await
 }
 
 /// Imports records in the store's order, in small batches.
-async fn put_all(store: &impl Engine, plan: &ImportPlan, records: Vec<Record>) -> PutCounts {
+async fn put_all(store: &impl FullStore, plan: &ImportPlan, records: Vec<Record>) -> PutCounts {
     let mut import = store.begin_import(plan).await.expect("begins");
     for batch in in_order(store, records).chunks(7) {
         import.put(batch.to_vec()).await.expect("puts");
@@ -65,12 +65,12 @@ async fn put_all(store: &impl Engine, plan: &ImportPlan, records: Vec<Record>) -
     counts
 }
 
-fn in_order(store: &impl Engine, mut records: Vec<Record>) -> Vec<Record> {
+fn in_order(store: &impl FullStore, mut records: Vec<Record>) -> Vec<Record> {
     records.sort_by_key(|record| store.sort_key(&record.profile));
     records
 }
 
-fn best(store: &impl Engine, profile: &Profile, kind: Kind) -> Option<String> {
+fn best(store: &impl FullStore, profile: &Profile, kind: Kind) -> Option<String> {
     let found = store.best_personal(profile, kind, now(), |_| Verdict::Take).expect("reads");
     found.map(|value| value.expose().to_owned())
 }

@@ -23,11 +23,11 @@ pub(crate) struct Manifest {
     version: u32,
     /// When the backup was started.
     pub(crate) made_at: String,
-    files: Vec<Entry>,
+    files: Vec<ArchivedFile>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Entry {
+struct ArchivedFile {
     name: String,
     bytes: u64,
     sha256: String,
@@ -102,7 +102,7 @@ fn plain(name: &str) -> Option<&Path> {
     path.components().all(|part| matches!(part, Component::Normal(_))).then_some(path)
 }
 
-fn entry(name: &str, data: impl Read) -> io::Result<Entry> {
+fn entry(name: &str, data: impl Read) -> io::Result<ArchivedFile> {
     let mut data = BufReader::with_capacity(1 << 20, data);
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 16];
@@ -116,5 +116,5 @@ fn entry(name: &str, data: impl Read) -> io::Result<Entry> {
         bytes += read as u64;
     }
     let sha256 = hex::encode(&hasher.finalize());
-    Ok(Entry { name: name.to_owned(), bytes, sha256 })
+    Ok(ArchivedFile { name: name.to_owned(), bytes, sha256 })
 }

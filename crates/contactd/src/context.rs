@@ -9,7 +9,7 @@ use contactd_core::{
     Actor, Clock, DigestKeys, InForce, JournalError, Networks, Profile, SubjectName, SubjectNameError,
     SystemClock, hex,
 };
-use contactd_journal::Files;
+use contactd_journal::JournalDir;
 
 use crate::backups::DirBackups;
 use crate::config::Config;
@@ -90,7 +90,7 @@ impl Opened {
         let (dir, sources) = (self.dir.clone(), self.key_sources.clone());
         let key = move || dir.audit_key(&sources).map_err(|error| JournalError::Key(format!("{error:#}")));
         let served = self.dir.clone();
-        let journal = Files {
+        let journal = JournalDir {
             dir: self.dir.audit(),
             key: Arc::new(key),
             is_served: Arc::new(move || control::is_served(&served)),

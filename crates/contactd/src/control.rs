@@ -40,8 +40,8 @@ impl ControlSocket {
 impl InForce for ControlSocket {
     fn announce(&self) -> Announcing<'_> {
         Box::pin(std::future::ready(match ask(&self.dir) {
-            Ok(Answer::NoServer | Answer::Done) => Ok(()),
-            Ok(Answer::Failed) => Err(NotConfirmed::Failed),
+            Ok(ControlAnswer::NoServer | ControlAnswer::Done) => Ok(()),
+            Ok(ControlAnswer::Failed) => Err(NotConfirmed::Failed),
             Err(error) => Err(NotConfirmed::Silent(error.to_string())),
         }))
     }
@@ -52,20 +52,20 @@ pub(crate) fn is_served(dir: &DataDir) -> bool {
     File::open(dir.path()).is_ok_and(|open| open.try_lock_shared().is_err())
 }
 
-enum Answer {
+enum ControlAnswer {
     NoServer,
     Done,
     Failed,
 }
 
-fn ask(dir: &DataDir) -> io::Result<Answer> {
-    let Some(stream) = connect(dir)? else { return Ok(Answer::NoServer) };
+fn ask(dir: &DataDir) -> io::Result<ControlAnswer> {
+    let Some(stream) = connect(dir)? else { return Ok(ControlAnswer::NoServer) };
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     writeln!(&stream, "{REFRESH}")?;
     let mut reply = String::new();
     BufReader::new(&stream).read_line(&mut reply)?;
-    Ok(if reply.trim() == DONE { Answer::Done } else { Answer::Failed })
+    Ok(if reply.trim() == DONE { ControlAnswer::Done } else { ControlAnswer::Failed })
 }
 
 /// Connects to the server; `None` if no server is running. Waits for a server that is starting.

@@ -291,12 +291,12 @@ async fn audits_and_health(server: &InProcess, actor: &Actor) {
 }
 
 /// Another process that has begun to import something about Ada, and has checked who has opted out.
-async fn begin_elsewhere(store: &Store, phone: &str) -> <Store as store::Imports>::Import<'static> {
+async fn begin_elsewhere(store: &Store, phone: &str) -> <Store as store::Importing>::Import<'static> {
     let profile = contactd_core::Networks::built_in().canonicalize(ADA).expect("a profile");
     let value = contactd_core::ContactValue::phone(phone, None).expect("a number");
     let details = vec![contactd_core::Detail::new(contactd_core::Kind::Phone, value, "elsewhere")];
     let plan = store::ImportPlan::of(1, contactd_core::Timestamp::from_seconds(1_780_000_000));
-    let mut import = store::Imports::begin_import(store, &plan).await.expect("begins");
+    let mut import = store::Importing::begin_import(store, &plan).await.expect("begins");
     import.put(vec![contactd_core::Record { profile, details }]).await.expect("puts");
     import.finish().await.expect("finishes");
     import

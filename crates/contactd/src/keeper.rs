@@ -24,12 +24,12 @@ pub(crate) struct Keeper {
 }
 
 /// The running keeper.
-pub(crate) struct Running {
+pub(crate) struct RunningKeeper {
     pub(crate) requests: Sender<ControlRequest>,
     thread: JoinHandle<()>,
 }
 
-impl Running {
+impl RunningKeeper {
     /// Records the remaining usage and stops.
     pub(crate) fn finish(self) {
         let _ = self.requests.send(ControlRequest::Finish);
@@ -39,7 +39,7 @@ impl Running {
 
 impl Keeper {
     /// Applies what is committed, then keeps applying changes in its own thread.
-    pub(crate) async fn start(self) -> anyhow::Result<Running> {
+    pub(crate) async fn start(self) -> anyhow::Result<RunningKeeper> {
         let mut seen = self.store.changes().await?;
         self.live.refresh().await?;
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
@@ -48,7 +48,7 @@ impl Keeper {
         let thread = std::thread::Builder::new()
             .name("keeper".to_owned())
             .spawn(move || self.run(&runtime, &receiver, &mut seen))?;
-        Ok(Running { requests, thread })
+        Ok(RunningKeeper { requests, thread })
     }
 
     fn start_upkeep(&self) -> anyhow::Result<()> {

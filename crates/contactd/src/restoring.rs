@@ -22,11 +22,11 @@ pub(crate) struct Restored {
     /// When the backup was made.
     pub(crate) made_at: String,
     /// What was kept of another data directory, if one was named.
-    pub(crate) kept: Option<Kept>,
+    pub(crate) kept: Option<KeptState>,
 }
 
 /// What was kept of another data directory.
-pub(crate) struct Kept {
+pub(crate) struct KeptState {
     /// Whether its journal is newer than the backup's and was kept.
     pub(crate) journal: bool,
     pub(crate) withdrawals: TakenOver,
@@ -80,7 +80,7 @@ async fn make(
     dir: &Path,
     suppressions_from: Option<&Path>,
     keys: &KeySources,
-) -> anyhow::Result<Option<Kept>> {
+) -> anyhow::Result<Option<KeptState>> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     DirBuilder::new().mode(0o700).create(dir.join("keys"))?;
     archive::read(backup, Some(dir))?;
@@ -95,7 +95,7 @@ async fn make(
         keys::add_all(&other.join("keys"), &dir.join("keys"))?;
         let (store, _) = open_store(&DataDir::make(dir)?, keys).await?;
         let journal = keep_journal(other, dir, keys)?;
-        kept = Some(Kept { journal, withdrawals: store.take_over(&newer, SystemClock.now()).await? });
+        kept = Some(KeptState { journal, withdrawals: store.take_over(&newer, SystemClock.now()).await? });
     }
     let (store, _) = open_store(&DataDir::make(dir)?, keys).await?;
     let wrong = store.check().await?;

@@ -15,7 +15,7 @@ use crate::config::ServeConfig;
 use crate::context::Opened;
 use crate::control::Control;
 use crate::engine::Store;
-use crate::keeper::{self, Keeper};
+use crate::keeper::{Keeper, RunningKeeper};
 use crate::recording::Recording;
 use crate::sweeper::Sweeper;
 
@@ -45,7 +45,7 @@ pub(crate) struct Serving {
     listeners: Listeners,
     app: Arc<App<Store>>,
     admin: Admin,
-    keeper: keeper::Running,
+    keeper: RunningKeeper,
     recording: Recording,
     sweeper: Sweeper,
     control: Control,

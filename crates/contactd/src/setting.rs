@@ -138,9 +138,9 @@ pub(crate) enum LogFormat {
 
 /// A value that is written as text and parsed by its `FromStr`.
 #[derive(Clone, Debug)]
-pub(crate) struct Parsed<T>(pub(crate) T);
+pub(crate) struct FromText<T>(pub(crate) T);
 
-impl<'de, T: FromStr<Err: std::fmt::Display>> Deserialize<'de> for Parsed<T> {
+impl<'de, T: FromStr<Err: std::fmt::Display>> Deserialize<'de> for FromText<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         text.parse().map(Self).map_err(de::Error::custom)

@@ -23,7 +23,7 @@ use std::future::Future;
 pub use access::{Suppressions, Tokens, Usage};
 pub use audit::{AuditFilter, AuditIndex, AuditUsage, IndexStep};
 pub use details::{Aged, DetailFilter, DetailTotal, Details, Swept, Totals};
-pub use imports::{Import, ImportPlan, ImportSummary, Imports, PastImport, PutCounts, ValueOfProfile};
+pub use imports::{Import, ImportPlan, ImportSummary, Importing, PastImport, PutCounts, ValueOfProfile};
 pub use local::{LocalRead, Verdict};
 pub use upkeep::{ChangeNumbers, Changes, Facts, Maintenance, PartSize, TakenOver, Withdrawals};
 
@@ -58,10 +58,10 @@ impl<T, F: Future<Output = Result<T, StoreError>> + Send> StoreFuture<T> for F {
 
 /// Everything an engine implements, apart from [`LocalRead`].
 pub trait Store:
-    Details + Imports + Tokens + Suppressions + Usage + AuditIndex + Facts + Changes + Maintenance
+    Details + Importing + Tokens + Suppressions + Usage + AuditIndex + Facts + Changes + Maintenance
 {
 }
 impl<S> Store for S where
-    S: Details + Imports + Tokens + Suppressions + Usage + AuditIndex + Facts + Changes + Maintenance
+    S: Details + Importing + Tokens + Suppressions + Usage + AuditIndex + Facts + Changes + Maintenance
 {
 }

@@ -83,15 +83,15 @@ impl fmt::Debug for TokenHash {
 }
 
 /// CRC-32 in six base62 digits, on the stack.
-struct Check([u8; CHECK_CHARS]);
+struct CheckChars([u8; CHECK_CHARS]);
 
-impl Check {
+impl CheckChars {
     const fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
-impl std::ops::Deref for Check {
+impl std::ops::Deref for CheckChars {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -99,14 +99,14 @@ impl std::ops::Deref for Check {
     }
 }
 
-fn check_characters(checked: &str) -> Check {
+fn check_characters(checked: &str) -> CheckChars {
     let mut rest = crc32fast::hash(checked.as_bytes());
     let mut check = [b'0'; CHECK_CHARS];
     for digit in check.iter_mut().rev() {
         *digit = BASE62[(rest % 62) as usize];
         rest /= 62;
     }
-    Check(check)
+    CheckChars(check)
 }
 
 /// Appends random base62 characters, each equally likely.

@@ -44,7 +44,7 @@ pub(crate) fn open(
     read: &Arc<AtomicU64>,
 ) -> Result<(Layout, Rows), FileError> {
     let name = name(file);
-    let input = Counted { input: raw(file)?, read: Arc::clone(read) };
+    let input = CountingReader { input: raw(file)?, read: Arc::clone(read) };
     recognize(Box::new(input), format, defaults, name.clone(), (Some(file), room))
         .map_err(|error| error.of(&name))
 }
@@ -171,12 +171,12 @@ impl Read for Unpacking {
 }
 
 /// An input that counts the bytes read.
-struct Counted {
+struct CountingReader {
     input: Box<dyn Read>,
     read: Arc<AtomicU64>,
 }
 
-impl Read for Counted {
+impl Read for CountingReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(buffer)?;
         self.read.fetch_add(read as u64, Ordering::Relaxed);

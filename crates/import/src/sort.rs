@@ -15,13 +15,13 @@ pub(crate) struct Sorter {
     /// The maximum number of bytes kept in memory.
     bound: usize,
     bytes: Vec<u8>,
-    entries: Vec<Entry>,
+    entries: Vec<SortEntry>,
     runs: Vec<File>,
     pub(crate) count: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Entry {
+pub(crate) struct SortEntry {
     key: u64,
     at: usize,
     len: usize,
@@ -33,10 +33,10 @@ impl Sorter {
     }
 
     pub(crate) fn push(&mut self, key: u64, bytes: &[u8]) -> io::Result<()> {
-        if self.bytes.len() + bytes.len() + self.entries.len() * size_of::<Entry>() > self.bound {
+        if self.bytes.len() + bytes.len() + self.entries.len() * size_of::<SortEntry>() > self.bound {
             self.write_run()?;
         }
-        self.entries.push(Entry { key, at: self.bytes.len(), len: bytes.len() });
+        self.entries.push(SortEntry { key, at: self.bytes.len(), len: bytes.len() });
         self.bytes.extend_from_slice(bytes);
         self.count += 1;
         Ok(())
@@ -77,7 +77,7 @@ impl Sorter {
 
 /// Sorted entries, one after the other.
 pub(crate) enum Sorted {
-    InMemory { bytes: Vec<u8>, entries: Vec<Entry>, next: usize },
+    InMemory { bytes: Vec<u8>, entries: Vec<SortEntry>, next: usize },
     Merged { runs: Vec<Run>, first: BinaryHeap<Reverse<(u64, usize)>>, current: Vec<u8> },
 }
 

@@ -14,7 +14,7 @@ use crate::{ChainKey, Entry, Lines, Mark, begins, head, segments, verify};
 pub type KeyLoader = Arc<dyn Fn() -> Result<ChainKey, JournalError> + Send + Sync>;
 
 /// A journal's directory, and what is needed to verify it.
-pub struct Files {
+pub struct JournalDir {
     /// The directory.
     pub dir: PathBuf,
     /// The key.
@@ -23,7 +23,7 @@ pub struct Files {
     pub is_served: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
-impl JournalFiles for Files {
+impl JournalFiles for JournalDir {
     fn key_id(&self) -> Result<String, JournalError> {
         Ok((self.key)()?.id().to_owned())
     }

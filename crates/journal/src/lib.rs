@@ -28,7 +28,7 @@ use std::time::Duration;
 
 pub use chain::ChainKey;
 pub use file::sync_dir;
-pub use files::{Files, KeyLoader};
+pub use files::{JournalDir, KeyLoader};
 pub use journal::Journal;
 pub use keep::{compress_closed, copy, outdated, remove};
 pub use line::{Entry, Line, Mark};

@@ -21,7 +21,7 @@ pub(crate) struct Queue {
 
 #[derive(Default)]
 struct State {
-    lines: Waiting,
+    lines: WaitingLines,
     batch: Arc<Batch>,
     is_flushed: bool,
     is_closed: bool,
@@ -29,12 +29,12 @@ struct State {
 
 /// Queued lines, still without their numbers and chain values, stored one after the other.
 #[derive(Default)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingLines {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Waiting {
+impl WaitingLines {
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
@@ -107,7 +107,7 @@ impl Queue {
     }
 
     /// For the writer: waits for lines and moves them into `written`, whose old content is discarded.
-    pub(crate) fn next(&self, written: &mut Waiting, patience: Duration) -> Next {
+    pub(crate) fn next(&self, written: &mut WaitingLines, patience: Duration) -> Next {
         self.busy_since.store(0, Ordering::Release);
         written.clear();
         let (mut state, _) = self

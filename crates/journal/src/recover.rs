@@ -14,7 +14,7 @@ use contactd_core::{Chain, JournalError};
 const TAIL: u64 = 64 * 1024;
 
 /// The end of a journal.
-pub(crate) struct End {
+pub(crate) struct JournalEnd {
     /// The last segment and the end of its last complete line; none if the next line must begin a new segment.
     pub(crate) segment: Option<(PathBuf, u64)>,
     /// Lines up to this one are certainly on disk: a segment's first line is synced before the next is written.
@@ -28,7 +28,7 @@ pub(crate) struct End {
 
 /// Finds the end. A killed server leaves at most an unfinished line at the very end. That line was never
 /// acknowledged, so it is cut off. Any other damage is kept for [`verify`](crate::verify()) to find.
-pub(crate) fn end(dir: &Path) -> Result<End, JournalError> {
+pub(crate) fn end(dir: &Path) -> Result<JournalEnd, JournalError> {
     let segments = segment::list_all(dir)?;
     let mut before = None;
     for segment in segments.iter().rev() {
@@ -36,18 +36,24 @@ pub(crate) fn end(dir: &Path) -> Result<End, JournalError> {
             // Later segments have no valid line: creating them failed, or somebody overwrote them.
             let torn = end.torn + before.unwrap_or(0);
             let is_newest = before.is_none();
-            return Ok(End { segment: end.segment.filter(|_| is_newest), torn, ..end });
+            return Ok(JournalEnd { segment: end.segment.filter(|_| is_newest), torn, ..end });
         }
         before = Some(before.unwrap_or(0) + set_aside(segment)?);
     }
-    Ok(End { segment: None, synced_through: 0, last: 0, chain: Chain::START, torn: before.unwrap_or(0) })
+    Ok(JournalEnd {
+        segment: None,
+        synced_through: 0,
+        last: 0,
+        chain: Chain::START,
+        torn: before.unwrap_or(0),
+    })
 }
 
 /// The end of a segment; none if it has no valid line.
-fn of_segment(segment: &Segment) -> Result<Option<End>, JournalError> {
+fn of_segment(segment: &Segment) -> Result<Option<JournalEnd>, JournalError> {
     if segment.is_compressed {
         let line = verify::last_line(segment)?;
-        return Ok(line.map(|line| End {
+        return Ok(line.map(|line| JournalEnd {
             segment: None,
             synced_through: line.seq,
             last: line.seq,
@@ -76,7 +82,7 @@ fn of_segment(segment: &Segment) -> Result<Option<End>, JournalError> {
             // After an invalid line, the next line begins a new segment.
             let open = is_last.then(|| (path.clone(), end));
             let (synced_through, last) = (segment.first, line.seq);
-            return Ok(Some(End { segment: open, synced_through, last, chain: line.chain, torn }));
+            return Ok(Some(JournalEnd { segment: open, synced_through, last, chain: line.chain, torn }));
         }
         if from == 0 {
             return Ok(None);

@@ -12,8 +12,8 @@ use contactd_core::{Chain, Clock};
 
 use crate::file::sync_dir;
 use crate::line::Mark;
-use crate::queue::{Next, Waiting};
-use crate::recover::End;
+use crate::queue::{Next, WaitingLines};
+use crate::recover::JournalEnd;
 use crate::settings::{JournalSettings, Sync};
 use crate::shared::Shared;
 use crate::{ChainKey, format, segment};
@@ -80,10 +80,10 @@ impl Writer {
         settings: JournalSettings,
         key: ChainKey,
         clock: Arc<dyn Clock>,
-        end: End,
+        end: JournalEnd,
         shared: Arc<Shared>,
     ) -> Self {
-        let End { segment, synced_through, last, chain, torn } = end;
+        let JournalEnd { segment, synced_through, last, chain, torn } = end;
         shared.sync.note_begun(synced_through, None);
         Self {
             settings,
@@ -106,7 +106,7 @@ impl Writer {
         self.shared.queue.note_busy();
         let prepared = self.prepare();
         self.report(prepared, 0);
-        let mut lines = Waiting::default();
+        let mut lines = WaitingLines::default();
         loop {
             let is_down = self.shared.is_down.load(Ordering::Relaxed);
             let patience = if is_down { RETRY } else { Duration::from_secs(3600) };
@@ -274,7 +274,7 @@ impl Writer {
         Ok(())
     }
 
-    fn write(&mut self, lines: &Waiting) -> io::Result<()> {
+    fn write(&mut self, lines: &WaitingLines) -> io::Result<()> {
         if self.shared.unsaid.load(Ordering::Relaxed) > 0 {
             self.say_resumed()?;
         }

@@ -161,7 +161,7 @@ pub(crate) async fn serve<D: LocalRead>(
 }
 
 /// Who ended a connection.
-enum End {
+enum EndedBy {
     /// The client. It sends nothing more.
     Client,
     /// The server. The client may still be sending.
@@ -174,7 +174,7 @@ async fn answer_all<D: LocalRead>(
     stream: &mut impl Stream,
     exchange: &Exchange,
     turn: &Turn,
-) -> io::Result<End> {
+) -> io::Result<EndedBy> {
     let mut input = Vec::with_capacity(BUFFER);
     let mut output = Vec::with_capacity(BUFFER);
     loop {
@@ -186,7 +186,7 @@ async fn answer_all<D: LocalRead>(
                 }
                 input.reserve(BUFFER / 2);
                 if stream.read_buf(&mut input).await? == 0 {
-                    return Ok(End::Client);
+                    return Ok(EndedBy::Client);
                 }
                 continue;
             }
@@ -200,13 +200,13 @@ async fn answer_all<D: LocalRead>(
                 }
                 write(answered.body.stream(), &output, answered.large).await?;
                 if answered.connection == Persistence::Closes {
-                    return Ok(End::Server);
+                    return Ok(EndedBy::Server);
                 }
                 exchange.skipping_begins();
                 match answered.body.skip(app.settings.max_body).await {
                     Some(Next::Arrived(behind)) => Next::Arrived(head.len + behind),
                     Some(later) => later,
-                    None => return Ok(End::Server),
+                    None => return Ok(EndedBy::Server),
                 }
             }
             broken => {
@@ -218,7 +218,7 @@ async fn answer_all<D: LocalRead>(
                 router::refuse_unread(app, &refusal, &exchange.clock, &mut output);
                 exchange.answer_begins();
                 write(stream, &output, None).await?;
-                return Ok(End::Server);
+                return Ok(EndedBy::Server);
             }
         };
         exchange.request_ends();
@@ -241,8 +241,8 @@ async fn write(stream: &mut impl Stream, answer: &[u8], large: Option<Bytes>) ->
 
 /// Shuts down the sending side. If the client may still be sending, then reads and discards a limited amount:
 /// closing at once could destroy the answer before the client reads it.
-async fn close(mut stream: impl Stream, end: End) {
-    if stream.shutdown().await.is_err() || matches!(end, End::Client) {
+async fn close(mut stream: impl Stream, end: EndedBy) {
+    if stream.shutdown().await.is_err() || matches!(end, EndedBy::Client) {
         return;
     }
     let mut dropping = pin!(async {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contactd_conformance::Memory;
-use contactd_core::store::{Import, ImportPlan, ImportSummary, Imports};
+use contactd_core::store::{Import, ImportPlan, ImportSummary, Importing};
 use contactd_core::{
     Callers, ContactValue, Detail, DigestKey, DigestKeys, Kind, ManualClock, Networks, NoAudit, Record,
     SuppressionList, Timestamp, Token, TokenSecret,

@@ -120,7 +120,7 @@ fn begin<D: LocalRead>(
     let Accepted { stream, slot } = accepted;
     let exchange = Exchange::new(Rc::clone(clock), &app.settings);
     exchanges.borrow_mut().push(Rc::downgrade(&exchange));
-    let counted = Counted::begin(app, load, slot);
+    let counted = OpenConnection::begin(app, load, slot);
     let (app, turn) = (Arc::clone(app), Rc::clone(turn));
     tokio::task::spawn_local(async move {
         let _counted = counted;
@@ -131,20 +131,20 @@ fn begin<D: LocalRead>(
 }
 
 /// Counts an open connection until it is dropped, however the connection ends.
-struct Counted<D> {
+struct OpenConnection<D> {
     app: Arc<App<D>>,
     load: Arc<AtomicUsize>,
     _slot: OwnedSemaphorePermit,
 }
 
-impl<D> Counted<D> {
+impl<D> OpenConnection<D> {
     fn begin(app: &Arc<App<D>>, load: &Arc<AtomicUsize>, slot: OwnedSemaphorePermit) -> Self {
         app.connections.fetch_add(1, Ordering::Relaxed);
         Self { app: Arc::clone(app), load: Arc::clone(load), _slot: slot }
     }
 }
 
-impl<D> Drop for Counted<D> {
+impl<D> Drop for OpenConnection<D> {
     fn drop(&mut self) {
         self.app.connections.fetch_sub(1, Ordering::Relaxed);
         self.load.fetch_sub(1, Ordering::Relaxed);

@@ -43,7 +43,7 @@ impl Changes for SqliteStore {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use contactd_core::store::{DetailFilter, Details, ImportPlan, Imports, StoreError, Suppressions};
+    use contactd_core::store::{DetailFilter, Details, ImportPlan, Importing, StoreError, Suppressions};
     use contactd_core::{Profile, SubjectDigest, Timestamp};
 
     use super::*;

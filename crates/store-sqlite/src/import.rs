@@ -1,11 +1,11 @@
-//! Imports: one transaction, so that a crash at any moment leaves the old data or the new data, never a mix.
+//! Importing: one transaction, so that a crash at any moment leaves the old data or the new data, never a mix.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
 use contactd_core::store::{
-    Import, ImportPlan, ImportSummary, Imports, PastImport, PutCounts, StoreError, StoreFuture,
+    Import, ImportPlan, ImportSummary, Importing, PastImport, PutCounts, StoreError, StoreFuture,
     ValueOfProfile,
 };
 use contactd_core::{Detail, Kind, Profile, Record, Timestamp};
@@ -17,7 +17,7 @@ use crate::profile_rows::{SourceNames, StoredDetail};
 use crate::writing::Writing;
 use crate::{SqliteStore, connection, totals};
 
-impl Imports for SqliteStore {
+impl Importing for SqliteStore {
     type Import<'a> = SqliteImport;
 
     fn sort_key(&self, profile: &Profile) -> u64 {

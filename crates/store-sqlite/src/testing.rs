@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use contactd_core::store::{Import, ImportPlan, ImportSummary, Imports, LocalRead};
+use contactd_core::store::{Import, ImportPlan, ImportSummary, Importing, LocalRead};
 use contactd_core::{Detail, Profile, Record, Timestamp};
 
 use crate::SqliteStore;
@@ -12,12 +12,12 @@ pub(crate) fn now<T>(ready: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(ready)
 }
 
-/// Imports the details of one profile.
+/// Importing the details of one profile.
 pub(crate) fn put(store: &SqliteStore, profile: &Profile, details: Vec<Detail>) {
     put_all(store, vec![Record { profile: profile.clone(), details }]);
 }
 
-/// Imports records given in any order.
+/// Importing records given in any order.
 pub(crate) fn put_all(store: &SqliteStore, mut records: Vec<Record>) {
     records.sort_by_key(|record| store.sort_key(&record.profile));
     let plan = ImportPlan::of(records.len() as u64, Timestamp::from_seconds(0));

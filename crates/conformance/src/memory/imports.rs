@@ -1,10 +1,10 @@
-//! Imports: they work on a copy of all details, which replaces the original at the end.
+//! Importing: they work on a copy of all details, which replaces the original at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
 use contactd_core::store::{
-    Import, ImportPlan, ImportSummary, Imports, PastImport, PutCounts, StoreError, ValueOfProfile,
+    Import, ImportPlan, ImportSummary, Importing, PastImport, PutCounts, StoreError, ValueOfProfile,
 };
 use contactd_core::{Profile, Record, Timestamp};
 
@@ -21,7 +21,7 @@ pub struct MemoryImport<'a> {
     changed: BTreeSet<String>,
 }
 
-impl Imports for Memory {
+impl Importing for Memory {
     type Import<'a> = MemoryImport<'a>;
 
     /// This engine needs no order.

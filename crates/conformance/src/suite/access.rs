@@ -5,10 +5,10 @@ use contactd_core::{
     DigestKey, DigestKeys, Rate, Scopes, Subject, SubjectDigest, Timestamp, Token, UsageDelta,
 };
 
-use super::{Engine, day, now, profile, token};
+use super::{FullStore, day, now, profile, token};
 
 /// No field of a token is lost.
-pub async fn tokens_are_listed_as_they_were_created(store: &impl Engine) {
+pub async fn tokens_are_listed_as_they_were_created(store: &impl FullStore) {
     let (first_secret, first) = token("crm");
     let (second_secret, second) = token("ats");
     let second = Token {
@@ -26,7 +26,7 @@ pub async fn tokens_are_listed_as_they_were_created(store: &impl Engine) {
 }
 
 /// Revoking again changes nothing; an unknown token gives `None`.
-pub async fn revoking_twice_keeps_the_first_time(store: &impl Engine) {
+pub async fn revoking_twice_keeps_the_first_time(store: &impl FullStore) {
     let (secret, token) = token("crm");
     store.create_token(&secret.hash(), &token).await.expect("creates");
     let revoked = store.revoke_token(&token.id, day("2026-06-02")).await.expect("revokes").expect("known");
@@ -37,7 +37,7 @@ pub async fn revoking_twice_keeps_the_first_time(store: &impl Engine) {
 }
 
 /// Rotating again can only make the old token expire earlier.
-pub async fn rotating_keeps_both_until_the_overlap_ends(store: &impl Engine) {
+pub async fn rotating_keeps_both_until_the_overlap_ends(store: &impl FullStore) {
     let (old_secret, old) = token("crm");
     store.create_token(&old_secret.hash(), &old).await.expect("creates");
     for (ends_at, expected) in
@@ -54,7 +54,7 @@ pub async fn rotating_keeps_both_until_the_overlap_ends(store: &impl Engine) {
 }
 
 /// Either both tokens change or neither does.
-pub async fn rotating_an_unknown_or_revoked_token_creates_none(store: &impl Engine) {
+pub async fn rotating_an_unknown_or_revoked_token_creates_none(store: &impl FullStore) {
     let (secret, new) = token("crm");
     assert!(!store.rotate_token("tok_unknown", now(), &secret.hash(), &new).await.expect("asks"));
     assert!(store.list_tokens().await.expect("lists").is_empty());
@@ -72,14 +72,14 @@ fn digests() -> Vec<SubjectDigest> {
 }
 
 /// Suppressing twice is not an error.
-pub async fn suppressing_twice_is_one_suppression(store: &impl Engine) {
+pub async fn suppressing_twice_is_one_suppression(store: &impl FullStore) {
     assert_eq!(store.suppress(&digests()[..1], now()).await.expect("suppresses"), 1);
     assert_eq!(store.suppress(&digests(), now()).await.expect("suppresses"), 1);
     assert_eq!(store.list_suppressions().await.expect("lists").len(), 2);
 }
 
 /// Only the named suppressions are removed.
-pub async fn suppressions_can_be_removed(store: &impl Engine) {
+pub async fn suppressions_can_be_removed(store: &impl FullStore) {
     store.suppress(&digests(), now()).await.expect("suppresses");
     assert_eq!(store.unsuppress(&digests()[..1]).await.expect("unsuppresses"), 1);
     assert_eq!(store.unsuppress(&digests()[..1]).await.expect("unsuppresses"), 0);
@@ -87,7 +87,7 @@ pub async fn suppressions_can_be_removed(store: &impl Engine) {
 }
 
 /// The earliest time counts, whichever key it was made with.
-pub async fn a_suppression_is_found_with_its_time(store: &impl Engine) {
+pub async fn a_suppression_is_found_with_its_time(store: &impl FullStore) {
     let keys = DigestKeys::new(vec![DigestKey::new(&[1; 32]), DigestKey::new(&[2; 32])]).expect("keys");
     let (ada, bo) = (profile("ada-quell"), profile("bo-quell"));
     let digests = keys.all_digests(Subject::Profile(&ada));
@@ -100,7 +100,7 @@ pub async fn a_suppression_is_found_with_its_time(store: &impl Engine) {
 }
 
 /// Counts of one day add up, and the token's last use is stored.
-pub async fn usage_adds_up_by_day(store: &impl Engine) {
+pub async fn usage_adds_up_by_day(store: &impl FullStore) {
     let (secret, token) = token("crm");
     store.create_token(&secret.hash(), &token).await.expect("creates");
     let delta = |at: Timestamp| UsageDelta {
@@ -120,7 +120,7 @@ pub async fn usage_adds_up_by_day(store: &impl Engine) {
 }
 
 /// A long import never delays a revocation or an opt-out.
-pub async fn opt_outs_and_revocations_do_not_wait_for_an_import(store: &impl Engine) {
+pub async fn opt_outs_and_revocations_do_not_wait_for_an_import(store: &impl FullStore) {
     let (secret, token) = token("crm");
     store.create_token(&secret.hash(), &token).await.expect("creates");
     let import = store.begin_import(&ImportPlan::of(1, now())).await.expect("begins");

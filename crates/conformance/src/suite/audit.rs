@@ -5,7 +5,7 @@ use std::time::Duration;
 use contactd_core::store::{AuditFilter, IndexStep};
 use contactd_core::{AuditPosition, AuditRecord, Kind, ProfileDigest};
 
-use super::{Engine, now};
+use super::{FullStore, now};
 
 fn record(node: &str, seq: u64, token: &str, outcome: &str) -> AuditRecord {
     AuditRecord {
@@ -21,7 +21,7 @@ fn record(node: &str, seq: u64, token: &str, outcome: &str) -> AuditRecord {
     }
 }
 
-async fn list(store: &impl Engine, filter: AuditFilter) -> Vec<AuditRecord> {
+async fn list(store: &impl FullStore, filter: AuditFilter) -> Vec<AuditRecord> {
     let mut found = Vec::new();
     let take = |record| {
         found.push(record);
@@ -32,7 +32,7 @@ async fn list(store: &impl Engine, filter: AuditFilter) -> Vec<AuditRecord> {
 }
 
 /// Indexing the same lines again changes nothing, and filters find the right lines.
-pub async fn the_audit_index_adds_every_line_once(store: &impl Engine) {
+pub async fn the_audit_index_adds_every_line_once(store: &impl FullStore) {
     let records = [
         record("n1", 1, "a", "hit"),
         record("n1", 2, "b", "miss"),
@@ -88,7 +88,7 @@ pub async fn the_audit_index_adds_every_line_once(store: &impl Engine) {
 }
 
 /// The same number on two nodes is two lines; a change to one journal does not affect the other.
-pub async fn the_journals_of_two_nodes_are_separate(store: &impl Engine) {
+pub async fn the_journals_of_two_nodes_are_separate(store: &impl FullStore) {
     let end = AuditPosition { segment: 1, offset: 90, seq: 1, chain: [3; 16] };
     for node in ["n1", "n2"] {
         let records = [record(node, 1, "a", "hit")];

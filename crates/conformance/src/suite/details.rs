@@ -5,10 +5,10 @@ use std::time::Duration;
 use contactd_core::store::{Aged, DetailFilter, ImportPlan, Swept};
 use contactd_core::{Detail, Kind, Label, Timestamp};
 
-use super::{Engine, best, day, email, now, phone, profile, put, put_all, record, value};
+use super::{FullStore, best, day, email, now, phone, profile, put, put_all, record, value};
 
 /// Phone numbers before addresses, personal before work, then best first.
-pub async fn details_are_listed_best_first(store: &impl Engine) {
+pub async fn details_are_listed_best_first(store: &impl FullStore) {
     let ada = profile("ada-quell");
     let work = Detail { label: Label::Work, ..phone("01", 100) };
     put(store, &ada, &[email("ada"), work.clone(), phone("02", 50), phone("03", 60)]).await;
@@ -18,7 +18,7 @@ pub async fn details_are_listed_best_first(store: &impl Engine) {
 }
 
 /// By value, by source, or everything; removing nothing is not an error.
-pub async fn removing_removes_only_what_matches(store: &impl Engine) {
+pub async fn removing_removes_only_what_matches(store: &impl FullStore) {
     let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
     let other = Detail { source: "events".to_owned(), ..phone("01", 90) };
     put(store, &ada, &[phone("01", 90), other.clone(), phone("02", 80), email("ada")]).await;
@@ -43,7 +43,7 @@ pub async fn removing_removes_only_what_matches(store: &impl Engine) {
 }
 
 /// Totals follow every change without reading the details.
-pub async fn totals_add_up(store: &impl Engine) {
+pub async fn totals_add_up(store: &impl FullStore) {
     let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
     let work = Detail { label: Label::Work, source: "events".into(), ..email("eve") };
     assert_eq!(store.totals().await.expect("counts").newest_import, None);
@@ -67,7 +67,7 @@ pub async fn totals_add_up(store: &impl Engine) {
 }
 
 /// Ordered by URL, whatever the engine's own order is.
-pub async fn everything_is_visited_in_order_until_the_visitor_stops(store: &impl Engine) {
+pub async fn everything_is_visited_in_order_until_the_visitor_stops(store: &impl FullStore) {
     for slug in ["eve-nuvel", "ada-quell", "bo-quell"] {
         put(store, &profile(slug), &[phone("01", 90), email(slug)]).await;
     }
@@ -86,7 +86,7 @@ pub async fn everything_is_visited_in_order_until_the_visitor_stops(store: &impl
 }
 
 /// E-mail addresses are compared ignoring case.
-pub async fn a_number_or_an_address_is_found_under_every_profile(store: &impl Engine) {
+pub async fn a_number_or_an_address_is_found_under_every_profile(store: &impl FullStore) {
     let (ada, bo) = (profile("ada-quell"), profile("bo-quell"));
     put(store, &bo, &[phone("01", 50), email("Quell")]).await;
     let twice = Detail { source: "hr".to_owned(), ..email("quell") };
@@ -100,7 +100,7 @@ pub async fn a_number_or_an_address_is_found_under_every_profile(store: &impl En
 }
 
 /// Expired details and those that are too old are removed; the rest stays, and totals are correct.
-pub async fn a_sweep_removes_only_expired_and_too_old_details(store: &impl Engine) {
+pub async fn a_sweep_removes_only_expired_and_too_old_details(store: &impl FullStore) {
     let (ada, bo) = (profile("ada-quell"), profile("bo-quell"));
     let ended = Detail { expires_at: Some(now()), ..phone("01", 90) };
     let ending = Detail { expires_at: Some(Timestamp::from_seconds(now().seconds() + 1)), ..phone("02", 80) };

@@ -3,10 +3,10 @@
 use contactd_core::store::{Aged, DetailFilter, Import, ImportPlan, ImportSummary, PutCounts, StoreError};
 use contactd_core::{Detail, Kind, Profile, Record};
 
-use super::{Engine, best, day, email, in_order, now, phone, profile, put, put_all, record, value};
+use super::{FullStore, best, day, email, in_order, now, phone, profile, put, put_all, record, value};
 
 /// Importing the same details twice has the same effect as importing them once.
-pub async fn importing_the_same_again_changes_nothing(store: &impl Engine) {
+pub async fn importing_the_same_again_changes_nothing(store: &impl FullStore) {
     let ada = profile("ada-quell");
     let first = put(store, &ada, &[phone("01", 90), email("ada")]).await;
     assert_eq!(first, PutCounts { profiles_new: 1, new: 2, ..PutCounts::default() });
@@ -15,7 +15,7 @@ pub async fn importing_the_same_again_changes_nothing(store: &impl Engine) {
 }
 
 /// Profile, kind, value and source identify a detail; the other fields are updated.
-pub async fn a_new_date_or_confidence_updates_the_detail(store: &impl Engine) {
+pub async fn a_new_date_or_confidence_updates_the_detail(store: &impl FullStore) {
     let ada = profile("ada-quell");
     put(store, &ada, &[phone("01", 90)]).await;
     let updated =
@@ -26,7 +26,7 @@ pub async fn a_new_date_or_confidence_updates_the_detail(store: &impl Engine) {
 }
 
 /// Within one record.
-pub async fn if_a_detail_is_given_twice_the_last_one_wins(store: &impl Engine) {
+pub async fn if_a_detail_is_given_twice_the_last_one_wins(store: &impl FullStore) {
     let ada = profile("ada-quell");
     let counts = put(store, &ada, &[phone("01", 90), phone("01", 10)]).await;
     assert_eq!(counts, PutCounts { profiles_new: 1, new: 1, unchanged: 1, ..PutCounts::default() });
@@ -34,7 +34,7 @@ pub async fn if_a_detail_is_given_twice_the_last_one_wins(store: &impl Engine) {
 }
 
 /// Several records of one profile count as one profile, new or changed.
-pub async fn a_profile_is_counted_once_in_an_import(store: &impl Engine) {
+pub async fn a_profile_is_counted_once_in_an_import(store: &impl FullStore) {
     let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
     put(store, &ada, &[phone("01", 90)]).await;
     let details = [phone("02", 90), phone("03", 90), phone("01", 80)];
@@ -47,7 +47,7 @@ pub async fn a_profile_is_counted_once_in_an_import(store: &impl Engine) {
 }
 
 /// Removing the details of one source leaves those of the others.
-pub async fn the_same_value_from_two_sources_is_two_details(store: &impl Engine) {
+pub async fn the_same_value_from_two_sources_is_two_details(store: &impl FullStore) {
     let ada = profile("ada-quell");
     let other = Detail { source: "events".to_owned(), ..phone("01", 90) };
     put(store, &ada, &[phone("01", 90), other]).await;
@@ -58,7 +58,7 @@ pub async fn the_same_value_from_two_sources_is_two_details(store: &impl Engine)
 }
 
 /// All or nothing.
-pub async fn a_dropped_import_changes_nothing(store: &impl Engine) {
+pub async fn a_dropped_import_changes_nothing(store: &impl FullStore) {
     let ada = profile("ada-quell");
     let mut import = store.begin_import(&ImportPlan::of(1, now())).await.expect("begins");
     import.put(vec![record(&ada, &[phone("01", 90)])]).await.expect("puts");
@@ -73,7 +73,7 @@ pub async fn a_dropped_import_changes_nothing(store: &impl Engine) {
 }
 
 /// Only details that the import added are taken back.
-pub async fn values_taken_back_are_neither_stored_nor_counted(store: &impl Engine) {
+pub async fn values_taken_back_are_neither_stored_nor_counted(store: &impl FullStore) {
     let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
     put(store, &ada, &[phone("01", 90)]).await;
     let mut import = store.begin_import(&ImportPlan::of(2, now())).await.expect("begins");
@@ -103,7 +103,7 @@ pub async fn values_taken_back_are_neither_stored_nor_counted(store: &impl Engin
 
 /// Someone who was held before is not counted as new, whatever is left of them.
 pub async fn taking_back_the_last_detail_of_someone_who_was_held_is_not_one_new_profile_less(
-    store: &impl Engine,
+    store: &impl FullStore,
 ) {
     let ada = profile("ada-quell");
     put(store, &ada, &[phone("01", 90)]).await;
@@ -119,7 +119,7 @@ pub async fn taking_back_the_last_detail_of_someone_who_was_held_is_not_one_new_
 }
 
 /// Records are merged correctly into an empty store, and in a large or a small import into a filled one.
-pub async fn large_and_small_imports_do_the_same(store: &impl Engine) {
+pub async fn large_and_small_imports_do_the_same(store: &impl FullStore) {
     let profiles: Vec<Profile> = (0..200).map(|number| profile(&format!("quell-{number}"))).collect();
     for (round, step) in [(0_u8, 1), (1, 2), (2, 150)] {
         let records: Vec<Record> = profiles
@@ -152,7 +152,7 @@ pub async fn large_and_small_imports_do_the_same(store: &impl Engine) {
 }
 
 /// Details of a replaced source that the import does not put are removed; those of other sources stay.
-pub async fn a_replaced_source_keeps_only_what_is_put(store: &impl Engine) {
+pub async fn a_replaced_source_keeps_only_what_is_put(store: &impl FullStore) {
     let profiles: Vec<Profile> = (0..100).map(|number| profile(&format!("quell-{number}"))).collect();
     let other = Detail { source: "hr".to_owned(), ..phone("09", 10) };
     for (number, profile) in profiles.iter().enumerate() {
@@ -186,7 +186,7 @@ pub async fn a_replaced_source_keeps_only_what_is_put(store: &impl Engine) {
 }
 
 /// The second one gets `Busy`, and can begin when the first has ended.
-pub async fn a_second_import_is_refused_while_one_is_in_progress(store: &impl Engine) {
+pub async fn a_second_import_is_refused_while_one_is_in_progress(store: &impl FullStore) {
     let plan = ImportPlan::of(1, now());
     let first = store.begin_import(&plan).await.expect("begins");
     assert!(matches!(store.begin_import(&plan).await.err(), Some(StoreError::Busy)));
@@ -195,7 +195,7 @@ pub async fn a_second_import_is_refused_while_one_is_in_progress(store: &impl En
 }
 
 /// Their changes have not been made.
-pub async fn other_writers_of_details_get_busy_during_an_import(store: &impl Engine) {
+pub async fn other_writers_of_details_get_busy_during_an_import(store: &impl FullStore) {
     let ada = profile("ada-quell");
     let ended = Detail { expires_at: Some(now()), ..email("ada") };
     put(store, &ada, &[phone("01", 90), ended]).await;
@@ -211,7 +211,7 @@ pub async fn other_writers_of_details_get_busy_during_an_import(store: &impl Eng
 }
 
 /// Undoing removes the details that the import added and that are still held, and nothing else.
-pub async fn imports_are_listed_and_can_be_undone_once(store: &impl Engine) {
+pub async fn imports_are_listed_and_can_be_undone_once(store: &impl FullStore) {
     let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
     put(store, &ada, &[phone("01", 90)]).await;
     let plan = ImportPlan::of(2, day("2026-06-02"));

@@ -5,10 +5,10 @@ use std::cell::RefCell;
 use contactd_core::store::Verdict;
 use contactd_core::{Detail, Kind, Label, Timestamp};
 
-use super::{Engine, best, day, email, now, phone, profile, put};
+use super::{FullStore, best, day, email, now, phone, profile, put};
 
 /// Highest confidence, then newest, then smallest value; details without a date count as oldest.
-pub async fn a_lookup_prefers_confidence_then_date_then_the_smallest_value(store: &impl Engine) {
+pub async fn a_lookup_prefers_confidence_then_date_then_the_smallest_value(store: &impl FullStore) {
     let ada = profile("ada-quell");
     let dated = |detail: Detail, date: &str| Detail { observed_at: Some(day(date)), ..detail };
     let steps = [
@@ -26,7 +26,7 @@ pub async fn a_lookup_prefers_confidence_then_date_then_the_smallest_value(store
 }
 
 /// Lookups return only details with the personal label.
-pub async fn work_details_are_kept_and_never_returned(store: &impl Engine) {
+pub async fn work_details_are_kept_and_never_returned(store: &impl FullStore) {
     let ada = profile("ada-quell");
     let work = Detail { label: Label::Work, ..phone("01", 100) };
     put(store, &ada, &[work.clone(), phone("02", 1)]).await;
@@ -35,7 +35,7 @@ pub async fn work_details_are_kept_and_never_returned(store: &impl Engine) {
 }
 
 /// It is not returned from the second in which it expires; the next best detail is.
-pub async fn an_expired_detail_is_kept_and_not_returned(store: &impl Engine) {
+pub async fn an_expired_detail_is_kept_and_not_returned(store: &impl FullStore) {
     let ada = profile("ada-quell");
     let ended = Detail { expires_at: Some(now()), ..phone("01", 90) };
     let ending = Detail { expires_at: Some(Timestamp::from_seconds(now().seconds() + 1)), ..phone("02", 80) };
@@ -46,7 +46,7 @@ pub async fn an_expired_detail_is_kept_and_not_returned(store: &impl Engine) {
 }
 
 /// A suppressed number must not hide the person's other one.
-pub async fn if_a_value_is_not_taken_the_next_one_is_offered(store: &impl Engine) {
+pub async fn if_a_value_is_not_taken_the_next_one_is_offered(store: &impl FullStore) {
     let ada = profile("ada-quell");
     put(store, &ada, &[phone("01", 90), phone("02", 80)]).await;
     let not_the_first = |value: &str| if value == "+14155550101" { Verdict::Next } else { Verdict::Take };
@@ -60,7 +60,7 @@ pub async fn if_a_value_is_not_taken_the_next_one_is_offered(store: &impl Engine
 }
 
 /// Another person's value is offered, and the verdict on it is ignored.
-pub async fn a_person_who_is_not_held_still_costs_one_value(store: &impl Engine) {
+pub async fn a_person_who_is_not_held_still_costs_one_value(store: &impl FullStore) {
     // Enough other profiles that one of them comes next, whatever order the engine uses.
     for number in 0..40 {
         put(store, &profile(&format!("other-quell-{number}")), &[phone("01", 90)]).await;
@@ -78,7 +78,7 @@ pub async fn a_person_who_is_not_held_still_costs_one_value(store: &impl Engine)
 }
 
 /// A phone number is never returned in place of an e-mail address.
-pub async fn phone_numbers_and_addresses_are_separate(store: &impl Engine) {
+pub async fn phone_numbers_and_addresses_are_separate(store: &impl FullStore) {
     let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
     put(store, &ada, &[phone("01", 90)]).await;
     put(store, &eve, &[email("eve")]).await;
@@ -88,14 +88,14 @@ pub async fn phone_numbers_and_addresses_are_separate(store: &impl Engine) {
 }
 
 /// The whole key is compared.
-pub async fn profiles_with_a_common_prefix_are_separate(store: &impl Engine) {
+pub async fn profiles_with_a_common_prefix_are_separate(store: &impl FullStore) {
     let (ada, longer) = (profile("ada-quell"), profile("ada-quell-1a2b3c"));
     put(store, &longer, &[phone("01", 90)]).await;
     assert_eq!(best(store, &ada, Kind::Phone), None);
 }
 
 /// On this thread (`renew`) and on all threads (`renew_all`).
-pub async fn renewing_shows_what_was_committed(store: &impl Engine) {
+pub async fn renewing_shows_what_was_committed(store: &impl FullStore) {
     let ada = profile("ada-quell");
     assert_eq!(best(store, &ada, Kind::Phone), None);
     put(store, &ada, &[phone("01", 90)]).await;

@@ -3,10 +3,10 @@
 use contactd_core::store::{DetailFilter, TakenOver, Withdrawals};
 use contactd_core::{Kind, SubjectDigest, UsageDelta};
 
-use super::{Engine, best, day, email, now, phone, profile, put, token};
+use super::{FullStore, best, day, email, now, phone, profile, put, token};
 
 /// The first value counts until it is forgotten.
-pub async fn a_fact_is_remembered_once_and_can_be_forgotten(store: &impl Engine) {
+pub async fn a_fact_is_remembered_once_and_can_be_forgotten(store: &impl FullStore) {
     assert_eq!(store.fact("node").await.expect("reads"), None);
     assert_eq!(store.remember("node", "a1").await.expect("remembers"), "a1");
     assert_eq!(store.remember("node", "b2").await.expect("remembers"), "a1");
@@ -18,7 +18,7 @@ pub async fn a_fact_is_remembered_once_and_can_be_forgotten(store: &impl Engine)
 }
 
 /// Tokens and suppressions have one number, details the other.
-pub async fn every_change_is_detected_and_usage_is_not_a_change(store: &impl Engine) {
+pub async fn every_change_is_detected_and_usage_is_not_a_change(store: &impl FullStore) {
     let (secret, token) = token("crm");
     let (other_secret, other) = super::token("ats");
     let digest = SubjectDigest { key: "k".to_owned(), bytes: [7; 32] };
@@ -55,7 +55,7 @@ pub async fn every_change_is_detected_and_usage_is_not_a_change(store: &impl Eng
 }
 
 /// No maintenance method changes the details that are held.
-pub async fn maintenance_changes_no_details(store: &impl Engine) {
+pub async fn maintenance_changes_no_details(store: &impl FullStore) {
     let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
     put(store, &ada, &[phone("01", 90), email("ada")]).await;
     put(store, &eve, &[phone("02", 90)]).await;
@@ -71,7 +71,7 @@ pub async fn maintenance_changes_no_details(store: &impl Engine) {
 }
 
 /// What a backup needs: files to copy, and their sizes.
-pub async fn a_copy_has_files_and_the_sizes_are_reported(store: &impl Engine) {
+pub async fn a_copy_has_files_and_the_sizes_are_reported(store: &impl FullStore) {
     put(store, &profile("ada-quell"), &[phone("01", 90)]).await;
     let sizes = store.sizes().await.expect("tells");
     assert!(sizes.iter().map(|part| part.bytes).sum::<u64>() > 0, "{sizes:?}");
@@ -86,7 +86,7 @@ pub async fn a_copy_has_files_and_the_sizes_are_reported(store: &impl Engine) {
 }
 
 /// Suppressions keep their times; tokens of the other store are stored as revoked.
-pub async fn withdrawals_of_another_store_are_applied_with_their_times(store: &impl Engine) {
+pub async fn withdrawals_of_another_store_are_applied_with_their_times(store: &impl FullStore) {
     let ((known_secret, known), (new_secret, new)) = (token("crm"), token("ats"));
     let (old_secret, mut old) = token("old");
     old.revoked_at = Some(day("2026-01-05"));

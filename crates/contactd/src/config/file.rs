@@ -6,7 +6,7 @@ use contactd_core::{Case, Network, NetworkError, Networks, Quota, Rate, Span};
 use serde::Deserialize;
 
 use crate::setting::{
-    AtLeast, AuditSync, BasePath, Engine, Interval, Keep, Listen, LogFormat, LogLevel, Parsed,
+    AtLeast, AuditSync, BasePath, Engine, FromText, Interval, Keep, Listen, LogFormat, LogLevel,
 };
 
 /// What `contactd config example` prints: every setting, commented out, with its default or an example.
@@ -18,7 +18,7 @@ pub(crate) struct File {
     pub(crate) data: Option<PathBuf>,
     /// Only checked, because there is only one engine.
     #[serde(rename = "store")]
-    _store: Option<Parsed<Engine>>,
+    _store: Option<FromText<Engine>>,
     pub(crate) serve: Serve,
     pub(crate) admin: Admin,
     pub(crate) limits: Limits,
@@ -33,9 +33,9 @@ pub(crate) struct File {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Serve {
-    listen: Option<Parsed<Listen>>,
-    admin_listen: Option<Parsed<Listen>>,
-    base_path: Option<Parsed<BasePath>>,
+    listen: Option<FromText<Listen>>,
+    admin_listen: Option<FromText<Listen>>,
+    base_path: Option<FromText<BasePath>>,
     pub(crate) workers: Option<AtLeast<1>>,
     pub(crate) access_log: Option<bool>,
 }
@@ -74,9 +74,9 @@ pub(crate) struct Limits {
     pub(crate) idle_timeout: Option<Span>,
     pub(crate) body_timeout: Option<Span>,
     pub(crate) stop_timeout: Option<Span>,
-    rate: Option<Parsed<Rate>>,
+    rate: Option<FromText<Rate>>,
     burst: Option<AtLeast<1>>,
-    quota: Option<Parsed<Quota>>,
+    quota: Option<FromText<Quota>>,
 }
 
 impl Limits {
@@ -103,13 +103,13 @@ pub(crate) struct Log {
 pub(crate) struct Audit {
     pub(crate) sync: Option<AuditSync>,
     pub(crate) segment_bytes: Option<AtLeast<4096>>,
-    pub(crate) keep: Option<Parsed<Keep>>,
+    pub(crate) keep: Option<FromText<Keep>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Retention {
-    pub(crate) sweep_every: Option<Parsed<Interval>>,
+    pub(crate) sweep_every: Option<FromText<Interval>>,
 }
 
 /// Files that contain keys, instead of `keys/` in the data directory.

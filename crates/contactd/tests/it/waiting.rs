@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 
 use contactd_core::Timestamp;
-use contactd_core::store::{ImportPlan, Imports};
+use contactd_core::store::{ImportPlan, Importing};
 use contactd_store_sqlite::SqliteStore;
 
 use crate::fixture::{ADA, EVE, MIRA};

@@ -105,7 +105,7 @@ pub enum ImportError {
     Suppressions(#[from] SuppressionsError),
 }
 
-impl<S: Details + store::Imports + Suppressions + Maintenance> Imports<S> {
+impl<S: Details + store::Importing + Suppressions + Maintenance> Imports<S> {
     pub(super) fn new(parts: Arc<Parts<S>>) -> Self {
         Self { parts }
     }

@@ -12,14 +12,17 @@ use crate::progress::{Cancel, Observer};
 use crate::services::waiting::until_free;
 use crate::services::{AuditError, Parts, SuppressionsError};
 use crate::store::{
-    AuditIndex, DetailFilter, Details, Facts, Import, ImportPlan, ImportSummary, Imports, Maintenance,
+    AuditIndex, DetailFilter, Details, Facts, Import, ImportPlan, ImportSummary, Importing, Maintenance,
     PutCounts, StoreError, Suppressions, Tokens,
 };
 use crate::{Actor, Changed, Detail, Profile, RawRecord, RecordError, SubjectName};
 
 /// The store traits that [`Subjects`] needs.
-pub trait SubjectStore: Details + Imports + Suppressions + Tokens + AuditIndex + Facts + Maintenance {}
-impl<S: Details + Imports + Suppressions + Tokens + AuditIndex + Facts + Maintenance> SubjectStore for S {}
+pub trait SubjectStore:
+    Details + Importing + Suppressions + Tokens + AuditIndex + Facts + Maintenance
+{
+}
+impl<S: Details + Importing + Suppressions + Tokens + AuditIndex + Facts + Maintenance> SubjectStore for S {}
 
 /// Reports, corrects and removes what is held about individual people.
 pub struct Subjects<S> {

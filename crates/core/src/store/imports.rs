@@ -1,12 +1,12 @@
-//! Imports: many details at once, all or nothing.
+//! Importing: many details at once, all or nothing.
 
 use std::time::Duration;
 
 use crate::store::{StoreError, StoreFuture};
 use crate::{ContactValue, Kind, Profile, Record, Timestamp};
 
-/// Imports of details, and the records of past imports.
-pub trait Imports: Send + Sync + 'static {
+/// Importing of details, and the records of past imports.
+pub trait Importing: Send + Sync + 'static {
     /// An import in progress. Nothing of it is visible yet; dropping it discards all of it.
     type Import<'a>: Import
     where
@@ -54,7 +54,7 @@ pub type ValueOfProfile = (Profile, Kind, ContactValue);
 /// An import in progress. Call `put` any number of times, then `finish`, then `take_back` if needed, then
 /// `commit`.
 pub trait Import: Send {
-    /// Adds or updates details. Records must be in ascending order of [`Imports::sort_key`] across all batches,
+    /// Adds or updates details. Records must be in ascending order of [`Importing::sort_key`] across all batches,
     /// with the records of one profile next to each other. If a detail is given twice, the last one wins.
     fn put(&mut self, batch: Vec<Record>) -> impl StoreFuture<()>;
 
