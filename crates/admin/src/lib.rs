@@ -7,6 +7,7 @@
 mod answer;
 mod hosts;
 mod metrics;
+mod patient;
 mod request_id;
 mod routes;
 mod serve;

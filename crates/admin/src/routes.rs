@@ -40,7 +40,7 @@ async fn not_found() -> Response<Body> {
 }
 
 async fn method_not_allowed() -> Response<Body> {
-    let message = "This path does not take this method.";
+    let message = "This method is not allowed here; the Allow header lists those that are.";
     let mut refused = answer::error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message);
     refused.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
     refused

@@ -12,6 +12,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 
+use crate::patient::Patient;
 use crate::{Admin, routes};
 
 /// Threads that serve connections, and threads for blocking work.
@@ -22,12 +23,12 @@ const BLOCKING_THREADS: usize = 4;
 const CONNECTIONS: usize = 64;
 
 /// How long the head of a request may take, including the first one on a connection.
-const HEAD_TIME: Duration = Duration::from_secs(10);
+const HEAD_TIME: Duration = Duration::from_secs(5);
 
-/// How long a connection may stay open in total, so that a client that does not read cannot keep it forever.
+/// How long a connection may stay in all. Prometheus opens another one without asking.
 const CONNECTION_TIME: Duration = Duration::from_secs(300);
 
-/// How long requests in progress may still take when the service stops.
+/// How long work that blocks, such as reading the store, may still take when the service stops.
 const STOP_TIME: Duration = Duration::from_secs(5);
 
 /// The running listener.
@@ -37,7 +38,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Stops accepting, gives requests in progress a short time to finish, and ends.
+    /// Stops accepting and ends connections; waits a moment for work that blocks.
     pub fn finish(self) {
         let _ = self.stop.send(());
         let _ = self.thread.join();
@@ -102,7 +103,7 @@ async fn serve(stream: TcpStream, router: axum::Router) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(Patient::new(stream)), TowerToHyperService::new(router));
     // If the connection broke, there is nobody to answer.
     let _ = connection.await;
 }

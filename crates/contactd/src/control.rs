@@ -10,7 +10,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use contactd_core::{Announcing, InForce, NotConfirmed};
+use contactd_core::{Affected, Announcing, InForce, NotConfirmed};
 
 use crate::data_dir::DataDir;
 
@@ -38,7 +38,7 @@ impl ControlSocket {
 }
 
 impl InForce for ControlSocket {
-    fn announce(&self) -> Announcing<'_> {
+    fn announce(&self, _: Affected) -> Announcing<'_> {
         Box::pin(std::future::ready(match ask(&self.dir) {
             Ok(ControlAnswer::NoServer | ControlAnswer::Done) => Ok(()),
             Ok(ControlAnswer::Failed) => Err(NotConfirmed::Failed),

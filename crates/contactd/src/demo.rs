@@ -46,7 +46,7 @@ impl Demo {
             rate: None,
             quota: None,
         };
-        let secret = services.tokens.create(&actor, new).await?.done.secret;
+        let secret = services.tokens.create(&actor, new).await?.announce().await.done.secret;
         let profiles = services.health.stats(&actor).await?.profiles;
         Ok(Self { secret, profiles })
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use contactd_core::services::{ImportError, ImportOptions, MaxRejects, NewToken, Services};
+use contactd_core::services::{Clearing, ImportError, ImportOptions, MaxRejects, NewToken, Services};
 use contactd_core::store::{self, Aged, DetailFilter, Import};
 use contactd_core::{Actor, Cancel, Lifetime, Progress, RawRecord, Scopes, SubjectName, Via, unobserved};
 use contactd_import::{Defaults, Files, Input, Rejects};
@@ -143,7 +143,16 @@ fn every_service_works_in_process_beside_a_server_under_load_and_is_in_force_eac
     let actor = officer();
     let load = runtime.block_on(async {
         assert_eq!(server.import(PEOPLE, &Cancel::default(), unobserved).await.expect("imports"), 6);
-        server.services.tokens.create(&actor, new_token("load")).await.expect("creates").done.secret
+        server
+            .services
+            .tokens
+            .create(&actor, new_token("load"))
+            .await
+            .expect("creates")
+            .announce()
+            .await
+            .done
+            .secret
     });
     let (asked, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -182,16 +191,22 @@ async fn drive(server: &InProcess, actor: &Actor) {
     let SubjectName::Person(eve) = person(EVE) else { panic!("a person") };
 
     // Tokens.
-    let issued = services.tokens.create(actor, new_token("crm")).await.expect("creates");
+    let issued = services.tokens.create(actor, new_token("crm")).await.expect("creates").announce().await;
     issued.confirmed.expect("in force");
     let token = issued.done.secret.expose();
     assert_eq!(server.look_up(PHONE, token, ADA).0, 200);
-    let rotated =
-        services.tokens.rotate(actor, &issued.done.token.id, Duration::ZERO, None).await.expect("rotates");
+    let rotated = services
+        .tokens
+        .rotate(actor, &issued.done.token.id, Duration::ZERO, None)
+        .await
+        .expect("rotates")
+        .announce()
+        .await;
     rotated.confirmed.expect("in force");
     assert_eq!(server.look_up(PHONE, token, ADA).0, 401, "there was no overlap");
     let token = rotated.done.secret.expose();
-    let other = services.tokens.create(actor, new_token("other")).await.expect("creates").done;
+    let other =
+        services.tokens.create(actor, new_token("other")).await.expect("creates").announce().await.done;
     services.tokens.revoke(actor, &other.token.id).await.expect("revokes").confirmed.expect("in force");
     assert_eq!(server.look_up(PHONE, other.secret.expose(), ADA).0, 401);
     assert_eq!(services.tokens.list(actor).await.expect("lists").len(), 4);
@@ -256,9 +271,17 @@ async fn imports(server: &InProcess, actor: &Actor, token: &str) {
     let undone = services.imports.undo(actor, last.id, &unobserved).await.expect("undoes");
     assert_eq!((undone.done.details, undone.confirmed), (2, Ok(())));
     assert_eq!(server.look_up(PHONE, token, bo).0, 404);
-    let swept =
-        services.imports.sweep(actor, Aged::Source("crm", Duration::from_secs(86_400)), &unobserved).await;
-    assert_eq!(swept.expect("sweeps").done.0.aged, 0, "everything came just now");
+    let swept = services
+        .imports
+        .sweep(
+            actor,
+            Aged::Source("crm", Duration::from_secs(86_400)),
+            Clearing::Always,
+            &unobserved,
+            &Cancel::default(),
+        )
+        .await;
+    assert_eq!(swept.expect("sweeps").done.swept.aged, 0, "everything came just now");
 }
 
 async fn audits_and_health(server: &InProcess, actor: &Actor) {
@@ -310,7 +333,8 @@ fn an_erasure_that_waits_for_an_import_reaches_what_the_import_brings_and_holds_
     let elsewhere = Store::open(&server.dir.path().join("data")).expect("opens");
     let (token, import) = runtime.block_on(async {
         server.import(PEOPLE, &Cancel::default(), unobserved).await.expect("imports");
-        let issued = server.services.tokens.create(&actor, new_token("crm")).await.expect("creates");
+        let issued =
+            server.services.tokens.create(&actor, new_token("crm")).await.expect("creates").announce().await;
         (issued.done.secret, begin_elsewhere(&elsewhere, "+14155550188").await)
     });
     let named = |url: &str| SubjectName::person(url, &contactd_core::Networks::built_in()).expect("a person");
@@ -323,7 +347,7 @@ fn an_erasure_that_waits_for_an_import_reaches_what_the_import_brings_and_holds_
             let observer = |step| waits.send(step).expect("somebody listens");
             runtime.block_on(server.services.subjects.erase(actor, ada, true, &observer))
         });
-        assert_eq!(is_waiting.recv(), Ok(Progress::Suppressed));
+        assert_eq!(is_waiting.recv(), Ok(Progress::Suppressed { is_confirmed: true }));
         assert_eq!(server.look_up(PHONE, token.expose(), ADA).0, 404, "in force before anything waits");
         assert_eq!(is_waiting.recv(), Ok(Progress::Waiting));
         runtime.block_on(async {
@@ -351,4 +375,42 @@ fn an_erasure_that_waits_for_an_import_reaches_what_the_import_brings_and_holds_
         );
     });
     server.stop();
+}
+
+/// A server that does not answer.
+struct Silent;
+
+impl contactd_core::InForce for Silent {
+    fn announce(&self, _: contactd_core::Affected) -> contactd_core::Announcing<'_> {
+        Box::pin(std::future::ready(Err(contactd_core::NotConfirmed::Failed)))
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_claimed_that_a_server_has_not_confirmed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = Some(dir.path().join("data"));
+    let everywhere = Everywhere { data, store: None, config: None, data_is_flag: true };
+    let opened = Opened::open(Config::resolve(&everywhere).expect("resolves")).await.expect("opens");
+    let services = opened.services(Arc::new(Silent));
+    let (actor, cancel) = (officer(), Cancel::default());
+    let SubjectName::Person(ada) =
+        SubjectName::person(ADA, &contactd_core::Networks::built_in()).expect("a person")
+    else {
+        panic!("a person")
+    };
+    let erased = services.subjects.erase(&actor, &ada, false, &unobserved).await.expect("erases");
+    assert_eq!(erased.confirmed, Err(contactd_core::NotConfirmed::Failed));
+    // A backup that is being made keeps an erasure from being complete: that must not hide the first.
+    let backing_up = std::fs::File::open(opened.dir.keys()).expect("keys");
+    backing_up.lock_shared().expect("locks");
+    let not_complete =
+        services.subjects.erase(&actor, &ada, false, &unobserved).await.expect_err("not complete");
+    let words = not_complete.to_string();
+    assert!(words.starts_with("committed, not confirmed") && !words.contains("nothing discloses"), "{words}");
+    // A sweep that removes nothing announces nothing.
+    for (clearing, confirmed) in [(Clearing::IfRemoved, true), (Clearing::Always, false)] {
+        let swept = services.imports.sweep(&actor, Aged::Not, clearing, &unobserved, &cancel).await;
+        assert_eq!(swept.expect("sweeps").confirmed.is_ok(), confirmed);
+    }
 }

@@ -7,6 +7,7 @@ use contactd_core::services::Finding;
 
 use crate::config::Config;
 use crate::data_dir::DataDir;
+use crate::keys::KeySources;
 use crate::{control, keys};
 
 /// Free space below which an import may not fit.
@@ -51,6 +52,24 @@ pub(crate) fn unwritable_journal(dir: &DataDir) -> Option<Finding> {
         let message = format!("{} cannot be written, so lookups are answered 500", audit.display());
         Finding::fail("journal", message, "make it writable for the user that runs the server")
     })
+}
+
+/// The journal alone, for when the store cannot be opened.
+pub(crate) fn journal(dir: &DataDir, keys: &KeySources) -> Finding {
+    let verified = dir
+        .audit_key(keys)
+        .and_then(|key| Ok(contactd_journal::verify(&dir.audit(), &key, &[], control::is_served(dir))?));
+    match verified {
+        Ok(verified) if verified.is_whole() => {
+            Finding::ok("journal", format!("whole, {} lines; not compared with its index", verified.lines))
+        }
+        Ok(_) => {
+            Finding::fail("journal", "it is not whole".to_owned(), "contactd audit verify lists everything")
+        }
+        Err(error) => {
+            Finding::fail("journal", format!("{error:#}"), "put back audit/ and its key from a backup")
+        }
+    }
 }
 
 pub(crate) fn server(dir: &DataDir) -> Finding {

@@ -6,9 +6,9 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use contactd_core::services::Services;
+use contactd_core::services::{Clearing, ImportError, Services, SweepReport};
 use contactd_core::store::{Aged, Swept};
-use contactd_core::{Actor, unobserved};
+use contactd_core::{Actor, Cancel, Changed, unobserved};
 
 use crate::engine::Store;
 
@@ -31,6 +31,7 @@ pub(crate) fn wait_for(thread: JoinHandle<()>) {
 
 pub(crate) struct Sweeper {
     stop: Sender<()>,
+    cancel: Cancel,
     thread: JoinHandle<()>,
 }
 
@@ -38,6 +39,8 @@ impl Sweeper {
     /// Sweeps after every `pause`.
     pub(crate) fn start(services: Arc<Services<Store>>, pause: Duration) -> anyhow::Result<Self> {
         let (stop, stopped) = channel();
+        let cancel = Cancel::default();
+        let cancelled = cancel.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let thread = std::thread::Builder::new().name("sweeper".to_owned()).spawn(move || {
             let _ = rustix::process::nice(19);
@@ -45,29 +48,28 @@ impl Sweeper {
                 let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(pause) else { return };
                 // Finding details that are too old reads everything, so it is not done in every round.
                 let aged = if round == 0 { Aged::Policies } else { Aged::Not };
-                report(runtime.block_on(services.imports.sweep(&Actor::service(), aged, &unobserved)));
+                let (actor, clearing) = (Actor::service(), Clearing::IfRemoved);
+                let sweep = services.imports.sweep(&actor, aged, clearing, &unobserved, &cancelled);
+                report(runtime.block_on(sweep));
             }
         })?;
-        Ok(Self { stop, thread })
+        Ok(Self { stop, cancel, thread })
     }
 
     pub(crate) fn finish(self) {
+        self.cancel.cancel();
         let _ = self.stop.send(());
         wait_for(self.thread);
     }
 }
 
-type SweepResult = Result<contactd_core::Changed<(Swept, bool)>, contactd_core::services::ImportError>;
-
-fn report(swept: SweepResult) {
+fn report(swept: Result<Changed<SweepReport>, ImportError>) {
     match swept.map(|changed| changed.done) {
-        Ok((Swept { expired: 0, aged: 0 }, _)) => {}
-        Ok((Swept { expired, aged }, is_flushed)) => {
+        Ok(SweepReport { swept: Swept { expired: 0, aged: 0 }, .. }) | Err(ImportError::Cancelled) => {}
+        Ok(SweepReport { swept: Swept { expired, aged }, logs_are_clear }) => {
             tracing::info!(expired, aged, "removed details that had expired or were too old");
-            if !is_flushed {
-                tracing::warn!(
-                    "the removed details are still in the write-ahead log, because a reader is using it"
-                );
+            if !logs_are_clear {
+                tracing::warn!("a reader keeps removed details in the write-ahead log");
             }
         }
         Err(error) => tracing::warn!(%error, "cannot remove expired details now; trying again"),

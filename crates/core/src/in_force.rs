@@ -2,13 +2,23 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 /// Makes committed changes take effect in the process that serves lookups.
 ///
 /// A command does this through `control.sock`; a server does it directly ([`Live`](crate::Live)).
 pub trait InForce: Send + Sync {
     /// Announces that a change was committed. Returns when every lookup that starts afterwards sees it.
-    fn announce(&self) -> Announcing<'_>;
+    fn announce(&self, affected: Affected) -> Announcing<'_>;
+}
+
+/// What a change affects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Affected {
+    /// Tokens or suppressions.
+    Access,
+    /// Details only.
+    Details,
 }
 
 /// An announcement in progress.
@@ -42,12 +52,33 @@ pub struct Changed<T> {
 
 impl<T> Changed<T> {
     /// Announces a committed change.
-    pub(crate) async fn announce(done: T, in_force: &dyn InForce) -> Self {
-        Self { done, confirmed: in_force.announce().await }
+    pub(crate) async fn announce(done: T, in_force: &dyn InForce, affected: Affected) -> Self {
+        Self { done, confirmed: in_force.announce(affected).await }
     }
 
     /// A result that does not affect lookups.
     pub(crate) const fn nothing(done: T) -> Self {
         Self { done, confirmed: Ok(()) }
+    }
+}
+
+/// A committed change that has not been announced yet. For results that exist only once, such as a new token: whoever asked for
+/// it gets them even if the announcement takes long or the process ends meanwhile.
+#[must_use = "a change has to be announced"]
+pub struct Committed<T> {
+    /// What was done.
+    pub done: T,
+    in_force: Arc<dyn InForce>,
+    affected: Affected,
+}
+
+impl<T> Committed<T> {
+    pub(crate) fn new(done: T, in_force: &Arc<dyn InForce>, affected: Affected) -> Self {
+        Self { done, in_force: Arc::clone(in_force), affected }
+    }
+
+    /// Announces the change.
+    pub async fn announce(self) -> Changed<T> {
+        Changed::announce(self.done, &*self.in_force, self.affected).await
     }
 }

@@ -82,7 +82,7 @@ pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use contactd_profile::{Case, Network, NetworkError, Networks, Profile, Reason};
 pub use detail::{ContactValue, Detail, Kind, Label};
 pub use email::EmailError;
-pub use in_force::{Announcing, Changed, InForce, NotConfirmed};
+pub use in_force::{Affected, Announcing, Changed, Committed, InForce, NotConfirmed};
 pub use journal_files::{
     Chain, JournalError, JournalFault, JournalFiles, JournalHead, JournalLine, JournalLines, KnownLine,
     Verification,

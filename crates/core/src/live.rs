@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::in_force::{Announcing, InForce, NotConfirmed};
+use crate::in_force::{Affected, Announcing, InForce, NotConfirmed};
 use crate::store::{LocalRead, StoreError, Suppressions, Tokens, Usage};
 use crate::{Callers, Clock, SuppressionList, UnknownKey};
 
@@ -61,10 +61,11 @@ impl<S: LocalRead + Tokens + Suppressions + Usage> Live<S> {
     }
 
     async fn refresh_suppressions(&self, number: u64) -> Result<(), RefreshError> {
-        let listed = self.store.list_suppressions().await?;
+        // Building the list takes longer than putting it in force, and nobody has to wait for it.
+        let listed = self.suppressions.listed(self.store.list_suppressions().await?)?;
         let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
         if applied.suppressions < number {
-            self.suppressions.replace(listed)?;
+            self.suppressions.put_in_force(listed);
             applied.suppressions = number;
         }
         Ok(())
@@ -105,7 +106,15 @@ impl<S: LocalRead + Tokens + Suppressions + Usage> Live<S> {
 }
 
 impl<S: LocalRead + Tokens + Suppressions + Usage> InForce for Live<S> {
-    fn announce(&self) -> Announcing<'_> {
-        Box::pin(async { self.refresh().await.map_err(|_| NotConfirmed::Failed) })
+    fn announce(&self, affected: Affected) -> Announcing<'_> {
+        Box::pin(async move {
+            match affected {
+                Affected::Access => self.refresh().await.map_err(|_| NotConfirmed::Failed),
+                Affected::Details => {
+                    self.store.renew_all();
+                    Ok(())
+                }
+            }
+        })
     }
 }

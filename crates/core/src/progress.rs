@@ -9,7 +9,10 @@ pub enum Progress {
     /// Another writer is active; reported again with every attempt.
     Waiting,
     /// The person is suppressed; removing their details comes next.
-    Suppressed,
+    Suppressed {
+        /// Whether that is in force.
+        is_confirmed: bool,
+    },
     /// Rows are being read and checked.
     Reading {
         /// Rows read so far.

@@ -15,10 +15,12 @@ mod waiting;
 use std::sync::Arc;
 
 pub use audits::{AuditError, AuditQuery, Audits, IndexState, NamedRecord, NamedUsage};
-pub use health::{BackupError, BackupMade, Backups, Finding, Health, HealthError, Making, Severity, Stats};
+pub use health::{
+    BackupError, BackupMade, Backups, Finding, Health, HealthError, Making, Severity, Stats, clock_finding,
+};
 pub use imports::{
-    ImportError, ImportOptions, ImportReport, Imports, MaxRejects, ReadRows, RecordBatch, RecordSource,
-    RejectedRow, RowChecks, RowsError, Undone,
+    Clearing, ImportError, ImportOptions, ImportReport, Imports, MaxRejects, ReadRows, RecordBatch,
+    RecordSource, RejectedRow, RowChecks, RowsError, SweepReport, Undone,
 };
 pub use opt_outs::{OptOutError, OptOuts, OptedOut};
 pub use subjects::{

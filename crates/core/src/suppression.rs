@@ -157,6 +157,9 @@ pub struct PersonCheck {
     pub digest: ProfileDigest,
 }
 
+/// Digests that are ready to be put in force.
+pub(crate) struct ListedDigests(HashSet<[u8; 32], ByFirstBytes>);
+
 /// The suppressions in force, in memory.
 #[derive(Debug)]
 pub struct SuppressionList {
@@ -173,6 +176,15 @@ impl SuppressionList {
     /// Puts a new list in force for every lookup that starts afterwards. If a digest was made with a missing
     /// key, nothing changes: that subject could not be recognised and would be disclosed.
     pub fn replace(&self, digests: impl IntoIterator<Item = SubjectDigest>) -> Result<(), UnknownKey> {
+        self.put_in_force(self.listed(digests)?);
+        Ok(())
+    }
+
+    /// The list to put in force, from these digests.
+    pub(crate) fn listed(
+        &self,
+        digests: impl IntoIterator<Item = SubjectDigest>,
+    ) -> Result<ListedDigests, UnknownKey> {
         let mut listed = HashSet::default();
         for digest in digests {
             if !self.keys.hold(&digest.key) {
@@ -180,8 +192,12 @@ impl SuppressionList {
             }
             listed.insert(digest.bytes);
         }
-        self.listed.store(Arc::new(listed));
-        Ok(())
+        Ok(ListedDigests(listed))
+    }
+
+    /// Puts a list in force for every lookup that starts afterwards.
+    pub(crate) fn put_in_force(&self, listed: ListedDigests) {
+        self.listed.store(Arc::new(listed.0));
     }
 
     /// How many subjects are suppressed.

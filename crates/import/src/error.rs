@@ -39,6 +39,11 @@ impl FileError {
         Self::Unusable(what.into())
     }
 
+    /// A thread of the import has panicked.
+    pub(crate) fn fault() -> Self {
+        Self::unusable("a fault of the program; nothing was changed. Please report it")
+    }
+
     /// The same error, about this file.
     pub(crate) fn of(self, file: &str) -> Self {
         Self::In { file: file.to_owned(), error: Box::new(self) }

@@ -20,6 +20,8 @@ const MAX_DETAILS: usize = 30_000;
 pub(crate) enum Joined {
     Waiting(Sorted),
     Running(Receiver<Result<RecordBatch, FileError>>, JoinHandle<Sorted>),
+    /// Everything was handed over.
+    Finished(Sorted),
     /// While the state changes, and after that has failed.
     Moved,
 }
@@ -44,17 +46,23 @@ impl Joined {
             let thread = std::thread::Builder::new().name("import-join".to_owned()).spawn(joining);
             *self = Self::Running(batches, thread.tried("cannot start a thread")?);
         }
-        match self {
-            Self::Running(batches, _) => batches.recv().ok().transpose(),
-            Self::Waiting(_) | Self::Moved => Ok(None),
+        if let Self::Running(batches, _) = self
+            && let Ok(batch) = batches.recv()
+        {
+            return batch.map(Some);
         }
+        if let Self::Running(_, thread) = std::mem::replace(self, Self::Moved) {
+            // The end of the batches is the end of the rows only if the thread has not panicked.
+            *self = Self::Finished(thread.join().map_err(|_| FileError::fault())?);
+        }
+        Ok(None)
     }
 
     /// Starts again at the first batch.
     pub(crate) fn rewind(&mut self) -> Result<(), FileError> {
         let damaged = || FileError::unusable("the sorted rows are lost; nothing was loaded");
         let mut sorted = match std::mem::replace(self, Self::Moved) {
-            Self::Waiting(sorted) => sorted,
+            Self::Waiting(sorted) | Self::Finished(sorted) => sorted,
             Self::Running(batches, thread) => {
                 // If the thread is still running, its next send fails, and it ends.
                 drop(batches);

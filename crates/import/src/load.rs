@@ -1,8 +1,9 @@
 //! From files to sorted rows: one thread reads, all cores check, and the calling thread collects in file order.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -75,13 +76,14 @@ pub(crate) fn read(
     let (work, waiting) = sync_channel(2 * plan.threads);
     let (done, results) = sync_channel(2 * plan.threads);
     let bytes = Arc::new(AtomicU64::new(0));
+    let is_read = Arc::new(AtomicBool::new(false));
     // Not a scoped thread: if the import is cancelled while this thread waits for a pipe, nothing waits for it.
     let reading = {
         let (plan, bytes, cancel, done) = (plan.clone(), Arc::clone(&bytes), cancel.clone(), done.clone());
-        move || {
-            if let Err(error) = read_all(&plan, &bytes, &work, &cancel) {
-                let _ = done.send(Err(error));
-            }
+        let is_read = Arc::clone(&is_read);
+        move || match read_all(&plan, &bytes, &work, &cancel) {
+            Ok(()) => is_read.store(true, Ordering::Release),
+            Err(error) => drop(done.send(Err(error))),
         }
     };
     std::thread::Builder::new()
@@ -91,6 +93,8 @@ pub(crate) fn read(
     let mut collecting =
         Collecting { read: ReadRows::default(), sorter: Sorter::new(plan.room.clone(), SORT_BYTES), rejects };
     std::thread::scope(|scope| {
+        // Dropped when this returns, whatever the reason: a checker that waits to hand over its rows ends then.
+        let results = results;
         // Dropped with the last checker, so that a send of the reader then fails instead of blocking forever.
         let waiting = Arc::new(Mutex::new(waiting));
         for _ in 0..plan.threads {
@@ -105,6 +109,10 @@ pub(crate) fn read(
         };
         collecting.collect(&results, progress, cancel)
     })?;
+    if !is_read.load(Ordering::Acquire) {
+        // The thread that reads has ended without saying that it is done: it panicked.
+        return Err(FileError::fault());
+    }
     let Collecting { mut read, sorter, .. } = collecting;
     read.records = sorter.count;
     Ok((read, sorter.finish().tried("cannot sort the rows")?))
@@ -138,10 +146,10 @@ impl Collecting<'_> {
         let mut next = 0;
         loop {
             let checked = match results.recv_timeout(LOOK) {
+                _ if cancel.is_cancelled() => return Err(FileError::Cancelled),
                 Ok(checked) => checked?,
-                Err(RecvTimeoutError::Disconnected) if !cancel.is_cancelled() => return Ok(()),
-                Err(RecvTimeoutError::Timeout) if !cancel.is_cancelled() => continue,
-                Err(_) => return Err(FileError::Cancelled),
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) => continue,
             };
             early.insert(checked.number, checked);
             while let Some(checked) = early.remove(&next) {
@@ -201,7 +209,11 @@ impl Checker<'_> {
         loop {
             let batch = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK);
             let goes_on = match batch {
-                Ok(batch) => done.send(Ok(self.check(batch))).is_ok(),
+                Ok(batch) => {
+                    // A row that makes this panic must not be lost unnoticed: the import ends.
+                    let checked = panic::catch_unwind(AssertUnwindSafe(|| self.check(batch)));
+                    done.send(checked.map_err(|_| FileError::fault())).is_ok()
+                }
                 Err(RecvTimeoutError::Timeout) => !cancel.is_cancelled(),
                 Err(RecvTimeoutError::Disconnected) => false,
             };

@@ -53,16 +53,24 @@ impl ParquetRows {
     /// The next row; its line is its number in the file.
     pub(crate) fn next(&mut self) -> Result<Option<Row>, FileError> {
         self.number += 1;
-        let row = unless_it_panics(|| self.rows.next().transpose());
-        let row = row.ok_or_else(|| {
+        // Turning fields into text is part of it: the reader's own formatting panics on times out of range.
+        let nanos = &self.nanos;
+        let rows = &mut self.rows;
+        let fields = unless_it_panics(|| {
+            let Some(row) = rows.next().transpose()? else { return Ok(None) };
+            let mut fields = ByteRecord::new();
+            for ((_, field), &is_nanos) in row.get_column_iter().zip(nanos) {
+                fields.push_field(text(field, is_nanos).as_bytes());
+            }
+            Ok(Some(fields))
+        });
+        let fields = fields.ok_or_else(|| {
             let number = self.number;
             FileError::unusable(format!(
                 "row {number} is damaged, or holds text that is not UTF-8; nothing was loaded"
             ))
         })?;
-        let Some(row) = row else { return Ok(None) };
-        let text = |((_, field), &is_nanos): ((_, &Field), &bool)| text(field, is_nanos);
-        let fields: ByteRecord = row.get_column_iter().zip(&self.nanos).map(text).collect();
+        let Some(fields) = fields else { return Ok(None) };
         Ok(Some(Row { line: self.number, content: Content::Fields(fields) }))
     }
 }

@@ -21,10 +21,18 @@ impl OpenIndex<'_> {
 
 impl AuditIndex for SqliteStore {
     fn audit_position(&self, node: &str) -> impl StoreFuture<AuditPosition> {
-        // Reading renames nothing: until a write does, the node without a name may be this one.
-        let read = |index: &Connection| match find_name(index, node)?.or(find_name(index, "")?) {
-            Some(node) => position(index, node),
-            None => Ok(AuditPosition::default()),
+        // Reading changes nothing: until a write does, the node without a name may be this one.
+        let read = |index: &Connection| {
+            for name in [node, ""] {
+                let position = match find_name(index, name)? {
+                    Some(id) => position(index, id)?,
+                    None => AuditPosition::default(),
+                };
+                if position != AuditPosition::default() {
+                    return Ok(position);
+                }
+            }
+            Ok(AuditPosition::default())
         };
         std::future::ready(self.audit().and_then(|mut audit| read(audit.connection()?).map_err(error)))
     }
@@ -207,12 +215,17 @@ fn outcome_number(name: &str) -> usize {
 struct Names(HashMap<String, i64>);
 
 impl Names {
-    /// The id of a node. A new node takes over the lines of the node without a name, if there is one.
+    /// The id of a node. The first node that is named takes over what belongs to the node without a name.
     fn node(&mut self, connection: &Connection, node: &str) -> rusqlite::Result<i64> {
-        if find_name(connection, node)?.is_none() {
-            connection.execute("UPDATE names SET name = ?1 WHERE name = ''", [node])?;
+        let id = self.id(connection, node)?;
+        if let Some(unnamed) = find_name(connection, "")? {
+            for table in ["events", "usage", "positions"] {
+                connection
+                    .execute(&format!("UPDATE {table} SET node = ?1 WHERE node = ?2"), (id, unnamed))?;
+            }
+            connection.execute("DELETE FROM names WHERE id = ?1", [unnamed])?;
         }
-        self.id(connection, node)
+        Ok(id)
     }
 
     fn id(&mut self, connection: &Connection, name: &str) -> rusqlite::Result<i64> {

@@ -66,6 +66,7 @@ mod tests {
     use super::*;
     use crate::profile_rows::{ProfileRows, SourceNames};
     use contactd_core::Profile;
+    use contactd_core::store::AuditIndex;
     use sha2::{Digest, Sha256};
 
     fn fingerprint(migration: &str) -> String {
@@ -77,7 +78,7 @@ mod tests {
         let contactd: Vec<_> = CONTACTD.iter().copied().map(fingerprint).collect();
         let audit: Vec<_> = AUDIT.iter().copied().map(fingerprint).collect();
         let details: Vec<_> = DETAILS.iter().copied().map(fingerprint).collect();
-        assert_eq!(audit, ["e00dc168e97d", "7ae68659a07b"]);
+        assert_eq!(audit, ["e00dc168e97d", "1ea255ff3535"]);
         assert_eq!(contactd, ["3fdff0a8a751", "c0fa3a96eb19"]);
         assert_eq!(details, ["09ea08fcbafd", "746a2ed3f42f", "13592c7b3026", "1ec02b4d4b95", "0a862cfe8873"]);
     }
@@ -131,6 +132,16 @@ mod tests {
             let of = |table: &str| format!("SELECT name FROM {table} JOIN names ON names.id = {table}.node");
             assert_eq!([text(&of("usage")), text(&of("positions"))], [node, node]);
             assert_eq!(text("SELECT seq || '/' || offset FROM positions"), "7/90");
+            // The node's own name may be known already, without a line.
+            drop(newest);
+            let store = crate::SqliteStore::open(dir.path()).expect("opens");
+            let position = crate::testing::now(store.audit_position("n1")).expect("reads");
+            assert_eq!((position.seq, position.offset), (7, 90));
+            crate::testing::now(store.forget_audit("n1", 7)).expect("forgets");
+            assert_eq!(crate::testing::now(store.audit_position("n1")).expect("reads"), position);
+            assert_eq!(crate::testing::now(store.audit_usage()).expect("reads").len(), 1);
+            crate::testing::now(store.reset_audit_index("n1", 0)).expect("resets");
+            assert_eq!(crate::testing::now(store.audit_usage()).expect("reads"), []);
         }
     }
 

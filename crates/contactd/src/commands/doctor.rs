@@ -2,11 +2,13 @@
 
 use std::process::ExitCode;
 
-use contactd_core::services::{Finding, Severity};
+use contactd_core::services::{Finding, Severity, clock_finding};
+use contactd_core::{Clock, SystemClock};
 
 use crate::cli::Everywhere;
 use crate::config::Config;
 use crate::context::Context;
+use crate::data_dir::DataDir;
 use crate::{output, surroundings};
 
 pub(crate) async fn run(everywhere: &Everywhere, json: bool) -> anyhow::Result<ExitCode> {
@@ -42,6 +44,7 @@ async fn examine(everywhere: &Everywhere) -> Vec<Finding> {
         }
     };
     let mut findings = vec![Finding::ok("configuration", "no errors".to_owned())];
+    findings.push(clock_finding(SystemClock.now()));
     if !config.data.exists() {
         let message = format!("{} does not exist yet", config.data.display());
         let advice = "the first command that needs it creates it, such as `contactd import`";
@@ -50,6 +53,7 @@ async fn examine(everywhere: &Everywhere) -> Vec<Finding> {
     }
     findings.extend(surroundings::permissions(&config));
     findings.push(surroundings::disk(&config.data));
+    let (path, keys) = (config.data.clone(), config.keys.clone());
     match Context::open(config).await {
         Ok(context) => {
             findings.extend(context.services.health.findings(&context.actor).await);
@@ -57,9 +61,13 @@ async fn examine(everywhere: &Everywhere) -> Vec<Finding> {
             findings.push(surroundings::server(&context.dir));
         }
         Err(error) => {
-            let advice = "run this as the user the data belongs to; restore the data directory from a backup if its files \
-                          are damaged";
+            let advice = "if it is a question of permissions, run this as the user the data belongs to; if files are damaged or \
+                          missing, restore them from a backup. Tokens and opt-outs were not checked";
             findings.push(Finding::fail("store", format!("{error:#}"), advice));
+            if let Ok(dir) = DataDir::make(&path) {
+                findings.push(surroundings::journal(&dir, &keys));
+                findings.push(surroundings::server(&dir));
+            }
         }
     }
     findings

@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use contactd_core::Progress;
+
 use crate::cli::EraseArgs;
 use crate::context::Context;
 use crate::output;
@@ -11,8 +13,13 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
     let profile = context.profile(&args.url)?;
     let waiting =
         Waiting::new("suppressed, waiting for the import or the command that is writing to the store");
-    let subjects = &context.services.subjects;
-    let erased = subjects.erase(&context.actor, &profile, args.values, &|step| waiting.show(step)).await?;
+    let show = |step| match step {
+        Progress::Suppressed { is_confirmed: false } => output::words(format_args!(
+            "contactd: the suppression is committed, but the running server has not confirmed it yet"
+        )),
+        step => waiting.show(step),
+    };
+    let erased = context.services.subjects.erase(&context.actor, &profile, args.values, &show).await?;
     let removed = erased.done.details;
     if args.json {
         output::json(&serde_json::json!({ "detailsRemoved": removed, "suppressed": true }))?;

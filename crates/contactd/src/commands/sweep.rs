@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use contactd_core::Span;
+use contactd_core::services::{Clearing, SweepReport};
 use contactd_core::store::Aged;
+use contactd_core::{Cancel, Span};
 
 use crate::cli::SweepArgs;
 use crate::context::Context;
@@ -17,8 +18,10 @@ pub(crate) async fn run(context: &Context, args: &SweepArgs) -> anyhow::Result<E
         _ => Aged::Policies,
     };
     let waiting = Waiting::new("waiting: another command is writing to the store");
-    let swept = context.services.imports.sweep(&context.actor, aged, &|step| waiting.show(step)).await?;
-    let (done, is_flushed) = swept.done;
+    let imports = &context.services.imports;
+    let (show, cancel) = (|step| waiting.show(step), Cancel::default());
+    let swept = imports.sweep(&context.actor, aged, Clearing::Always, &show, &cancel).await?;
+    let SweepReport { swept: done, logs_are_clear } = swept.done;
     if args.json {
         output::json(&done)?;
     }
@@ -27,7 +30,7 @@ pub(crate) async fn run(context: &Context, args: &SweepArgs) -> anyhow::Result<E
         done.expired, done.aged
     ));
     swept.confirmed?;
-    if !is_flushed {
+    if !logs_are_clear {
         bail!(
             "the removed details are still in the write-ahead log, because a reader is using it; run this again in a moment"
         );

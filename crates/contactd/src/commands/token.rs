@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use contactd_core::services::{IssuedToken, NewToken};
-use contactd_core::{Changed, Kind, Rate, Scopes, Timestamp, Token};
+use contactd_core::{Committed, Kind, Rate, Scopes, Timestamp, Token};
 use serde::Serialize;
 
 use crate::cli::{TokenCommand, TokenCreateArgs, TokenRotateArgs};
@@ -90,11 +90,11 @@ async fn create(context: &Context, args: &TokenCreateArgs) -> anyhow::Result<()>
         rate: args.rate.map(|rate| Rate { burst: args.burst.unwrap_or(rate.burst), ..rate }),
         quota: args.quota,
     };
-    show_new(context, context.services.tokens.create(&context.actor, new).await?, args.json)
+    show_new(context, context.services.tokens.create(&context.actor, new).await?, args.json).await
 }
 
 /// Prints only the token to stdout, and everything else to stderr.
-fn show_new(context: &Context, issued: Changed<IssuedToken>, json: bool) -> anyhow::Result<()> {
+async fn show_new(context: &Context, issued: Committed<IssuedToken>, json: bool) -> anyhow::Result<()> {
     let IssuedToken { secret, token } = &issued.done;
     if json {
         let shown = ShownToken::new(token, context.clock.now());
@@ -107,7 +107,8 @@ fn show_new(context: &Context, issued: Changed<IssuedToken>, json: bool) -> anyh
             token.id, token.name
         ));
     }
-    Ok(issued.confirmed?)
+    // Printed first: the token is valid, and nobody can read it anywhere else.
+    Ok(issued.announce().await.confirmed?)
 }
 
 async fn list(context: &Context, json: bool) -> anyhow::Result<()> {
@@ -141,5 +142,5 @@ async fn revoke(context: &Context, id: &str) -> anyhow::Result<()> {
 async fn rotate(context: &Context, args: &TokenRotateArgs) -> anyhow::Result<()> {
     let rotated =
         context.services.tokens.rotate(&context.actor, &args.id, args.overlap.0, args.expires).await?;
-    show_new(context, rotated, args.json)
+    show_new(context, rotated, args.json).await
 }

@@ -430,6 +430,22 @@ fn ctrl_c_stops_an_import_and_nothing_is_changed() {
     assert_eq!(site.run(&["stats", "--json"]).json()["profiles"], 0);
 }
 
+#[test]
+fn ctrl_c_stops_an_import_that_is_busy_reading() {
+    let site = Site::empty();
+    let rows: String = (0..400_000)
+        .map(|n| format!("https://linkedin.com/in/busy-quell-{n},+1415555{:04}\n", 100 + n % 100))
+        .collect();
+    let file = site.file("busy.csv", format!("profileUrl,phone\n{rows}"));
+    let mut child = site.spawn(&["import", &file, "--source", "busy"]);
+    until_ctrl_c_is_handled(&child);
+    let id = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(id, rustix::process::Signal::INT).expect("tells it");
+    crate::service::eventually(10, "it ends", || child.try_wait().expect("asks").is_some());
+    assert_eq!(child.wait().expect("ends").code(), Some(1));
+    assert_eq!(site.run(&["stats", "--json"]).json()["profiles"], 0);
+}
+
 /// A Parquet file with these text columns, where an empty text is null, and a column of numbers.
 fn parquet(names: &[&str], rows: &[&[&str]], confidence: &[i32]) -> Vec<u8> {
     use parquet::basic::Compression;

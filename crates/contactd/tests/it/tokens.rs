@@ -130,3 +130,19 @@ fn errors_say_what_to_do() {
         assert_eq!(output.stdout, "");
     }
 }
+
+#[test]
+fn a_new_token_is_printed_before_a_server_that_hangs_is_waited_for() {
+    let (service, _) = Service::with_people();
+    service.signal(rustix::process::Signal::STOP);
+    let mut command = service.site.command();
+    command.args(["token", "create", "late"]).stdout(std::process::Stdio::piped());
+    let mut child = command.stderr(std::process::Stdio::null()).spawn().expect("starts");
+    let mut token = String::new();
+    let mut stdout = std::io::BufReader::new(child.stdout.take().expect("a pipe"));
+    std::io::BufRead::read_line(&mut stdout, &mut token).expect("reads");
+    assert!(token.starts_with("ctd_"), "{token}");
+    assert!(child.try_wait().expect("asks").is_none(), "it still waits for the server");
+    service.signal(rustix::process::Signal::CONT);
+    assert!(child.wait().expect("ends").success());
+}

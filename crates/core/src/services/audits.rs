@@ -183,6 +183,15 @@ impl<S: AuditIndex + Facts + Tokens> Audits<S> {
     }
 }
 
+/// Whether the journal's key is the one it was begun with, if that is known. Remembers nothing.
+pub(super) async fn compare_key<S: Facts>(parts: &Parts<S>) -> Result<(), AuditError> {
+    let id = parts.journal.key_id()?;
+    match parts.store.fact(KEY).await? {
+        Some(expected) if expected != id => Err(AuditError::OtherKey(expected)),
+        _ => Ok(()),
+    }
+}
+
 /// The names of all tokens by id, including expired and revoked ones.
 pub(super) async fn token_names(store: &impl Tokens) -> Result<HashMap<String, String>, AuditError> {
     let tokens = store.list_tokens().await?;

@@ -16,7 +16,7 @@ use crate::store::{
     self, Aged, Details, Import, ImportPlan, Maintenance, PastImport, StoreError, Suppressions, Swept,
     ValueOfProfile,
 };
-use crate::{Actor, Changed, SuppressionList};
+use crate::{Actor, Affected, Changed, SuppressionList};
 
 /// Imports records, undoes imports, and removes details that are too old.
 pub struct Imports<S> {
@@ -162,15 +162,14 @@ impl<S: Details + store::Importing + Suppressions + Maintenance> Imports<S> {
             let swept = parts.store.sweep(parts.clock.now(), Aged::Policies).await;
             report.not_swept = swept.err().map(|error| error.to_string());
         }
-        Ok(Changed::announce(report, &*parts.in_force).await)
+        Ok(Changed::announce(report, &*parts.in_force, Affected::Details).await)
     }
 
     fn plan(&self, read: &ReadRows, options: &ImportOptions) -> ImportPlan {
-        let mut sources = read.sources.clone();
-        if sources.is_empty() {
+        let mut sources: Vec<String> = read.sources.iter().cloned().collect();
+        if sources.is_empty() && options.replace_source {
             sources.extend(options.default_source.clone());
         }
-        let sources: Vec<String> = sources.into_iter().collect();
         ImportPlan {
             at: self.parts.clock.now(),
             records: read.records,
@@ -222,24 +221,52 @@ impl<S: Details + store::Importing + Suppressions + Maintenance> Imports<S> {
         let attempt = async || self.parts.store.undo_import(id, self.parts.clock.now()).await;
         let undone = until_free(observer, &Cancel::default(), attempt).await?;
         let details = undone.ok_or(ImportError::Unknown(id))?;
-        Ok(Changed::announce(Undone { details }, &*self.parts.in_force).await)
+        Ok(Changed::announce(Undone { details }, &*self.parts.in_force, Affected::Details).await)
     }
 
-    /// Removes details that have expired or are too old, also from the store's logs. The second part of the result
-    /// says whether the logs could be cleared.
+    /// Removes details that have expired or are too old, also from the store's logs. Waits for other writers until it is
+    /// cancelled.
     pub async fn sweep(
         &self,
         actor: &Actor,
         aged: Aged<'_>,
+        clearing: Clearing,
         observer: Observer<'_>,
-    ) -> Result<Changed<(Swept, bool)>, ImportError> {
+        cancel: &Cancel,
+    ) -> Result<Changed<SweepReport>, ImportError> {
         actor.note("sweep");
-        let attempt = async || self.parts.store.sweep(self.parts.clock.now(), aged).await;
-        let swept = until_free(observer, &Cancel::default(), attempt).await?;
-        let changed = Changed::announce((), &*self.parts.in_force).await;
-        let is_flushed = self.parts.store.flush_removed().await?;
-        Ok(Changed { done: (swept, is_flushed), confirmed: changed.confirmed })
+        let parts = &*self.parts;
+        let attempt = async || parts.store.sweep(parts.clock.now(), aged).await;
+        let swept = until_free(observer, cancel, attempt).await.or_else(|error| stopped(cancel, error))?;
+        if swept == Swept::default() && clearing == Clearing::IfRemoved {
+            return Ok(Changed::nothing(SweepReport { swept, logs_are_clear: true }));
+        }
+        let changed = Changed::announce((), &*parts.in_force, Affected::Details).await;
+        let cleared = parts.store.flush_removed().await;
+        if let Err(error) = &cleared {
+            tracing::warn!(%error, "the store's logs could not be cleared");
+        }
+        let report = SweepReport { swept, logs_are_clear: cleared.unwrap_or(false) };
+        Ok(Changed { done: report, confirmed: changed.confirmed })
     }
+}
+
+/// When a sweep clears the store's logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clearing {
+    /// Only if it removed something, which is what a server does every minute.
+    IfRemoved,
+    /// In any case: an earlier sweep may not have been able to.
+    Always,
+}
+
+/// What a sweep did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SweepReport {
+    /// What it removed.
+    pub swept: Swept,
+    /// Whether what was removed is not in the store's logs any more.
+    pub logs_are_clear: bool,
 }
 
 fn stop_if(cancel: &Cancel) -> Result<(), ImportError> {

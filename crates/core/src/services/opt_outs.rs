@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::services::Parts;
 use crate::store::{StoreError, Suppressions};
-use crate::{Actor, Changed, SubjectName};
+use crate::{Actor, Affected, Changed, SubjectName};
 
 /// Adds and removes suppressions of people, numbers and addresses.
 pub struct OptOuts<S> {
@@ -62,6 +62,6 @@ impl<S: Suppressions> OptOuts<S> {
 
     async fn announce(&self, named: &[SubjectName], changed: u64) -> Result<Changed<OptedOut>, OptOutError> {
         let already = (named.len() as u64).saturating_sub(changed);
-        Ok(Changed::announce(OptedOut { changed, already }, &*self.parts.in_force).await)
+        Ok(Changed::announce(OptedOut { changed, already }, &*self.parts.in_force, Affected::Access).await)
     }
 }

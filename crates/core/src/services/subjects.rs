@@ -15,7 +15,7 @@ use crate::store::{
     AuditIndex, DetailFilter, Details, Facts, Import, ImportPlan, ImportSummary, Importing, Maintenance,
     PutCounts, StoreError, Suppressions, Tokens,
 };
-use crate::{Actor, Changed, Detail, Profile, RawRecord, RecordError, SubjectName};
+use crate::{Actor, Affected, Changed, Detail, Profile, RawRecord, RecordError, SubjectName};
 
 /// The store traits that [`Subjects`] needs.
 pub trait SubjectStore:
@@ -112,7 +112,7 @@ impl<S: SubjectStore> Subjects<S> {
             ..ImportSummary::default()
         };
         import.commit(&summary).await?;
-        Ok(Changed::announce(counts, &*parts.in_force).await)
+        Ok(Changed::announce(counts, &*parts.in_force, Affected::Details).await)
     }
 
     /// Removes details of one person; returns how many. Waits for other writers.
@@ -126,7 +126,7 @@ impl<S: SubjectStore> Subjects<S> {
         actor.note("remove");
         let attempt = async || self.parts.store.remove_details(profile, which).await;
         let removed = until_free(observer, &Cancel::default(), attempt).await?;
-        Ok(Changed::announce(removed, &*self.parts.in_force).await)
+        Ok(Changed::announce(removed, &*self.parts.in_force, Affected::Details).await)
     }
 
     /// Visits all details, or those of one source: profile by profile, ordered by URL, with the details in an

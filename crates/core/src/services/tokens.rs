@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::services::Parts;
 use crate::store::{StoreError, Tokens};
-use crate::{Actor, Changed, Lifetime, Quota, Rate, Scopes, Timestamp, Token, TokenSecret};
+use crate::{
+    Actor, Affected, Changed, Committed, Lifetime, Quota, Rate, Scopes, Timestamp, Token, TokenSecret,
+};
 
 /// Issues and revokes tokens.
 pub struct TokenIssuer<S> {
@@ -59,7 +61,7 @@ impl<S: Tokens> TokenIssuer<S> {
     }
 
     /// Creates a token.
-    pub async fn create(&self, actor: &Actor, new: NewToken) -> Result<Changed<IssuedToken>, TokenError> {
+    pub async fn create(&self, actor: &Actor, new: NewToken) -> Result<Committed<IssuedToken>, TokenError> {
         actor.note("token create");
         let now = self.parts.clock.now();
         let token = Token {
@@ -71,7 +73,7 @@ impl<S: Tokens> TokenIssuer<S> {
         };
         let secret = TokenSecret::generate()?;
         self.parts.store.create_token(&secret.hash(), &token).await?;
-        Ok(Changed::announce(IssuedToken { secret, token }, &*self.parts.in_force).await)
+        Ok(Committed::new(IssuedToken { secret, token }, &self.parts.in_force, Affected::Access))
     }
 
     /// All tokens, oldest first, including expired and revoked ones.
@@ -86,7 +88,7 @@ impl<S: Tokens> TokenIssuer<S> {
         actor.note("token revoke");
         let revoked = self.parts.store.revoke_token(id, self.parts.clock.now()).await?;
         let token = revoked.ok_or_else(|| TokenError::Unknown(id.to_owned()))?;
-        Ok(Changed::announce(token, &*self.parts.in_force).await)
+        Ok(Changed::announce(token, &*self.parts.in_force, Affected::Access).await)
     }
 
     /// Creates a token in place of another one, which stays valid for `overlap` at most. Unless `lifetime` is
@@ -97,7 +99,7 @@ impl<S: Tokens> TokenIssuer<S> {
         id: &str,
         overlap: Duration,
         lifetime: Option<Lifetime>,
-    ) -> Result<Changed<IssuedToken>, TokenError> {
+    ) -> Result<Committed<IssuedToken>, TokenError> {
         actor.note("token rotate");
         let now = self.parts.clock.now();
         let unknown = || TokenError::Unknown(id.to_owned());
@@ -121,7 +123,7 @@ impl<S: Tokens> TokenIssuer<S> {
         if !self.parts.store.rotate_token(id, now.plus(overlap), &secret.hash(), &token).await? {
             return Err(unknown());
         }
-        Ok(Changed::announce(IssuedToken { secret, token }, &*self.parts.in_force).await)
+        Ok(Committed::new(IssuedToken { secret, token }, &self.parts.in_force, Affected::Access))
     }
 }
 

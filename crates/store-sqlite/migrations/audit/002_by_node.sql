@@ -1,5 +1,5 @@
--- Every node has a journal of its own: a line is identified by its node and its number. Lines, usage and the position that
--- are there belong to the one node there was. If no line names it, its name is empty until it is known.
+-- Every node has a journal of its own: a line is identified by its node and its number. Until now there was one journal, so
+-- everything belongs to the node of its newest line. If there is no line, the node's name is empty until it is known.
 INSERT INTO names (name) SELECT '' WHERE NOT EXISTS (SELECT 1 FROM events);
 
 CREATE TABLE events_by_node (
@@ -16,7 +16,9 @@ CREATE TABLE events_by_node (
     PRIMARY KEY (node, seq)
 ) STRICT, WITHOUT ROWID;
 INSERT INTO events_by_node
-SELECT node, seq, at, request_id, token, operation, outcome, reason, digest_key, profile FROM events ORDER BY node, seq;
+SELECT (SELECT node FROM events ORDER BY seq DESC LIMIT 1),
+       seq, at, request_id, token, operation, outcome, reason, digest_key, profile
+FROM events ORDER BY seq;
 
 CREATE TABLE usage_by_node (
     node    INTEGER NOT NULL,

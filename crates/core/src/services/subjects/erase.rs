@@ -4,7 +4,7 @@ use crate::progress::{Cancel, Observer, Progress};
 use crate::services::subjects::{SubjectStore, Subjects};
 use crate::services::waiting::until_free;
 use crate::store::{DetailFilter, StoreError};
-use crate::{Actor, Changed, Profile, Subject};
+use crate::{Actor, Affected, Changed, NotConfirmed, Profile, Subject};
 
 /// What an erasure removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +19,9 @@ pub enum EraseError {
     /// The person could not be suppressed. Nothing was changed.
     #[error(transparent)]
     NotSuppressed(StoreError),
+    /// It did not complete, and a running server has not confirmed what was committed.
+    #[error("{0}. The erasure is not complete; run it again then")]
+    NotConfirmed(#[source] NotConfirmed),
     /// The person is suppressed, but the details are not removed.
     #[error("the person is suppressed, and the details are not removed yet; run this again ({0})")]
     NotRemoved(#[source] StoreError),
@@ -59,8 +62,27 @@ impl<S: SubjectStore> Subjects<S> {
         actor.note("erase");
         let parts = &*self.parts;
         self.suppress(&[Subject::Profile(profile)]).await.map_err(EraseError::NotSuppressed)?;
-        let mut confirmed = parts.in_force.announce().await;
-        observer(Progress::Suppressed);
+        // Each announcement covers everything that was committed before it: the last one counts.
+        let mut confirmed = parts.in_force.announce(Affected::Access).await;
+        observer(Progress::Suppressed { is_confirmed: confirmed.is_ok() });
+        let done = self.remove_everything(profile, values, &mut confirmed, observer).await;
+        match (done, confirmed) {
+            (Ok(done), confirmed) => Ok(Changed { done, confirmed }),
+            // Nothing may be claimed that the server has not confirmed.
+            (Err(_), Err(not_confirmed)) => Err(EraseError::NotConfirmed(not_confirmed)),
+            (Err(error), Ok(())) => Err(error),
+        }
+    }
+
+    /// Removes the details of a suppressed person from the store and its files.
+    async fn remove_everything(
+        &self,
+        profile: &Profile,
+        values: bool,
+        confirmed: &mut Result<(), NotConfirmed>,
+        observer: Observer<'_>,
+    ) -> Result<Erased, EraseError> {
+        let parts = &*self.parts;
         let mut erased = Erased::default();
         // An import that was running when the person was suppressed may still add details until its turn to write
         // is over. So take a turn after it, remove exactly what was listed before, and repeat until nothing is
@@ -76,7 +98,7 @@ impl<S: SubjectStore> Subjects<S> {
                 let subjects: Vec<_> =
                     held.iter().map(|detail| Subject::Value(detail.kind, &detail.value)).collect();
                 self.suppress(&subjects).await.map_err(EraseError::NotRemoved)?;
-                confirmed = confirmed.and(parts.in_force.announce().await);
+                *confirmed = parts.in_force.announce(Affected::Access).await;
             }
             let listed = held.into_iter().map(|detail| (detail.kind, detail.value)).collect();
             let listed = DetailFilter { values: Some(listed), source: None };
@@ -85,14 +107,14 @@ impl<S: SubjectStore> Subjects<S> {
                 until_free(observer, &Cancel::default(), attempt).await.map_err(EraseError::NotRemoved)?;
             had_turn = true;
         }
-        confirmed = confirmed.and(parts.in_force.announce().await);
+        *confirmed = parts.in_force.announce(Affected::Access).await;
         let wipe = async || parts.store.wipe_removed().await;
         until_free(observer, &Cancel::default(), wipe).await.map_err(EraseError::NotWiped)?;
         if !parts.store.flush_removed().await.map_err(EraseError::NotWiped)? {
             return Err(EraseError::Read);
         }
         match parts.backups.remove_abandoned() {
-            Ok(true) => Ok(Changed { done: erased, confirmed }),
+            Ok(true) => Ok(erased),
             Ok(false) => Err(EraseError::BackingUp),
             Err(error) => Err(EraseError::Abandoned(error.to_string())),
         }
