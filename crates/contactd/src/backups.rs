@@ -42,6 +42,15 @@ impl DirBackups {
             bail!("{} exists; choose another file name, or move it away", file.display());
         }
         let dir = self.dir.path();
+        let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if let (Ok(parent), Ok(dir)) = (parent.canonicalize(), dir.canonicalize())
+            && parent.starts_with(&dir)
+        {
+            bail!(
+                "{} is inside the data directory; choose a place outside, on another disk if possible",
+                file.display()
+            );
+        }
         let _in_progress = claim(&self.dir)?;
         // In the data directory, because it is as private as the copied files.
         let copies = tempfile::Builder::new().prefix(COPIES).tempdir_in(dir)?;

@@ -10,6 +10,9 @@ use serde::Deserialize;
 #[serde(try_from = "String")]
 pub struct Span(pub Duration);
 
+/// A hundred years, in seconds. Times further away cannot be written.
+const LONGEST: u64 = 36_500 * 86_400;
+
 impl FromStr for Span {
     type Err = String;
 
@@ -25,7 +28,11 @@ impl FromStr for Span {
             _ => return Err(wrong()),
         };
         let count: u32 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
-        Ok(Self(Duration::from_secs(u64::from(count) * unit)))
+        let seconds = u64::from(count) * unit;
+        if seconds > LONGEST {
+            return Err(format!("`{text}` is too long: at most 36500d, a hundred years"));
+        }
+        Ok(Self(Duration::from_secs(seconds)))
     }
 }
 
@@ -70,7 +77,7 @@ mod tests {
         {
             assert_eq!(text.parse(), Ok(Span(Duration::from_secs(seconds))));
         }
-        for text in ["", "5", "d", "-5d", "5y", "1.5h", "5 d", "é"] {
+        for text in ["", "5", "d", "36501d", "4294967295w", "-5d", "5y", "1.5h", "5 d", "é"] {
             assert!(text.parse::<Span>().is_err(), "{text}");
         }
         assert_eq!("never".parse(), Ok(Lifetime::Forever));

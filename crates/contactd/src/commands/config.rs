@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::cli::{ConfigCommand, Everywhere};
+use crate::cli::{ConfigCommand, Everywhere, ServeArgs};
 use crate::config::{self, Config, EXAMPLE};
 use crate::output;
 
@@ -11,7 +11,7 @@ pub(crate) fn run(command: &ConfigCommand, everywhere: &Everywhere) -> anyhow::R
         ConfigCommand::Example => output::data(format_args!("{}", EXAMPLE.trim_end()))?,
         ConfigCommand::Check => {
             let file = config::file_of(everywhere);
-            Config::resolve(everywhere)?;
+            Config::resolve(everywhere)?.serve(&ServeArgs::default())?;
             match file {
                 Some(file) => output::words(format_args!("{} has no errors", file.display())),
                 None => output::words(format_args!("there is no configuration file; the defaults are used")),

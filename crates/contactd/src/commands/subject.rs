@@ -56,6 +56,9 @@ fn show(report: &AccessReport) -> anyhow::Result<()> {
         vec![given.time.to_string(), given.operation.name().to_owned(), given.token.clone()]
     };
     match (report.disclosures.as_slice(), &report.disclosures_known_since) {
+        _ if report.profiles.is_empty() => output::data(format_args!(
+            "cannot be told from this alone: no profile holds it now. Ask by profile URL"
+        ))?,
         ([], Some(since)) => output::data(format_args!("nobody since {since}, when the record begins"))?,
         ([], None) => output::data(format_args!("unknown: nothing has been recorded"))?,
         (given, _) => {
@@ -75,6 +78,9 @@ fn suppression(report: &AccessReport) -> String {
         (Some(since), true) => format!("{subject} has been opted out since {since}; it is not disclosed."),
         (Some(since), false) => format!("Opted out since {since}; nothing is disclosed."),
         (None, true) => format!("{subject} is not opted out."),
+        (None, false) if report.held.iter().any(|held| held.is_suppressed) => {
+            "The person is not opted out; some of their details are.".to_owned()
+        }
         (None, false) => "Not opted out.".to_owned(),
     }
 }

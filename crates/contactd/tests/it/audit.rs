@@ -571,3 +571,14 @@ fn a_journal_that_is_moved_away_is_started_again_and_the_loss_is_reported() {
     assert_eq!(service.site.run(&["audit", "verify"]).code, 1, "the rest is reported as missing");
     assert_eq!(service.site.run(&["doctor"]).code, 1);
 }
+
+#[test]
+fn the_doctor_notices_that_the_whole_journal_is_gone() {
+    let (service, token) = Service::with_people();
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
+    let site = service.stop();
+    site.ok(&["audit", "show"]);
+    std::fs::remove_dir_all(site.data().join("audit")).expect("removes");
+    let doctor = site.run(&["doctor"]);
+    assert!(doctor.code == 1 && doctor.stdout.contains("FAIL  journal"), "{doctor:?}");
+}

@@ -30,6 +30,10 @@ fn a_backup_overwrites_nothing_and_leaves_nothing_else_behind() {
     let refused = site.run(&["backup", &taken]);
     assert!(refused.code == 1 && refused.stderr.contains("exists; choose another file name"), "{refused:?}");
     assert_eq!(std::fs::read_to_string(&taken).expect("reads"), "something else");
+    for inside in ["data/a.backup", "data/keys/a.backup"] {
+        let refused = site.run(&["backup", inside]);
+        assert!(refused.code == 1 && refused.stderr.contains("inside the data directory"), "{refused:?}");
+    }
     let nowhere = site.run(&["backup", "no/such/directory/a.backup"]);
     assert_eq!(nowhere.code, 1);
     site.ok(&["backup", "a.backup"]);

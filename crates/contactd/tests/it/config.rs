@@ -91,3 +91,11 @@ fn postgres_is_refused_with_a_clear_message() {
     assert_eq!(output.code, 2);
     assert!(output.stderr.contains("SQLite only"), "{}", output.stderr);
 }
+
+#[test]
+fn a_file_with_which_the_service_would_not_start_is_not_called_good() {
+    let site = Site::empty();
+    let file = site.file("remote.toml", "[serve]\nadmin_listen = \"0.0.0.0:8081\"\n");
+    let checked = site.run(&["config", "check", "--config", &file]);
+    assert!(checked.code == 2 && checked.stderr.contains("allow_remote = true"), "{checked:?}");
+}

@@ -155,6 +155,14 @@ fn the_access_report_says_what_is_held_and_who_received_it() {
     assert_eq!(report["suppression"]["isSuppressed"], true);
     assert_eq!(report["held"].as_array().map(Vec::len), Some(0));
     assert_eq!(report["disclosures"].as_array().map(Vec::len), Some(3), "disclosures stay on record");
+    for form in ["--html", "--json"] {
+        let by_address = site.ok(&["subject", "--email", ADA_EMAIL, form]);
+        assert!(
+            !by_address.contains("Nobody has received"),
+            "it was disclosed, under a profile that is gone: {by_address}"
+        );
+    }
+    assert!(site.ok(&["subject", "--email", ADA_EMAIL]).contains("Ask by profile URL"));
     let both = site.run(&["subject", ADA, "--phone", ADA_PHONE]);
     assert_eq!(both.code, 2, "{both:?}");
 }

@@ -1,7 +1,7 @@
 //! Opting out, and staying opted out.
 
 use crate::fixture::{ADA, ADA_EMAIL, ADA_PHONE, EVE, EVE_EMAIL, NOBODY, PEOPLE};
-use crate::service::{EMAIL, PHONE, Service, eventually};
+use crate::service::{EMAIL, PHONE, Service, Site, eventually};
 
 #[test]
 fn a_person_is_opted_out_when_the_command_returns_and_stays_so_after_an_import() {
@@ -116,4 +116,24 @@ fn a_list_accepts_every_address_and_number_that_an_import_accepts() {
     assert_eq!(service.look_up(EMAIL, &token, ADA).json()["email"], ADA_EMAIL, "the next best address");
     assert_eq!(service.look_up(EMAIL, &token, EVE).json()["email"], EVE_EMAIL, "the next best address");
     assert_eq!(service.look_up(PHONE, &token, EVE).status, 404, "she has no other");
+}
+
+#[test]
+fn a_store_that_has_lost_its_opt_outs_is_not_opened() {
+    let site = Site::with_people();
+    site.ok(&["suppress", ADA]);
+    std::fs::remove_file(site.data().join("contactd.db")).expect("removes");
+    for command in [["stats"].as_slice(), &["serve", "--listen", "127.0.0.1:0"], &["token", "create", "crm"]]
+    {
+        let refused = site.run(command);
+        assert!(
+            refused.code == 1 && refused.stderr.contains("contactd.db, which holds tokens and opt-outs"),
+            "{refused:?}"
+        );
+    }
+    let doctor = site.run(&["doctor"]);
+    assert!(
+        doctor.code == 1 && doctor.stdout.contains("FAIL  store") && doctor.stdout.contains("server"),
+        "{doctor:?}"
+    );
 }

@@ -87,8 +87,8 @@ pub enum ImportError {
     Cancelled,
     /// No row is valid, so all details of the source would be removed.
     #[error(
-        "the files hold no good row, so everything of their source would be removed; nothing was changed. If that is \
-         meant, say --allow-empty"
+        "the files hold no valid row, so everything of their source would be removed; nothing was changed. If you want \
+         that, add --allow-empty"
     )]
     NothingToReplaceWith,
     /// There is no import with this number that can be undone.

@@ -42,7 +42,7 @@ pub struct IssuedToken {
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// There is no such token.
-    #[error("there is no token {0}; `contactd token list` shows them")]
+    #[error("there is no token with the id {0}; `contactd token list` shows the ids")]
     Unknown(String),
     /// It is revoked or has expired, so it cannot be rotated.
     #[error("{0} has ended; `contactd token create` makes a new one")]

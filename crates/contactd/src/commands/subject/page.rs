@@ -48,6 +48,11 @@ fn state(page: &mut String, report: &AccessReport) {
              moment on we will not give it to anyone.</p>",
             escape(&report.subject)
         ),
+        None if report.held.iter().any(|held| held.is_suppressed) => writeln!(
+            page,
+            "<p class=\"state\"><strong>Some of your details are opted out</strong>, and we do not give those to anyone; see below. Would you \
+             like to opt out completely? Just ask us.</p>"
+        ),
         None => writeln!(
             page,
             "<p class=\"state\"><strong>You have not opted out.</strong> Would you like to? Just ask us, and from that moment \
@@ -119,7 +124,12 @@ fn detail(page: &mut String, held: &HeldDetail, with_profile: bool) {
 fn disclosures(page: &mut String, report: &AccessReport) {
     page.push_str("<h2>Who received it</h2>\n");
     let since = report.disclosures_known_since.map(moment);
-    if report.disclosures.is_empty() {
+    if report.profiles.is_empty() {
+        page.push_str(
+            "<p>We cannot tell from this alone, because we hold it in no profile now. Please ask us again with the web address of \
+             your profile.</p>\n",
+        );
+    } else if report.disclosures.is_empty() {
         let what = if report.is_about_the_value_only { "it" } else { "your phone number or e-mail address" };
         let _ = match &since {
             Some(since) => writeln!(
