@@ -119,12 +119,13 @@ pub(crate) async fn open_store(dir: &DataDir, keys: &KeySources) -> anyhow::Resu
         .with_context(|| format!("cannot open the store in {}", dir.path().display()))?;
     // A store that already had a key never gets a new one in its place.
     let expected = store.fact("digest_key").await?;
-    let keys = keys::digest(&keys.digest, &dir.keys(), expected.is_none())?;
+    let source = &keys.digest;
+    let keys = keys::digest(source, &dir.keys(), expected.is_none())?;
     if let Some(expected) = expected.filter(|expected| !keys.hold(expected)) {
         bail!(
-            "the keys in {} do not belong to this store: with them, people who opted out would be disclosed. \
+            "the digest keys {} do not belong to this store: with them, people who opted out would be disclosed. \
              Restore the key with fingerprint {expected}",
-            dir.keys().display()
+            source.words(&dir.keys())
         );
     }
     store.remember("digest_key", keys.newest_id()).await?;

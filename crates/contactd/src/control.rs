@@ -42,7 +42,10 @@ impl InForce for ControlSocket {
         Box::pin(std::future::ready(match ask(&self.dir) {
             Ok(ControlAnswer::NoServer | ControlAnswer::Done) => Ok(()),
             Ok(ControlAnswer::Failed) => Err(NotConfirmed::Failed),
-            Err(error) => Err(NotConfirmed::Silent(error.to_string())),
+            Err(error) => Err(NotConfirmed::Silent(match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it took too long".to_owned(),
+                _ => error.to_string(),
+            })),
         }))
     }
 }

@@ -21,7 +21,7 @@ impl DataDir {
                 .recursive(true)
                 .mode(0o700)
                 .create(&dir)
-                .with_context(|| format!("cannot create the data directory {}", dir.display()))?;
+                .with_context(|| format!("cannot use or create the data directory {}", dir.display()))?;
         }
         Ok(Self(path.to_owned()))
     }

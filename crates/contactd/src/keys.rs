@@ -41,6 +41,17 @@ pub(crate) enum KeySource {
     Text(String),
 }
 
+impl KeySource {
+    /// Where the keys come from, in words.
+    pub(crate) fn words(&self, dir: &Path) -> String {
+        match self {
+            Self::DataDir => format!("in {}", dir.display()),
+            Self::File(file) => format!("in {}", file.display()),
+            Self::Text(_) => "from the environment".to_owned(),
+        }
+    }
+}
+
 impl std::fmt::Debug for KeySource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {

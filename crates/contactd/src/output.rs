@@ -10,6 +10,11 @@ pub(crate) fn words(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
+/// A number with its noun: `1 detail`, `2 details`.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
 /// Writes one line of data to stdout.
 pub(crate) fn data(line: fmt::Arguments<'_>) -> io::Result<()> {
     writeln!(io::stdout().lock(), "{line}")

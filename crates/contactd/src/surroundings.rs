@@ -61,7 +61,7 @@ pub(crate) fn journal(dir: &DataDir, keys: &KeySources) -> Finding {
         .and_then(|key| Ok(contactd_journal::verify(&dir.audit(), &key, &[], control::is_served(dir))?));
     match verified {
         Ok(verified) if verified.is_whole() => {
-            Finding::ok("journal", format!("whole, {} lines; not compared with its index", verified.lines))
+            Finding::ok("journal", format!("whole; lines: {}; not compared with its index", verified.lines))
         }
         Ok(_) => {
             Finding::fail("journal", "it is not whole".to_owned(), "contactd audit verify lists everything")

@@ -8,7 +8,8 @@ use contactd_core::{Kind, Label, Span, Timestamp};
 
 use super::ServiceArgs;
 use super::values::{
-    parse_kind, parse_label, parse_mapping, parse_max_rejects, parse_name, parse_region, parse_time,
+    parse_import, parse_kind, parse_label, parse_mapping, parse_max_rejects, parse_name, parse_region,
+    parse_time,
 };
 
 /// The format of a file to import.
@@ -130,6 +131,7 @@ pub(crate) enum ImportsCommand {
     #[command(after_help = "Example:\n  contactd imports undo 7")]
     Undo {
         /// The import's number, from the list
+        #[arg(value_parser = parse_import)]
         id: i64,
         /// Print what was done as JSON
         #[arg(long)]

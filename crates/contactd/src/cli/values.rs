@@ -25,6 +25,10 @@ pub(super) fn parse_head(text: &str) -> Result<(u64, Chain), String> {
     })
 }
 
+pub(super) fn parse_import(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|_| "write the number that `contactd imports` shows".to_owned())
+}
+
 pub(super) fn parse_kind(text: &str) -> Result<Kind, String> {
     Kind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| "use phone or email".to_owned())
 }

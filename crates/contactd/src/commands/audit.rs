@@ -104,10 +104,15 @@ fn show_verification(verification: &Verification, json: bool) -> anyhow::Result<
     }
     match (faults.is_empty(), head) {
         (true, Some(head)) => {
-            output::data(format_args!("whole: {lines} lines, to line {} of {}", head.seq, head.at))?;
+            output::data(format_args!(
+                "whole: {}, to line {} of {}",
+                output::counted(*lines, "line"),
+                head.seq,
+                head.at
+            ))?;
         }
         (true, None) => output::data(format_args!("whole: the journal is empty"))?,
-        (false, _) => output::data(format_args!("NOT whole: {lines} lines were checked"))?,
+        (false, _) => output::data(format_args!("NOT whole: {} checked", output::counted(*lines, "line")))?,
     }
     Ok(())
 }

@@ -74,7 +74,8 @@ pub(crate) fn run(args: &EnrichArgs) -> anyhow::Result<ExitCode> {
     });
     progress.end();
     done.with_context(|| {
-        format!("stopped after {asked} answers; they are saved. Run the same command again to continue")
+        let answers = output::counted(asked, "answer");
+        format!("stopped after {answers}, which are kept; once this is solved, run the same command again to continue")
     })?;
 
     let mut summary = Summary { distinct_urls: urls.len() as u64, asked, ..Summary::default() };

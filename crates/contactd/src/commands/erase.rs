@@ -25,8 +25,9 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
         output::json(&serde_json::json!({ "detailsRemoved": removed, "suppressed": true }))?;
     }
     output::words(format_args!(
-        "{removed} details removed from every file of the data directory; the person is suppressed. Earlier backups, exports, \
-         rejects files and outputs of `enrich` may still contain them"
+        "{} removed from every file of the data directory; the person is suppressed. Earlier backups, exports, rejects files \
+         and outputs of `enrich` may still contain them",
+        output::counted(removed, "detail")
     ));
     erased.confirmed?;
     Ok(ExitCode::SUCCESS)

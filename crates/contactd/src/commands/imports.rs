@@ -97,8 +97,9 @@ async fn undo(context: &Context, id: i64, json: bool) -> anyhow::Result<ExitCode
         output::json(&serde_json::json!({ "id": id, "detailsWithdrawn": details }))?;
     }
     output::words(format_args!(
-        "removed {details} details that the import had added, including those that later imports contained too. Details that \
-         the import changed or removed are not restored"
+        "{} removed that the import had added, including those that later imports contained too. Details that the import \
+         changed or removed are not restored",
+        output::counted(details, "detail")
     ));
     undone.confirmed?;
     Ok(ExitCode::SUCCESS)

@@ -35,8 +35,7 @@ pub(crate) async fn run(context: &Context, args: &RemoveArgs) -> anyhow::Result<
     }
     match removed.done {
         0 => output::words(format_args!("no such detail is held; nothing changed")),
-        1 => output::words(format_args!("1 detail removed")),
-        more => output::words(format_args!("{more} details removed")),
+        removed => output::words(format_args!("{} removed", output::counted(removed, "detail"))),
     }
     removed.confirmed?;
     Ok(ExitCode::SUCCESS)

@@ -67,7 +67,7 @@ fn show(report: &AccessReport) -> anyhow::Result<()> {
     }
     if report.requests_without_result > 0 {
         let count = report.requests_without_result;
-        output::data(format_args!("\n{count} requests found nothing."))?;
+        output::data(format_args!("\n{} found nothing.", output::counted(count, "request")))?;
     }
     Ok(())
 }

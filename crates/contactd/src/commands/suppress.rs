@@ -29,6 +29,9 @@ struct OptOutReport {
 
 #[derive(Serialize)]
 struct RejectedSubject {
+    /// Which argument or line it is, in words.
+    #[serde(skip)]
+    place: String,
     /// The line of the list, or the number of the argument.
     line: u64,
     reason: String,
@@ -44,25 +47,24 @@ pub(crate) async fn run(
 ) -> anyhow::Result<ExitCode> {
     let mut named = Vec::new();
     let mut rejected = Vec::new();
-    let mut take = |line: u64, flag: &str, read: Result<SubjectName, SubjectNameError>| match read {
+    let mut take = |line: u64, place: String, read: Result<SubjectName, SubjectNameError>| match read {
         Ok(name) => named.push(name),
         Err(error) => {
-            let reason = format!("{flag}{:#}", subject_error(error));
-            rejected.push(RejectedSubject { line, reason });
+            rejected.push(RejectedSubject { place, line, reason: format!("{:#}", subject_error(error)) });
         }
     };
     for (number, url) in (1..).zip(&args.urls) {
-        take(number, "", SubjectName::person(url, &context.networks));
+        take(number, format!("URL {number}"), SubjectName::person(url, &context.networks));
     }
     for (number, text) in (1..).zip(&args.phone) {
-        take(number, &format!("--phone, number {number}: "), SubjectName::phone(text));
+        take(number, format!("--phone {number}"), SubjectName::phone(text));
     }
     for (number, text) in (1..).zip(&args.email) {
-        take(number, &format!("--email, number {number}: "), SubjectName::email(text));
+        take(number, format!("--email {number}"), SubjectName::email(text));
     }
     if let Some(file) = &args.list {
         for (line, text) in subject_lines(&read_list(file)?) {
-            take(line, "", SubjectName::recognize(&text, &context.networks));
+            take(line, format!("line {line}"), SubjectName::recognize(&text, &context.networks));
         }
     }
     // Process the valid subjects even if others are invalid: one typing error must not delay another person's opt-out.
@@ -84,11 +86,11 @@ fn show(report: &OptOutReport, already: u64, direction: Direction, json: bool) -
     }
     let (done, unchanged) = match direction {
         Direction::Suppress => ("suppressed", "already suppressed"),
-        Direction::Unsuppress => ("no longer suppressed", "were not suppressed"),
+        Direction::Unsuppress => ("no longer suppressed", "not suppressed before"),
     };
     output::words(format_args!("{} {done}, {already} {unchanged}", report.changed));
-    for RejectedSubject { line, reason } in report.rejected.iter().take(SHOWN) {
-        output::words(format_args!("invalid, argument or line {line}: {reason}"));
+    for RejectedSubject { place, reason, .. } in report.rejected.iter().take(SHOWN) {
+        output::words(format_args!("not done, {place}: {reason}"));
     }
     if report.rejected.len() > SHOWN {
         output::words(format_args!("and {} more; --json lists all of them", report.rejected.len() - SHOWN));

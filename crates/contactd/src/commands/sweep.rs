@@ -26,8 +26,9 @@ pub(crate) async fn run(context: &Context, args: &SweepArgs) -> anyhow::Result<E
         output::json(&done)?;
     }
     output::words(format_args!(
-        "{} expired details removed, {} older than their source allows removed",
-        done.expired, done.aged
+        "{} removed that had expired, {} that were older than their source allows",
+        output::counted(done.expired, "detail"),
+        done.aged
     ));
     swept.confirmed?;
     if !logs_are_clear {

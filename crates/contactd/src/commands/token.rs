@@ -124,7 +124,8 @@ async fn list(context: &Context, json: bool) -> anyhow::Result<()> {
     let ending = tokens.iter().filter(|token| token.ends_soon(now)).count();
     if ending > 0 {
         output::words(format_args!(
-            "{ending} of them end within 14 days; replace each with `contactd token rotate ID`"
+            "{} within 14 days; `contactd token rotate ID` makes a new one in place of one that is still needed",
+            if ending == 1 { "1 of them ends".to_owned() } else { format!("{ending} of them end") }
         ));
     }
     Ok(())

@@ -105,7 +105,7 @@ fn the_list_shows_everything_but_the_token() {
 fn a_token_that_ends_soon_is_pointed_out() {
     let site = Site::with_people();
     site.token(&["--expires", "13d"]);
-    assert!(site.run(&["token", "list"]).stderr.contains("end within 14 days"));
+    assert!(site.run(&["token", "list"]).stderr.contains("1 of them ends within 14 days"));
     assert!(site.run(&["doctor"]).stdout.contains("end within 14 days"));
     let service = site.serve();
     assert!(service.metrics().contains("\ncontactd_tokens_ending 1\n"));

@@ -183,7 +183,7 @@ impl<S: Details + Suppressions + Tokens + AuditIndex + Facts + Maintenance> Heal
             return Ok(vec![Finding::fail("store", damage.join("; "), advice)]);
         }
         let totals = self.parts.store.totals().await?;
-        let mut findings = vec![Finding::ok("store", format!("whole, {} profiles", totals.profiles))];
+        let mut findings = vec![Finding::ok("store", format!("whole; profiles: {}", totals.profiles))];
         let now = self.parts.clock.now();
         if let Some(at) = totals.newest_import.map(|newest| newest.at).filter(|at| *at > now) {
             let message = format!("the newest import is from the future: {at}");
@@ -246,7 +246,7 @@ impl<S: Details + Suppressions + Tokens + AuditIndex + Facts + Maintenance> Heal
         }
         let verification = journal.verify(&known)?;
         Ok(match verification.faults.first() {
-            None => Finding::ok("journal", format!("whole, {} lines", verification.lines)),
+            None => Finding::ok("journal", format!("whole; lines: {}", verification.lines)),
             Some(first) => {
                 Finding::fail("journal", first.to_string(), "contactd audit verify lists everything")
             }
