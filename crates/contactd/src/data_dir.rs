@@ -26,6 +26,11 @@ impl DataDir {
         Ok(Self(path.to_owned()))
     }
 
+    /// A directory that exists, as it is.
+    pub(crate) fn existing(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }

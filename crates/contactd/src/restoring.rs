@@ -41,17 +41,20 @@ pub(crate) async fn restore(
     accept_lost_opt_outs: bool,
     keys: &KeySources,
 ) -> anyhow::Result<Restored> {
-    // Left over from a killed restore.
     let left = target.join(LEFT);
-    if left.is_dir() {
-        fs::remove_dir_all(&left).with_context(|| format!("cannot remove {}", left.display()))?;
+    let others = fs::read_dir(target).into_iter().flatten().flatten();
+    if others.filter(|entry| entry.path() != left).count() > 0 {
+        let what = match left.is_dir() {
+            true => "holds a restore that was interrupted; move it away and run this again",
+            false => {
+                "exists and is not empty; move it away, and pass it with --suppressions-from so that its opt-outs are kept"
+            }
+        };
+        bail!("{} {what}", target.display());
     }
-    let is_empty = |dir: &Path| fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none());
-    if target.exists() && !is_empty(target) {
-        bail!(
-            "{} exists and is not empty; move it away, and pass it with --suppressions-from so that its opt-outs are kept",
-            target.display()
-        );
+    if left.is_dir() {
+        // Left over from a killed restore that had put nothing in place yet.
+        fs::remove_dir_all(&left).with_context(|| format!("cannot remove {}", left.display()))?;
     }
     let made_at = archive::read(backup, None)?.made_at;
     if suppressions_from.is_none() && !accept_lost_opt_outs {
@@ -136,9 +139,14 @@ fn put_in_place(unfinished: &Path, target: &Path) -> anyhow::Result<()> {
         fs::rename(unfinished, target)?;
         return Ok(durable::sync_parent(target)?);
     }
+    // The details first and the opt-outs last: a directory that has only the first is not opened.
+    let mut names = Vec::new();
     for entry in fs::read_dir(unfinished)? {
-        let entry = entry?;
-        fs::rename(entry.path(), target.join(entry.file_name()))?;
+        names.push(entry?.file_name());
+    }
+    names.sort_by_key(|name| (name != "details.db", name == "contactd.db"));
+    for name in names {
+        fs::rename(unfinished.join(&name), target.join(&name))?;
     }
     fs::remove_dir(unfinished)?;
     durable::sync_dir(target)?;

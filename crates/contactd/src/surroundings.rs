@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use contactd_core::Verification;
 use contactd_core::services::Finding;
 
 use crate::config::Config;
@@ -54,20 +55,34 @@ pub(crate) fn unwritable_journal(dir: &DataDir) -> Option<Finding> {
     })
 }
 
-/// The journal alone, for when the store cannot be opened.
-pub(crate) fn journal(dir: &DataDir, keys: &KeySources) -> Finding {
-    let verified = dir
-        .audit_key(keys)
-        .and_then(|key| Ok(contactd_journal::verify(&dir.audit(), &key, &[], control::is_served(dir))?));
-    match verified {
-        Ok(verified) if verified.is_whole() => {
+/// The journal alone, for when the store cannot be opened. Creates nothing.
+pub(crate) fn journal(dir: &DataDir, sources: &KeySources) -> Finding {
+    let verify = || -> anyhow::Result<Option<Verification>> {
+        if contactd_journal::segments(&dir.audit())?.is_empty() {
+            return Ok(None);
+        }
+        let key = keys::audit(&sources.audit, &dir.keys(), false)?;
+        Ok(Some(contactd_journal::verify(&dir.audit(), &key, &[], control::is_served(dir))?))
+    };
+    match verify() {
+        Ok(Some(verified)) if verified.is_whole() => {
             Finding::ok("journal", format!("whole; lines: {}; not compared with its index", verified.lines))
         }
-        Ok(_) => {
+        Ok(Some(_)) => {
             Finding::fail("journal", "it is not whole".to_owned(), "contactd audit verify lists everything")
         }
+        Ok(None) => {
+            let advice = "if there were lookups, restore audit/ from a backup";
+            Finding::warn(
+                "journal",
+                "there is none, and it cannot be compared with its index".to_owned(),
+                advice,
+            )
+        }
         Err(error) => {
-            Finding::fail("journal", format!("{error:#}"), "put back audit/ and its key from a backup")
+            let advice =
+                "run this as the user the data belongs to; if files are missing, restore them from a backup";
+            Finding::fail("journal", format!("{error:#}"), advice)
         }
     }
 }

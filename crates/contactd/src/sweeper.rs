@@ -44,13 +44,16 @@ impl Sweeper {
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let thread = std::thread::Builder::new().name("sweeper".to_owned()).spawn(move || {
             let _ = rustix::process::nice(19);
+            // A predecessor that was killed may have removed something without clearing the logs.
+            let mut clearing = Clearing::Always;
             for round in (0..EVERY).cycle() {
                 let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(pause) else { return };
                 // Finding details that are too old reads everything, so it is not done in every round.
                 let aged = if round == 0 { Aged::Policies } else { Aged::Not };
-                let (actor, clearing) = (Actor::service(), Clearing::IfRemoved);
+                let actor = Actor::service();
                 let sweep = services.imports.sweep(&actor, aged, clearing, &unobserved, &cancelled);
-                report(runtime.block_on(sweep));
+                let are_clear = report(runtime.block_on(sweep));
+                clearing = if are_clear { Clearing::IfRemoved } else { Clearing::Always };
             }
         })?;
         Ok(Self { stop, cancel, thread })
@@ -63,15 +66,22 @@ impl Sweeper {
     }
 }
 
-fn report(swept: Result<Changed<SweepReport>, ImportError>) {
+/// Logs what a sweep did. Returns whether the store's logs are clear of what was removed.
+fn report(swept: Result<Changed<SweepReport>, ImportError>) -> bool {
     match swept.map(|changed| changed.done) {
-        Ok(SweepReport { swept: Swept { expired: 0, aged: 0 }, .. }) | Err(ImportError::Cancelled) => {}
         Ok(SweepReport { swept: Swept { expired, aged }, logs_are_clear }) => {
-            tracing::info!(expired, aged, "removed details that had expired or were too old");
-            if !logs_are_clear {
-                tracing::warn!("a reader keeps removed details in the write-ahead log");
+            if expired + aged > 0 {
+                tracing::info!(expired, aged, "removed details that had expired or were too old");
             }
+            if !logs_are_clear {
+                tracing::warn!("a reader keeps removed details in the write-ahead log; trying again");
+            }
+            logs_are_clear
         }
-        Err(error) => tracing::warn!(%error, "cannot remove expired details now; trying again"),
+        Err(ImportError::Cancelled) => true,
+        Err(error) => {
+            tracing::warn!(%error, "cannot remove expired details now; trying again");
+            false
+        }
     }
 }

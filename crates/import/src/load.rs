@@ -92,15 +92,21 @@ pub(crate) fn read(
         .tried("cannot start a thread")?;
     let mut collecting =
         Collecting { read: ReadRows::default(), sorter: Sorter::new(plan.room.clone(), SORT_BYTES), rejects };
+    let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Dropped when this returns, whatever the reason: a checker that waits to hand over its rows ends then.
+        // Dropped when this returns, whatever the reason: a checker that waits to hand over its rows, or for more rows,
+        // ends then.
         let results = results;
+        let _ending = Ending(&is_over);
         // Dropped with the last checker, so that a send of the reader then fails instead of blocking forever.
         let waiting = Arc::new(Mutex::new(waiting));
         for _ in 0..plan.threads {
             let (waiting, done) = (Arc::clone(&waiting), done.clone());
             let checker = Checker { checks, defaults: &plan.defaults };
-            scope.spawn(move || checker.run(&waiting, &done, cancel));
+            let is_over = &is_over;
+            scope.spawn(move || {
+                checker.run(&waiting, &done, || cancel.is_cancelled() || is_over.load(Ordering::Relaxed));
+            });
         }
         drop((waiting, done));
         let progress = |rows| {
@@ -124,6 +130,15 @@ impl Input {
             Self::File(file) => Some(file),
             Self::Csv(..) => None,
         }
+    }
+}
+
+/// Ends the checkers, however the collecting ends.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -204,7 +219,7 @@ impl Checker<'_> {
         &self,
         waiting: &Mutex<Receiver<Unchecked>>,
         done: &SyncSender<Result<Checked, FileError>>,
-        cancel: &Cancel,
+        is_over: impl Fn() -> bool,
     ) {
         loop {
             let batch = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK);
@@ -214,7 +229,7 @@ impl Checker<'_> {
                     let checked = panic::catch_unwind(AssertUnwindSafe(|| self.check(batch)));
                     done.send(checked.map_err(|_| FileError::fault())).is_ok()
                 }
-                Err(RecvTimeoutError::Timeout) => !cancel.is_cancelled(),
+                Err(RecvTimeoutError::Timeout) => !is_over(),
                 Err(RecvTimeoutError::Disconnected) => false,
             };
             if !goes_on {
@@ -295,7 +310,7 @@ fn read_all(
                 }
             }
             // If the checkers have ended, the reason has been reported already.
-            is_last |= work.send(batch).is_err();
+            work.send(batch).map_err(|_| FileError::Cancelled)?;
             number += 1;
         }
         Ok(())

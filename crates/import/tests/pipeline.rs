@@ -94,3 +94,25 @@ fn a_compressed_file_that_is_cut_off_ends_it() {
     let error = ended.expect_err("cut off").to_string();
     assert!(error.contains("people.csv.gz"), "{error}");
 }
+
+#[test]
+fn an_error_ends_it_although_the_pipe_stays_open() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let pipe = dir.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there");
+    assert!(made.success());
+    let feeding = pipe.clone();
+    let (stop, stopped) = channel::<()>();
+    std::thread::spawn(move || {
+        let mut pipe = std::fs::OpenOptions::new().write(true).open(feeding).expect("opens");
+        let bad: String =
+            (0..1_010).map(|number| format!("not a profile,+1415555{:04}\n", 100 + number % 100)).collect();
+        pipe.write_all(format!("profileUrl,phone\n{bad}").as_bytes()).expect("writes");
+        // Nothing more comes, and it is not closed.
+        let _ = stopped.recv();
+    });
+    let rejects = Rejects::to(PathBuf::from("/dev/full"), &[]).expect("a device");
+    let ended = read(Input::File(pipe), rejects, Cancel::default(), &unobserved);
+    assert!(ended.expect_err("the disk is full").to_string().contains("/dev/full"));
+    drop(stop);
+}

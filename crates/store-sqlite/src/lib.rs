@@ -63,10 +63,10 @@ impl SqliteStore {
     /// Opens the databases in `dir`, which must exist; creates or migrates them if necessary.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         let (main, details) = (dir.join("contactd.db"), dir.join("details.db"));
-        if details.exists() && !main.exists() {
-            // Created first, so it was there: with a new one, people who opted out would be disclosed.
+        if details.exists() && !schema::is_made(&main)? {
+            // It is made before the details are, so it was there: with a new one, people who opted out would be disclosed.
             return Err(StoreError::Damaged(
-                "contactd.db, which holds tokens and opt-outs, is missing beside details.db; restore it from a backup"
+                "contactd.db, which holds tokens and opt-outs, is missing or empty beside details.db; restore it from a backup"
                     .to_owned(),
             ));
         }

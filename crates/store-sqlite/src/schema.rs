@@ -57,6 +57,11 @@ fn teach_first_id(connection: &Connection) -> rusqlite::Result<()> {
     })
 }
 
+/// Whether a database is there and has tables.
+pub(crate) fn is_made(file: &Path) -> Result<bool, StoreError> {
+    Ok(file.exists() && version(&connection::reader(file)?)? > 0)
+}
+
 fn version(connection: &Connection) -> Result<u32, StoreError> {
     connection.query_row("PRAGMA user_version", (), |row| row.get(0)).map_err(connection::error)
 }

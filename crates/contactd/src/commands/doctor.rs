@@ -64,10 +64,9 @@ async fn examine(everywhere: &Everywhere) -> Vec<Finding> {
             let advice = "if it is a question of permissions, run this as the user the data belongs to; if files are damaged or \
                           missing, restore them from a backup. Tokens and opt-outs were not checked";
             findings.push(Finding::fail("store", format!("{error:#}"), advice));
-            if let Ok(dir) = DataDir::make(&path) {
-                findings.push(surroundings::journal(&dir, &keys));
-                findings.push(surroundings::server(&dir));
-            }
+            let dir = DataDir::existing(&path);
+            findings.push(surroundings::journal(&dir, &keys));
+            findings.push(surroundings::server(&dir));
         }
     }
     findings

@@ -22,7 +22,9 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
     let erased = context.services.subjects.erase(&context.actor, &profile, args.values, &show).await?;
     let removed = erased.done.details;
     if args.json {
-        output::json(&serde_json::json!({ "detailsRemoved": removed, "suppressed": true }))?;
+        output::json(
+            &serde_json::json!({ "detailsRemoved": removed, "suppressed": true, "confirmed": erased.confirmed.is_ok() }),
+        )?;
     }
     output::words(format_args!(
         "{} removed from every file of the data directory; the person is suppressed. Earlier backups, exports, rejects files \

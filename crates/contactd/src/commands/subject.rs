@@ -5,7 +5,7 @@ mod page;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use contactd_core::services::{AccessReport, Disclosure, HeldDetail};
+use contactd_core::services::{AccessReport, Disclosure, DisclosuresOf, HeldDetail};
 use contactd_core::{SubjectName, Timestamp};
 
 use crate::cli::SubjectReportArgs;
@@ -55,8 +55,13 @@ fn show(report: &AccessReport) -> anyhow::Result<()> {
     let row = |given: &Disclosure| {
         vec![given.time.to_string(), given.operation.name().to_owned(), given.token.clone()]
     };
+    if report.disclosures_are_of == DisclosuresOf::ProfilesThatHoldItNow {
+        output::data(format_args!(
+            "(of the profiles that hold it now; what was disclosed while another profile held it is found by that profile's URL)"
+        ))?;
+    }
     match (report.disclosures.as_slice(), &report.disclosures_known_since) {
-        _ if report.profiles.is_empty() => output::data(format_args!(
+        ([], _) if report.disclosures_are_of == DisclosuresOf::Unknown => output::data(format_args!(
             "cannot be told from this alone: no profile holds it now. Ask by profile URL"
         ))?,
         ([], Some(since)) => output::data(format_args!("nobody since {since}, when the record begins"))?,

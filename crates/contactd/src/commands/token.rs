@@ -95,20 +95,27 @@ async fn create(context: &Context, args: &TokenCreateArgs) -> anyhow::Result<()>
 
 /// Prints only the token to stdout, and everything else to stderr.
 async fn show_new(context: &Context, issued: Committed<IssuedToken>, json: bool) -> anyhow::Result<()> {
-    let IssuedToken { secret, token } = &issued.done;
+    // Printed first: the token is valid, and nobody can read it anywhere else. Announced even if it cannot be printed.
+    let printed = print_new(context, &issued.done, json);
+    let confirmed = issued.announce().await.confirmed;
+    printed?;
+    Ok(confirmed?)
+}
+
+fn print_new(
+    context: &Context,
+    IssuedToken { secret, token }: &IssuedToken,
+    json: bool,
+) -> anyhow::Result<()> {
     if json {
         let shown = ShownToken::new(token, context.clock.now());
-        output::json(&ShownToken { token: Some(secret.expose()), ..shown })?;
-    } else {
-        output::data(format_args!("{}", secret.expose()))?;
-        let until = token.expires_at.map_or("with no expiry".to_owned(), |end| format!("valid until {end}"));
-        output::words(format_args!(
-            "{} for {}, {until}. The token is shown only once.",
-            token.id, token.name
-        ));
+        return output::json(&ShownToken { token: Some(secret.expose()), ..shown });
     }
-    // Printed first: the token is valid, and nobody can read it anywhere else.
-    Ok(issued.announce().await.confirmed?)
+    output::data(format_args!("{}", secret.expose()))?;
+    let until = token.expires_at.map_or("with no expiry".to_owned(), |end| format!("valid until {end}"));
+    let (id, name) = (&token.id, &token.name);
+    output::words(format_args!("{id} for {name}, {until}. The token is shown only once."));
+    Ok(())
 }
 
 async fn list(context: &Context, json: bool) -> anyhow::Result<()> {

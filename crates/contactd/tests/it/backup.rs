@@ -120,3 +120,21 @@ fn a_directory_that_does_not_exist_is_not_backed_up() {
     assert!(refused.code == 1 && refused.stderr.contains("there is no store in nosuch"), "{refused:?}");
     assert!(!site.path("nosuch").exists() && !site.path("a.backup").exists());
 }
+
+#[test]
+fn a_restore_that_was_interrupted_while_it_was_put_in_place_is_not_opened_and_not_deleted() {
+    let site = Site::with_people();
+    site.ok(&["suppress", ADA]);
+    site.ok(&["backup", "a.backup"]);
+    let unfinished = site.data().join(".restore.unfinished");
+    std::fs::create_dir(&unfinished).expect("a directory");
+    std::fs::rename(site.data().join("contactd.db"), unfinished.join("contactd.db")).expect("moves");
+    let refused = site.run(&["stats"]);
+    assert!(
+        refused.code == 1 && refused.stderr.contains("contactd.db, which holds tokens and opt-outs"),
+        "{refused:?}"
+    );
+    let again = site.run(&["restore", "a.backup", "--accept-lost-opt-outs"]);
+    assert!(again.code == 1 && again.stderr.contains("a restore that was interrupted"), "{again:?}");
+    assert!(unfinished.join("contactd.db").is_file(), "what is there may be all there is");
+}

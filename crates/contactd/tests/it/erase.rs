@@ -168,6 +168,26 @@ fn the_access_report_says_what_is_held_and_who_received_it() {
 }
 
 #[test]
+fn a_report_by_address_does_not_deny_what_was_disclosed_while_another_profile_held_it() {
+    let (service, token) = Service::with_people();
+    let site = &service.site;
+    assert_eq!(service.look_up(EMAIL, &token, ADA).json()["email"], ADA_EMAIL);
+    site.ok(&["remove", ADA]);
+    site.ok(&["put", EVE, "--email", ADA_EMAIL]);
+    let report = site.run(&["subject", "--email", ADA_EMAIL, "--json"]).json();
+    assert_eq!(report["disclosuresAreOf"], "profilesThatHoldItNow");
+    let page = site.ok(&["subject", "--email", ADA_EMAIL, "--html"]);
+    assert!(page.contains("of the profile in which we hold it now"), "{page}");
+    assert!(page.contains("If we held it in another profile before"), "{page}");
+    assert!(site.ok(&["subject", "--email", ADA_EMAIL]).contains("(of the profiles that hold it now;"));
+    let by_profile = site.run(&["subject", ADA, "--json"]).json();
+    assert_eq!(
+        (&by_profile["disclosuresAreOf"], &by_profile["disclosures"][0]["operation"]),
+        (&"profile".into(), &"email".into())
+    );
+}
+
+#[test]
 fn a_report_by_number_reveals_nothing_about_other_people_with_that_number() {
     let (service, token) = Service::with_people();
     let site = &service.site;

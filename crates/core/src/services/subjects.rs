@@ -6,7 +6,7 @@ mod report;
 use std::sync::Arc;
 
 pub use erase::{EraseError, Erased};
-pub use report::{AccessReport, Disclosure, HeldDetail, SuppressionState};
+pub use report::{AccessReport, Disclosure, DisclosuresOf, HeldDetail, SuppressionState};
 
 use crate::progress::{Cancel, Observer};
 use crate::services::waiting::until_free;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use contactd_core::services::{AccessReport, Disclosure, HeldDetail};
+use contactd_core::services::{AccessReport, Disclosure, DisclosuresOf, HeldDetail};
 use contactd_core::{Kind, Label, Timestamp};
 
 const STYLE: &str = include_str!("page.css");
@@ -124,19 +124,21 @@ fn detail(page: &mut String, held: &HeldDetail, with_profile: bool) {
 fn disclosures(page: &mut String, report: &AccessReport) {
     page.push_str("<h2>Who received it</h2>\n");
     let since = report.disclosures_known_since.map(moment);
-    if report.profiles.is_empty() {
+    if report.disclosures_are_of == DisclosuresOf::Unknown {
         page.push_str(
             "<p>We cannot tell from this alone, because we hold it in no profile now. Please ask us again with the web address of \
              your profile.</p>\n",
         );
     } else if report.disclosures.is_empty() {
-        let what = if report.is_about_the_value_only { "it" } else { "your phone number or e-mail address" };
+        let what = match report.disclosures_are_of {
+            DisclosuresOf::Profile => "your phone number or e-mail address from us",
+            _ => "anything from us of the profile in which we hold it now",
+        };
         let _ = match &since {
-            Some(since) => writeln!(
-                page,
-                "<p>Nobody has received {what} from us since {since} UTC, when our records begin.</p>"
-            ),
-            None => writeln!(page, "<p>We have no records of who received {what} from us.</p>"),
+            Some(since) => {
+                writeln!(page, "<p>Nobody has received {what} since {since} UTC, when our records begin.</p>")
+            }
+            None => writeln!(page, "<p>We have no records of who received {what}.</p>"),
         };
     } else {
         if report.is_about_the_value_only {
@@ -158,6 +160,11 @@ fn disclosures(page: &mut String, report: &AccessReport) {
             );
         }
         page.push_str("</tbody>\n</table>\n");
+    }
+    if report.disclosures_are_of == DisclosuresOf::ProfilesThatHoldItNow {
+        page.push_str(
+            "<p>If we held it in another profile before, please ask us again with the web address of that profile.</p>\n",
+        );
     }
     if report.requests_without_result > 0 {
         let _ = writeln!(

@@ -20,8 +20,8 @@ pub enum EraseError {
     #[error(transparent)]
     NotSuppressed(StoreError),
     /// It did not complete, and a running server has not confirmed what was committed.
-    #[error("{0}. The erasure is not complete; run it again then")]
-    NotConfirmed(#[source] NotConfirmed),
+    #[error("{0}. Also, the erasure is not complete ({1}); run it again then")]
+    NotConfirmed(NotConfirmed, String),
     /// The person is suppressed, but the details are not removed.
     #[error("the person is suppressed, and the details are not removed yet; run this again ({0})")]
     NotRemoved(#[source] StoreError),
@@ -48,6 +48,20 @@ pub enum EraseError {
     Abandoned(String),
 }
 
+impl EraseError {
+    /// What is not done, without a word about what is disclosed.
+    const fn what_is_left(&self) -> &'static str {
+        match self {
+            Self::NotSuppressed(_) => "nothing was changed",
+            Self::NotConfirmed(..) | Self::NotRemoved(_) => "the details are not removed",
+            Self::NotWiped(_) => "traces are left in the store's files",
+            Self::Read => "a reader keeps the details in the write-ahead log",
+            Self::BackingUp => "a backup is being made",
+            Self::Abandoned(_) => "files of a killed backup are left",
+        }
+    }
+}
+
 impl<S: SubjectStore> Subjects<S> {
     /// Suppresses a person and removes everything about them from the store's files. With `values`, their
     /// numbers and addresses are suppressed too, under any profile. The suppression is announced before this
@@ -69,7 +83,9 @@ impl<S: SubjectStore> Subjects<S> {
         match (done, confirmed) {
             (Ok(done), confirmed) => Ok(Changed { done, confirmed }),
             // Nothing may be claimed that the server has not confirmed.
-            (Err(_), Err(not_confirmed)) => Err(EraseError::NotConfirmed(not_confirmed)),
+            (Err(error), Err(not_confirmed)) => {
+                Err(EraseError::NotConfirmed(not_confirmed, error.what_is_left().to_owned()))
+            }
             (Err(error), Ok(())) => Err(error),
         }
     }

@@ -32,6 +32,8 @@ pub struct AccessReport {
     pub requests_without_result: u64,
     /// Whether the report covers only the value, because several people have it.
     pub is_about_the_value_only: bool,
+    /// Which disclosures these are.
+    pub disclosures_are_of: DisclosuresOf,
     /// Disclosures before this time are no longer recorded.
     pub disclosures_known_since: Option<Timestamp>,
 }
@@ -86,6 +88,19 @@ pub struct Disclosure {
     pub request_id: String,
 }
 
+/// Which disclosures a report lists. The journal knows profiles, not values: what was disclosed of a number or an
+/// address while another profile held it cannot be found by the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum DisclosuresOf {
+    /// Everything that was disclosed of the profile.
+    Profile,
+    /// What was disclosed of the profiles that hold the value now.
+    ProfilesThatHoldItNow,
+    /// None can be found: no profile holds the value now.
+    Unknown,
+}
+
 /// The number or address that was asked about, if it was not a person.
 type Asked<'a> = Option<(Kind, &'a ContactValue)>;
 
@@ -118,6 +133,11 @@ impl<S: SubjectStore> Subjects<S> {
         let suppressions = parts.suppressions().await?;
         let names = audits::token_names(&*parts.store).await?;
         let known_since = parts.journal.begins().map_err(audits::AuditError::from)?;
+        let disclosures_are_of = match (asked, profiles.as_slice()) {
+            (None, _) => DisclosuresOf::Profile,
+            (Some(_), []) => DisclosuresOf::Unknown,
+            (Some(_), _) => DisclosuresOf::ProfilesThatHoldItNow,
+        };
         let mut report = AccessReport {
             generated_at: Timestamp::from_seconds(now.seconds()),
             subject,
@@ -127,7 +147,8 @@ impl<S: SubjectStore> Subjects<S> {
             disclosures: Vec::new(),
             requests_without_result: 0,
             is_about_the_value_only: only.is_some(),
-            disclosures_known_since: known_since,
+            disclosures_are_of,
+            disclosures_known_since: known_since.filter(|_| disclosures_are_of != DisclosuresOf::Unknown),
         };
         for profile in &profiles {
             let mut details = parts.store.list_details(profile).await?;
