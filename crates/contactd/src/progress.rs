@@ -20,6 +20,11 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
+    /// For commands that can only wait for their turn to write.
+    pub(crate) const fn for_the_store() -> Self {
+        Self::new("waiting: another command is writing to the store")
+    }
+
     pub(crate) const fn new(words: &'static str) -> Self {
         Self { words, was_said: AtomicBool::new(false) }
     }
@@ -38,8 +43,8 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    pub(crate) fn new(waiting: &'static str) -> Self {
-        Self { line: ProgressLine::new(), waiting: Waiting::new(waiting) }
+    pub(crate) fn new() -> Self {
+        Self { line: ProgressLine::new(), waiting: Waiting::for_the_store() }
     }
 
     pub(crate) fn show(&self, step: Progress) {

@@ -24,8 +24,8 @@ pub use imports::{
 };
 pub use opt_outs::{OptOutError, OptOuts, OptedOut};
 pub use subjects::{
-    AccessReport, Correction, CorrectionError, Disclosure, DisclosuresOf, EraseError, Erased, HeldDetail,
-    SubjectError, SubjectStore, Subjects, SuppressionState,
+    AccessReport, CorrectionError, Disclosure, DisclosuresOf, EraseError, Erased, HeldDetail, SubjectError,
+    SubjectStore, Subjects, SuppressionState,
 };
 pub use tokens::{IssuedToken, NewToken, TokenError, TokenIssuer};
 

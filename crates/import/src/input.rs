@@ -61,7 +61,7 @@ pub(crate) fn name(file: &Path) -> String {
 }
 
 /// The total size in bytes, if all of these are regular files.
-pub fn size(files: &[impl AsRef<Path>]) -> Option<u64> {
+pub(crate) fn size(files: &[impl AsRef<Path>]) -> Option<u64> {
     files
         .iter()
         .map(|file| file.as_ref().metadata().ok().filter(|meta| meta.is_file()).map(|meta| meta.len()))

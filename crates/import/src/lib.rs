@@ -26,6 +26,5 @@ pub use csv_rows::CsvRows;
 pub use error::FileError;
 pub use files::{Files, Input};
 pub use format::Format;
-pub use input::size;
 pub use rejects::{Rejects, rejects_file};
 pub use rows::{Content, Defaults, Row};

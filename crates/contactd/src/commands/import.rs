@@ -28,7 +28,7 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
         max_rejects: args.max_rejects,
         dry_run: args.dry_run,
     };
-    let progress = Shown::new("waiting: another command is writing to the store");
+    let progress = Shown::new();
     let imports = &context.services.imports;
     let done = imports.run(&context.actor, &mut files, &options, &|step| progress.show(step), &cancel).await;
     progress.end();

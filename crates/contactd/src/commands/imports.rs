@@ -90,7 +90,7 @@ async fn list(context: &Context, json: bool) -> anyhow::Result<ExitCode> {
 }
 
 async fn undo(context: &Context, id: i64, json: bool) -> anyhow::Result<ExitCode> {
-    let waiting = Waiting::new("waiting: another command is writing to the store");
+    let waiting = Waiting::for_the_store();
     let undone = context.services.imports.undo(&context.actor, id, &|step| waiting.show(step)).await?;
     let details = undone.done.details;
     if json {

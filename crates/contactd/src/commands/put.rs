@@ -28,7 +28,7 @@ pub(crate) async fn run(context: &Context, args: &PutArgs) -> anyhow::Result<Exi
         region: args.region.as_deref().unwrap_or_default(),
         source: &args.source,
     };
-    let waiting = Waiting::new("waiting: another command is writing to the store");
+    let waiting = Waiting::for_the_store();
     let put = context.services.subjects.correct(&context.actor, &row, &|step| waiting.show(step)).await;
     let put = match put {
         Err(CorrectionError::Record(error)) => {

@@ -24,7 +24,7 @@ pub(crate) async fn run(context: &Context, args: &RemoveArgs) -> anyhow::Result<
         values: Some(values).filter(|values| !values.is_empty()),
         source: args.source.clone(),
     };
-    let waiting = Waiting::new("waiting: another command is writing to the store");
+    let waiting = Waiting::for_the_store();
     let removed = context
         .services
         .subjects

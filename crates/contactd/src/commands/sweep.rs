@@ -17,7 +17,7 @@ pub(crate) async fn run(context: &Context, args: &SweepArgs) -> anyhow::Result<E
         (Some(source), Some(Span(max_age))) => Aged::Source(source, max_age),
         _ => Aged::Policies,
     };
-    let waiting = Waiting::new("waiting: another command is writing to the store");
+    let waiting = Waiting::for_the_store();
     let imports = &context.services.imports;
     let (show, cancel) = (|step| waiting.show(step), Cancel::default());
     let swept = imports.sweep(&context.actor, aged, Clearing::Always, &show, &cancel).await?;

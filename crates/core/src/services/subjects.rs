@@ -43,9 +43,6 @@ pub enum SubjectError {
     Audit(#[from] AuditError),
 }
 
-/// What a correction did.
-pub type Correction = PutCounts;
-
 /// Why a correction was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum CorrectionError {
@@ -87,7 +84,7 @@ impl<S: SubjectStore> Subjects<S> {
         actor: &Actor,
         row: &RawRecord<'_>,
         observer: Observer<'_>,
-    ) -> Result<Changed<Correction>, CorrectionError> {
+    ) -> Result<Changed<PutCounts>, CorrectionError> {
         actor.note("put");
         let parts = &*self.parts;
         let record = row.read(&parts.networks, None).map_err(CorrectionError::Record)?;
