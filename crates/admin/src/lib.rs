@@ -1,4 +1,4 @@
-//! HTTP for the operator: metrics now, the admin API and the console later.
+//! HTTP for the operator: metrics now, the admin API and the console later; and the page of an access report.
 //!
 //! [`start`] serves a bound listener on its own runtime and threads, so that a slow page, report or client cannot
 //! delay a lookup. It only accepts a `Host` that is an IP address, a loopback name or a name that the operator
@@ -8,6 +8,7 @@ mod answer;
 mod hosts;
 mod metrics;
 mod patient;
+mod report_page;
 mod request_id;
 mod routes;
 mod serve;
@@ -18,6 +19,7 @@ use contactd_core::Clock;
 use contactd_core::metrics::Measured;
 
 pub use hosts::Hosts;
+pub use report_page::render_report;
 pub use serve::{Running, start};
 
 /// What the admin listener needs.

@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use contactd_core::store::{LocalRead, PastImport, StoreError, Verdict};
+use contactd_core::store::{LocalRead, Outbox, PastImport, StoreError, Verdict};
 use contactd_core::{
-    AuditPosition, AuditRecord, ContactValue, Detail, Kind, Label, Profile, SubjectDigest, Timestamp, Token,
+    AdminEntry, AuditPosition, ContactValue, Detail, Kind, Label, Profile, SubjectDigest, Timestamp, Token,
     TokenHash,
 };
 
@@ -35,6 +35,7 @@ struct State {
     suppressions: Vec<(SubjectDigest, Timestamp)>,
     usage: Vec<(String, i64, u64)>,
     facts: HashMap<String, String>,
+    outbox: Vec<AdminEntry>,
     audit: audit::Index,
     access_changes: u64,
     detail_changes: u64,
@@ -92,6 +93,29 @@ fn sort(kept: &mut [Kept]) {
     });
 }
 
+impl State {
+    /// Stores the entry of a change.
+    fn note(&mut self, entry: Option<&AdminEntry>, counts: &[(&str, u64)]) {
+        self.outbox.extend(entry.map(|entry| entry.counted(counts)));
+    }
+}
+
+impl Outbox for Memory {
+    async fn add_entry(&self, entry: &AdminEntry) -> Result<(), StoreError> {
+        self.state()?.note(Some(entry), &[]);
+        Ok(())
+    }
+
+    async fn list_entries(&self) -> Result<Vec<AdminEntry>, StoreError> {
+        Ok(self.state()?.outbox.clone())
+    }
+
+    async fn remove_entries(&self, ids: &[String]) -> Result<(), StoreError> {
+        self.state()?.outbox.retain(|entry| !ids.contains(&entry.entry));
+        Ok(())
+    }
+}
+
 impl LocalRead for Memory {
     fn best_personal(
         &self,
@@ -132,4 +156,4 @@ impl LocalRead for Memory {
 /// How far the journal of each node has been indexed.
 type Positions = HashMap<String, AuditPosition>;
 /// The indexed lines, by node and number.
-type Lines = BTreeMap<(String, u64), AuditRecord>;
+type Lines<T> = BTreeMap<(String, u64), T>;

@@ -5,6 +5,7 @@ pub mod audit;
 pub mod details;
 pub mod imports;
 pub mod local;
+pub mod outbox;
 pub mod upkeep;
 
 use contactd_core::store::{Import, ImportPlan, ImportSummary, LocalRead, PutCounts, Store, Verdict};
@@ -60,7 +61,7 @@ async fn put_all(store: &impl FullStore, plan: &ImportPlan, records: Vec<Record>
     import.finish().await.expect("finishes");
     let counts = import.counts();
     let summary = ImportSummary { source: "crm".to_owned(), counts, ..ImportSummary::default() };
-    import.commit(&summary).await.expect("commits");
+    import.commit(&summary, None).await.expect("commits");
     store.renew_all();
     counts
 }

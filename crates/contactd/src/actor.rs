@@ -4,10 +4,13 @@ use contactd_core::{Actor, Via};
 
 /// The user who runs this process: the user name, or the user id if the name is not known.
 pub(crate) fn of_this_process() -> Actor {
-    let uid = rustix::process::getuid().as_raw();
+    Actor::new(&of_user(rustix::process::getuid().as_raw()), Via::CommandLine)
+}
+
+/// The name of a user, or the user id if the name is not known.
+pub(crate) fn of_user(uid: u32) -> String {
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let name = name_of(uid, &users).unwrap_or_else(|| format!("uid {uid}"));
-    Actor::new(&name, Via::CommandLine)
+    name_of(uid, &users).unwrap_or_else(|| format!("uid {uid}"))
 }
 
 fn name_of(uid: u32, users: &str) -> Option<String> {

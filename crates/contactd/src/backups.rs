@@ -11,6 +11,7 @@ use contactd_core::store::Maintenance;
 
 use crate::data_dir::DataDir;
 use crate::engine::Store;
+use crate::on_record::Recorder;
 use crate::{archive, durable, unfinished};
 
 /// The name prefix of the temporary directories in which backups are assembled.
@@ -22,6 +23,7 @@ pub(crate) struct DirBackups {
     pub(crate) store: Arc<Store>,
     /// Whether some keys are not in the data directory.
     pub(crate) lacks_keys: bool,
+    pub(crate) recorder: Arc<Recorder>,
 }
 
 impl Backups for DirBackups {
@@ -57,12 +59,20 @@ impl DirBackups {
         let mut files = self.store.copy_to(copies.path()).await.context("cannot copy the databases")?;
         fs::create_dir(copies.path().join("keys"))?;
         for key in fs::read_dir(self.dir.keys())? {
-            let name = format!("keys/{}", key?.file_name().to_string_lossy());
+            let name = key?.file_name().to_string_lossy().into_owned();
+            // With the journal's own keys, whoever has a backup could sign lines.
+            if contactd_journal::is_journal_key(&name) {
+                continue;
+            }
+            let name = format!("keys/{name}");
             durable::copy(&dir.join(&name), &copies.path().join(&name))?;
             files.push(name);
         }
         // Copied after the databases, so that the journal includes everything up to their copy.
         fs::create_dir(copies.path().join("audit"))?;
+        if let Err(error) = self.recorder.sign() {
+            tracing::warn!(%error, "the last lines of the journal are not signed, so the backup leaves them out");
+        }
         let segments = contactd_journal::copy(&self.dir.audit(), &copies.path().join("audit"))?;
         files.extend(segments.into_iter().map(|name| format!("audit/{name}")));
         let unfinished = unfinished::name(file);

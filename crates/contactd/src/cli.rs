@@ -16,8 +16,8 @@ pub(crate) use data::{
     RemoveArgs, RestoreArgs,
 };
 pub(crate) use people::{
-    AuditCommand, AuditShowArgs, AuditVerifyArgs, EraseArgs, SubjectArgs, SubjectReportArgs, SweepArgs,
-    UsageArgs,
+    AuditCommand, AuditProofArgs, AuditShowArgs, AuditVerifyArgs, EraseArgs, SubjectArgs, SubjectReportArgs,
+    SweepArgs, UsageArgs,
 };
 use values::{parse_kind, parse_name};
 

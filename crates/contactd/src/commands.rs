@@ -49,7 +49,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Export(args) => export::run(&open().await?, &args).await,
             Command::Imports(args) => imports::run(&open().await?, &args).await,
             Command::Backup(args) => backup::run(config()?, &args).await,
-            Command::Restore(args) => restore::run(&config()?, &args).await,
+            Command::Restore(args) => restore::run(config()?, &args).await,
             Command::Put(args) => put::run(&open().await?, &args).await,
             Command::Remove(args) => remove::run(&open().await?, &args).await,
             Command::Suppress(args) => {
@@ -60,7 +60,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             }
             Command::Subject(args) => subject::run(&open().await?, &args).await,
             Command::Erase(args) => erase::run(&open().await?, &args).await,
-            Command::Audit(command) => audit::run(&open().await?, &command).await,
+            Command::Audit(command) => audit::run(config()?, &command).await,
             Command::Usage(args) => usage::run(&open().await?, &args).await,
             Command::Sweep(args) => sweep::run(&open().await?, &args).await,
             Command::Stats(args) => stats::run(&open().await?, args.json).await,

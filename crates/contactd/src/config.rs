@@ -24,6 +24,7 @@ const DEFAULT_FILE: &str = "contactd.toml";
 const DEFAULT_DATA: &str = "./contactd-data";
 const DEFAULT_SWEEP: Duration = Duration::from_secs(60);
 const DEFAULT_SEGMENT: u64 = 64 << 20;
+const DEFAULT_EPOCH: Duration = Duration::from_secs(3600);
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 const DEFAULT_ADMIN_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8081);
 
@@ -55,12 +56,16 @@ pub(crate) struct ServeConfig {
 }
 
 /// The journal settings of `serve`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct AuditConfig {
     pub(crate) sync: AuditSync,
     pub(crate) segment_bytes: u64,
     /// How long lines are kept; for ever if `None`.
     pub(crate) keep: Option<Duration>,
+    /// How long one key signs.
+    pub(crate) epoch: Duration,
+    /// The settings whose changes are put on record: name and value.
+    pub(crate) noted: Vec<(String, String)>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -139,6 +144,8 @@ impl Config {
                     Some(Lifetime::For(time)) => Some(time),
                     Some(Lifetime::Forever) | None => None,
                 },
+                epoch: self.file.audit.epoch.as_ref().map_or(DEFAULT_EPOCH, |epoch| epoch.0.0),
+                noted: self.noted(args),
             },
             sweep_every: self.file.retention.sweep_every.as_ref().map_or(DEFAULT_SWEEP, |pause| pause.0.0),
             default_rate: limits.rate(),
@@ -148,6 +155,28 @@ impl Config {
                 format: args.log_format.or(log.format).unwrap_or_default(),
             },
         })
+    }
+}
+
+impl Config {
+    /// The settings that decide what is disclosed, recorded and kept.
+    fn noted(&self, args: &ServeArgs) -> Vec<(String, String)> {
+        let file = &self.file;
+        let networks: Vec<&str> = self.networks.iter().map(contactd_core::Network::name).collect();
+        let sync = args.audit_sync.or(file.audit.sync).unwrap_or_default();
+        [
+            ("audit.sync", format!("{sync:?}")),
+            ("audit.keep", format!("{:?}", file.audit.keep)),
+            ("audit.epoch", format!("{:?}", file.audit.epoch)),
+            ("retention.sweep_every", format!("{:?}", file.retention.sweep_every)),
+            ("limits.rate", format!("{:?}", file.limits.rate())),
+            ("limits.quota", format!("{:?}", file.limits.quota())),
+            ("admin.allow_remote", file.admin.allow_remote.to_string()),
+            ("admin.hosts", file.admin.hosts.join(" ")),
+            ("networks", networks.join(" ")),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .to_vec()
     }
 }
 

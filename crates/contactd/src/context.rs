@@ -6,17 +6,17 @@ use anyhow::{Context as _, bail};
 use contactd_core::services::{Parts, Services};
 use contactd_core::store::Facts;
 use contactd_core::{
-    Actor, Clock, DigestKeys, InForce, JournalError, Networks, Profile, SubjectName, SubjectNameError,
-    SystemClock, hex,
+    Actor, Clock, DigestKeys, InForce, Networks, Profile, SubjectName, SubjectNameError, SystemClock, hex,
 };
-use contactd_journal::JournalDir;
+use contactd_journal::{JournalDir, KeyDir};
 
 use crate::backups::DirBackups;
 use crate::config::Config;
-use crate::control::{self, ControlSocket};
+use crate::control::ControlSocket;
 use crate::data_dir::DataDir;
 use crate::engine::Store;
 use crate::keys::{self, KeySources};
+use crate::on_record::Recorder;
 use crate::{actor, reasons};
 
 /// An open data directory.
@@ -33,7 +33,7 @@ pub(crate) struct Opened {
 
 /// What a command works with.
 pub(crate) struct Context {
-    pub(crate) services: Services<Store>,
+    pub(crate) services: Arc<Services<Store>>,
     pub(crate) actor: Actor,
     pub(crate) dir: DataDir,
     pub(crate) networks: Networks,
@@ -44,9 +44,15 @@ impl Context {
     /// Opens the data directory, creating it if it is missing. Changes take effect in a running server, if there is one.
     pub(crate) async fn open(config: Config) -> anyhow::Result<Self> {
         let opened = Opened::open(config).await?;
-        let services = opened.services(Arc::new(ControlSocket::of(&opened.dir)));
+        let recorder = Recorder::new(&opened, false);
+        let services = opened.services(Arc::new(ControlSocket::of(&opened.dir)), &recorder);
         let Opened { dir, networks, clock, .. } = opened;
         Ok(Self { services, actor: actor::of_this_process(), dir, networks, clock })
+    }
+
+    /// Who runs the command, and for which case.
+    pub(crate) fn actor_for(&self, ticket: Option<&str>) -> Actor {
+        self.actor.clone().for_ticket(ticket)
     }
 
     /// The profile of a command's URL.
@@ -85,31 +91,38 @@ impl Opened {
         })
     }
 
-    /// The services, whose changes take effect through `in_force`.
-    pub(crate) fn services(&self, in_force: Arc<dyn InForce>) -> Services<Store> {
-        let (dir, sources) = (self.dir.clone(), self.key_sources.clone());
-        let key = move || dir.audit_key(&sources).map_err(|error| JournalError::Key(format!("{error:#}")));
-        let served = self.dir.clone();
+    /// The services, whose changes take effect through `in_force` and get on record through `recorder`.
+    pub(crate) fn services(
+        &self,
+        in_force: Arc<dyn InForce>,
+        recorder: &Arc<Recorder>,
+    ) -> Arc<Services<Store>> {
+        let (keys, sources) = (self.dir.keys(), self.key_sources.clone());
+        let old_key = move || keys::old_audit(&sources.audit, &keys).ok().flatten();
         let journal = JournalDir {
             dir: self.dir.audit(),
-            key: Arc::new(key),
-            is_served: Arc::new(move || control::is_served(&served)),
+            keys: KeyDir::new(&self.dir.keys()),
+            old_key: Arc::new(old_key),
         };
         let backups = DirBackups {
             dir: self.dir.clone(),
             store: Arc::clone(&self.store),
             lacks_keys: self.key_sources.are_elsewhere(),
+            recorder: Arc::clone(recorder),
         };
-        Services::new(Parts {
+        let services = Arc::new(Services::new(Parts {
             store: Arc::clone(&self.store),
             keys: self.keys.clone(),
             networks: self.networks.clone(),
             clock: Arc::clone(&self.clock),
             in_force,
+            on_record: Arc::<Recorder>::clone(recorder),
             journal: Arc::new(journal),
             node: self.node.clone(),
             backups: Arc::new(backups),
-        })
+        }));
+        recorder.attach(&services);
+        services
     }
 }
 

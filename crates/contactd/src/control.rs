@@ -1,4 +1,5 @@
-//! `control.sock`: commands tell a running server that something changed, and wait until the change is in force.
+//! `control.sock`: commands tell a running server that something changed, and wait until the change is in force and on
+//! record. What they are about to read is put on record the same way.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -6,13 +7,16 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use contactd_core::{Affected, Announcing, InForce, NotConfirmed};
+use contactd_core::{AdminEntry, Affected, Announcing, InForce, NotConfirmed, NotRecorded, OnRecord};
 
+use crate::actor;
 use crate::data_dir::DataDir;
+use crate::on_record::Recorder;
 
 /// How long a command waits for the confirmation that its change is in force.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -25,6 +29,7 @@ const REQUEST_PATIENCE: Duration = Duration::from_secs(2);
 
 const REFRESH: &str = "refresh";
 const DONE: &str = "done";
+const OFF: &str = "off";
 
 /// Puts changes in force in the server of a data directory, if one is running.
 pub(crate) struct ControlSocket {
@@ -39,9 +44,9 @@ impl ControlSocket {
 
 impl InForce for ControlSocket {
     fn announce(&self, _: Affected) -> Announcing<'_> {
-        Box::pin(std::future::ready(match ask(&self.dir) {
+        Box::pin(std::future::ready(match ask(&self.dir, REFRESH) {
             Ok(ControlAnswer::NoServer | ControlAnswer::Done) => Ok(()),
-            Ok(ControlAnswer::Failed) => Err(NotConfirmed::Failed),
+            Ok(ControlAnswer::Failed | ControlAnswer::Off) => Err(NotConfirmed::Failed),
             Err(error) => Err(NotConfirmed::Silent(match error.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it took too long".to_owned(),
                 _ => error.to_string(),
@@ -55,20 +60,27 @@ pub(crate) fn is_served(dir: &DataDir) -> bool {
     File::open(dir.path()).is_ok_and(|open| open.try_lock_shared().is_err())
 }
 
-enum ControlAnswer {
+pub(crate) enum ControlAnswer {
     NoServer,
     Done,
     Failed,
+    /// The journal is off.
+    Off,
 }
 
-fn ask(dir: &DataDir) -> io::Result<ControlAnswer> {
+/// Asks the running server, if there is one.
+pub(crate) fn ask(dir: &DataDir, request: &str) -> io::Result<ControlAnswer> {
     let Some(stream) = connect(dir)? else { return Ok(ControlAnswer::NoServer) };
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    writeln!(&stream, "{REFRESH}")?;
+    writeln!(&stream, "{request}")?;
     let mut reply = String::new();
     BufReader::new(&stream).read_line(&mut reply)?;
-    Ok(if reply.trim() == DONE { ControlAnswer::Done } else { ControlAnswer::Failed })
+    Ok(match reply.trim() {
+        DONE => ControlAnswer::Done,
+        OFF => ControlAnswer::Off,
+        _ => ControlAnswer::Failed,
+    })
 }
 
 /// Connects to the server; `None` if no server is running. Waits for a server that is starting.
@@ -121,8 +133,13 @@ impl Control {
         Ok(Self { path: dir.socket(), _lock: lock })
     }
 
-    /// Listens, and passes every request on to the keeper.
-    pub(crate) fn listen(&self, dir: &DataDir, keeper: Sender<ControlRequest>) -> anyhow::Result<()> {
+    /// Listens, and passes requests on to the keeper and to the recorder.
+    pub(crate) fn listen(
+        &self,
+        dir: &DataDir,
+        keeper: Sender<ControlRequest>,
+        recorder: Arc<Recorder>,
+    ) -> anyhow::Result<()> {
         let path = &self.path;
         // A killed server may have left its socket. Because of the lock, it cannot belong to a running one.
         let _ = std::fs::remove_file(path);
@@ -136,9 +153,9 @@ impl Control {
                     std::thread::sleep(Duration::from_millis(50));
                     continue;
                 };
-                let keeper = keeper.clone();
+                let (keeper, recorder) = (keeper.clone(), Arc::clone(&recorder));
                 // One thread per command: a command that hangs does not delay others.
-                let answering = move || drop(answer(&stream, &keeper));
+                let answering = move || drop(answer(&stream, &keeper, &recorder));
                 let _ = std::thread::Builder::new().name("control".to_owned()).spawn(answering);
             }
         })?;
@@ -152,12 +169,35 @@ impl Drop for Control {
     }
 }
 
-fn answer(mut stream: &UnixStream, keeper: &Sender<ControlRequest>) -> io::Result<()> {
+fn answer(mut stream: &UnixStream, keeper: &Sender<ControlRequest>, recorder: &Recorder) -> io::Result<()> {
     stream.set_read_timeout(Some(REQUEST_PATIENCE))?;
     let mut request = String::new();
     BufReader::new(stream).read_line(&mut request)?;
     if request.trim() != REFRESH {
-        return writeln!(stream, "unknown request");
+        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let recorded = match request.trim().split_once(' ') {
+            Some(("record", text)) => match serde_json::from_str::<AdminEntry>(text) {
+                Ok(entry) => {
+                    // Who asks is known from the socket, not from what they say.
+                    let uid = rustix::net::sockopt::socket_peercred(stream)?.uid.as_raw();
+                    let entry = AdminEntry { actor: actor::of_user(uid), ..entry };
+                    runtime.block_on(recorder.record(&entry))
+                }
+                Err(_) => return writeln!(stream, "unknown request"),
+            },
+            None if request.trim() == "collect" => runtime.block_on(recorder.collect()),
+            None if request.trim() == "sign" => recorder.sign(),
+            _ => return writeln!(stream, "unknown request"),
+        };
+        return writeln!(
+            stream,
+            "{}",
+            match recorded {
+                Ok(()) => DONE,
+                Err(NotRecorded::Off) => OFF,
+                Err(NotRecorded::Unavailable(_)) => "failed",
+            }
+        );
     }
     let (done, when_done) = std::sync::mpsc::channel();
     let is_done =

@@ -5,9 +5,6 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use contactd_journal::ChainKey;
-
-use crate::keys::{self, KeySources};
 
 /// A data directory that exists.
 #[derive(Clone, Debug)]
@@ -45,11 +42,5 @@ impl DataDir {
 
     pub(crate) fn socket(&self) -> PathBuf {
         self.0.join("control.sock")
-    }
-
-    /// The key of the journal. A new key is created only if the journal has no segments yet.
-    pub(crate) fn audit_key(&self, keys: &KeySources) -> anyhow::Result<ChainKey> {
-        let may_make = contactd_journal::segments(&self.audit())?.is_empty();
-        keys::audit(&keys.audit, &self.keys(), may_make)
     }
 }

@@ -8,10 +8,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use contactd_core::services::Services;
-use contactd_core::{Audit, Clock, Fate, JournalLines};
-use contactd_journal::{Journal, Mark};
+use contactd_core::{Audit, Clock, Fate, JournalLines, OnRecord};
+use contactd_journal::{Journal, Mark, Verifier};
 
 use crate::engine::Store;
+use crate::on_record::Recorder;
 use crate::sweeper::wait_for;
 
 /// How far the index may lag behind when there are few lookups.
@@ -22,6 +23,8 @@ const SHARE: u32 = 150;
 const MANY: u64 = 2_000;
 /// How often old segments are checked.
 const TIDY: Duration = Duration::from_secs(60);
+/// How often entries are collected whose command was killed before it asked for that.
+const COLLECT: Duration = Duration::from_secs(10);
 /// If more segments than this wait to be compressed, they are compressed even under load.
 const UNCOMPRESSED: usize = 64;
 
@@ -32,29 +35,22 @@ pub(crate) struct Indexer {
 }
 
 /// What the indexer works on.
-struct Work {
-    services: Arc<Services<Store>>,
-    journal: Weak<Journal>,
-    dir: PathBuf,
-    clock: Arc<dyn Clock>,
-    keep: Option<Duration>,
+pub(crate) struct IndexerWork {
+    pub(crate) services: Arc<Services<Store>>,
+    pub(crate) journal: Weak<Journal>,
+    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) dir: PathBuf,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) keep: Option<Duration>,
 }
 
 impl Indexer {
     /// Indexes in its own thread, and compresses and removes old segments.
-    pub(crate) fn start(
-        services: Arc<Services<Store>>,
-        journal: &Arc<Journal>,
-        dir: PathBuf,
-        clock: Arc<dyn Clock>,
-        keep: Option<Duration>,
-    ) -> anyhow::Result<Self> {
+    pub(crate) fn start(work: IndexerWork) -> anyhow::Result<Self> {
         let (stop, stopped) = channel();
-        let work = Work { services, journal: Arc::downgrade(journal), dir, clock, keep };
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let thread = std::thread::Builder::new().name("indexer".to_owned()).spawn(move || {
-            // On Linux this applies to the thread only: it gets the lowest priority on every core.
-            let _ = rustix::process::nice(19);
+            contactd_journal::work_in_background();
             runtime.block_on(work.run(&stopped));
         })?;
         Ok(Self { stop, thread })
@@ -66,10 +62,10 @@ impl Indexer {
     }
 }
 
-impl Work {
+impl IndexerWork {
     async fn run(&self, stopped: &Receiver<()>) {
         let (mut last_lines, mut last_look) = (0, Instant::now());
-        let mut last_tidy: Option<Instant> = None;
+        let (mut last_tidy, mut last_collect): (Option<Instant>, Option<Instant>) = (None, None);
         let mut pause = Duration::ZERO;
         let mut at = self.services.audits.lines();
         while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(pause) {
@@ -87,6 +83,12 @@ impl Work {
                     10 * PAUSE
                 }
             };
+            if last_collect.is_none_or(|last| last.elapsed() > COLLECT) {
+                last_collect = Some(Instant::now());
+                if let Err(error) = self.recorder.collect().await {
+                    tracing::warn!(%error, "entries for the audit journal wait in the store");
+                }
+            }
             if last_tidy.is_none_or(|last| last.elapsed() > TIDY) {
                 last_tidy = Some(Instant::now());
                 if let Err(error) = self.tidy(&mut at, is_busy).await {
@@ -100,23 +102,23 @@ impl Work {
     async fn tidy(&self, at: &mut Box<dyn JournalLines>, is_busy: bool) -> anyhow::Result<()> {
         let Some(journal) = self.journal.upgrade() else { return Ok(()) };
         let plain = contactd_journal::segments(&self.dir)?.iter().filter(|s| !s.is_compressed).count();
+        let roots = self.services.audits.trusted().await?;
+        let verifier = Verifier { roots, ..Verifier::default() };
         if !is_busy || plain > UNCOMPRESSED {
-            contactd_journal::compress_closed(&self.dir, journal.open_segment())?;
+            contactd_journal::compress_closed(&self.dir, journal.open_segment(), &verifier)?;
         }
         let Some(keep) = self.keep else { return Ok(()) };
         let now = self.clock.now();
-        let Some((through, old)) = contactd_journal::outdated(&self.dir, now.minus(keep))? else {
+        let Some(old) = contactd_journal::outdated(&self.dir, now.minus(keep), &verifier)? else {
             return Ok(());
         };
-        // Lines are removed only after they are indexed and the journal has recorded the removal.
+        // Lines are removed only after they are indexed and the journal has recorded the removal, on disk and signed.
         while self.services.audits.index_some(at).await? {}
-        let ticket = journal.mark(now, &Mark::Retired { through });
-        let until = Instant::now() + contactd_journal::PATIENCE;
-        while ticket.fate() == Fate::Waiting && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        if ticket.fate() == Fate::Written {
+        let (through, chain) = (old.through, Some(old.chain));
+        let ticket = journal.mark(now, &Mark::Retired { through, chain });
+        if journal.sign() && ticket.fate() == Fate::Written {
             contactd_journal::remove(&self.dir, &old)?;
+            journal.mark(now, &Mark::Removed { through });
             self.services.audits.forget(through).await?;
             tracing::info!(through, "removed audit lines that are older than audit.keep");
         }

@@ -1,5 +1,4 @@
-//! The keys for digests and for the journal's chain: in `keys/` of the data directory, readable by their owner only, or from
-//! another source.
+//! The keys for digests: in `keys/` of the data directory, readable by their owner only, or from another source.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -80,22 +79,16 @@ pub(crate) fn digest(source: &KeySource, dir: &Path, may_make: bool) -> anyhow::
     })
 }
 
-/// The key of the journal's chain. If the data directory has none and `may_make` is set, it is created.
-pub(crate) fn audit(source: &KeySource, dir: &Path, may_make: bool) -> anyhow::Result<ChainKey> {
+/// The key of a journal of the first version, if there is one. Journals of this version have keys of their own.
+pub(crate) fn old_audit(source: &KeySource, dir: &Path) -> anyhow::Result<Option<ChainKey>> {
     if let Some(keys) = given(source)? {
         let [key] = keys.as_slice() else {
             bail!("the journal needs exactly one key, but {} are given", keys.len())
         };
-        return Ok(ChainKey::new(key));
+        return Ok(Some(ChainKey::new(key)));
     }
     let file = dir.join(AUDIT);
-    if !file.exists() {
-        if !may_make {
-            bail!("the key of the journal is missing: {}; restore it from a backup", file.display());
-        }
-        make(dir, AUDIT)?;
-    }
-    Ok(ChainKey::new(&read(&file)?))
+    if file.exists() { Ok(Some(ChainKey::new(&read(&file)?))) } else { Ok(None) }
 }
 
 /// Keys that do not come from the data directory.
@@ -172,17 +165,6 @@ pub(crate) fn add_all(from: &Path, to: &Path) -> anyhow::Result<()> {
     }
     durable::sync_dir(to)?;
     Ok(())
-}
-
-/// Copies the journal's key from another data directory if this one has none. Returns whether both now have the same key.
-pub(crate) fn share_audit(other: &Path, this: &Path) -> anyhow::Result<bool> {
-    let [other, this] = [other, this].map(|dir| dir.join("keys").join(AUDIT));
-    if other.is_file() && !this.is_file() {
-        durable::copy(&other, &this)?;
-        durable::sync_parent(&this)?;
-    }
-    // If neither has the file, both get the key from another source.
-    Ok(other.is_file() == this.is_file() && (!this.is_file() || fs::read(other)? == fs::read(this)?))
 }
 
 /// Key files that other users can read.

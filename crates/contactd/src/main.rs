@@ -14,12 +14,14 @@ mod demo;
 mod durable;
 mod engine;
 #[cfg(test)]
+#[path = "../tests/in_process/mod.rs"]
 mod in_process;
 mod indexer;
 mod keeper;
 mod keys;
 mod log;
 mod misuse;
+mod on_record;
 mod output;
 mod progress;
 mod reasons;

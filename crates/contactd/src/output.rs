@@ -3,11 +3,19 @@
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
+use contactd_core::NotRecorded;
 use serde::Serialize;
 
 /// Writes one line of text to stderr. An error is ignored.
 pub(crate) fn words(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// Warns that a change is not on record yet. It is kept in the store until it is.
+pub(crate) fn unrecorded(recorded: &Result<(), NotRecorded>) {
+    if let Err(error) = recorded {
+        words(format_args!("contactd: done, but not yet on record: {error}"));
+    }
 }
 
 /// A number with its noun: `1 detail`, `2 details`.

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use contactd_core::services::Services;
 use contactd_core::{Audit, NoAudit};
-use contactd_journal::{Journal, JournalSettings, Sync};
+use contactd_journal::{JournalSettings, OpenedBy, Sync};
 
+use crate::actor;
 use crate::config::AuditConfig;
 use crate::context::Opened;
 use crate::engine::Store;
-use crate::indexer::Indexer;
+use crate::indexer::{Indexer, IndexerWork};
+use crate::on_record::{self, OwnJournal, Recorder};
 use crate::setting::AuditSync;
 
 pub(crate) struct Recording {
@@ -22,8 +24,11 @@ impl Recording {
     pub(crate) async fn start(
         opened: &Opened,
         services: &Arc<Services<Store>>,
+        recorder: &Arc<Recorder>,
         config: &AuditConfig,
     ) -> anyhow::Result<Self> {
+        // Also that the journal is switched off: the note waits in the store until there is a journal again.
+        services.audits.note_settings(&actor::of_this_process(), &config.noted).await?;
         let sync = match config.sync {
             AuditSync::Os => Sync::Os,
             AuditSync::Disk => Sync::Disk,
@@ -31,22 +36,28 @@ impl Recording {
                 tracing::warn!(
                     "the audit journal is off: there will be no record of what was disclosed to whom"
                 );
+                recorder.use_journal(OwnJournal::Off);
                 return Ok(Self { audit: Arc::new(NoAudit), indexer: None });
             }
         };
-        let dir = opened.dir.audit();
         let settings = JournalSettings {
-            dir: dir.clone(),
             sync,
             segment_bytes: config.segment_bytes,
-            node: opened.node.clone(),
             digest_key: opened.keys.newest_id().to_owned(),
+            epoch: config.epoch,
+            ..recorder.settings(OpenedBy::Server)?
         };
-        services.audits.check_key().await?;
-        let key = opened.dir.audit_key(&opened.key_sources)?;
-        let journal = Arc::new(Journal::open(settings, key, Arc::clone(&opened.clock))?);
-        let indexer =
-            Indexer::start(Arc::clone(services), &journal, dir, Arc::clone(&opened.clock), config.keep)?;
+        let journal = Arc::new(on_record::open_patiently(&settings, &opened.clock)?);
+        services.audits.remember_root(journal.root()).await?;
+        recorder.use_journal(OwnJournal::On(Arc::downgrade(&journal)));
+        let indexer = Indexer::start(IndexerWork {
+            services: Arc::clone(services),
+            journal: Arc::downgrade(&journal),
+            recorder: Arc::clone(recorder),
+            dir: settings.dir,
+            clock: Arc::clone(&opened.clock),
+            keep: config.keep,
+        })?;
         Ok(Self { audit: journal, indexer: Some(indexer) })
     }
 

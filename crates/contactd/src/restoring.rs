@@ -3,16 +3,20 @@
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use contactd_core::store::{Maintenance, TakenOver};
-use contactd_core::{Clock, KnownLine, SystemClock};
+use contactd_core::store::{Maintenance, Outbox, TakenOver};
+use contactd_core::{AdminEntry, Clock, KnownLine, SystemClock, services};
+use contactd_journal::{Journal, JournalSettings, KeyDir, OpenedBy, Sync, Verifier};
 
 use crate::context::open_store;
+use crate::control::{self, ControlAnswer};
 use crate::data_dir::DataDir;
 use crate::engine::Store;
 use crate::keys::KeySources;
-use crate::{archive, durable, keys, unfinished};
+use crate::{actor, archive, durable, keys, unfinished};
 
 /// The temporary name of an incomplete restore, in a directory that existed before.
 const LEFT: &str = ".restore.unfinished";
@@ -97,7 +101,7 @@ async fn make(
             .with_context(|| format!("cannot read the opt-outs in {}", other.display()))?;
         keys::add_all(&other.join("keys"), &dir.join("keys"))?;
         let (store, _) = open_store(&DataDir::make(dir)?, keys).await?;
-        let journal = keep_journal(other, dir, keys)?;
+        let journal = keep_journal(other, dir, keys, &store).await?;
         kept = Some(KeptState { journal, withdrawals: store.take_over(&newer, SystemClock.now()).await? });
     }
     let (store, _) = open_store(&DataDir::make(dir)?, keys).await?;
@@ -105,6 +109,10 @@ async fn make(
     if !wrong.is_empty() {
         bail!("a database in the backup is damaged: {}", wrong.join("; "));
     }
+    let taken = kept.as_ref().map(|kept| kept.withdrawals).unwrap_or_default();
+    let entry = AdminEntry::new(&actor::of_this_process(), "restore", SystemClock.now());
+    let counts = [("optOutsKept", taken.suppressions), ("revocationsKept", taken.revocations)];
+    store.add_entry(&entry.counted(&counts)).await?;
     drop(store);
     durable::sync_dir(dir)?;
     Ok(kept)
@@ -112,18 +120,25 @@ async fn make(
 
 /// Keeps the journal of the other directory if it continues the backup's, because it records what was disclosed to whom since
 /// then. Returns whether it was kept.
-fn keep_journal(other: &Path, dir: &Path, key_sources: &KeySources) -> anyhow::Result<bool> {
+async fn keep_journal(other: &Path, dir: &Path, sources: &KeySources, store: &Store) -> anyhow::Result<bool> {
     let (newer, audit) = (other.join("audit"), dir.join("audit"));
-    if contactd_journal::segments(&newer)?.is_empty() || !keys::share_audit(other, dir)? {
+    if contactd_journal::segments(&newer)?.is_empty() {
         return Ok(false);
     }
-    // It continues the backup's journal only if it is whole and contains that journal's last line.
-    let known: Vec<KnownLine> = contactd_journal::head(&audit)?
+    sign_the_end(other, sources);
+    // It continues the backup's journal only if it is whole and contains that journal's last signature.
+    let backed_up =
+        Verifier { old_key: keys::old_audit(&sources.audit, &dir.join("keys"))?, ..Verifier::default() };
+    let known: Vec<KnownLine> = backed_up
+        .verify(&audit, &[])?
+        .head
         .map(|head| KnownLine { seq: head.seq, chain: head.chain, how: "is in the backup" })
         .into_iter()
         .collect();
-    let key = keys::audit(&key_sources.audit, &dir.join("keys"), false)?;
-    if !contactd_journal::verify(&newer, &key, &known, true)?.is_whole() {
+    let old_key = keys::old_audit(&sources.audit, &other.join("keys"))?;
+    let verifier = Verifier { keys: Some(KeyDir::new(&other.join("keys"))), old_key, ..Verifier::default() };
+    let verified = verifier.verify(&newer, &known)?;
+    if !verified.is_whole() {
         return Ok(false);
     }
     if audit.exists() {
@@ -131,7 +146,30 @@ fn keep_journal(other: &Path, dir: &Path, key_sources: &KeySources) -> anyhow::R
     }
     DirBuilder::new().mode(0o700).create(&audit)?;
     contactd_journal::copy(&newer, &audit)?;
+    services::remember_roots(store, &verified.roots).await?;
     Ok(true)
+}
+
+/// Signs what a killed server left unsigned: without its keys, nothing proves these lines later.
+fn sign_the_end(dir: &Path, sources: &KeySources) {
+    if matches!(control::ask(&DataDir::existing(dir), "sign"), Ok(ControlAnswer::Done)) {
+        return;
+    }
+    let old_key = keys::old_audit(&sources.audit, &dir.join("keys")).ok().flatten();
+    let settings = JournalSettings {
+        dir: dir.join("audit"),
+        sync: Sync::Disk,
+        segment_bytes: u64::MAX,
+        node: "restore".to_owned(),
+        digest_key: String::new(),
+        keys: KeyDir::new(&dir.join("keys")),
+        old_key,
+        epoch: Duration::MAX,
+        opened_by: OpenedBy::Command,
+    };
+    if let Err(error) = Journal::open(settings, Arc::new(SystemClock)) {
+        tracing::warn!(%error, "the last lines of the newer journal may be missing");
+    }
 }
 
 fn put_in_place(unfinished: &Path, target: &Path) -> anyhow::Result<()> {

@@ -16,6 +16,7 @@ use crate::context::Opened;
 use crate::control::Control;
 use crate::engine::Store;
 use crate::keeper::{Keeper, RunningKeeper};
+use crate::on_record::Recorder;
 use crate::recording::Recording;
 use crate::sweeper::Sweeper;
 
@@ -67,10 +68,11 @@ impl Serving {
             Arc::clone(&suppressions),
             Arc::clone(&opened.clock),
         ));
-        let services = Arc::new(opened.services(Arc::<Live<_>>::clone(&live)));
+        let recorder = Recorder::new(&opened, true);
+        let services = opened.services(Arc::<Live<_>>::clone(&live), &recorder);
         let keeper = Keeper { store: Arc::clone(&opened.store), live }.start().await?;
-        control.listen(&opened.dir, keeper.requests.clone())?;
-        let recording = Recording::start(&opened, &services, &config.audit).await?;
+        control.listen(&opened.dir, keeper.requests.clone(), Arc::clone(&recorder))?;
+        let recording = Recording::start(&opened, &services, &recorder, &config.audit).await?;
         let sweeper = Sweeper::start(Arc::clone(&services), config.sweep_every)?;
         let app = Arc::new(App::new(
             opened.store,

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use contactd_core::Verification;
 use contactd_core::services::Finding;
+use contactd_journal::{KeyDir, Verifier};
 
 use crate::config::Config;
 use crate::data_dir::DataDir;
@@ -61,8 +62,9 @@ pub(crate) fn journal(dir: &DataDir, sources: &KeySources) -> Finding {
         if contactd_journal::segments(&dir.audit())?.is_empty() {
             return Ok(None);
         }
-        let key = keys::audit(&sources.audit, &dir.keys(), false)?;
-        Ok(Some(contactd_journal::verify(&dir.audit(), &key, &[], control::is_served(dir))?))
+        let old_key = keys::old_audit(&sources.audit, &dir.keys())?;
+        let verifier = Verifier { keys: Some(KeyDir::new(&dir.keys())), old_key, ..Verifier::default() };
+        Ok(Some(verifier.verify(&dir.audit(), &[])?))
     };
     match verify() {
         Ok(Some(verified)) if verified.is_whole() => {

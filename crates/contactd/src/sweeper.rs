@@ -43,7 +43,7 @@ impl Sweeper {
         let cancelled = cancel.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let thread = std::thread::Builder::new().name("sweeper".to_owned()).spawn(move || {
-            let _ = rustix::process::nice(19);
+            contactd_journal::work_in_background();
             // A predecessor that was killed may have removed something without clearing the logs.
             let mut clearing = Clearing::Always;
             for round in (0..EVERY).cycle() {

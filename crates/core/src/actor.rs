@@ -9,6 +9,8 @@ pub struct Actor {
     pub name: String,
     /// How the request came in.
     pub via: Via,
+    /// The case for which it is done, if the actor named one.
+    pub ticket: Option<String>,
 }
 
 /// How an administrative request came in.
@@ -39,12 +41,19 @@ impl Via {
 impl Actor {
     /// Creates the actor for an account.
     pub fn new(name: &str, via: Via) -> Self {
-        Self { name: name.to_owned(), via }
+        Self { name: name.to_owned(), via, ticket: None }
     }
 
     /// The service itself.
     pub fn service() -> Self {
         Self::new("contactd", Via::Service)
+    }
+
+    /// The same actor, working on a case.
+    #[must_use]
+    pub fn for_ticket(mut self, ticket: Option<&str>) -> Self {
+        self.ticket = ticket.map(str::to_owned);
+        self
     }
 
     /// Logs that the actor asked for an action, which is named after its command.

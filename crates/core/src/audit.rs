@@ -15,25 +15,40 @@ use crate::{Kind, Timestamp};
 pub struct AuditEvent<'a> {
     /// The time of the request.
     pub at: Timestamp,
-    /// The request's id: 1 to 128 visible ASCII characters.
+    /// The request's id, as it is recorded.
     pub request_id: &'a str,
+    /// The digest of the id that the caller sent, if that is not recorded as it is.
+    pub given_id: Option<ShortDigest>,
     /// The id of the token.
     pub token: &'a str,
     /// What was asked for.
     pub operation: Kind,
-    /// The profile's digest under the newest digest key; `None` if the request was refused.
-    pub profile: Option<ProfileDigest>,
+    /// The profile's digest under the newest digest key; `None` if the profile is not known.
+    pub profile: Option<ShortDigest>,
+    /// The digest of the value that was disclosed, under the same key.
+    pub value: Option<ShortDigest>,
     /// The outcome.
     pub outcome: AuditOutcome,
 }
 
-/// HMAC-SHA-256 of a profile, truncated to 128 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ProfileDigest(pub [u8; 16]);
+/// Refused requests that are recorded together, because there were too many to record each.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RefusedKind {
+    /// The id of the token.
+    pub token: String,
+    /// What was asked for.
+    pub operation: Kind,
+    /// The error code.
+    pub code: &'static str,
+}
 
-impl ProfileDigest {
+/// HMAC-SHA-256 of a profile, a value or a request id, truncated to 128 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ShortDigest(pub [u8; 16]);
+
+impl ShortDigest {
     /// Truncates a full digest.
-    pub(crate) fn of(bytes: &[u8; 32]) -> Self {
+    pub fn of(bytes: &[u8; 32]) -> Self {
         let mut short = [0; 16];
         short.copy_from_slice(&bytes[..16]);
         Self(short)
@@ -77,18 +92,24 @@ pub struct AuditRecord {
     pub at: Timestamp,
     /// The node that handled it.
     pub node: String,
-    /// The request's id.
+    /// The request's id; empty if several requests are recorded together.
     pub request_id: String,
+    /// The digest of the id that the caller sent, if that is not recorded as it is.
+    pub given_id: Option<ShortDigest>,
     /// The id of the token.
     pub token: String,
     /// What was asked for.
     pub operation: Kind,
     /// The id of the digest key, and the profile's digest.
-    pub profile: Option<(String, ProfileDigest)>,
+    pub profile: Option<(String, ShortDigest)>,
+    /// The digest of the value that was disclosed.
+    pub value: Option<ShortDigest>,
     /// One of [`AuditOutcome::NAMES`].
     pub outcome: String,
     /// The error code, if it was refused.
     pub reason: Option<String>,
+    /// How many requests this is about: one, unless many were refused within a second.
+    pub count: u64,
 }
 
 /// How far the journal has been read.
@@ -109,6 +130,9 @@ pub trait Audit: Send + Sync {
     /// Queues a line. It is written after the next [`flush`](Self::flush), together with all lines queued by then.
     /// The ticket tells when.
     fn append(&self, event: &AuditEvent<'_>) -> Ticket;
+
+    /// Counts a refused request, which is recorded together with others of its kind within a second or two.
+    fn count_refused(&self, refused: RefusedKind);
 
     /// Starts writing everything that was queued so far. Does not wait for it.
     fn flush(&self);
@@ -257,6 +281,8 @@ impl Audit for NoAudit {
     fn append(&self, _: &AuditEvent<'_>) -> Ticket {
         Ticket::settled(true)
     }
+
+    fn count_refused(&self, _: RefusedKind) {}
 
     fn flush(&self) {}
 

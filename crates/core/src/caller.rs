@@ -34,7 +34,12 @@ struct Counters {
     misses: AtomicU64,
     refused: AtomicU64,
     last_used_at: AtomicI64,
+    /// A second, and in the lowest eight bits how many requests were refused in it.
+    refusals: AtomicU64,
 }
+
+/// How many refused requests of a token get a line of their own in a second. The rest are counted.
+const REFUSALS_RECORDED: u64 = 5;
 
 /// What a token did since the last [`Callers::take_usage`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,23 +88,25 @@ impl Caller {
         }
     }
 
-    /// Charges one hit to the quota; fails if the quota is used up.
-    pub(crate) fn charge_hit(&self, now: Timestamp) -> Result<(), LimitExceeded> {
-        match self.0.token.quota {
-            Some(quota) => self.0.live.meter.charge(quota, now),
-            None => Ok(()),
-        }
-    }
-
-    /// Returns a hit to the quota. It was charged at `charged_at`, but nothing was disclosed.
-    pub(crate) fn give_hit_back(&self, charged_at: Timestamp) {
-        if let Some(quota) = self.0.token.quota {
-            self.0.live.meter.give_back(quota, charged_at);
-        }
+    /// Reserves one hit of the quota; fails if the quota is used up. There is nothing to reserve without a quota.
+    pub(crate) fn reserve_hit(&self, now: Timestamp) -> Result<Option<ReservedHit>, LimitExceeded> {
+        let Some(quota) = self.0.token.quota else { return Ok(None) };
+        self.0.live.meter.reserve(quota, now)?;
+        Ok(Some(ReservedHit { caller: Some(self.clone()), quota, at: now }))
     }
 
     pub(crate) fn count_hit(&self) {
         self.0.live.hits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether a refused request gets a line of its own: the first few in every second do.
+    pub(crate) fn refusal_is_recorded(&self, now: Timestamp) -> bool {
+        let second = u64::try_from(now.seconds()).unwrap_or(0);
+        let before = self.0.live.refusals.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |packed| {
+            let count = if packed >> 8 == second { (packed & 255).saturating_add(1).min(255) } else { 1 };
+            Some(second << 8 | count)
+        });
+        before.is_ok_and(|packed| packed >> 8 != second || packed & 255 < REFUSALS_RECORDED)
     }
 
     pub(crate) fn count_miss(&self) {
@@ -109,6 +116,31 @@ impl Caller {
     /// Counts a request that was refused after the token had been recognised.
     pub fn count_refused(&self) {
         self.0.live.refused.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A hit of a quota, reserved for a request. If it is dropped, it goes back to the quota.
+#[derive(Debug)]
+pub(crate) struct ReservedHit {
+    caller: Option<Caller>,
+    quota: Quota,
+    at: Timestamp,
+}
+
+impl ReservedHit {
+    /// The detail was disclosed: the hit is used.
+    pub(crate) fn keep(mut self) {
+        if let Some(caller) = self.caller.take() {
+            caller.0.live.meter.keep();
+        }
+    }
+}
+
+impl Drop for ReservedHit {
+    fn drop(&mut self) {
+        if let Some(caller) = &self.caller {
+            caller.0.live.meter.give_back(self.quota, self.at);
+        }
     }
 }
 
@@ -234,15 +266,16 @@ mod tests {
         let other = Token::new("old", now()).expect("random");
         let callers = Callers::new(None, None);
         callers.replace(vec![(secret.hash(), token.clone(), 0), (gone.hash(), other.clone(), 0)], now());
-        callers.find(secret.expose(), now()).expect("known").charge_hit(now()).expect("first hit");
+        let use_one = |caller: &Caller| caller.reserve_hit(now()).map(|hit| hit.expect("a quota").keep());
+        use_one(&callers.find(secret.expose(), now()).expect("known")).expect("first hit");
 
         let revoked = Token { revoked_at: Some(now()), ..other };
         callers.replace(vec![(secret.hash(), token, 0), (gone.hash(), revoked, 0)], now());
         let caller = callers.find(secret.expose(), now()).expect("still known");
-        caller.charge_hit(now()).expect("second hit");
-        assert!(caller.charge_hit(now()).is_err(), "the first hit was forgotten");
-        caller.give_hit_back(now());
-        caller.charge_hit(now()).expect("one was given back");
+        let second = caller.reserve_hit(now()).expect("second hit");
+        assert!(use_one(&caller).is_err(), "the first hit was forgotten");
+        drop(second);
+        use_one(&caller).expect("one was given back");
         assert_eq!(callers.find(gone.expose(), now()).err(), Some(UnknownCaller));
     }
 

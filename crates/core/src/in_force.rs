@@ -4,6 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use crate::{NotRecorded, OnRecord};
+
 /// Makes committed changes take effect in the process that serves lookups.
 ///
 /// A command does this through `control.sock`; a server does it directly ([`Live`](crate::Live)).
@@ -48,17 +50,29 @@ pub struct Changed<T> {
     pub done: T,
     /// Whether it is in force.
     pub confirmed: Result<(), NotConfirmed>,
+    /// Whether it is on record. If not, its entry is kept in the store until it is.
+    pub recorded: Result<(), NotRecorded>,
+}
+
+/// Through which a change takes effect and gets on record.
+#[derive(Clone)]
+pub(crate) struct Announcer {
+    pub(crate) in_force: Arc<dyn InForce>,
+    pub(crate) on_record: Arc<dyn OnRecord>,
+}
+
+impl Announcer {
+    /// Announces a committed change. It takes effect first; that never waits for the journal.
+    pub(crate) async fn announce<T>(&self, done: T, affected: Affected) -> Changed<T> {
+        let confirmed = self.in_force.announce(affected).await;
+        Changed { done, confirmed, recorded: self.on_record.collect().await }
+    }
 }
 
 impl<T> Changed<T> {
-    /// Announces a committed change.
-    pub(crate) async fn announce(done: T, in_force: &dyn InForce, affected: Affected) -> Self {
-        Self { done, confirmed: in_force.announce(affected).await }
-    }
-
-    /// A result that does not affect lookups.
+    /// A result that changed nothing.
     pub(crate) const fn nothing(done: T) -> Self {
-        Self { done, confirmed: Ok(()) }
+        Self { done, confirmed: Ok(()), recorded: Ok(()) }
     }
 }
 
@@ -68,17 +82,17 @@ impl<T> Changed<T> {
 pub struct Committed<T> {
     /// What was done.
     pub done: T,
-    in_force: Arc<dyn InForce>,
+    announcer: Announcer,
     affected: Affected,
 }
 
 impl<T> Committed<T> {
-    pub(crate) fn new(done: T, in_force: &Arc<dyn InForce>, affected: Affected) -> Self {
-        Self { done, in_force: Arc::clone(in_force), affected }
+    pub(crate) const fn new(done: T, announcer: Announcer, affected: Affected) -> Self {
+        Self { done, announcer, affected }
     }
 
     /// Announces the change.
     pub async fn announce(self) -> Changed<T> {
-        Changed::announce(self.done, &*self.in_force, self.affected).await
+        self.announcer.announce(self.done, self.affected).await
     }
 }

@@ -1,28 +1,116 @@
 //! How the services read the journal. The journal crate implements these traits.
 
 use std::fmt;
+use std::io::Write;
 
-use crate::{AuditPosition, AuditRecord, Timestamp, hex};
+use crate::{AdminRecord, AuditPosition, AuditRecord, Timestamp, hex};
 
 /// Read access to this node's journal: its lines, and the check that they are complete and unchanged.
 pub trait JournalFiles: Send + Sync {
-    /// The fingerprint of the key that links the lines.
-    fn key_id(&self) -> Result<String, JournalError>;
-
-    /// The lines after a position.
-    fn lines_after(&self, position: AuditPosition) -> Box<dyn JournalLines>;
+    /// The lines after a position. Lines that were changed or added by somebody else are left out.
+    fn lines_after(&self, position: AuditPosition, roots: &Roots) -> Box<dyn JournalLines>;
 
     /// Checks every line, and that the journal still contains each of the `known` lines.
-    fn verify(&self, known: &[KnownLine]) -> Result<Verification, JournalError>;
+    fn verify(&self, known: &[KnownLine], roots: &Roots) -> Result<Verification, JournalError>;
 
-    /// The last line; `None` if the journal is empty.
-    fn head(&self) -> Result<Option<JournalHead>, JournalError>;
+    /// The last checkpoint that is on disk; `None` if there is none.
+    fn head(&self, roots: &Roots) -> Result<Option<JournalHead>, JournalError>;
+
+    /// The roots that the journal itself names, oldest first.
+    fn roots(&self) -> Result<Vec<RootKey>, JournalError>;
 
     /// When the oldest line that is still in the journal was written.
     fn begins(&self) -> Result<Option<Timestamp>, JournalError>;
 
     /// The size of all files, in bytes.
     fn bytes(&self) -> Result<u64, JournalError>;
+
+    /// Writes what an auditor needs to verify the lines of a period.
+    fn prove(
+        &self,
+        since: Timestamp,
+        until: Timestamp,
+        roots: &Roots,
+        out: &mut dyn Write,
+    ) -> Result<ProofMade, JournalError>;
+}
+
+/// What a proof contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProofMade {
+    /// The number of its first line.
+    pub first: u64,
+    /// The number of its last line.
+    pub last: u64,
+    /// Whether the journal was signed up to the end of the period when it was made.
+    pub is_complete: bool,
+}
+
+/// The public key with which a journal began. Everything in it can be verified with this key.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RootKey(pub [u8; 32]);
+
+impl fmt::Display for RootKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex::encode(&self.0))
+    }
+}
+
+impl fmt::Debug for RootKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RootKey({self})")
+    }
+}
+
+impl std::str::FromStr for RootKey {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        hex::decode(text.trim())
+            .map(Self)
+            .ok_or("a root key is 64 hex digits, as `contactd audit root` prints it")
+    }
+}
+
+impl serde::Serialize for RootKey {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The roots that a verification trusts, and where they come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Roots {
+    /// The roots, oldest first. Not used if they come from the journal itself.
+    pub keys: Vec<RootKey>,
+    /// Where they come from.
+    pub source: RootSource,
+}
+
+/// Where trusted roots come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RootSource {
+    /// From whoever asked for the verification.
+    Given,
+    /// The store remembered them when the journal began.
+    Remembered,
+    /// The journal itself. Whoever replaced the whole journal also chose these.
+    #[default]
+    Journal,
+}
+
+impl Roots {
+    /// Roots that somebody noted down.
+    pub const fn given(keys: Vec<RootKey>) -> Self {
+        Self { keys, source: RootSource::Given }
+    }
+
+    /// Roots that the store remembered; the journal's own if it remembered none.
+    pub fn remembered(keys: Vec<RootKey>) -> Self {
+        let source = if keys.is_empty() { RootSource::Journal } else { RootSource::Remembered };
+        Self { keys, source }
+    }
 }
 
 /// Reads the lines of a journal in order. Lines may be appended at the same time.
@@ -39,11 +127,18 @@ pub trait JournalLines: Send {
 pub enum JournalLine {
     /// A request with a recognised token.
     Request(AuditRecord),
+    /// An administrative action.
+    Admin(AdminRecord),
     /// These lines say hit or miss, but nothing was disclosed.
     Undisclosed {
         /// The first of them.
         from: u64,
         /// The last.
+        through: u64,
+    },
+    /// Lines up to this one are old enough to be removed, or are removed.
+    Retired {
+        /// The last of them.
         through: u64,
     },
     /// Any other line about the journal itself.
@@ -78,7 +173,7 @@ pub enum JournalError {
 }
 
 /// The chain value of a line: it links the line to the one before and identifies it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Chain(pub [u8; 16]);
 
 impl Chain {
@@ -103,7 +198,7 @@ impl serde::Serialize for Chain {
     }
 }
 
-/// The last line of a journal. If it is noted down elsewhere, it shows whether the journal was cut short later.
+/// A signed line. If it is noted down elsewhere, it shows whether the journal was cut short later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct JournalHead {
     /// Its number.
@@ -113,6 +208,18 @@ pub struct JournalHead {
     /// Its time.
     #[serde(rename = "time")]
     pub at: Timestamp,
+}
+
+/// A time in which no server was running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Outage {
+    /// The last line before it.
+    pub from: Timestamp,
+    /// When the next server started.
+    pub until: Timestamp,
+    /// Whether the server before it had stopped in order. Otherwise it was killed, or the machine failed.
+    pub was_stopped: bool,
 }
 
 /// A line that was in the journal according to another source.
@@ -128,6 +235,7 @@ pub struct KnownLine {
 
 /// The result of checking a journal.
 #[derive(Clone, Debug, Default, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Verification {
     /// How many lines were checked.
     pub lines: u64,
@@ -135,6 +243,18 @@ pub struct Verification {
     pub first: Option<u64>,
     /// The last line.
     pub head: Option<JournalHead>,
+    /// The last line that is signed.
+    pub signed: Option<JournalHead>,
+    /// How many lines after it are not signed yet.
+    pub unsigned: u64,
+    /// How many of those the key in the data directory confirms. Without the key: none.
+    pub confirmed: u64,
+    /// The roots of the journal, oldest first.
+    pub roots: Vec<RootKey>,
+    /// Where the trusted roots come from.
+    pub root_source: RootSource,
+    /// Times in which no server was running.
+    pub outages: Vec<Outage>,
     /// What is wrong, in order.
     #[serde(rename = "findings")]
     pub faults: Vec<JournalFault>,

@@ -38,6 +38,8 @@
 //! - **journal**: the log of all requests with a recognised token, in files called **segments**.
 //! - **audit line**: the entry for one request in the journal ([`AuditEvent`]). It says what was asked and with
 //!   which outcome. A **mark** is a line about the journal itself.
+//! - **checkpoint**: a line that signs the lines before it. **epoch**: the time for which one key signs. **seal**: the
+//!   checkpoint that ends an epoch. **root**: the key of the first epoch ([`RootKey`]).
 //! - **sealed**: the result of a lookup, which can be opened only once its audit line is written ([`Sealed`]). A
 //!   **ticket** tells when that is ([`Ticket`]).
 //!
@@ -45,9 +47,12 @@
 //!
 //! - **actor**: who performs an administrative action ([`Actor`]).
 //! - **service**: the code that carries out administrative actions ([`services`]).
+//! - **on record**: an action is on record when its line is in the journal ([`OnRecord`]). The **outbox** keeps the
+//!   entries of changes until then.
 //! - **in force**: a change is in force when every lookup that starts from now on sees it ([`InForce`]).
 
 mod actor;
+mod admin_entry;
 mod audit;
 mod caller;
 mod clock;
@@ -61,6 +66,7 @@ mod limit;
 mod live;
 mod lookup;
 pub mod metrics;
+mod on_record;
 pub mod panics;
 mod phone;
 mod progress;
@@ -73,9 +79,10 @@ mod suppression;
 mod token;
 
 pub use actor::{Actor, Via};
+pub use admin_entry::{AdminEntry, AdminOutcome, AdminRecord, MOST_SUBJECTS};
 pub use audit::{
     Audit, AuditEvent, AuditHealth, AuditOutcome, AuditPosition, AuditRecord, Batch, Fate, NOT_RECORDED,
-    NoAudit, ProfileDigest, Ticket,
+    NoAudit, RefusedKind, ShortDigest, Ticket,
 };
 pub use caller::{Caller, Callers, UnknownCaller, UsageDelta};
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
@@ -85,11 +92,12 @@ pub use email::EmailError;
 pub use in_force::{Affected, Announcing, Changed, Committed, InForce, NotConfirmed};
 pub use journal_files::{
     Chain, JournalError, JournalFault, JournalFiles, JournalHead, JournalLine, JournalLines, KnownLine,
-    Verification,
+    Outage, ProofMade, RootKey, RootSource, Roots, Verification,
 };
 pub use limit::{Allowance, Allowances, LimitExceeded, LimitSyntax, Period, Quota, Rate};
 pub use live::{Live, RefreshError};
 pub use lookup::{LookupError, Lookups, Request, Sealed};
+pub use on_record::{NotRecorded, OnRecord, Recording};
 pub use phone::{PhoneError, is_phone_region};
 pub use progress::{Cancel, Observer, Progress, unobserved};
 pub use record::{RawRecord, Record, RecordError};

@@ -227,9 +227,14 @@ impl DivCeil for i64 {
     }
 }
 
-/// Hits in the current period. The upper bits hold the first day of the period, the lower bits the count.
+/// Hits in the current period.
 #[derive(Debug, Default)]
-pub(crate) struct Meter(AtomicU64);
+pub(crate) struct Meter {
+    /// The upper bits hold the first day of the period, the lower bits the count.
+    packed: AtomicU64,
+    /// How many of them are only reserved, by requests under way.
+    reserved: AtomicU64,
+}
 
 impl Meter {
     const COUNT_BITS: u32 = 32;
@@ -237,7 +242,7 @@ impl Meter {
     /// Starts with the hits already counted in the period that contains `now`.
     pub(crate) fn starting_at(quota: Quota, used: u64, now: Timestamp) -> Self {
         let used = u32::try_from(used).unwrap_or(u32::MAX);
-        Self(AtomicU64::new(Self::pack(quota.period.days(now).0, used)))
+        Self { packed: AtomicU64::new(Self::pack(quota.period.days(now).0, used)), ..Self::default() }
     }
 
     fn pack(first_day: i64, used: u32) -> u64 {
@@ -252,26 +257,45 @@ impl Meter {
     /// Checks whether another hit is allowed.
     pub(crate) fn check(&self, quota: Quota, now: Timestamp) -> Result<(), LimitExceeded> {
         let (first, next) = quota.period.days(now);
-        if Self::used(self.0.load(Ordering::Acquire), first) < quota.limit {
+        if Self::used(self.packed.load(Ordering::Acquire), first) < quota.limit {
             return Ok(());
         }
-        Err(LimitExceeded::Quota { retry_after: seconds_until(next, now) })
+        Err(self.exceeded(quota, first, next, now))
     }
 
-    /// Counts a hit, unless the quota is used up. The count never exceeds the quota.
-    pub(crate) fn charge(&self, quota: Quota, now: Timestamp) -> Result<(), LimitExceeded> {
+    /// What is reserved may be given back in a moment.
+    fn exceeded(&self, quota: Quota, first: i64, next: i64, now: Timestamp) -> LimitExceeded {
+        let reserved = self.reserved.load(Ordering::Acquire);
+        let used = u64::from(Self::used(self.packed.load(Ordering::Acquire), first));
+        let is_used_up = used.saturating_sub(reserved) >= u64::from(quota.limit);
+        LimitExceeded::Quota { retry_after: if is_used_up { seconds_until(next, now) } else { 1 } }
+    }
+
+    /// Reserves a hit, unless the quota is used up. The count never exceeds the quota. Every hit that is reserved
+    /// is [kept](Self::keep) or [given back](Self::give_back).
+    pub(crate) fn reserve(&self, quota: Quota, now: Timestamp) -> Result<(), LimitExceeded> {
         let (first, next) = quota.period.days(now);
-        let charged = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |packed| {
+        self.reserved.fetch_add(1, Ordering::AcqRel);
+        let reserved = self.packed.fetch_update(Ordering::AcqRel, Ordering::Acquire, |packed| {
             let used = Self::used(packed, first);
             (used < quota.limit).then(|| Self::pack(first, used + 1))
         });
-        charged.map(|_| ()).map_err(|_| LimitExceeded::Quota { retry_after: seconds_until(next, now) })
+        reserved.map(|_| ()).map_err(|_| {
+            self.keep();
+            self.exceeded(quota, first, next, now)
+        })
     }
 
-    /// Takes back a hit that was charged at `charged_at`, if its period is still the current one.
-    pub(crate) fn give_back(&self, quota: Quota, charged_at: Timestamp) {
-        let (first, _) = quota.period.days(charged_at);
-        let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |packed| {
+    /// A reserved hit was disclosed.
+    pub(crate) fn keep(&self) {
+        self.reserved.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Takes back a hit that was reserved at `reserved_at`, if its period is still the current one.
+    pub(crate) fn give_back(&self, quota: Quota, reserved_at: Timestamp) {
+        let (first, _) = quota.period.days(reserved_at);
+        self.keep();
+        let _ = self.packed.fetch_update(Ordering::AcqRel, Ordering::Acquire, |packed| {
             let used = Self::used(packed, first);
             (used > 0).then(|| Self::pack(first, used - 1))
         });
@@ -279,7 +303,7 @@ impl Meter {
 
     pub(crate) fn allowance(&self, quota: Quota, now: Timestamp) -> Allowance {
         let (first, next) = quota.period.days(now);
-        let used = Self::used(self.0.load(Ordering::Acquire), first);
+        let used = Self::used(self.packed.load(Ordering::Acquire), first);
         Allowance {
             name: "quota",
             limit: u64::from(quota.limit),
@@ -332,11 +356,18 @@ mod tests {
     fn a_quota_ends_with_its_period_and_is_never_exceeded() {
         let quota: Quota = "2/day".parse().expect("a quota");
         let (meter, noon) = (Meter::default(), at("2026-05-01T12:00:00Z"));
-        meter.charge(quota, noon).expect("first");
-        meter.charge(quota, noon).expect("second");
-        assert_eq!(meter.charge(quota, noon), Err(LimitExceeded::Quota { retry_after: 43_200 }));
+        meter.reserve(quota, noon).expect("first");
+        meter.keep();
+        meter.reserve(quota, noon).expect("second");
+        assert_eq!(
+            meter.reserve(quota, noon),
+            Err(LimitExceeded::Quota { retry_after: 1 }),
+            "it may be given back"
+        );
+        meter.keep();
+        assert_eq!(meter.reserve(quota, noon), Err(LimitExceeded::Quota { retry_after: 43_200 }));
         assert_eq!(meter.check(quota, noon), Err(LimitExceeded::Quota { retry_after: 43_200 }));
-        meter.charge(quota, at("2026-05-02")).expect("a new day");
+        meter.reserve(quota, at("2026-05-02")).expect("a new day");
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use crate::caller::ReservedHit;
 use crate::store::{LocalRead, StoreError, Verdict};
 use crate::{
     Audit, AuditEvent, AuditHealth, AuditOutcome, Caller, ContactValue, Kind, LimitExceeded, Profile,
-    SuppressionList, Ticket, Timestamp,
+    RefusedKind, ShortDigest, SuppressionList, Ticket, Timestamp,
 };
 
 /// Answers lookups. Handlers hold this, never a store, so that no detail can be read
@@ -38,8 +39,10 @@ pub enum LookupError {
 /// The request that a lookup belongs to.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// Its id.
+    /// Its id, as it is recorded.
     pub id: &'a str,
+    /// The digest of the id that the caller sent, if that is not recorded as it is.
+    pub given_id: Option<ShortDigest>,
     /// The time of the request.
     pub at: Timestamp,
 }
@@ -49,7 +52,8 @@ pub struct Request<'a> {
 pub struct Sealed {
     found: Option<ContactValue>,
     ticket: Ticket,
-    at: Timestamp,
+    /// A hit of the quota, which goes back if nothing is disclosed.
+    reserved: Option<ReservedHit>,
 }
 
 impl Sealed {
@@ -65,17 +69,16 @@ impl Sealed {
         match self.found {
             Some(value) if is_written => {
                 caller.count_hit();
+                if let Some(reserved) = self.reserved {
+                    reserved.keep();
+                }
                 Ok(value)
             }
             None if is_written => {
                 caller.count_miss();
                 Err(LookupError::NotFound)
             }
-            Some(_) => {
-                caller.give_hit_back(self.at);
-                Err(LookupError::Audit)
-            }
-            None => Err(LookupError::Audit),
+            _ => Err(LookupError::Audit),
         }
     }
 }
@@ -96,46 +99,69 @@ impl<D: LocalRead> Lookups<D> {
         kind: Kind,
         request: Request<'_>,
     ) -> Result<Sealed, LookupError> {
+        // Before anything is read: with a quota that is used up, nobody learns who is on file.
+        let reserved = caller.reserve_hit(request.at)?;
         let person = self.suppressions.check_profile(profile);
-        let was_offered = Cell::new(false);
+        let offered = Cell::new(None);
         let judge = |value: &str| {
-            was_offered.set(true);
-            let value_is_out = self.suppressions.contains_value(kind, value);
-            match (person.is_out, value_is_out) {
+            let check = self.suppressions.check_value(kind, value);
+            offered.set(Some(check.digest));
+            match (person.is_out, check.is_out) {
                 (true, _) => Verdict::Enough,
                 (false, true) => Verdict::Next,
                 (false, false) => Verdict::Take,
             }
         };
         let found = self.details.best_personal(profile, kind, request.at, judge)?;
-        if !was_offered.get() {
+        let reserved = reserved.filter(|_| found.is_some());
+        if offered.get().is_none() {
             // An empty store offers no value: compute the digest that a value would have cost.
-            std::hint::black_box(self.suppressions.contains_value(kind, profile.key()));
-        }
-        if found.is_some() {
-            caller.charge_hit(request.at)?;
+            std::hint::black_box(self.suppressions.check_value(kind, profile.key()));
         }
         let ticket = self.audit.append(&AuditEvent {
             at: request.at,
             request_id: request.id,
+            given_id: request.given_id,
             token: &caller.token().id,
             operation: kind,
             profile: Some(person.digest),
+            // The value that was taken is the last one that was offered.
+            value: offered.get().filter(|_| found.is_some()),
             outcome: if found.is_some() { AuditOutcome::Hit } else { AuditOutcome::Miss },
         });
-        Ok(Sealed { found, ticket, at: request.at })
+        Ok(Sealed { found, ticket, reserved })
     }
 
-    /// Records that a request was refused with this error code of the contract.
-    pub fn refuse(&self, caller: &Caller, kind: Kind, request: Request<'_>, code: &'static str) -> Ticket {
+    /// Records that a request was refused with this error code of the contract. Of many in one second, most are
+    /// only counted.
+    pub fn refuse(
+        &self,
+        caller: &Caller,
+        kind: Kind,
+        request: Request<'_>,
+        code: &'static str,
+        profile: Option<&Profile>,
+    ) -> Ticket {
+        let token = &caller.token().id;
+        if !caller.refusal_is_recorded(request.at) {
+            self.audit.count_refused(RefusedKind { token: token.clone(), operation: kind, code });
+            return Ticket::settled(true);
+        }
         self.audit.append(&AuditEvent {
             at: request.at,
             request_id: request.id,
-            token: &caller.token().id,
+            given_id: request.given_id,
+            token,
             operation: kind,
-            profile: None,
+            profile: profile.map(|profile| self.suppressions.profile_digest(profile)),
+            value: None,
             outcome: AuditOutcome::Refused(code),
         })
+    }
+
+    /// The digest under which the id of a request is recorded, if it may not be recorded as it is.
+    pub fn id_digest(&self, id: &str) -> ShortDigest {
+        self.suppressions.id_digest(id)
     }
 
     /// Starts writing the audit lines that were appended so far. Does not wait for it.
@@ -222,8 +248,9 @@ mod tests {
             let store = held(values);
             let lookups = Lookups::new(Arc::clone(&store), suppressions, Arc::new(NoAudit));
             let before = DIGESTS.get();
-            let sealed =
-                lookups.find(&caller, asked, Kind::Phone, Request { id: "r", at }).expect("looks up");
+            let sealed = lookups
+                .find(&caller, asked, Kind::Phone, Request { id: "r", given_id: None, at })
+                .expect("looks up");
             let is_found = sealed.open(&caller).is_ok();
             let offered = store.lock().expect("a lock").offered.get();
             (is_found, DIGESTS.get() - before, offered)

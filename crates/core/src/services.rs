@@ -1,7 +1,7 @@
 //! The services: what an operator or a privacy officer can do, independent of the interface they use.
 //!
 //! Commands, the admin API and the console call these, so that each rule is written once. Methods that they call
-//! take an [`Actor`](crate::Actor). A method that changes what lookups see returns [`Changed`](crate::Changed):
+//! take an [`Actor`]. A method that changes what lookups see returns [`Changed`]:
 //! the change is committed, and the result says whether it is in force.
 
 mod audits;
@@ -14,7 +14,9 @@ mod waiting;
 
 use std::sync::Arc;
 
-pub use audits::{AuditError, AuditQuery, Audits, IndexState, NamedRecord, NamedUsage};
+pub use audits::{
+    AuditError, AuditQuery, Audits, IndexState, NamedUsage, ReadFrom, ShownEvent, remember_roots,
+};
 pub use health::{
     BackupError, BackupMade, Backups, Finding, Health, HealthError, Making, Severity, Stats, clock_finding,
 };
@@ -29,9 +31,13 @@ pub use subjects::{
 };
 pub use tokens::{IssuedToken, NewToken, TokenError, TokenIssuer};
 
-use crate::in_force::InForce;
-use crate::store::{Store, StoreError, Suppressions};
-use crate::{Clock, DigestKeys, JournalFiles, Networks, SuppressionList, UnknownKey};
+use crate::in_force::{Announcer, InForce};
+use crate::on_record;
+use crate::store::{Outbox, Store, StoreError, Suppressions};
+use crate::{
+    Actor, AdminEntry, Affected, Changed, Clock, DigestKeys, JournalFiles, MOST_SUBJECTS, Networks,
+    NotRecorded, OnRecord, Subject, SuppressionList, UnknownKey,
+};
 
 /// What the services need.
 pub struct Parts<S> {
@@ -45,6 +51,8 @@ pub struct Parts<S> {
     pub clock: Arc<dyn Clock>,
     /// Puts changes in force.
     pub in_force: Arc<dyn InForce>,
+    /// Puts actions on record.
+    pub on_record: Arc<dyn OnRecord>,
     /// This node's journal.
     pub journal: Arc<dyn JournalFiles>,
     /// The name of this node in the journal.
@@ -93,6 +101,52 @@ pub enum SuppressionsError {
     /// A suppression could not be recognised.
     #[error(transparent)]
     Key(#[from] UnknownKey),
+}
+
+impl<S> Parts<S> {
+    /// The entry for an action that is asked for now.
+    pub(crate) fn entry(&self, actor: &Actor, operation: &'static str) -> AdminEntry {
+        AdminEntry::new(actor, operation, self.clock.now())
+    }
+
+    /// Names the subjects of an action in its entry.
+    pub(crate) fn about<'a>(
+        &self,
+        entry: AdminEntry,
+        subjects: impl IntoIterator<Item = Subject<'a>>,
+    ) -> AdminEntry {
+        let named = subjects.into_iter().filter_map(|subject| self.keys.named(subject));
+        AdminEntry { subjects: named.take(MOST_SUBJECTS).collect(), ..entry }
+    }
+
+    pub(crate) fn announcer(&self) -> Announcer {
+        Announcer { in_force: Arc::clone(&self.in_force), on_record: Arc::clone(&self.on_record) }
+    }
+
+    /// Announces a committed change.
+    pub(crate) async fn announce<T>(&self, done: T, affected: Affected) -> Changed<T> {
+        self.announcer().announce(done, affected).await
+    }
+
+    /// Puts a read of personal data on record, before it happens.
+    pub(crate) async fn record_read(&self, entry: &AdminEntry) -> Result<(), NotRecorded> {
+        on_record::required(self.on_record.record(entry).await)
+    }
+}
+
+impl<S: Outbox> Parts<S> {
+    /// Notes that an action failed. That it failed is more important than that this could not be noted.
+    pub(crate) async fn note_failure(&self, entry: &AdminEntry) {
+        match self.store.add_entry(&entry.failed()).await {
+            Ok(()) => drop(self.on_record.collect().await),
+            Err(error) => tracing::warn!(%error, "a failed action could not be noted for the journal"),
+        }
+    }
+
+    /// Notes an action that changed nothing.
+    pub(crate) async fn note_nothing_changed(&self, entry: &AdminEntry) -> Result<(), StoreError> {
+        self.store.add_entry(entry).await
+    }
 }
 
 impl<S: Suppressions> Parts<S> {

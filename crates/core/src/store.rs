@@ -16,15 +16,17 @@ mod audit;
 mod details;
 mod imports;
 mod local;
+mod outbox;
 mod upkeep;
 
 use std::future::Future;
 
 pub use access::{Suppressions, Tokens, Usage};
-pub use audit::{AuditFilter, AuditIndex, AuditUsage, IndexStep};
+pub use audit::{AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine};
 pub use details::{Aged, DetailFilter, DetailTotal, Details, Swept, Totals};
 pub use imports::{Import, ImportPlan, ImportSummary, Importing, PastImport, PutCounts, ValueOfProfile};
 pub use local::{LocalRead, Verdict};
+pub use outbox::{Noted, Outbox};
 pub use upkeep::{ChangeNumbers, Changes, Facts, Maintenance, PartSize, TakenOver, Withdrawals};
 
 /// Why the engine failed. The text describes the fault and never contains row data.
@@ -58,10 +60,19 @@ impl<T, F: Future<Output = Result<T, StoreError>> + Send> StoreFuture<T> for F {
 
 /// Everything an engine implements, apart from [`LocalRead`].
 pub trait Store:
-    Details + Importing + Tokens + Suppressions + Usage + AuditIndex + Facts + Changes + Maintenance
+    Details + Importing + Tokens + Suppressions + Usage + AuditIndex + Outbox + Facts + Changes + Maintenance
 {
 }
 impl<S> Store for S where
-    S: Details + Importing + Tokens + Suppressions + Usage + AuditIndex + Facts + Changes + Maintenance
+    S: Details
+        + Importing
+        + Tokens
+        + Suppressions
+        + Usage
+        + AuditIndex
+        + Outbox
+        + Facts
+        + Changes
+        + Maintenance
 {
 }

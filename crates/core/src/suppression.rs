@@ -14,7 +14,7 @@ use icu_normalizer::ComposingNormalizerBorrowed;
 use sha2::{Digest, Sha256};
 
 use crate::first_bytes::ByFirstBytes;
-use crate::{ContactValue, Kind, Profile, ProfileDigest, hex};
+use crate::{ContactValue, Kind, Profile, ShortDigest, hex};
 
 /// What can be suppressed.
 #[derive(Clone, Copy, Debug)]
@@ -122,9 +122,43 @@ impl DigestKeys {
     }
 
     /// The digests that the journal may contain for a profile, with the ids of their keys.
-    pub fn profile_digests(&self, profile: &Profile) -> Vec<(String, ProfileDigest)> {
+    pub fn profile_digests(&self, profile: &Profile) -> Vec<(String, ShortDigest)> {
         let digests = self.all_digests(Subject::Profile(profile));
-        digests.into_iter().map(|digest| (digest.key, ProfileDigest::of(&digest.bytes))).collect()
+        digests.into_iter().map(|digest| (digest.key, ShortDigest::of(&digest.bytes))).collect()
+    }
+}
+
+impl DigestKeys {
+    /// The digests that the journal may contain for a value.
+    pub fn value_digests(&self, kind: Kind, value: &ContactValue) -> Vec<ShortDigest> {
+        let digests = self.all_digests(Subject::Value(kind, value));
+        digests.into_iter().map(|digest| ShortDigest::of(&digest.bytes)).collect()
+    }
+
+    /// The digest of a request id under the newest key.
+    pub fn id_digest(&self, id: &str) -> ShortDigest {
+        self.0.last().map_or(ShortDigest([0; 16]), |key| ShortDigest::of(&key.digest(b'r', id.as_bytes())))
+    }
+
+    /// The digests that the journal may contain for a request id.
+    pub fn id_digests(&self, id: &str) -> Vec<ShortDigest> {
+        self.0.iter().map(|key| ShortDigest::of(&key.digest(b'r', id.as_bytes()))).collect()
+    }
+
+    /// How an entry of the journal names a subject.
+    pub fn named(&self, subject: Subject<'_>) -> Option<String> {
+        let digest = self.digest(subject)?;
+        let key = digest.key.get(..8).unwrap_or(&digest.key);
+        Some(format!("{key}:{}", hex::encode(&digest.bytes[..16])))
+    }
+
+    /// Every way in which an entry of the journal may name a subject.
+    pub fn all_named(&self, subject: Subject<'_>) -> Vec<String> {
+        let named = |digest: SubjectDigest| {
+            let key = digest.key.get(..8).unwrap_or(&digest.key);
+            format!("{key}:{}", hex::encode(&digest.bytes[..16]))
+        };
+        self.all_digests(subject).into_iter().map(named).collect()
     }
 }
 
@@ -148,13 +182,13 @@ impl fmt::Debug for SubjectDigest {
 #[error("a suppression was made with the digest key {0}, which is not in keys/: put it back there")]
 pub struct UnknownKey(String);
 
-/// The result of checking a person against the list.
+/// The result of checking a person or a value against the list.
 #[derive(Clone, Copy, Debug)]
 pub struct PersonCheck {
-    /// Whether they are suppressed.
+    /// Whether it is suppressed.
     pub is_out: bool,
-    /// Their digest under the newest key.
-    pub digest: ProfileDigest,
+    /// Its digest under the newest key.
+    pub digest: ShortDigest,
 }
 
 /// Digests that are ready to be put in force.
@@ -232,12 +266,28 @@ impl SuppressionList {
             newest = key.digest_subject(Subject::Profile(profile));
             newest
         });
-        PersonCheck { is_out, digest: ProfileDigest::of(&newest) }
+        PersonCheck { is_out, digest: ShortDigest::of(&newest) }
     }
 
-    /// Whether a value is suppressed, given as an engine returns it.
-    pub fn contains_value(&self, kind: Kind, value: &str) -> bool {
-        self.contains_digest(|key| key.digest_value(kind, value))
+    /// Whether a value is suppressed, given as an engine returns it, and its digest.
+    pub fn check_value(&self, kind: Kind, value: &str) -> PersonCheck {
+        let mut newest = [0; 32];
+        let is_out = self.contains_digest(|key| {
+            newest = key.digest_value(kind, value);
+            newest
+        });
+        PersonCheck { is_out, digest: ShortDigest::of(&newest) }
+    }
+
+    /// The digest under which a request id is recorded that may contain personal data.
+    pub fn id_digest(&self, id: &str) -> ShortDigest {
+        self.keys.id_digest(id)
+    }
+
+    /// The digest of a profile.
+    pub fn profile_digest(&self, profile: &Profile) -> ShortDigest {
+        let digest = self.keys.digest(Subject::Profile(profile));
+        digest.map_or(ShortDigest([0; 16]), |digest| ShortDigest::of(&digest.bytes))
     }
 
     fn contains_digest(&self, mut digest: impl FnMut(&DigestKey) -> [u8; 32]) -> bool {
@@ -282,9 +332,9 @@ pub(crate) mod tests {
         let list = SuppressionList::new(keys.clone());
         let address = ContactValue::email("Jürg@example.com").expect("an address");
         list.replace(keys.digest(Subject::Value(Kind::Email, &address))).expect("known keys");
-        assert!(list.contains_value(Kind::Email, "jU\u{308}RG@example.com"));
-        assert!(!list.contains_value(Kind::Phone, "jürg@example.com"));
-        assert!(!list.contains_value(Kind::Email, "jorg@example.com"));
+        assert!(list.check_value(Kind::Email, "jU\u{308}RG@example.com").is_out);
+        assert!(!list.check_value(Kind::Phone, "jürg@example.com").is_out);
+        assert!(!list.check_value(Kind::Email, "jorg@example.com").is_out);
     }
 
     #[test]

@@ -2,25 +2,20 @@
 
 use std::fmt;
 
-use contactd_core::{Chain, hex};
+use contactd_core::Chain;
 
-/// The secret key of a chain. Nobody can change a line unnoticed without it.
+/// The key of some lines of a chain. It is secret until the checkpoint after these lines reveals it.
 #[derive(Clone)]
-pub struct ChainKey {
-    id: String,
-    bytes: [u8; 32],
-}
+pub struct ChainKey([u8; 32]);
 
 impl ChainKey {
     /// The key made of these 32 bytes.
-    pub fn new(bytes: &[u8; 32]) -> Self {
-        let fingerprint = blake3::derive_key("contactd audit key fingerprint", bytes);
-        Self { id: hex::encode(&fingerprint[..8]), bytes: *bytes }
+    pub const fn new(bytes: &[u8; 32]) -> Self {
+        Self(*bytes)
     }
 
-    /// A fingerprint that distinguishes keys without revealing anything about them.
-    pub fn id(&self) -> &str {
-        &self.id
+    pub(crate) const fn bytes(&self) -> &[u8; 32] {
+        &self.0
     }
 
     /// The chain value of a line: keyed BLAKE3 of the previous value and the line's text up to its chain field,
@@ -29,7 +24,7 @@ impl ChainKey {
         scratch.clear();
         scratch.extend_from_slice(&before.0);
         scratch.extend_from_slice(text);
-        let hash = blake3::keyed_hash(&self.bytes, scratch);
+        let hash = blake3::keyed_hash(&self.0, scratch);
         let mut cut = [0; 16];
         cut.copy_from_slice(&hash.as_bytes()[..16]);
         Chain(cut)
@@ -38,6 +33,6 @@ impl ChainKey {
 
 impl fmt::Debug for ChainKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ChainKey({})", self.id)
+        f.write_str("ChainKey(<redacted>)")
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use contactd_core::JournalError;
@@ -10,6 +11,19 @@ use contactd_core::JournalError;
 pub(crate) fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> JournalError {
     let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     move |error| JournalError::File { what, file, error }
+}
+
+/// Gives a new file to the owner of its directory. So a command that somebody runs as root leaves nothing that the service
+/// cannot read.
+pub(crate) fn give_to_owner(path: &Path) -> io::Result<()> {
+    let Some(dir) = path.parent() else { return Ok(()) };
+    let (dir, file) = (dir.metadata()?, path.metadata()?);
+    if (dir.uid(), dir.gid()) == (file.uid(), file.gid()) {
+        return Ok(());
+    }
+    // Only root can, and only root needs to.
+    let _ = std::os::unix::fs::chown(path, Some(dir.uid()), Some(dir.gid()));
+    Ok(())
 }
 
 /// Syncs a directory, so that changes to the file names in it are durable.

@@ -1,52 +1,69 @@
 //! The journal's files, as the services in `core` use them.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use contactd_core::{
-    AuditPosition, JournalError, JournalFiles, JournalHead, JournalLine, JournalLines, KnownLine, Timestamp,
-    Verification,
+    AuditPosition, JournalError, JournalFiles, JournalHead, JournalLine, JournalLines, KnownLine, ProofMade,
+    RootKey, Roots, Timestamp, Verification,
 };
 
-use crate::{ChainKey, Entry, Lines, Mark, begins, head, segments, verify};
+use crate::{ChainKey, Entry, KeyDir, Lines, Mark, Verifier, begins, head, proof, roots, segments};
 
-/// Loads the key of the journal when it is needed.
-pub type KeyLoader = Arc<dyn Fn() -> Result<ChainKey, JournalError> + Send + Sync>;
+/// Loads the key of a journal without checkpoints, if there is one.
+pub type KeyLoader = Arc<dyn Fn() -> Option<ChainKey> + Send + Sync>;
 
 /// A journal's directory, and what is needed to verify it.
 pub struct JournalDir {
     /// The directory.
     pub dir: PathBuf,
-    /// The key.
-    pub key: KeyLoader,
-    /// Whether a server may be writing the last line right now.
-    pub is_served: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// Where its keys are.
+    pub keys: KeyDir,
+    /// The key of a journal without checkpoints.
+    pub old_key: KeyLoader,
+}
+
+impl JournalDir {
+    fn verifier(&self, roots: &Roots) -> Verifier {
+        Verifier { roots: roots.clone(), keys: Some(self.keys.clone()), old_key: (self.old_key)() }
+    }
 }
 
 impl JournalFiles for JournalDir {
-    fn key_id(&self) -> Result<String, JournalError> {
-        Ok((self.key)()?.id().to_owned())
+    fn lines_after(&self, position: AuditPosition, roots: &Roots) -> Box<dyn JournalLines> {
+        Box::new(Lines::after(&self.dir, position, self.verifier(roots)))
     }
 
-    fn lines_after(&self, position: AuditPosition) -> Box<dyn JournalLines> {
-        Box::new(Lines::after(&self.dir, position))
+    fn verify(&self, known: &[KnownLine], roots: &Roots) -> Result<Verification, JournalError> {
+        self.verifier(roots).verify(&self.dir, known)
     }
 
-    fn verify(&self, known: &[KnownLine]) -> Result<Verification, JournalError> {
-        verify(&self.dir, &(self.key)()?, known, (self.is_served)())
+    fn head(&self, roots: &Roots) -> Result<Option<JournalHead>, JournalError> {
+        head(&self.dir, roots)
     }
 
-    fn head(&self) -> Result<Option<JournalHead>, JournalError> {
-        head(&self.dir)
+    fn roots(&self) -> Result<Vec<RootKey>, JournalError> {
+        roots(&self.dir)
     }
 
     fn begins(&self) -> Result<Option<Timestamp>, JournalError> {
-        begins(&self.dir)
+        begins(&self.dir, &self.verifier(&Roots::default()))
     }
 
     fn bytes(&self) -> Result<u64, JournalError> {
         let size = |path: &PathBuf| path.metadata().map_or(0, |metadata| metadata.len());
         Ok(segments(&self.dir)?.iter().map(|segment| size(&segment.path)).sum())
+    }
+
+    fn prove(
+        &self,
+        since: Timestamp,
+        until: Timestamp,
+        roots: &Roots,
+        out: &mut dyn Write,
+    ) -> Result<ProofMade, JournalError> {
+        proof::make(&self.dir, &self.verifier(roots), since, until, out)
     }
 }
 
@@ -58,7 +75,9 @@ impl JournalLines for Lines {
     fn read(&mut self) -> Result<Option<JournalLine>, JournalError> {
         Ok(self.read()?.map(|line| match line.entry {
             Entry::Request(record) => JournalLine::Request(record),
+            Entry::Admin(record) => JournalLine::Admin(*record),
             Entry::Mark(Mark::Undisclosed { from, through }) => JournalLine::Undisclosed { from, through },
+            Entry::Mark(Mark::Retired { through, .. }) => JournalLine::Retired { through },
             Entry::Mark(_) => JournalLine::Mark,
         }))
     }

@@ -2,10 +2,11 @@
 
 use std::cell::RefCell;
 
-use contactd_core::{AuditEvent, AuditOutcome, Chain, Timestamp, hex};
+use contactd_core::{AdminEntry, AuditEvent, AuditOutcome, Chain, RefusedKind, RootKey, Timestamp, hex};
 
 use crate::chain::ChainKey;
-use crate::line::{CHAIN_FIELD, Mark};
+use crate::epoch::EpochKeys;
+use crate::line::{CHAIN_FIELD, Checkpoint, Mark, OldJournal, SIGNATURE_FIELD};
 
 /// The parts that are the same in every line of a node, already formatted.
 pub(crate) struct Common {
@@ -33,6 +34,10 @@ pub(crate) fn event(out: &mut Vec<u8>, common: &Common, event: &AuditEvent<'_>) 
     time(out, event.at);
     out.extend_from_slice(&common.node);
     escaped(out, event.request_id);
+    if let Some(given) = event.given_id {
+        out.extend_from_slice(b"\",\"givenId\":\"");
+        hex::push(out, &given.0);
+    }
     out.extend_from_slice(b"\",\"token\":\"");
     escaped(out, event.token);
     out.extend_from_slice(b"\",\"operation\":\"");
@@ -40,6 +45,10 @@ pub(crate) fn event(out: &mut Vec<u8>, common: &Common, event: &AuditEvent<'_>) 
     if let Some(profile) = event.profile {
         out.extend_from_slice(&common.key);
         hex::push(out, &profile.0);
+    }
+    if let Some(value) = event.value {
+        out.extend_from_slice(b"\",\"value\":\"");
+        hex::push(out, &value.0);
     }
     out.extend_from_slice(b"\",\"outcome\":\"");
     out.extend_from_slice(event.outcome.name().as_bytes());
@@ -50,26 +59,129 @@ pub(crate) fn event(out: &mut Vec<u8>, common: &Common, event: &AuditEvent<'_>) 
     out.push(b'"');
 }
 
-/// Like [`event`], for a line about the journal itself.
-pub(crate) fn mark(out: &mut Vec<u8>, node: &str, at: Timestamp, mark: &Mark) {
+/// Like [`event`], for refused requests that are recorded together.
+pub(crate) fn refused(out: &mut Vec<u8>, node: &str, at: Timestamp, refused: &RefusedKind, count: u64) {
+    begin(out, node, at);
+    out.extend_from_slice(b",\"token\":\"");
+    escaped(out, &refused.token);
+    out.extend_from_slice(b"\",\"operation\":\"");
+    out.extend_from_slice(refused.operation.name().as_bytes());
+    out.extend_from_slice(b"\",\"outcome\":\"refused\",\"reason\":\"");
+    escaped(out, refused.code);
+    out.extend_from_slice(format!("\",\"count\":{count}").as_bytes());
+}
+
+/// Like [`event`], for an administrative action.
+pub(crate) fn admin(out: &mut Vec<u8>, node: &str, entry: &AdminEntry) -> serde_json::Result<()> {
+    begin(out, node, entry.time);
+    let mut fields = serde_json::to_value(entry)?;
+    let Some(fields) = fields.as_object_mut() else { return Ok(()) };
+    fields.remove("time");
+    let text = serde_json::to_vec(fields)?;
+    out.push(b',');
+    // Without the braces of the object.
+    out.extend_from_slice(text.get(1..text.len().saturating_sub(1)).unwrap_or_default());
+    Ok(())
+}
+
+fn begin(out: &mut Vec<u8>, node: &str, at: Timestamp) {
     out.extend_from_slice(b",\"time\":\"");
     time(out, at);
     out.extend_from_slice(b"\",\"node\":\"");
     escaped(out, node);
     out.push(b'"');
+}
+
+/// Like [`event`], for a line about the journal itself.
+pub(crate) fn mark(out: &mut Vec<u8>, node: &str, at: Timestamp, mark: &Mark) {
+    begin(out, node, at);
     let said = match mark {
-        Mark::Opened { previous, suspect_after } => {
+        Mark::Begun { root, after, previous, old } => {
+            let old = match old {
+                Some(OldJournal::Keyed(key)) => format!(",\"oldKey\":\"{}\"", hex::encode(key)),
+                Some(OldJournal::Restored(Some(root))) => {
+                    format!(",\"oldRoot\":\"{root}\",\"restored\":true")
+                }
+                Some(OldJournal::Restored(None)) => ",\"restored\":true".to_owned(),
+                None => String::new(),
+            };
+            format!(
+                ",\"mark\":\"begun\",\"root\":\"{root}\",\"after\":{after},\"previous\":\"{previous}\"{old}"
+            )
+        }
+        Mark::Opened { after, previous, suspect_after, broken } => {
+            let after = after.map(|after| format!(",\"after\":{after}")).unwrap_or_default();
             let suspect = suspect_after.map(|seq| format!(",\"suspectAfter\":{seq}")).unwrap_or_default();
-            format!(",\"mark\":\"opened\",\"previous\":\"{previous}\"{suspect}")
+            let broken = broken
+                .as_ref()
+                .and_then(|what| serde_json::to_string(what).ok())
+                .map(|what| format!(",\"broken\":{what}"))
+                .unwrap_or_default();
+            format!(",\"mark\":\"opened\"{after},\"previous\":\"{previous}\"{suspect}{broken}")
         }
         Mark::Recovered { torn_bytes } => format!(",\"mark\":\"recovered\",\"tornBytes\":{torn_bytes}"),
         Mark::Resumed { lost } => format!(",\"mark\":\"resumed\",\"lost\":{lost}"),
         Mark::Undisclosed { from, through } => {
             format!(",\"mark\":\"undisclosed\",\"from\":{from},\"through\":{through}")
         }
-        Mark::Retired { through } => format!(",\"mark\":\"retired\",\"through\":{through}"),
+        Mark::Retired { through, chain } => {
+            let chain = chain.map(|chain| format!(",\"last\":\"{chain}\"")).unwrap_or_default();
+            format!(",\"mark\":\"retired\",\"through\":{through}{chain}")
+        }
+        Mark::Removed { through } => format!(",\"mark\":\"removed\",\"through\":{through}"),
+        Mark::Started => ",\"mark\":\"started\"".to_owned(),
+        Mark::Stopped => ",\"mark\":\"stopped\"".to_owned(),
+        Mark::Checkpoint(signed) => {
+            let name = if signed.next.is_some() { "seal" } else { "checkpoint" };
+            let next = signed.next.map(|next| format!(",\"next\":\"{next}\"")).unwrap_or_default();
+            let Checkpoint { root, epoch, number, previous, key, .. } = &**signed;
+            let key = hex::encode(key);
+            format!(
+                ",\"mark\":\"{name}\",\"root\":\"{root}\",\"epoch\":{epoch},\"number\":{number},\
+                 \"previous\":\"{previous}\",\"key\":\"{key}\"{next}"
+            )
+        }
     };
     out.extend_from_slice(said.as_bytes());
+}
+
+/// Where a checkpoint goes.
+pub(crate) struct CheckpointAt<'a> {
+    pub(crate) node: &'a str,
+    pub(crate) at: Timestamp,
+    pub(crate) seq: u64,
+    /// The chain value of the line before.
+    pub(crate) previous: Chain,
+    /// Its number.
+    pub(crate) number: u64,
+}
+
+/// Writes a checkpoint, which is a seal if it names the `next` epoch's public key. Returns its chain value.
+pub(crate) fn checkpoint(
+    out: &mut Vec<u8>,
+    keys: &EpochKeys,
+    place: &CheckpointAt<'_>,
+    next: Option<RootKey>,
+) -> Chain {
+    let key = keys.interval(place.number);
+    let signed = Checkpoint {
+        root: keys.root,
+        epoch: keys.epoch,
+        number: place.number,
+        previous: place.previous,
+        key: *key.bytes(),
+        next,
+        signature: [0; 64],
+    };
+    let mut fields = Vec::new();
+    mark(&mut fields, place.node, place.at, &Mark::Checkpoint(Box::new(signed)));
+    let mut text = format!("{{\"seq\":{}", place.seq).into_bytes();
+    text.extend_from_slice(&fields);
+    let signature = keys.sign(&text);
+    fields.extend_from_slice(SIGNATURE_FIELD);
+    fields.extend_from_slice(hex::encode(&signature).as_bytes());
+    fields.push(b'"');
+    finish(out, &key, place.previous, place.seq, &fields)
 }
 
 /// Completes a line from the fields that [`event`] or [`mark`] wrote. Returns its chain value.
@@ -122,8 +234,16 @@ fn escaped(out: &mut Vec<u8>, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::line::{Entry, Line, is_linked};
-    use contactd_core::{Kind, ProfileDigest};
+    use crate::epoch::is_signed;
+    use crate::line::{Entry, Line, is_linked, signed_text};
+    use contactd_core::{Actor, Kind, ShortDigest, Via};
+
+    fn read_back(fields: &[u8]) -> (Line, Vec<u8>) {
+        let mut out = Vec::new();
+        finish(&mut out, &ChainKey::new(&[7; 32]), Chain::START, 17, fields);
+        let bytes = out.trim_ascii_end().to_vec();
+        (Line::parse(&bytes).expect("a line"), bytes)
+    }
 
     #[test]
     fn a_written_line_is_read_back_with_any_request_id() {
@@ -131,9 +251,11 @@ mod tests {
         let event = AuditEvent {
             at: Timestamp::parse("2026-05-01T10:20:30.045Z").expect("a time"),
             request_id: "job\\7/\"row\":9",
+            given_id: Some(ShortDigest([0xEF; 16])),
             token: "tok_8sWn2QbX1mZk",
             operation: Kind::Phone,
-            profile: Some(ProfileDigest([0xAB; 16])),
+            profile: Some(ShortDigest([0xAB; 16])),
+            value: Some(ShortDigest([0xCD; 16])),
             outcome: AuditOutcome::Hit,
         };
         let mut fields = Vec::new();
@@ -144,9 +266,11 @@ mod tests {
             String::from_utf8_lossy(&out),
             format!(
                 "{{\"seq\":17,\"time\":\"2026-05-01T10:20:30.045Z\",\"node\":\"n1\",\"requestId\":\"job\\\\7/\\\"row\\\":9\",\
-                 \"token\":\"tok_8sWn2QbX1mZk\",\"operation\":\"phone\",\"profile\":\"k1:{}\",\"outcome\":\"hit\",\
-                 \"chain\":\"{chain}\"}}\n",
-                "ab".repeat(16)
+                 \"givenId\":\"{}\",\"token\":\"tok_8sWn2QbX1mZk\",\"operation\":\"phone\",\"profile\":\"k1:{}\",\
+                 \"value\":\"{}\",\"outcome\":\"hit\",\"chain\":\"{chain}\"}}\n",
+                "ef".repeat(16),
+                "ab".repeat(16),
+                "cd".repeat(16)
             )
         );
         let bytes = out.trim_ascii_end();
@@ -155,25 +279,88 @@ mod tests {
         assert!(!is_linked(&key, chain, bytes, line.chain));
         let Entry::Request(record) = line.entry else { panic!("not a request") };
         assert_eq!(record.request_id, event.request_id);
-        assert_eq!(record.profile, Some(("k1".to_owned(), ProfileDigest([0xAB; 16]))));
+        assert_eq!(record.profile, Some(("k1".to_owned(), ShortDigest([0xAB; 16]))));
+        assert_eq!((record.value, record.given_id), (event.value, event.given_id));
+        assert_eq!(record.count, 1);
     }
 
     #[test]
     fn every_mark_is_read_back() {
-        let key = ChainKey::new(&[7; 32]);
         let at = Timestamp::from_millis(-1);
+        let root = RootKey([3; 32]);
+        let previous = Chain([9; 16]);
+        let begun = |old| Mark::Begun { root, after: 8, previous, old };
         for said in [
-            Mark::Opened { previous: Chain([9; 16]), suspect_after: Some(4) },
+            begun(None),
+            begun(Some(OldJournal::Keyed([5; 32]))),
+            begun(Some(OldJournal::Restored(Some(RootKey([4; 32]))))),
+            begun(Some(OldJournal::Restored(None))),
+            Mark::Opened {
+                after: Some(7),
+                previous,
+                suspect_after: Some(4),
+                broken: Some("a \"b\"".to_owned()),
+            },
+            Mark::Opened { after: None, previous, suspect_after: None, broken: None },
             Mark::Recovered { torn_bytes: 12 },
             Mark::Resumed { lost: 3 },
             Mark::Undisclosed { from: 3, through: 7 },
-            Mark::Retired { through: 99 },
+            Mark::Retired { through: 99, chain: Some(previous) },
+            Mark::Retired { through: 99, chain: None },
+            Mark::Removed { through: 99 },
+            Mark::Started,
+            Mark::Stopped,
         ] {
-            let (mut fields, mut out) = (Vec::new(), Vec::new());
+            let mut fields = Vec::new();
             mark(&mut fields, "n1", at, &said);
-            finish(&mut out, &key, Chain::START, 1, &fields);
-            let line = Line::parse(out.trim_ascii_end()).expect("a line");
+            let (line, _) = read_back(&fields);
             assert_eq!((line.entry, line.at), (Entry::Mark(said), at));
         }
+    }
+
+    #[test]
+    fn a_checkpoint_is_signed_and_reveals_the_key_of_its_lines() {
+        let keys = EpochKeys::generate(None, Timestamp::from_millis(0)).expect("random");
+        for next in [None, Some(RootKey([4; 32]))] {
+            let place = CheckpointAt {
+                node: "n1",
+                at: Timestamp::from_millis(5),
+                seq: 9,
+                previous: Chain([1; 16]),
+                number: 3,
+            };
+            let mut out = Vec::new();
+            let chain = checkpoint(&mut out, &keys, &place, next);
+            let bytes = out.trim_ascii_end();
+            let line = Line::parse(bytes).expect("a line");
+            let read = line.checkpoint().expect("a checkpoint");
+            assert_eq!((read.number, read.next, read.root, line.chain), (3, next, keys.public(), chain));
+            assert!(is_linked(&ChainKey::new(&read.key), place.previous, bytes, chain));
+            let signed = signed_text(bytes).expect("a signature");
+            assert!(is_signed(keys.root, signed, &read.signature));
+            assert!(!is_signed(keys.root, &signed[1..], &read.signature));
+            assert!(!is_signed(RootKey([4; 32]), signed, &read.signature));
+        }
+    }
+
+    #[test]
+    fn an_administrative_action_and_counted_refusals_are_read_back() {
+        let at = Timestamp::parse("2026-05-01T10:20:30.045Z").expect("a time");
+        let actor = Actor::new("Zoë \"z\"", Via::CommandLine).for_ticket(Some("DSR-7"));
+        let mut entry = AdminEntry::new(&actor, "suppress", at).counted(&[("suppressed", 2)]).about("a list");
+        entry.subjects = vec!["k1:00".to_owned()];
+        let mut fields = Vec::new();
+        admin(&mut fields, "n1", &entry).expect("writes");
+        let Entry::Admin(read) = read_back(&fields).0.entry else { panic!("not an action") };
+        assert_eq!((read.entry, read.seq), (entry, 17));
+
+        let kind = RefusedKind { token: "tok_1".to_owned(), operation: Kind::Email, code: "rate_limited" };
+        let mut fields = Vec::new();
+        refused(&mut fields, "n1", at, &kind, 4_995);
+        let Entry::Request(read) = read_back(&fields).0.entry else { panic!("not a request") };
+        assert_eq!(
+            (read.count, read.reason.as_deref(), read.request_id.as_str()),
+            (4_995, Some("rate_limited"), "")
+        );
     }
 }

@@ -5,41 +5,42 @@ use std::fs::{DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use contactd_core::{Audit, AuditEvent, AuditHealth, Clock, JournalError, Ticket, Timestamp};
+use contactd_core::{
+    AdminEntry, Audit, AuditEvent, AuditHealth, Clock, Fate, JournalError, RefusedKind, RootKey, Ticket,
+    Timestamp,
+};
 
+use crate::epochs::Epochs;
 use crate::file::{failed, sync_dir};
 use crate::format::Common;
 use crate::line::Mark;
-use crate::queue::Queue;
-use crate::settings::{JournalSettings, Sync};
+use crate::settings::{JournalSettings, OpenedBy, Sync};
 use crate::shared::Shared;
-use crate::sync::Syncer;
+use crate::sync::{EARLY, LATE};
 use crate::writer::Writer;
-use crate::{ChainKey, PATIENCE, format, recover};
+use crate::{PATIENCE, format, recover, work_in_background};
 
 /// A journal that is open for appending. Only one can be open per directory.
 pub struct Journal {
     shared: Arc<Shared>,
     node: String,
     common: Common,
+    root: RootKey,
     writer: Option<JoinHandle<()>>,
-    syncer: Option<JoinHandle<()>>,
+    syncers: Vec<JoinHandle<()>>,
+    epochs: Option<JoinHandle<()>>,
     /// Locked as long as this exists, because a second writer would truncate lines that it did not write.
     _lock: File,
 }
 
 impl Journal {
     /// Opens the journal and continues where the last server stopped. If that server was killed and left an
-    /// unfinished line, the line is cut off and the journal records this.
-    pub fn open(
-        settings: JournalSettings,
-        key: ChainKey,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, JournalError> {
+    /// unfinished line, or somebody changed the journal since, the journal records this.
+    pub fn open(settings: JournalSettings, clock: Arc<dyn Clock>) -> Result<Self, JournalError> {
         let dir = &settings.dir;
         DirBuilder::new()
             .recursive(true)
@@ -52,16 +53,9 @@ impl Journal {
         if lock.try_lock().is_err() {
             return Err(JournalError::InUse);
         }
-        let end = recover::end(dir)?;
-        let shared = Arc::new(Shared {
-            queue: Queue::new(),
-            sync: Syncer::default(),
-            is_down: AtomicBool::new(false),
-            written: AtomicU64::new(0),
-            lost: AtomicU64::new(0),
-            unsaid: AtomicU64::new(0),
-            open: AtomicU64::new(0),
-        });
+        let end = recover::end(dir, &settings.keys, settings.old_key.clone(), clock.now())?;
+        let anchor = settings.keys.open_anchor()?;
+        let shared = Arc::new(Shared::new());
         let (node, common) = (settings.node.clone(), Common::new(&settings.node, &settings.digest_key));
         let start = |name: &str, run: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new()
@@ -69,16 +63,73 @@ impl Journal {
                 .spawn(run)
                 .map_err(failed("cannot start a thread for", dir))
         };
-        let syncer = match settings.sync {
-            Sync::Os => {
+        let mut syncers = Vec::new();
+        if settings.sync == Sync::Os {
+            for (name, delay) in [("journal-sync", EARLY), ("journal-late", LATE)] {
                 let shared = Arc::clone(&shared);
-                Some(start("journal-sync", Box::new(move || shared.sync.run()))?)
+                syncers.push(start(
+                    name,
+                    Box::new(move || {
+                        if delay == EARLY {
+                            work_in_background();
+                        }
+                        shared.sync.run(delay);
+                    }),
+                )?);
             }
-            Sync::Disk => None,
+        }
+        let root = end.keys.root;
+        let epochs = match settings.opened_by {
+            OpenedBy::Server => {
+                let epochs = Epochs {
+                    dir: dir.clone(),
+                    keys: settings.keys.clone(),
+                    current: end.keys.clone(),
+                    length: settings.epoch,
+                    clock: Arc::clone(&clock),
+                    shared: Arc::clone(&shared),
+                };
+                Some(start("journal-epochs", Box::new(move || epochs.run()))?)
+            }
+            OpenedBy::Command => None,
         };
-        let mut writer = Writer::new(settings.clone(), key, clock, end, Arc::clone(&shared));
+        let now = clock.now();
+        let mut writer = Writer::new(settings.clone(), clock, end, anchor, Arc::clone(&shared));
         let writer = Some(start("journal", Box::new(move || writer.run()))?);
-        Ok(Self { shared, node, common, writer, syncer, _lock: lock })
+        let journal = Self { shared, node, common, root, writer, syncers, epochs, _lock: lock };
+        if settings.opened_by == OpenedBy::Server {
+            journal.mark(now, &Mark::Started);
+        }
+        Ok(journal)
+    }
+
+    /// The public key with which it began.
+    pub fn root(&self) -> RootKey {
+        self.root
+    }
+
+    /// Records an administrative action. When this returns true, its line is on disk.
+    pub fn record(&self, entry: &AdminEntry) -> bool {
+        let mut fields = Vec::new();
+        if format::admin(&mut fields, &self.node, entry).is_err() {
+            return false;
+        }
+        let ticket = self.shared.push(&fields);
+        self.shared.queue.flush();
+        wait_until(|| ticket.fate() != Fate::Waiting) && ticket.is_written() && self.settle()
+    }
+
+    /// Waits until everything that was written so far is on disk; false if that takes too long.
+    fn settle(&self) -> bool {
+        let last = self.shared.last.load(Ordering::Relaxed);
+        wait_until(|| self.shared.sync.synced_through() >= last)
+    }
+
+    /// Signs everything that was written so far; false if that is not possible now.
+    pub fn sign(&self) -> bool {
+        self.shared.must_sign.store(true, Ordering::Release);
+        self.shared.queue.poke();
+        wait_until(|| !self.shared.must_sign.load(Ordering::Acquire)) && self.settle()
     }
 
     /// The number of the first line of the open segment; zero if there is none yet.
@@ -108,6 +159,10 @@ impl Audit for Journal {
         })
     }
 
+    fn count_refused(&self, refused: RefusedKind) {
+        self.shared.count_refused(refused);
+    }
+
     fn flush(&self) {
         self.shared.queue.flush();
     }
@@ -128,9 +183,23 @@ impl Drop for Journal {
     fn drop(&mut self) {
         self.shared.queue.close();
         wait_for(self.writer.take());
+        self.shared.rotation.close();
+        wait_for(self.epochs.take());
         self.shared.sync.close();
-        wait_for(self.syncer.take());
+        self.syncers.drain(..).for_each(|syncer| wait_for(Some(syncer)));
     }
+}
+
+/// Waits until something is so, but at most [`PATIENCE`]. Returns whether it is.
+fn wait_until(is_so: impl Fn() -> bool) -> bool {
+    let until = Instant::now() + PATIENCE;
+    while !is_so() {
+        if Instant::now() > until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
 }
 
 /// Waits for a thread to end, but at most [`PATIENCE`]. A hung thread is abandoned.

@@ -1,29 +1,55 @@
 //! Old segments: compressing them, and removing them after the retention period.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use contactd_core::{JournalError, Timestamp};
+use contactd_core::{Chain, JournalError, Timestamp};
 
-use crate::file::{failed, sync_dir};
-use crate::segment::{self, Segment};
-use crate::verify;
+use crate::file::{failed, give_to_owner, sync_dir};
+use crate::line::Line;
+use crate::recover;
+use crate::segment::{self, SEALS, Segment};
+use crate::verify::Verifier;
+use crate::walk::Walk;
 
 const LEVEL: i32 = 6;
 
 /// Compresses every segment before the one that begins with line `open`, and returns how many it compressed.
-/// If this is interrupted, no line is lost or duplicated.
-pub fn compress_closed(dir: &Path, open: u64) -> Result<u64, JournalError> {
+/// Segments that are not whole stay as they are. If this is interrupted, no line is lost or duplicated.
+pub fn compress_closed(dir: &Path, open: u64, verifier: &Verifier) -> Result<u64, JournalError> {
     let segments = segment::list(dir)?;
     let closed = segments.iter().filter(|segment| !segment.is_compressed && segment.first < open);
     let mut done = 0;
     for segment in closed {
+        if !is_whole(dir, segment, verifier)? {
+            continue;
+        }
         compress(dir, segment).map_err(failed("cannot compress", &segment.path))?;
         done += 1;
     }
     Ok(done)
+}
+
+/// Whether a closed segment is signed and unchanged.
+fn is_whole(dir: &Path, segment: &Segment, verifier: &Verifier) -> Result<bool, JournalError> {
+    let Verifier { roots, old_key, .. } = verifier.clone();
+    let mut walk = Walk::from_segment(dir, Some(segment.first), &roots, None, old_key)?;
+    let is_entered = walk.end().is_some_and(|(entered, _)| entered.first == segment.first);
+    if !is_entered {
+        if !walk.is_old(segment.first) {
+            return Ok(false);
+        }
+        // A segment without checkpoints is checked with all that come before it.
+        walk = verifier.walk(dir)?;
+    }
+    while walk.next()?.is_some() {
+        if walk.position().segment > segment.first {
+            break;
+        }
+    }
+    Ok(!walk.faults.iter().any(|fault| fault.segment <= segment.first))
 }
 
 fn compress(dir: &Path, segment: &Segment) -> io::Result<()> {
@@ -32,17 +58,24 @@ fn compress(dir: &Path, segment: &Segment) -> io::Result<()> {
     let mut encoder = zstd::Encoder::new(BufWriter::with_capacity(1 << 20, out), LEVEL)?;
     encoder.include_checksum(true)?;
     io::copy(&mut File::open(&segment.path)?, &mut encoder)?;
+    give_to_owner(&unfinished)?;
     encoder.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
     fs::rename(&unfinished, &whole)?;
     sync_dir(dir)?;
     fs::remove_file(&segment.path)
 }
 
-/// Copies the journal up to its last complete line into another directory, even while it is being written. Returns
+/// Copies the journal up to its last checkpoint into another directory, even while it is being written. Returns
 /// the names of the files. Closed segments are hard links where the file system allows it.
 pub fn copy(dir: &Path, target: &Path) -> Result<Vec<String>, JournalError> {
-    let segments = segment::list(dir)?;
     let mut names = Vec::new();
+    // First: every seal that has a copy is then in the segments too.
+    if dir.join(SEALS).exists() {
+        copy_whole_lines(&dir.join(SEALS), &target.join(SEALS), true)
+            .map_err(failed("cannot copy", &dir.join(SEALS)))?;
+        names.push(SEALS.to_owned());
+    }
+    let segments = segment::list(dir)?;
     for (at, segment) in segments.iter().enumerate() {
         let is_open = at + 1 == segments.len();
         // It may have been compressed since it was listed.
@@ -63,62 +96,95 @@ pub fn copy(dir: &Path, target: &Path) -> Result<Vec<String>, JournalError> {
     Ok(names)
 }
 
-/// Copies a file so that only its owner can access it. Leaves out an unfinished last line if the segment is open.
+/// Copies a file so that only its owner can access it. Of an open segment, leaves out what comes after its last
+/// checkpoint: without the keys, nothing would prove it.
 fn copy_whole_lines(from: &Path, to: &Path, is_open: bool) -> io::Result<()> {
-    let mut from = File::open(from)?;
-    let mut copy = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
-    let (mut len, mut whole) = (0, 0);
-    let mut bytes = vec![0; 1 << 18];
-    loop {
-        let read = from.read(&mut bytes)?;
-        if read == 0 {
-            break;
-        }
-        copy.write_all(&bytes[..read])?;
-        if let Some(end) = bytes[..read].iter().rposition(|&b| b == b'\n') {
-            whole = len + end as u64 + 1;
-        }
-        len += read as u64;
+    let mut from = BufReader::with_capacity(1 << 18, File::open(from)?);
+    let copy = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
+    let mut out = BufWriter::with_capacity(1 << 18, copy);
+    if !is_open {
+        io::copy(&mut from, &mut out)?;
+        return out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all();
     }
-    if is_open {
-        copy.set_len(whole)?;
+    let (mut waiting, mut has_checkpoints) = (Vec::new(), false);
+    while from.read_until(b'\n', &mut waiting)? > 0 && waiting.ends_with(b"\n") {
+        let start = waiting[..waiting.len() - 1].iter().rposition(|&b| b == b'\n').map_or(0, |end| end + 1);
+        let is_checkpoint =
+            Line::parse(waiting[start..].trim_ascii_end()).is_some_and(|line| line.checkpoint().is_some());
+        has_checkpoints |= is_checkpoint;
+        if is_checkpoint {
+            out.write_all(&waiting)?;
+            waiting.clear();
+        }
     }
-    copy.sync_all()
+    if !has_checkpoints {
+        // A segment of the first version: every whole line.
+        let whole = waiting.iter().rposition(|&b| b == b'\n').map_or(0, |end| end + 1);
+        out.write_all(&waiting[..whole])?;
+    }
+    out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
 }
 
-/// The closed segments whose lines are all older than `before`: the number of their last line, and the segments.
-pub fn outdated(dir: &Path, before: Timestamp) -> Result<Option<(u64, Vec<Segment>)>, JournalError> {
+/// Old segments that can be removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outdated {
+    /// The number of their last line.
+    pub through: u64,
+    /// Its chain value.
+    pub chain: Chain,
+    segments: Vec<Segment>,
+}
+
+/// The closed segments whose lines are all older than `before`, from the first one on. Only segments that are
+/// signed and unchanged count: what somebody changed is evidence.
+pub fn outdated(
+    dir: &Path,
+    before: Timestamp,
+    verifier: &Verifier,
+) -> Result<Option<Outdated>, JournalError> {
     let segments = segment::list(dir)?;
-    let mut old = Vec::new();
-    let mut through = None;
-    for segment in &segments[..segments.len().saturating_sub(1)] {
-        match verify::last_line(segment)? {
-            Some(line) if line.at < before => {
-                through = Some(line.seq);
-                old.push(segment.clone());
-            }
-            Some(_) => break,
-            None => {
-                tracing::error!(
-                    file = segment.name(),
-                    "cannot read the last line of this audit journal segment: it and all later segments are kept"
-                );
+    let closed = &segments[..segments.len().saturating_sub(1)];
+    // Look before reading everything: most of the time, nothing is old enough.
+    let Some(first) = closed.first() else { return Ok(None) };
+    if recover::last_line(first)?.is_none_or(|line| line.at >= before) {
+        return Ok(None);
+    }
+    let mut walk = verifier.walk(dir)?;
+    let mut old: Option<Outdated> = None;
+    // The newest line of the current segment, and its last one.
+    let (mut newest, mut last) = (Timestamp::from_millis(i64::MIN), None);
+    let mut at = 0;
+    loop {
+        let proven = walk.next()?.filter(|proven| proven.is_signed);
+        let segment = proven.as_ref().map(|_| walk.position().segment);
+        if segment != Some(at) {
+            if let (Some(closed), Some((seq, chain))) =
+                (closed.iter().find(|closed| closed.first == at), last)
+                && walk.faults.is_empty()
+                && newest < before
+            {
+                let mut segments = old.map(|old| old.segments).unwrap_or_default();
+                segments.push(closed.clone());
+                old = Some(Outdated { through: seq, chain, segments });
+            } else if at != 0 {
                 break;
             }
+            newest = Timestamp::from_millis(i64::MIN);
         }
+        let (Some(proven), Some(segment)) = (proven, segment) else { break };
+        at = segment;
+        newest = newest.max(proven.line.at);
+        last = Some((proven.line.seq, proven.line.chain));
     }
-    Ok(through.map(|through| (through, old)))
+    if let Some(fault) = walk.faults.first().or(None) {
+        tracing::error!(what = %fault.fault, "the audit journal is not whole: from there on, nothing is removed");
+    }
+    Ok(old)
 }
 
-/// Removes segments. Call this only after the journal has a line that announces the removal.
-pub fn remove(dir: &Path, segments: &[Segment]) -> Result<(), JournalError> {
-    // The announcement must be on disk before the segments are removed.
-    if let Some(open) = segment::list(dir)?.last() {
-        File::open(&open.path)
-            .and_then(|open| open.sync_data())
-            .map_err(failed("cannot sync", &open.path))?;
-    }
-    for segment in segments {
+/// Removes segments. Call this only after the journal has a line that announces the removal and is on disk.
+pub fn remove(dir: &Path, outdated: &Outdated) -> Result<(), JournalError> {
+    for segment in &outdated.segments {
         for path in [&segment.path, &segment.compressed_path()] {
             match fs::remove_file(path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -5,37 +5,51 @@
 //! together share the cost of the switch to the writing thread. If writing fails or hangs, lines fail within
 //! [`PATIENCE`]; the journal recovers by itself when writing works again.
 //!
-//! [`Lines`] and [`verify()`] need no writer: commands use them on the files, even while a server appends.
+//! At least once a second a checkpoint reveals the key of the lines before it and signs them. The key that signs is
+//! destroyed at the end of its epoch, so nobody can change what was sealed before. `docs/journal.md` has the format.
+//!
+//! [`Lines`] and [`Verifier`] need no writer: commands use them on the files, even while a server appends.
 
+mod background;
 mod chain;
+mod epoch;
+mod epochs;
 mod file;
 mod files;
 mod format;
 mod journal;
 mod keep;
+mod key_dir;
 mod line;
+mod proof;
 mod queue;
 mod read;
 mod recover;
+mod seals;
 mod segment;
 mod settings;
 mod shared;
 mod sync;
 mod verify;
+mod walk;
 mod writer;
 
 use std::time::Duration;
 
+pub use background::work_in_background;
 pub use chain::ChainKey;
 pub use file::sync_dir;
 pub use files::{JournalDir, KeyLoader};
 pub use journal::Journal;
-pub use keep::{compress_closed, copy, outdated, remove};
-pub use line::{Entry, Line, Mark};
+pub use keep::{Outdated, compress_closed, copy, outdated, remove};
+pub use key_dir::{KeyDir, is_journal_key};
+pub use line::{Checkpoint, Entry, Line, Mark, OldJournal};
+pub use proof::verify_proof;
 pub use read::Lines;
 pub use segment::{Segment, list as segments};
-pub use settings::{JournalSettings, Sync};
-pub use verify::{begins, head, verify};
+pub use settings::{JournalSettings, OpenedBy, Sync};
+pub(crate) use verify::begins;
+pub use verify::{Verifier, head, roots};
 
 /// How long to wait for a line to be written before it counts as failed.
 pub const PATIENCE: Duration = Duration::from_secs(3);

@@ -1,6 +1,9 @@
 //! Reads lines.
 
-use contactd_core::{AuditOutcome, AuditRecord, Chain, Kind, ProfileDigest, Timestamp};
+use contactd_core::{
+    AdminEntry, AdminOutcome, AdminRecord, AuditOutcome, AuditRecord, Chain, Kind, RootKey, ShortDigest,
+    Timestamp, hex,
+};
 use serde::Deserialize;
 
 use crate::chain::ChainKey;
@@ -9,13 +12,17 @@ use crate::chain::ChainKey;
 pub(crate) const CHAIN_FIELD: &[u8] = b",\"chain\":\"";
 /// The length of this field with its value and the closing brace.
 pub(crate) const CHAIN_LEN: usize = CHAIN_FIELD.len() + 32 + "\"}".len();
+/// Separates what a checkpoint signs from its signature.
+pub(crate) const SIGNATURE_FIELD: &[u8] = b",\"sig\":\"";
+/// The length of this field with its value and the closing quotation mark.
+pub(crate) const SIGNATURE_LEN: usize = SIGNATURE_FIELD.len() + 128 + "\"".len();
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// Its number, one more than the line before.
     pub seq: u64,
-    /// The time of the request or of the mark.
+    /// The time of the request, the action or the mark.
     pub at: Timestamp,
     /// Its content.
     pub entry: Entry,
@@ -28,6 +35,8 @@ pub struct Line {
 pub enum Entry {
     /// A request with a recognised token.
     Request(AuditRecord),
+    /// An administrative action.
+    Admin(Box<AdminRecord>),
     /// Something about the journal itself.
     Mark(Mark),
 }
@@ -35,14 +44,29 @@ pub enum Entry {
 /// Something the journal records about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mark {
+    /// A journal begins here, in a segment of its own.
+    Begun {
+        /// Its root.
+        root: RootKey,
+        /// The last line of the journal before it, if there was one; otherwise zero.
+        after: u64,
+        /// The chain value of that line.
+        previous: Chain,
+        /// What kind of journal that was.
+        old: Option<OldJournal>,
+    },
     /// A segment begins here.
     Opened {
-        /// The chain value of the line before it.
+        /// The number of the line before it. Lines of the first version do not have it.
+        after: Option<u64>,
+        /// The chain value of that line.
         previous: Chain,
         /// Lines up to this one were safely on disk. Later ones may be missing because the disk failed.
         suspect_after: Option<u64>,
+        /// The journal was not as the last server had left it: what was found.
+        broken: Option<String>,
     },
-    /// A killed server left an unfinished line, which was cut off.
+    /// A killed server left an unfinished line, which is not part of the journal.
     Recovered {
         /// The length of that line.
         torn_bytes: u64,
@@ -64,7 +88,48 @@ pub enum Mark {
     Retired {
         /// The last of these lines.
         through: u64,
+        /// Its chain value.
+        chain: Option<Chain>,
     },
+    /// Lines up to this one have been removed.
+    Removed {
+        /// The last of these lines.
+        through: u64,
+    },
+    /// A server started.
+    Started,
+    /// The server stopped, in order.
+    Stopped,
+    /// Signs the lines before it.
+    Checkpoint(Box<Checkpoint>),
+}
+
+/// The journal before a new one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OldJournal {
+    /// Its keys are elsewhere or lost: it came from a backup. It has this root, if it has one.
+    Restored(Option<RootKey>),
+    /// It had no checkpoints. This was the key of its chain.
+    Keyed([u8; 32]),
+}
+
+/// A signature of the lines since the last checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The root of the journal.
+    pub root: RootKey,
+    /// The epoch whose key signs.
+    pub epoch: u64,
+    /// Its number, from one.
+    pub number: u64,
+    /// The chain value of the line before it.
+    pub previous: Chain,
+    /// The chain key of the lines since the last checkpoint, and of this one.
+    pub key: [u8; 32],
+    /// If the epoch ends here: the public key of the next one. Such a checkpoint is a seal.
+    pub next: Option<RootKey>,
+    /// The signature of the line's text up to it.
+    pub signature: [u8; 64],
 }
 
 #[derive(Deserialize)]
@@ -76,18 +141,42 @@ struct Written<'a> {
     #[serde(borrow)]
     node: &'a str,
     request_id: Option<String>,
+    given_id: Option<&'a str>,
     token: Option<&'a str>,
-    operation: Option<&'a str>,
+    operation: Option<String>,
     profile: Option<&'a str>,
+    value: Option<&'a str>,
     outcome: Option<&'a str>,
     reason: Option<&'a str>,
+    count: Option<u64>,
+    entry: Option<String>,
+    actor: Option<String>,
+    via: Option<String>,
+    #[serde(default)]
+    counts: std::collections::BTreeMap<String, u64>,
+    #[serde(default)]
+    subjects: Vec<String>,
+    ticket: Option<String>,
+    what: Option<String>,
     mark: Option<&'a str>,
     previous: Option<&'a str>,
+    after: Option<u64>,
     suspect_after: Option<u64>,
+    broken: Option<String>,
     torn_bytes: Option<u64>,
     lost: Option<u64>,
     from: Option<u64>,
     through: Option<u64>,
+    last: Option<&'a str>,
+    root: Option<&'a str>,
+    old_root: Option<&'a str>,
+    old_key: Option<&'a str>,
+    restored: Option<bool>,
+    epoch: Option<u64>,
+    number: Option<u64>,
+    key: Option<&'a str>,
+    next: Option<&'a str>,
+    sig: Option<&'a str>,
     chain: &'a str,
 }
 
@@ -96,11 +185,29 @@ impl Line {
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let written: Written<'_> = serde_json::from_slice(bytes).ok()?;
         let at = Timestamp::parse(written.time)?;
-        let entry = match written.mark {
-            Some(_) => Entry::Mark(written.mark()?),
-            None => Entry::Request(written.request(at)?),
+        let entry = match (written.mark, &written.actor) {
+            (Some(_), _) => Entry::Mark(written.mark()?),
+            (None, Some(_)) => Entry::Admin(Box::new(written.admin(at)?)),
+            (None, None) => Entry::Request(written.request(at)?),
         };
         Some(Self { seq: written.seq, at, entry, chain: Chain::parse(written.chain)? })
+    }
+
+    /// The checkpoint, if it is one.
+    pub(crate) fn checkpoint(&self) -> Option<&Checkpoint> {
+        match &self.entry {
+            Entry::Mark(Mark::Checkpoint(checkpoint)) => Some(checkpoint),
+            _ => None,
+        }
+    }
+
+    /// If this line may begin a segment: the number and the chain value of the line before it.
+    pub(crate) fn opening(&self) -> Option<(u64, Chain)> {
+        match &self.entry {
+            Entry::Mark(Mark::Begun { after, previous, .. }) => Some((*after, *previous)),
+            Entry::Mark(Mark::Opened { after: Some(after), previous, .. }) => Some((*after, *previous)),
+            _ => None,
+        }
     }
 }
 
@@ -111,36 +218,111 @@ impl Written<'_> {
             Some(text) => Some(parse_digest(text)?),
             None => None,
         };
+        let request_id = match (&self.request_id, self.count) {
+            (Some(id), None) => id.clone(),
+            (None, Some(_)) => String::new(),
+            _ => return None,
+        };
         Some(AuditRecord {
             seq: self.seq,
             at,
             node: self.node.to_owned(),
-            request_id: self.request_id.clone()?,
+            request_id,
+            given_id: optional(self.given_id, short)?,
             token: self.token?.to_owned(),
-            operation: Kind::ALL.into_iter().find(|kind| Some(kind.name()) == self.operation)?,
+            operation: Kind::ALL.into_iter().find(|kind| Some(kind.name()) == self.operation.as_deref())?,
             profile,
+            value: optional(self.value, short)?,
             outcome: outcome.to_owned(),
             reason: self.reason.map(str::to_owned),
+            count: self.count.unwrap_or(1),
         })
     }
 
+    fn admin(&self, at: Timestamp) -> Option<AdminRecord> {
+        let outcome = [AdminOutcome::Done, AdminOutcome::Failed]
+            .into_iter()
+            .find(|outcome| Some(outcome.name()) == self.outcome)?;
+        let entry = AdminEntry {
+            entry: self.entry.clone()?,
+            time: at,
+            actor: self.actor.clone()?,
+            via: self.via.clone()?,
+            operation: self.operation.clone()?,
+            outcome,
+            counts: self.counts.clone(),
+            subjects: self.subjects.clone(),
+            ticket: self.ticket.clone(),
+            what: self.what.clone(),
+        };
+        Some(AdminRecord { seq: self.seq, node: self.node.to_owned(), entry })
+    }
+
     fn mark(&self) -> Option<Mark> {
+        let previous = || Chain::parse(self.previous?);
         Some(match self.mark? {
-            "opened" => {
-                Mark::Opened { previous: Chain::parse(self.previous?)?, suspect_after: self.suspect_after }
-            }
+            "begun" => Mark::Begun {
+                root: key(self.root?)?,
+                after: self.after?,
+                previous: previous()?,
+                old: match (self.old_key, self.old_root, self.restored) {
+                    (Some(key), _, _) => Some(OldJournal::Keyed(bytes(key)?)),
+                    (None, Some(root), _) => Some(OldJournal::Restored(Some(key(root)?))),
+                    (None, None, Some(true)) => Some(OldJournal::Restored(None)),
+                    _ => None,
+                },
+            },
+            "opened" => Mark::Opened {
+                after: self.after,
+                previous: previous()?,
+                suspect_after: self.suspect_after,
+                broken: self.broken.clone(),
+            },
             "recovered" => Mark::Recovered { torn_bytes: self.torn_bytes? },
             "resumed" => Mark::Resumed { lost: self.lost? },
             "undisclosed" => Mark::Undisclosed { from: self.from?, through: self.through? },
-            "retired" => Mark::Retired { through: self.through? },
+            "retired" => Mark::Retired { through: self.through?, chain: optional(self.last, Chain::parse)? },
+            "removed" => Mark::Removed { through: self.through? },
+            "started" => Mark::Started,
+            "stopped" => Mark::Stopped,
+            "checkpoint" | "seal" => Mark::Checkpoint(Box::new(Checkpoint {
+                root: key(self.root?)?,
+                epoch: self.epoch?,
+                number: self.number?,
+                previous: previous()?,
+                key: bytes(self.key?)?,
+                next: optional(self.next, key)?,
+                signature: bytes(self.sig?)?,
+            })),
             _ => return None,
         })
     }
 }
 
-fn parse_digest(text: &str) -> Option<(String, ProfileDigest)> {
+/// An absent field is fine, a damaged one is not.
+fn optional<T>(text: Option<&str>, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
+    match text {
+        Some(text) => parse(text).map(Some),
+        None => Some(None),
+    }
+}
+
+fn key(text: &str) -> Option<RootKey> {
+    bytes(text).map(RootKey)
+}
+
+/// Hexadecimal digits in lower case: there is one way to write a line.
+fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
+    hex::decode(text).filter(|_| !text.bytes().any(|b| b.is_ascii_uppercase()))
+}
+
+fn short(text: &str) -> Option<ShortDigest> {
+    Chain::parse(text).map(|chain| ShortDigest(chain.0))
+}
+
+fn parse_digest(text: &str) -> Option<(String, ShortDigest)> {
     let (key, digest) = text.split_once(':')?;
-    Some((key.to_owned(), ProfileDigest(Chain::parse(digest)?.0)))
+    Some((key.to_owned(), short(digest)?))
 }
 
 /// Whether a line's chain value is correct, where `before` is that of the previous line.
@@ -149,4 +331,10 @@ pub(crate) fn is_linked(key: &ChainKey, before: Chain, bytes: &[u8], chain: Chai
         bytes[end..].starts_with(CHAIN_FIELD)
             && key.link(before, &bytes[..end], &mut Vec::with_capacity(end + 16)) == chain
     })
+}
+
+/// What a checkpoint line signs: its text up to the signature; none if the signature is not where it belongs.
+pub(crate) fn signed_text(bytes: &[u8]) -> Option<&[u8]> {
+    let end = bytes.len().checked_sub(CHAIN_LEN + SIGNATURE_LEN)?;
+    bytes[end..].starts_with(SIGNATURE_FIELD).then_some(&bytes[..end])
 }

@@ -24,6 +24,7 @@ struct State {
     lines: WaitingLines,
     batch: Arc<Batch>,
     is_flushed: bool,
+    is_poked: bool,
     is_closed: bool,
 }
 
@@ -61,7 +62,7 @@ impl WaitingLines {
 pub(crate) enum Next {
     /// Write the lines, then settle this batch.
     Write(Arc<Batch>),
-    /// Nothing: the wait timed out.
+    /// Nothing: the wait timed out, or something else is to be done.
     Idle,
     /// Stop: the queue is closed and empty.
     End,
@@ -101,6 +102,12 @@ impl Queue {
         }
     }
 
+    /// Wakes the writer although there may be no lines.
+    pub(crate) fn poke(&self) {
+        self.state().is_poked = true;
+        self.wake.notify_one();
+    }
+
     pub(crate) fn close(&self) {
         self.state().is_closed = true;
         self.wake.notify_all();
@@ -112,8 +119,11 @@ impl Queue {
         written.clear();
         let (mut state, _) = self
             .wake
-            .wait_timeout_while(self.state(), patience, |state| !state.is_flushed && !state.is_closed)
+            .wait_timeout_while(self.state(), patience, |state| {
+                !state.is_flushed && !state.is_poked && !state.is_closed
+            })
             .unwrap_or_else(PoisonError::into_inner);
+        state.is_poked = false;
         if state.lines.len() == 0 {
             return if state.is_closed { Next::End } else { Next::Idle };
         }

@@ -1,21 +1,23 @@
-//! Finds where the last server stopped.
+//! Finds where the last server stopped, and proves that nobody has changed it since.
 
-use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use crate::file::failed;
-use crate::line::Line;
-use crate::segment::{self, Segment};
-use crate::verify;
-use contactd_core::{Chain, JournalError};
+use contactd_core::{Chain, JournalError, Roots, Timestamp};
 
-/// How many bytes at the end of a segment are read first. A line is much shorter than half of this.
-const TAIL: u64 = 64 * 1024;
+use crate::ChainKey;
+use crate::epoch::EpochKeys;
+use crate::file::failed;
+use crate::key_dir::{Anchor, KeyDir};
+use crate::line::OldJournal;
+use crate::segment::{self, Segment};
+use crate::walk::{MAX_LINE, Walk};
+use crate::{line, seals};
 
 /// The end of a journal.
+#[derive(Debug)]
 pub(crate) struct JournalEnd {
-    /// The last segment and the end of its last complete line; none if the next line must begin a new segment.
+    /// The last segment and the end of its last line; none if the next line must begin a new segment.
     pub(crate) segment: Option<(PathBuf, u64)>,
     /// Lines up to this one are certainly on disk: a segment's first line is synced before the next is written.
     pub(crate) synced_through: u64,
@@ -24,92 +26,254 @@ pub(crate) struct JournalEnd {
     pub(crate) chain: Chain,
     /// How many bytes follow it that are not a complete line.
     pub(crate) torn: u64,
+    /// The keys of the epoch.
+    pub(crate) keys: EpochKeys,
+    /// The number of the next checkpoint.
+    pub(crate) next_number: u64,
+    /// How many lines are not signed yet.
+    pub(crate) unsigned: u64,
+    /// How the next segment begins, if that is special.
+    pub(crate) begin: Option<Begin>,
+    /// A checkpoint was about to be written: it comes before any other line.
+    pub(crate) must_sign: bool,
+    /// Whether all lines are on disk. If not, the next segment says that some may be lost.
+    pub(crate) is_synced: bool,
 }
 
-/// Finds the end. A killed server leaves at most an unfinished line at the very end. That line was never
-/// acknowledged, so it is cut off. Any other damage is kept for [`verify`](crate::verify()) to find.
-pub(crate) fn end(dir: &Path) -> Result<JournalEnd, JournalError> {
-    let segments = segment::list_all(dir)?;
-    let mut before = None;
-    for segment in segments.iter().rev() {
-        if let Some(end) = of_segment(segment)? {
-            // Later segments have no valid line: creating them failed, or somebody overwrote them.
-            let torn = end.torn + before.unwrap_or(0);
-            let is_newest = before.is_none();
-            return Ok(JournalEnd { segment: end.segment.filter(|_| is_newest), torn, ..end });
+/// How a segment begins in special cases.
+#[derive(Clone, Debug)]
+pub(crate) enum Begin {
+    /// A new journal begins.
+    Journal(Option<OldJournal>),
+    /// The journal was not as the last server had left it: what was found.
+    Broken(String),
+}
+
+/// Finds the end. A killed server leaves at most an unfinished line at the very end, which was never acknowledged.
+/// Anything else that is not as it was left stays as it is, and the next segment says so.
+pub(crate) fn end(
+    dir: &Path,
+    keys: &KeyDir,
+    old_key: Option<ChainKey>,
+    now: Timestamp,
+) -> Result<JournalEnd, JournalError> {
+    let epochs = keys.epochs()?;
+    match epochs.last() {
+        // Its key was made, and a kill came before its first segment.
+        Some(first) if first.epoch == 1 && keys.anchor().is_none() && !has_begun(dir, first)? => {
+            new_journal(dir, keys, old_key, first.clone())
         }
-        before = Some(before.unwrap_or(0) + set_aside(segment)?);
+        Some(newest) => continued(dir, keys, &epochs, newest),
+        None => new_journal(dir, keys, old_key, EpochKeys::generate(None, now)?),
     }
+}
+
+/// Whether a segment begins the journal of these keys.
+fn has_begun(dir: &Path, keys: &EpochKeys) -> Result<bool, JournalError> {
+    let walk = Walk::from_segment(dir, None, &Roots::given(vec![keys.root]), None, None)?;
+    for segment in segment::list(dir)? {
+        if walk.opening(&segment)?.is_ok() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// There are no keys: a new journal begins. It may follow another one, which had no checkpoints or was restored.
+fn new_journal(
+    dir: &Path,
+    keys: &KeyDir,
+    old_key: Option<ChainKey>,
+    fresh: EpochKeys,
+) -> Result<JournalEnd, JournalError> {
+    let mut walk = Walk::from_segment(dir, None, &Roots::default(), None, old_key.clone())?;
+    while walk.next()?.is_some() {}
+    let old = match (walk.last, walk.is_unsealed(), old_key) {
+        (None, ..) => None,
+        (Some(_), true, Some(key)) => Some(OldJournal::Keyed(*key.bytes())),
+        (Some(_), ..) => Some(OldJournal::Restored(walk.epoch.map(|(root, _)| root))),
+    };
+    let is_synced = walk.end().is_none_or(|(segment, _)| sync(segment));
+    for (stray, _) in &walk.strays {
+        segment::set_aside(&stray.path)?;
+    }
+    let (last, chain) = walk.last.unwrap_or((0, Chain::START));
+    keys.store(&fresh)?;
     Ok(JournalEnd {
         segment: None,
-        synced_through: 0,
-        last: 0,
-        chain: Chain::START,
-        torn: before.unwrap_or(0),
+        synced_through: last,
+        last,
+        chain,
+        torn: walk.torn,
+        keys: fresh,
+        next_number: 1,
+        unsigned: 0,
+        begin: Some(Begin::Journal(old)),
+        must_sign: false,
+        is_synced,
     })
 }
 
-/// The end of a segment; none if it has no valid line.
-fn of_segment(segment: &Segment) -> Result<Option<JournalEnd>, JournalError> {
-    if segment.is_compressed {
-        let line = verify::last_line(segment)?;
-        return Ok(line.map(|line| JournalEnd {
-            segment: None,
-            synced_through: line.seq,
-            last: line.seq,
-            chain: line.chain,
-            torn: 0,
-        }));
+/// Continues a journal whose keys are here.
+fn continued(
+    dir: &Path,
+    keys: &KeyDir,
+    epochs: &[EpochKeys],
+    newest: &EpochKeys,
+) -> Result<JournalEnd, JournalError> {
+    let root = newest.root;
+    let roots = Roots::given(vec![root]);
+    let anchor = keys.anchor().filter(|anchor| anchor.root == root.to_string());
+    let mut walk = walk_from_the_last_signature(dir, &roots, keys, anchor.as_ref())?;
+    let (mut proven, mut unsigned, mut sealed) = (None, 0, Vec::new());
+    while let Some(found) = walk.next()? {
+        let line = &found.line;
+        proven = Some((line.seq, line.chain));
+        unsigned = if found.is_signed { 0 } else { unsigned + 1 };
+        let is_copied = line.checkpoint().is_some_and(|signed| {
+            signed.next.is_some() || (signed.epoch == 1 && signed.number == 1 && signed.root == root)
+        });
+        if is_copied {
+            sealed.push(found.text);
+        }
     }
-    let path = &segment.path;
-    let mut file = File::open(path).map_err(failed("cannot open", path))?;
-    let len = file.metadata().map_err(failed("cannot read", path))?.len();
-    let mut from = len.saturating_sub(TAIL);
+    let mut broken = what_is_wrong(&walk, proven, anchor.as_ref());
+    let written = keys.last_line().filter(|_| anchor.is_some());
+    let (last, _) = proven.unwrap_or((0, Chain::START));
+    if let Some((seq, _)) = written.filter(|(seq, _)| last < *seq) {
+        broken.get_or_insert(format!("it ended with line {last}, but line {seq} had been written"));
+    }
+    for (stray, _) in walk.strays.iter().filter(|_| walk.end().is_some()) {
+        segment::set_aside(&stray.path)?;
+        broken.get_or_insert(format!("{} is not a file of this journal; it was renamed", stray.name()));
+    }
+    // Lines that a killed server wrote may not be on disk yet.
+    let is_synced = walk.end().is_none_or(|(segment, _)| sync(segment));
+    // What a rotation of the keys did not finish.
+    for seal in &sealed {
+        seals::append(dir, seal)?;
+    }
+    let sealed_before = walk.epoch.map_or(0, |(_, epoch)| epoch.saturating_sub(1));
+    if !walk.trust.seals.iter().any(|copy| copy.is_seal && copy.epoch == (root, sealed_before))
+        && sealed_before > 0
+    {
+        copy_seals(dir, &roots)?;
+    }
+    let reached = walk.epoch.filter(|(of, _)| *of == root).map_or(0, |(_, epoch)| epoch);
+    let current = epochs.iter().find(|epoch| epoch.epoch == reached).unwrap_or(newest);
+    for epoch in epochs.iter().filter(|epoch| is_synced && epoch.epoch != current.epoch) {
+        keys.destroy(epoch.epoch)?;
+    }
+    let signed_last = anchor.as_ref().map_or(0, |anchor| anchor.number);
+    let next_number = match broken {
+        None => walk.next_number.unwrap_or(1),
+        Some(_) => walk.next_number.unwrap_or(1).max(signed_last + 1),
+    };
+    let (mut last, chain) = proven.or(walk.first).unwrap_or((0, Chain::START));
+    if broken.is_some() {
+        // Numbers that were in use before are not used again.
+        last = last.max(anchor.as_ref().map_or(0, |anchor| anchor.seq + 1));
+        last = last.max(written.map_or(0, |(seq, _)| seq));
+    }
+    if let Some(what) = &broken {
+        tracing::error!(what, "the audit journal is not as it was left; a new segment begins");
+    }
+    let torn = walk.torn;
+    if torn > 0 {
+        tracing::warn!(
+            bytes = torn,
+            after = last,
+            "the audit journal ends with an unfinished line left by a killed server"
+        );
+    }
+    let open = walk.end().map(|(segment, end)| (segment.clone(), end));
+    let is_continued = broken.is_none() && torn == 0;
+    Ok(JournalEnd {
+        synced_through: open.as_ref().map_or(last, |(open, _)| open.first),
+        segment: open
+            .filter(|(open, _)| is_continued && !open.is_compressed)
+            .map(|(open, end)| (open.path, end)),
+        last,
+        chain,
+        torn,
+        keys: current.clone(),
+        next_number,
+        unsigned,
+        must_sign: broken.is_none() && anchor.as_ref().is_some_and(|anchor| anchor.number == next_number),
+        begin: broken.map(Begin::Broken),
+        is_synced,
+    })
+}
+
+/// Copies every seal that has no copy, in order.
+fn copy_seals(dir: &Path, roots: &Roots) -> Result<(), JournalError> {
+    let mut walk = Walk::from_segment(dir, None, roots, None, None)?;
+    while let Some(found) = walk.next()? {
+        if found.line.checkpoint().is_some_and(|signed| signed.next.is_some()) {
+            seals::append(dir, &found.text)?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads from the beginning of the segment that contains what was signed last.
+fn walk_from_the_last_signature(
+    dir: &Path,
+    roots: &Roots,
+    keys: &KeyDir,
+    anchor: Option<&Anchor>,
+) -> Result<Walk, JournalError> {
+    let most = anchor.map_or(u64::MAX, |anchor| anchor.seq.max(1));
+    let walk = Walk::from_segment(dir, None, roots, Some(keys.clone()), None)?;
+    let segments = segment::list(dir)?;
+    for segment in segments.iter().rev().filter(|segment| segment.first <= most) {
+        if walk.opening(segment)?.is_ok() {
+            return Walk::from_segment(dir, Some(segment.first), roots, Some(keys.clone()), None);
+        }
+    }
+    Ok(walk)
+}
+
+/// What is wrong with the end of a journal, if something is.
+fn what_is_wrong(walk: &Walk, proven: Option<(u64, Chain)>, anchor: Option<&Anchor>) -> Option<String> {
+    if let Some(fault) = walk.faults.first() {
+        return Some(fault.fault.to_string());
+    }
+    if walk.unproven() > 0 {
+        return Some(format!("the key for its last {} lines is missing", walk.unproven()));
+    }
+    let anchor = anchor?;
+    let signed = walk.next_number.unwrap_or(1) - 1;
+    let (last, chain) = proven.unwrap_or((0, Chain::START));
+    if anchor.number > signed + 1 || last < anchor.seq {
+        return Some(format!("it ended with line {last}, but line {} had been signed", anchor.seq));
+    }
+    // The checkpoint was about to be written: nothing else may follow the line it was for.
+    let is_due = anchor.number == signed + 1;
+    (is_due && (Some(chain) != anchor.chain() || last != anchor.seq))
+        .then(|| format!("line {last} is not the one that was about to be signed"))
+}
+
+fn sync(segment: &Segment) -> bool {
+    let synced = File::open(&segment.path).and_then(|file| file.sync_data());
+    if let Err(error) = &synced {
+        tracing::error!(%error, file = segment.name(), "cannot sync the audit journal: its last lines may be lost");
+    }
+    synced.is_ok()
+}
+
+/// The number of the last line of a closed segment and its chain value, as they are written there.
+pub(crate) fn last_line(segment: &Segment) -> Result<Option<line::Line>, JournalError> {
+    use std::io::{BufRead, Read};
+    let mut reader = segment.read()?;
+    let (mut bytes, mut last) = (Vec::new(), Vec::new());
     loop {
-        let mut bytes = Vec::new();
-        file.seek(SeekFrom::Start(from)).map_err(failed("cannot read", path))?;
-        file.by_ref().read_to_end(&mut bytes).map_err(failed("cannot read", path))?;
-        if let Some((line, is_last, end)) = last_line(&bytes, from == 0) {
-            let end = from + end as u64;
-            let torn = len - end;
-            if torn > 0 {
-                tracing::warn!(
-                    bytes = torn,
-                    after = line.seq,
-                    "the audit journal ends with an unfinished line left by a killed server; it is cut off"
-                );
-            }
-            // After an invalid line, the next line begins a new segment.
-            let open = is_last.then(|| (path.clone(), end));
-            let (synced_through, last) = (segment.first, line.seq);
-            return Ok(Some(JournalEnd { segment: open, synced_through, last, chain: line.chain, torn }));
+        bytes.clear();
+        let read = reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut bytes);
+        read.map_err(failed("cannot read", &segment.path))?;
+        if !bytes.ends_with(b"\n") {
+            return Ok(line::Line::parse(last.trim_ascii_end()));
         }
-        if from == 0 {
-            return Ok(None);
-        }
-        from = from.saturating_sub(16 * TAIL);
+        std::mem::swap(&mut bytes, &mut last);
     }
-}
-
-/// The last valid line, whether it is also the last complete one, and where the last complete one ends.
-fn last_line(bytes: &[u8], is_from_start: bool) -> Option<(Line, bool, usize)> {
-    let end = bytes.iter().rposition(|&b| b == b'\n')? + 1;
-    let begin = if is_from_start { 0 } else { bytes.iter().position(|&b| b == b'\n')? + 1 };
-    let lines = bytes.get(begin..end)?.split_inclusive(|&b| b == b'\n').rev();
-    lines
-        .enumerate()
-        .find_map(|(back, text)| Line::parse(text.trim_ascii_end()).map(|line| (line, back == 0, end)))
-}
-
-/// Renames a segment without a valid line. Returns its size in bytes.
-fn set_aside(segment: &Segment) -> Result<u64, JournalError> {
-    let path = &segment.path;
-    let bytes = path.metadata().map_err(failed("cannot read", path))?.len();
-    tracing::error!(
-        file = segment.name(),
-        "an audit journal segment has no valid line; it is renamed to .damaged"
-    );
-    let aside = path.with_extension("damaged");
-    fs::rename(path, &aside).map_err(failed("cannot rename", path))?;
-    Ok(bytes)
 }

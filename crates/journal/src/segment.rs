@@ -5,15 +5,16 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::file::failed;
-use crate::line::Line;
+use crate::file::{failed, give_to_owner};
 use contactd_core::JournalError;
 
 const PLAIN: &str = ".jsonl";
 const COMPRESSED: &str = ".jsonl.zst";
 
-/// Much longer than any line, in bytes.
-const MAX_LINE: u64 = 64 * 1024;
+/// The copies of all seals.
+pub(crate) const SEALS: &str = "seals.jsonl";
+/// The end of the name of a file that was found in the journal's directory and is not a part of it.
+const SET_ASIDE: &str = ".foreign";
 
 /// One file of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,18 +27,9 @@ pub struct Segment {
     pub is_compressed: bool,
 }
 
-/// Every segment in `dir`, oldest first; none if the directory does not exist. Files at the end of the list that
-/// do not begin with the line in their name are left out: a stray file must not close the segment before it.
+/// Every file with the name of a segment, oldest first; none if the directory does not exist. Whether they are
+/// segments of this journal is for the reader of lines to find out.
 pub fn list(dir: &Path) -> Result<Vec<Segment>, JournalError> {
-    let mut segments = list_all(dir)?;
-    while segments.last().is_some_and(|last| !last.is_begun()) {
-        segments.pop();
-    }
-    Ok(segments)
-}
-
-/// Every file with the name of a segment, oldest first.
-pub(crate) fn list_all(dir: &Path) -> Result<Vec<Segment>, JournalError> {
     // If a file is renamed while its directory is read, the listing may contain neither name. If two listings
     // agree, no segment was renamed or created in between.
     let mut listed = list_once(dir)?;
@@ -51,17 +43,10 @@ pub(crate) fn list_all(dir: &Path) -> Result<Vec<Segment>, JournalError> {
 }
 
 fn list_once(dir: &Path) -> Result<Vec<Segment>, JournalError> {
-    let entries = match fs::read_dir(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(failed("cannot read", dir))?,
-    };
     let mut segments = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(failed("cannot read", dir))?.path();
+    for path in files(dir)? {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-        let is_compressed = name.ends_with(COMPRESSED);
-        let stem = name.strip_suffix(if is_compressed { COMPRESSED } else { PLAIN });
-        if let Some(first) = stem.and_then(|stem| stem.parse().ok()) {
+        if let Some((first, is_compressed)) = parse_name(name) {
             segments.push(Segment { first, path, is_compressed });
         }
     }
@@ -69,6 +54,46 @@ fn list_once(dir: &Path) -> Result<Vec<Segment>, JournalError> {
     segments.sort_by_key(|segment| (segment.first, segment.is_compressed));
     segments.dedup_by_key(|segment| segment.first);
     Ok(segments)
+}
+
+fn files(dir: &Path) -> Result<Vec<PathBuf>, JournalError> {
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed("cannot read", dir))?,
+    };
+    entries.map(|entry| Ok(entry.map_err(failed("cannot read", dir))?.path())).collect()
+}
+
+/// The number in the name of a segment, and whether it is compressed. Only the exact form counts.
+fn parse_name(name: &str) -> Option<(u64, bool)> {
+    let is_compressed = name.ends_with(COMPRESSED);
+    let stem = name.strip_suffix(if is_compressed { COMPRESSED } else { PLAIN })?;
+    let first: u64 = stem.parse().ok()?;
+    (first > 0 && stem == format!("{first:012}")).then_some((first, is_compressed))
+}
+
+/// The names of files that do not belong into a journal's directory.
+pub(crate) fn strange(dir: &Path) -> Result<Vec<String>, JournalError> {
+    /// The ends of names that are ours for a while, or that hold what was set aside.
+    const OURS: [&str; 4] = [".new", ".unfinished", ".damaged", SET_ASIDE];
+    let mut names: Vec<String> = files(dir)?
+        .iter()
+        .filter_map(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()))
+        .filter(|name| name != SEALS && parse_name(name).is_none())
+        .filter(|name| !OURS.iter().any(|end| name.ends_with(end)))
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Renames a file that is not a segment of this journal, so that it is in nobody's way.
+pub(crate) fn set_aside(path: &Path) -> Result<(), JournalError> {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    tracing::error!(file = name, "this file is not a part of the audit journal; it is renamed");
+    let free =
+        (1..).map(|n| path.with_file_name(format!("{name}.{n}{SET_ASIDE}"))).find(|aside| !aside.exists());
+    let aside = free.unwrap_or_else(|| path.with_extension("damaged"));
+    fs::rename(path, &aside).map_err(failed("cannot rename", path))
 }
 
 /// The path of the segment that begins with line `first`.
@@ -80,21 +105,6 @@ impl Segment {
     /// The file name, without the directory.
     pub fn name(&self) -> String {
         self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
-    }
-
-    /// Whether it has its first line. A compressed segment is not checked: it was closed by a later one.
-    fn is_begun(&self) -> bool {
-        let mut start = Vec::new();
-        let read = File::open(&self.path).and_then(|file| file.take(MAX_LINE).read_to_end(&mut start));
-        match read {
-            Ok(_) if !self.is_compressed => {
-                let line =
-                    start.split_inclusive(|&b| b == b'\n').next().and_then(|line| line.strip_suffix(b"\n"));
-                line.and_then(Line::parse).is_some_and(|line| line.seq == self.first)
-            }
-            // Compressed since the listing, or unreadable: reading it will report the error.
-            _ => true,
-        }
     }
 
     /// The path of its compressed form, whether that exists or not.
@@ -140,6 +150,7 @@ pub(crate) fn make(dir: &Path, first: u64, text: &[u8]) -> io::Result<File> {
     let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&unfinished)?;
     file.set_len(0)?;
     file.write_all(text)?;
+    give_to_owner(&unfinished)?;
     file.sync_all()?;
     fs::rename(&unfinished, path(dir, first))?;
     Ok(file)

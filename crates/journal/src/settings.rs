@@ -1,6 +1,10 @@
 //! The operator's settings for the journal.
 
 use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::ChainKey;
+use crate::key_dir::KeyDir;
 
 /// When a line counts as written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -10,6 +14,15 @@ pub enum Sync {
     Os,
     /// When it is on disk.
     Disk,
+}
+
+/// Who opens a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenedBy {
+    /// A server, whose start and stop are recorded.
+    Server,
+    /// A command, for a moment.
+    Command,
 }
 
 /// The operator's settings for the journal.
@@ -25,4 +38,12 @@ pub struct JournalSettings {
     pub node: String,
     /// The id of the key for profile digests.
     pub digest_key: String,
+    /// Where the keys of the journal are.
+    pub keys: KeyDir,
+    /// The key of a journal without checkpoints, if there is one to be sealed.
+    pub old_key: Option<ChainKey>,
+    /// How long the keys of an epoch are used.
+    pub epoch: Duration,
+    /// Who opens it.
+    pub opened_by: OpenedBy,
 }

@@ -1,10 +1,13 @@
 //! What the journal's threads share.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use contactd_core::Ticket;
+use contactd_core::{RefusedKind, Ticket};
 
+use crate::epochs::Rotation;
 use crate::queue::Queue;
 use crate::sync::Syncer;
 
@@ -12,6 +15,7 @@ use crate::sync::Syncer;
 pub(crate) struct Shared {
     pub(crate) queue: Queue,
     pub(crate) sync: Syncer,
+    pub(crate) rotation: Rotation,
     pub(crate) is_down: AtomicBool,
     pub(crate) written: AtomicU64,
     /// Lines that were refused or could not be written.
@@ -20,9 +24,31 @@ pub(crate) struct Shared {
     pub(crate) unsaid: AtomicU64,
     /// The number of the first line of the open segment.
     pub(crate) open: AtomicU64,
+    /// The number of the last line.
+    pub(crate) last: AtomicU64,
+    /// Somebody waits for a checkpoint.
+    pub(crate) must_sign: AtomicBool,
+    /// Refused requests that are recorded together.
+    refused: Mutex<HashMap<RefusedKind, u64>>,
 }
 
 impl Shared {
+    pub(crate) fn new() -> Self {
+        Self {
+            queue: Queue::new(),
+            sync: Syncer::default(),
+            rotation: Rotation::default(),
+            is_down: AtomicBool::new(false),
+            written: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            unsaid: AtomicU64::new(0),
+            open: AtomicU64::new(0),
+            last: AtomicU64::new(0),
+            must_sign: AtomicBool::new(false),
+            refused: Mutex::default(),
+        }
+    }
+
     pub(crate) fn note_open(&self, segment: &Path) {
         let first = segment.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
         self.open.store(first.unwrap_or(0), Ordering::Relaxed);
@@ -39,5 +65,37 @@ impl Shared {
             self.note_lost(1);
             Ticket::settled(false)
         })
+    }
+
+    fn refused(&self) -> MutexGuard<'_, HashMap<RefusedKind, u64>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn count_refused(&self, kind: RefusedKind) {
+        let mut refused = self.refused();
+        let is_first = refused.is_empty();
+        *refused.entry(kind).or_default() += 1;
+        drop(refused);
+        if is_first {
+            // The writer has to know that there is something to write within a second.
+            self.queue.poke();
+        }
+    }
+
+    /// What was counted since the last call.
+    pub(crate) fn take_refused(&self) -> HashMap<RefusedKind, u64> {
+        std::mem::take(&mut *self.refused())
+    }
+
+    pub(crate) fn has_refused(&self) -> bool {
+        !self.refused().is_empty()
+    }
+
+    /// Puts counts back that could not be written.
+    pub(crate) fn return_refused(&self, counts: HashMap<RefusedKind, u64>) {
+        let mut refused = self.refused();
+        for (kind, count) in counts {
+            *refused.entry(kind).or_default() += count;
+        }
     }
 }

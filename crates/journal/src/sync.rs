@@ -1,12 +1,18 @@
 //! Syncs lines to disk in the background, within 100 ms after the operating system received them.
+//!
+//! Two threads do this. The first one syncs early and only while its core has nothing else to do: a sync costs the
+//! processor up to a millisecond, which lookups on the same core would wait for. If it does not get to it in time, the
+//! second one syncs at once.
 
 use std::fs::File;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The delay from the first unsynced line to the sync. On a working disk, this and the sync take less than 100 ms.
-const DELAY: Duration = Duration::from_millis(60);
-/// A sync that takes longer than this counts as hung. A very busy disk may take seconds.
+/// The delay from the first unsynced line to a sync that waits for a free core.
+pub(crate) const EARLY: Duration = Duration::from_millis(40);
+/// The delay to a sync that does not. On a working disk, this and the sync take less than 100 ms.
+pub(crate) const LATE: Duration = Duration::from_millis(80);
+/// A late sync that takes longer than this counts as hung. A very busy disk may take seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Default)]
@@ -19,11 +25,13 @@ pub(crate) struct Syncer {
 struct State {
     /// The file with unsynced lines, and the number of the last of them.
     dirty: Option<(Arc<File>, u64)>,
+    /// When the first of them was written.
+    dirty_since: Option<Instant>,
     /// The last line that is certainly on disk.
     synced_through: u64,
     /// A sync failed: lines after `synced_through` may be lost.
     has_failed: bool,
-    /// When the current sync began.
+    /// When the current late sync began.
     syncing_since: Option<Instant>,
     is_closed: bool,
 }
@@ -39,7 +47,8 @@ impl Syncer {
         let was_clean = state.dirty.is_none();
         state.dirty = Some((Arc::clone(file), last));
         if was_clean {
-            self.wake.notify_one();
+            state.dirty_since = Some(Instant::now());
+            self.wake.notify_all();
         }
     }
 
@@ -64,6 +73,11 @@ impl Syncer {
         state.has_failed = false;
     }
 
+    /// The last line that is certainly on disk.
+    pub(crate) fn synced_through(&self) -> u64 {
+        self.state().synced_through
+    }
+
     /// If a sync failed: the last line that is certainly on disk.
     pub(crate) fn failure(&self) -> Option<u64> {
         let state = self.state();
@@ -85,8 +99,8 @@ impl Syncer {
         self.wake.notify_all();
     }
 
-    /// Syncs until this is closed and no unsynced lines are left.
-    pub(crate) fn run(&self) {
+    /// Syncs lines `delay` after they were written, until this is closed and no unsynced lines are left.
+    pub(crate) fn run(&self, delay: Duration) {
         loop {
             let mut state = self
                 .wake
@@ -94,23 +108,30 @@ impl Syncer {
                 .unwrap_or_else(PoisonError::into_inner);
             if !state.is_closed {
                 // Lines that arrive during this delay are synced together.
+                let age = state.dirty_since.map_or(Duration::ZERO, |since| since.elapsed());
                 state = self
                     .wake
-                    .wait_timeout_while(state, DELAY, |state| !state.is_closed)
+                    .wait_timeout_while(state, delay.saturating_sub(age), |state| {
+                        state.dirty.is_some() && !state.is_closed
+                    })
                     .unwrap_or_else(PoisonError::into_inner)
                     .0;
             }
-            let Some((file, last)) = state.dirty.take() else {
-                if state.is_closed {
-                    return;
-                }
-                continue;
-            };
-            state.syncing_since = Some(Instant::now());
+            let is_due = state.is_closed || state.dirty_since.is_some_and(|since| since.elapsed() >= delay);
+            if state.dirty.is_none() && state.is_closed {
+                return;
+            }
+            let Some((file, last)) = state.dirty.take_if(|_| is_due) else { continue };
+            let is_late = delay == LATE;
+            if is_late {
+                state.syncing_since = Some(Instant::now());
+            }
             drop(state);
             let synced = file.sync_data();
             let mut state = self.state();
-            state.syncing_since = None;
+            if is_late {
+                state.syncing_since = None;
+            }
             match synced {
                 Ok(()) if !state.has_failed => state.synced_through = state.synced_through.max(last),
                 Ok(()) => {}

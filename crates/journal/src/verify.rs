@@ -1,228 +1,278 @@
 //! Verifies that a journal is complete and unchanged, or finds where it is not.
 
-use std::io::{self, BufRead};
+use std::collections::HashSet;
+use std::fs::File;
+use std::io;
 use std::path::Path;
 
 use contactd_core::{
-    AuditPosition, Chain, JournalError, JournalFault, JournalHead, KnownLine, Timestamp, Verification,
+    Chain, JournalError, JournalFault, JournalHead, KnownLine, Outage, RootKey, Roots, Timestamp,
+    Verification,
 };
 
-use crate::Lines;
-use crate::chain::ChainKey;
+use crate::ChainKey;
 use crate::file::failed;
-use crate::line::{Entry, Line, Mark, is_linked};
-use crate::segment::{self, Segment};
+use crate::key_dir::KeyDir;
+use crate::line::{Entry, Line, Mark};
+use crate::seals::Trust;
+use crate::segment::{self, SEALS};
+use crate::walk::Walk;
 
 /// How many times verification starts over because segments were removed meanwhile.
 const TRIES: u32 = 5;
 
-/// Checks that every line of a journal is unchanged and in its place, that none is missing, and that the journal
-/// still contains each line of `known`. Set `is_served` if a server may be writing the last line at the moment.
-pub fn verify(
-    dir: &Path,
-    key: &ChainKey,
-    known: &[KnownLine],
-    is_served: bool,
-) -> Result<Verification, JournalError> {
-    for _ in 0..TRIES {
-        match verify_once(dir, key, known, is_served) {
-            // A segment was removed after its retention period, before it could be read.
-            Err(JournalError::File { error, .. }) if error.kind() == io::ErrorKind::NotFound => {}
-            verified => return verified,
+/// How many lines a journal begins with.
+const FIRST_LINES: u64 = 2;
+
+/// What is needed to verify a journal, besides its files.
+#[derive(Clone, Debug, Default)]
+pub struct Verifier {
+    /// The roots to trust.
+    pub roots: Roots,
+    /// Where the keys of the epoch are. With them, lines that are not signed yet can be checked too.
+    pub keys: Option<KeyDir>,
+    /// The key of a journal without checkpoints that is not sealed yet.
+    pub old_key: Option<ChainKey>,
+}
+
+impl Verifier {
+    /// Checks that every line of a journal is unchanged and in its place, that none is missing, and that the
+    /// journal still contains each line of `known`.
+    pub fn verify(&self, dir: &Path, known: &[KnownLine]) -> Result<Verification, JournalError> {
+        for _ in 0..TRIES {
+            match self.verify_once(dir, known) {
+                // A segment was removed after its retention period, before it could be read.
+                Err(JournalError::File { error, .. }) if error.kind() == io::ErrorKind::NotFound => {}
+                verified => return verified,
+            }
         }
+        self.verify_once(dir, known)
     }
-    verify_once(dir, key, known, is_served)
+
+    fn verify_once(&self, dir: &Path, known: &[KnownLine]) -> Result<Verification, JournalError> {
+        let mut known = known.to_vec();
+        // Read before the lines: whatever was signed by now is in the journal.
+        let anchor = self.keys.as_ref().and_then(KeyDir::anchor);
+        if let Some((anchor, chain)) = anchor.and_then(|anchor| anchor.chain().map(|chain| (anchor, chain))) {
+            known.push(KnownLine { seq: anchor.seq, chain, how: "was signed, as keys/ shows" });
+        }
+        if let Some((seq, chain)) = self.keys.as_ref().and_then(KeyDir::last_line) {
+            known.push(KnownLine { seq, chain, how: "was written, as keys/ shows" });
+        }
+        let has_keys =
+            self.keys.as_ref().is_some_and(|keys| keys.epochs().is_ok_and(|epochs| !epochs.is_empty()));
+        let is_noted = self.keys.as_ref().is_some_and(|keys| keys.anchor().is_some());
+        let walk = self.walk(dir)?;
+        let mut check = Check::new(walk, known);
+        while let Some(proven) = check.walk.next()? {
+            check.line(&proven.line, proven.is_signed);
+        }
+        // A new journal is noted a moment after its first lines are written.
+        if has_keys && !is_noted && check.result.lines > FIRST_LINES {
+            check.wrong(
+                None,
+                "keys/journal-signed, which notes what was signed last, is missing or damaged".to_owned(),
+            );
+        }
+        check.finish(dir, &self.roots)
+    }
+
+    /// Reads a journal from its first line.
+    pub(crate) fn walk(&self, dir: &Path) -> Result<Walk, JournalError> {
+        Walk::from_segment(dir, None, &self.roots, self.keys.clone(), self.old_key.clone())
+    }
 }
 
-fn verify_once(
-    dir: &Path,
-    key: &ChainKey,
-    known: &[KnownLine],
-    is_served: bool,
-) -> Result<Verification, JournalError> {
-    let segments = segment::list_all(dir)?;
-    let mut check = Check {
-        key,
-        known: known.to_vec(),
-        result: Verification::default(),
-        before: None,
-        suspect: None,
-        unexplained: None,
-    };
-    let count = segments.len();
-    for (number, segment) in segments.iter().enumerate() {
-        check.segment(segment, number + 1 == count, is_served)?;
-    }
-    check.finish();
-    Ok(check.result)
-}
-
-struct Check<'a> {
-    key: &'a ChainKey,
+struct Check {
+    walk: Walk,
     /// Known lines that have not been found yet.
     known: Vec<KnownLine>,
     result: Verification,
-    /// The number and chain value of the previous line.
-    before: Option<(u64, Chain)>,
-    /// Lines after this one may be missing because a disk failed.
-    suspect: Option<u64>,
-    /// The fault that the first lines are missing, unless a later line explains it.
-    unexplained: Option<JournalFault>,
+    /// The seals that were read.
+    seals: HashSet<(u64, Chain)>,
+    last_seal: u64,
+    retired: Vec<(u64, Option<Chain>)>,
+    removed: u64,
+    is_running: bool,
+    stopped_at: Option<Timestamp>,
+    last_at: Option<Timestamp>,
 }
 
-impl Check<'_> {
-    fn segment(&mut self, segment: &Segment, is_last: bool, is_served: bool) -> Result<(), JournalError> {
-        let mut reader = segment.read()?;
-        let mut bytes = Vec::new();
-        let mut number = 0;
-        loop {
-            bytes.clear();
-            let read = reader.read_until(b'\n', &mut bytes);
-            if let Err(error) = read {
-                self.wrong(
-                    segment,
-                    number + 1,
-                    None,
-                    format!("the rest of the file cannot be read: {error}"),
-                );
-                return Ok(());
-            }
-            if bytes.is_empty() {
-                if number == 0 {
-                    self.wrong(segment, 0, None, "the file contains no lines".to_owned());
-                }
-                return Ok(());
-            }
-            number += 1;
-            let Some(text) = bytes.strip_suffix(b"\n") else {
-                // A segment gets its name only when its first line is complete.
-                if !(is_last && is_served && number > 1) {
-                    self.wrong(segment, number, None, "the line is cut off".to_owned());
-                }
-                return Ok(());
-            };
-            match Line::parse(text) {
-                Some(line) => self.line(segment, number, text, &line),
-                None => self.wrong(segment, number, None, "this is not a valid journal line".to_owned()),
-            }
+impl Check {
+    fn new(walk: Walk, known: Vec<KnownLine>) -> Self {
+        Self {
+            walk,
+            known,
+            result: Verification::default(),
+            seals: HashSet::new(),
+            last_seal: 0,
+            retired: Vec::new(),
+            removed: 0,
+            is_running: false,
+            stopped_at: None,
+            last_at: None,
         }
     }
 
-    fn line(&mut self, segment: &Segment, number: u64, text: &[u8], line: &Line) {
-        let opened = match &line.entry {
-            Entry::Mark(Mark::Opened { previous, suspect_after }) if number == 1 => {
-                self.suspect = *suspect_after;
-                Some(*previous)
-            }
-            Entry::Mark(Mark::Retired { through }) => {
-                if self.result.first.is_some_and(|first| first <= through.saturating_add(1)) {
-                    self.unexplained = None;
-                }
-                None
-            }
-            Entry::Mark(Mark::Recovered { torn_bytes }) => {
-                self.result.notes.push(format!(
-                    "before line {}: {torn_bytes} bytes of an unfinished line were cut off after a crash",
-                    line.seq
-                ));
-                None
-            }
-            _ => None,
-        };
-        if number == 1 && line.seq != segment.first {
-            let what = format!("the file begins with line {}, not with the line in its name", line.seq);
-            self.wrong(segment, number, Some(line.seq), what);
-        }
-        let is_first = self.result.first.is_none();
-        if is_first {
-            self.result.first = Some(line.seq);
-            if line.seq > 1 {
-                self.unexplained = Some(JournalFault {
-                    file: segment.name(),
-                    line: number,
-                    seq: Some(line.seq),
-                    what: format!("lines 1 to {} are missing before this one", line.seq - 1),
-                });
-            }
-        }
-        if !is_first || line.seq <= 1 {
-            self.order(segment, number, line);
-        }
-        // After a gap, use the previous chain value that the line itself states.
-        let follows =
-            self.before.filter(|(seq, _)| seq.checked_add(1) == Some(line.seq)).map(|(_, chain)| chain);
-        let before = match (follows, opened) {
-            (Some(chain), _) => Some(chain),
-            (None, Some(previous)) => Some(previous),
-            (None, None) if line.seq == 1 => Some(Chain::START),
-            (None, None) => None,
-        };
-        if before.is_some_and(|before| !is_linked(self.key, before, text, line.chain)) {
-            self.wrong(
-                segment,
-                number,
-                Some(line.seq),
-                "this line, or the chain value of the line before it, was changed".to_owned(),
-            );
-        }
+    fn line(&mut self, line: &Line, is_signed: bool) {
+        self.result.lines += 1;
+        self.result.first.get_or_insert(line.seq);
         for known in self.known.extract_if(.., |known| known.seq == line.seq).collect::<Vec<_>>() {
             if known.chain != line.chain {
                 let what = format!("line {} is not the one that {}", known.seq, known.how);
-                self.wrong(segment, number, Some(known.seq), what);
+                self.wrong(Some(known.seq), what);
             }
         }
-        self.result.lines += 1;
-        self.before = Some((line.seq, line.chain));
-        if self.result.head.is_none_or(|head| head.seq <= line.seq) {
-            self.result.head = Some(JournalHead { seq: line.seq, chain: line.chain, at: line.at });
-        }
-    }
-
-    /// Checks that the line has the expected number.
-    fn order(&mut self, segment: &Segment, number: u64, line: &Line) {
-        let due = self.before.map_or(1, |(seq, _)| seq.saturating_add(1));
-        if line.seq == due {
-            return;
-        }
-        if line.seq > due {
-            let (first, last) = (due, line.seq - 1);
-            if number == 1 && self.suspect.is_some_and(|synced| first > synced) {
-                self.result.notes.push(format!(
-                    "lines {first} to {last} are missing: a disk failed, as line {} records",
-                    line.seq
-                ));
-                return;
-            }
-            let what = match last - first {
-                0 => format!("line {first} is missing before this one"),
-                _ => format!("lines {first} to {last} are missing before this one"),
-            };
-            self.wrong(segment, number, Some(line.seq), what);
-        } else if number == 1 {
-            let unused = due - line.seq;
-            self.result.notes.push(format!(
-                "{unused} lines before line {} of {} were never acknowledged: writing them failed",
-                line.seq,
-                segment.name()
-            ));
+        let head = JournalHead { seq: line.seq, chain: line.chain, at: line.at };
+        self.result.head = Some(head);
+        if is_signed {
+            self.result.signed = Some(head);
         } else {
-            self.wrong(
-                segment,
-                number,
-                Some(line.seq),
-                format!("this is line {}, but line {due} was expected here", line.seq),
-            );
+            self.result.unsigned += 1;
+            self.result.confirmed += 1;
+        }
+        if let Entry::Mark(mark) = &line.entry {
+            self.mark(line, mark);
+        }
+        self.last_at = Some(line.at);
+    }
+
+    fn mark(&mut self, line: &Line, mark: &Mark) {
+        match mark {
+            Mark::Checkpoint(signed)
+                if signed.next.is_some() || (signed.epoch == 1 && signed.number == 1) =>
+            {
+                self.seals.insert((line.seq, line.chain));
+                self.last_seal = line.seq;
+            }
+            Mark::Begun { root, .. } => self.result.roots.push(*root),
+            Mark::Retired { through, chain } => self.retired.push((*through, *chain)),
+            Mark::Removed { through } => self.removed = self.removed.max(*through),
+            Mark::Recovered { torn_bytes } => self.result.notes.push(format!(
+                "before line {}: {torn_bytes} bytes of an unfinished line were cut off after a crash",
+                line.seq
+            )),
+            Mark::Started => {
+                let outage = match self.stopped_at {
+                    Some(from) => Some(Outage { from, until: line.at, was_stopped: true }),
+                    // It was killed, some time after its last line.
+                    None if self.is_running => {
+                        self.last_at.map(|from| Outage { from, until: line.at, was_stopped: false })
+                    }
+                    None => None,
+                };
+                self.result.outages.extend(outage);
+                (self.is_running, self.stopped_at) = (true, None);
+            }
+            Mark::Stopped => (self.is_running, self.stopped_at) = (false, Some(line.at)),
+            _ => {}
         }
     }
 
-    fn finish(&mut self) {
-        if let Some(finding) = self.unexplained.take() {
-            self.result.faults.insert(0, finding);
-        } else if let Some(first) = self.result.first.filter(|first| *first > 1) {
-            self.result
-                .notes
-                .push(format!("lines 1 to {} were removed after their retention period", first - 1));
+    fn finish(mut self, dir: &Path, roots: &Roots) -> Result<Verification, JournalError> {
+        let unproven = self.walk.unproven();
+        self.result.unsigned += unproven;
+        if unproven > 0
+            && let Some((seq, chain)) = self.walk.last
+        {
+            // Not proven, but there.
+            let at = self.last_at.unwrap_or(Timestamp::from_millis(0));
+            self.result.head = Some(JournalHead { seq, chain, at });
+            self.result.lines += unproven;
         }
+        if self.walk.torn > 0 {
+            self.result.notes.push(format!(
+                "the last line is not complete: it is being written, or a server was killed ({} bytes)",
+                self.walk.torn
+            ));
+        }
+        self.check_beginning();
+        self.check_seals();
+        self.check_known();
+        for (segment, reason) in std::mem::take(&mut self.walk.strays) {
+            self.walk.fault(&segment, 0, None, format!("this is not a file of this journal: {reason}"));
+        }
+        for name in segment::strange(dir)? {
+            let what = "this file does not belong here".to_owned();
+            self.result.faults.push(JournalFault { file: name, line: 0, seq: None, what });
+        }
+        let mut found = std::mem::take(&mut self.walk.faults);
+        found.sort_by_key(|fault| (fault.segment, fault.fault.line));
+        let mut faults: Vec<JournalFault> = found.into_iter().map(|found| found.fault).collect();
+        faults.append(&mut self.result.faults);
+        self.result.faults = faults;
+        self.result.notes.append(&mut self.walk.notes);
+        self.result.root_source = roots.source;
+        if self.result.roots.is_empty()
+            && let Some((root, _)) = self.walk.epoch
+        {
+            // Its first line was removed after its retention period.
+            self.result.roots.push(root);
+        }
+        Ok(self.result)
+    }
+
+    /// Whether the lines before the first one were removed after their retention period.
+    fn check_beginning(&mut self) {
+        let Some((after, previous)) = self.walk.first.filter(|(after, _)| *after > 0) else {
+            self.check_put_back();
+            return;
+        };
+        // A kill may have come when only some of the segments were removed. Lines of the first version name no chain
+        // value.
+        let is_explained = self.retired.iter().any(|(through, chain)| {
+            *through > after || (*through == after && chain.is_none_or(|chain| chain == previous))
+        });
+        if is_explained {
+            self.result.notes.push(format!("lines 1 to {after} were removed after their retention period"));
+        } else {
+            let what = match after {
+                1 => "line 1 is missing".to_owned(),
+                _ => format!(
+                    "lines 1 to {after} are missing, and nothing says that they were removed in order"
+                ),
+            };
+            self.wrong(self.result.first, what);
+        }
+        self.check_put_back();
+    }
+
+    /// Whether lines that were removed are there again.
+    fn check_put_back(&mut self) {
+        let Some(first) = self.result.first else { return };
+        if first <= self.removed {
+            let what = format!("lines {first} to {} had been removed and are there again", self.removed);
+            self.wrong(Some(first), what);
+        } else if let Some((through, _)) = self.retired.iter().find(|(through, _)| first <= *through) {
+            self.result.notes.push(format!("lines {first} to {through} are about to be removed"));
+        }
+    }
+
+    /// Whether the seals and their copies agree.
+    fn check_seals(&mut self) {
+        let first = self.result.first.unwrap_or(u64::MAX);
+        let trust = &self.walk.trust;
+        let fault =
+            |line, seq, what: &str| JournalFault { file: SEALS.to_owned(), line, seq, what: what.to_owned() };
+        let mut faults: Vec<JournalFault> =
+            trust.bad_lines.iter().map(|&line| fault(line, None, "this is not a valid seal")).collect();
+        let copies: HashSet<(u64, Chain)> = trust.seals.iter().map(|copy| (copy.seq, copy.chain)).collect();
+        for copy in trust.seals.iter().filter(|copy| copy.seq >= first || first == u64::MAX) {
+            if !self.seals.contains(&(copy.seq, copy.chain)) {
+                faults.push(fault(
+                    copy.line,
+                    Some(copy.seq),
+                    "the journal does not contain the line of this seal",
+                ));
+            }
+        }
+        for (seq, _) in self.seals.iter().filter(|seal| !copies.contains(seal) && seal.0 != self.last_seal) {
+            faults.push(fault(0, Some(*seq), "the copy of a seal is missing"));
+        }
+        self.result.faults.append(&mut faults);
+    }
+
+    fn check_known(&mut self) {
         let last = self.result.head.map_or(0, |head| head.seq);
         let first = self.result.first.unwrap_or(1);
         for KnownLine { seq, how, .. } in std::mem::take(&mut self.known) {
@@ -236,46 +286,56 @@ impl Check<'_> {
             } else {
                 continue;
             };
-            self.result.faults.push(JournalFault {
-                file: "the journal".to_owned(),
-                line: 0,
-                seq: Some(seq),
-                what,
-            });
+            self.wrong(Some(seq), what);
         }
     }
 
-    fn wrong(&mut self, segment: &Segment, line: u64, seq: Option<u64>, what: String) {
-        self.result.faults.push(JournalFault { file: segment.name(), line, seq, what });
+    fn wrong(&mut self, seq: Option<u64>, what: String) {
+        self.result.faults.push(JournalFault { file: "the journal".to_owned(), line: 0, seq, what });
     }
 }
 
-/// The time of the first line that still exists.
-pub fn begins(dir: &Path) -> Result<Option<Timestamp>, JournalError> {
-    let line = Lines::after(dir, AuditPosition::default()).read()?;
-    Ok(line.map(|line| line.at))
+/// The roots that a journal names, oldest first.
+pub fn roots(dir: &Path) -> Result<Vec<RootKey>, JournalError> {
+    let mut roots = Vec::new();
+    for copy in Trust::of(dir, &Roots::default())?.seals {
+        if !roots.contains(&copy.epoch.0) {
+            roots.push(copy.epoch.0);
+        }
+    }
+    Ok(roots)
 }
 
-/// The last line of a journal; none if it is empty.
-pub fn head(dir: &Path) -> Result<Option<JournalHead>, JournalError> {
-    for segment in segment::list(dir)?.iter().rev() {
-        if let Some(line) = last_line(segment)? {
-            return Ok(Some(JournalHead { seq: line.seq, chain: line.chain, at: line.at }));
+/// The last checkpoint of a journal; none if there is none. It is on disk when this returns.
+pub fn head(dir: &Path, roots: &Roots) -> Result<Option<JournalHead>, JournalError> {
+    let segments = segment::list(dir)?;
+    for segment in segments.iter().rev() {
+        let mut walk = Walk::from_segment(dir, None, roots, None, Some(ChainKey::new(&[0; 32])))?;
+        if walk.opening(segment)?.is_err() {
+            continue;
         }
+        walk = Walk::from_segment(dir, Some(segment.first), roots, None, Some(ChainKey::new(&[0; 32])))?;
+        let mut head = None;
+        while let Some(proven) = walk.next()? {
+            if proven.line.checkpoint().is_some() {
+                head =
+                    Some(JournalHead { seq: proven.line.seq, chain: proven.line.chain, at: proven.line.at });
+            }
+        }
+        if let Some((end, _)) = walk.end()
+            && head.is_some()
+            && !end.is_compressed
+        {
+            File::open(&end.path)
+                .and_then(|file| file.sync_data())
+                .map_err(failed("cannot sync", &end.path))?;
+        }
+        return Ok(head);
     }
     Ok(None)
 }
 
-/// The last complete line of a segment; none if it cannot be parsed.
-pub(crate) fn last_line(segment: &Segment) -> Result<Option<Line>, JournalError> {
-    let mut reader = segment.read()?;
-    let (mut bytes, mut last) = (Vec::new(), Vec::new());
-    loop {
-        bytes.clear();
-        reader.read_until(b'\n', &mut bytes).map_err(failed("cannot read", &segment.path))?;
-        if !bytes.ends_with(b"\n") {
-            return Ok(Line::parse(last.trim_ascii_end()));
-        }
-        std::mem::swap(&mut bytes, &mut last);
-    }
+/// The time of the first line that still exists.
+pub(crate) fn begins(dir: &Path, verifier: &Verifier) -> Result<Option<Timestamp>, JournalError> {
+    Ok(verifier.walk(dir)?.next()?.map(|proven| proven.line.at))
 }

@@ -18,7 +18,8 @@ use crate::{App, authorize, invalid_reason, submission};
 /// `POST /api/fetchPhoneNumber`, `POST /api/fetchPersonalEmail`
 ///
 /// The order of the checks is part of the contract. An unauthorised caller learns nothing about the body, except
-/// that its declared length is over the limit. The caller, once known, is stored in the recorder.
+/// that its declared length is over the limit. Caller and profile, once known, are stored in the
+/// recorder.
 pub(crate) async fn fetch<D: LocalRead>(
     app: &App<D>,
     operation: Operation,
@@ -51,7 +52,8 @@ pub(crate) async fn fetch<D: LocalRead>(
         authorize::caller(app, head.authorization, now)?;
         Request { at: now, ..request }
     };
-    let looked_up = match app.lookups.find(caller, &profile, kind(operation), request) {
+    let profile = &*recorder.profile.insert(profile);
+    let looked_up = match app.lookups.find(caller, profile, kind(operation), request) {
         Ok(sealed) => {
             recorder.is_recorded = true;
             recorder.turn.recorded(sealed.ticket()).await;
@@ -60,8 +62,8 @@ pub(crate) async fn fetch<D: LocalRead>(
         Err(error) => Err(error),
     };
     match looked_up {
-        Ok(value) => Ok(found(operation, &value, &profile)),
-        Err(error) => Err(Refusal::of_lookup(error, operation, profile)),
+        Ok(value) => Ok(found(operation, &value, profile)),
+        Err(error) => Err(Refusal::of_lookup(error, operation, profile.clone())),
     }
 }
 
@@ -69,6 +71,8 @@ pub(crate) async fn fetch<D: LocalRead>(
 pub(crate) struct Recorder<'a> {
     /// The caller, once known.
     pub(crate) caller: Option<Caller>,
+    /// The profile, once known.
+    pub(crate) profile: Option<Profile>,
     /// Whether the request has its audit line. If so, it has already waited for the end of the turn.
     pub(crate) is_recorded: bool,
     pub(crate) turn: &'a Turn,
@@ -85,7 +89,7 @@ impl Recorder<'_> {
         code: &'static str,
     ) {
         if let Some(caller) = self.caller.as_ref().filter(|_| !self.is_recorded) {
-            let ticket = app.lookups.refuse(caller, kind(operation), request, code);
+            let ticket = app.lookups.refuse(caller, kind(operation), request, code, self.profile.as_ref());
             self.is_recorded = true;
             self.turn.recorded(&ticket).await;
         }

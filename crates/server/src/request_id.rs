@@ -37,12 +37,38 @@ impl<'a> RequestId<'a> {
         Self::Made(text)
     }
 
+    /// Whether it can be recorded as it is: as a UUID, a ULID or 16 to 64 hexadecimal digits. Anything else may
+    /// contain personal data.
+    pub(crate) fn is_recordable(&self) -> bool {
+        match self {
+            Self::Given(id) => is_uuid(id) || is_ulid(id) || is_hex(id),
+            Self::Made(_) => true,
+        }
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         match self {
             Self::Given(id) => id,
             Self::Made(id) => std::str::from_utf8(id).unwrap_or_default(),
         }
     }
+}
+
+fn is_uuid(id: &str) -> bool {
+    id.len() == 36
+        && id.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+fn is_ulid(id: &str) -> bool {
+    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() && !b"ILOU".contains(&byte.to_ascii_uppercase());
+    id.len() == 26 && id.bytes().all(is_digit) && id.as_bytes()[0] <= b'7'
+}
+
+fn is_hex(id: &str) -> bool {
+    (16..=64).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn is_acceptable(id: &[u8]) -> bool {
@@ -87,6 +113,34 @@ mod tests {
             let id = Uuid::parse_str(&of(Field::Once(bad))).expect("a new UUID");
             assert_eq!(id.get_version_num(), 7);
         }
+    }
+
+    #[test]
+    fn only_ids_without_meaning_are_recorded_as_they_are() {
+        let given = |id: &str| RequestId::Given(Box::leak(id.to_owned().into_boxed_str())).is_recordable();
+        for good in [
+            "0190b6a1-7c3e-7abc-8def-0123456789ab",
+            "0190B6A1-7C3E-7ABC-8DEF-0123456789AB",
+            "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+            "0123456789abcdef",
+            &"f".repeat(64),
+        ] {
+            assert!(given(good), "{good}");
+        }
+        for bad in [
+            "job-7/row:9",
+            "ada@example.com",
+            "+14155550123",
+            "14155550123",
+            "0190b6a17c3e7abc8def0123456789ag",
+            "01ARZ3NDEKTSV4RRFFQ69G5FAU",
+            "81ARZ3NDEKTSV4RRFFQ69G5FAV",
+            "0190b6a1_7c3e_7abc_8def_0123456789ab",
+            &"f".repeat(65),
+        ] {
+            assert!(!given(bad), "{bad}");
+        }
+        assert!(RequestId::new(Timestamp::from_seconds(1)).is_recordable());
     }
 
     #[test]

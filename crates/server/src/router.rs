@@ -44,8 +44,12 @@ pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
     let now = app.clock.now();
     let id = RequestId::of(head.request_id, now);
     let route = Route::find(&app.settings.base_path, head.path);
-    let request = Request { id: id.as_str(), at: now };
-    let mut recorder = Recorder { caller: None, is_recorded: false, turn };
+    // What is recorded must not become a place for personal data.
+    let own = (!id.is_recordable()).then(|| RequestId::new(now));
+    let given_id = own.as_ref().map(|_| app.lookups.id_digest(id.as_str()));
+    let recorded = own.as_ref().unwrap_or(&id);
+    let request = Request { id: recorded.as_str(), given_id, at: now };
+    let mut recorder = Recorder { caller: None, profile: None, is_recorded: false, turn };
 
     let answering = answer(app, route, head, &mut body, request, &mut recorder);
     let answered = panics::caught(answering).await.unwrap_or(Err(Refusal::Panicked));
@@ -57,7 +61,7 @@ pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
     let Recorder { caller, is_recorded, .. } = recorder;
     let closes = refusal.is_some_and(Refusal::closes);
     if let Some(fault) = refusal.and_then(Refusal::fault) {
-        tracing::error!(request_id = id.as_str(), fault, "internal error");
+        tracing::error!(request_id = recorded.as_str(), fault, "internal error");
     }
     let outcome = app.metrics.record(route, refusal.map(Refusal::code), started.elapsed());
 
@@ -71,7 +75,7 @@ pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
     let stays = !closes && body.can_be_skipped(app.settings.max_body) && !app.is_stopping();
     let connection = if stays { head.connection } else { Persistence::Closes };
     if app.settings.access_log {
-        access::log(id.as_str(), route, &answer, outcome, caller.as_ref(), started.elapsed());
+        access::log(recorded.as_str(), route, &answer, outcome, caller.as_ref(), started.elapsed());
     }
     let head_only = head.method == "HEAD";
     let large =

@@ -40,7 +40,7 @@ impl Served {
         let mut import = store.begin_import(&ImportPlan::of(1, at())).await.expect("begins");
         let details = vec![Detail::new(Kind::Phone, value, "crm")];
         import.put(vec![Record { profile, details }]).await.expect("puts");
-        import.commit(&ImportSummary::default()).await.expect("commits");
+        import.commit(&ImportSummary::default(), None).await.expect("commits");
         let secret = TokenSecret::generate().expect("random");
         let callers = Arc::new(Callers::new(None, None));
         callers.replace(vec![(secret.hash(), Token::new("crm", at()).expect("random"), 0)], at());

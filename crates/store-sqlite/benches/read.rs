@@ -34,7 +34,7 @@ fn store() -> &'static (tempfile::TempDir, SqliteStore) {
         let plan = ImportPlan::of(PROFILES.into(), Timestamp::from_seconds(0));
         let mut import = runtime.block_on(store.begin_import(&plan)).expect("begins");
         runtime.block_on(import.put(records)).expect("puts");
-        runtime.block_on(import.commit(&ImportSummary::default())).expect("commits");
+        runtime.block_on(import.commit(&ImportSummary::default(), None)).expect("commits");
         (dir, store)
     })
 }

@@ -3,8 +3,12 @@
 use std::collections::HashMap;
 use std::sync::MutexGuard;
 
-use contactd_core::store::{AuditFilter, AuditIndex, AuditUsage, IndexStep, StoreError, StoreFuture};
-use contactd_core::{AuditOutcome, AuditPosition, AuditRecord, NOT_RECORDED, ProfileDigest, Timestamp, hex};
+use contactd_core::store::{
+    AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, StoreError, StoreFuture,
+};
+use contactd_core::{
+    AdminRecord, AuditOutcome, AuditPosition, AuditRecord, NOT_RECORDED, ShortDigest, Timestamp, hex,
+};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
 use crate::numbers::{kind, kind_number};
@@ -43,8 +47,10 @@ impl AuditIndex for SqliteStore {
 
     fn reset_audit_index(&self, node: &str, first_day: i64) -> impl StoreFuture<()> {
         std::future::ready(self.change_index(|index| {
+            repair_schema(index)?;
             let node = Names::default().node(index, node)?;
             index.execute("DELETE FROM events WHERE node = ?1", [node])?;
+            index.execute("DELETE FROM admin_events WHERE node = ?1", [node])?;
             index.execute("DELETE FROM usage WHERE node = ?1 AND day >= ?2", (node, first_day))?;
             move_to(index, node, AuditPosition::default())
         }))
@@ -53,8 +59,93 @@ impl AuditIndex for SqliteStore {
     fn forget_audit(&self, node: &str, through: u64) -> impl StoreFuture<()> {
         std::future::ready(self.change_index(|index| {
             let node = Names::default().node(index, node)?;
-            index.execute("DELETE FROM events WHERE node = ?1 AND seq <= ?2", (node, through)).map(|_| ())
+            index.execute("DELETE FROM events WHERE node = ?1 AND seq <= ?2", (node, through))?;
+            index
+                .execute("DELETE FROM admin_events WHERE node = ?1 AND seq <= ?2", (node, through))
+                .map(|_| ())
         }))
+    }
+
+    fn find_entries(&self, ids: &[String]) -> impl StoreFuture<Vec<String>> {
+        std::future::ready(self.read_index(|index| {
+            let mut find = index.prepare_cached("SELECT entry FROM admin_events WHERE entry = ?1")?;
+            let mut found = Vec::new();
+            for id in ids {
+                found.extend(find.query_row([id], |row| row.get(0)).optional()?);
+            }
+            Ok(found)
+        }))
+    }
+
+    fn list_admin(
+        &self,
+        since: Option<Timestamp>,
+        until: Option<Timestamp>,
+    ) -> impl StoreFuture<Vec<AdminRecord>> {
+        let time = |at: Option<Timestamp>, other| at.map_or(other, Timestamp::millis);
+        std::future::ready(self.read_index(|index| {
+            let mut list = index.prepare_cached(&format!(
+                "{ADMIN} WHERE at >= ?1 AND at < ?2 ORDER BY admin_events.node, seq"
+            ))?;
+            list.query_map((time(since, i64::MIN), time(until, i64::MAX)), admin_record)?.collect()
+        }))
+    }
+
+    fn indexed(&self, node: &str, from: u64, through: u64) -> impl StoreFuture<Vec<IndexedLine>> {
+        std::future::ready(self.read_index(|index| indexed(index, node, from, through)))
+    }
+
+    fn count_foreign(&self, node: &str) -> impl StoreFuture<u64> {
+        std::future::ready(self.read_index(|index| {
+            let of = |table: &str| {
+                format!(
+                    "(SELECT count(*) FROM {table} WHERE node <> ?1
+                      OR seq > coalesce((SELECT seq FROM positions WHERE node = ?1), 0))"
+                )
+            };
+            let node = find_name(index, node)?.unwrap_or(0);
+            let sql = format!(
+                "SELECT {} + {} + (SELECT count(*) FROM usage WHERE node <> ?1) + (SELECT count(*) FROM positions WHERE node <> ?1)",
+                of("events"),
+                of("admin_events")
+            );
+            index.query_row(&sql, [node], |row| row.get(0))
+        }))
+    }
+
+    fn remove_foreign(&self, node: &str) -> impl StoreFuture<()> {
+        std::future::ready(self.change_index(|index| {
+            let node = Names::default().node(index, node)?;
+            for table in ["events", "admin_events", "positions", "usage"] {
+                index.execute(&format!("DELETE FROM {table} WHERE node <> ?1"), [node])?;
+            }
+            Ok(())
+        }))
+    }
+
+    fn check_index(&self) -> impl StoreFuture<Vec<String>> {
+        std::future::ready(self.read_index(|index| {
+            let mut wrong = Vec::new();
+            let strange: i64 = index.query_row(
+                "SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view')
+                 OR (type = 'index' AND sql IS NOT NULL AND name NOT IN ('events_by_profile', 'events_by_value', 'admin_events_by_entry'))",
+                (),
+                |row| row.get(0),
+            )?;
+            if strange > 0 {
+                wrong.push("it contains triggers, views or indexes that do not belong there".to_owned());
+            }
+            let mut check = index.prepare("PRAGMA integrity_check(1)")?;
+            let said: String = check.query_row((), |row| row.get(0))?;
+            if said != "ok" {
+                wrong.push("its tables and indexes do not agree".to_owned());
+            }
+            Ok(wrong)
+        }))
+    }
+
+    fn audit_usage_of(&self, node: &str) -> impl StoreFuture<Vec<AuditUsage>> {
+        std::future::ready(self.read_index(|index| usage(index, Some(find_name(index, node)?.unwrap_or(0)))))
     }
 
     fn visit_audit(
@@ -70,7 +161,7 @@ impl AuditIndex for SqliteStore {
     }
 
     fn audit_usage(&self) -> impl StoreFuture<Vec<AuditUsage>> {
-        let usage = self.audit().and_then(|mut audit| usage(audit.connection()?).map_err(error));
+        let usage = self.audit().and_then(|mut audit| usage(audit.connection()?, None).map_err(error));
         std::future::ready(usage)
     }
 }
@@ -89,6 +180,10 @@ impl SqliteStore {
         Ok(OpenIndex(audit))
     }
 
+    fn read_index<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        self.audit().and_then(|mut audit| read(audit.connection()?).map_err(error))
+    }
+
     /// Changes the index in one transaction.
     fn change_index<T>(
         &self,
@@ -102,6 +197,22 @@ impl SqliteStore {
     }
 }
 
+/// Makes the indexes anew, and removes what does not belong into the file.
+fn repair_schema(index: &Transaction<'_>) -> rusqlite::Result<()> {
+    let mut list =
+        index.prepare("SELECT type, name FROM sqlite_schema WHERE type IN ('trigger', 'view') OR (type = 'index' AND sql IS NOT NULL)")?;
+    let found = list.query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let found: Vec<(String, String)> = found.collect::<rusqlite::Result<_>>()?;
+    for (kind, name) in found {
+        index.execute_batch(&format!("DROP {kind} \"{}\"", name.replace('"', "\"\"")))?;
+    }
+    index.execute_batch(
+        "CREATE INDEX events_by_profile ON events (profile) WHERE profile IS NOT NULL;
+         CREATE INDEX events_by_value ON events (value) WHERE value IS NOT NULL;
+         CREATE INDEX admin_events_by_entry ON admin_events (entry);",
+    )
+}
+
 /// Adds the lines of a step if the index is still at the position where the step begins.
 fn add_step(index: &Transaction<'_>, step: IndexStep<'_>) -> rusqlite::Result<bool> {
     let mut names = Names::default();
@@ -110,6 +221,7 @@ fn add_step(index: &Transaction<'_>, step: IndexStep<'_>) -> rusqlite::Result<bo
         return Ok(false);
     }
     add(index, &mut names, node, step.records)?;
+    add_admin(index, node, step.admin)?;
     correct(index, &mut names, node, step.undisclosed)?;
     move_to(index, node, step.to)?;
     Ok(true)
@@ -139,7 +251,7 @@ fn correct(
 ) -> rusqlite::Result<()> {
     for &(from, through) in undisclosed {
         let mut wrong = transaction.prepare(
-            "SELECT token, at, outcome, count(*) FROM events
+            "SELECT token, at, outcome, sum(count) FROM events
              WHERE node = ?1 AND seq BETWEEN ?2 AND ?3 AND outcome <> 2 GROUP BY token, at / 86400000, outcome",
         )?;
         let mut rows = wrong.query((node, from, through))?;
@@ -170,8 +282,9 @@ fn add(
     records: &[AuditRecord],
 ) -> rusqlite::Result<()> {
     let mut used: HashMap<(i64, i64), [i64; 3]> = HashMap::new();
-    let mut insert = transaction
-        .prepare_cached("INSERT OR REPLACE INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")?;
+    let mut insert = transaction.prepare_cached(
+        "INSERT OR REPLACE INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+    )?;
     for record in records {
         let token = names.id(transaction, &record.token)?;
         let outcome = outcome_number(&record.outcome);
@@ -190,9 +303,13 @@ fn add(
             outcome as i64,
             reason,
             key,
-            profile
+            profile,
+            record.given_id.map(|digest| digest.0),
+            record.value.map(|digest| digest.0),
+            record.count
         ])?;
-        used.entry((token, record.at.day())).or_default()[outcome] += 1;
+        used.entry((token, record.at.day())).or_default()[outcome] +=
+            i64::try_from(record.count).unwrap_or(0);
     }
     let mut count = transaction.prepare_cached(
         "INSERT INTO usage VALUES (?1, ?2, ?3, ?4, ?5, ?6)
@@ -201,6 +318,17 @@ fn add(
     )?;
     for ((token, day), [hits, misses, refused]) in used {
         count.execute((node, token, day, hits, misses, refused))?;
+    }
+    Ok(())
+}
+
+fn add_admin(transaction: &Transaction<'_>, node: i64, records: &[AdminRecord]) -> rusqlite::Result<()> {
+    let mut insert =
+        transaction.prepare_cached("INSERT OR REPLACE INTO admin_events VALUES (?1, ?2, ?3, ?4, ?5)")?;
+    for record in records {
+        let text = serde_json::to_string(&record.entry)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+        insert.execute((node, record.seq, record.entry.time.millis(), &record.entry.entry, text))?;
     }
     Ok(())
 }
@@ -225,11 +353,11 @@ impl Names {
                      refused = refused + excluded.refused",
                 (id, unnamed),
             )?;
-            for table in ["events", "positions"] {
+            for table in ["events", "admin_events", "positions"] {
                 let update = format!("UPDATE OR IGNORE {table} SET node = ?1 WHERE node = ?2");
                 connection.execute(&update, (id, unnamed))?;
             }
-            for table in ["events", "positions", "usage"] {
+            for table in ["events", "admin_events", "positions", "usage"] {
                 connection.execute(&format!("DELETE FROM {table} WHERE node = ?1"), [unnamed])?;
             }
             connection.execute("DELETE FROM names WHERE id = ?1", [unnamed])?;
@@ -259,7 +387,8 @@ fn find_name(connection: &Connection, name: &str) -> rusqlite::Result<Option<i64
     statement.query_row([name], |row| row.get(0)).optional()
 }
 
-const EVENTS: &str = "SELECT seq, at, node.name, request_id, token.name, operation, outcome, reason.name, digest.name, profile
+const EVENTS: &str = "SELECT seq, at, node.name, request_id, token.name, operation, outcome, reason.name, digest.name, profile,
+    given_id, value, count
     FROM events JOIN names AS node ON node.id = events.node JOIN names AS token ON token.id = events.token
     LEFT JOIN names AS reason ON reason.id = events.reason LEFT JOIN names AS digest ON digest.id = events.digest_key";
 
@@ -280,15 +409,27 @@ fn visit_events(
     if let Some(outcome) = &filter.outcome {
         clauses.push(format!("outcome = {}", outcome_number(outcome)));
     }
+    let digests = |digests: &[ShortDigest]| {
+        digests.iter().map(|digest| format!("x'{}'", hex::encode(&digest.0))).collect::<Vec<_>>().join(", ")
+    };
     if let Some(profiles) = &filter.profiles {
-        let digests: Vec<String> =
-            profiles.iter().map(|digest| format!("x'{}'", hex::encode(&digest.0))).collect();
-        clauses.push(format!("profile IN ({})", digests.join(", ")));
+        clauses.push(format!("profile IN ({})", digests(profiles)));
     }
+    if let Some(values) = &filter.values {
+        clauses.push(format!("value IN ({})", digests(values)));
+    }
+    let request = filter.request.as_ref().map(|(id, given)| {
+        clauses.push(format!("(request_id = ?3 OR given_id IN ({}))", digests(given)));
+        id.as_str()
+    });
     let mut statement =
         connection.prepare(&format!("{EVENTS} WHERE {} ORDER BY events.node, seq", clauses.join(" AND ")))?;
     let time = |at: Option<Timestamp>, other| at.map_or(other, Timestamp::millis);
-    let mut rows = statement.query((time(filter.since, i64::MIN), time(filter.until, i64::MAX)))?;
+    let (since, until) = (time(filter.since, i64::MIN), time(filter.until, i64::MAX));
+    let mut rows = match request {
+        Some(id) => statement.query((since, until, id))?,
+        None => statement.query((since, until))?,
+    };
     while let Some(row) = rows.next()? {
         if !visit(record(row)?) {
             break;
@@ -310,16 +451,49 @@ fn record(row: &Row<'_>) -> rusqlite::Result<AuditRecord> {
         operation: kind(row.get(5)?),
         outcome: AuditOutcome::NAMES.get(outcome).copied().unwrap_or("refused").to_owned(),
         reason: row.get(7)?,
-        profile: key.zip(profile.map(ProfileDigest)),
+        profile: key.zip(profile.map(ShortDigest)),
+        given_id: row.get::<_, Option<[u8; 16]>>(10)?.map(ShortDigest),
+        value: row.get::<_, Option<[u8; 16]>>(11)?.map(ShortDigest),
+        count: row.get(12)?,
     })
 }
 
-fn usage(connection: &Connection) -> rusqlite::Result<Vec<AuditUsage>> {
+const ADMIN: &str = "SELECT seq, node.name, record FROM admin_events
+    JOIN names AS node ON node.id = admin_events.node";
+
+fn admin_record(row: &Row<'_>) -> rusqlite::Result<AdminRecord> {
+    let text: String = row.get(2)?;
+    let entry = serde_json::from_str(&text).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(2, rusqlite::types::Type::Text, Box::new(error))
+    })?;
+    Ok(AdminRecord { seq: row.get(0)?, node: row.get(1)?, entry })
+}
+
+fn indexed(index: &Connection, node: &str, from: u64, through: u64) -> rusqlite::Result<Vec<IndexedLine>> {
+    let node = find_name(index, node)?.unwrap_or(0);
+    let range = (node, i64::try_from(from).unwrap_or(i64::MAX), i64::try_from(through).unwrap_or(i64::MAX));
+    let of =
+        |table: &str, columns: &str| format!("{columns} WHERE {table}.node = ?1 AND seq BETWEEN ?2 AND ?3");
+    let mut requests = index.prepare_cached(&of("events", EVENTS))?;
+    let mut lines: Vec<IndexedLine> = requests
+        .query_map(range, |row| record(row).map(IndexedLine::Request))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut admin = index.prepare_cached(&of("admin_events", ADMIN))?;
+    for record in admin.query_map(range, admin_record)? {
+        lines.push(IndexedLine::Admin(record?));
+    }
+    lines.sort_by_key(IndexedLine::seq);
+    Ok(lines)
+}
+
+/// Usage on one node, or on all together.
+fn usage(connection: &Connection, node: Option<i64>) -> rusqlite::Result<Vec<AuditUsage>> {
     let mut statement = connection.prepare(
         "SELECT names.name, day, sum(hits), sum(misses), sum(refused) FROM usage JOIN names ON names.id = usage.token
+         WHERE ?1 IS NULL OR node = ?1
          GROUP BY day, names.name ORDER BY day, names.name",
     )?;
-    let rows = statement.query_map((), |row| {
+    let rows = statement.query_map([node], |row| {
         Ok(AuditUsage {
             token: row.get(0)?,
             day: row.get(1)?,

@@ -59,10 +59,10 @@ mod tests {
         let ada = Profile::from_key("linkedin.com/in/ada-quell");
         let before = now(store.changes()).expect("watches");
         std::thread::scope(|scope| {
-            let removing = scope.spawn(|| now(store.remove_details(&ada, &DetailFilter::all())));
+            let removing = scope.spawn(|| now(store.remove_details(&ada, &DetailFilter::all(), None)));
             while !removing.is_finished() {
                 let began = Instant::now();
-                now(store.suppress(&[SubjectDigest { key: "k".to_owned(), bytes: [1; 32] }], at))
+                now(store.suppress(&[SubjectDigest { key: "k".to_owned(), bytes: [1; 32] }], at, None))
                     .expect("suppresses");
                 assert_ne!(now(store.changes()).expect("watches").access, before.access);
                 assert!(began.elapsed() < Duration::from_millis(250), "{:?}", began.elapsed());
@@ -73,6 +73,6 @@ mod tests {
             );
         });
         drop(import);
-        assert_eq!(now(store.remove_details(&ada, &DetailFilter::all())).expect("removes"), 0);
+        assert_eq!(now(store.remove_details(&ada, &DetailFilter::all(), None)).expect("removes"), 0);
     }
 }

@@ -1,13 +1,13 @@
 //! Details: listing, finding, removing.
 
-use contactd_core::store::{Aged, DetailFilter, Details, StoreError, StoreFuture, Swept, Totals};
+use contactd_core::store::{Aged, DetailFilter, Details, Noted, StoreError, StoreFuture, Swept, Totals};
 use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
 use rusqlite::{Connection, Transaction};
 
 use crate::numbers::kind_number;
 use crate::profile_rows::{ProfileRows, SourceNames};
 use crate::writing::Writing;
-use crate::{SqliteStore, connection, profile_rows, totals};
+use crate::{SqliteStore, connection, outbox, profile_rows, totals};
 
 impl Details for SqliteStore {
     fn list_details(&self, profile: &Profile) -> impl StoreFuture<Vec<Detail>> {
@@ -17,11 +17,17 @@ impl Details for SqliteStore {
         std::future::ready(rows.map(|rows| rows.details.into_iter().map(|stored| stored.detail).collect()))
     }
 
-    fn remove_details(&self, profile: &Profile, which: &DetailFilter) -> impl StoreFuture<u64> {
+    fn remove_details(
+        &self,
+        profile: &Profile,
+        which: &DetailFilter,
+        entry: Noted<'_>,
+    ) -> impl StoreFuture<u64> {
         let removed = self.change_details(|transaction, writing| {
             let names = &mut SourceNames::default();
             let taken =
                 writing.take_away(transaction, names, profile, |stored| which.matches(&stored.detail))?;
+            outbox::add(transaction, entry.filter(|_| taken.details > 0), &[("details", taken.details)])?;
             Ok(taken.details)
         });
         std::future::ready(removed)
@@ -39,8 +45,8 @@ impl Details for SqliteStore {
         std::future::ready(found)
     }
 
-    fn sweep(&self, now: Timestamp, aged: Aged<'_>) -> impl StoreFuture<Swept> {
-        std::future::ready(self.sweep_all(now, aged))
+    fn sweep(&self, now: Timestamp, aged: Aged<'_>, entry: Noted<'_>) -> impl StoreFuture<Swept> {
+        std::future::ready(self.sweep_all(now, aged, entry))
     }
 
     fn totals(&self) -> impl StoreFuture<Totals> {

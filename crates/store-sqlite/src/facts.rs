@@ -1,9 +1,9 @@
 //! Facts that the store remembers about itself.
 
-use contactd_core::store::{Facts, StoreError, StoreFuture};
+use contactd_core::store::{Facts, Noted, StoreError, StoreFuture};
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::{SqliteStore, connection};
+use crate::{SqliteStore, connection, outbox};
 
 impl Facts for SqliteStore {
     fn fact(&self, name: &str) -> impl StoreFuture<Option<String>> {
@@ -12,6 +12,20 @@ impl Facts for SqliteStore {
 
     fn remember(&self, name: &str, value: &str) -> impl StoreFuture<String> {
         std::future::ready(self.keep(name, value))
+    }
+
+    fn replace_fact(&self, name: &str, value: &str, entry: Noted<'_>) -> impl StoreFuture<()> {
+        let mut main = self.main();
+        let replace = || -> Result<(), StoreError> {
+            let transaction = connection::write(&mut main)?;
+            transaction
+                .execute("INSERT OR REPLACE INTO facts VALUES (?1, ?2)", [name, value])
+                .map_err(connection::error)?;
+            outbox::add(&transaction, entry, &[]).map_err(connection::error)?;
+            transaction.commit().map_err(connection::error)
+        };
+        let mut replace = replace;
+        std::future::ready(replace())
     }
 
     fn forget(&self, name: &str) -> impl StoreFuture<()> {

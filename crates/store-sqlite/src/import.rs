@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
 use contactd_core::store::{
-    Import, ImportPlan, ImportSummary, Importing, PastImport, PutCounts, StoreError, StoreFuture,
+    Import, ImportPlan, ImportSummary, Importing, Noted, PastImport, PutCounts, StoreError, StoreFuture,
     ValueOfProfile,
 };
 use contactd_core::{Detail, Kind, Profile, Record, Timestamp};
@@ -15,7 +15,7 @@ use crate::ahead::Ahead;
 use crate::place::first_id;
 use crate::profile_rows::{SourceNames, StoredDetail};
 use crate::writing::Writing;
-use crate::{SqliteStore, connection, totals};
+use crate::{SqliteStore, connection, outbox, totals};
 
 impl Importing for SqliteStore {
     type Import<'a> = SqliteImport;
@@ -34,11 +34,17 @@ impl Importing for SqliteStore {
         std::future::ready(listed)
     }
 
-    fn undo_import(&self, id: i64, at: Timestamp) -> impl StoreFuture<Option<u64>> {
+    fn undo_import(&self, id: i64, at: Timestamp, entry: Noted<'_>) -> impl StoreFuture<Option<u64>> {
         let mark = "UPDATE imports SET undone_at = ?2 WHERE id = ?1 AND undone_at IS NULL";
         let undone = self.change_details(|transaction, writing| {
             let is_marked = transaction.execute(mark, (id, at.millis()))? > 0;
-            is_marked.then(|| writing.withdraw_import(transaction, id)).transpose()
+            let undone = is_marked.then(|| writing.withdraw_import(transaction, id)).transpose()?;
+            outbox::add(
+                transaction,
+                entry.filter(|_| undone.is_some()),
+                &[("details", undone.unwrap_or(0))],
+            )?;
+            Ok(undone)
         });
         std::future::ready(undone)
     }
@@ -219,7 +225,7 @@ impl SqliteImport {
         Ok(())
     }
 
-    fn write_summary(&mut self, summary: &ImportSummary) -> rusqlite::Result<()> {
+    fn write_summary(&mut self, summary: &ImportSummary, entry: Noted<'_>) -> rusqlite::Result<()> {
         self.writing.finish(&self.connection)?;
         let counts = summary.counts;
         self.connection.execute(
@@ -242,6 +248,14 @@ impl SqliteImport {
                 summary.actor
             ],
         )?;
+        let counted = [
+            ("rows", summary.rows),
+            ("rejected", summary.rejected),
+            ("new", counts.new),
+            ("changed", counts.changed),
+            ("withdrawn", counts.withdrawn),
+        ];
+        outbox::add(&self.connection, entry, &counted)?;
         self.connection.execute_batch("COMMIT")
     }
 }
@@ -295,8 +309,8 @@ impl Import for SqliteImport {
         self.counts
     }
 
-    async fn commit(mut self, summary: &ImportSummary) -> Result<i64, StoreError> {
-        self.write_summary(summary).map_err(connection::error)?;
+    async fn commit(mut self, summary: &ImportSummary, entry: Noted<'_>) -> Result<i64, StoreError> {
+        self.write_summary(summary, entry).map_err(connection::error)?;
         // The import is committed, even if its log cannot be emptied now.
         let _ = connection::truncate_wal(&self.connection);
         Ok(self.id)
@@ -342,7 +356,7 @@ mod tests {
             now(import.put(records)).expect("puts");
             now(import.finish()).expect("finishes");
             assert_eq!(import.counts().withdrawn, 3 - put.len() as u64, "{put:?}");
-            now(import.commit(&ImportSummary::default())).expect("commits");
+            now(import.commit(&ImportSummary::default(), None)).expect("commits");
             for (at, key) in KEYS.iter().enumerate() {
                 let held = now(store.list_details(&Profile::from_key(key))).expect("lists").len();
                 assert_eq!(held, usize::from(put.contains(&at)), "{put:?}, {key}");

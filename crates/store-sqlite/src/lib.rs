@@ -18,6 +18,7 @@ mod import;
 mod local;
 mod maintenance;
 mod numbers;
+mod outbox;
 mod place;
 mod profile_rows;
 mod reader;

@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(best(&store, &bo).as_deref(), Some("+14155550105"));
 
         let by_ats = DetailFilter { source: Some("ats".to_owned()), ..DetailFilter::all() };
-        assert_eq!(now(store.remove_details(&ada, &by_ats)).expect("removes"), 1);
+        assert_eq!(now(store.remove_details(&ada, &by_ats, None)).expect("removes"), 1);
         assert_eq!(best(&store, &ada).as_deref(), Some("+14155550101"));
         assert_eq!(now(store.list_details(&bo)).expect("lists").len(), 2);
     }

@@ -11,6 +11,7 @@ use crate::{connection, place};
 pub(crate) const CONTACTD: &[&str] = &[
     include_str!("../migrations/contactd/001_tokens_suppressions_usage.sql"),
     include_str!("../migrations/contactd/002_changes.sql"),
+    include_str!("../migrations/contactd/003_outbox.sql"),
 ];
 
 pub(crate) const DETAILS: &[&str] = &[
@@ -19,11 +20,13 @@ pub(crate) const DETAILS: &[&str] = &[
     include_str!("../migrations/details/003_withdrawn_undone.sql"),
     include_str!("../migrations/details/004_retention.sql"),
     include_str!("../migrations/details/005_actor.sql"),
+    include_str!("../migrations/details/006_outbox.sql"),
 ];
 
 pub(crate) const AUDIT: &[&str] = &[
     include_str!("../migrations/audit/001_events.sql"),
     include_str!("../migrations/audit/002_by_node.sql"),
+    include_str!("../migrations/audit/003_values_admin.sql"),
 ];
 
 /// Opens a database for writing and migrates it to the newest schema. Refuses a schema that is newer
@@ -83,9 +86,12 @@ mod tests {
         let contactd: Vec<_> = CONTACTD.iter().copied().map(fingerprint).collect();
         let audit: Vec<_> = AUDIT.iter().copied().map(fingerprint).collect();
         let details: Vec<_> = DETAILS.iter().copied().map(fingerprint).collect();
-        assert_eq!(audit, ["e00dc168e97d", "1ea255ff3535"]);
-        assert_eq!(contactd, ["3fdff0a8a751", "c0fa3a96eb19"]);
-        assert_eq!(details, ["09ea08fcbafd", "746a2ed3f42f", "13592c7b3026", "1ec02b4d4b95", "0a862cfe8873"]);
+        assert_eq!(audit, ["e00dc168e97d", "1ea255ff3535", "72086273b216"]);
+        assert_eq!(contactd, ["3fdff0a8a751", "c0fa3a96eb19", "b4827a0210ed"]);
+        assert_eq!(
+            details,
+            ["09ea08fcbafd", "746a2ed3f42f", "13592c7b3026", "1ec02b4d4b95", "0a862cfe8873", "b4827a0210ed"]
+        );
     }
 
     #[test]
@@ -157,6 +163,6 @@ mod tests {
         let newer: Vec<&str> = CONTACTD.iter().copied().chain(["CREATE TABLE later (id INTEGER)"]).collect();
         drop(open(&file, &newer).expect("opens"));
         let refused = open(&file, CONTACTD).expect_err("is newer");
-        assert!(matches!(refused, StoreError::SchemaTooNew { found: 3, known: 2 }), "{refused}");
+        assert!(matches!(refused, StoreError::SchemaTooNew { found: 4, known: 3 }), "{refused}");
     }
 }

@@ -1,22 +1,22 @@
 //! Suppressions: digests and the ids of their keys.
 
-use contactd_core::store::{StoreError, StoreFuture, Suppressions};
+use contactd_core::store::{Noted, StoreError, StoreFuture, Suppressions};
 use contactd_core::{SubjectDigest, Timestamp};
 use rusqlite::{OptionalExtension, Statement, params};
 
-use crate::{SqliteStore, connection};
+use crate::{SqliteStore, connection, outbox};
 
 impl Suppressions for SqliteStore {
-    fn suppress(&self, subjects: &[SubjectDigest], at: Timestamp) -> impl StoreFuture<u64> {
+    fn suppress(&self, subjects: &[SubjectDigest], at: Timestamp, entry: Noted<'_>) -> impl StoreFuture<u64> {
         let insert = "INSERT OR IGNORE INTO suppressions (digest, key, suppressed_at) VALUES (?1, ?2, ?3)";
-        std::future::ready(self.for_each(subjects, insert, |statement, subject| {
+        std::future::ready(self.for_each(subjects, entry, insert, |statement, subject| {
             statement.execute(params![subject.bytes, subject.key, at.millis()])
         }))
     }
 
-    fn unsuppress(&self, subjects: &[SubjectDigest]) -> impl StoreFuture<u64> {
+    fn unsuppress(&self, subjects: &[SubjectDigest], entry: Noted<'_>) -> impl StoreFuture<u64> {
         let delete = "DELETE FROM suppressions WHERE digest = ?1 AND key = ?2";
-        std::future::ready(self.for_each(subjects, delete, |statement, subject| {
+        std::future::ready(self.for_each(subjects, entry, delete, |statement, subject| {
             statement.execute(params![subject.bytes, subject.key])
         }))
     }
@@ -48,13 +48,20 @@ impl SqliteStore {
     fn for_each(
         &self,
         subjects: &[SubjectDigest],
+        entry: Noted<'_>,
         sql: &str,
         run: impl Fn(&mut Statement<'_>, &SubjectDigest) -> rusqlite::Result<usize>,
     ) -> Result<u64, StoreError> {
         let touched = self.change_access(|transaction| {
             let mut statement = transaction.prepare_cached(sql)?;
             let run = |subject| run(&mut statement, subject);
-            subjects.iter().map(run).sum::<rusqlite::Result<usize>>()
+            let touched = subjects.iter().map(run).sum::<rusqlite::Result<usize>>()?;
+            outbox::add(
+                transaction,
+                entry,
+                &[("subjects", subjects.len() as u64), ("changed", touched as u64)],
+            )?;
+            Ok(touched)
         })?;
         Ok(touched as u64)
     }

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
-use contactd_core::store::{Aged, LocalRead, StoreError, Swept};
-use contactd_core::{Profile, Timestamp};
+use contactd_core::store::{Aged, LocalRead, Noted, StoreError, Swept};
+use contactd_core::{AdminEntry, Profile, Timestamp};
 use rusqlite::Connection;
 
 use crate::profile_rows::{NEVER_OBSERVED, SourceNames, StoredDetail, observed};
 use crate::writing::Writing;
-use crate::{SqliteStore, connection};
+use crate::{SqliteStore, connection, outbox};
 
 /// Details found, and profiles swept, per step, so that other writers wait only briefly.
 const CHUNK: i64 = 500;
@@ -19,8 +19,13 @@ const CHUNK: i64 = 500;
 const LONG: Duration = Duration::from_secs(86_400);
 
 impl SqliteStore {
-    pub(crate) fn sweep_all(&self, now: Timestamp, aged: Aged<'_>) -> Result<Swept, StoreError> {
-        let mut sweep = Sweep::open(&self.details_file())?;
+    pub(crate) fn sweep_all(
+        &self,
+        now: Timestamp,
+        aged: Aged<'_>,
+        entry: Noted<'_>,
+    ) -> Result<Swept, StoreError> {
+        let mut sweep = Sweep::open(&self.details_file(), entry)?;
         let mut swept = Swept { expired: sweep.expired(now.seconds())?, aged: 0 };
         for (source, max_age) in sweep.ages(aged).map_err(connection::error)? {
             let before = now.seconds().saturating_sub(i64::try_from(max_age.as_secs()).unwrap_or(i64::MAX));
@@ -37,11 +42,14 @@ impl SqliteStore {
 struct Sweep {
     reader: Connection,
     writer: Connection,
+    /// For the journal, once for every transaction.
+    entry: Option<AdminEntry>,
 }
 
 impl Sweep {
-    fn open(file: &Path) -> Result<Self, StoreError> {
-        Ok(Self { reader: connection::reader(file)?, writer: connection::impatient_writer(file)? })
+    fn open(file: &Path, entry: Noted<'_>) -> Result<Self, StoreError> {
+        let (reader, writer) = (connection::reader(file)?, connection::impatient_writer(file)?);
+        Ok(Self { reader, writer, entry: entry.cloned() })
     }
 
     fn expired(&mut self, now: i64) -> Result<u64, StoreError> {
@@ -119,6 +127,8 @@ impl Sweep {
             taken += gone.details;
         }
         writing.finish(&transaction).map_err(connection::error)?;
+        let entry = self.entry.as_ref().filter(|_| taken > 0).map(AdminEntry::again);
+        outbox::add(&transaction, entry.as_ref(), &[("details", taken)]).map_err(connection::error)?;
         transaction.commit().map_err(connection::error)?;
         // `Busy` means that nothing has changed: from now on this sweep waits until it is complete.
         self.writer.busy_timeout(LONG).map_err(connection::error)?;

@@ -24,6 +24,6 @@ pub(crate) fn put_all(store: &SqliteStore, mut records: Vec<Record>) {
     let mut import = now(store.begin_import(&plan)).expect("begins");
     now(import.put(records)).expect("puts");
     now(import.finish()).expect("finishes");
-    now(import.commit(&ImportSummary::default())).expect("commits");
+    now(import.commit(&ImportSummary::default(), None)).expect("commits");
     store.renew_all();
 }

@@ -1,28 +1,33 @@
 //! Tokens.
 
-use contactd_core::store::{StoreFuture, Tokens};
+use contactd_core::store::{Noted, StoreFuture, Tokens};
 use contactd_core::{Quota, Rate, Scopes, Timestamp, Token, TokenHash};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::{SqliteStore, connection};
+use crate::{SqliteStore, connection, outbox};
 
 const COLUMNS: &str = "hash, id, name, phone, email, created_at, expires_at, revoked_at, rate, burst, quota,
     last_used_at, (SELECT coalesce(sum(hits), 0) FROM usage WHERE usage.token = tokens.id)";
 
 impl Tokens for SqliteStore {
-    fn create_token(&self, hash: &TokenHash, token: &Token) -> impl StoreFuture<()> {
-        std::future::ready(self.change_access(|transaction| insert(transaction, hash, token)))
+    fn create_token(&self, hash: &TokenHash, token: &Token, entry: Noted<'_>) -> impl StoreFuture<()> {
+        std::future::ready(self.change_access(|transaction| {
+            outbox::add(transaction, entry, &[])?;
+            insert(transaction, hash, token)
+        }))
     }
 
     fn list_tokens(&self) -> impl StoreFuture<Vec<(TokenHash, Token)>> {
         std::future::ready(list(&self.main()).map_err(connection::error))
     }
 
-    fn revoke_token(&self, id: &str, at: Timestamp) -> impl StoreFuture<Option<Token>> {
+    fn revoke_token(&self, id: &str, at: Timestamp, entry: Noted<'_>) -> impl StoreFuture<Option<Token>> {
         let revoke = "UPDATE tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL";
         std::future::ready(self.change_access(|transaction| {
             transaction.execute(revoke, params![id, at.millis()])?;
-            find(transaction, id)
+            let found = find(transaction, id)?;
+            outbox::add(transaction, entry.filter(|_| found.is_some()), &[])?;
+            Ok(found)
         }))
     }
 
@@ -32,12 +37,14 @@ impl Tokens for SqliteStore {
         old_ends_at: Timestamp,
         hash: &TokenHash,
         token: &Token,
+        entry: Noted<'_>,
     ) -> impl StoreFuture<bool> {
         let end = "UPDATE tokens SET expires_at = min(coalesce(expires_at, ?2), ?2)
                    WHERE id = ?1 AND revoked_at IS NULL";
         std::future::ready(self.change_access(|transaction| {
             let is_ended = transaction.execute(end, params![old, old_ends_at.millis()])? > 0;
             if is_ended {
+                outbox::add(transaction, entry, &[])?;
                 insert(transaction, hash, token)?;
             }
             Ok(is_ended)

@@ -142,7 +142,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let store = churned(dir.path());
         let (before, gone) = (everything(&store), Profile::from_key("linkedin.com/in/moved-7"));
-        now(store.remove_details(&gone, &DetailFilter::all())).expect("removes");
+        now(store.remove_details(&gone, &DetailFilter::all(), None)).expect("removes");
         store.write_anew().expect("writes");
         assert!(now(store.flush_removed()).expect("empties the log"));
         let bytes = std::fs::read(dir.path().join("details.db")).expect("reads");

@@ -1,13 +1,19 @@
 //! Tokens, suppressions and usage.
 
-use contactd_core::store::{StoreError, StoreFuture, Suppressions, Tokens, Usage};
+use contactd_core::store::{Noted, StoreError, StoreFuture, Suppressions, Tokens, Usage};
 use contactd_core::{SubjectDigest, Timestamp, Token, TokenHash, UsageDelta};
 
 use super::Memory;
 
 impl Tokens for Memory {
-    async fn create_token(&self, hash: &TokenHash, token: &Token) -> Result<(), StoreError> {
+    async fn create_token(
+        &self,
+        hash: &TokenHash,
+        token: &Token,
+        entry: Noted<'_>,
+    ) -> Result<(), StoreError> {
         let mut state = self.state()?;
+        state.note(entry, &[]);
         state.tokens.push((*hash, token.clone()));
         state.access_changes += 1;
         Ok(())
@@ -23,14 +29,21 @@ impl Tokens for Memory {
         Ok(tokens)
     }
 
-    async fn revoke_token(&self, id: &str, at: Timestamp) -> Result<Option<Token>, StoreError> {
+    async fn revoke_token(
+        &self,
+        id: &str,
+        at: Timestamp,
+        entry: Noted<'_>,
+    ) -> Result<Option<Token>, StoreError> {
         let mut state = self.state()?;
         state.access_changes += 1;
         let token = state.tokens.iter_mut().map(|(_, token)| token).find(|token| token.id == id);
-        Ok(token.map(|token| {
+        let token = token.map(|token| {
             token.revoked_at.get_or_insert(at);
             token.clone()
-        }))
+        });
+        state.note(entry.filter(|_| token.is_some()), &[]);
+        Ok(token)
     }
 
     async fn rotate_token(
@@ -39,6 +52,7 @@ impl Tokens for Memory {
         old_ends_at: Timestamp,
         hash: &TokenHash,
         token: &Token,
+        entry: Noted<'_>,
     ) -> Result<bool, StoreError> {
         let mut state = self.state()?;
         let found = state.tokens.iter_mut().map(|(_, token)| token).find(|token| token.id == old);
@@ -46,12 +60,18 @@ impl Tokens for Memory {
         old.expires_at = Some(old.expires_at.map_or(old_ends_at, |end| end.min(old_ends_at)));
         state.tokens.push((*hash, token.clone()));
         state.access_changes += 1;
+        state.note(entry, &[]);
         Ok(true)
     }
 }
 
 impl Suppressions for Memory {
-    async fn suppress(&self, subjects: &[SubjectDigest], at: Timestamp) -> Result<u64, StoreError> {
+    async fn suppress(
+        &self,
+        subjects: &[SubjectDigest],
+        at: Timestamp,
+        entry: Noted<'_>,
+    ) -> Result<u64, StoreError> {
         let mut state = self.state()?;
         state.access_changes += 1;
         let before = state.suppressions.len();
@@ -60,15 +80,19 @@ impl Suppressions for Memory {
                 state.suppressions.push((subject.clone(), at));
             }
         }
-        Ok((state.suppressions.len() - before) as u64)
+        let changed = (state.suppressions.len() - before) as u64;
+        state.note(entry, &[("subjects", subjects.len() as u64), ("changed", changed)]);
+        Ok(changed)
     }
 
-    async fn unsuppress(&self, subjects: &[SubjectDigest]) -> Result<u64, StoreError> {
+    async fn unsuppress(&self, subjects: &[SubjectDigest], entry: Noted<'_>) -> Result<u64, StoreError> {
         let mut state = self.state()?;
         state.access_changes += 1;
         let before = state.suppressions.len();
         state.suppressions.retain(|(known, _)| !subjects.contains(known));
-        Ok((before - state.suppressions.len()) as u64)
+        let changed = (before - state.suppressions.len()) as u64;
+        state.note(entry, &[("subjects", subjects.len() as u64), ("changed", changed)]);
+        Ok(changed)
     }
 
     async fn find_suppression(&self, subjects: &[SubjectDigest]) -> Result<Option<Timestamp>, StoreError> {

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use contactd_core::store::{AuditFilter, AuditIndex, AuditUsage, IndexStep, StoreError};
-use contactd_core::{AuditPosition, AuditRecord, NOT_RECORDED};
+use contactd_core::store::{AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, StoreError};
+use contactd_core::{AdminRecord, AuditPosition, AuditRecord, NOT_RECORDED, Timestamp};
 
 use super::{Lines, Memory, Positions};
 
 /// Lines and positions, and usage by node, day and token, which stays when lines are removed.
 #[derive(Default)]
 pub(super) struct Index {
-    lines: Lines,
+    lines: Lines<AuditRecord>,
+    admin: Lines<AdminRecord>,
     positions: Positions,
     usage: BTreeMap<(String, i64, String), [i64; 3]>,
 }
@@ -41,8 +42,11 @@ impl AuditIndex for Memory {
             return Ok(false);
         }
         for record in step.records {
-            index.count(record, 1);
+            index.count(record, i64::try_from(record.count).unwrap_or(0));
             index.lines.insert((record.node.clone(), record.seq), record.clone());
+        }
+        for record in step.admin {
+            index.admin.insert((record.node.clone(), record.seq), record.clone());
         }
         for &(from, through) in step.undisclosed {
             let wrong: Vec<AuditRecord> = index
@@ -67,13 +71,16 @@ impl AuditIndex for Memory {
     async fn reset_audit_index(&self, node: &str, first_day: i64) -> Result<(), StoreError> {
         let index = &mut self.state()?.audit;
         index.lines.retain(|(of, _), _| of != node);
+        index.admin.retain(|(of, _), _| of != node);
         index.usage.retain(|(of, day, _), _| of != node || *day < first_day);
         index.positions.remove(node);
         Ok(())
     }
 
     async fn forget_audit(&self, node: &str, through: u64) -> Result<(), StoreError> {
-        self.state()?.audit.lines.retain(|(of, seq), _| of != node || *seq > through);
+        let index = &mut self.state()?.audit;
+        index.lines.retain(|(of, seq), _| of != node || *seq > through);
+        index.admin.retain(|(of, seq), _| of != node || *seq > through);
         Ok(())
     }
 
@@ -86,6 +93,71 @@ impl AuditIndex for Memory {
             self.state()?.audit.lines.values().filter(|record| filter.matches(record)).cloned().collect();
         let _ = matching.into_iter().all(&mut visit);
         Ok(())
+    }
+
+    async fn find_entries(&self, ids: &[String]) -> Result<Vec<String>, StoreError> {
+        let state = self.state()?;
+        let known = state.audit.admin.values().map(|record| record.entry.entry.clone());
+        Ok(known.filter(|id| ids.contains(id)).collect())
+    }
+
+    async fn list_admin(
+        &self,
+        since: Option<Timestamp>,
+        until: Option<Timestamp>,
+    ) -> Result<Vec<AdminRecord>, StoreError> {
+        let state = self.state()?;
+        let is_meant = |record: &&AdminRecord| {
+            let at = record.entry.time;
+            since.is_none_or(|since| at >= since) && until.is_none_or(|until| at < until)
+        };
+        Ok(state.audit.admin.values().filter(is_meant).cloned().collect())
+    }
+
+    async fn indexed(&self, node: &str, from: u64, through: u64) -> Result<Vec<IndexedLine>, StoreError> {
+        let state = self.state()?;
+        let is_meant = |(of, seq): &(String, u64)| of == node && (from..=through).contains(seq);
+        let requests = state.audit.lines.iter().filter(|(key, _)| is_meant(key));
+        let admin = state.audit.admin.iter().filter(|(key, _)| is_meant(key));
+        let mut lines: Vec<IndexedLine> = requests
+            .map(|(_, record)| IndexedLine::Request(record.clone()))
+            .chain(admin.map(|(_, record)| IndexedLine::Admin(record.clone())))
+            .collect();
+        lines.sort_by_key(IndexedLine::seq);
+        Ok(lines)
+    }
+
+    async fn count_foreign(&self, node: &str) -> Result<u64, StoreError> {
+        let state = self.state()?;
+        let last = state.audit.positions.get(node).map_or(0, |position| position.seq);
+        let is_foreign = |(of, seq): &&(String, u64)| of != node || *seq > last;
+        let (lines, admin) = (state.audit.lines.keys(), state.audit.admin.keys());
+        let usage = state.audit.usage.keys().filter(|(of, ..)| of != node).count();
+        let positions = state.audit.positions.keys().filter(|of| *of != node).count();
+        Ok((lines.filter(is_foreign).count() + admin.filter(is_foreign).count() + usage + positions) as u64)
+    }
+
+    async fn remove_foreign(&self, node: &str) -> Result<(), StoreError> {
+        let index = &mut self.state()?.audit;
+        index.lines.retain(|(of, _), _| of == node);
+        index.admin.retain(|(of, _), _| of == node);
+        index.positions.retain(|of, _| of == node);
+        index.usage.retain(|(of, ..), _| of == node);
+        Ok(())
+    }
+
+    async fn check_index(&self) -> Result<Vec<String>, StoreError> {
+        self.state().map(|_| Vec::new())
+    }
+
+    async fn audit_usage_of(&self, node: &str) -> Result<Vec<AuditUsage>, StoreError> {
+        let state = self.state()?;
+        let of_node = state.audit.usage.iter().filter(|((of, ..), _)| of == node);
+        let usage = |((_, day, token), counts): (&(String, i64, String), &[i64; 3])| {
+            let [hits, misses, refused] = counts.map(|count| u64::try_from(count).unwrap_or(0));
+            AuditUsage { token: token.clone(), day: *day, hits, misses, refused }
+        };
+        Ok(of_node.map(usage).collect())
     }
 
     async fn audit_usage(&self) -> Result<Vec<AuditUsage>, StoreError> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use contactd_core::store::{
-    Aged, DetailFilter, DetailTotal, Details, StoreError, StoreFuture, Swept, Totals,
+    Aged, DetailFilter, DetailTotal, Details, Noted, StoreError, StoreFuture, Swept, Totals,
 };
 use contactd_core::{ContactValue, Detail, Kind, Label, Profile, Timestamp};
 
@@ -38,8 +38,16 @@ impl Details for Memory {
         Ok(kept.iter().map(|kept| kept.detail.clone()).collect())
     }
 
-    async fn remove_details(&self, profile: &Profile, which: &DetailFilter) -> Result<u64, StoreError> {
-        Ok(self.writing()?.remove(|of, kept| of == profile && which.matches(&kept.detail)))
+    async fn remove_details(
+        &self,
+        profile: &Profile,
+        which: &DetailFilter,
+        entry: Noted<'_>,
+    ) -> Result<u64, StoreError> {
+        let mut state = self.writing()?;
+        let removed = state.remove(|of, kept| of == profile && which.matches(&kept.detail));
+        state.note(entry.filter(|_| removed > 0), &[("details", removed)]);
+        Ok(removed)
     }
 
     async fn visit_all(
@@ -63,7 +71,7 @@ impl Details for Memory {
         Ok(found.map(|(key, _)| Profile::from_key(key)).collect())
     }
 
-    async fn sweep(&self, now: Timestamp, aged: Aged<'_>) -> Result<Swept, StoreError> {
+    async fn sweep(&self, now: Timestamp, aged: Aged<'_>, entry: Noted<'_>) -> Result<Swept, StoreError> {
         let mut state = self.writing()?;
         let ages = match aged {
             Aged::Not => Vec::new(),
@@ -83,6 +91,8 @@ impl Details for Memory {
                 .collect();
             swept.aged += state.remove(|_, kept| old.contains(&kept.detail));
         }
+        let removed = swept.expired + swept.aged;
+        state.note(entry.filter(|_| removed > 0), &[("details", removed)]);
         Ok(swept)
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
 use contactd_core::store::{
-    Import, ImportPlan, ImportSummary, Importing, PastImport, PutCounts, StoreError, ValueOfProfile,
+    Import, ImportPlan, ImportSummary, Importing, Noted, PastImport, PutCounts, StoreError, ValueOfProfile,
 };
 use contactd_core::{Profile, Record, Timestamp};
 
@@ -47,12 +47,14 @@ impl Importing for Memory {
         Ok(self.state()?.imports.clone())
     }
 
-    async fn undo_import(&self, id: i64, at: Timestamp) -> Result<Option<u64>, StoreError> {
+    async fn undo_import(&self, id: i64, at: Timestamp, entry: Noted<'_>) -> Result<Option<u64>, StoreError> {
         let mut state = self.writing()?;
         let found = state.imports.iter_mut().find(|import| import.id == id && import.undone_at.is_none());
         let Some(import) = found else { return Ok(None) };
         import.undone_at = Some(at);
-        Ok(Some(state.remove(|_, kept| kept.added_by == id)))
+        let removed = state.remove(|_, kept| kept.added_by == id);
+        state.note(entry, &[("details", removed)]);
+        Ok(Some(removed))
     }
 }
 
@@ -133,8 +135,11 @@ impl Import for MemoryImport<'_> {
         self.counts
     }
 
-    async fn commit(self, summary: &ImportSummary) -> Result<i64, StoreError> {
+    async fn commit(self, summary: &ImportSummary, entry: Noted<'_>) -> Result<i64, StoreError> {
         let mut state = self.store.state()?;
+        let PutCounts { new, changed, withdrawn, .. } = summary.counts;
+        let counts = [("rows", summary.rows), ("rejected", summary.rejected), ("new", new)];
+        state.note(entry, &[&counts[..], &[("changed", changed), ("withdrawn", withdrawn)]].concat());
         state.people.clone_from(&self.people);
         state.detail_changes += 1;
         let (id, at) = (self.id, self.plan.at);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use contactd_core::Timestamp;
 use contactd_core::store::{
-    ChangeNumbers, Changes, Facts, Maintenance, PartSize, StoreError, TakenOver, Withdrawals,
+    ChangeNumbers, Changes, Facts, Maintenance, Noted, PartSize, StoreError, TakenOver, Withdrawals,
 };
 
 use super::Memory;
@@ -16,6 +16,13 @@ impl Facts for Memory {
 
     async fn remember(&self, name: &str, value: &str) -> Result<String, StoreError> {
         Ok(self.state()?.facts.entry(name.to_owned()).or_insert_with(|| value.to_owned()).clone())
+    }
+
+    async fn replace_fact(&self, name: &str, value: &str, entry: Noted<'_>) -> Result<(), StoreError> {
+        let mut state = self.state()?;
+        state.facts.insert(name.to_owned(), value.to_owned());
+        state.note(entry, &[]);
+        Ok(())
     }
 
     async fn forget(&self, name: &str) -> Result<(), StoreError> {

@@ -31,12 +31,15 @@ pub async fn removing_removes_only_what_matches(store: &impl FullStore) {
         (of(number.clone(), Some("crm")), 1),
         (of(number.clone(), Some("crm")), 0),
     ] {
-        assert_eq!(store.remove_details(&ada, &which).await.expect("removes"), removed, "{which:?}");
+        assert_eq!(store.remove_details(&ada, &which, None).await.expect("removes"), removed, "{which:?}");
     }
     store.renew_all();
     assert_eq!(store.list_details(&ada).await.expect("reads"), [other, phone("02", 80), email("ada")]);
-    assert_eq!(store.remove_details(&profile("nobody"), &DetailFilter::all()).await.expect("removes"), 0);
-    assert_eq!(store.remove_details(&ada, &DetailFilter::all()).await.expect("removes"), 3);
+    assert_eq!(
+        store.remove_details(&profile("nobody"), &DetailFilter::all(), None).await.expect("removes"),
+        0
+    );
+    assert_eq!(store.remove_details(&ada, &DetailFilter::all(), None).await.expect("removes"), 3);
     store.renew_all();
     assert_eq!(best(store, &ada, Kind::Email), None);
     assert_eq!(best(store, &eve, Kind::Phone).as_deref(), Some("+14155550102"));
@@ -51,7 +54,7 @@ pub async fn totals_add_up(store: &impl FullStore) {
     put(store, &eve, &[work]).await;
     put(store, &ada, &[Detail { label: Label::Work, ..phone("02", 90) }]).await;
     let number = DetailFilter { values: Some(vec![(Kind::Phone, value("+14155550101"))]), source: None };
-    store.remove_details(&ada, &number).await.expect("removes");
+    store.remove_details(&ada, &number, None).await.expect("removes");
     let totals = store.totals().await.expect("counts");
     let mut counted: Vec<_> = totals
         .details
@@ -62,7 +65,7 @@ pub async fn totals_add_up(store: &impl FullStore) {
     assert_eq!(totals.profiles, 2);
     assert_eq!(counted, [("crm", Kind::Phone, Label::Work, 1), ("events", Kind::Email, Label::Work, 1)]);
     assert_eq!(totals.newest_import.map(|import| import.summary.source).as_deref(), Some("crm"));
-    store.remove_details(&eve, &DetailFilter::all()).await.expect("removes");
+    store.remove_details(&eve, &DetailFilter::all(), None).await.expect("removes");
     assert_eq!(store.totals().await.expect("counts").profiles, 1);
 }
 
@@ -109,10 +112,10 @@ pub async fn a_sweep_removes_only_expired_and_too_old_details(store: &impl FullS
     let other = Detail { source: "hr".to_owned(), ..old.clone() };
     put(store, &ada, &[ended, ending.clone(), old.clone(), new.clone(), other.clone()]).await;
     put(store, &bo, std::slice::from_ref(&old)).await;
-    let swept = store.sweep(now(), Aged::Not).await.expect("sweeps");
+    let swept = store.sweep(now(), Aged::Not, None).await.expect("sweeps");
     assert_eq!(swept, Swept { expired: 1, aged: 0 });
     let day_long = Duration::from_secs(86_400);
-    let swept = store.sweep(now(), Aged::Source("crm", 30 * day_long)).await.expect("sweeps");
+    let swept = store.sweep(now(), Aged::Source("crm", 30 * day_long), None).await.expect("sweeps");
     assert_eq!(swept, Swept { expired: 0, aged: 2 });
     let mut left = store.list_details(&ada).await.expect("reads");
     left.sort_by(|a, b| a.value.cmp(&b.value));
@@ -123,7 +126,7 @@ pub async fn a_sweep_removes_only_expired_and_too_old_details(store: &impl FullS
     let max_age = Some((vec!["crm".to_owned()], 60 * day_long));
     let plan = ImportPlan { max_age, ..ImportPlan::of(1, now()) };
     put_all(store, &plan, vec![record(&bo, &[email("undated")])]).await;
-    let sweep = |days: u32| store.sweep(now().plus(days * day_long), Aged::Policies);
+    let sweep = |days: u32| store.sweep(now().plus(days * day_long), Aged::Policies, None);
     assert_eq!(sweep(0).await.expect("sweeps"), Swept::default());
     assert_eq!(sweep(58).await.expect("sweeps"), Swept { expired: 1, aged: 0 });
     // A detail that is imported again is as new as that import, even if nothing about it changes.

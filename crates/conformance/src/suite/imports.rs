@@ -52,7 +52,7 @@ pub async fn the_same_value_from_two_sources_is_two_details(store: &impl FullSto
     let other = Detail { source: "events".to_owned(), ..phone("01", 90) };
     put(store, &ada, &[phone("01", 90), other]).await;
     let of_crm = DetailFilter { values: None, source: Some("crm".to_owned()) };
-    assert_eq!(store.remove_details(&ada, &of_crm).await.expect("removes"), 1);
+    assert_eq!(store.remove_details(&ada, &of_crm, None).await.expect("removes"), 1);
     store.renew_all();
     assert_eq!(best(store, &ada, Kind::Phone).as_deref(), Some("+14155550101"));
 }
@@ -93,7 +93,7 @@ pub async fn values_taken_back_are_neither_stored_nor_counted(store: &impl FullS
     import.take_back(&[of(&ada, phone("01", 0)), of(&ada, phone("02", 0))]).await.expect("takes back");
     let counts = import.counts();
     assert_eq!((counts.new, counts.changed, counts.taken_back), (0, 1, 4), "what was only updated stays");
-    import.commit(&ImportSummary::default()).await.expect("commits");
+    import.commit(&ImportSummary::default(), None).await.expect("commits");
     store.renew_all();
     assert_eq!(best(store, &ada, Kind::Phone).as_deref(), Some("+14155550101"));
     assert_eq!(best(store, &ada, Kind::Email), None);
@@ -114,7 +114,7 @@ pub async fn taking_back_the_last_detail_of_someone_who_was_held_is_not_one_new_
     import.take_back(&[(ada.clone(), Kind::Phone, value("+14155550102"))]).await.expect("takes back");
     let counts = import.counts();
     assert_eq!((counts.profiles_new, counts.new, counts.withdrawn, counts.taken_back), (0, 0, 1, 1));
-    import.commit(&ImportSummary::default()).await.expect("commits");
+    import.commit(&ImportSummary::default(), None).await.expect("commits");
     assert_eq!(store.totals().await.expect("counts").profiles, 0);
 }
 
@@ -202,12 +202,12 @@ pub async fn other_writers_of_details_get_busy_during_an_import(store: &impl Ful
     let id = store.list_imports().await.expect("lists")[0].id;
     let import = store.begin_import(&ImportPlan::of(1, now())).await.expect("begins");
     let is_busy = |done: Option<StoreError>| matches!(done, Some(StoreError::Busy));
-    assert!(is_busy(store.remove_details(&ada, &DetailFilter::all()).await.err()));
-    assert!(is_busy(store.undo_import(id, now()).await.err()));
-    assert!(is_busy(store.sweep(now(), Aged::Not).await.err()));
+    assert!(is_busy(store.remove_details(&ada, &DetailFilter::all(), None).await.err()));
+    assert!(is_busy(store.undo_import(id, now(), None).await.err()));
+    assert!(is_busy(store.sweep(now(), Aged::Not, None).await.err()));
     assert_eq!(store.list_details(&ada).await.expect("reads").len(), 2, "reading still works");
     drop(import);
-    assert_eq!(store.remove_details(&ada, &DetailFilter::all()).await.expect("removes"), 2);
+    assert_eq!(store.remove_details(&ada, &DetailFilter::all(), None).await.expect("removes"), 2);
 }
 
 /// Undoing removes the details that the import added and that are still held, and nothing else.
@@ -227,16 +227,20 @@ pub async fn imports_are_listed_and_can_be_undone_once(store: &impl FullStore) {
         suppressed: 1,
         counts: import.counts(),
     };
-    let id = import.commit(&summary).await.expect("commits");
+    let id = import.commit(&summary, None).await.expect("commits");
     let number = DetailFilter { values: Some(vec![(Kind::Phone, value("+14155550103"))]), source: None };
-    store.remove_details(&ada, &number).await.expect("removes");
+    store.remove_details(&ada, &number, None).await.expect("removes");
 
     let listed = store.list_imports().await.expect("lists");
     assert_eq!(listed.len(), 2);
     assert_eq!((listed[1].id, listed[1].at, &listed[1].summary), (id, day("2026-06-02"), &summary));
-    assert_eq!(store.undo_import(id + 7, now()).await.expect("undoes"), None, "there is no such import");
-    assert_eq!(store.undo_import(id, day("2026-06-03")).await.expect("undoes"), Some(2));
-    assert_eq!(store.undo_import(id, day("2026-06-04")).await.expect("undoes"), None, "only once");
+    assert_eq!(
+        store.undo_import(id + 7, now(), None).await.expect("undoes"),
+        None,
+        "there is no such import"
+    );
+    assert_eq!(store.undo_import(id, day("2026-06-03"), None).await.expect("undoes"), Some(2));
+    assert_eq!(store.undo_import(id, day("2026-06-04"), None).await.expect("undoes"), None, "only once");
     store.renew_all();
     assert_eq!(store.list_imports().await.expect("lists")[1].undone_at, Some(day("2026-06-03")));
     assert_eq!(best(store, &ada, Kind::Phone).as_deref(), Some("+14155550101"));

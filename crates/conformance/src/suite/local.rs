@@ -101,7 +101,7 @@ pub async fn renewing_shows_what_was_committed(store: &impl FullStore) {
     put(store, &ada, &[phone("01", 90)]).await;
     store.renew();
     assert_eq!(best(store, &ada, Kind::Phone).as_deref(), Some("+14155550101"));
-    store.remove_details(&ada, &contactd_core::store::DetailFilter::all()).await.expect("removes");
+    store.remove_details(&ada, &contactd_core::store::DetailFilter::all(), None).await.expect("removes");
     store.renew_all();
     assert_eq!(best(store, &ada, Kind::Phone), None);
 }

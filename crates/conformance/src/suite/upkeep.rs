@@ -17,6 +17,15 @@ pub async fn a_fact_is_remembered_once_and_can_be_forgotten(store: &impl FullSto
     store.forget("node").await.expect("forgetting nothing is not an error");
 }
 
+/// Unlike remembering, replacing counts in any case. Its entry comes with it.
+pub async fn a_fact_can_be_replaced(store: &impl FullStore) {
+    store.replace_fact("roots", "a", None).await.expect("replaces");
+    let entry = super::outbox::entry("configuration");
+    store.replace_fact("roots", "a,b", Some(&entry)).await.expect("replaces");
+    assert_eq!(store.fact("roots").await.expect("reads").as_deref(), Some("a,b"));
+    assert_eq!(store.list_entries().await.expect("lists"), [entry]);
+}
+
 /// Tokens and suppressions have one number, details the other.
 pub async fn every_change_is_detected_and_usage_is_not_a_change(store: &impl FullStore) {
     let (secret, token) = token("crm");
@@ -34,15 +43,15 @@ pub async fn every_change_is_detected_and_usage_is_not_a_change(store: &impl Ful
         );
         before = after;
     };
-    store.create_token(&secret.hash(), &token).await.expect("creates");
+    store.create_token(&secret.hash(), &token, None).await.expect("creates");
     expect(true, false, "a token is created").await;
-    store.rotate_token(&token.id, now(), &other_secret.hash(), &other).await.expect("rotates");
+    store.rotate_token(&token.id, now(), &other_secret.hash(), &other, None).await.expect("rotates");
     expect(true, false, "a token is rotated").await;
-    store.revoke_token(&token.id, now()).await.expect("revokes");
+    store.revoke_token(&token.id, now(), None).await.expect("revokes");
     expect(true, false, "a token is revoked").await;
-    store.suppress(std::slice::from_ref(&digest), now()).await.expect("suppresses");
+    store.suppress(std::slice::from_ref(&digest), now(), None).await.expect("suppresses");
     expect(true, false, "a suppression is added").await;
-    store.unsuppress(&[digest]).await.expect("unsuppresses");
+    store.unsuppress(&[digest], None).await.expect("unsuppresses");
     expect(true, false, "a suppression is removed").await;
     let used =
         UsageDelta { token: token.id.clone(), hits: 1, misses: 0, refused: 0, last_used_at: Some(now()) };
@@ -50,7 +59,7 @@ pub async fn every_change_is_detected_and_usage_is_not_a_change(store: &impl Ful
     expect(false, false, "a token is used").await;
     put(store, &ada, &[phone("01", 90)]).await;
     expect(false, true, "an import").await;
-    store.remove_details(&ada, &DetailFilter::all()).await.expect("removes");
+    store.remove_details(&ada, &DetailFilter::all(), None).await.expect("removes");
     expect(false, true, "a removal").await;
 }
 
@@ -59,7 +68,7 @@ pub async fn maintenance_changes_no_details(store: &impl FullStore) {
     let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
     put(store, &ada, &[phone("01", 90), email("ada")]).await;
     put(store, &eve, &[phone("02", 90)]).await;
-    store.remove_details(&eve, &DetailFilter::all()).await.expect("removes");
+    store.remove_details(&eve, &DetailFilter::all(), None).await.expect("removes");
     store.tidy().await.expect("tidies");
     store.wipe_removed().await.expect("wipes");
     store.renew();
@@ -90,9 +99,9 @@ pub async fn withdrawals_of_another_store_are_applied_with_their_times(store: &i
     let ((known_secret, known), (new_secret, new)) = (token("crm"), token("ats"));
     let (old_secret, mut old) = token("old");
     old.revoked_at = Some(day("2026-01-05"));
-    store.create_token(&known_secret.hash(), &known).await.expect("creates");
+    store.create_token(&known_secret.hash(), &known, None).await.expect("creates");
     let digest = |byte| SubjectDigest { key: "k".to_owned(), bytes: [byte; 32] };
-    store.suppress(&[digest(1)], day("2026-01-01")).await.expect("suppresses");
+    store.suppress(&[digest(1)], day("2026-01-01"), None).await.expect("suppresses");
     let mut revoked = known.clone();
     revoked.revoked_at = Some(day("2026-03-03"));
     let withdrawals = Withdrawals {

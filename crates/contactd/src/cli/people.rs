@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use contactd_core::{AuditOutcome, Chain, Span, Timestamp};
+use contactd_core::{Chain, RootKey, Span, Timestamp};
 
 use super::JsonArg;
 use super::values::{parse_head, parse_time};
@@ -23,6 +23,9 @@ pub(crate) struct SubjectArgs {
     /// A file with one URL, phone number or e-mail address per line; - is standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) list: Option<PathBuf>,
+    /// The case this is done for, to be recorded with it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) ticket: Option<String>,
     /// Print what was done as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -39,6 +42,12 @@ pub(crate) struct SubjectReportArgs {
     /// An e-mail address, instead of a URL
     #[arg(long)]
     pub(crate) email: Option<String>,
+    /// Read who received what from the journal itself, not from its index; takes longer
+    #[arg(long)]
+    pub(crate) from_journal: bool,
+    /// The case this is done for, to be recorded with it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) ticket: Option<String>,
     /// Print an HTML page for the person who asked
     #[arg(long)]
     pub(crate) html: bool,
@@ -54,6 +63,9 @@ pub(crate) struct EraseArgs {
     /// Also suppress the person's numbers and addresses, so that they are not disclosed under another profile
     #[arg(long)]
     pub(crate) values: bool,
+    /// The case this is done for, to be recorded with it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) ticket: Option<String>,
     /// Print what was done as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -87,18 +99,37 @@ pub(crate) struct UsageArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
-    /// Show requests of recognised tokens, oldest first
+    /// Show requests of recognised tokens and administrative actions, oldest first
     #[command(after_help = "Examples:\n  contactd audit show --token crm-sync --limit 20\n  \
         contactd audit show --profile https://www.linkedin.com/in/ada-quell-1a2b3c --json")]
     Show(AuditShowArgs),
-    /// Check that no line was changed, moved or removed by someone without the journal's key
-    #[command(
-        after_help = "Examples:\n  contactd audit verify\n  contactd audit verify --head 41:9f86d081884c7d659a2feaa0c55ad015"
-    )]
+    /// Check that no line was changed, added, moved or removed; needs no secret
+    #[command(after_help = "Examples:\n  contactd audit verify\n  \
+        contactd audit verify --root \"$(cat root)\" --head \"$(tail -1 heads)\"\n  \
+        contactd audit verify --dir /mnt/copy/audit --root \"$(cat root)\"\n  \
+        contactd audit verify --proof may.proof --root \"$(cat root)\"")]
     Verify(AuditVerifyArgs),
-    /// Print the number and chain value of the last line, to save elsewhere
+    /// Print the number and chain value of the last signed line, to save elsewhere
     #[command(after_help = "Example:\n  contactd audit head >> /mnt/elsewhere/heads")]
     Head(JsonArg),
+    /// Print the public key with which the journal can be verified, to note down once
+    #[command(after_help = "Example:\n  contactd audit root > /mnt/elsewhere/root")]
+    Root(JsonArg),
+    /// Print the lines of a period with everything an auditor needs to verify them
+    #[command(
+        after_help = "Example:\n  contactd audit proof --since 2026-05-01 --until 2026-06-01 > may.proof"
+    )]
+    Proof(AuditProofArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditProofArgs {
+    /// From this time on: a date or an RFC 3339 time
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) since: Timestamp,
+    /// Before this time
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) until: Timestamp,
 }
 
 #[derive(Debug, Args)]
@@ -115,9 +146,18 @@ pub(crate) struct AuditShowArgs {
     /// Only requests before this time
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) until: Option<Timestamp>,
-    /// Only requests with this outcome: hit, miss or refused
-    #[arg(long, value_parser = AuditOutcome::NAMES)]
+    /// Only with this outcome: hit, miss or refused, or done or failed for administrative actions
+    #[arg(long, value_parser = ["hit", "miss", "refused", "done", "failed"])]
     pub(crate) outcome: Option<String>,
+    /// Only this operation: phone or email, or an action such as export, suppress or "token create"
+    #[arg(long)]
+    pub(crate) operation: Option<String>,
+    /// Only the request with this id, as the caller sent it or as it is recorded
+    #[arg(long, value_name = "ID")]
+    pub(crate) request: Option<String>,
+    /// Only actions of this user
+    #[arg(long, value_name = "NAME")]
+    pub(crate) actor: Option<String>,
     /// Show at most this many requests
     #[arg(long, value_name = "COUNT")]
     pub(crate) limit: Option<u64>,
@@ -131,6 +171,15 @@ pub(crate) struct AuditVerifyArgs {
     /// A head that `audit head` printed earlier: the journal must still contain that line
     #[arg(long, value_name = "SEQ:CHAIN", value_parser = parse_head)]
     pub(crate) head: Option<(u64, Chain)>,
+    /// The key that `audit root` printed; may be repeated [default: the one that the store remembers]
+    #[arg(long, value_name = "KEY")]
+    pub(crate) root: Vec<RootKey>,
+    /// Verify a copy of a data directory or of its audit/ instead, on any machine
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["proof", "accept_loss"])]
+    pub(crate) dir: Option<PathBuf>,
+    /// Verify a file of `audit proof` instead
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["head", "accept_loss"])]
+    pub(crate) proof: Option<PathBuf>,
     /// Accept the loss of indexed lines and stop reporting it; use this once the loss is explained
     #[arg(long)]
     pub(crate) accept_loss: bool,

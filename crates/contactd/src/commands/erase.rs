@@ -19,7 +19,8 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
         )),
         step => waiting.show(step),
     };
-    let erased = context.services.subjects.erase(&context.actor, &profile, args.values, &show).await?;
+    let actor = context.actor_for(args.ticket.as_deref());
+    let erased = context.services.subjects.erase(&actor, &profile, args.values, &show).await?;
     let removed = erased.done.details;
     if args.json {
         output::json(
@@ -31,6 +32,7 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
          and outputs of `enrich` may still contain them",
         output::counted(removed, "detail")
     ));
+    output::unrecorded(&erased.recorded);
     erased.confirmed?;
     Ok(ExitCode::SUCCESS)
 }

@@ -47,6 +47,7 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
             "contactd: loaded, but details older than --max-age could not be removed ({error}); run `contactd sweep`"
         ));
     }
+    output::unrecorded(&done.recorded);
     done.confirmed?;
     if report.has_too_many_rejects {
         output::words(format_args!(

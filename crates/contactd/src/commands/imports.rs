@@ -101,6 +101,7 @@ async fn undo(context: &Context, id: i64, json: bool) -> anyhow::Result<ExitCode
          changed or removed are not restored",
         output::counted(details, "detail")
     ));
+    output::unrecorded(&undone.recorded);
     undone.confirmed?;
     Ok(ExitCode::SUCCESS)
 }

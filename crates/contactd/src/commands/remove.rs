@@ -37,6 +37,7 @@ pub(crate) async fn run(context: &Context, args: &RemoveArgs) -> anyhow::Result<
         0 => output::words(format_args!("no such detail is held; nothing changed")),
         removed => output::words(format_args!("{} removed", output::counted(removed, "detail"))),
     }
+    output::unrecorded(&removed.recorded);
     removed.confirmed?;
     Ok(ExitCode::SUCCESS)
 }

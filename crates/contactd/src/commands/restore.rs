@@ -4,13 +4,19 @@ use std::process::ExitCode;
 
 use crate::cli::RestoreArgs;
 use crate::config::Config;
+use crate::context::Context;
 use crate::{output, restoring};
 
-pub(crate) async fn run(config: &Config, args: &RestoreArgs) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(config: Config, args: &RestoreArgs) -> anyhow::Result<ExitCode> {
     let from = args.suppressions_from.as_deref();
     let restored =
         restoring::restore(&args.file, &config.data, from, args.accept_lost_opt_outs, &config.keys).await?;
     output::words(format_args!("{} is restored to its state of {}", config.data.display(), restored.made_at));
+    let context = Context::open(config).await?;
+    output::unrecorded(&context.services.audits.collected().await);
+    output::words(format_args!(
+        "the audit journal begins anew, with a root of its own: note it down with `contactd audit root`, beside the old one"
+    ));
     let Some(kept) = restored.kept else {
         output::words(format_args!(
             "tokens that were revoked since then are accepted again; check them with `contactd token list`"

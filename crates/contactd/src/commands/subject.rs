@@ -1,11 +1,9 @@
 //! `contactd subject`: the access report, with everything about a person and who received it when.
 
-mod page;
-
 use std::process::ExitCode;
 
 use anyhow::bail;
-use contactd_core::services::{AccessReport, Disclosure, DisclosuresOf, HeldDetail};
+use contactd_core::services::{AccessReport, Disclosure, DisclosuresOf, HeldDetail, ReadFrom};
 use contactd_core::{SubjectName, Timestamp};
 
 use crate::cli::SubjectReportArgs;
@@ -19,9 +17,11 @@ pub(crate) async fn run(context: &Context, args: &SubjectReportArgs) -> anyhow::
         (None, None, Some(email)) => SubjectName::email(email).map_err(subject_error)?,
         _ => bail!("give one subject: a profile URL, --phone or --email"),
     };
-    let report = context.services.subjects.report(&context.actor, &named).await?;
+    let source = if args.from_journal { ReadFrom::Journal } else { ReadFrom::Index };
+    let actor = context.actor_for(args.ticket.as_deref());
+    let report = context.services.subjects.report(&actor, &named, source).await?;
     if args.html {
-        output::data(format_args!("{}", page::render(&report)))?;
+        output::data(format_args!("{}", contactd_admin::render_report(&report)))?;
     } else if args.json {
         output::json(&report)?;
     } else {
@@ -53,22 +53,39 @@ fn show(report: &AccessReport) -> anyhow::Result<()> {
     }
     output::data(format_args!("\nDisclosed to:"))?;
     let row = |given: &Disclosure| {
-        vec![given.time.to_string(), given.operation.name().to_owned(), given.token.clone()]
+        let value = match (&given.value, given.is_value_recorded) {
+            (Some(value), _) => value.clone(),
+            (None, true) => "(not held now)".to_owned(),
+            (None, false) => "(not recorded)".to_owned(),
+        };
+        vec![given.time.to_string(), given.operation.name().to_owned(), given.token.clone(), value]
     };
-    if report.disclosures_are_of == DisclosuresOf::ProfilesThatHoldItNow {
+    if matches!(report.disclosures_are_of, DisclosuresOf::ProfilesThatHoldItNow | DisclosuresOf::Value) {
         output::data(format_args!(
-            "(of the profiles that hold it now; what was disclosed while another profile held it is found by that profile's URL)"
+            "(what earlier versions recorded while another profile held it is found only by that profile's URL)"
         ))?;
     }
     match (report.disclosures.as_slice(), &report.disclosures_known_since) {
         ([], _) if report.disclosures_are_of == DisclosuresOf::Unknown => output::data(format_args!(
-            "cannot be told from this alone: no profile holds it now. Ask by profile URL"
+            "nobody, as far as this alone tells: no profile holds it now. Ask by profile URL too"
         ))?,
         ([], Some(since)) => output::data(format_args!("nobody since {since}, when the record begins"))?,
         ([], None) => output::data(format_args!("unknown: nothing has been recorded"))?,
         (given, _) => {
-            output::table(&["TIME", "WHAT", "RECIPIENT"], &given.iter().map(row).collect::<Vec<_>>())?;
+            output::table(
+                &["TIME", "WHAT", "RECIPIENT", "VALUE"],
+                &given.iter().map(row).collect::<Vec<_>>(),
+            )?;
         }
+    }
+    match (report.is_from_journal, report.index_compared_at) {
+        (true, _) => output::words(format_args!("read from the journal itself")),
+        (false, Some(at)) => output::words(format_args!(
+            "read from the index, which `contactd audit verify` last compared with the journal at {at}"
+        )),
+        (false, None) => output::words(format_args!(
+            "read from the index, which has not been compared with the journal yet: run `contactd audit verify`, or use --from-journal"
+        )),
     }
     if report.requests_without_result > 0 {
         let count = report.requests_without_result;

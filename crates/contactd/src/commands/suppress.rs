@@ -68,14 +68,15 @@ pub(crate) async fn run(
         }
     }
     // Process the valid subjects even if others are invalid: one typing error must not delay another person's opt-out.
-    let opt_outs = &context.services.opt_outs;
+    let (opt_outs, actor) = (&context.services.opt_outs, context.actor_for(args.ticket.as_deref()));
     let changed = match direction {
-        Direction::Suppress => opt_outs.suppress(&context.actor, &named).await?,
-        Direction::Unsuppress => opt_outs.unsuppress(&context.actor, &named).await?,
+        Direction::Suppress => opt_outs.suppress(&actor, &named).await?,
+        Direction::Unsuppress => opt_outs.unsuppress(&actor, &named).await?,
     };
     let read = (named.len() + rejected.len()) as u64;
     let report = OptOutReport { read, changed: changed.done.changed, rejected };
     show(&report, changed.done.already, direction, args.json)?;
+    output::unrecorded(&changed.recorded);
     changed.confirmed?;
     Ok(if report.rejected.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -30,6 +30,7 @@ pub(crate) async fn run(context: &Context, args: &SweepArgs) -> anyhow::Result<E
         output::counted(done.expired, "detail"),
         done.aged
     ));
+    output::unrecorded(&swept.recorded);
     swept.confirmed?;
     if !logs_are_clear {
         bail!(

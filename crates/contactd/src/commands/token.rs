@@ -97,9 +97,10 @@ async fn create(context: &Context, args: &TokenCreateArgs) -> anyhow::Result<()>
 async fn show_new(context: &Context, issued: Committed<IssuedToken>, json: bool) -> anyhow::Result<()> {
     // Printed first: the token is valid, and nobody can read it anywhere else. Announced even if it cannot be printed.
     let printed = print_new(context, &issued.done, json);
-    let confirmed = issued.announce().await.confirmed;
+    let changed = issued.announce().await;
+    output::unrecorded(&changed.recorded);
     printed?;
-    Ok(confirmed?)
+    Ok(changed.confirmed?)
 }
 
 fn print_new(
@@ -141,6 +142,7 @@ async fn list(context: &Context, json: bool) -> anyhow::Result<()> {
 async fn revoke(context: &Context, id: &str) -> anyhow::Result<()> {
     let revoked = context.services.tokens.revoke(&context.actor, id).await?;
     let token = &revoked.done;
+    output::unrecorded(&revoked.recorded);
     if revoked.confirmed.is_ok() {
         output::words(format_args!("{} for {} is revoked", token.id, token.name));
     }

@@ -104,6 +104,7 @@ pub(crate) struct Audit {
     pub(crate) sync: Option<AuditSync>,
     pub(crate) segment_bytes: Option<AtLeast<4096>>,
     pub(crate) keep: Option<FromText<Keep>>,
+    pub(crate) epoch: Option<FromText<Interval>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

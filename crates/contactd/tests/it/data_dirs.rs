@@ -46,8 +46,14 @@ fn every_data_directory_of_an_earlier_version_is_opened_verified_and_served() {
         let doctor = site.run(&["doctor"]);
         assert_eq!(doctor.code, 0, "{name}: {doctor:?}");
         assert_eq!(site.ok(&["export"]), read("export.jsonl").trim_end(), "{name}");
-        let before: serde_json::Value = serde_json::from_str(&read("requests.json")).expect("JSON");
-        assert_eq!(site.run(&["audit", "show", "--json"]).json(), before, "{name}");
+        let before: Vec<serde_json::Value> = serde_json::from_str(&read("requests.json")).expect("JSON");
+        let before: Vec<_> = before.into_iter().filter(|event| event["actor"].is_null()).collect();
+        let requests = |site: &Site| -> Vec<serde_json::Value> {
+            let shown = site.run(&["audit", "show", "--json"]).json();
+            let events = shown.as_array().expect("a list").clone();
+            events.into_iter().filter(|event| event["actor"].is_null()).collect()
+        };
+        assert_eq!(requests(&site), before, "{name}");
         let imports = site.run(&["imports", "--json"]).json();
         assert!(imports[1]["undoneAt"].is_string(), "{name}: {imports}");
         assert_eq!(site.run(&["stats", "--json"]).json()["suppressions"], 3, "{name}");
@@ -64,10 +70,9 @@ fn every_data_directory_of_an_earlier_version_is_opened_verified_and_served() {
         ] {
             assert_eq!(service.look_up(path, &token, url).status, 404, "{name}: {url}");
         }
-        let shown = service.site.run(&["audit", "show", "--json"]).json();
-        let (shown, before) = (shown.as_array().expect("a list"), before.as_array().expect("a list"));
+        let shown = requests(&service.site);
         assert_eq!(shown.len(), before.len() + 6, "{name}");
-        assert_eq!(&shown[..before.len()], before, "{name}");
+        assert_eq!(shown[..before.len()], before[..], "{name}");
         assert_eq!(service.site.run(&["audit", "verify"]).code, 0, "{name}");
         let usage: u64 = service
             .site

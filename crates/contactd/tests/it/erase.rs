@@ -103,7 +103,8 @@ fn the_access_report_says_what_is_held_and_who_received_it() {
     let site = Site::with_people();
     let (crm, ats) = (site.ok(&["token", "create", "crm-sync"]), site.ok(&["token", "create", "<ats> & co"]));
     let service = site.serve();
-    for (id, path, token) in [("a-1", PHONE, &crm), ("a-2", EMAIL, &ats), ("a-3", PHONE, &ats)] {
+    const IDS: [&str; 3] = ["00000000000000a1", "00000000000000a2", "00000000000000a3"];
+    for (id, path, token) in [(IDS[0], PHONE, &crm), (IDS[1], EMAIL, &ats), (IDS[2], PHONE, &ats)] {
         let request = Request::lookup(path, profile_body(ADA)).token(token).header("X-Request-Id", id);
         assert_eq!(service.send(&request).status, 200);
     }
@@ -125,11 +126,12 @@ fn the_access_report_says_what_is_held_and_who_received_it() {
     assert_eq!(
         given,
         [
-            ("phone".into(), "crm-sync".into(), "a-1".into()),
-            ("email".into(), "<ats> & co".into(), "a-2".into()),
-            ("phone".into(), "<ats> & co".into(), "a-3".into()),
+            ("phone".into(), "crm-sync".into(), IDS[0].into()),
+            ("email".into(), "<ats> & co".into(), IDS[1].into()),
+            ("phone".into(), "<ats> & co".into(), IDS[2].into()),
         ]
     );
+    assert_eq!(report["disclosures"][0]["value"], ADA_PHONE, "the report says which number it was");
     let by_address = site.run(&["subject", "--email", "ADA@example.com", "--json"]).json();
     assert_eq!(by_address["profiles"][0], ADA_CANONICAL);
     assert_eq!(by_address["disclosures"], report["disclosures"], "one person has it: everything about her");
@@ -162,7 +164,14 @@ fn the_access_report_says_what_is_held_and_who_received_it() {
             "it was disclosed, under a profile that is gone: {by_address}"
         );
     }
-    assert!(site.ok(&["subject", "--email", ADA_EMAIL]).contains("Ask by profile URL"));
+    let by_address = site.run(&["subject", "--email", ADA_EMAIL, "--json"]).json();
+    assert_eq!(
+        by_address["disclosures"].as_array().map(Vec::len),
+        Some(1),
+        "found by the digest of the value"
+    );
+    assert_eq!(by_address["disclosures"][0]["value"], ADA_EMAIL);
+    assert!(site.ok(&["subject", "--email", "nobody@example.com"]).contains("Ask by profile URL"));
     let both = site.run(&["subject", ADA, "--phone", ADA_PHONE]);
     assert_eq!(both.code, 2, "{both:?}");
 }
@@ -176,10 +185,11 @@ fn a_report_by_address_does_not_deny_what_was_disclosed_while_another_profile_he
     site.ok(&["put", EVE, "--email", ADA_EMAIL]);
     let report = site.run(&["subject", "--email", ADA_EMAIL, "--json"]).json();
     assert_eq!(report["disclosuresAreOf"], "profilesThatHoldItNow");
+    assert_eq!(report["disclosures"][0]["value"], ADA_EMAIL, "{report}");
     let page = site.ok(&["subject", "--email", ADA_EMAIL, "--html"]);
-    assert!(page.contains("of the profile in which we hold it now"), "{page}");
+    assert!(page.contains(&format!("E-mail address {ADA_EMAIL}")), "{page}");
     assert!(page.contains("If we held it in another profile before"), "{page}");
-    assert!(site.ok(&["subject", "--email", ADA_EMAIL]).contains("(of the profiles that hold it now;"));
+    assert!(site.ok(&["subject", "--email", ADA_EMAIL]).contains("earlier versions recorded"));
     let by_profile = site.run(&["subject", ADA, "--json"]).json();
     assert_eq!(
         (&by_profile["disclosuresAreOf"], &by_profile["disclosures"][0]["operation"]),

@@ -27,6 +27,7 @@ mod limits;
 mod load;
 mod operations;
 mod order;
+mod proof;
 mod refusals;
 mod request_ids;
 mod service;

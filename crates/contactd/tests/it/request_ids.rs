@@ -5,14 +5,30 @@ use crate::http::{Request, profile_body};
 use crate::service::{PHONE, Service, eventually};
 
 #[test]
-fn a_callers_id_is_repeated_on_the_answer_and_in_the_log() {
+fn a_callers_id_is_repeated_on_the_answer_and_recorded_if_it_cannot_be_personal() {
     let (service, token) = Service::with_people();
-    for (url, id) in [(ADA, "job-7/row:9"), (NOBODY, &"x".repeat(128)), ("nonsense", "~!@#")] {
+    let recorded =
+        ["0190b6a1-7c3e-7abc-8def-0123456789ab", "01ARZ3NDEKTSV4RRFFQ69G5FAV", &"0123456789abcdef".repeat(4)];
+    let personal = ["job-7/row:9", &"x".repeat(128), "~!@#", "ada@example.com", "+14155550123"];
+    for (id, url) in recorded.iter().chain(&personal).zip([ADA, NOBODY, "nonsense"].iter().cycle()) {
         let request = Request::lookup(PHONE, profile_body(url)).token(&token).header("X-Request-Id", id);
-        assert_eq!(service.send(&request).header("x-request-id"), Some(id));
-        eventually(5, "the id is in the log", || {
-            service.log.text().contains(&format!("\"request_id\":\"{id}\""))
+        assert_eq!(service.send(&request).header("x-request-id"), Some(*id));
+        let shown = service.site.run(&["audit", "show", "--json", "--request", id]).json();
+        let events = shown.as_array().expect("a list");
+        assert_eq!(events.len(), 1, "{id} is found: {shown}");
+        assert_eq!(events[0]["requestId"] == **id, recorded.contains(id), "{shown}");
+        let own = events[0]["requestId"].as_str().expect("an id").to_owned();
+        eventually(5, "its id is in the log", || {
+            service.log.text().contains(&format!("\"request_id\":\"{own}\""))
         });
+    }
+    let log = service.log.text();
+    for file in ["audit/000000000001.jsonl", "audit-index.db"] {
+        let bytes = std::fs::read(service.data().join(file)).expect("reads");
+        let text = String::from_utf8_lossy(&bytes);
+        for id in personal {
+            assert!(!text.contains(id) && !log.contains(id), "{id} in {file} or in the log");
+        }
     }
 }
 

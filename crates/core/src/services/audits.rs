@@ -1,18 +1,24 @@
 //! The journal: who received what, and the check that nothing was changed.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+mod index_check;
+
+use std::collections::{HashMap, HashSet};
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::services::Parts;
-use crate::store::{AuditFilter, AuditIndex, AuditUsage, Facts, IndexStep, StoreError, Tokens};
+use crate::store::{AuditFilter, AuditIndex, AuditUsage, Facts, IndexStep, Outbox, StoreError, Tokens};
 use crate::{
-    Actor, AuditOutcome, AuditPosition, AuditRecord, Chain, JournalError, JournalFiles, JournalHead,
-    JournalLine, JournalLines, KnownLine, NOT_RECORDED, Profile, Timestamp, Verification,
+    Actor, AdminEntry, AdminRecord, AuditOutcome, AuditPosition, AuditRecord, Chain, JournalError,
+    JournalFault, JournalFiles, JournalHead, JournalLine, JournalLines, KnownLine, NOT_RECORDED, NotRecorded,
+    Profile, ProofMade, RootKey, Roots, Subject, Timestamp, Verification,
 };
 
 /// Queries and checks the journal.
 pub struct Audits<S> {
     parts: Arc<Parts<S>>,
+    /// The entries that this process has put into the journal, once it knows which were there before.
+    recorded: Mutex<Option<HashSet<String>>>,
 }
 
 /// Why the journal could not be queried or checked.
@@ -21,9 +27,9 @@ pub enum AuditError {
     /// There is no token with this id or name.
     #[error("there is no token `{0}`; `contactd token list` shows their ids and names")]
     UnknownToken(String),
-    /// The key of the journal is not the one it was started with.
-    #[error("the key of the journal is not the one it was begun with: put back the one with fingerprint {0}")]
-    OtherKey(String),
+    /// It could not be put on record, so nothing was read.
+    #[error(transparent)]
+    NotRecorded(#[from] NotRecorded),
     /// The journal could not be read.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -43,17 +49,28 @@ pub struct AuditQuery {
     pub since: Option<Timestamp>,
     /// Before this time.
     pub until: Option<Timestamp>,
-    /// One of [`AuditOutcome::NAMES`].
+    /// One of [`AuditOutcome::NAMES`], or of the names of [`AdminOutcome`](crate::AdminOutcome).
     pub outcome: Option<String>,
+    /// The kind of detail that was asked for, or the name of an administrative action.
+    pub operation: Option<String>,
+    /// The id of a request, as the caller sent it or as it is recorded.
+    pub request: Option<String>,
+    /// Who performed an administrative action.
+    pub actor: Option<String>,
 }
 
-/// A request in the journal, with the name of its token.
+/// Something in the journal.
 #[derive(Clone, Debug)]
-pub struct NamedRecord<'a> {
-    /// The request.
-    pub record: AuditRecord,
-    /// The name of the token, if it is known.
-    pub token_name: Option<&'a str>,
+pub enum ShownEvent<'a> {
+    /// A request.
+    Request {
+        /// The request.
+        record: AuditRecord,
+        /// The name of the token, if it is known.
+        token_name: Option<&'a str>,
+    },
+    /// An administrative action.
+    Admin(AdminRecord),
 }
 
 /// Usage of a token on one UTC day, with its name.
@@ -76,41 +93,102 @@ pub struct IndexState {
 
 /// The fact that stores an indexed line which is missing from the journal.
 const LOST: &str = "audit_lost";
-/// The fact that stores the fingerprint of the journal's key.
-const KEY: &str = "audit_key";
+/// The fact that stores the roots of the journal, oldest first.
+const ROOTS: &str = "journal_roots";
+/// The fact that stores when the index was last compared with the journal.
+const COMPARED: &str = "audit_index_compared";
 /// How many lines are indexed together.
 const BATCH: usize = 5_000;
 
 impl<S: AuditIndex + Facts + Tokens> Audits<S> {
     pub(super) fn new(parts: Arc<Parts<S>>) -> Self {
-        Self { parts }
+        Self { parts, recorded: Mutex::default() }
     }
 
-    /// Visits the requests that match, those of each node oldest first. `visit` returns whether to continue.
+    /// Visits what matches, that of each node oldest first. `visit` returns whether to continue.
     pub async fn show(
         &self,
         actor: &Actor,
         query: AuditQuery,
-        mut visit: impl FnMut(NamedRecord<'_>) -> bool + Send,
+        mut visit: impl FnMut(ShownEvent<'_>) -> bool + Send,
     ) -> Result<IndexState, AuditError> {
         actor.note("audit show");
+        // Changes whose entries are not in the journal yet belong here too. If that fails, they come later.
+        let _ = self.parts.on_record.collect().await;
         let names = token_names(&*self.parts.store).await?;
+        let tokens = query.token.as_deref().map(|wanted| named_tokens(&names, wanted)).transpose()?;
+        let state = match catch_up(&self.parts).await {
+            Ok(state) => state,
+            Err(error) => IndexState { is_lost: false, unusable: Some(error.to_string()) },
+        };
+        let mut admin = match &state.unusable {
+            None => self.parts.store.list_admin(query.since, query.until).await?,
+            Some(_) => admin_from_journal(&self.parts).await?,
+        };
+        admin.retain(|record| self.is_meant(&query, record));
+        // Both are sorted by node and number: put them together.
+        let mut admin = admin.into_iter().peekable();
+        let mut goes_on = true;
+        if query.actor.is_none() {
+            let wanted = |record: &AuditRecord| {
+                query.operation.as_deref().is_none_or(|operation| operation == record.operation.name())
+            };
+            let filter = self.filter(&query, tokens);
+            let each = |record: AuditRecord| {
+                while goes_on
+                    && let Some(earlier) =
+                        admin.next_if(|admin| (&admin.node, admin.seq) < (&record.node, record.seq))
+                {
+                    goes_on = visit(ShownEvent::Admin(earlier));
+                }
+                if goes_on && wanted(&record) {
+                    let token_name = names.get(&record.token).map(String::as_str);
+                    goes_on = visit(ShownEvent::Request { token_name, record });
+                }
+                goes_on
+            };
+            match &state.unusable {
+                None => self.parts.store.visit_audit(&filter, each).await?,
+                Some(_) => visit_journal(&self.parts, &filter, each).await?,
+            }
+        }
+        while goes_on && let Some(record) = admin.next() {
+            goes_on = visit(ShownEvent::Admin(record));
+        }
+        Ok(state)
+    }
+
+    fn filter(&self, query: &AuditQuery, tokens: Option<Vec<String>>) -> AuditFilter {
         let digests = |profile: &Profile| {
             let digests = self.parts.keys.profile_digests(profile);
             digests.into_iter().map(|(_, digest)| digest).collect()
         };
-        let filter = AuditFilter {
-            tokens: query.token.as_deref().map(|wanted| named_tokens(&names, wanted)).transpose()?,
+        AuditFilter {
+            tokens,
             profiles: query.profile.as_ref().map(digests),
             since: query.since,
             until: query.until,
-            outcome: query.outcome,
+            outcome: query.outcome.clone(),
+            values: None,
+            request: query.request.as_ref().map(|id| (id.clone(), self.parts.keys.id_digests(id))),
+        }
+    }
+
+    /// Whether an administrative action matches.
+    fn is_meant(&self, query: &AuditQuery, record: &AdminRecord) -> bool {
+        let entry = &record.entry;
+        let is_about = |profile: &Profile| {
+            let names = self.parts.keys.all_named(Subject::Profile(profile));
+            entry.subjects.iter().any(|subject| names.contains(subject))
         };
-        let named = |record: AuditRecord| {
-            let token_name = names.get(&record.token).map(String::as_str);
-            visit(NamedRecord { token_name, record })
-        };
-        self::visit(&self.parts, &filter, named).await
+        query.token.is_none()
+            && query.request.is_none()
+            && query.profile.as_ref().is_none_or(is_about)
+            && query.since.is_none_or(|since| entry.time >= since)
+            && query.until.is_none_or(|until| entry.time < until)
+            && query.outcome.as_deref().is_none_or(|outcome| outcome == entry.outcome.name())
+            && query.operation.as_deref().is_none_or(|operation| operation == entry.operation)
+            && query.actor.as_deref().is_none_or(|actor| actor == entry.actor)
     }
 
     /// Usage by token and day; only of one token, by id or name, if one is given.
@@ -132,18 +210,32 @@ impl<S: AuditIndex + Facts + Tokens> Audits<S> {
         Ok((usage, state))
     }
 
-    /// Checks every line of the journal, and that it still contains the `noted` line and the lines that the index
-    /// knows.
+    /// Checks every line of the journal, that it still contains the `noted` line and the lines that the index
+    /// knows, and that the index says what the journal says. An index that does not is rebuilt. Without `given`
+    /// roots, those are trusted that the store remembered.
     pub async fn verify(
         &self,
         actor: &Actor,
         noted: Option<(u64, Chain)>,
+        given: Vec<RootKey>,
     ) -> Result<Verification, AuditError> {
         actor.note("audit verify");
-        self.check_key().await?;
         let mut known = known_from_index(&self.parts).await?;
         known.extend(noted.map(|(seq, chain)| KnownLine { seq, chain, how: "was noted down" }));
-        Ok(self.parts.journal.verify(&known)?)
+        let roots = match given.is_empty() {
+            true => roots(&self.parts).await?,
+            false => Roots::given(given),
+        };
+        let mut verification = self.parts.journal.verify(&known, &roots)?;
+        if let Some(what) = self.check_index().await? {
+            verification.faults.push(JournalFault {
+                file: "audit-index.db".to_owned(),
+                line: 0,
+                seq: None,
+                what: format!("{what}; it was rebuilt from the journal"),
+            });
+        }
+        Ok(verification)
     }
 
     /// Accepts that indexed lines are missing: forgets them and resets the index.
@@ -153,28 +245,136 @@ impl<S: AuditIndex + Facts + Tokens> Audits<S> {
         reset(&self.parts).await
     }
 
-    /// The last line; `None` if the journal is empty.
-    pub fn head(&self, actor: &Actor) -> Result<Option<JournalHead>, AuditError> {
+    /// The last checkpoint that is on disk; `None` if there is none.
+    pub async fn head(&self, actor: &Actor) -> Result<Option<JournalHead>, AuditError> {
         actor.note("audit head");
-        Ok(self.parts.journal.head()?)
+        Ok(self.parts.journal.head(&roots(&self.parts).await?)?)
     }
 
-    /// Checks that the journal's key is the one it was started with. Remembers the key the first time.
-    pub async fn check_key(&self) -> Result<(), AuditError> {
-        let id = self.parts.journal.key_id()?;
-        let expected = self.parts.store.remember(KEY, &id).await?;
-        if expected == id { Ok(()) } else { Err(AuditError::OtherKey(expected)) }
+    /// The roots of the journal, oldest first: those that the store remembered or, if it remembered none, those that
+    /// the journal names.
+    pub async fn roots(&self, actor: &Actor) -> Result<Vec<RootKey>, AuditError> {
+        actor.note("audit root");
+        let known = roots(&self.parts).await?;
+        if known.keys.is_empty() { Ok(self.parts.journal.roots()?) } else { Ok(known.keys) }
+    }
+
+    /// The roots that the store remembered.
+    pub async fn trusted(&self) -> Result<Roots, AuditError> {
+        roots(&self.parts).await
+    }
+
+    /// Remembers the root of the journal, so that a later verification can trust it.
+    pub async fn remember_root(&self, root: RootKey) -> Result<(), AuditError> {
+        Ok(remember_roots(&*self.parts.store, &[root]).await?)
+    }
+
+    /// Writes what an auditor needs to verify the lines of a period.
+    pub async fn prove(
+        &self,
+        actor: &Actor,
+        since: Timestamp,
+        until: Timestamp,
+        out: &mut (dyn Write + Send),
+    ) -> Result<ProofMade, AuditError> {
+        actor.note("audit proof");
+        let roots = roots(&self.parts).await?;
+        Ok(self.parts.journal.prove(since, until, &roots, out)?)
+    }
+
+    /// When the index was last compared with the journal.
+    pub async fn compared_at(&self) -> Result<Option<Timestamp>, AuditError> {
+        compared_at(&self.parts).await
+    }
+
+    /// Compares settings with those that the store remembered, and puts what has changed on record.
+    pub async fn note_settings(&self, actor: &Actor, settings: &[(String, String)]) -> Result<(), AuditError>
+    where
+        S: Outbox,
+    {
+        const SETTINGS: &str = "settings";
+        let text =
+            settings.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("\n");
+        let before = self.parts.store.remember(SETTINGS, &text).await?;
+        if before == text {
+            return Ok(());
+        }
+        let old: Vec<&str> = before.lines().collect();
+        let new: Vec<&str> = text.lines().collect();
+        let mut changed: Vec<&str> = Vec::new();
+        for line in
+            new.iter().filter(|line| !old.contains(line)).chain(old.iter().filter(|line| !new.contains(line)))
+        {
+            let name = line.split('=').next().unwrap_or_default();
+            if !changed.contains(&name) {
+                changed.push(name);
+            }
+        }
+        let entry = self.parts.entry(actor, "configuration").about(&changed.join(" "));
+        let entry = entry.counted(&[("changed", changed.len() as u64)]);
+        Ok(self.parts.store.replace_fact(SETTINGS, &text, Some(&entry)).await?)
+    }
+
+    /// Moves the entries of committed changes to the journal.
+    pub async fn collected(&self) -> Result<(), NotRecorded> {
+        self.parts.on_record.collect().await
+    }
+
+    /// Whether entries wait in the outbox.
+    pub async fn has_entries(&self) -> Result<bool, AuditError>
+    where
+        S: Outbox,
+    {
+        Ok(!self.parts.store.list_entries().await?.is_empty())
+    }
+
+    /// Moves entries from the outbox to the journal with `record`, which returns whether the entry's line is on disk.
+    /// Returns whether the outbox is empty now.
+    pub async fn collect(&self, record: impl Fn(&AdminEntry) -> bool + Send) -> Result<bool, AuditError>
+    where
+        S: Outbox,
+    {
+        let entries = self.parts.store.list_entries().await?;
+        if entries.is_empty() {
+            return Ok(true);
+        }
+        let known = self.recorded.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut known = match known {
+            Some(known) => known,
+            // After a kill, an entry may be in both.
+            None => {
+                let ids: Vec<String> = entries.iter().map(|entry| entry.entry.clone()).collect();
+                match catch_up(&self.parts).await {
+                    Ok(_) => self.parts.store.find_entries(&ids).await?.into_iter().collect(),
+                    Err(_) => HashSet::new(),
+                }
+            }
+        };
+        let mut done: Vec<String> = Vec::new();
+        for entry in &entries {
+            if !known.contains(&entry.entry) && !record(entry) {
+                break;
+            }
+            known.insert(entry.entry.clone());
+            done.push(entry.entry.clone());
+        }
+        *self.recorded.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+        self.parts.store.remove_entries(&done).await?;
+        // Those that are gone from the outbox need not be known any more.
+        *self.recorded.lock().unwrap_or_else(PoisonError::into_inner) = Some(HashSet::new());
+        Ok(done.len() == entries.len())
     }
 
     /// Indexes some of the lines that are not indexed yet. `lines` is where the last call stopped. Returns whether
     /// there may be more.
     pub async fn index_some(&self, lines: &mut Box<dyn JournalLines>) -> Result<bool, AuditError> {
-        Ok(index_some(&self.parts, lines).await? == BATCH)
+        let roots = roots(&self.parts).await?;
+        Ok(index_some(&self.parts, lines, &roots).await? == BATCH)
     }
 
     /// A reader for [`index_some`](Self::index_some), which moves it to the right position.
     pub fn lines(&self) -> Box<dyn JournalLines> {
-        self.parts.journal.lines_after(AuditPosition::default())
+        self.parts.journal.lines_after(AuditPosition::default(), &Roots::default())
     }
 
     /// Removes the lines up to this number from the index, because the journal no longer keeps them.
@@ -183,13 +383,28 @@ impl<S: AuditIndex + Facts + Tokens> Audits<S> {
     }
 }
 
-/// Whether the journal's key is the one it was begun with, if that is known. Remembers nothing.
-pub(super) async fn compare_key<S: Facts>(parts: &Parts<S>) -> Result<(), AuditError> {
-    let id = parts.journal.key_id()?;
-    match parts.store.fact(KEY).await? {
-        Some(expected) if expected != id => Err(AuditError::OtherKey(expected)),
-        _ => Ok(()),
+/// Remembers roots beside those that the store remembered.
+pub async fn remember_roots(store: &impl Facts, more: &[RootKey]) -> Result<(), StoreError> {
+    let known = store.fact(ROOTS).await?.unwrap_or_default();
+    let mut known: Vec<RootKey> = known.split(',').filter_map(|root| root.parse().ok()).collect();
+    let before = known.len();
+    known.extend(more.iter().filter(|root| !known.contains(root)).copied().collect::<Vec<_>>());
+    if known.len() == before {
+        return Ok(());
     }
+    let text = known.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    store.replace_fact(ROOTS, &text, None).await
+}
+
+/// The roots that the store remembered.
+pub(super) async fn roots<S: Facts>(parts: &Parts<S>) -> Result<Roots, AuditError> {
+    let known = parts.store.fact(ROOTS).await?.unwrap_or_default();
+    Ok(Roots::remembered(known.split(',').filter_map(|root| root.parse().ok()).collect()))
+}
+
+/// When the index was last compared with the journal.
+pub(super) async fn compared_at<S: Facts>(parts: &Parts<S>) -> Result<Option<Timestamp>, AuditError> {
+    Ok(parts.store.fact(COMPARED).await?.and_then(|at| Timestamp::parse(&at)))
 }
 
 /// The names of all tokens by id, including expired and revoked ones.
@@ -210,37 +425,92 @@ fn named_tokens(names: &HashMap<String, String>, wanted: &str) -> Result<Vec<Str
 pub(super) async fn visit<S: AuditIndex + Facts>(
     parts: &Parts<S>,
     filter: &AuditFilter,
-    mut visit: impl FnMut(AuditRecord) -> bool + Send,
+    source: ReadFrom,
+    visit: impl FnMut(AuditRecord) -> bool + Send,
 ) -> Result<IndexState, AuditError> {
-    let error = match catch_up(parts).await {
-        Ok(state) => {
-            parts.store.visit_audit(filter, visit).await?;
-            return Ok(state);
-        }
-        Err(error) => error,
+    let unusable = match source {
+        ReadFrom::Index => match catch_up(parts).await {
+            Ok(state) => {
+                parts.store.visit_audit(filter, visit).await?;
+                return Ok(state);
+            }
+            Err(error) => Some(error.to_string()),
+        },
+        ReadFrom::Journal => None,
     };
-    let undisclosed = undisclosed(&*parts.journal)?;
-    let mut lines = parts.journal.lines_after(AuditPosition::default());
+    visit_journal(parts, filter, visit).await?;
+    Ok(IndexState { is_lost: false, unusable })
+}
+
+/// Where requests are read from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadFrom {
+    /// The index, which is fast.
+    #[default]
+    Index,
+    /// The journal itself.
+    Journal,
+}
+
+/// Visits every request of this node's journal that matches.
+async fn visit_journal<S: Facts>(
+    parts: &Parts<S>,
+    filter: &AuditFilter,
+    mut visit: impl FnMut(AuditRecord) -> bool + Send,
+) -> Result<(), AuditError> {
+    let roots = roots(parts).await?;
+    let undisclosed = corrections(&*parts.journal, &roots)?.undisclosed;
+    let mut lines = parts.journal.lines_after(AuditPosition::default(), &roots);
     while let Some(line) = lines.read()? {
-        let JournalLine::Request(mut record) = line else { continue };
-        if undisclosed.iter().any(|&(from, through)| (from..=through).contains(&record.seq)) {
-            record.outcome = AuditOutcome::Refused(NOT_RECORDED).name().to_owned();
-            record.reason = Some(NOT_RECORDED.to_owned());
-        }
+        let JournalLine::Request(record) = line else { continue };
+        let record = corrected(record, &undisclosed);
         if filter.matches(&record) && !visit(record) {
             break;
         }
     }
-    Ok(IndexState { is_lost: false, unusable: Some(error.to_string()) })
+    Ok(())
 }
 
-/// The ranges (first, last) of lines that say hit or miss although nothing was disclosed.
-fn undisclosed(journal: &dyn JournalFiles) -> Result<Vec<(u64, u64)>, AuditError> {
-    let mut lines = journal.lines_after(AuditPosition::default());
+/// The administrative actions in this node's journal.
+async fn admin_from_journal<S: Facts>(parts: &Parts<S>) -> Result<Vec<AdminRecord>, AuditError> {
+    let mut lines = parts.journal.lines_after(AuditPosition::default(), &roots(parts).await?);
     let mut found = Vec::new();
     while let Some(line) = lines.read()? {
-        if let JournalLine::Undisclosed { from, through } = line {
-            found.push((from, through));
+        if let JournalLine::Admin(record) = line {
+            found.push(record);
+        }
+    }
+    Ok(found)
+}
+
+/// A request as it counts: if nothing was disclosed after all, it was refused.
+fn corrected(mut record: AuditRecord, undisclosed: &[(u64, u64)]) -> AuditRecord {
+    let is_undisclosed = undisclosed.iter().any(|&(from, through)| (from..=through).contains(&record.seq));
+    let refused = AuditOutcome::Refused(NOT_RECORDED).name();
+    if is_undisclosed && record.outcome != refused {
+        record.outcome = refused.to_owned();
+        record.reason = Some(NOT_RECORDED.to_owned());
+    }
+    record
+}
+
+/// What later lines say about earlier ones.
+#[derive(Debug, Default)]
+struct Corrections {
+    /// The ranges (first, last) of lines that say hit or miss although nothing was disclosed.
+    undisclosed: Vec<(u64, u64)>,
+    /// Lines up to this one are removed, or about to be.
+    retired_through: u64,
+}
+
+fn corrections(journal: &dyn JournalFiles, roots: &Roots) -> Result<Corrections, AuditError> {
+    let mut lines = journal.lines_after(AuditPosition::default(), roots);
+    let mut found = Corrections::default();
+    while let Some(line) = lines.read()? {
+        match line {
+            JournalLine::Undisclosed { from, through } => found.undisclosed.push((from, through)),
+            JournalLine::Retired { through } => found.retired_through = found.retired_through.max(through),
+            _ => {}
         }
     }
     Ok(found)
@@ -248,8 +518,9 @@ fn undisclosed(journal: &dyn JournalFiles) -> Result<Vec<(u64, u64)>, AuditError
 
 /// Indexes everything that is in the journal now.
 async fn catch_up<S: AuditIndex + Facts>(parts: &Parts<S>) -> Result<IndexState, AuditError> {
-    let mut lines = parts.journal.lines_after(parts.store.audit_position(&parts.node).await?);
-    while index_some(parts, &mut lines).await? == BATCH {}
+    let roots = roots(parts).await?;
+    let mut lines = parts.journal.lines_after(parts.store.audit_position(&parts.node).await?, &roots);
+    while index_some(parts, &mut lines, &roots).await? == BATCH {}
     Ok(IndexState { is_lost: parts.store.fact(LOST).await?.is_some(), unusable: None })
 }
 
@@ -257,13 +528,14 @@ async fn catch_up<S: AuditIndex + Facts>(parts: &Parts<S>) -> Result<IndexState,
 async fn index_some<S: AuditIndex + Facts>(
     parts: &Parts<S>,
     lines: &mut Box<dyn JournalLines>,
+    roots: &Roots,
 ) -> Result<usize, AuditError> {
     loop {
         let from = parts.store.audit_position(&parts.node).await?;
         if lines.position() != from {
-            *lines = parts.journal.lines_after(from);
+            *lines = parts.journal.lines_after(from, roots);
         }
-        let (mut records, mut undisclosed) = (Vec::new(), Vec::new());
+        let (mut records, mut admin, mut undisclosed) = (Vec::new(), Vec::new(), Vec::new());
         let (mut count, mut is_changed) = (0, false);
         while count < BATCH {
             match lines.read() {
@@ -271,8 +543,9 @@ async fn index_some<S: AuditIndex + Facts>(
                     count += 1;
                     match line {
                         JournalLine::Request(record) => records.push(record),
+                        JournalLine::Admin(record) => admin.push(record),
                         JournalLine::Undisclosed { from, through } => undisclosed.push((from, through)),
-                        JournalLine::Mark => {}
+                        JournalLine::Retired { .. } | JournalLine::Mark => {}
                     }
                 }
                 Ok(None) => break,
@@ -294,7 +567,8 @@ async fn index_some<S: AuditIndex + Facts>(
             continue;
         }
         let to = lines.position();
-        let step = IndexStep { node: &parts.node, records: &records, undisclosed: &undisclosed, from, to };
+        let (records, admin, undisclosed) = (&records, &admin, &undisclosed);
+        let step = IndexStep { node: &parts.node, records, admin, undisclosed, from, to };
         // If another process has indexed these lines, continue from its position.
         if to == from || parts.store.index_audit(step).await? {
             return Ok(count);

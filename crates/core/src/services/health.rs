@@ -14,7 +14,7 @@ use crate::store::{
     AuditIndex, DetailTotal, Details, Facts, Maintenance, PartSize, PastImport, StoreError, Suppressions,
     Tokens,
 };
-use crate::{Actor, Timestamp};
+use crate::{Actor, NotRecorded, Timestamp};
 
 /// Reports the state of an installation.
 pub struct Health<S> {
@@ -124,6 +124,9 @@ pub enum HealthError {
     /// No backup was made.
     #[error(transparent)]
     Backup(#[from] BackupError),
+    /// It could not be put on record, so nothing was copied.
+    #[error(transparent)]
+    NotRecorded(#[from] NotRecorded),
 }
 
 /// A clock that shows an earlier time than this is wrong: no version of contactd is older.
@@ -154,7 +157,8 @@ impl<S: Details + Suppressions + Tokens + AuditIndex + Facts + Maintenance> Heal
 
     /// Makes a backup in a file that does not exist yet, while others read and write.
     pub async fn backup(&self, actor: &Actor, file: &Path) -> Result<BackupMade, HealthError> {
-        actor.note("backup");
+        let entry = self.parts.entry(actor, "backup");
+        self.parts.record_read(&entry).await?;
         Ok(self.parts.backups.make(file, self.parts.clock.now()).await?)
     }
 
@@ -171,7 +175,7 @@ impl<S: Details + Suppressions + Tokens + AuditIndex + Facts + Maintenance> Heal
             }));
         }
         findings.push(self.journal_finding().await.unwrap_or_else(|error| {
-            Finding::fail("journal", error.to_string(), "put back audit/ and its key from a backup")
+            Finding::fail("journal", error.to_string(), "look at the permissions of audit/ and keys/; if files are damaged, restore them from a backup")
         }));
         findings
     }
@@ -238,13 +242,12 @@ impl<S: Details + Suppressions + Tokens + AuditIndex + Facts + Maintenance> Heal
         if bytes == 0 && known.is_empty() {
             return Ok(Finding::ok("journal", "empty: nothing has been looked up yet".to_owned()));
         }
-        audits::compare_key(&self.parts).await?;
         if bytes > SMALL_JOURNAL {
             let size = bytes as f64 / f64::from(1 << 30);
             let message = format!("{size:.1} GiB; `contactd audit verify` reads it all");
             return Ok(Finding::ok("journal", message));
         }
-        let verification = journal.verify(&known)?;
+        let verification = journal.verify(&known, &audits::roots(&self.parts).await?)?;
         Ok(match verification.faults.first() {
             None => Finding::ok("journal", format!("whole; lines: {}", verification.lines)),
             Some(first) => {

@@ -13,10 +13,10 @@ use crate::progress::{Cancel, Observer, Progress};
 use crate::services::waiting::until_free;
 use crate::services::{Parts, SuppressionsError};
 use crate::store::{
-    self, Aged, Details, Import, ImportPlan, Maintenance, PastImport, StoreError, Suppressions, Swept,
-    ValueOfProfile,
+    self, Aged, Details, Import, ImportPlan, Maintenance, Outbox, PastImport, StoreError, Suppressions,
+    Swept, ValueOfProfile,
 };
-use crate::{Actor, Affected, Changed, SuppressionList};
+use crate::{Actor, AdminEntry, Affected, Changed, SuppressionList, Via};
 
 /// Imports records, undoes imports, and removes details that are too old.
 pub struct Imports<S> {
@@ -105,7 +105,7 @@ pub enum ImportError {
     Suppressions(#[from] SuppressionsError),
 }
 
-impl<S: Details + store::Importing + Suppressions + Maintenance> Imports<S> {
+impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Imports<S> {
     pub(super) fn new(parts: Arc<Parts<S>>) -> Self {
         Self { parts }
     }
@@ -121,7 +121,28 @@ impl<S: Details + store::Importing + Suppressions + Maintenance> Imports<S> {
         observer: Observer<'_>,
         cancel: &Cancel,
     ) -> Result<Changed<ImportReport>, ImportError> {
-        actor.note("import");
+        let parts = &*self.parts;
+        let entry = parts.entry(actor, "import");
+        let done = self.run_noted(actor, &entry, source, options, observer, cancel).await;
+        let is_failed = match &done {
+            Ok(changed) => changed.done.has_too_many_rejects,
+            Err(_) => true,
+        };
+        if is_failed && !options.dry_run {
+            parts.note_failure(&entry).await;
+        }
+        done
+    }
+
+    async fn run_noted(
+        &self,
+        actor: &Actor,
+        entry: &AdminEntry,
+        source: &mut impl RecordSource,
+        options: &ImportOptions,
+        observer: Observer<'_>,
+        cancel: &Cancel,
+    ) -> Result<Changed<ImportReport>, ImportError> {
         let parts = &*self.parts;
         let suppressions = parts.suppressions().await?;
         let sort_key = |profile: &_| parts.store.sort_key(profile);
@@ -156,13 +177,15 @@ impl<S: Details + store::Importing + Suppressions + Maintenance> Imports<S> {
         }
         let mut sources = read.sources;
         sources.extend(plan.replaced);
-        import.commit(&report.summary(&sources, actor)).await?;
+        let summary = report.summary(&sources, actor);
+        import.commit(&summary, Some(&entry.clone().about(&summary.source))).await?;
         report.committed = true;
         if options.max_age.is_some() {
-            let swept = parts.store.sweep(parts.clock.now(), Aged::Policies).await;
+            let sweep = parts.entry(actor, "sweep");
+            let swept = parts.store.sweep(parts.clock.now(), Aged::Policies, Some(&sweep)).await;
             report.not_swept = swept.err().map(|error| error.to_string());
         }
-        Ok(Changed::announce(report, &*parts.in_force, Affected::Details).await)
+        Ok(parts.announce(report, Affected::Details).await)
     }
 
     fn plan(&self, read: &ReadRows, options: &ImportOptions) -> ImportPlan {
@@ -217,11 +240,14 @@ impl<S: Details + store::Importing + Suppressions + Maintenance> Imports<S> {
         id: i64,
         observer: Observer<'_>,
     ) -> Result<Changed<Undone>, ImportError> {
-        actor.note("imports undo");
-        let attempt = async || self.parts.store.undo_import(id, self.parts.clock.now()).await;
-        let undone = until_free(observer, &Cancel::default(), attempt).await?;
-        let details = undone.ok_or(ImportError::Unknown(id))?;
-        Ok(Changed::announce(Undone { details }, &*self.parts.in_force, Affected::Details).await)
+        let parts = &*self.parts;
+        let entry = parts.entry(actor, "imports undo").about(&id.to_string());
+        let attempt = async || parts.store.undo_import(id, parts.clock.now(), Some(&entry)).await;
+        let Some(details) = until_free(observer, &Cancel::default(), attempt).await? else {
+            parts.note_failure(&entry).await;
+            return Err(ImportError::Unknown(id));
+        };
+        Ok(parts.announce(Undone { details }, Affected::Details).await)
     }
 
     /// Removes details that have expired or are too old, also from the store's logs. Waits for other writers until it is
@@ -234,20 +260,23 @@ impl<S: Details + store::Importing + Suppressions + Maintenance> Imports<S> {
         observer: Observer<'_>,
         cancel: &Cancel,
     ) -> Result<Changed<SweepReport>, ImportError> {
-        actor.note("sweep");
         let parts = &*self.parts;
-        let attempt = async || parts.store.sweep(parts.clock.now(), aged).await;
+        let entry = parts.entry(actor, "sweep");
+        let attempt = async || parts.store.sweep(parts.clock.now(), aged, Some(&entry)).await;
         let swept = until_free(observer, cancel, attempt).await.or_else(|error| stopped(cancel, error))?;
+        if swept == Swept::default() && actor.via != Via::Service {
+            parts.note_nothing_changed(&entry.counted(&[("details", 0)])).await?;
+        }
         if swept == Swept::default() && clearing == Clearing::IfRemoved {
             return Ok(Changed::nothing(SweepReport { swept, logs_are_clear: true }));
         }
-        let changed = Changed::announce((), &*parts.in_force, Affected::Details).await;
+        let changed = parts.announce((), Affected::Details).await;
         let cleared = parts.store.flush_removed().await;
         if let Err(error) = &cleared {
             tracing::warn!(%error, "the store's logs could not be cleared");
         }
         let report = SweepReport { swept, logs_are_clear: cleared.unwrap_or(false) };
-        Ok(Changed { done: report, confirmed: changed.confirmed })
+        Ok(Changed { done: report, confirmed: changed.confirmed, recorded: changed.recorded })
     }
 }
 

@@ -40,10 +40,11 @@ impl<S: Suppressions> OptOuts<S> {
         actor: &Actor,
         named: &[SubjectName],
     ) -> Result<Changed<OptedOut>, OptOutError> {
-        actor.note("suppress");
+        let entry = self.parts.entry(actor, "suppress");
+        let entry = self.parts.about(entry, named.iter().map(SubjectName::subject));
         let digests: Vec<_> =
             named.iter().filter_map(|name| self.parts.keys.digest(name.subject())).collect();
-        let changed = self.parts.store.suppress(&digests, self.parts.clock.now()).await?;
+        let changed = self.parts.store.suppress(&digests, self.parts.clock.now(), Some(&entry)).await?;
         self.announce(named, changed).await
     }
 
@@ -53,15 +54,16 @@ impl<S: Suppressions> OptOuts<S> {
         actor: &Actor,
         named: &[SubjectName],
     ) -> Result<Changed<OptedOut>, OptOutError> {
-        actor.note("unsuppress");
+        let entry = self.parts.entry(actor, "unsuppress");
+        let entry = self.parts.about(entry, named.iter().map(SubjectName::subject));
         let digests: Vec<_> =
             named.iter().flat_map(|name| self.parts.keys.all_digests(name.subject())).collect();
-        let changed = self.parts.store.unsuppress(&digests).await?;
+        let changed = self.parts.store.unsuppress(&digests, Some(&entry)).await?;
         self.announce(named, changed).await
     }
 
     async fn announce(&self, named: &[SubjectName], changed: u64) -> Result<Changed<OptedOut>, OptOutError> {
         let already = (named.len() as u64).saturating_sub(changed);
-        Ok(Changed::announce(OptedOut { changed, already }, &*self.parts.in_force, Affected::Access).await)
+        Ok(self.parts.announce(OptedOut { changed, already }, Affected::Access).await)
     }
 }

@@ -13,16 +13,21 @@ use crate::services::waiting::until_free;
 use crate::services::{AuditError, Parts, SuppressionsError};
 use crate::store::{
     AuditIndex, DetailFilter, Details, Facts, Import, ImportPlan, ImportSummary, Importing, Maintenance,
-    PutCounts, StoreError, Suppressions, Tokens,
+    Outbox, PutCounts, StoreError, Suppressions, Tokens,
 };
-use crate::{Actor, Affected, Changed, Detail, Profile, RawRecord, RecordError, SubjectName};
+use crate::{
+    Actor, Affected, Changed, Detail, NotRecorded, Profile, RawRecord, RecordError, Subject, SubjectName,
+};
 
 /// The store traits that [`Subjects`] needs.
 pub trait SubjectStore:
-    Details + Importing + Suppressions + Tokens + AuditIndex + Facts + Maintenance
+    Details + Importing + Suppressions + Tokens + AuditIndex + Outbox + Facts + Maintenance
 {
 }
-impl<S: Details + Importing + Suppressions + Tokens + AuditIndex + Facts + Maintenance> SubjectStore for S {}
+impl<S: Details + Importing + Suppressions + Tokens + AuditIndex + Outbox + Facts + Maintenance> SubjectStore
+    for S
+{
+}
 
 /// Reports, corrects and removes what is held about individual people.
 pub struct Subjects<S> {
@@ -41,6 +46,9 @@ pub enum SubjectError {
     /// The journal could not be read.
     #[error(transparent)]
     Audit(#[from] AuditError),
+    /// It could not be put on record, so nothing was read.
+    #[error(transparent)]
+    NotRecorded(#[from] NotRecorded),
 }
 
 /// Why a correction was not made.
@@ -67,7 +75,8 @@ impl<S: SubjectStore> Subjects<S> {
 
     /// The profiles under which a subject is held. Reads all details if a number or an address is named.
     pub async fn search(&self, actor: &Actor, named: &SubjectName) -> Result<Vec<Profile>, SubjectError> {
-        actor.note("subject search");
+        let entry = self.parts.about(self.parts.entry(actor, "subject search"), [named.subject()]);
+        self.parts.record_read(&entry).await?;
         match named {
             SubjectName::Person(profile) => {
                 let is_held = !self.parts.store.list_details(profile).await?.is_empty();
@@ -85,9 +94,9 @@ impl<S: SubjectStore> Subjects<S> {
         row: &RawRecord<'_>,
         observer: Observer<'_>,
     ) -> Result<Changed<PutCounts>, CorrectionError> {
-        actor.note("put");
         let parts = &*self.parts;
         let record = row.read(&parts.networks, None).map_err(CorrectionError::Record)?;
+        let entry = parts.about(parts.entry(actor, "put"), [Subject::Profile(&record.profile)]);
         // Get the turn to write first, which may take a while; then read who has opted out by now.
         let plan = ImportPlan::of(1, parts.clock.now());
         let begin = async || parts.store.begin_import(&plan).await;
@@ -95,6 +104,7 @@ impl<S: SubjectStore> Subjects<S> {
         let suppressions = parts.suppressions().await?;
         let is_out = |detail: &Detail| suppressions.withholds(&record.profile, detail.kind, &detail.value);
         if record.details.iter().any(is_out) {
+            parts.note_failure(&entry).await;
             return Err(CorrectionError::OptedOut);
         }
         let source = record.details.first().map(|detail| detail.source.clone()).unwrap_or_default();
@@ -108,8 +118,8 @@ impl<S: SubjectStore> Subjects<S> {
             counts,
             ..ImportSummary::default()
         };
-        import.commit(&summary).await?;
-        Ok(Changed::announce(counts, &*parts.in_force, Affected::Details).await)
+        import.commit(&summary, Some(&entry.about(&summary.source))).await?;
+        Ok(parts.announce(counts, Affected::Details).await)
     }
 
     /// Removes details of one person; returns how many. Waits for other writers.
@@ -120,10 +130,14 @@ impl<S: SubjectStore> Subjects<S> {
         which: &DetailFilter,
         observer: Observer<'_>,
     ) -> Result<Changed<u64>, SubjectError> {
-        actor.note("remove");
-        let attempt = async || self.parts.store.remove_details(profile, which).await;
+        let parts = &*self.parts;
+        let entry = parts.about(parts.entry(actor, "remove"), [Subject::Profile(profile)]);
+        let attempt = async || parts.store.remove_details(profile, which, Some(&entry)).await;
         let removed = until_free(observer, &Cancel::default(), attempt).await?;
-        Ok(Changed::announce(removed, &*self.parts.in_force, Affected::Details).await)
+        if removed == 0 {
+            parts.note_nothing_changed(&entry.counted(&[("details", 0)])).await?;
+        }
+        Ok(parts.announce(removed, Affected::Details).await)
     }
 
     /// Visits all details, or those of one source: profile by profile, ordered by URL, with the details in an
@@ -134,7 +148,9 @@ impl<S: SubjectStore> Subjects<S> {
         source: Option<&str>,
         mut visit: impl FnMut(&Profile, &[Detail]) -> bool + Send,
     ) -> Result<(), SubjectError> {
-        actor.note("export");
+        let entry = self.parts.entry(actor, "export");
+        let entry = source.map_or(entry.clone(), |source| entry.about(source));
+        self.parts.record_read(&entry).await?;
         let visit = |profile: &Profile, mut details: Vec<Detail>| {
             details.retain(|detail| source.is_none_or(|source| source == detail.source));
             details.sort_by(|a, b| {

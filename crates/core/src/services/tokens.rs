@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::services::Parts;
-use crate::store::{StoreError, Tokens};
+use crate::store::{Outbox, StoreError, Tokens};
 use crate::{
     Actor, Affected, Changed, Committed, Lifetime, Quota, Rate, Scopes, Timestamp, Token, TokenSecret,
 };
@@ -55,14 +55,14 @@ pub enum TokenError {
     Store(#[from] StoreError),
 }
 
-impl<S: Tokens> TokenIssuer<S> {
+impl<S: Tokens + Outbox> TokenIssuer<S> {
     pub(super) fn new(parts: Arc<Parts<S>>) -> Self {
         Self { parts }
     }
 
     /// Creates a token.
     pub async fn create(&self, actor: &Actor, new: NewToken) -> Result<Committed<IssuedToken>, TokenError> {
-        actor.note("token create");
+        let entry = self.parts.entry(actor, "token create");
         let now = self.parts.clock.now();
         let token = Token {
             scopes: new.scopes,
@@ -72,8 +72,9 @@ impl<S: Tokens> TokenIssuer<S> {
             ..Token::new(&new.name, now)?
         };
         let secret = TokenSecret::generate()?;
-        self.parts.store.create_token(&secret.hash(), &token).await?;
-        Ok(Committed::new(IssuedToken { secret, token }, &self.parts.in_force, Affected::Access))
+        let entry = entry.about(&token.id);
+        self.parts.store.create_token(&secret.hash(), &token, Some(&entry)).await?;
+        Ok(Committed::new(IssuedToken { secret, token }, self.parts.announcer(), Affected::Access))
     }
 
     /// All tokens, oldest first, including expired and revoked ones.
@@ -85,10 +86,13 @@ impl<S: Tokens> TokenIssuer<S> {
 
     /// Revokes a token now. Revoking it again changes nothing.
     pub async fn revoke(&self, actor: &Actor, id: &str) -> Result<Changed<Token>, TokenError> {
-        actor.note("token revoke");
-        let revoked = self.parts.store.revoke_token(id, self.parts.clock.now()).await?;
-        let token = revoked.ok_or_else(|| TokenError::Unknown(id.to_owned()))?;
-        Ok(Changed::announce(token, &*self.parts.in_force, Affected::Access).await)
+        let entry = self.parts.entry(actor, "token revoke").about(id);
+        let revoked = self.parts.store.revoke_token(id, self.parts.clock.now(), Some(&entry)).await?;
+        let Some(token) = revoked else {
+            self.parts.note_failure(&entry).await;
+            return Err(TokenError::Unknown(id.to_owned()));
+        };
+        Ok(self.parts.announce(token, Affected::Access).await)
     }
 
     /// Creates a token in place of another one, which stays valid for `overlap` at most. Unless `lifetime` is
@@ -100,7 +104,7 @@ impl<S: Tokens> TokenIssuer<S> {
         overlap: Duration,
         lifetime: Option<Lifetime>,
     ) -> Result<Committed<IssuedToken>, TokenError> {
-        actor.note("token rotate");
+        let entry = self.parts.entry(actor, "token rotate").about(id);
         let now = self.parts.clock.now();
         let unknown = || TokenError::Unknown(id.to_owned());
         let tokens = self.parts.store.list_tokens().await?;
@@ -120,10 +124,11 @@ impl<S: Tokens> TokenIssuer<S> {
             ..Token::new(&old.name, now)?
         };
         let secret = TokenSecret::generate()?;
-        if !self.parts.store.rotate_token(id, now.plus(overlap), &secret.hash(), &token).await? {
+        let ends = now.plus(overlap);
+        if !self.parts.store.rotate_token(id, ends, &secret.hash(), &token, Some(&entry)).await? {
             return Err(unknown());
         }
-        Ok(Committed::new(IssuedToken { secret, token }, &self.parts.in_force, Affected::Access))
+        Ok(Committed::new(IssuedToken { secret, token }, self.parts.announcer(), Affected::Access))
     }
 }
 

@@ -1,19 +1,19 @@
 //! Tokens, suppressions and usage.
 
-use crate::store::StoreFuture;
+use crate::store::{Noted, StoreFuture};
 use crate::{SubjectDigest, Timestamp, Token, TokenHash, UsageDelta};
 
 /// Tokens.
 pub trait Tokens: Send + Sync + 'static {
     /// Stores a new token. Committed and synced when this returns.
-    fn create_token(&self, hash: &TokenHash, token: &Token) -> impl StoreFuture<()>;
+    fn create_token(&self, hash: &TokenHash, token: &Token, entry: Noted<'_>) -> impl StoreFuture<()>;
 
     /// All tokens, oldest first, including expired and revoked ones.
     fn list_tokens(&self) -> impl StoreFuture<Vec<(TokenHash, Token)>>;
 
     /// Revokes a token. `None` if there is no such token; revoking it again changes nothing. Committed and synced
     /// when this returns.
-    fn revoke_token(&self, id: &str, at: Timestamp) -> impl StoreFuture<Option<Token>>;
+    fn revoke_token(&self, id: &str, at: Timestamp, entry: Noted<'_>) -> impl StoreFuture<Option<Token>>;
 
     /// Stores a new token in place of `old`, which expires at `old_ends_at` or earlier. Changes both or neither;
     /// committed and synced when this returns. False if `old` does not exist or is revoked.
@@ -23,6 +23,7 @@ pub trait Tokens: Send + Sync + 'static {
         old_ends_at: Timestamp,
         hash: &TokenHash,
         token: &Token,
+        entry: Noted<'_>,
     ) -> impl StoreFuture<bool>;
 }
 
@@ -30,10 +31,10 @@ pub trait Tokens: Send + Sync + 'static {
 pub trait Suppressions: Send + Sync + 'static {
     /// Suppresses all of these or none. Committed and synced when this returns. Returns how many were new;
     /// suppressing twice is not an error.
-    fn suppress(&self, subjects: &[SubjectDigest], at: Timestamp) -> impl StoreFuture<u64>;
+    fn suppress(&self, subjects: &[SubjectDigest], at: Timestamp, entry: Noted<'_>) -> impl StoreFuture<u64>;
 
     /// Removes suppressions. Returns how many of them existed.
-    fn unsuppress(&self, subjects: &[SubjectDigest]) -> impl StoreFuture<u64>;
+    fn unsuppress(&self, subjects: &[SubjectDigest], entry: Noted<'_>) -> impl StoreFuture<u64>;
 
     /// The earliest time at which one of these was suppressed; `None` if none of them is.
     fn find_suppression(&self, subjects: &[SubjectDigest]) -> impl StoreFuture<Option<Timestamp>>;

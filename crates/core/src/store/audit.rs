@@ -1,7 +1,7 @@
 //! The index of the journals, to answer queries without reading them.
 
 use crate::store::StoreFuture;
-use crate::{AuditPosition, AuditRecord, ProfileDigest, Timestamp};
+use crate::{AdminRecord, AuditPosition, AuditRecord, ShortDigest, Timestamp};
 
 /// An index of the journals. A line is identified by its node and its number, because each node has its own
 /// journal. The index can be rebuilt from the journals.
@@ -19,6 +19,32 @@ pub trait AuditIndex: Send + Sync + 'static {
 
     /// Removes the lines of a node up to this number. Usage counts stay.
     fn forget_audit(&self, node: &str, through: u64) -> impl StoreFuture<()>;
+
+    /// Which of these entries of administrative actions are indexed, by their ids.
+    fn find_entries(&self, ids: &[String]) -> impl StoreFuture<Vec<String>>;
+
+    /// The administrative actions of all nodes between two times, those of each node in order.
+    fn list_admin(
+        &self,
+        since: Option<Timestamp>,
+        until: Option<Timestamp>,
+    ) -> impl StoreFuture<Vec<AdminRecord>>;
+
+    /// The indexed lines of a node with numbers from `from` to `through`, in order.
+    fn indexed(&self, node: &str, from: u64, through: u64) -> impl StoreFuture<Vec<IndexedLine>>;
+
+    /// How many lines are indexed that do not belong to the node, or come after its position.
+    fn count_foreign(&self, node: &str) -> impl StoreFuture<u64>;
+
+    /// Removes everything that does not belong to the node.
+    fn remove_foreign(&self, node: &str) -> impl StoreFuture<()>;
+
+    /// What is wrong with the index as a file, so that it may not show all of its lines; empty if nothing is. Resetting the
+    /// index repairs it.
+    fn check_index(&self) -> impl StoreFuture<Vec<String>>;
+
+    /// Usage of every token by day, on one node.
+    fn audit_usage_of(&self, node: &str) -> impl StoreFuture<Vec<AuditUsage>>;
 
     /// Visits the requests that match, those of each node in order. `visit` returns whether to continue.
     fn visit_audit(
@@ -38,6 +64,8 @@ pub struct IndexStep<'a> {
     pub node: &'a str,
     /// The requests among the lines.
     pub records: &'a [AuditRecord],
+    /// The administrative actions among them.
+    pub admin: &'a [AdminRecord],
     /// Ranges (first, last) of earlier or new lines that say hit or miss although nothing was disclosed. They
     /// count as refused.
     pub undisclosed: &'a [(u64, u64)],
@@ -47,19 +75,42 @@ pub struct IndexStep<'a> {
     pub to: AuditPosition,
 }
 
+/// A line of the journal, as the index has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IndexedLine {
+    /// A request.
+    Request(AuditRecord),
+    /// An administrative action.
+    Admin(AdminRecord),
+}
+
+impl IndexedLine {
+    /// The number of the line.
+    pub const fn seq(&self) -> u64 {
+        match self {
+            Self::Request(record) => record.seq,
+            Self::Admin(record) => record.seq,
+        }
+    }
+}
+
 /// Selects requests. All conditions that are given must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditFilter {
     /// Of one of these tokens, by id.
     pub tokens: Option<Vec<String>>,
     /// About one of these profiles.
-    pub profiles: Option<Vec<ProfileDigest>>,
+    pub profiles: Option<Vec<ShortDigest>>,
     /// At or after this time.
     pub since: Option<Timestamp>,
     /// Before this time.
     pub until: Option<Timestamp>,
     /// With this outcome.
     pub outcome: Option<String>,
+    /// Disclosures of one of these values.
+    pub values: Option<Vec<ShortDigest>>,
+    /// With this id, or with one of these digests of the id that the caller sent.
+    pub request: Option<(String, Vec<ShortDigest>)>,
 }
 
 impl AuditFilter {
@@ -74,6 +125,13 @@ impl AuditFilter {
             && self.since.is_none_or(|since| record.at >= since)
             && self.until.is_none_or(|until| record.at < until)
             && self.outcome.as_ref().is_none_or(|outcome| *outcome == record.outcome)
+            && self
+                .values
+                .as_ref()
+                .is_none_or(|wanted| record.value.is_some_and(|value| wanted.contains(&value)))
+            && self.request.as_ref().is_none_or(|(id, given)| {
+                *id == record.request_id || record.given_id.is_some_and(|digest| given.contains(&digest))
+            })
     }
 }
 

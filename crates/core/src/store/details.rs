@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::store::{PastImport, StoreFuture};
+use crate::store::{Noted, PastImport, StoreFuture};
 use crate::{ContactValue, Detail, Kind, Label, Profile, Timestamp};
 
 /// Profiles and their details.
@@ -13,7 +13,12 @@ pub trait Details: Send + Sync + 'static {
 
     /// Removes the details of a profile that `which` selects; returns how many. Committed and synced when this
     /// returns.
-    fn remove_details(&self, profile: &Profile, which: &DetailFilter) -> impl StoreFuture<u64>;
+    fn remove_details(
+        &self,
+        profile: &Profile,
+        which: &DetailFilter,
+        entry: Noted<'_>,
+    ) -> impl StoreFuture<u64>;
 
     /// Visits all details in a consistent snapshot: profile by profile, ordered by URL. `visit` returns whether
     /// to continue.
@@ -24,7 +29,7 @@ pub trait Details: Send + Sync + 'static {
     fn find_profiles(&self, kind: Kind, value: &ContactValue) -> impl StoreFuture<Vec<Profile>>;
 
     /// Removes details that have expired at `now` and details that are too old.
-    fn sweep(&self, now: Timestamp, aged: Aged<'_>) -> impl StoreFuture<Swept>;
+    fn sweep(&self, now: Timestamp, aged: Aged<'_>, entry: Noted<'_>) -> impl StoreFuture<Swept>;
 
     /// How many details are held, by source, kind and label, without reading them all.
     fn totals(&self) -> impl StoreFuture<Totals>;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::store::{StoreError, StoreFuture};
+use crate::store::{Noted, StoreError, StoreFuture};
 use crate::{ContactValue, Kind, Profile, Record, Timestamp};
 
 /// Importing of details, and the records of past imports.
@@ -24,7 +24,7 @@ pub trait Importing: Send + Sync + 'static {
 
     /// Removes the details that an import added and that are still held; returns how many. `None` if there is no
     /// such import or it is already undone.
-    fn undo_import(&self, id: i64, at: Timestamp) -> impl StoreFuture<Option<u64>>;
+    fn undo_import(&self, id: i64, at: Timestamp, entry: Noted<'_>) -> impl StoreFuture<Option<u64>>;
 }
 
 /// What an import will do.
@@ -71,7 +71,11 @@ pub trait Import: Send {
 
     /// Makes everything visible at once, and durable; returns the number of the import. Without it nothing
     /// changes.
-    fn commit(self, summary: &ImportSummary) -> impl Future<Output = Result<i64, StoreError>> + Send;
+    fn commit(
+        self,
+        summary: &ImportSummary,
+        entry: Noted<'_>,
+    ) -> impl Future<Output = Result<i64, StoreError>> + Send;
 }
 
 /// What an import did, in numbers.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::store::StoreFuture;
+use crate::store::{Noted, StoreFuture};
 use crate::{SubjectDigest, Timestamp, Token, TokenHash};
 
 /// Facts that the store keeps about itself, such as the fingerprint of its digest key.
@@ -13,6 +13,9 @@ pub trait Facts: Send + Sync + 'static {
     /// Stores a fact, unless one of that name exists. Returns the value that is stored now. Committed and synced
     /// when this returns.
     fn remember(&self, name: &str, value: &str) -> impl StoreFuture<String>;
+
+    /// Stores a fact in place of an older one.
+    fn replace_fact(&self, name: &str, value: &str, entry: Noted<'_>) -> impl StoreFuture<()>;
 
     /// Deletes a fact.
     fn forget(&self, name: &str) -> impl StoreFuture<()>;

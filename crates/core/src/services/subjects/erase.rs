@@ -4,7 +4,7 @@ use crate::progress::{Cancel, Observer, Progress};
 use crate::services::subjects::{SubjectStore, Subjects};
 use crate::services::waiting::until_free;
 use crate::store::{DetailFilter, StoreError};
-use crate::{Actor, Affected, Changed, NotConfirmed, Profile, Subject};
+use crate::{Actor, AdminEntry, Affected, Changed, NotConfirmed, Profile, Subject};
 
 /// What an erasure removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,15 +73,19 @@ impl<S: SubjectStore> Subjects<S> {
         values: bool,
         observer: Observer<'_>,
     ) -> Result<Changed<Erased>, EraseError> {
-        actor.note("erase");
         let parts = &*self.parts;
-        self.suppress(&[Subject::Profile(profile)]).await.map_err(EraseError::NotSuppressed)?;
+        let entry = parts.about(parts.entry(actor, "erase"), [Subject::Profile(profile)]);
+        self.suppress(&[Subject::Profile(profile)], &entry).await.map_err(EraseError::NotSuppressed)?;
         // Each announcement covers everything that was committed before it: the last one counts.
         let mut confirmed = parts.in_force.announce(Affected::Access).await;
         observer(Progress::Suppressed { is_confirmed: confirmed.is_ok() });
-        let done = self.remove_everything(profile, values, &mut confirmed, observer).await;
+        let done = self.remove_everything(profile, values, &entry, &mut confirmed, observer).await;
+        if done.is_err() {
+            parts.note_failure(&entry.again()).await;
+        }
+        let recorded = parts.on_record.collect().await;
         match (done, confirmed) {
-            (Ok(done), confirmed) => Ok(Changed { done, confirmed }),
+            (Ok(done), confirmed) => Ok(Changed { done, confirmed, recorded }),
             // Nothing may be claimed that the server has not confirmed.
             (Err(error), Err(not_confirmed)) => {
                 Err(EraseError::NotConfirmed(not_confirmed, error.what_is_left().to_owned()))
@@ -95,6 +99,7 @@ impl<S: SubjectStore> Subjects<S> {
         &self,
         profile: &Profile,
         values: bool,
+        entry: &AdminEntry,
         confirmed: &mut Result<(), NotConfirmed>,
         observer: Observer<'_>,
     ) -> Result<Erased, EraseError> {
@@ -113,12 +118,13 @@ impl<S: SubjectStore> Subjects<S> {
                 // Before the removal: after a crash in between, the next run still finds the values.
                 let subjects: Vec<_> =
                     held.iter().map(|detail| Subject::Value(detail.kind, &detail.value)).collect();
-                self.suppress(&subjects).await.map_err(EraseError::NotRemoved)?;
+                self.suppress(&subjects, &entry.again()).await.map_err(EraseError::NotRemoved)?;
                 *confirmed = parts.in_force.announce(Affected::Access).await;
             }
             let listed = held.into_iter().map(|detail| (detail.kind, detail.value)).collect();
             let listed = DetailFilter { values: Some(listed), source: None };
-            let attempt = async || parts.store.remove_details(profile, &listed).await;
+            let entry = entry.again();
+            let attempt = async || parts.store.remove_details(profile, &listed, Some(&entry)).await;
             erased.details +=
                 until_free(observer, &Cancel::default(), attempt).await.map_err(EraseError::NotRemoved)?;
             had_turn = true;
@@ -136,9 +142,9 @@ impl<S: SubjectStore> Subjects<S> {
         }
     }
 
-    async fn suppress(&self, subjects: &[Subject<'_>]) -> Result<u64, StoreError> {
+    async fn suppress(&self, subjects: &[Subject<'_>], entry: &AdminEntry) -> Result<u64, StoreError> {
         let digests: Vec<_> =
             subjects.iter().filter_map(|subject| self.parts.keys.digest(*subject)).collect();
-        self.parts.store.suppress(&digests, self.parts.clock.now()).await
+        self.parts.store.suppress(&digests, self.parts.clock.now(), Some(entry)).await
     }
 }

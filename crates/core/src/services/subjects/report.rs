@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
+use crate::services::ReadFrom;
 use crate::services::audits;
 use crate::services::subjects::{SubjectError, SubjectStore, Subjects};
 use crate::store::AuditFilter;
 use crate::{
-    Actor, AuditOutcome, AuditRecord, ContactValue, Detail, Kind, Label, Profile, Subject, SubjectName,
-    Timestamp,
+    Actor, AuditOutcome, AuditRecord, ContactValue, Detail, Kind, Label, Profile, ShortDigest, Subject,
+    SubjectName, Timestamp,
 };
 
 /// Everything about a person. It contains personal data in clear, because it is meant for that person.
@@ -36,6 +37,11 @@ pub struct AccessReport {
     pub disclosures_are_of: DisclosuresOf,
     /// Disclosures before this time are no longer recorded.
     pub disclosures_known_since: Option<Timestamp>,
+    /// When the index, from which the disclosures were read, was last compared with the journal; `None` if it never was,
+    /// or if they were read from the journal.
+    pub index_compared_at: Option<Timestamp>,
+    /// Whether the disclosures were read from the journal itself.
+    pub is_from_journal: bool,
 }
 
 /// Whether somebody has opted out.
@@ -76,7 +82,7 @@ pub struct HeldDetail {
 pub struct Disclosure {
     /// When.
     pub time: Timestamp,
-    /// The profile.
+    /// The profile; empty if another profile held the value then, of which only a digest is known.
     pub profile_url: String,
     /// The kind of detail that was disclosed.
     pub operation: Kind,
@@ -86,10 +92,14 @@ pub struct Disclosure {
     pub token_id: String,
     /// The id of the request.
     pub request_id: String,
+    /// The value that was disclosed, if it is still held.
+    pub value: Option<String>,
+    /// Whether the journal says which value it was. Lines of earlier versions do not.
+    pub is_value_recorded: bool,
 }
 
-/// Which disclosures a report lists. The journal knows profiles, not values: what was disclosed of a number or an
-/// address while another profile held it cannot be found by the value.
+/// Which disclosures a report lists. Lines of earlier versions name no value: what they disclosed while another profile
+/// held it cannot be found by the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum DisclosuresOf {
@@ -97,6 +107,8 @@ pub enum DisclosuresOf {
     Profile,
     /// What was disclosed of the profiles that hold the value now.
     ProfilesThatHoldItNow,
+    /// What was disclosed of the value, as far as the journal names values: no profile holds it now.
+    Value,
     /// None can be found: no profile holds the value now.
     Unknown,
 }
@@ -108,15 +120,21 @@ impl<S: SubjectStore> Subjects<S> {
     /// Everything held about a person, and who received it when. If several people have the number or address
     /// that was asked about, the report covers only that value, because the person who asked may be any of them
     /// and must not see the other people's details.
-    pub async fn report(&self, actor: &Actor, named: &SubjectName) -> Result<AccessReport, SubjectError> {
-        actor.note("subject");
+    pub async fn report(
+        &self,
+        actor: &Actor,
+        named: &SubjectName,
+        source: ReadFrom,
+    ) -> Result<AccessReport, SubjectError> {
+        let entry = self.parts.about(self.parts.entry(actor, "subject"), [named.subject()]);
+        self.parts.record_read(&entry).await?;
         match named {
             SubjectName::Person(profile) => {
-                self.report_of(profile.as_str().to_owned(), vec![profile.clone()], None).await
+                self.report_of(profile.as_str().to_owned(), vec![profile.clone()], None, source).await
             }
             SubjectName::Value(kind, value) => {
                 let profiles = self.parts.store.find_profiles(*kind, value).await?;
-                self.report_of(value.expose().to_owned(), profiles, Some((*kind, value))).await
+                self.report_of(value.expose().to_owned(), profiles, Some((*kind, value)), source).await
             }
         }
     }
@@ -126,6 +144,7 @@ impl<S: SubjectStore> Subjects<S> {
         subject: String,
         profiles: Vec<Profile>,
         asked: Asked<'_>,
+        source: ReadFrom,
     ) -> Result<AccessReport, SubjectError> {
         let parts = &*self.parts;
         let now = parts.clock.now();
@@ -149,9 +168,23 @@ impl<S: SubjectStore> Subjects<S> {
             is_about_the_value_only: only.is_some(),
             disclosures_are_of,
             disclosures_known_since: known_since.filter(|_| disclosures_are_of != DisclosuresOf::Unknown),
+            index_compared_at: match source {
+                ReadFrom::Index => audits::compared_at(parts).await?,
+                ReadFrom::Journal => None,
+            },
+            is_from_journal: source == ReadFrom::Journal,
         };
         for profile in &profiles {
             let mut details = parts.store.list_details(profile).await?;
+            let values: Vec<_> = details.iter().map(|detail| (detail.kind, detail.value.clone())).collect();
+            let given: HashMap<ShortDigest, String> = values
+                .iter()
+                .flat_map(|(kind, value)| {
+                    let digests = parts.keys.value_digests(*kind, value);
+                    digests.into_iter().map(|digest| (digest, value.expose().to_owned()))
+                })
+                .collect();
+            let asked_digests = only.map(|(kind, value)| parts.keys.value_digests(kind, value));
             details.retain(|detail| {
                 only.is_none_or(|(kind, value)| {
                     detail.kind == kind && value.compares_to(kind, detail.value.expose())
@@ -167,17 +200,71 @@ impl<S: SubjectStore> Subjects<S> {
                 if only.is_some_and(|(kind, _)| kind != record.operation) {
                     return true;
                 }
+                // Another of this person's values is not what was asked about.
+                if record
+                    .value
+                    .is_some_and(|value| asked_digests.as_ref().is_some_and(|asked| !asked.contains(&value)))
+                {
+                    return true;
+                }
                 if record.outcome == AuditOutcome::Hit.name() {
-                    report.disclosures.push(disclosure(profile, record, &names));
+                    let value = record.value.and_then(|value| given.get(&value).cloned());
+                    report.disclosures.push(disclosure(profile, record, value, &names));
                 } else {
                     report.requests_without_result += 1;
                 }
                 true
             };
-            audits::visit(parts, &filter, visit).await?;
+            audits::visit(parts, &filter, source, visit).await?;
+        }
+        if let Some((kind, value)) = asked {
+            self.add_disclosures_of(kind, value, &profiles, &names, source, &mut report).await?;
+            if report.disclosures_are_of == DisclosuresOf::Unknown && !report.disclosures.is_empty() {
+                report.disclosures_are_of = DisclosuresOf::Value;
+                report.disclosures_known_since = known_since;
+            }
         }
         report.disclosures.sort_by_key(|disclosure| disclosure.time);
         Ok(report)
+    }
+
+    /// Adds what was disclosed of a value while other profiles held it.
+    async fn add_disclosures_of(
+        &self,
+        kind: Kind,
+        value: &ContactValue,
+        profiles: &[Profile],
+        names: &HashMap<String, String>,
+        source: ReadFrom,
+        report: &mut AccessReport,
+    ) -> Result<(), SubjectError> {
+        let parts = &*self.parts;
+        let known: Vec<ShortDigest> = profiles
+            .iter()
+            .flat_map(|profile| parts.keys.profile_digests(profile))
+            .map(|(_, digest)| digest)
+            .collect();
+        let filter =
+            AuditFilter { values: Some(parts.keys.value_digests(kind, value)), ..AuditFilter::default() };
+        let visit = |record: AuditRecord| {
+            let is_listed = record.profile.as_ref().is_some_and(|(_, digest)| known.contains(digest));
+            if !is_listed && record.outcome == AuditOutcome::Hit.name() {
+                let token = names.get(&record.token).cloned().unwrap_or_else(|| record.token.clone());
+                report.disclosures.push(Disclosure {
+                    time: record.at,
+                    profile_url: String::new(),
+                    operation: record.operation,
+                    token,
+                    token_id: record.token,
+                    request_id: record.request_id,
+                    value: Some(value.expose().to_owned()),
+                    is_value_recorded: true,
+                });
+            }
+            true
+        };
+        audits::visit(parts, &filter, source, visit).await?;
+        Ok(())
     }
 
     /// Whether the person has opted out, if the report is about one, or else the value that was asked about.
@@ -206,14 +293,21 @@ impl<S: SubjectStore> Subjects<S> {
     }
 }
 
-fn disclosure(profile: &Profile, record: AuditRecord, names: &HashMap<String, String>) -> Disclosure {
+fn disclosure(
+    profile: &Profile,
+    record: AuditRecord,
+    value: Option<String>,
+    names: &HashMap<String, String>,
+) -> Disclosure {
     Disclosure {
+        is_value_recorded: record.value.is_some(),
         time: record.at,
         profile_url: profile.as_str().to_owned(),
         operation: record.operation,
         token: names.get(&record.token).cloned().unwrap_or_else(|| record.token.clone()),
         token_id: record.token,
         request_id: record.request_id,
+        value,
     }
 }
 

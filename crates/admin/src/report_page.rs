@@ -5,9 +5,10 @@ use std::fmt::Write;
 use contactd_core::services::{AccessReport, Disclosure, DisclosuresOf, HeldDetail};
 use contactd_core::{Kind, Label, Timestamp};
 
-const STYLE: &str = include_str!("page.css");
+const STYLE: &str = include_str!("report_page.css");
 
-pub(crate) fn render(report: &AccessReport) -> String {
+/// The page for the person whom a report is about.
+pub fn render_report(report: &AccessReport) -> String {
     let mut page = String::new();
     // Writing to a string cannot fail.
     let _ = write!(
@@ -124,7 +125,7 @@ fn detail(page: &mut String, held: &HeldDetail, with_profile: bool) {
 fn disclosures(page: &mut String, report: &AccessReport) {
     page.push_str("<h2>Who received it</h2>\n");
     let since = report.disclosures_known_since.map(moment);
-    if report.disclosures_are_of == DisclosuresOf::Unknown {
+    if report.disclosures_are_of == DisclosuresOf::Unknown && report.disclosures.is_empty() {
         page.push_str(
             "<p>We cannot tell from this alone, because we hold it in no profile now. Please ask us again with the web address of \
              your profile.</p>\n",
@@ -141,17 +142,16 @@ fn disclosures(page: &mut String, report: &AccessReport) {
             None => writeln!(page, "<p>We have no records of who received {what}.</p>"),
         };
     } else {
-        if report.is_about_the_value_only {
-            page.push_str(
-                "<p>This is what we gave out from these profiles. If a profile has several phone numbers or e-mail addresses, it may \
-                 have been a different one.</p>\n",
-            );
-        }
         page.push_str(
             "<table>\n<thead><tr><th>When (UTC)</th><th>What</th><th>Recipient</th></tr></thead>\n<tbody>\n",
         );
-        for Disclosure { time, operation, token, .. } in &report.disclosures {
-            let what = if *operation == Kind::Phone { "Phone number" } else { "E-mail address" };
+        for Disclosure { time, operation, token, value, is_value_recorded, .. } in &report.disclosures {
+            let kind = if *operation == Kind::Phone { "Phone number" } else { "E-mail address" };
+            let what = match value {
+                Some(value) => format!("{kind} {}", escape(value)),
+                None if *is_value_recorded => format!("{kind} that we do not hold now"),
+                None => kind.to_owned(),
+            };
             let _ = writeln!(
                 page,
                 "<tr><td class=\"when\">{}</td><td>{what}</td><td>{}</td></tr>",
@@ -161,9 +161,10 @@ fn disclosures(page: &mut String, report: &AccessReport) {
         }
         page.push_str("</tbody>\n</table>\n");
     }
-    if report.disclosures_are_of == DisclosuresOf::ProfilesThatHoldItNow {
+    if matches!(report.disclosures_are_of, DisclosuresOf::ProfilesThatHoldItNow | DisclosuresOf::Value) {
         page.push_str(
-            "<p>If we held it in another profile before, please ask us again with the web address of that profile.</p>\n",
+            "<p>Our older records name profiles only. If we held it in another profile before, please ask us again with the web \
+             address of that profile.</p>\n",
         );
     }
     if report.requests_without_result > 0 {

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use contactd_core::services::{Clearing, ImportError, ImportOptions, MaxRejects, NewToken, Services};
+use contactd_core::services::{
+    Clearing, ImportError, ImportOptions, MaxRejects, NewToken, ReadFrom, Services,
+};
 use contactd_core::store::{Aged, DetailFilter};
 use contactd_core::{Actor, Cancel, Lifetime, Progress, RawRecord, Scopes, SubjectName, Via, unobserved};
 use contactd_import::{Defaults, Files, Input, Rejects};
@@ -221,7 +223,7 @@ async fn drive(server: &InProcess, actor: &Actor) {
     assert_eq!(server.look_up(PHONE, token, ADA).0, 200);
 
     // Subjects: a report, a correction, a removal, an erasure.
-    let report = services.subjects.report(actor, &person(ADA)).await.expect("reports");
+    let report = services.subjects.report(actor, &person(ADA), ReadFrom::Index).await.expect("reports");
     assert_eq!((report.held.len(), report.disclosures.len()), (2, 2), "what she was looked up for above");
     assert!(report.disclosures.iter().all(|disclosure| disclosure.token == "crm"));
     let row = RawRecord {
@@ -288,13 +290,13 @@ async fn imports(server: &InProcess, actor: &Actor, token: &str) {
 
 async fn audits_and_health(server: &InProcess, actor: &Actor) {
     let services = &server.services;
-    let verified = services.audits.verify(actor, None).await.expect("verifies");
+    let verified = services.audits.verify(actor, None, Vec::new()).await.expect("verifies");
     assert!(verified.is_whole(), "{verified:?}");
-    assert!(services.audits.head(actor).expect("reads").is_some());
+    assert!(services.audits.head(actor).await.expect("reads").is_some());
     let (usage, _) = services.audits.usage(actor, Some("crm")).await.expect("counts");
     assert!(usage.iter().map(|usage| usage.usage.hits).sum::<u64>() > 3);
     let mut shown = 0;
-    let count = |_: contactd_core::services::NamedRecord<'_>| {
+    let count = |_: contactd_core::services::ShownEvent<'_>| {
         shown += 1;
         true
     };

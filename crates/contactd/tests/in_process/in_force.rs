@@ -50,7 +50,7 @@ fn an_erasure_that_waits_for_an_import_reaches_what_the_import_brings_and_holds_
             assert_eq!(out.confirmed, Ok(()), "an opt-out is confirmed while an erasure waits");
             assert_eq!(server.look_up(PHONE, token.expose(), EVE).0, 404);
             // The other process has not heard of the opt-out: it checked before.
-            import.commit(&store::ImportSummary::default()).await.expect("commits");
+            import.commit(&store::ImportSummary::default(), None).await.expect("commits");
         });
         let erased = erasing.join().expect("ends").expect("erases");
         assert_eq!((erased.done.details, erased.confirmed), (3, Ok(())));
@@ -87,7 +87,7 @@ async fn nothing_is_claimed_that_a_server_has_not_confirmed() {
     let data = Some(dir.path().join("data"));
     let everywhere = Everywhere { data, store: None, config: None, data_is_flag: true };
     let opened = Opened::open(Config::resolve(&everywhere).expect("resolves")).await.expect("opens");
-    let services = opened.services(Arc::new(Silent));
+    let services = opened.services(Arc::new(Silent), &crate::on_record::Recorder::new(&opened, false));
     let (actor, cancel) = (officer(), Cancel::default());
     let SubjectName::Person(ada) = SubjectName::person(ADA, &Networks::built_in()).expect("a person") else {
         panic!("a person")

@@ -1,0 +1,209 @@
+//! Puts administrative actions on record: directly in a server, through `control.sock` from a command or, if no server is
+//! running, by opening the journal for a moment.
+
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+use contactd_core::services::Services;
+use contactd_core::{AdminEntry, Clock, JournalError, NotRecorded, OnRecord, Recording};
+use contactd_journal::{Journal, JournalSettings, KeyDir, OpenedBy, Sync};
+
+use crate::context::Opened;
+use crate::control::{self, ControlAnswer};
+use crate::data_dir::DataDir;
+use crate::engine::Store;
+use crate::keys::{self, KeySources};
+
+/// How long to wait for another process that has the journal open, or for the journal of a server that starts.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(20);
+/// The size at which a command begins the next segment.
+const SEGMENT_BYTES: u64 = 64 << 20;
+
+/// The journal of this process.
+pub(crate) enum OwnJournal {
+    On(Weak<Journal>),
+    Off,
+}
+
+/// Puts actions on record.
+pub(crate) struct Recorder {
+    dir: DataDir,
+    key_sources: KeySources,
+    node: String,
+    clock: Arc<dyn Clock>,
+    /// In a server: its journal, once it is open.
+    own: OnceLock<OwnJournal>,
+    is_server: bool,
+    services: OnceLock<Weak<Services<Store>>>,
+    /// Only one at a time moves entries out of the outbox.
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl Recorder {
+    pub(crate) fn new(opened: &Opened, is_server: bool) -> Arc<Self> {
+        Arc::new(Self {
+            dir: opened.dir.clone(),
+            key_sources: opened.key_sources.clone(),
+            node: opened.node.clone(),
+            clock: Arc::clone(&opened.clock),
+            own: OnceLock::new(),
+            is_server,
+            services: OnceLock::new(),
+            turn: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// The services, which know the outbox.
+    pub(crate) fn attach(&self, services: &Arc<Services<Store>>) {
+        let _ = self.services.set(Arc::downgrade(services));
+    }
+
+    /// In a server: its journal is open, or is off.
+    pub(crate) fn use_journal(&self, own: OwnJournal) {
+        let _ = self.own.set(own);
+    }
+
+    /// The server's journal. Waits for it while the server starts.
+    fn own_journal(&self) -> Result<Arc<Journal>, NotRecorded> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.own.get() {
+                Some(OwnJournal::Off) => return Err(NotRecorded::Off),
+                Some(OwnJournal::On(journal)) => {
+                    return journal.upgrade().ok_or_else(|| unavailable("the server is stopping"));
+                }
+                None if Instant::now() > until => return Err(unavailable("the journal is not open yet")),
+                None => std::thread::sleep(PAUSE),
+            }
+        }
+    }
+
+    /// Signs everything that is in the journal so far.
+    pub(crate) fn sign(&self) -> Result<(), NotRecorded> {
+        if self.is_server {
+            return if self.own_journal()?.sign() { Ok(()) } else { Err(cannot_write()) };
+        }
+        match control::ask(&self.dir, "sign") {
+            // Whoever had it open last has signed it.
+            Ok(ControlAnswer::NoServer) => Ok(()),
+            answer => recorded(answer),
+        }
+    }
+
+    async fn record_entry(&self, entry: &AdminEntry) -> Result<(), NotRecorded> {
+        if self.is_server {
+            return if self.own_journal()?.record(entry) { Ok(()) } else { Err(cannot_write()) };
+        }
+        let text = serde_json::to_string(entry).map_err(|error| unavailable(&error.to_string()))?;
+        match control::ask(&self.dir, &format!("record {text}")) {
+            Ok(ControlAnswer::NoServer) => {
+                let journal = self.open_briefly().await?;
+                if journal.record(entry) { Ok(()) } else { Err(cannot_write()) }
+            }
+            answer => recorded(answer),
+        }
+    }
+
+    async fn collect_entries(&self) -> Result<(), NotRecorded> {
+        if self.is_server {
+            return self.collect_into(&*self.own_journal()?).await;
+        }
+        let services = self.services.get().and_then(Weak::upgrade);
+        if let Some(services) = services
+            && matches!(services.audits.has_entries().await, Ok(false))
+        {
+            return Ok(());
+        }
+        match control::ask(&self.dir, "collect") {
+            Ok(ControlAnswer::NoServer) => {
+                let journal = self.open_briefly().await?;
+                self.collect_into(&journal).await
+            }
+            answer => recorded(answer),
+        }
+    }
+
+    async fn collect_into(&self, journal: &Journal) -> Result<(), NotRecorded> {
+        let _turn = self.turn.lock().await;
+        let Some(services) = self.services.get().and_then(Weak::upgrade) else { return Ok(()) };
+        match services.audits.collect(|entry| journal.record(entry)).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(cannot_write()),
+            Err(error) => Err(unavailable(&error.to_string())),
+        }
+    }
+
+    /// Opens the journal for a moment. Dropping it signs what was written.
+    async fn open_briefly(&self) -> Result<Journal, NotRecorded> {
+        let settings = JournalSettings {
+            epoch: Duration::MAX,
+            ..self.settings(OpenedBy::Command).map_err(|error| unavailable(&format!("{error:#}")))?
+        };
+        let journal =
+            open_patiently(&settings, &self.clock).map_err(|error| unavailable(&error.to_string()))?;
+        if let Some(services) = self.services.get().and_then(Weak::upgrade) {
+            let remembered = services.audits.remember_root(journal.root()).await;
+            remembered.map_err(|error| unavailable(&error.to_string()))?;
+        }
+        Ok(journal)
+    }
+
+    /// The settings of a journal that is opened by a command. A server changes some of them.
+    pub(crate) fn settings(&self, opened_by: OpenedBy) -> anyhow::Result<JournalSettings> {
+        Ok(JournalSettings {
+            dir: self.dir.audit(),
+            sync: Sync::Disk,
+            segment_bytes: SEGMENT_BYTES,
+            node: self.node.clone(),
+            digest_key: String::new(),
+            keys: KeyDir::new(&self.dir.keys()),
+            old_key: keys::old_audit(&self.key_sources.audit, &self.dir.keys())?,
+            epoch: Duration::from_secs(3600),
+            opened_by,
+        })
+    }
+}
+
+/// Opens a journal, and waits a moment if another process has it open.
+pub(crate) fn open_patiently(
+    settings: &JournalSettings,
+    clock: &Arc<dyn Clock>,
+) -> Result<Journal, JournalError> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match Journal::open(settings.clone(), Arc::clone(clock)) {
+            Err(JournalError::InUse) if Instant::now() < until => std::thread::sleep(PAUSE),
+            opened => return opened,
+        }
+    }
+}
+
+impl OnRecord for Recorder {
+    fn record<'a>(&'a self, entry: &'a AdminEntry) -> Recording<'a> {
+        Box::pin(self.record_entry(entry))
+    }
+
+    fn collect(&self) -> Recording<'_> {
+        Box::pin(self.collect_entries())
+    }
+}
+
+fn recorded(answer: std::io::Result<ControlAnswer>) -> Result<(), NotRecorded> {
+    match answer {
+        Ok(ControlAnswer::Done | ControlAnswer::NoServer) => Ok(()),
+        Ok(ControlAnswer::Off) => Err(NotRecorded::Off),
+        Ok(ControlAnswer::Failed) => Err(unavailable("the running server cannot write it; look at its log")),
+        Err(error) => {
+            Err(unavailable(&format!("the running server did not answer on control.sock ({error})")))
+        }
+    }
+}
+
+fn unavailable(what: &str) -> NotRecorded {
+    NotRecorded::Unavailable(what.to_owned())
+}
+
+fn cannot_write() -> NotRecorded {
+    unavailable("it cannot be written; look at the log of the server, and at the disk")
+}

@@ -1,0 +1,429 @@
+//! Proof: what was done is on record, and nobody can change the record unnoticed.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::fixture::{ADA, EVE, MIRA, NOBODY, assert_nothing_personal};
+use crate::http::{Connection, Request, profile_body};
+use crate::service::{EMAIL, PHONE, Service, Site, eventually};
+
+/// Short segments and epochs, so that every part of the journal is in use.
+const BUSY: &str = "[audit]\nsegment_bytes = 6000\nepoch = \"1s\"\n";
+
+fn actions(site: &Site) -> Vec<Value> {
+    let shown = site.run(&["audit", "show", "--json"]).json();
+    let events = shown.as_array().expect("a list").clone();
+    events.into_iter().filter(|event| event["actor"].is_string()).collect()
+}
+
+fn whole(site: &Site, flags: &[&str]) -> bool {
+    let verified = site.run(&[&["audit", "verify"], flags].concat());
+    assert!(verified.code == 0 || verified.code == 1, "{verified:?}");
+    verified.code == 0
+}
+
+/// Runs every command that changes or reads personal data.
+fn do_everything(site: &Site) {
+    site.ok_with_input(
+        &["import", "-", "--source", "extra"],
+        "profileUrl,phone\nhttps://www.linkedin.com/in/extra-quell,+14155550133\n",
+    );
+    site.ok(&["imports", "undo", "2"]);
+    let id = site.run(&["token", "create", "crm-sync", "--json"]);
+    let listed = site.run(&["token", "list", "--json"]).json();
+    let id = listed
+        .as_array()
+        .and_then(|tokens| tokens.iter().find(|token| token["name"] == "crm-sync")?["id"].as_str())
+        .unwrap_or_else(|| panic!("{id:?}"))
+        .to_owned();
+    site.ok(&["token", "rotate", &id]);
+    site.ok(&["token", "revoke", &id]);
+    site.ok(&["put", MIRA, "--phone", "+14155550144", "--source", "desk"]);
+    site.ok(&["remove", MIRA, "--phone", "+14155550144"]);
+    site.ok(&["suppress", MIRA, "--ticket", "DSR-1"]);
+    site.ok(&["unsuppress", MIRA, "--ticket", "DSR-2"]);
+    site.ok(&["subject", ADA, "--ticket", "DSR-3"]);
+    site.ok(&["erase", EVE, "--ticket", "DSR-4"]);
+    site.ok(&["export"]);
+    site.ok(&["sweep"]);
+    assert_eq!(site.run(&["token", "revoke", "tok_nosuch"]).code, 1);
+}
+
+const DONE: [&str; 14] = [
+    "import",
+    "imports undo",
+    "token create",
+    "token rotate",
+    "token revoke",
+    "put",
+    "remove",
+    "suppress",
+    "unsuppress",
+    "subject",
+    "erase",
+    "export",
+    "sweep",
+    "backup",
+];
+
+#[test]
+fn every_administrative_action_is_on_record_with_its_actor_also_without_a_server() {
+    for is_served in [true, false] {
+        let site = Site::with_people();
+        let check = |site: &Site| {
+            do_everything(site);
+            site.ok(&["backup", "a.backup"]);
+            let events = actions(site);
+            for operation in DONE {
+                let found: Vec<&Value> =
+                    events.iter().filter(|event| event["operation"] == operation).collect();
+                assert!(!found.is_empty(), "{operation}, served: {is_served}: {events:?}");
+                for event in &found {
+                    assert!(event["actor"].as_str().is_some_and(|actor| !actor.is_empty()), "{event}");
+                    assert!(event["time"].is_string() && event["counts"].is_object(), "{event}");
+                    assert_eq!(event["via"], "command line", "{event}");
+                }
+                assert!(found.iter().any(|event| event["outcome"] == "done"), "{operation}: {found:?}");
+            }
+            let of = |operation: &str, field: &str, at: usize| {
+                events
+                    .iter()
+                    .filter(|event| event["operation"] == operation)
+                    .nth(at)
+                    .map(|event| event[field].clone())
+            };
+            assert_eq!(of("suppress", "ticket", 0), Some("DSR-1".into()));
+            assert_eq!(of("subject", "ticket", 0), Some("DSR-3".into()));
+            assert_eq!(of("import", "counts", 1).map(|counts| counts["new"].clone()), Some(1.into()));
+            assert_eq!(of("import", "what", 1), Some("extra".into()));
+            let revoked: Vec<&Value> =
+                events.iter().filter(|event| event["operation"] == "token revoke").collect();
+            assert_eq!(revoked.last().expect("a line")["outcome"], "failed", "there is no such token");
+            // Somebody who asks about a person finds what was done about them.
+            let about = site.run(&["audit", "show", "--json", "--profile", MIRA]).json();
+            let about: Vec<&Value> =
+                about.as_array().expect("a list").iter().map(|event| &event["operation"]).collect();
+            assert_eq!(about, ["put", "remove", "suppress", "unsuppress"]);
+            let by = site.run(&["audit", "show", "--json", "--operation", "export"]).json();
+            assert_eq!(by.as_array().map(Vec::len), Some(1));
+            assert!(site.ok(&["audit", "show"]).contains("DSR-4"));
+            assert!(whole(site, &[]));
+            for file in fs::read_dir(site.data().join("audit")).expect("lists") {
+                let text = fs::read_to_string(file.expect("an entry").path()).expect("reads");
+                assert_nothing_personal(&text);
+            }
+        };
+        if is_served {
+            check(&site.serve().site);
+        } else {
+            check(&site);
+        }
+    }
+}
+
+#[test]
+fn a_restore_is_on_record_and_the_new_journal_names_the_old_one() {
+    let (service, token) = Service::with_people();
+    service.look_up(PHONE, &token, ADA);
+    service.site.ok(&["backup", "a.backup"]);
+    let root = service.site.ok(&["audit", "root"]);
+    let backup = service.site.path("a.backup");
+    let backup = backup.to_str().expect("UTF-8");
+    let listing = Command::new("tar").args(["--zstd", "-tf", backup]).output().expect("lists");
+    let names = String::from_utf8_lossy(&listing.stdout).into_owned();
+    assert!(!names.contains("journal-epoch") && !names.contains("journal-signed"), "{names}");
+    let other = Site::empty();
+    other.ok(&["restore", backup, "--accept-lost-opt-outs"]);
+    assert_eq!(actions(&other).last().map(|event| event["operation"].clone()), Some("restore".into()));
+    let new_root = other.ok(&["audit", "root"]);
+    assert_ne!(root, new_root);
+    assert!(whole(&other, &[]) && whole(&other, &["--root", &root, "--root", &new_root]));
+    assert!(!whole(&other, &["--root", &root]));
+}
+
+#[test]
+fn what_cannot_be_recorded_is_not_read_and_an_opt_out_is_never_refused() {
+    let site = Site::with_people();
+    let audit = site.data().join("audit");
+    // Another process has the journal, and does not answer.
+    let lock = fs::File::open(&audit).expect("a journal");
+    lock.lock().expect("locks");
+    let export = site.run(&["export"]);
+    assert!(export.code == 1 && export.stdout.is_empty(), "{export:?}");
+    assert!(export.stderr.contains("cannot be recorded in the audit journal now"), "{export:?}");
+    let suppressed = site.run(&["suppress", ADA]);
+    assert!(
+        suppressed.code == 0 && suppressed.stderr.contains("done, but not yet on record"),
+        "{suppressed:?}"
+    );
+    let shown = site.run(&["audit", "show", "--json"]);
+    assert_eq!(shown.code, 0, "{shown:?}");
+    drop(lock);
+    let events = actions(&site);
+    assert!(events.iter().any(|event| event["operation"] == "suppress"), "it comes later: {events:?}");
+    assert_eq!(events.iter().filter(|event| event["operation"] == "suppress").count(), 1);
+}
+
+#[test]
+fn a_changed_index_is_found_and_rebuilt() {
+    let (service, token) = Service::with_people();
+    for url in [ADA, EVE, NOBODY, ADA] {
+        service.look_up(EMAIL, &token, url);
+    }
+    service.site.ok(&["export"]);
+    let site = service.stop();
+    assert!(whole(&site, &[]));
+    let before = site.run(&["audit", "show", "--json"]).json();
+    for change in [
+        "DELETE FROM events WHERE outcome = 0",
+        "UPDATE events SET outcome = 1",
+        "UPDATE events SET at = at + 1 WHERE outcome = 0",
+        "UPDATE events SET value = NULL",
+        "UPDATE names SET name = 'tok_other' WHERE name LIKE 'tok_%'",
+        "INSERT INTO events SELECT node, seq + 1000, at, request_id, token, operation, outcome, reason, digest_key, profile, given_id, value, count FROM events",
+        "INSERT INTO names (id, name) VALUES (99, 'n9'); INSERT INTO events SELECT 99, seq, at, request_id, token, operation, outcome, reason, digest_key, profile, given_id, value, count FROM events",
+        "UPDATE usage SET hits = 7",
+        "DELETE FROM admin_events",
+        "UPDATE admin_events SET record = replace(record, 'export', 'stats')",
+        "UPDATE positions SET seq = seq + 9",
+        "INSERT INTO names (id, name) VALUES (98, 'n8'); INSERT INTO positions SELECT 98, segment, offset, seq, chain FROM positions; INSERT INTO usage SELECT 98, token, day, 5, 5, 5 FROM usage",
+        "CREATE TRIGGER hide AFTER INSERT ON events BEGIN DELETE FROM events WHERE outcome = 0; END",
+        "DROP INDEX events_by_profile; CREATE INDEX events_by_profile ON events (profile) WHERE profile IS NOT NULL AND outcome <> 0; PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = 'CREATE INDEX events_by_profile ON events (profile) WHERE profile IS NOT NULL' WHERE name = 'events_by_profile'",
+    ] {
+        let index = site.data().join("audit-index.db");
+        let changed = Command::new("python3")
+            .args(["-c", "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.executescript(sys.argv[2]); c.commit()"])
+            .args([index.as_os_str(), change.as_ref()])
+            .status();
+        assert!(changed.expect("runs").success(), "{change}");
+        let found = site.run(&["audit", "verify"]);
+        assert_eq!(found.code, 1, "{change}: {found:?}");
+        // What the index had known of a line that never was is reported until it is explained.
+        site.run(&["audit", "verify", "--accept-loss"]);
+        let again = site.run(&["audit", "verify"]);
+        assert_eq!(again.code, 0, "{change}: {again:?}");
+        assert_eq!(site.run(&["audit", "show", "--json"]).json(), before, "{change}");
+    }
+    fs::remove_file(site.data().join("audit-index.db")).expect("removes");
+    assert!(whole(&site, &[]), "a missing one is made anew");
+    let subject = site.run(&["subject", ADA]);
+    assert!(subject.stderr.contains("last compared with the journal at"), "{subject:?}");
+    let subject = site.run(&["subject", ADA, "--from-journal", "--json"]).json();
+    assert_eq!(subject["disclosures"].as_array().map(Vec::len), Some(2));
+    assert_eq!(subject["isFromJournal"], true);
+}
+
+#[test]
+fn a_copy_and_a_proof_are_verified_elsewhere_with_the_root_alone() {
+    let site = Site::with_people();
+    let token = site.token(&[]);
+    let service = site.serve_with(&[], BUSY);
+    for _ in 0..40 {
+        service.look_up(PHONE, &token, ADA);
+    }
+    std::thread::sleep(Duration::from_millis(1_200));
+    let root = service.site.ok(&["audit", "root"]);
+    assert_eq!(root.len(), 64);
+    let site = service.stop();
+    let head = site.ok(&["audit", "head"]);
+    let copy = Site::empty();
+    let to = copy.path("copy");
+    let copied = Command::new("cp")
+        .args(["-r".as_ref(), site.data().join("audit").as_os_str(), to.as_os_str()])
+        .status();
+    assert!(copied.expect("copies").success());
+    let dir = to.to_str().expect("UTF-8");
+    let verified = copy.run(&["audit", "verify", "--dir", dir, "--root", &root, "--head", &head]);
+    assert!(verified.code == 0 && verified.stdout.contains("given with --root"), "{verified:?}");
+    assert!(!copy.data().exists(), "no data directory is made for it");
+    let alone = copy.run(&["audit", "verify", "--dir", dir]);
+    assert!(alone.code == 0 && alone.stdout.contains("taken from the journal itself"), "{alone:?}");
+    let wrong = copy.run(&["audit", "verify", "--dir", dir, "--root", &"ab".repeat(32)]);
+    assert_eq!(wrong.code, 1, "{wrong:?}");
+    let usage = copy.run(&["audit", "verify", "--dir", dir, "--root", "short"]);
+    assert!(usage.code == 2 && usage.stderr.contains("64 hex digits"), "{usage:?}");
+
+    let proof = site.ok(&["audit", "proof", "--since", "2026-01-01", "--until", "2099-01-01"]);
+    let file = copy.file("a.proof", format!("{proof}\n"));
+    let verified = copy.run(&["audit", "verify", "--proof", &file, "--root", &root]);
+    assert_eq!(verified.code, 0, "{verified:?}");
+    assert_eq!(copy.run(&["audit", "verify", "--proof", &file]).code, 2, "a proof needs a root");
+    let forged = copy.file("b.proof", format!("{}\n", proof.replacen("\"hit\"", "\"miss\"", 1)));
+    let found = copy.run(&["audit", "verify", "--proof", &forged, "--root", &root]);
+    assert!(found.code == 1 && found.stdout.contains("was changed"), "{found:?}");
+    for name in fs::read_dir(site.data().join("keys")).expect("lists") {
+        let mode = name.expect("an entry").metadata().expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}
+
+#[test]
+fn the_forged_segment_that_hid_disclosures_is_set_aside() {
+    let (service, token) = Service::with_people();
+    service.look_up(PHONE, &token, ADA);
+    let root = service.site.ok(&["audit", "root"]);
+    let site = service.stop();
+    let head = site.ok(&["audit", "head"]);
+    let line = "{\"seq\":2,\"time\":\"2026-11-15T20:30:46.342Z\",\"node\":\"n1\",\"mark\":\"opened\",\"previous\":\"abababababababababababababababab\",\"chain\":\"abababababababababababababababab\"}\n";
+    for name in ["000000000002.jsonl", "000000099999.jsonl"] {
+        fs::write(
+            site.data().join("audit").join(name),
+            line.replace("\"seq\":2", &format!("\"seq\":{}", &name[6..12].trim_start_matches('0'))),
+        )
+        .expect("writes");
+    }
+    assert!(!whole(&site, &["--root", &root, "--head", &head]));
+    let service = site.serve();
+    service.look_up(PHONE, &token, ADA);
+    service.look_up(EMAIL, &token, ADA);
+    let subject = service.site.run(&["subject", ADA, "--json"]).json();
+    assert_eq!(subject["disclosures"].as_array().map(Vec::len), Some(3), "nothing is invisible");
+    assert!(!whole(&service.site, &["--root", &root, "--head", &head]));
+}
+
+#[test]
+fn many_refusals_are_counted_and_do_not_fill_the_disk() {
+    let site = Site::with_people();
+    let token = site.token(&["--rate", "1/s"]);
+    let service = site.serve();
+    let size = || -> u64 {
+        let files = fs::read_dir(service.data().join("audit")).expect("lists");
+        files.map(|file| file.expect("an entry").metadata().expect("a file").len()).sum()
+    };
+    let before = size();
+    let mut connection = service.connect();
+    let request = Request::lookup(PHONE, profile_body(ADA)).token(&token).bytes();
+    let mut refused = 0;
+    for _ in 0..5_000 {
+        connection.send(&request);
+        refused += u64::from(connection.reply().status == 429);
+    }
+    eventually(5, "all are counted", || {
+        let usage = service.site.run(&["usage", "--json"]).json();
+        usage[0]["refused"] == refused
+    });
+    let grown = size() - before;
+    assert!(grown < 100_000, "{refused} refusals took {grown} bytes");
+    let shown = service.site.run(&["audit", "show", "--json", "--outcome", "refused"]).json();
+    let counted = shown.as_array().expect("a list").iter().map(|event| event["count"].as_u64().unwrap_or(1));
+    assert_eq!(counted.sum::<u64>(), refused);
+    assert!(whole(&service.site, &[]));
+}
+
+#[test]
+fn with_a_quota_that_is_used_up_nobody_learns_who_is_on_file() {
+    let site = Site::with_people();
+    let token = site.token(&["--quota", "1/day"]);
+    let service = site.serve();
+    assert_eq!(service.look_up(PHONE, &token, NOBODY).status, 404, "a miss costs nothing");
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
+    for url in [ADA, NOBODY, EVE] {
+        // Also when the body comes late, after the quota was checked first.
+        let request = Request::lookup(PHONE, profile_body(url)).token(&token).bytes();
+        let end = request.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("a head") + 4;
+        let mut connection = service.connect();
+        connection.send(&request[..end]);
+        std::thread::sleep(Duration::from_millis(30));
+        connection.send(&request[end..]);
+        let reply = connection.reply();
+        assert_eq!((reply.status, reply.code().as_str()), (429, "quota_exceeded"), "{url}");
+        assert!(
+            reply.header("retry-after").is_some_and(|wait| wait.parse::<u64>().is_ok_and(|wait| wait > 1))
+        );
+    }
+}
+
+#[test]
+fn after_any_kill_the_journal_is_whole_and_nothing_acknowledged_is_missing() {
+    let mut site = Site::with_people();
+    let token = site.token(&[]);
+    let (answered, changed) = (Mutex::new(HashSet::new()), Mutex::new(Vec::new()));
+    for round in 0..10_u64 {
+        let service = site.serve_with(&[], BUSY);
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for worker in 0..2 {
+                let (service, token, stop, answered) = (&service, &token, &stop, &answered);
+                scope.spawn(move || {
+                    let mut connection = Connection::open(service.public);
+                    for number in 0_u64.. {
+                        let id = format!("{round:08x}{worker:08x}{number:016x}");
+                        let request = Request::lookup(
+                            EMAIL,
+                            profile_body([ADA, NOBODY][usize::try_from(number % 2).expect("small")]),
+                        );
+                        if stop.load(Ordering::Relaxed)
+                            || !connection.try_send(request.token(token).header("X-Request-Id", &id).bytes())
+                        {
+                            return;
+                        }
+                        match connection.try_reply() {
+                            Some(reply) if reply.status == 200 => {
+                                answered.lock().expect("a lock").insert(id);
+                            }
+                            Some(_) => {}
+                            None => return,
+                        }
+                    }
+                });
+            }
+            let (service, stop, changed) = (&service, &stop, &changed);
+            scope.spawn(move || {
+                for number in 0.. {
+                    let (what, ticket) =
+                        (["suppress", "unsuppress"][number % 2], format!("T-{round}-{number}"));
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    if service.site.run(&[what, MIRA, "--ticket", &ticket]).code == 0 {
+                        changed.lock().expect("a lock").push(ticket);
+                    }
+                }
+            });
+            std::thread::sleep(Duration::from_millis(80 + 137 * (round * 7 % 11)));
+            service.signal(rustix::process::Signal::KILL);
+            std::thread::sleep(Duration::from_millis(20));
+            stop.store(true, Ordering::Relaxed);
+        });
+        site = service.kill();
+        assert!(whole(&site, &[]), "round {round}: {:?}", site.run(&["audit", "verify"]));
+    }
+    let shown = site.run(&["audit", "show", "--json"]).json();
+    let shown = shown.as_array().expect("a list");
+    let ids: HashSet<&str> = shown.iter().filter_map(|event| event["requestId"].as_str()).collect();
+    let answered = answered.into_inner().expect("a lock");
+    assert!(answered.len() > 100, "{}", answered.len());
+    let missing: Vec<_> = answered.iter().filter(|id| !ids.contains(id.as_str())).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    let tickets: Vec<&str> = shown.iter().filter_map(|event| event["ticket"].as_str()).collect();
+    for ticket in changed.into_inner().expect("a lock") {
+        assert_eq!(tickets.iter().filter(|found| **found == ticket).count(), 1, "{ticket}");
+    }
+    let root = site.ok(&["audit", "root"]);
+    let data = site.data();
+    assert!(whole(&site, &["--dir", data.to_str().expect("UTF-8"), "--root", &root]));
+}
+
+#[test]
+fn a_changed_setting_is_on_record() {
+    let site = Site::with_people().serve().stop();
+    assert!(
+        actions(&site).iter().all(|event| event["operation"] != "configuration"),
+        "nothing has changed yet"
+    );
+    let site = site.serve_with(&[], "[audit]\nkeep = \"30d\"\n[limits]\nrate = \"50/s\"\n").stop();
+    let events = actions(&site);
+    let changed: Vec<&Value> = events.iter().filter(|event| event["operation"] == "configuration").collect();
+    assert_eq!(changed.len(), 1, "{events:?}");
+    assert_eq!(
+        (&changed[0]["what"], &changed[0]["counts"]["changed"]),
+        (&"audit.keep limits.rate".into(), &2.into())
+    );
+}

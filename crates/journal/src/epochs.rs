@@ -1,0 +1,160 @@
+//! The thread that changes the keys: it makes those of the next epoch, and destroys the old ones once the seal is
+//! on disk. The writer only writes the seal, so no line waits for this.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use contactd_core::{Clock, JournalError};
+
+use crate::epoch::EpochKeys;
+use crate::file::failed;
+use crate::key_dir::KeyDir;
+use crate::seals;
+use crate::shared::Shared;
+use crate::work_in_background;
+
+/// How long to wait before the end of an epoch is finished.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How long to wait after a failure.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// What the writer and this thread hand to each other.
+#[derive(Default)]
+pub(crate) struct Rotation {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// The keys of the next epoch, on disk, for the writer.
+    next: Option<EpochKeys>,
+    /// The end of an epoch, written by the writer.
+    sealed: Option<Sealed>,
+    is_closed: bool,
+}
+
+/// An epoch that has ended.
+pub(crate) struct Sealed {
+    /// The segment with the seal.
+    pub(crate) file: Arc<File>,
+    /// The seal's line, without its newline.
+    pub(crate) seal: Vec<u8>,
+    /// The epoch that ended, and the keys of the next one.
+    pub(crate) epoch: u64,
+    pub(crate) current: EpochKeys,
+}
+
+impl Rotation {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For the writer: the keys of the next epoch, when it is time to seal this one.
+    pub(crate) fn take_next(&self) -> Option<EpochKeys> {
+        self.state().next.take()
+    }
+
+    /// For the writer: whether it is time to seal this epoch.
+    pub(crate) fn has_next(&self) -> bool {
+        self.state().next.is_some()
+    }
+
+    /// For the writer: the seal could not be written. It is tried again with the same keys.
+    pub(crate) fn return_next(&self, keys: EpochKeys) {
+        self.state().next = Some(keys);
+    }
+
+    /// For the writer: the seal is written.
+    pub(crate) fn note_sealed(&self, sealed: Sealed) {
+        self.state().sealed = Some(sealed);
+        self.wake.notify_all();
+    }
+
+    pub(crate) fn close(&self) {
+        self.state().is_closed = true;
+        self.wake.notify_all();
+    }
+}
+
+/// Changes the keys after every `length`, until the rotation is closed.
+pub(crate) struct Epochs {
+    pub(crate) dir: PathBuf,
+    pub(crate) keys: KeyDir,
+    pub(crate) current: EpochKeys,
+    pub(crate) length: Duration,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Epochs {
+    pub(crate) fn run(mut self) {
+        work_in_background();
+        let age = self.clock.now().millis().saturating_sub(self.current.begun_at.millis());
+        let age = u64::try_from(age).map_or(self.length, Duration::from_millis);
+        // A clock that went back says nothing about the age.
+        let mut due = Instant::now() + self.length.saturating_sub(age);
+        let mut is_handed_over = false;
+        let mut unfinished: Option<Sealed> = None;
+        loop {
+            let state = self.shared.rotation.state();
+            let wait = match is_handed_over {
+                _ if unfinished.is_some() => AGAIN,
+                true => Duration::from_secs(3600),
+                false => due.saturating_duration_since(Instant::now()),
+            };
+            let (mut state, _) = self
+                .shared
+                .rotation
+                .wake
+                .wait_timeout_while(state, wait, |state| state.sealed.is_none() && !state.is_closed)
+                .unwrap_or_else(PoisonError::into_inner);
+            let (sealed, is_closed) = (state.sealed.take(), state.is_closed);
+            drop(state);
+            if let Some(sealed) = sealed {
+                is_handed_over = false;
+                due = Instant::now() + self.length;
+                self.current = sealed.current.clone();
+                unfinished = Some(sealed);
+            }
+            // Until the seal has its copy and the old keys are gone, no other epoch begins: seals are copied in order.
+            if let Some(sealed) = &unfinished {
+                match self.finish(sealed) {
+                    Ok(()) => unfinished = None,
+                    Err(error) => {
+                        tracing::error!(%error, "the end of an epoch of the audit journal is not finished; trying again");
+                    }
+                }
+            }
+            if is_closed {
+                return;
+            }
+            if !is_handed_over && unfinished.is_none() && Instant::now() >= due {
+                match self.hand_over() {
+                    Ok(()) => is_handed_over = true,
+                    Err(error) => {
+                        tracing::error!(%error, "the next keys of the audit journal cannot be made; this epoch goes on");
+                        due = Instant::now() + RETRY;
+                    }
+                }
+            }
+        }
+    }
+
+    fn hand_over(&self) -> Result<(), JournalError> {
+        let next = EpochKeys::generate(Some(&self.current), self.clock.now())?;
+        self.keys.store(&next)?;
+        self.shared.rotation.state().next = Some(next);
+        self.shared.queue.poke();
+        Ok(())
+    }
+
+    /// The seal first goes to disk, then the old keys are destroyed.
+    fn finish(&self, sealed: &Sealed) -> Result<(), JournalError> {
+        sealed.file.sync_data().map_err(failed("cannot sync", &self.dir))?;
+        seals::append(&self.dir, &sealed.seal)?;
+        self.keys.destroy(sealed.epoch)
+    }
+}

@@ -1,0 +1,196 @@
+//! Epochs, seals, old journals, restored journals, proofs.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use contactd_core::{AuditPosition, Roots, Timestamp};
+use contactd_journal::{KeyDir, Verifier, is_journal_key, verify_proof};
+
+use crate::place::{Place, at, copy_dir, fill, names};
+
+fn seals(place: &Place) -> usize {
+    fs::read_to_string(place.audit().join("seals.jsonl"))
+        .unwrap_or_default()
+        .matches("\"mark\":\"seal\"")
+        .count()
+}
+
+fn epoch_keys(place: &Place) -> Vec<String> {
+    let entries = fs::read_dir(place.keys()).expect("lists");
+    let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(".key")).collect();
+    names.sort();
+    names
+}
+
+/// A journal with several sealed epochs, each with some lines.
+pub(crate) fn with_epochs(segment_bytes: u64, epochs: usize) -> Place {
+    let place = Place { epoch: Duration::from_millis(40), ..Place::with_segments_of(segment_bytes) };
+    let journal = place.serve();
+    let until = Instant::now() + Duration::from_secs(20);
+    let mut number = 0;
+    while seals(&place) < epochs && Instant::now() < until {
+        fill(&journal, number, number + 7);
+        number += 7;
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    drop(journal);
+    place
+}
+
+#[test]
+fn an_epoch_is_sealed_also_when_idle_and_its_keys_are_destroyed() {
+    let place = Place { epoch: Duration::from_millis(40), ..Place::new() };
+    let journal = place.serve();
+    let until = Instant::now() + Duration::from_secs(10);
+    while seals(&place) < 3 {
+        assert!(Instant::now() < until, "no epoch ended");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(journal);
+    assert_eq!(epoch_keys(&place).len(), 1, "{:?}", epoch_keys(&place));
+    assert_eq!(place.faults(), [""; 0]);
+    assert_eq!(place.check_with(place.root(), place.head()).faults, []);
+    for name in fs::read_dir(place.keys()).expect("lists") {
+        let file = name.expect("an entry");
+        let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().expect("a file").permissions());
+        assert_eq!(mode & 0o777, 0o600, "{:?}", file.file_name());
+        assert!(is_journal_key(&file.file_name().to_string_lossy()));
+    }
+}
+
+#[test]
+fn with_all_current_keys_nothing_that_is_sealed_can_be_changed() {
+    let place = with_epochs(1 << 20, 4);
+    let root = place.root();
+    let file = place.first_segment();
+    let good = fs::read_to_string(&file).expect("reads");
+    let lines: Vec<&str> = good.lines().collect();
+    let sealed = lines.iter().rposition(|line| line.contains("\"mark\":\"seal\"")).expect("a seal");
+    // Whoever has the current keys can sign anything in the current epoch, and cannot sign in an earlier one.
+    for at in (1..sealed).step_by(3) {
+        let mut changed: Vec<String> = lines.iter().map(|&line| line.to_owned()).collect();
+        changed[at] = changed[at].replacen("\"time\":\"2026", "\"time\":\"2025", 1);
+        fs::write(&file, changed.join("\n") + "\n").expect("writes");
+        assert!(!place.check_with(root, None).is_whole(), "line {}", at + 1);
+        changed.drain(at..=sealed);
+        fs::write(&file, changed.join("\n") + "\n").expect("writes");
+        assert!(!place.check_with(root, None).is_whole(), "cut at line {}", at + 1);
+    }
+}
+
+#[test]
+fn start_and_stop_have_lines_so_that_time_without_service_is_known() {
+    let place = Place::new();
+    let journal = place.serve();
+    fill(&journal, 0, 3);
+    drop(journal);
+    place.clock.advance(Duration::from_secs(600));
+    drop(place.serve());
+    let outages = place.check().outages;
+    assert_eq!(outages.len(), 1, "{outages:?}");
+    assert!(outages[0].was_stopped);
+    assert_eq!((outages[0].from, outages[0].until), (at(), at().plus(Duration::from_secs(600))));
+}
+
+#[test]
+fn a_restored_journal_begins_anew_and_names_the_old_root() {
+    let place = with_epochs(6_000, 2);
+    let (old_root, count) = (place.root(), place.requests().len());
+    let restored = Place::new();
+    copy_dir(&place.audit(), &restored.audit());
+    restored.fill(900, 903);
+    let new_root = restored.root();
+    assert_ne!(old_root, new_root);
+    assert_eq!(restored.faults(), [""; 0]);
+    assert_eq!(restored.requests().len(), count + 3);
+    let verifier = |roots| Verifier { roots: Roots::given(roots), keys: None, old_key: None };
+    let both = verifier(vec![old_root, new_root]).verify(&restored.audit(), &[]).expect("reads");
+    assert_eq!((both.faults, both.roots), (vec![], vec![old_root, new_root]));
+    assert!(both.notes.iter().any(|note| note.contains("after a restore")), "{:?}", both.notes);
+    for one in [old_root, new_root] {
+        assert!(!verifier(vec![one]).verify(&restored.audit(), &[]).expect("reads").is_whole());
+    }
+    restored.fill(903, 906);
+    assert_eq!(restored.faults(), [""; 0]);
+}
+
+#[test]
+fn a_proof_shows_a_period_and_nothing_can_be_changed_in_it() {
+    let place = with_epochs(6_000, 3);
+    let root = place.root();
+    let file = place.keys().join("proof.jsonl");
+    let prove = |since: Timestamp, until: Timestamp| {
+        use contactd_core::JournalFiles;
+        let dir = contactd_journal::JournalDir {
+            dir: place.audit(),
+            keys: KeyDir::new(&place.keys()),
+            old_key: std::sync::Arc::new(|| None),
+        };
+        let mut out = Vec::new();
+        let made = dir.prove(since, until, &Roots::given(vec![root]), &mut out).expect("proves");
+        fs::write(&file, &out).expect("writes");
+        made
+    };
+    let made = prove(at(), at().plus(Duration::from_secs(1)));
+    assert!(made.last > made.first);
+    let verified = verify_proof(&file, &Roots::given(vec![root])).expect("reads");
+    assert_eq!(verified.faults, []);
+    assert_eq!(verified.lines, made.last - made.first + 1);
+    let good = fs::read_to_string(&file).expect("reads");
+    let lines: Vec<&str> = good.lines().collect();
+    for at in 1..lines.len() {
+        let mut changed = lines.clone();
+        changed.remove(at);
+        fs::write(&file, changed.join("\n") + "\n").expect("writes");
+        let found = verify_proof(&file, &Roots::given(vec![root])).expect("reads");
+        // Without its first or last lines it is a smaller proof, or none.
+        let is_end = at == 1 || at == lines.len() - 1;
+        assert!(!found.is_whole() || is_end, "line {at}");
+        let edited: Vec<String> = lines
+            .iter()
+            .enumerate()
+            .map(|(n, line)| if n == at { line.replacen("\"n1\"", "\"n2\"", 1) } else { (*line).to_owned() })
+            .collect();
+        fs::write(&file, edited.join("\n") + "\n").expect("writes");
+        assert!(!verify_proof(&file, &Roots::given(vec![root])).expect("reads").is_whole(), "line {at}");
+    }
+    fs::write(&file, &good).expect("writes");
+    let other = with_epochs(6_000, 1).root();
+    assert!(!verify_proof(&file, &Roots::given(vec![other])).expect("reads").is_whole());
+}
+
+#[test]
+fn a_reader_that_starts_in_the_middle_proves_what_it_reads() {
+    let place = with_epochs(6_000, 3);
+    let all = place.requests();
+    let mut lines = place.lines_after(AuditPosition::default());
+    let mut seen = 0;
+    while let Some(line) = lines.read().expect("reads") {
+        seen += usize::from(matches!(line.entry, contactd_journal::Entry::Request(_)));
+        let mut rest = place.lines_after(lines.position());
+        let mut left = 0;
+        while let Some(line) = rest.read().expect("reads") {
+            left += usize::from(matches!(line.entry, contactd_journal::Entry::Request(_)));
+        }
+        assert_eq!(seen + left, all.len(), "from {:?}", lines.position());
+    }
+    assert_eq!(all, names(0, all.len() as u64));
+}
+
+#[test]
+fn a_kill_before_the_first_segment_of_a_new_journal_loses_nothing_of_the_old_one() {
+    let place = with_epochs(6_000, 2);
+    let count = place.requests().len();
+    let restored = Place::new();
+    copy_dir(&place.audit(), &restored.audit());
+    restored.fill(900, 901);
+    // As a kill leaves it: the new keys are there, and nothing that they signed.
+    let begun = restored.segments().pop().expect("the new journal");
+    fs::remove_file(begun).expect("removes");
+    copy_dir(&place.audit(), &restored.audit());
+    fs::write(restored.keys().join("journal-signed"), "").expect("writes");
+    restored.fill(900, 903);
+    assert_eq!(restored.faults(), [""; 0]);
+    assert_eq!(restored.requests().len(), count + 3);
+}

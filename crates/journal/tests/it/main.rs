@@ -1,0 +1,8 @@
+//! A journal on a real file system: what is written, what verification finds, and what a killed server leaves.
+
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+
+mod epochs;
+mod lines;
+mod place;
+mod tamper;

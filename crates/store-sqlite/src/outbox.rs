@@ -1,0 +1,75 @@
+//! The outbox. Both databases have one, because an entry is stored in the transaction of its change.
+
+use contactd_core::AdminEntry;
+use contactd_core::store::{Outbox, StoreError, StoreFuture};
+use rusqlite::Connection;
+
+use crate::{SqliteStore, connection};
+
+/// Adds an entry, with the counts of its change, in the transaction of the change.
+pub(crate) fn add(
+    connection: &Connection,
+    entry: Option<&AdminEntry>,
+    counts: &[(&str, u64)],
+) -> rusqlite::Result<()> {
+    let Some(entry) = entry else { return Ok(()) };
+    let text = serde_json::to_string(&entry.counted(counts))
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    let mut insert = connection.prepare_cached("INSERT INTO outbox (entry, record) VALUES (?1, ?2)")?;
+    insert.execute((&entry.entry, text)).map(|_| ())
+}
+
+impl Outbox for SqliteStore {
+    fn add_entry(&self, entry: &AdminEntry) -> impl StoreFuture<()> {
+        std::future::ready(add(&self.main(), Some(entry), &[]).map_err(connection::error))
+    }
+
+    fn list_entries(&self) -> impl StoreFuture<Vec<AdminEntry>> {
+        std::future::ready(self.all_entries())
+    }
+
+    fn remove_entries(&self, ids: &[String]) -> impl StoreFuture<()> {
+        std::future::ready(self.remove_all_entries(ids))
+    }
+}
+
+impl SqliteStore {
+    fn all_entries(&self) -> Result<Vec<AdminEntry>, StoreError> {
+        let mut entries = list(&self.main()).map_err(connection::error)?;
+        let details = connection::reader(&self.details_file())?;
+        entries.extend(list(&details).map_err(connection::error)?);
+        entries.sort_by_key(|entry| entry.time);
+        Ok(entries)
+    }
+
+    fn remove_all_entries(&self, ids: &[String]) -> Result<(), StoreError> {
+        let remove = |connection: &Connection| -> rusqlite::Result<()> {
+            let mut remove = connection.prepare_cached("DELETE FROM outbox WHERE entry = ?1")?;
+            ids.iter().try_for_each(|id| remove.execute([id]).map(|_| ()))
+        };
+        remove(&self.main()).map_err(connection::error)?;
+        let reader = connection::reader(&self.details_file())?;
+        let is_there = !list(&reader).map_err(connection::error)?.is_empty();
+        drop(reader);
+        if is_there {
+            let mut writer = connection::impatient_writer(&self.details_file())?;
+            let transaction = connection::write(&mut writer)?;
+            remove(&transaction).map_err(connection::error)?;
+            transaction.commit().map_err(connection::error)?;
+            // What an import wrote was emptied from the log before; this must not leave something in it again.
+            let _ = connection::truncate_wal(&writer);
+        }
+        Ok(())
+    }
+}
+
+fn list(connection: &Connection) -> rusqlite::Result<Vec<AdminEntry>> {
+    let mut list = connection.prepare_cached("SELECT record FROM outbox ORDER BY id")?;
+    let texts = list.query_map((), |row| row.get::<_, String>(0))?.collect::<rusqlite::Result<Vec<_>>>()?;
+    let parse = |text: &String| {
+        serde_json::from_str(text).map_err(|error| {
+            rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error))
+        })
+    };
+    texts.iter().map(parse).collect()
+}
