@@ -89,7 +89,7 @@ local token, prefix, file = "%s", "%s", io.open("%s", "a")
 local number, asked = 0, {}
 function request()
   number = number + 1
-  local id = prefix .. "-" .. number
+  local id = prefix .. string.format("%%024x", number)
   return wrk.format("POST", "/api/fetchPersonalEmail", {["Authorization"] = "Bearer " .. token, ["Content-Type"] = "application/json",
     ["X-Request-Id"] = id, ["Host"] = "bench"}, '{"profileUrl":"https://linkedin.com/in/told-quell-' .. (number %% 1200) .. '"}')
 end
@@ -111,7 +111,7 @@ def kills(work):
     for number in range(KILLS + 1):
         with serving(data) as server:
             script = work / "kill.lua"
-            script.write_text(LUA % (token, f"k{number}", answers))
+            script.write_text(LUA % (token, f"{number:08x}", answers))
             left = max(LOOKUPS - done, 1_000) / (KILLS + 1 - number)
             seconds = 1.5 if rate is None else max(0.4, left / rate * moments.uniform(0.8, 1.2))
             load = subprocess.Popen(["wrk", "-t1", "-c32", f"-d{int(seconds) + 1}s", "-s", script, f"http://127.0.0.1:{server.port}"],
@@ -150,7 +150,7 @@ def tries(server, token, name, count, answered):
     def some(part):
         connection = server.connect()
         for number in range(count // 4):
-            request_id = f"{name}-{part}-{number}"
+            request_id = f"{name.encode().hex()}{part:02x}{number:016x}"
             with contextlib.suppress(http.client.HTTPException, OSError):
                 if server.ask(connection, token, number % PEOPLE, request_id) == 200:
                     answered.add(request_id)
