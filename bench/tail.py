@@ -3,19 +3,22 @@
 
     python3 bench/tail.py                  # prints, and writes bench/runs/
 
-15 interleaved rounds of contactd with the journal on and of nginx with a constant answer, at half of contactd's full rate,
-each server on one core and alone on it. Then one more round in which perf traces the system calls of the journal's threads:
+15 interleaved rounds of contactd, of contactd without its journal, and of nginx with a constant answer, at half of contactd's
+full rate, each server on one core and alone on it. Then one more round in which perf traces the system calls of the journal's threads:
 how long each write took, and how long the writes took that began while a sync was under way.
 """
 import datetime
 import json
 import pathlib
+import random
 import re
+import shutil
 import statistics
 import subprocess
 import tempfile
 import time
 
+import audit
 import stage
 
 SYNCS = ("journal-sync", "journal-late")
@@ -79,7 +82,11 @@ def main():
     generator, requests = stage.WORK / "latency", stage.request_file("contactd", PROFILES, tokens)
     stage.sh("rustc", "--edition", "2024", "-O", stage.BENCH / "latency.rs", "-o", generator)
     report = {"command": "python3 bench/tail.py", "commit": stage.commit(), "rounds": []}
-    servers = {name: stage.start(name, PROFILES, data, tokens) for name in ("contactd", "nginx")}
+    work = tempfile.TemporaryDirectory(dir=stage.WORK)
+    without = pathlib.Path(work.name) / "without"
+    shutil.copytree(data, without, ignore=shutil.ignore_patterns("control.sock"))
+    servers = {"contactd": stage.start("contactd", PROFILES, data, tokens), "off": audit.start(without, "off"),
+               "nginx": stage.start("nginx", PROFILES, data, tokens)}
     try:
         for server in servers.values():
             server.ready(requests.read_bytes().split(b"\n----\n")[0])
@@ -87,17 +94,20 @@ def main():
         report["rate"] = rate = round(full / 2)
         print(f"half load: {rate:,} requests/s", flush=True)
         for number in range(ROUNDS):
-            order = list(servers) if number % 2 else list(reversed(servers))
+            order = random.Random(number).sample(list(servers), len(servers))
             found = {name: latency(generator, requests, servers[name], rate, SECONDS) for name in order}
             report["rounds"].append(found)
             print(f"round {number + 1}: " + ", ".join(f"{name} p50 {found[name]['p50']} p99 {found[name]['p99']} p999 {found[name]['p999']} µs"
                                                       for name in servers), flush=True)
-        ratios = [found["contactd"]["p99"] / found["nginx"]["p99"] for found in report["rounds"]]
-        report["p99Ratio"] = {"median": round(statistics.median(ratios), 2), "min": round(min(ratios), 2), "max": round(max(ratios), 2)}
+        for name, other in (("contactd", "nginx"), ("contactd", "off")):
+            ratios = [found[name]["p99"] / found[other]["p99"] for found in report["rounds"]]
+            report[f"p99RatioTo{other.capitalize()}"] = {"median": round(statistics.median(ratios), 2), "min": round(min(ratios), 2),
+                                                         "max": round(max(ratios), 2)}
         report["trace"] = trace(generator, requests, servers["contactd"], rate)
     finally:
         for server in servers.values():
             server.stop()
+        work.cleanup()
     print(json.dumps({key: value for key, value in report.items() if key != "rounds"}, indent=1))
     out = stage.BENCH / f"runs/{datetime.date.today().isoformat()}-tail.json"
     out.write_text(json.dumps(report, indent=1) + "\n")

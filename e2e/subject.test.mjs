@@ -70,7 +70,7 @@ test('the page says what is held and who received it, and asks nobody for anythi
   assert.match(await page.locator('dl').first().innerText(), /crm <b>& co<\/b>/);
   const rows = await page.locator('tbody tr').allInnerTexts();
   assert.equal(rows.length, 1);
-  assert.match(rows[0], /Phone number\s+Recruiting/);
+  assert.match(rows[0], /Phone number \+14155550123\s+Recruiting/);
   const width = await page.evaluate(() => document.documentElement.scrollWidth);
   assert.ok(width <= 390, `it is ${width} wide on a telephone`);
   const pdf = await page.pdf({ format: 'A4' });

@@ -98,6 +98,8 @@ pub(crate) struct Walk {
     /// The position in it, after the last whole line.
     offset: u64,
     number: u64,
+    /// The segments when the directory was last listed.
+    listed: Vec<Segment>,
     /// A later segment exists, so this one gets no more lines.
     is_closed: bool,
     /// Files that are not segments of this journal, and why.
@@ -149,6 +151,7 @@ impl Walk {
             current: None,
             offset: 0,
             number: 0,
+            listed: Vec::new(),
             is_closed: false,
             strays: Vec::new(),
             faults: Vec::new(),
@@ -374,11 +377,19 @@ impl Walk {
 
     /// Goes to the next segment, if there is one.
     fn advance(&mut self) -> Result<bool, JournalError> {
-        let segments = segment::list(&self.dir)?;
+        // The directory is listed again only if nothing in the last listing is next.
+        if self.advance_in_listing()? {
+            return Ok(true);
+        }
+        self.listed = segment::list(&self.dir)?;
+        self.advance_in_listing()
+    }
+
+    fn advance_in_listing(&mut self) -> Result<bool, JournalError> {
         let current = self.current.as_ref().map(|segment| segment.first);
-        for segment in
-            segments.into_iter().filter(|segment| current.is_none_or(|first| segment.first > first))
-        {
+        let after = self.listed.partition_point(|segment| current.is_some_and(|first| segment.first <= first));
+        for at in after..self.listed.len() {
+            let segment = self.listed[at].clone();
             if self.is_old(segment.first) && self.epoch.is_none() {
                 return self.advance_old(segment);
             }

@@ -279,7 +279,7 @@ impl Writer {
         match self.write_buffer(seq, chain) {
             // It is in the file and may survive, so it counts. The next segment says that a sync failed.
             Err(error) if self.last == seq => {
-                tracing::error!(%error, "cannot sync a checkpoint of the audit journal")
+                tracing::error!(%error, "cannot sync a checkpoint of the audit journal");
             }
             written => written?,
         }
