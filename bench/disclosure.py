@@ -204,11 +204,11 @@ def mounts(work):
         return "not run: needs root"
     found = {}
     data = work / "mounted"
-    token = store(data)
     audit = data / "audit"
-    audit.mkdir(exist_ok=True)
+    audit.mkdir(parents=True, mode=0o700)
     stage.sh("mount", "-t", "tmpfs", "-o", "size=2m,mode=700", "tmpfs", audit)
     try:
+        token = store(data)
         with serving(data) as server:
             answered = set()
             assert server.ask(server.connect(), token, 1) == 200
