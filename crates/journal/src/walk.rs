@@ -387,7 +387,8 @@ impl Walk {
 
     fn advance_in_listing(&mut self) -> Result<bool, JournalError> {
         let current = self.current.as_ref().map(|segment| segment.first);
-        let after = self.listed.partition_point(|segment| current.is_some_and(|first| segment.first <= first));
+        let after =
+            self.listed.partition_point(|segment| current.is_some_and(|first| segment.first <= first));
         for at in after..self.listed.len() {
             let segment = self.listed[at].clone();
             if self.is_old(segment.first) && self.epoch.is_none() {
