@@ -2,6 +2,17 @@
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
+/// The two digits of every byte.
+const PAIRS: [[u8; 2]; 256] = {
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        pairs[byte] = [DIGITS[byte >> 4], DIGITS[byte & 15]];
+        byte += 1;
+    }
+    pairs
+};
+
 /// Encodes bytes.
 pub fn encode(bytes: &[u8]) -> String {
     let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
@@ -10,12 +21,11 @@ pub fn encode(bytes: &[u8]) -> String {
 
 /// Appends the digits of 16 bytes, without a separate allocation.
 pub fn push(out: &mut Vec<u8>, bytes: &[u8; 16]) {
-    let mut text = [0; 32];
-    for (digits, byte) in text.chunks_exact_mut(2).zip(bytes) {
-        digits[0] = DIGITS[usize::from(byte >> 4)];
-        digits[1] = DIGITS[usize::from(byte & 15)];
+    let mut text = [[0; 2]; 16];
+    for (digits, byte) in text.iter_mut().zip(bytes) {
+        *digits = PAIRS[usize::from(*byte)];
     }
-    out.extend_from_slice(&text);
+    out.extend_from_slice(text.as_flattened());
 }
 
 /// Decodes exactly `2 * N` digits, upper or lower case; `None` for any other text.

@@ -98,6 +98,8 @@ impl Queue {
         let mut state = self.state();
         if state.lines.len() > 0 && !state.is_flushed {
             state.is_flushed = true;
+            // Unlocked first, because the writer locks it as soon as it is woken.
+            drop(state);
             self.wake.notify_one();
         }
     }

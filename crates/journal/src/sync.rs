@@ -5,6 +5,7 @@
 //! second one syncs at once.
 
 use std::fs::File;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Syncer {
     state: Mutex<State>,
     wake: Condvar,
+    /// Whether a late sync is under way. Every line asks, so this spares it the lock.
+    is_late: AtomicBool,
 }
 
 #[derive(Default)]
@@ -91,7 +94,8 @@ impl Syncer {
 
     /// Whether the current sync has taken too long.
     pub(crate) fn is_hung(&self) -> bool {
-        self.state().syncing_since.is_some_and(|since| since.elapsed() > PATIENCE)
+        self.is_late.load(Ordering::Relaxed)
+            && self.state().syncing_since.is_some_and(|since| since.elapsed() > PATIENCE)
     }
 
     pub(crate) fn close(&self) {
@@ -125,12 +129,14 @@ impl Syncer {
             let is_late = delay == LATE;
             if is_late {
                 state.syncing_since = Some(Instant::now());
+                self.is_late.store(true, Ordering::Relaxed);
             }
             drop(state);
             let synced = file.sync_data();
             let mut state = self.state();
             if is_late {
                 state.syncing_since = None;
+                self.is_late.store(false, Ordering::Relaxed);
             }
             match synced {
                 Ok(()) if !state.has_failed => state.synced_through = state.synced_through.max(last),
