@@ -6,7 +6,7 @@ mod details;
 mod imports;
 mod upkeep;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -30,6 +30,8 @@ struct State {
     /// By the profile's key.
     people: BTreeMap<String, Vec<Kept>>,
     imports: Vec<PastImport>,
+    former: Vec<Former>,
+    import_sources: BTreeMap<i64, BTreeSet<String>>,
     max_ages: HashMap<String, std::time::Duration>,
     tokens: Vec<(TokenHash, Token)>,
     suppressions: Vec<(SubjectDigest, Timestamp)>,
@@ -47,6 +49,15 @@ struct Kept {
     detail: Detail,
     added_by: i64,
     given_by: i64,
+}
+
+/// A detail as it was before an import changed or withdrew it.
+#[derive(Clone)]
+struct Former {
+    import: i64,
+    profile: String,
+    kept: Kept,
+    is_withdrawn: bool,
 }
 
 impl Memory {

@@ -6,9 +6,12 @@ pub mod details;
 pub mod imports;
 pub mod local;
 pub mod outbox;
+pub mod undo;
 pub mod upkeep;
 
-use contactd_core::store::{Import, ImportPlan, ImportSummary, LocalRead, PutCounts, Store, Verdict};
+use contactd_core::store::{
+    Aged, Import, ImportPlan, ImportSummary, LocalRead, PutCounts, Store, SweepPlan, Verdict,
+};
 use contactd_core::{ContactValue, Detail, Kind, Networks, Profile, Record, Timestamp, Token, TokenSecret};
 
 /// An engine that implements all store traits.
@@ -21,6 +24,11 @@ fn day(text: &str) -> Timestamp {
 
 fn now() -> Timestamp {
     day("2026-06-01")
+}
+
+/// A sweep at this time that forgets nothing that is kept for undo.
+fn sweeping(now: Timestamp, aged: Aged<'_>) -> SweepPlan<'_> {
+    SweepPlan { now, aged, former_before: day("2000-01-01") }
 }
 
 fn profile(slug: &str) -> Profile {

@@ -17,7 +17,7 @@ pub(crate) use data::{
 };
 pub(crate) use people::{
     AuditCommand, AuditProofArgs, AuditShowArgs, AuditVerifyArgs, EraseArgs, SubjectArgs, SubjectReportArgs,
-    SweepArgs, UsageArgs,
+    SuppressArgs, SweepArgs, UsageArgs,
 };
 use values::{parse_kind, parse_name};
 
@@ -97,8 +97,8 @@ pub(crate) enum Command {
     Remove(RemoveArgs),
     /// Opt out people, phone numbers or e-mail addresses, so that they are no longer disclosed
     #[command(after_help = "Examples:\n  contactd suppress https://www.linkedin.com/in/ada-quell-1a2b3c\n  \
-        contactd suppress --phone +14155550123 --email ada@example.com\n  contactd suppress --list opt-outs.txt")]
-    Suppress(SubjectArgs),
+        contactd suppress --email ada@example.com --person\n  contactd suppress --list opt-outs.txt")]
+    Suppress(SuppressArgs),
     /// Undo a suppression
     #[command(after_help = "Example:\n  contactd unsuppress https://www.linkedin.com/in/ada-quell-1a2b3c")]
     Unsuppress(SubjectArgs),

@@ -52,12 +52,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Restore(args) => restore::run(config()?, &args).await,
             Command::Put(args) => put::run(&open().await?, &args).await,
             Command::Remove(args) => remove::run(&open().await?, &args).await,
-            Command::Suppress(args) => {
-                suppress::run(&open().await?, &args, suppress::Direction::Suppress).await
-            }
-            Command::Unsuppress(args) => {
-                suppress::run(&open().await?, &args, suppress::Direction::Unsuppress).await
-            }
+            Command::Suppress(args) => suppress::suppress(&open().await?, &args).await,
+            Command::Unsuppress(args) => suppress::unsuppress(&open().await?, &args).await,
             Command::Subject(args) => subject::run(&open().await?, &args).await,
             Command::Erase(args) => erase::run(&open().await?, &args).await,
             Command::Audit(command) => audit::run(config()?, &command).await,

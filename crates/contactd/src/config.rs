@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use contactd_core::{Lifetime, Networks, Quota, Rate};
+use contactd_core::{Lifetime, Networks, Quota, Rate, Span};
 use contactd_server::Settings;
 
 pub(crate) use file::EXAMPLE;
@@ -23,6 +23,8 @@ use crate::setting::{AuditSync, LogFormat, LogLevel};
 const DEFAULT_FILE: &str = "contactd.toml";
 const DEFAULT_DATA: &str = "./contactd-data";
 const DEFAULT_SWEEP: Duration = Duration::from_secs(60);
+/// How long imports can be undone.
+const DEFAULT_UNDO: Duration = Duration::from_secs(7 * 86_400);
 const DEFAULT_SEGMENT: u64 = 64 << 20;
 const DEFAULT_EPOCH: Duration = Duration::from_secs(3600);
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
@@ -36,6 +38,8 @@ pub(crate) struct Config {
     pub(crate) data_is_flag: bool,
     pub(crate) networks: Networks,
     pub(crate) keys: KeySources,
+    /// How long imports can be undone.
+    pub(crate) undo_for: Duration,
     file: File,
 }
 
@@ -95,6 +99,7 @@ impl Config {
                 digest: key_source("CONTACTD_DIGEST_KEYS", file.keys.digest.as_deref()),
                 audit: key_source("CONTACTD_AUDIT_KEY", file.keys.audit.as_deref()),
             },
+            undo_for: file.retention.undo.map_or(DEFAULT_UNDO, |Span(undo)| undo),
             file,
         })
     }
@@ -169,6 +174,7 @@ impl Config {
             ("audit.keep", format!("{:?}", file.audit.keep)),
             ("audit.epoch", format!("{:?}", file.audit.epoch)),
             ("retention.sweep_every", format!("{:?}", file.retention.sweep_every)),
+            ("retention.undo", format!("{:?}", self.undo_for)),
             ("limits.rate", format!("{:?}", file.limits.rate())),
             ("limits.quota", format!("{:?}", file.limits.quota())),
             ("admin.allow_remote", file.admin.allow_remote.to_string()),

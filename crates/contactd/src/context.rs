@@ -1,6 +1,7 @@
 //! The wiring: which engine, which files and which services a command or a server works with.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use contactd_core::services::{Parts, Services};
@@ -29,6 +30,8 @@ pub(crate) struct Opened {
     pub(crate) clock: Arc<dyn Clock>,
     /// The name of this node in the journal.
     pub(crate) node: String,
+    /// How long imports can be undone.
+    pub(crate) undo_for: Duration,
 }
 
 /// What a command works with.
@@ -60,10 +63,34 @@ impl Context {
         self.networks.canonicalize(url).map_err(|reason| anyhow::anyhow!(reasons::refusal(reason)))
     }
 
+    /// The one subject that a command's URL, number or address names.
+    pub(crate) fn subject(
+        &self,
+        url: Option<&str>,
+        phone: Option<&str>,
+        email: Option<&str>,
+    ) -> anyhow::Result<SubjectName> {
+        match (url, phone, email) {
+            (Some(url), None, None) => self.person(url),
+            (None, Some(phone), None) => SubjectName::phone(phone).map_err(subject_error),
+            (None, None, Some(email)) => SubjectName::email(email).map_err(subject_error),
+            _ => bail!("give one subject: a profile URL, --phone or --email"),
+        }
+    }
+
     /// The person of a command's URL.
     pub(crate) fn person(&self, url: &str) -> anyhow::Result<SubjectName> {
         SubjectName::person(url, &self.networks).map_err(subject_error)
     }
+}
+
+/// Says that nothing is on file about somebody who is opted out now.
+pub(crate) fn not_on_file(named: &SubjectName) -> String {
+    let whom = match named {
+        SubjectName::Person(profile) => format!("under {}", profile.as_str()),
+        SubjectName::Value(_, value) => format!("with {}", value.expose()),
+    };
+    format!("nobody is on file {whom}; the opt-out counts for what is imported later")
 }
 
 /// The message for a text that does not identify a subject.
@@ -88,6 +115,7 @@ impl Opened {
             networks: config.networks,
             clock: Arc::new(SystemClock),
             node,
+            undo_for: config.undo_for,
         })
     }
 
@@ -120,6 +148,7 @@ impl Opened {
             journal: Arc::new(journal),
             node: self.node.clone(),
             backups: Arc::new(backups),
+            undo_for: self.undo_for,
         }));
         recorder.attach(&services);
         services

@@ -1,6 +1,7 @@
 //! The binary: configuration, wiring, commands.
 
 mod actor;
+mod approval;
 mod archive;
 mod backups;
 mod cli;

@@ -69,9 +69,12 @@ impl Sweeper {
 /// Logs what a sweep did. Returns whether the store's logs are clear of what was removed.
 fn report(swept: Result<Changed<SweepReport>, ImportError>) -> bool {
     match swept.map(|changed| changed.done) {
-        Ok(SweepReport { swept: Swept { expired, aged }, logs_are_clear }) => {
+        Ok(SweepReport { swept: Swept { expired, aged, former }, logs_are_clear }) => {
             if expired + aged > 0 {
                 tracing::info!(expired, aged, "removed details that had expired or were too old");
+            }
+            if former > 0 {
+                tracing::info!(former, "removed details that were kept for undo");
             }
             if !logs_are_clear {
                 tracing::warn!("a reader keeps removed details in the write-ahead log; trying again");

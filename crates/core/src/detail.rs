@@ -1,5 +1,6 @@
 //! Details: ways to contact the person of a profile.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::suppression::comparable_email;
@@ -83,6 +84,17 @@ impl ContactValue {
         match kind {
             Kind::Phone => self.0 == held,
             Kind::Email => self.0 == held || comparable_email(&self.0) == comparable_email(held),
+        }
+    }
+
+    /// The text under which values of this kind are compared: e-mail addresses as a whole, ignoring case.
+    pub fn comparable(kind: Kind, text: &str) -> Cow<'_, str> {
+        match kind {
+            Kind::Phone => Cow::Borrowed(text),
+            Kind::Email if text.bytes().all(|b| b.is_ascii() && !b.is_ascii_uppercase()) => {
+                Cow::Borrowed(text)
+            }
+            Kind::Email => Cow::Owned(comparable_email(text)),
         }
     }
 

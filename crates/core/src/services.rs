@@ -13,6 +13,7 @@ mod tokens;
 mod waiting;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use audits::{
     AuditError, AuditQuery, Audits, IndexState, NamedUsage, ReadFrom, ShownEvent, remember_roots,
@@ -21,13 +22,13 @@ pub use health::{
     BackupError, BackupMade, Backups, Finding, Health, HealthError, Making, Severity, Stats, clock_finding,
 };
 pub use imports::{
-    Clearing, ImportError, ImportOptions, ImportReport, Imports, MaxRejects, ReadRows, RecordBatch,
-    RecordSource, RejectedRow, RowChecks, RowsError, SweepReport, Undone,
+    Clearing, ImportError, ImportOptions, ImportReport, Imports, ListedImport, MaxRejects, ReadRows,
+    RecordBatch, RecordSource, RejectedRow, RowChecks, RowsError, SweepReport,
 };
-pub use opt_outs::{OptOutError, OptOuts, OptedOut};
+pub use opt_outs::{Holder, OnFile, OptOutError, OptOutOptions, OptOuts, OptedOut};
 pub use subjects::{
-    AccessReport, CorrectionError, Disclosure, DisclosuresOf, EraseError, Erased, HeldDetail, SubjectError,
-    SubjectStore, Subjects, SuppressionState,
+    AccessReport, CorrectionError, Disclosure, DisclosuresOf, EraseError, EraseOptions, Erased,
+    ErasedProfile, HeldDetail, SharedValue, SubjectError, SubjectStore, Subjects, SuppressionState,
 };
 pub use tokens::{IssuedToken, NewToken, TokenError, TokenIssuer};
 
@@ -36,8 +37,14 @@ use crate::on_record;
 use crate::store::{Outbox, Store, StoreError, Suppressions};
 use crate::{
     Actor, AdminEntry, Affected, Changed, Clock, DigestKeys, JournalFiles, MOST_SUBJECTS, Networks,
-    NotRecorded, OnRecord, Subject, SuppressionList, UnknownKey,
+    NotRecorded, OnRecord, Profile, Subject, SuppressionList, UnknownKey,
 };
+
+/// Up to this many profiles are opted out or erased by a number or an address without asking.
+pub const FEW: usize = 10;
+
+/// Asks whether to go on with more than [`FEW`] profiles.
+pub type Approve<'a> = &'a (dyn Fn(&[Profile]) -> bool + Sync);
 
 /// What the services need.
 pub struct Parts<S> {
@@ -59,6 +66,8 @@ pub struct Parts<S> {
     pub node: String,
     /// Makes backups.
     pub backups: Arc<dyn Backups>,
+    /// How long imports can be undone: what they changed and withdrew is kept for this long.
+    pub undo_for: Duration,
 }
 
 /// All services for one store.

@@ -23,8 +23,11 @@ use std::future::Future;
 
 pub use access::{Suppressions, Tokens, Usage};
 pub use audit::{AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine};
-pub use details::{Aged, DetailFilter, DetailTotal, Details, Swept, Totals};
-pub use imports::{Import, ImportPlan, ImportSummary, Importing, PastImport, PutCounts, ValueOfProfile};
+pub use details::{Aged, DetailFilter, DetailTotal, Details, SweepPlan, Swept, Totals};
+pub use imports::{
+    FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, PastImport, PutCounts, Undo,
+    Undone, ValueOfProfile, WithdrawnFrom,
+};
 pub use local::{LocalRead, Verdict};
 pub use outbox::{Noted, Outbox};
 pub use upkeep::{ChangeNumbers, Changes, Facts, Maintenance, PartSize, TakenOver, Withdrawals};

@@ -1,13 +1,16 @@
 //! Details: listing, finding, removing.
 
-use contactd_core::store::{Aged, DetailFilter, Details, Noted, StoreError, StoreFuture, Swept, Totals};
-use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use contactd_core::store::{DetailFilter, Details, Noted, StoreError, StoreFuture, SweepPlan, Swept, Totals};
+use contactd_core::{ContactValue, Detail, Kind, Profile};
 use rusqlite::{Connection, Transaction};
 
 use crate::numbers::kind_number;
 use crate::profile_rows::{ProfileRows, SourceNames};
 use crate::writing::Writing;
-use crate::{SqliteStore, connection, outbox, profile_rows, totals};
+use crate::{SqliteStore, connection, former, outbox, profile_rows, totals};
 
 impl Details for SqliteStore {
     fn list_details(&self, profile: &Profile) -> impl StoreFuture<Vec<Detail>> {
@@ -27,8 +30,11 @@ impl Details for SqliteStore {
             let names = &mut SourceNames::default();
             let taken =
                 writing.take_away(transaction, names, profile, |stored| which.matches(&stored.detail))?;
-            outbox::add(transaction, entry.filter(|_| taken.details > 0), &[("details", taken.details)])?;
-            Ok(taken.details)
+            let mut kept = former::remove(transaction, profile, which)?;
+            kept.retain(|kept| !taken.gone.iter().any(|gone| gone.detail.is_same(&kept.detail)));
+            let removed = (taken.gone.len() + kept.len()) as u64;
+            outbox::add(transaction, entry.filter(|_| removed > 0), &[("details", removed)])?;
+            Ok(removed)
         });
         std::future::ready(removed)
     }
@@ -39,14 +45,20 @@ impl Details for SqliteStore {
         std::future::ready(visited)
     }
 
-    fn find_profiles(&self, kind: Kind, value: &ContactValue) -> impl StoreFuture<Vec<Profile>> {
+    fn find_holders(&self, values: &[(Kind, ContactValue)]) -> impl StoreFuture<Vec<(Profile, usize)>> {
         let found = connection::reader(&self.details_file())
-            .and_then(|reader| find_profiles(&reader, kind, value).map_err(connection::error));
+            .and_then(|reader| find_holders(&reader, values).map_err(connection::error));
         std::future::ready(found)
     }
 
-    fn sweep(&self, now: Timestamp, aged: Aged<'_>, entry: Noted<'_>) -> impl StoreFuture<Swept> {
-        std::future::ready(self.sweep_all(now, aged, entry))
+    fn are_held(&self, profiles: &[Profile]) -> impl StoreFuture<Vec<bool>> {
+        let are_held = connection::reader(&self.details_file())
+            .and_then(|reader| are_held(&reader, profiles).map_err(connection::error));
+        std::future::ready(are_held)
+    }
+
+    fn sweep(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> impl StoreFuture<Swept> {
+        std::future::ready(self.sweep_all(plan, entry))
     }
 
     fn totals(&self) -> impl StoreFuture<Totals> {
@@ -75,20 +87,41 @@ impl SqliteStore {
     }
 }
 
-fn find_profiles(
+fn find_holders(
     connection: &Connection,
-    kind: Kind,
-    value: &ContactValue,
-) -> rusqlite::Result<Vec<Profile>> {
-    let mut statement = connection.prepare("SELECT profile, value FROM details WHERE kind = ?1")?;
-    let mut rows = statement.query([kind_number(kind)])?;
+    values: &[(Kind, ContactValue)],
+) -> rusqlite::Result<Vec<(Profile, usize)>> {
     let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        if value.compares_to(kind, row.get_ref(1)?.as_str()?) {
-            found.push(Profile::from_key(row.get_ref(0)?.as_str()?));
+    for kind in Kind::ALL {
+        let mut asked: HashMap<Cow<'_, str>, Vec<usize>> = HashMap::new();
+        for (at, (_, value)) in values.iter().enumerate().filter(|(_, (of, _))| *of == kind) {
+            asked.entry(ContactValue::comparable(kind, value.expose())).or_default().push(at);
+        }
+        if asked.is_empty() {
+            continue;
+        }
+        let mut statement = connection.prepare(
+            "SELECT profile, value FROM details WHERE kind = ?1
+             UNION ALL SELECT profile, value FROM former WHERE kind = ?1",
+        )?;
+        let mut rows = statement.query([kind_number(kind)])?;
+        while let Some(row) = rows.next()? {
+            let held = ContactValue::comparable(kind, row.get_ref(1)?.as_str()?);
+            for &at in asked.get(&held).into_iter().flatten() {
+                found.push((Profile::from_key(row.get_ref(0)?.as_str()?), at));
+            }
         }
     }
-    found.sort_by(|a, b| a.key().cmp(b.key()));
+    found.sort_by(|(a, at), (b, other)| (a.key(), at).cmp(&(b.key(), other)));
     found.dedup();
     Ok(found)
+}
+
+fn are_held(connection: &Connection, profiles: &[Profile]) -> rusqlite::Result<Vec<bool>> {
+    let mut names = SourceNames::default();
+    let mut is_held = |profile: &Profile| {
+        let held = ProfileRows::read(connection, &mut names, profile)?;
+        Ok(!held.details.is_empty() || former::is_kept(connection, profile)?)
+    };
+    profiles.iter().map(&mut is_held).collect()
 }

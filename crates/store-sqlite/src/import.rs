@@ -5,17 +5,18 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
 use contactd_core::store::{
-    Import, ImportPlan, ImportSummary, Importing, Noted, PastImport, PutCounts, StoreError, StoreFuture,
-    ValueOfProfile,
+    FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, Noted, PastImport, PutCounts,
+    StoreError, StoreFuture, Undo, Undone, ValueOfProfile, WithdrawnFrom,
 };
 use contactd_core::{Detail, Kind, Profile, Record, Timestamp};
 use rusqlite::{Connection, params};
 
 use crate::ahead::Ahead;
+use crate::former::{self, Fate};
 use crate::place::first_id;
 use crate::profile_rows::{SourceNames, StoredDetail};
 use crate::writing::Writing;
-use crate::{SqliteStore, connection, outbox, totals};
+use crate::{SqliteStore, connection, outbox, totals, undo, wipe};
 
 impl Importing for SqliteStore {
     type Import<'a> = SqliteImport;
@@ -34,19 +35,27 @@ impl Importing for SqliteStore {
         std::future::ready(listed)
     }
 
-    fn undo_import(&self, id: i64, at: Timestamp, entry: Noted<'_>) -> impl StoreFuture<Option<u64>> {
-        let mark = "UPDATE imports SET undone_at = ?2 WHERE id = ?1 AND undone_at IS NULL";
+    fn undo_import(&self, id: i64, at: Timestamp, entry: Noted<'_>) -> impl StoreFuture<Undo> {
         let undone = self.change_details(|transaction, writing| {
-            let is_marked = transaction.execute(mark, (id, at.millis()))? > 0;
-            let undone = is_marked.then(|| writing.withdraw_import(transaction, id)).transpose()?;
-            outbox::add(
-                transaction,
-                entry.filter(|_| undone.is_some()),
-                &[("details", undone.unwrap_or(0))],
-            )?;
+            let undone = undo::undo(transaction, writing, id, at)?;
+            if let Undo::Done(Undone { removed, restored }) = undone {
+                outbox::add(transaction, entry, &[("removed", removed), ("restored", restored)])?;
+            }
             Ok(undone)
         });
         std::future::ready(undone)
+    }
+
+    fn list_former(&self, profile: &Profile) -> impl StoreFuture<Vec<FormerDetail>> {
+        let listed = connection::reader(&self.details_file())
+            .and_then(|reader| former::list(&reader, profile).map_err(connection::error));
+        std::future::ready(listed)
+    }
+
+    fn former_total(&self) -> impl StoreFuture<FormerTotal> {
+        let total = connection::reader(&self.details_file())
+            .and_then(|reader| former::total(&reader).map_err(connection::error));
+        std::future::ready(total)
     }
 }
 
@@ -57,8 +66,11 @@ pub struct SqliteImport {
     at: Timestamp,
     writing: Writing,
     ahead: Ahead,
-    /// Sources whose details are removed unless the import contains them.
-    replaced: Vec<String>,
+    /// Sources whose details are removed unless the import contains them, with what they lose.
+    replaced: Vec<WithdrawnFrom>,
+    /// The sources of its details.
+    sources: HashSet<i64>,
+    keep_former: bool,
     counts: PutCounts,
     /// Sources with a maximum age: for them, the last import of an undated detail is recorded.
     aged: HashSet<i64>,
@@ -82,12 +94,14 @@ impl SqliteImport {
             .prepare("SELECT id FROM sources WHERE max_age IS NOT NULL")
             .and_then(|mut aged| aged.query_map((), |row| row.get(0))?.collect())?;
         let mut import = Self {
-            connection,
             id,
             at: plan.at,
             writing: Writing::default(),
             ahead: Ahead::in_order(plan.records, held, !plan.replaced.is_empty()),
-            replaced: plan.replaced.clone(),
+            replaced: held_by(&connection, &plan.replaced)?,
+            sources: HashSet::new(),
+            keep_former: plan.keep_former,
+            connection,
             counts: PutCounts::default(),
             aged,
             same_hash: SameHash::default(),
@@ -100,6 +114,10 @@ impl SqliteImport {
                 import.aged.insert(id);
                 import.connection.execute("UPDATE sources SET max_age = ?2 WHERE id = ?1", (id, seconds))?;
             }
+        }
+        for source in &plan.replaced {
+            let id = import.writing.source(&import.connection, source)?;
+            import.sources.insert(id);
         }
         Ok(import)
     }
@@ -120,6 +138,7 @@ impl SqliteImport {
             }
             match rows.details.iter_mut().find(|stored| stored.detail.is_same(detail)) {
                 Some(same) if same.detail == *detail => {
+                    self.sources.insert(same.source);
                     self.counts.unchanged += 1;
                     if detail.observed_at.is_some() || !self.aged.contains(&same.source) {
                         continue;
@@ -127,6 +146,10 @@ impl SqliteImport {
                     same.said_by = Some(self.id);
                 }
                 Some(same) => {
+                    self.sources.insert(same.source);
+                    if self.keep_former && same.import != self.id {
+                        former::keep(&self.connection, self.id, profile, same, Fate::Changed)?;
+                    }
                     same.said_by = Some(self.id);
                     self.writing.count(same.source, &same.detail, -1);
                     self.writing.count(same.source, detail, 1);
@@ -135,6 +158,7 @@ impl SqliteImport {
                 }
                 None => {
                     let source = self.writing.source(&self.connection, &detail.source)?;
+                    self.sources.insert(source);
                     self.writing.count(source, detail, 1);
                     rows.details.push(StoredDetail {
                         detail: detail.clone(),
@@ -148,7 +172,7 @@ impl SqliteImport {
             written.push(detail.kind);
         }
         let is_gone = |stored: &StoredDetail| {
-            self.replaced.contains(&stored.detail.source)
+            is_replaced(&self.replaced, &stored.detail.source)
                 && !details.iter().any(|detail| detail.is_same(&stored.detail))
                 && stored.import != self.id
         };
@@ -157,10 +181,10 @@ impl SqliteImport {
             self.writing.count(gone.source, &gone.detail, -1);
             written.push(gone.detail.kind);
         }
+        self.note_withdrawn(profile, &gone)?;
         rows.write(&self.connection, profile, |kind| written.contains(&kind))?;
         self.counts.new += new;
         self.counts.changed += changed;
-        self.counts.withdrawn += gone.len() as u64;
         if !was_held && new > 0 {
             self.counts.profiles_new += 1;
             self.writing.profiles += 1;
@@ -184,7 +208,7 @@ impl SqliteImport {
         loop {
             let mut profiles = Vec::new();
             let more = self.ahead.pass(&self.connection, end, |row| {
-                if self.replaced.iter().any(|source| source == row.source()) {
+                if is_replaced(&self.replaced, row.source()) {
                     profiles.push(row.profile);
                 }
             })?;
@@ -200,10 +224,25 @@ impl SqliteImport {
         let mut names = SourceNames::default();
         for key in profiles {
             let profile = Profile::from_key(key);
-            let is_gone = |stored: &StoredDetail| self.replaced.contains(&stored.detail.source);
+            let is_gone = |stored: &StoredDetail| is_replaced(&self.replaced, &stored.detail.source);
             let taken = self.writing.take_away(&self.connection, &mut names, &profile, is_gone)?;
-            self.counts.withdrawn += taken.details;
-            self.counts.profiles_changed += u64::from(taken.details > 0 && !taken.was_last);
+            self.counts.profiles_changed += u64::from(!taken.gone.is_empty() && !taken.was_last);
+            self.note_withdrawn(&profile, &taken.gone)?;
+        }
+        Ok(())
+    }
+
+    /// Counts details that were withdrawn, and keeps them.
+    fn note_withdrawn(&mut self, profile: &Profile, gone: &[StoredDetail]) -> rusqlite::Result<()> {
+        self.counts.withdrawn += gone.len() as u64;
+        for gone in gone {
+            let source = &gone.detail.source;
+            if let Some(from) = self.replaced.iter_mut().find(|from| from.source == *source) {
+                from.withdrawn += 1;
+            }
+            if self.keep_former {
+                former::keep(&self.connection, self.id, profile, gone, Fate::Withdrawn)?;
+            }
         }
         Ok(())
     }
@@ -216,8 +255,8 @@ impl SqliteImport {
                 stored.import == self.id && stored.detail.kind == *kind && stored.detail.value == *value
             };
             let gone = self.writing.take_away(&self.connection, &mut names, profile, is_gone)?;
-            self.counts.new -= gone.details;
-            self.counts.taken_back += gone.details;
+            self.counts.new -= gone.gone.len() as u64;
+            self.counts.taken_back += gone.gone.len() as u64;
             // A profile that was held before was counted as changed, not as new.
             let was_new = gone.was_last && !self.changed.contains(&hash(profile));
             self.counts.profiles_new -= u64::from(was_new);
@@ -230,8 +269,8 @@ impl SqliteImport {
         let counts = summary.counts;
         self.connection.execute(
             "INSERT INTO imports (id, imported_at, source, rows, rejected, suppressed,
-                 profiles_new, profiles_changed, new, changed, unchanged, withdrawn, actor)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+                 profiles_new, profiles_changed, new, changed, unchanged, withdrawn, actor, files, is_kept)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
             params![
                 self.id,
                 self.at.millis(),
@@ -245,9 +284,16 @@ impl SqliteImport {
                 counts.changed,
                 counts.unchanged,
                 counts.withdrawn,
-                summary.actor
+                summary.actor,
+                serde_json::to_string(&summary.files).unwrap_or_default(),
+                self.keep_former
             ],
         )?;
+        let mut add = self.connection.prepare("INSERT INTO import_sources VALUES (?1, ?2)")?;
+        for source in &self.sources {
+            add.execute((self.id, source))?;
+        }
+        drop(add);
         let counted = [
             ("rows", summary.rows),
             ("rejected", summary.rejected),
@@ -256,6 +302,10 @@ impl SqliteImport {
             ("withdrawn", counts.withdrawn),
         ];
         outbox::add(&self.connection, entry, &counted)?;
+        if self.counts.taken_back > 0 {
+            // These people may have been erased already, and nobody else will look for their traces.
+            wipe::wipe_gaps(&self.connection)?;
+        }
         self.connection.execute_batch("COMMIT")
     }
 }
@@ -309,12 +359,32 @@ impl Import for SqliteImport {
         self.counts
     }
 
+    fn withdrawn(&self) -> Vec<WithdrawnFrom> {
+        self.replaced.clone()
+    }
+
     async fn commit(mut self, summary: &ImportSummary, entry: Noted<'_>) -> Result<i64, StoreError> {
         self.write_summary(summary, entry).map_err(connection::error)?;
         // The import is committed, even if its log cannot be emptied now.
         let _ = connection::truncate_wal(&self.connection);
         Ok(self.id)
     }
+}
+
+/// What these sources hold.
+fn held_by(connection: &Connection, sources: &[String]) -> rusqlite::Result<Vec<WithdrawnFrom>> {
+    let mut held = connection.prepare(
+        "SELECT coalesce(sum(count), 0) FROM totals JOIN sources ON sources.id = totals.source WHERE name = ?1",
+    )?;
+    let of_source = |source: &String| {
+        let held = held.query_row([source], |row| row.get(0))?;
+        Ok(WithdrawnFrom { source: source.clone(), held, withdrawn: 0 })
+    };
+    sources.iter().map(of_source).collect()
+}
+
+fn is_replaced(replaced: &[WithdrawnFrom], source: &str) -> bool {
+    replaced.iter().any(|from| from.source == source)
 }
 
 fn hash(profile: &Profile) -> u64 {

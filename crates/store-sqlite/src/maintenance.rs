@@ -21,7 +21,7 @@ impl Maintenance for SqliteStore {
     }
 
     fn wipe_removed(&self) -> impl StoreFuture<()> {
-        std::future::ready(self.wipe_gaps())
+        std::future::ready(self.wipe_all_gaps())
     }
 
     fn check(&self) -> impl StoreFuture<Vec<String>> {

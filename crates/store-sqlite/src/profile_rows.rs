@@ -72,9 +72,7 @@ impl StoredRow {
         let mut rows = statement.query((first, end, limit))?;
         let mut read = Vec::new();
         while let Some(row) = rows.next()? {
-            let source = row.get(5)?;
-            let detail = read_detail(row, names.of(connection, source)?)?;
-            let stored = StoredDetail { detail, source, import: row.get(10)?, said_by: row.get(11)? };
+            let stored = read_stored(connection, names, row)?;
             read.push(Self { id: row.get(0)?, profile: row.get(1)?, stored });
         }
         Ok(read)
@@ -216,6 +214,17 @@ impl StoredDetail {
 
 pub(crate) fn observed(detail: &Detail) -> i64 {
     detail.observed_at.map_or(NEVER_OBSERVED, Timestamp::seconds)
+}
+
+/// Reads a row with the columns of [`StoredRow::read`].
+pub(crate) fn read_stored(
+    connection: &Connection,
+    names: &mut SourceNames,
+    row: &Row<'_>,
+) -> rusqlite::Result<StoredDetail> {
+    let source = row.get(5)?;
+    let detail = read_detail(row, names.of(connection, source)?)?;
+    Ok(StoredDetail { detail, source, import: row.get(10)?, said_by: row.get(11)? })
 }
 
 fn read_detail(row: &Row<'_>, source: String) -> rusqlite::Result<Detail> {

@@ -21,6 +21,7 @@ pub(crate) const DETAILS: &[&str] = &[
     include_str!("../migrations/details/004_retention.sql"),
     include_str!("../migrations/details/005_actor.sql"),
     include_str!("../migrations/details/006_outbox.sql"),
+    include_str!("../migrations/details/007_undo.sql"),
 ];
 
 pub(crate) const AUDIT: &[&str] = &[
@@ -90,7 +91,15 @@ mod tests {
         assert_eq!(contactd, ["3fdff0a8a751", "c0fa3a96eb19", "b4827a0210ed"]);
         assert_eq!(
             details,
-            ["09ea08fcbafd", "746a2ed3f42f", "13592c7b3026", "1ec02b4d4b95", "0a862cfe8873", "b4827a0210ed"]
+            [
+                "09ea08fcbafd",
+                "746a2ed3f42f",
+                "13592c7b3026",
+                "1ec02b4d4b95",
+                "0a862cfe8873",
+                "b4827a0210ed",
+                "b0cf981d9b87"
+            ]
         );
     }
 

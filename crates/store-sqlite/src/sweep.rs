@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
-use contactd_core::store::{Aged, LocalRead, Noted, StoreError, Swept};
-use contactd_core::{AdminEntry, Profile, Timestamp};
+use contactd_core::store::{Aged, LocalRead, Noted, StoreError, SweepPlan, Swept};
+use contactd_core::{AdminEntry, Profile};
 use rusqlite::Connection;
 
 use crate::profile_rows::{NEVER_OBSERVED, SourceNames, StoredDetail, observed};
@@ -19,17 +19,21 @@ const CHUNK: i64 = 500;
 const LONG: Duration = Duration::from_secs(86_400);
 
 impl SqliteStore {
-    pub(crate) fn sweep_all(
-        &self,
-        now: Timestamp,
-        aged: Aged<'_>,
-        entry: Noted<'_>,
-    ) -> Result<Swept, StoreError> {
+    pub(crate) fn sweep_all(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> Result<Swept, StoreError> {
+        let now = plan.now.seconds();
         let mut sweep = Sweep::open(&self.details_file(), entry)?;
-        let mut swept = Swept { expired: sweep.expired(now.seconds())?, aged: 0 };
-        for (source, max_age) in sweep.ages(aged).map_err(connection::error)? {
-            let before = now.seconds().saturating_sub(i64::try_from(max_age.as_secs()).unwrap_or(i64::MAX));
+        let mut swept = Swept { expired: sweep.expired(now)?, ..Swept::default() };
+        swept.former += sweep.forget("expires_at IS NOT NULL AND expires_at <= ?1", [now])?;
+        swept.former += sweep.forget_imports_before(plan.former_before.millis())?;
+        for (source, max_age) in sweep.ages(plan.aged).map_err(connection::error)? {
+            let before = now.saturating_sub(i64::try_from(max_age.as_secs()).unwrap_or(i64::MAX));
             swept.aged += sweep.aged(source, before)?;
+            swept.former += sweep.forget(
+                "source = ?1 AND observed_at < ?2
+                 AND (observed_at <> ?3
+                      OR coalesce(said_by, added_by) IN (SELECT id FROM imports WHERE imported_at < ?2 * 1000))",
+                (source, before, NEVER_OBSERVED),
+            )?;
         }
         if swept != Swept::default() {
             self.renew_all();
@@ -124,7 +128,7 @@ impl Sweep {
             let profile = Profile::from_key(key);
             let gone =
                 writing.take_away(&transaction, &mut names, &profile, &is_over).map_err(connection::error)?;
-            taken += gone.details;
+            taken += gone.gone.len() as u64;
         }
         writing.finish(&transaction).map_err(connection::error)?;
         let entry = self.entry.as_ref().filter(|_| taken > 0).map(AdminEntry::again);
@@ -133,6 +137,43 @@ impl Sweep {
         // `Busy` means that nothing has changed: from now on this sweep waits until it is complete.
         self.writer.busy_timeout(LONG).map_err(connection::error)?;
         Ok(taken)
+    }
+
+    /// Removes what imports have kept and what this condition selects; returns how many details.
+    fn forget(
+        &mut self,
+        condition: &str,
+        parameters: impl rusqlite::Params + Clone,
+    ) -> Result<u64, StoreError> {
+        let find = format!("SELECT EXISTS (SELECT 1 FROM former WHERE {condition})");
+        let delete =
+            format!("DELETE FROM former WHERE id IN (SELECT id FROM former WHERE {condition} LIMIT {CHUNK})");
+        let mut all = 0;
+        loop {
+            let has_some = self.reader.query_row(&find, parameters.clone(), |row| row.get(0));
+            if !has_some.map_err(connection::error)? {
+                return Ok(all);
+            }
+            let transaction = connection::write(&mut self.writer)?;
+            let removed = transaction.execute(&delete, parameters.clone()).map_err(connection::error)? as u64;
+            let entry = self.entry.as_ref().map(AdminEntry::again);
+            outbox::add(&transaction, entry.as_ref(), &[("keptForUndo", removed)])
+                .map_err(connection::error)?;
+            transaction.commit().map_err(connection::error)?;
+            self.writer.busy_timeout(LONG).map_err(connection::error)?;
+            all += removed;
+        }
+    }
+
+    fn forget_imports_before(&mut self, before: i64) -> Result<u64, StoreError> {
+        let find = "SELECT EXISTS (SELECT 1 FROM imports WHERE is_kept AND imported_at < ?1)";
+        if self.reader.query_row(find, [before], |row| row.get(0)).map_err(connection::error)? {
+            // Before anything is removed: what is only partly kept cannot be undone.
+            self.writer
+                .execute("UPDATE imports SET is_kept = FALSE WHERE is_kept AND imported_at < ?1", [before])
+                .map_err(connection::error)?;
+        }
+        self.forget("import IN (SELECT id FROM imports WHERE imported_at < ?1)", [before])
     }
 
     /// The sources whose details can get too old, by id, and their maximum age.

@@ -35,6 +35,7 @@ fn past_import(row: &Row<'_>) -> rusqlite::Result<PastImport> {
     let summary = ImportSummary {
         source: row.get("source")?,
         actor: row.get("actor")?,
+        files: serde_json::from_str(row.get_ref("files")?.as_str()?).unwrap_or_default(),
         rows: row.get("rows")?,
         rejected: row.get("rejected")?,
         suppressed: row.get("suppressed")?,
@@ -54,5 +55,7 @@ fn past_import(row: &Row<'_>) -> rusqlite::Result<PastImport> {
         at: Timestamp::from_millis(row.get("imported_at")?),
         summary,
         undone_at: undone_at.map(Timestamp::from_millis),
+        is_kept: undone_at.is_none()
+            && (row.get("is_kept")? || row.get::<_, u64>("changed")? + row.get::<_, u64>("withdrawn")? == 0),
     })
 }

@@ -24,11 +24,13 @@ const MAX_PAGES: u64 = 10 << 24;
 impl SqliteStore {
     /// Overwrites every gap in `details.db` that is not empty. If SQLite was built without the table
     /// `sqlite_dbpage`, rewrites the whole file instead, which takes longer.
-    pub(crate) fn wipe_gaps(&self) -> Result<(), StoreError> {
-        let shows_pages = connection::reader(&self.details_file())?
-            .query_row("SELECT sqlite_compileoption_used('ENABLE_DBPAGE_VTAB')", (), |row| row.get(0))
-            .map_err(connection::error)?;
-        if shows_pages { self.wipe_pages().map(|_| ()) } else { self.write_anew() }
+    pub(crate) fn wipe_all_gaps(&self) -> Result<(), StoreError> {
+        let reader = connection::reader(&self.details_file())?;
+        if shows_pages(&reader).map_err(connection::error)? {
+            self.wipe_pages().map(|_| ())
+        } else {
+            self.write_anew()
+        }
     }
 
     fn write_anew(&self) -> Result<(), StoreError> {
@@ -47,6 +49,18 @@ impl SqliteStore {
         }
         Ok(found.len() as u64)
     }
+}
+
+fn shows_pages(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.query_row("SELECT sqlite_compileoption_used('ENABLE_DBPAGE_VTAB')", (), |row| row.get(0))
+}
+
+/// Overwrites the gaps as part of the current transaction, if SQLite was built with the table `sqlite_dbpage`.
+pub(crate) fn wipe_gaps(transaction: &Connection) -> rusqlite::Result<()> {
+    if shows_pages(transaction)? {
+        find(transaction)?.into_iter().try_for_each(|page| wipe(transaction, page))?;
+    }
+    Ok(())
 }
 
 /// The pages whose gaps are not empty.

@@ -19,7 +19,7 @@ pub(crate) struct Writing {
 
 /// What was removed from a profile.
 pub(crate) struct TakenAway {
-    pub(crate) details: u64,
+    pub(crate) gone: Vec<StoredDetail>,
     /// Whether the profile has no details left.
     pub(crate) was_last: bool,
 }
@@ -51,21 +51,6 @@ impl Writing {
         Ok(id)
     }
 
-    /// Removes the details that an import added and that are still held; returns how many.
-    pub(crate) fn withdraw_import(&mut self, connection: &Connection, import: i64) -> rusqlite::Result<u64> {
-        let mut of_import = connection.prepare("SELECT DISTINCT profile FROM details WHERE import = ?1")?;
-        let profiles: Vec<String> =
-            of_import.query_map([import], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-        let mut names = SourceNames::default();
-        let mut withdrawn = 0;
-        for key in profiles {
-            let profile = Profile::from_key(&key);
-            withdrawn +=
-                self.take_away(connection, &mut names, &profile, |stored| stored.import == import)?.details;
-        }
-        Ok(withdrawn)
-    }
-
     /// Removes the details of a profile for which `is_gone` is true.
     pub(crate) fn take_away(
         &mut self,
@@ -82,7 +67,7 @@ impl Writing {
         rows.write(connection, profile, |kind| gone.iter().any(|gone| gone.detail.kind == kind))?;
         let was_last = !gone.is_empty() && rows.details.is_empty();
         self.profiles -= i64::from(was_last);
-        Ok(TakenAway { details: gone.len() as u64, was_last })
+        Ok(TakenAway { gone, was_last })
     }
 
     /// Updates the totals; call it in the same transaction.

@@ -1,13 +1,14 @@
 //! Profiles and their details.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use contactd_core::store::{
-    Aged, DetailFilter, DetailTotal, Details, Noted, StoreError, StoreFuture, Swept, Totals,
+    Aged, DetailFilter, DetailTotal, Details, Noted, PastImport, PutCounts, StoreError, StoreFuture,
+    SweepPlan, Swept, Totals,
 };
 use contactd_core::{ContactValue, Detail, Kind, Label, Profile, Timestamp};
 
-use super::{Kept, Memory, State};
+use super::{Former, Kept, Memory, State};
 
 impl State {
     /// Removes matching details of all profiles; returns how many.
@@ -45,7 +46,17 @@ impl Details for Memory {
         entry: Noted<'_>,
     ) -> Result<u64, StoreError> {
         let mut state = self.writing()?;
-        let removed = state.remove(|of, kept| of == profile && which.matches(&kept.detail));
+        let held: Vec<Kept> = state.people.get(profile.key()).cloned().unwrap_or_default();
+        let mut removed = state.remove(|of, kept| of == profile && which.matches(&kept.detail));
+        let is_gone =
+            |former: &mut Former| former.profile == profile.key() && which.matches(&former.kept.detail);
+        let former: Vec<Former> = state.former.extract_if(.., is_gone).collect();
+        for (at, Former { kept, .. }) in former.iter().enumerate() {
+            let is_same = |other: &Kept| other.detail.is_same(&kept.detail);
+            let was_counted =
+                held.iter().any(is_same) || former[..at].iter().any(|other| is_same(&other.kept));
+            removed += u64::from(!was_counted);
+        }
         state.note(entry.filter(|_| removed > 0), &[("details", removed)]);
         Ok(removed)
     }
@@ -63,24 +74,51 @@ impl Details for Memory {
         Ok(())
     }
 
-    async fn find_profiles(&self, kind: Kind, value: &ContactValue) -> Result<Vec<Profile>, StoreError> {
+    async fn find_holders(
+        &self,
+        values: &[(Kind, ContactValue)],
+    ) -> Result<Vec<(Profile, usize)>, StoreError> {
         let state = self.state()?;
-        let has =
-            |kept: &Kept| kept.detail.kind == kind && value.compares_to(kind, kept.detail.value.expose());
-        let found = state.people.iter().filter(|(_, kept)| kept.iter().any(has));
-        Ok(found.map(|(key, _)| Profile::from_key(key)).collect())
+        let mut found = BTreeSet::new();
+        for (at, (kind, value)) in values.iter().enumerate() {
+            let has = |kept: &Kept| {
+                kept.detail.kind == *kind && value.compares_to(*kind, kept.detail.value.expose())
+            };
+            let held = state.people.iter().filter(|(_, kept)| kept.iter().any(has)).map(|(key, _)| key);
+            let former = state.former.iter().filter(|former| has(&former.kept)).map(|former| &former.profile);
+            found.extend(held.chain(former).map(|key| (key.clone(), at)));
+        }
+        Ok(found.into_iter().map(|(key, at)| (Profile::from_key(&key), at)).collect())
     }
 
-    async fn sweep(&self, now: Timestamp, aged: Aged<'_>, entry: Noted<'_>) -> Result<Swept, StoreError> {
+    async fn are_held(&self, profiles: &[Profile]) -> Result<Vec<bool>, StoreError> {
+        let state = self.state()?;
+        let is_held = |profile: &Profile| {
+            state.people.contains_key(profile.key())
+                || state.former.iter().any(|former| former.profile == profile.key())
+        };
+        Ok(profiles.iter().map(is_held).collect())
+    }
+
+    async fn sweep(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> Result<Swept, StoreError> {
         let mut state = self.writing()?;
-        let ages = match aged {
+        let now = plan.now;
+        let ages = match plan.aged {
             Aged::Not => Vec::new(),
             Aged::Policies => state.max_ages.clone().into_iter().collect(),
             Aged::Source(source, age) => vec![(source.to_owned(), age)],
         };
         let has_expired =
             |kept: &Kept| kept.detail.expires_at.is_some_and(|end| end.seconds() <= now.seconds());
-        let mut swept = Swept { expired: state.remove(|_, kept| has_expired(kept)), aged: 0 };
+        let mut swept = Swept { expired: state.remove(|_, kept| has_expired(kept)), ..Swept::default() };
+        let past = |import: &&mut PastImport| import.at < plan.former_before;
+        let forgotten: Vec<i64> = state.imports.iter_mut().filter(past).map(|import| import.id).collect();
+        let is_over = |former: &mut Former| has_expired(&former.kept) || forgotten.contains(&former.import);
+        swept.former += state.former.extract_if(.., is_over).count() as u64;
+        for import in state.imports.iter_mut().filter(past) {
+            let PutCounts { changed, withdrawn, .. } = import.summary.counts;
+            import.is_kept &= changed + withdrawn == 0;
+        }
         for (source, age) in ages {
             let before = now.minus(age);
             let all: Vec<Kept> = state.people.values().flatten().cloned().collect();
@@ -90,9 +128,15 @@ impl Details for Memory {
                 .map(|kept| kept.detail)
                 .collect();
             swept.aged += state.remove(|_, kept| old.contains(&kept.detail));
+            let all = std::mem::take(&mut state.former);
+            let (old, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(|former| {
+                former.kept.detail.source == source && state.is_older(&former.kept, before)
+            });
+            (state.former, swept.former) = (kept, swept.former + old.len() as u64);
         }
         let removed = swept.expired + swept.aged;
         state.note(entry.filter(|_| removed > 0), &[("details", removed)]);
+        state.note(entry.filter(|_| swept.former > 0), &[("keptForUndo", swept.former)]);
         Ok(swept)
     }
 

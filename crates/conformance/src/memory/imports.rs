@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
 use contactd_core::store::{
-    Import, ImportPlan, ImportSummary, Importing, Noted, PastImport, PutCounts, StoreError, ValueOfProfile,
+    FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, Noted, PastImport, PutCounts,
+    StoreError, Undo, Undone, ValueOfProfile, WithdrawnFrom,
 };
 use contactd_core::{Profile, Record, Timestamp};
 
-use super::{Kept, Memory, sort};
+use super::{Former, Kept, Memory, State, sort};
 
 /// An import in progress.
 pub struct MemoryImport<'a> {
@@ -17,6 +18,8 @@ pub struct MemoryImport<'a> {
     id: i64,
     before: BTreeMap<String, Vec<Kept>>,
     people: BTreeMap<String, Vec<Kept>>,
+    former: Vec<Former>,
+    sources: BTreeSet<String>,
     counts: PutCounts,
     changed: BTreeSet<String>,
 }
@@ -38,6 +41,8 @@ impl Importing for Memory {
             id: state.imports.last().map_or(1, |last| last.id + 1),
             before: state.people.clone(),
             people: state.people.clone(),
+            former: Vec::new(),
+            sources: plan.replaced.iter().cloned().collect(),
             counts: PutCounts::default(),
             changed: BTreeSet::new(),
         })
@@ -47,14 +52,87 @@ impl Importing for Memory {
         Ok(self.state()?.imports.clone())
     }
 
-    async fn undo_import(&self, id: i64, at: Timestamp, entry: Noted<'_>) -> Result<Option<u64>, StoreError> {
+    async fn undo_import(&self, id: i64, at: Timestamp, entry: Noted<'_>) -> Result<Undo, StoreError> {
         let mut state = self.writing()?;
-        let found = state.imports.iter_mut().find(|import| import.id == id && import.undone_at.is_none());
-        let Some(import) = found else { return Ok(None) };
-        import.undone_at = Some(at);
-        let removed = state.remove(|_, kept| kept.added_by == id);
-        state.note(entry, &[("details", removed)]);
-        Ok(Some(removed))
+        let Some(import) = state.imports.iter().find(|import| import.id == id) else {
+            return Ok(Undo::Unknown);
+        };
+        if import.undone_at.is_some() {
+            return Ok(Undo::Already);
+        }
+        let is_later = |other: &&PastImport| {
+            let shares = || state.import_sources[&id].intersection(&state.import_sources[&other.id]).next();
+            other.id > id && other.undone_at.is_none() && shares().is_some()
+        };
+        if let Some(later) = state.imports.iter().rfind(is_later) {
+            return Ok(Undo::Later(later.id));
+        }
+        if !import.is_kept {
+            return Ok(Undo::NotKept);
+        }
+        let undone = state.undo(id, at);
+        state.note(entry, &[("removed", undone.removed), ("restored", undone.restored)]);
+        Ok(Undo::Done(undone))
+    }
+
+    async fn list_former(&self, profile: &Profile) -> Result<Vec<FormerDetail>, StoreError> {
+        let state = self.state()?;
+        let of_profile = state.former.iter().filter(|former| former.profile == profile.key());
+        let shown = |former: &Former| {
+            let import = state.imports.iter().find(|import| import.id == former.import)?;
+            let detail = former.kept.detail.clone();
+            Some(FormerDetail { import: former.import, imported_at: import.at, detail })
+        };
+        Ok(of_profile.filter_map(shown).collect())
+    }
+
+    async fn former_total(&self) -> Result<FormerTotal, StoreError> {
+        let details = self.state()?.former.len() as u64;
+        Ok(FormerTotal { details, bytes: 100 * details })
+    }
+}
+
+impl State {
+    fn undo(&mut self, id: i64, at: Timestamp) -> Undone {
+        let mut undone = Undone { removed: self.remove(|_, kept| kept.added_by == id), restored: 0 };
+        let of_import: Vec<Former> = self.former.extract_if(.., |former| former.import == id).collect();
+        let mut restored: Vec<(String, Kept)> = Vec::new();
+        for Former { profile, kept, is_withdrawn, .. } in of_import.into_iter().rev() {
+            if kept.detail.expires_at.is_some_and(|end| end.seconds() <= at.seconds()) {
+                continue;
+            }
+            let held = self.people.entry(profile.clone()).or_default();
+            match held.iter_mut().find(|held| held.detail.is_same(&kept.detail)) {
+                Some(same) if !is_withdrawn => *same = kept.clone(),
+                None if is_withdrawn => held.push(kept.clone()),
+                _ => continue,
+            }
+            sort(held);
+            if !restored.iter().any(|(of, other)| *of == profile && other.detail.is_same(&kept.detail)) {
+                restored.push((profile, kept));
+            }
+        }
+        self.people.retain(|_, held| !held.is_empty());
+        undone.restored = restored.len() as u64;
+        self.give_older_dates(id);
+        for import in self.imports.iter_mut().filter(|import| import.id == id) {
+            (import.undone_at, import.is_kept) = (Some(at), false);
+        }
+        self.detail_changes += 1;
+        undone
+    }
+
+    /// A detail that the undone import contained last is as old as the import before of its source.
+    fn give_older_dates(&mut self, id: i64) {
+        let (imports, sources) = (&self.imports, &self.import_sources);
+        for kept in self.people.values_mut().flatten().filter(|kept| kept.given_by == id) {
+            let is_before = |import: &&PastImport| {
+                import.id < id
+                    && import.undone_at.is_none()
+                    && sources[&import.id].contains(&kept.detail.source)
+            };
+            kept.given_by = imports.iter().rfind(is_before).map_or(kept.added_by, |import| import.id);
+        }
     }
 }
 
@@ -63,6 +141,7 @@ impl MemoryImport<'_> {
         let key = record.profile.key().to_owned();
         let kept = self.people.entry(key.clone()).or_default();
         let mut is_changed = false;
+        self.sources.extend(record.details.iter().map(|detail| detail.source.clone()));
         for (at, detail) in record.details.iter().enumerate() {
             if record.details[at + 1..].iter().any(|later| later.is_same(detail)) {
                 self.counts.unchanged += 1;
@@ -74,6 +153,10 @@ impl MemoryImport<'_> {
                     self.counts.unchanged += 1;
                 }
                 Some(same) => {
+                    if same.added_by != self.id {
+                        let (import, profile) = (self.id, key.clone());
+                        self.former.push(Former { import, profile, kept: same.clone(), is_withdrawn: false });
+                    }
                     (same.detail, same.given_by) = (detail.clone(), self.id);
                     self.counts.changed += 1;
                     is_changed = true;
@@ -102,11 +185,17 @@ impl Import for MemoryImport<'_> {
         let (replaced, id) = (&self.plan.replaced, self.id);
         for (key, kept) in &mut self.people {
             let is_gone = |kept: &mut Kept| replaced.contains(&kept.detail.source) && kept.given_by != id;
-            let gone = kept.extract_if(.., is_gone).count() as u64;
-            self.counts.withdrawn += gone;
-            if gone > 0 {
+            let gone: Vec<Kept> = kept.extract_if(.., is_gone).collect();
+            self.counts.withdrawn += gone.len() as u64;
+            if !gone.is_empty() {
                 self.changed.insert(key.clone());
             }
+            self.former.extend(gone.into_iter().map(|kept| Former {
+                import: id,
+                profile: key.clone(),
+                kept,
+                is_withdrawn: true,
+            }));
         }
         self.people.retain(|_, kept| !kept.is_empty());
         let is_held = |key: &&String| self.before.contains_key(*key) && self.people.contains_key(*key);
@@ -135,6 +224,16 @@ impl Import for MemoryImport<'_> {
         self.counts
     }
 
+    fn withdrawn(&self) -> Vec<WithdrawnFrom> {
+        let from = |source: &String| {
+            let held = self.before.values().flatten().filter(|kept| kept.detail.source == *source).count();
+            let gone = |former: &&Former| former.is_withdrawn && former.kept.detail.source == *source;
+            let withdrawn = self.former.iter().filter(gone).count() as u64;
+            WithdrawnFrom { source: source.clone(), held: held as u64, withdrawn }
+        };
+        self.plan.replaced.iter().map(from).collect()
+    }
+
     async fn commit(self, summary: &ImportSummary, entry: Noted<'_>) -> Result<i64, StoreError> {
         let mut state = self.store.state()?;
         let PutCounts { new, changed, withdrawn, .. } = summary.counts;
@@ -143,7 +242,12 @@ impl Import for MemoryImport<'_> {
         state.people.clone_from(&self.people);
         state.detail_changes += 1;
         let (id, at) = (self.id, self.plan.at);
-        state.imports.push(PastImport { id, at, summary: summary.clone(), undone_at: None });
+        let is_kept = self.plan.keep_former || self.former.is_empty();
+        state.imports.push(PastImport { id, at, summary: summary.clone(), undone_at: None, is_kept });
+        state.import_sources.insert(id, self.sources.clone());
+        if self.plan.keep_former {
+            state.former.extend_from_slice(&self.former);
+        }
         if let Some((sources, age)) = &self.plan.max_age {
             state.max_ages.extend(sources.iter().map(|source| (source.clone(), *age)));
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use contactd_core::store::{Aged, DetailFilter, ImportPlan, Swept};
 use contactd_core::{Detail, Kind, Label, Timestamp};
 
-use super::{FullStore, best, day, email, now, phone, profile, put, put_all, record, value};
+use super::{FullStore, best, day, email, now, phone, profile, put, put_all, record, sweeping, value};
 
 /// Phone numbers before addresses, personal before work, then best first.
 pub async fn details_are_listed_best_first(store: &impl FullStore) {
@@ -100,6 +100,11 @@ pub async fn a_number_or_an_address_is_found_under_every_profile(store: &impl Fu
     assert_eq!(find(Kind::Phone, "+14155550101").await, [ada.clone(), bo.clone()]);
     assert_eq!(find(Kind::Email, "QUELL@example.com").await, [ada, bo]);
     assert_eq!(find(Kind::Phone, "+14155550102").await, []);
+    let values = [(Kind::Email, value("Quell@example.com")), (Kind::Phone, value("+14155550101"))];
+    let (ada, bo) = (profile("ada-quell"), profile("bo-quell"));
+    let expected = [(ada.clone(), 0), (ada.clone(), 1), (bo.clone(), 0), (bo.clone(), 1)];
+    assert_eq!(store.find_holders(&values).await.expect("finds"), expected);
+    assert_eq!(store.are_held(&[profile("nobody"), ada, bo]).await.expect("finds"), [false, true, true]);
 }
 
 /// Expired details and those that are too old are removed; the rest stays, and totals are correct.
@@ -112,11 +117,11 @@ pub async fn a_sweep_removes_only_expired_and_too_old_details(store: &impl FullS
     let other = Detail { source: "hr".to_owned(), ..old.clone() };
     put(store, &ada, &[ended, ending.clone(), old.clone(), new.clone(), other.clone()]).await;
     put(store, &bo, std::slice::from_ref(&old)).await;
-    let swept = store.sweep(now(), Aged::Not, None).await.expect("sweeps");
-    assert_eq!(swept, Swept { expired: 1, aged: 0 });
+    let swept = store.sweep(sweeping(now(), Aged::Not), None).await.expect("sweeps");
+    assert_eq!(swept, Swept { expired: 1, ..Swept::default() });
     let day_long = Duration::from_secs(86_400);
-    let swept = store.sweep(now(), Aged::Source("crm", 30 * day_long), None).await.expect("sweeps");
-    assert_eq!(swept, Swept { expired: 0, aged: 2 });
+    let swept = store.sweep(sweeping(now(), Aged::Source("crm", 30 * day_long)), None).await.expect("sweeps");
+    assert_eq!(swept, Swept { aged: 2, ..Swept::default() });
     let mut left = store.list_details(&ada).await.expect("reads");
     left.sort_by(|a, b| a.value.cmp(&b.value));
     assert_eq!(left, [ending, new, other]);
@@ -126,15 +131,15 @@ pub async fn a_sweep_removes_only_expired_and_too_old_details(store: &impl FullS
     let max_age = Some((vec!["crm".to_owned()], 60 * day_long));
     let plan = ImportPlan { max_age, ..ImportPlan::of(1, now()) };
     put_all(store, &plan, vec![record(&bo, &[email("undated")])]).await;
-    let sweep = |days: u32| store.sweep(now().plus(days * day_long), Aged::Policies, None);
+    let sweep = |days: u32| store.sweep(sweeping(now().plus(days * day_long), Aged::Policies), None);
     assert_eq!(sweep(0).await.expect("sweeps"), Swept::default());
-    assert_eq!(sweep(58).await.expect("sweeps"), Swept { expired: 1, aged: 0 });
+    assert_eq!(sweep(58).await.expect("sweeps"), Swept { expired: 1, ..Swept::default() });
     // A detail that is imported again is as new as that import, even if nothing about it changes.
     let again = ImportPlan::of(1, now().plus(59 * day_long));
     assert_eq!(put_all(store, &again, vec![record(&bo, &[email("undated")])]).await.unchanged, 1);
-    assert_eq!(sweep(61).await.expect("sweeps"), Swept { expired: 0, aged: 1 });
+    assert_eq!(sweep(61).await.expect("sweeps"), Swept { aged: 1, ..Swept::default() });
     assert_eq!(store.totals().await.expect("counts").profiles, 2);
     assert_eq!(sweep(118).await.expect("sweeps"), Swept::default());
-    assert_eq!(sweep(120).await.expect("sweeps"), Swept { expired: 0, aged: 1 });
+    assert_eq!(sweep(120).await.expect("sweeps"), Swept { aged: 1, ..Swept::default() });
     assert_eq!(store.totals().await.expect("counts").profiles, 1);
 }

@@ -1,9 +1,13 @@
 //! Imports.
 
-use contactd_core::store::{Aged, DetailFilter, Import, ImportPlan, ImportSummary, PutCounts, StoreError};
+use contactd_core::store::{
+    Aged, DetailFilter, Import, ImportPlan, ImportSummary, PutCounts, StoreError, Undo, Undone, WithdrawnFrom,
+};
 use contactd_core::{Detail, Kind, Profile, Record};
 
-use super::{FullStore, best, day, email, in_order, now, phone, profile, put, put_all, record, value};
+use super::{
+    FullStore, best, day, email, in_order, now, phone, profile, put, put_all, record, sweeping, value,
+};
 
 /// Importing the same details twice has the same effect as importing them once.
 pub async fn importing_the_same_again_changes_nothing(store: &impl FullStore) {
@@ -185,6 +189,21 @@ pub async fn a_replaced_source_keeps_only_what_is_put(store: &impl FullStore) {
     assert_eq!(store.totals().await.expect("counts").profiles, 25 + 50);
 }
 
+/// Before it is committed, so that the caller can still decide against it.
+pub async fn a_replaced_source_tells_how_much_it_loses(store: &impl FullStore) {
+    let (ada, bo) = (profile("ada-quell"), profile("bo-quell"));
+    let other = Detail { source: "hr".to_owned(), ..phone("09", 10) };
+    put(store, &ada, &[phone("01", 50), phone("02", 60), other]).await;
+    put(store, &bo, &[phone("03", 50)]).await;
+    let replaced = vec!["crm".to_owned(), "new".to_owned()];
+    let plan = ImportPlan { replaced, ..ImportPlan::of(1, now()) };
+    let mut import = store.begin_import(&plan).await.expect("begins");
+    import.put(vec![record(&ada, &[phone("01", 70), phone("04", 1)])]).await.expect("puts");
+    import.finish().await.expect("finishes");
+    let from = |source: &str, held, withdrawn| WithdrawnFrom { source: source.to_owned(), held, withdrawn };
+    assert_eq!(import.withdrawn(), [from("crm", 3, 2), from("new", 0, 0)]);
+}
+
 /// The second one gets `Busy`, and can begin when the first has ended.
 pub async fn a_second_import_is_refused_while_one_is_in_progress(store: &impl FullStore) {
     let plan = ImportPlan::of(1, now());
@@ -204,7 +223,7 @@ pub async fn other_writers_of_details_get_busy_during_an_import(store: &impl Ful
     let is_busy = |done: Option<StoreError>| matches!(done, Some(StoreError::Busy));
     assert!(is_busy(store.remove_details(&ada, &DetailFilter::all(), None).await.err()));
     assert!(is_busy(store.undo_import(id, now(), None).await.err()));
-    assert!(is_busy(store.sweep(now(), Aged::Not, None).await.err()));
+    assert!(is_busy(store.sweep(sweeping(now(), Aged::Not), None).await.err()));
     assert_eq!(store.list_details(&ada).await.expect("reads").len(), 2, "reading still works");
     drop(import);
     assert_eq!(store.remove_details(&ada, &DetailFilter::all(), None).await.expect("removes"), 2);
@@ -222,6 +241,7 @@ pub async fn imports_are_listed_and_can_be_undone_once(store: &impl FullStore) {
     let summary = ImportSummary {
         source: "events".to_owned(),
         actor: Some("olga".to_owned()),
+        files: vec!["people.csv".to_owned()],
         rows: 5,
         rejected: 1,
         suppressed: 1,
@@ -234,13 +254,10 @@ pub async fn imports_are_listed_and_can_be_undone_once(store: &impl FullStore) {
     let listed = store.list_imports().await.expect("lists");
     assert_eq!(listed.len(), 2);
     assert_eq!((listed[1].id, listed[1].at, &listed[1].summary), (id, day("2026-06-02"), &summary));
-    assert_eq!(
-        store.undo_import(id + 7, now(), None).await.expect("undoes"),
-        None,
-        "there is no such import"
-    );
-    assert_eq!(store.undo_import(id, day("2026-06-03"), None).await.expect("undoes"), Some(2));
-    assert_eq!(store.undo_import(id, day("2026-06-04"), None).await.expect("undoes"), None, "only once");
+    assert_eq!(store.undo_import(id + 7, now(), None).await.expect("undoes"), Undo::Unknown);
+    let undone = store.undo_import(id, day("2026-06-03"), None).await.expect("undoes");
+    assert_eq!(undone, Undo::Done(Undone { removed: 2, restored: 0 }));
+    assert_eq!(store.undo_import(id, day("2026-06-04"), None).await.expect("undoes"), Undo::Already);
     store.renew_all();
     assert_eq!(store.list_imports().await.expect("lists")[1].undone_at, Some(day("2026-06-03")));
     assert_eq!(best(store, &ada, Kind::Phone).as_deref(), Some("+14155550101"));

@@ -3,7 +3,7 @@
 use contactd_core::store::{Aged, DetailFilter, Import, ImportPlan, ImportSummary, PutCounts};
 use contactd_core::{Actor, AdminEntry, SubjectDigest, Via};
 
-use super::{FullStore, in_order, now, phone, profile, put, record, token};
+use super::{FullStore, in_order, now, phone, profile, put, record, sweeping, token};
 
 pub(super) fn entry(operation: &'static str) -> AdminEntry {
     AdminEntry::new(&Actor::new("olga", Via::CommandLine), operation, now())
@@ -52,14 +52,14 @@ pub async fn every_change_stores_its_entry_with_its_counts(store: &impl FullStor
     let expected = [("changed", 0), ("new", 1), ("rejected", 2), ("rows", 3), ("withdrawn", 0)];
     assert_eq!(taken(store).await, said("import", &expected));
     store.undo_import(id, now(), Some(&entry("imports undo"))).await.expect("undoes");
-    assert_eq!(taken(store).await, said("imports undo", &[("details", 1)]));
+    assert_eq!(taken(store).await, said("imports undo", &[("removed", 1), ("restored", 0)]));
 
     put(store, &ada, &[phone("01", 90), phone("02", 80)]).await;
     store.remove_details(&ada, &DetailFilter::all(), Some(&entry("remove"))).await.expect("removes");
     assert_eq!(taken(store).await, said("remove", &[("details", 2)]));
     let ended = contactd_core::Detail { expires_at: Some(super::day("2026-01-01")), ..phone("03", 50) };
     put(store, &ada, &[ended]).await;
-    store.sweep(now(), Aged::Not, Some(&entry("sweep"))).await.expect("sweeps");
+    store.sweep(sweeping(now(), Aged::Not), Some(&entry("sweep"))).await.expect("sweeps");
     assert_eq!(taken(store).await, said("sweep", &[("details", 1)]));
 }
 
@@ -67,7 +67,7 @@ pub async fn every_change_stores_its_entry_with_its_counts(store: &impl FullStor
 pub async fn nothing_removed_is_no_entry_and_entries_can_be_removed(store: &impl FullStore) {
     let (removal, sweep) = (entry("remove"), entry("sweep"));
     store.remove_details(&profile("nobody"), &DetailFilter::all(), Some(&removal)).await.expect("removes");
-    store.sweep(now(), Aged::Policies, Some(&sweep)).await.expect("sweeps");
+    store.sweep(sweeping(now(), Aged::Policies), Some(&sweep)).await.expect("sweeps");
     store.revoke_token("tok_none", now(), Some(&entry("token revoke"))).await.expect("revokes");
     store.undo_import(99, now(), Some(&entry("imports undo"))).await.expect("undoes");
     assert_eq!(store.list_entries().await.expect("lists"), []);

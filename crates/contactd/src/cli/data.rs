@@ -9,7 +9,7 @@ use contactd_core::{Kind, Label, Span, Timestamp};
 use super::ServiceArgs;
 use super::values::{
     parse_import, parse_kind, parse_label, parse_mapping, parse_max_rejects, parse_name, parse_region,
-    parse_time,
+    parse_share, parse_time,
 };
 
 /// The format of a file to import.
@@ -62,6 +62,9 @@ pub(crate) struct ImportArgs {
     /// Also delete this source's details that are not in the files
     #[arg(long)]
     pub(crate) replace_source: bool,
+    /// With --replace-source: load nothing if a source with 1,000 details or more would lose more of them than this share
+    #[arg(long, value_name = "SHARE", default_value = "20%", value_parser = parse_share)]
+    pub(crate) max_withdrawn: f64,
     /// With --replace-source: continue even if the files contain no valid row, which deletes all details of the source
     #[arg(long, requires = "replace_source")]
     pub(crate) allow_empty: bool,
@@ -127,7 +130,7 @@ pub(crate) struct ImportsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ImportsCommand {
-    /// Remove the details that an import added and that are still held; changes are not reverted
+    /// Take back an import: remove what it added, restore what it changed and withdrew
     #[command(after_help = "Example:\n  contactd imports undo 7")]
     Undo {
         /// The import's number, from the list

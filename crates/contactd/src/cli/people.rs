@@ -57,9 +57,40 @@ pub(crate) struct SubjectReportArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct SuppressArgs {
+    #[command(flatten)]
+    pub(crate) subjects: SubjectArgs,
+    /// Also opt out the people whose profiles hold a number or an address that is named
+    #[arg(long)]
+    pub(crate) person: bool,
+    /// Change nothing unless everything that is named is on file
+    #[arg(long)]
+    pub(crate) must_exist: bool,
+    /// With --person: do not ask, however many profiles there are
+    #[arg(long, requires = "person")]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("whom").args(["url", "phone", "email"]).required(true))]
 pub(crate) struct EraseArgs {
     /// The person's profile URL
-    pub(crate) url: String,
+    pub(crate) url: Option<String>,
+    /// Everybody whose profile holds this phone number, with +
+    #[arg(long)]
+    pub(crate) phone: Option<String>,
+    /// Everybody whose profile holds this e-mail address
+    #[arg(long)]
+    pub(crate) email: Option<String>,
+    /// Show what would be erased and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Change nothing if nobody is on file
+    #[arg(long)]
+    pub(crate) must_exist: bool,
+    /// Do not ask, however many profiles hold the number or address
+    #[arg(long)]
+    pub(crate) yes: bool,
     /// Also suppress the person's numbers and addresses, so that they are not disclosed under another profile
     #[arg(long)]
     pub(crate) values: bool,

@@ -5,6 +5,15 @@ use contactd_core::{Chain, Kind, Label, Timestamp};
 use contactd_import::COLUMNS;
 
 /// Parses the limit of rejected rows: a share or a number.
+/// A share of details, such as `20%`.
+pub(super) fn parse_share(text: &str) -> Result<f64, String> {
+    let share = text.strip_suffix('%').and_then(|share| share.parse::<f64>().ok());
+    share
+        .filter(|share| (0.0..=100.0).contains(share))
+        .map(|share| share / 100.0)
+        .ok_or_else(|| format!("`{text}` is not a share: write a number from 0 to 100 and %, like 20%"))
+}
+
 pub(super) fn parse_max_rejects(text: &str) -> Result<MaxRejects, String> {
     let wrong = || format!("`{text}` is neither a share like 10% nor a number of rows");
     match text.strip_suffix('%') {

@@ -2,15 +2,59 @@
 
 use std::process::ExitCode;
 
-use contactd_core::Progress;
+use contactd_core::services::{EraseError, EraseOptions, Erased};
+use contactd_core::{Kind, Progress};
+use serde::Serialize;
 
 use crate::cli::EraseArgs;
-use crate::context::Context;
-use crate::output;
+use crate::context::{self, Context};
 use crate::progress::Waiting;
+use crate::{approval, output};
+
+/// What was erased, as JSON.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ErasedReport {
+    details_removed: u64,
+    suppressed: bool,
+    confirmed: bool,
+    on_file: bool,
+    dry_run: bool,
+    profiles: Vec<ShownProfile>,
+    shared_with: Vec<ShownShared>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ShownProfile {
+    profile_url: String,
+    details: u64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ShownShared {
+    profile_url: String,
+    kind: Kind,
+}
 
 pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<ExitCode> {
-    let profile = context.profile(&args.url)?;
+    let named = context.subject(args.url.as_deref(), args.phone.as_deref(), args.email.as_deref())?;
+    let actor = context.actor_for(args.ticket.as_deref());
+    let subjects = &context.services.subjects;
+    if args.dry_run {
+        let erased = subjects.preview_erasure(&actor, &named).await?;
+        if args.json {
+            output::json(&report(&erased, args, false))?;
+        }
+        output::words(format_args!(
+            "dry run, nothing was changed: {} of {} would be removed",
+            output::counted(erased.details(), "detail"),
+            output::counted(erased.profiles.len() as u64, "profile")
+        ));
+        name_profiles(&erased);
+        return Ok(ExitCode::SUCCESS);
+    }
     let waiting =
         Waiting::new("suppressed, waiting for the import or the command that is writing to the store");
     let show = |step| match step {
@@ -19,20 +63,75 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
         )),
         step => waiting.show(step),
     };
-    let actor = context.actor_for(args.ticket.as_deref());
-    let erased = context.services.subjects.erase(&actor, &profile, args.values, &show).await?;
-    let removed = erased.done.details;
+    let options = EraseOptions { values: args.values, must_exist: args.must_exist };
+    let approve = approval::asking("Erase", args.yes);
+    let erased = subjects.erase(&actor, &named, options, &approve, &show).await.map_err(with_advice)?;
     if args.json {
-        output::json(
-            &serde_json::json!({ "detailsRemoved": removed, "suppressed": true, "confirmed": erased.confirmed.is_ok() }),
-        )?;
+        output::json(&report(&erased.done, args, erased.confirmed.is_ok()))?;
     }
-    output::words(format_args!(
-        "{} removed from every file of the data directory; the person is suppressed. Earlier backups, exports, rejects files \
-         and outputs of `enrich` may still contain them",
-        output::counted(removed, "detail")
-    ));
+    if erased.done.details() == 0 {
+        output::words(format_args!("{}, so nothing was removed", context::not_on_file(&named)));
+    } else {
+        output::words(format_args!(
+            "{} removed from every file of the data directory; {}. Earlier backups, exports, rejects files \
+             and outputs of `enrich` may still contain them",
+            output::counted(erased.done.details(), "detail"),
+            match erased.done.profiles.len() {
+                1 => "the person is suppressed".to_owned(),
+                people => format!("{people} people are suppressed"),
+            }
+        ));
+    }
+    name_profiles(&erased.done);
     output::unrecorded(&erased.recorded);
     erased.confirmed?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn with_advice(error: EraseError) -> anyhow::Error {
+    match &error {
+        EraseError::NotApproved(_) => anyhow::anyhow!("{error}. To erase all of them, add --yes"),
+        _ => error.into(),
+    }
+}
+
+fn report(erased: &Erased, args: &EraseArgs, confirmed: bool) -> ErasedReport {
+    let url = |profile: &contactd_core::Profile| profile.as_str().to_owned();
+    let held = erased.profiles.iter().filter(|erased| erased.details > 0);
+    ErasedReport {
+        details_removed: if args.dry_run { 0 } else { erased.details() },
+        suppressed: !args.dry_run,
+        confirmed,
+        on_file: erased.details() > 0,
+        dry_run: args.dry_run,
+        profiles: held
+            .map(|erased| ShownProfile { profile_url: url(&erased.profile), details: erased.details })
+            .collect(),
+        shared_with: erased
+            .shared
+            .iter()
+            .map(|shared| ShownShared { profile_url: url(&shared.profile), kind: shared.kind })
+            .collect(),
+    }
+}
+
+/// Names who was erased, and who has a number or an address in common with them.
+fn name_profiles(erased: &Erased) {
+    for profile in erased.profiles.iter().filter(|erased| erased.details > 0) {
+        output::words(format_args!(
+            "  {}: {}",
+            profile.profile.as_str(),
+            output::counted(profile.details, "detail")
+        ));
+    }
+    for shared in &erased.shared {
+        let what = match shared.kind {
+            Kind::Phone => "a phone number",
+            Kind::Email => "an e-mail address",
+        };
+        output::words(format_args!(
+            "not erased: {} has {what} in common. If it is the same person, erase it too",
+            shared.profile.as_str()
+        ));
+    }
 }

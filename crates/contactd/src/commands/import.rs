@@ -26,13 +26,15 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
         default_source: args.source.clone(),
         max_age: args.max_age.map(|Span(max_age)| max_age),
         max_rejects: args.max_rejects,
+        max_withdrawn: args.max_withdrawn,
+        files: args.files.iter().map(|file| file_name(file)).collect(),
         dry_run: args.dry_run,
     };
     let progress = Shown::new();
     let imports = &context.services.imports;
     let done = imports.run(&context.actor, &mut files, &options, &|step| progress.show(step), &cancel).await;
     progress.end();
-    let done = done.map_err(rows_misuse)?;
+    let done = done.map_err(with_advice)?;
     let report = &done.done;
     if args.json {
         output::json(report)?;
@@ -41,6 +43,12 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
     }
     if let Some(file) = files.rejects().written() {
         output::words(format_args!("the rejected rows are in {}", file.display()));
+    }
+    if report.are_traces_left {
+        output::words(format_args!(
+            "contactd: somebody opted out during the import. What was read of theirs may be left in the write-ahead log, because a \
+             reader is using it; run `contactd sweep` in a moment"
+        ));
     }
     if let Some(error) = &report.not_swept {
         output::words(format_args!(
@@ -88,11 +96,19 @@ fn misuse(error: FileError) -> anyhow::Error {
     }
 }
 
-fn rows_misuse(error: ImportError) -> anyhow::Error {
+/// The name of a file without its directory, which may say more about the machine than the list of imports should.
+fn file_name(file: &Path) -> String {
+    file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned()
+}
+
+fn with_advice(error: ImportError) -> anyhow::Error {
     let is_usage = |error: &FileError| matches!(error, FileError::Usage(_));
     match &error {
         ImportError::Rows(rows) if rows.get_ref().downcast_ref().is_some_and(is_usage) => {
             Misuse(error.to_string()).into()
+        }
+        ImportError::TooManyWithdrawn(_) => {
+            anyhow::anyhow!("{error}. If the files are complete, allow it with --max-withdrawn 100%")
         }
         _ => error.into(),
     }

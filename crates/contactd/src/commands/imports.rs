@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use contactd_core::Timestamp;
-use contactd_core::store::PastImport;
+use contactd_core::services::{ImportError, ListedImport};
+use contactd_core::store::{PastImport, Undone};
 use serde::Serialize;
 
 use crate::cli::{ImportsArgs, ImportsCommand};
@@ -18,6 +19,7 @@ struct ShownImport {
     imported_at: Timestamp,
     source: String,
     actor: Option<String>,
+    files: Vec<String>,
     rows: u64,
     rejected: u64,
     suppressed: u64,
@@ -28,15 +30,19 @@ struct ShownImport {
     details_unchanged: u64,
     details_withdrawn: u64,
     undone_at: Option<Timestamp>,
+    /// Until when it can be undone, if it can.
+    undo_until: Option<Timestamp>,
 }
 
-impl From<PastImport> for ShownImport {
-    fn from(PastImport { id, at, summary, undone_at }: PastImport) -> Self {
+impl From<ListedImport> for ShownImport {
+    fn from(ListedImport { import, undo_until }: ListedImport) -> Self {
+        let PastImport { id, at, summary, undone_at, .. } = import;
         Self {
             id,
             imported_at: at,
             source: summary.source,
             actor: summary.actor,
+            files: summary.files,
             rows: summary.rows,
             rejected: summary.rejected,
             suppressed: summary.suppressed,
@@ -47,6 +53,7 @@ impl From<PastImport> for ShownImport {
             details_unchanged: summary.counts.unchanged,
             details_withdrawn: summary.counts.withdrawn,
             undone_at,
+            undo_until,
         }
     }
 }
@@ -75,33 +82,65 @@ async fn list(context: &Context, json: bool) -> anyhow::Result<ExitCode> {
             import.imported_at.to_string(),
             import.source.clone(),
             import.actor.clone().unwrap_or_default(),
+            import.files.join(", "),
             import.rows.to_string(),
             import.rejected.to_string(),
             import.details_new.to_string(),
             import.details_changed.to_string(),
             import.details_withdrawn.to_string(),
-            import.undone_at.map(|at| at.to_string()).unwrap_or_default(),
+            match (import.undone_at, import.undo_until) {
+                (Some(at), _) => format!("undone {at}"),
+                (None, Some(until)) => format!("until {until}"),
+                (None, None) => "no longer".to_owned(),
+            },
         ]
     };
-    let header =
-        ["ID", "IMPORTED", "SOURCE", "BY", "ROWS", "REJECTED", "NEW", "CHANGED", "WITHDRAWN", "UNDONE"];
+    let header = [
+        "ID",
+        "IMPORTED",
+        "SOURCE",
+        "BY",
+        "FILES",
+        "ROWS",
+        "REJECTED",
+        "NEW",
+        "CHANGED",
+        "WITHDRAWN",
+        "UNDO",
+    ];
     output::table(&header, &imports.iter().map(row).collect::<Vec<_>>())?;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn undo(context: &Context, id: i64, json: bool) -> anyhow::Result<ExitCode> {
     let waiting = Waiting::for_the_store();
-    let undone = context.services.imports.undo(&context.actor, id, &|step| waiting.show(step)).await?;
-    let details = undone.done.details;
+    let undone = context.services.imports.undo(&context.actor, id, &|step| waiting.show(step)).await;
+    let undone = undone.map_err(with_advice)?;
+    let Undone { removed, restored } = undone.done;
     if json {
-        output::json(&serde_json::json!({ "id": id, "detailsWithdrawn": details }))?;
+        output::json(
+            &serde_json::json!({ "id": id, "detailsRemoved": removed, "detailsRestored": restored }),
+        )?;
     }
     output::words(format_args!(
-        "{} removed that the import had added, including those that later imports contained too. Details that the import \
-         changed or removed are not restored",
-        output::counted(details, "detail")
+        "import {id} is undone: {} removed that it had added, {restored} restored that it had changed or withdrawn. What was \
+         removed, erased or has expired since is not restored",
+        output::counted(removed, "detail")
     ));
     output::unrecorded(&undone.recorded);
     undone.confirmed?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn with_advice(error: ImportError) -> anyhow::Error {
+    match &error {
+        ImportError::Unknown(_) => anyhow::anyhow!("{error}; `contactd imports` lists them"),
+        ImportError::Later { later, .. } => {
+            anyhow::anyhow!("{error}. Undo that one first: contactd imports undo {later}")
+        }
+        ImportError::NotKept(_) => {
+            anyhow::anyhow!("{error}. `retention.undo` in the configuration says how long it is kept")
+        }
+        _ => error.into(),
+    }
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use contactd_core::Timestamp;
 use contactd_core::services::Stats;
-use contactd_core::store::{DetailTotal, PartSize, PastImport};
+use contactd_core::store::{DetailTotal, FormerTotal, PartSize, PastImport};
 use serde::Serialize;
 
 use crate::context::Context;
@@ -18,6 +18,7 @@ struct ShownStats<'a> {
     details: &'a [DetailTotal],
     suppressions: u64,
     newest_import: Option<NewestImport<'a>>,
+    kept_for_undo: FormerTotal,
     bytes: u64,
     files: &'a [PartSize],
 }
@@ -60,6 +61,7 @@ pub(crate) async fn run(context: &Context, json: bool) -> anyhow::Result<ExitCod
             details: &stats.details,
             suppressions: stats.suppressions,
             newest_import: stats.newest_import.as_ref().map(NewestImport::from),
+            kept_for_undo: stats.former,
             bytes,
             files: &stats.parts,
         })?;
@@ -69,10 +71,22 @@ pub(crate) async fn run(context: &Context, json: bool) -> anyhow::Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
 fn show(stats: &Stats, bytes: u64) -> anyhow::Result<()> {
     output::data(format_args!("profiles      {}", stats.profiles))?;
     output::data(format_args!("suppressions  {}", stats.suppressions))?;
-    output::data(format_args!("on disk       {:.1} MiB", bytes as f64 / f64::from(1 << 20)))?;
+    output::data(format_args!("on disk       {}", mebibytes(bytes)))?;
+    if stats.former.details > 0 {
+        let FormerTotal { details, bytes } = stats.former;
+        output::data(format_args!(
+            "kept for undo {}, about {}",
+            output::counted(details, "detail"),
+            mebibytes(bytes)
+        ))?;
+    }
     if let Some(PastImport { at, summary, .. }) = &stats.newest_import {
         output::data(format_args!(
             "newest import {at} from {}: {} rows, {} rejected",

@@ -2,21 +2,15 @@
 
 use std::process::ExitCode;
 
-use anyhow::bail;
+use contactd_core::Timestamp;
 use contactd_core::services::{AccessReport, Disclosure, DisclosuresOf, HeldDetail, ReadFrom};
-use contactd_core::{SubjectName, Timestamp};
 
 use crate::cli::SubjectReportArgs;
-use crate::context::{Context, subject_error};
+use crate::context::Context;
 use crate::output;
 
 pub(crate) async fn run(context: &Context, args: &SubjectReportArgs) -> anyhow::Result<ExitCode> {
-    let named = match (&args.url, &args.phone, &args.email) {
-        (Some(url), None, None) => context.person(url)?,
-        (None, Some(phone), None) => SubjectName::phone(phone).map_err(subject_error)?,
-        (None, None, Some(email)) => SubjectName::email(email).map_err(subject_error)?,
-        _ => bail!("give one subject: a profile URL, --phone or --email"),
-    };
+    let named = context.subject(args.url.as_deref(), args.phone.as_deref(), args.email.as_deref())?;
     let source = if args.from_journal { ReadFrom::Journal } else { ReadFrom::Index };
     let actor = context.actor_for(args.ticket.as_deref());
     let report = context.services.subjects.report(&actor, &named, source).await?;

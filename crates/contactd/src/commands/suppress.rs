@@ -5,26 +5,34 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use contactd_core::services::{Holder, OnFile, OptOutError, OptOutOptions, OptedOut};
 use contactd_core::{SubjectName, SubjectNameError, subject_lines};
 use serde::Serialize;
 
-use crate::cli::SubjectArgs;
-use crate::context::{Context, subject_error};
-use crate::output;
-
-/// Whether opt-outs are added or removed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
-    Suppress,
-    Unsuppress,
-}
+use crate::cli::{SubjectArgs, SuppressArgs};
+use crate::context::{self, Context, subject_error};
+use crate::{approval, output};
 
 /// What was done, as JSON.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct OptOutReport {
     read: u64,
     changed: u64,
     rejected: Vec<RejectedSubject>,
+    /// After an opt-out: how many of the named subjects are not on file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_on_file: Option<u64>,
+    /// After an opt-out: the profiles that hold a named number or address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holders: Option<Vec<ShownHolder>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ShownHolder {
+    profile_url: String,
+    still_disclosed: u64,
 }
 
 #[derive(Serialize)]
@@ -37,14 +45,77 @@ struct RejectedSubject {
     reason: String,
 }
 
-/// How many rejected lines the text output shows.
+/// How many rejected lines, unknown subjects or profiles the text output shows.
 const SHOWN: usize = 20;
 
-pub(crate) async fn run(
-    context: &Context,
-    args: &SubjectArgs,
-    direction: Direction,
-) -> anyhow::Result<ExitCode> {
+pub(crate) async fn suppress(context: &Context, args: &SuppressArgs) -> anyhow::Result<ExitCode> {
+    let (named, rejected) = read(context, &args.subjects)?;
+    let actor = context.actor_for(args.subjects.ticket.as_deref());
+    let options = OptOutOptions { person: args.person, must_exist: args.must_exist };
+    if args.must_exist && !rejected.is_empty() {
+        rejected.iter().for_each(RejectedSubject::show);
+        bail!("nothing was changed, because of --must-exist");
+    }
+    // Process the valid subjects even if others are invalid: one typing error must not delay another person's opt-out.
+    let approve = approval::asking("Opt out", args.yes);
+    let opted_out = context.services.opt_outs.suppress(&actor, &named, options, &approve).await;
+    let changed = opted_out.map_err(name_unknown)?;
+    let OptedOut { changed: count, already, on_file } = changed.done;
+    let on_file = on_file.transpose();
+    let found = on_file.as_ref().ok().and_then(Option::as_ref);
+    let report = OptOutReport {
+        read: (named.len() + rejected.len()) as u64,
+        changed: count,
+        rejected,
+        not_on_file: found.map(|found| found.unknown.len() as u64),
+        holders: found.map(|found| found.holders.iter().map(ShownHolder::from).collect()),
+    };
+    if args.subjects.json {
+        output::json(&report)?;
+    } else {
+        output::words(format_args!("{count} suppressed, {already} already suppressed"));
+        show_rejected(&report.rejected);
+    }
+    if let Some(found) = found {
+        show_found(found, args.person);
+    }
+    output::unrecorded(&changed.recorded);
+    changed.confirmed?;
+    let is_approved = !found.is_some_and(|found| found.is_not_approved);
+    on_file.context("opted out and in force, but the search for what is on file failed")?;
+    Ok(if report.rejected.is_empty() && is_approved { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+pub(crate) async fn unsuppress(context: &Context, args: &SubjectArgs) -> anyhow::Result<ExitCode> {
+    let (named, rejected) = read(context, args)?;
+    let actor = context.actor_for(args.ticket.as_deref());
+    let changed = context.services.opt_outs.unsuppress(&actor, &named).await?;
+    let read = (named.len() + rejected.len()) as u64;
+    let report =
+        OptOutReport { read, changed: changed.done.changed, rejected, not_on_file: None, holders: None };
+    if args.json {
+        output::json(&report)?;
+    } else {
+        let already = changed.done.already;
+        output::words(format_args!(
+            "{} no longer suppressed, {already} not suppressed before",
+            report.changed
+        ));
+        show_rejected(&report.rejected);
+    }
+    output::unrecorded(&changed.recorded);
+    changed.confirmed?;
+    Ok(if report.rejected.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl From<&Holder> for ShownHolder {
+    fn from(holder: &Holder) -> Self {
+        Self { profile_url: holder.profile.as_str().to_owned(), still_disclosed: holder.disclosed }
+    }
+}
+
+/// The subjects of a command, and what could not be read.
+fn read(context: &Context, args: &SubjectArgs) -> anyhow::Result<(Vec<SubjectName>, Vec<RejectedSubject>)> {
     let mut named = Vec::new();
     let mut rejected = Vec::new();
     let mut take = |line: u64, place: String, read: Result<SubjectName, SubjectNameError>| match read {
@@ -67,36 +138,72 @@ pub(crate) async fn run(
             take(line, format!("line {line}"), SubjectName::recognize(&text, &context.networks));
         }
     }
-    // Process the valid subjects even if others are invalid: one typing error must not delay another person's opt-out.
-    let (opt_outs, actor) = (&context.services.opt_outs, context.actor_for(args.ticket.as_deref()));
-    let changed = match direction {
-        Direction::Suppress => opt_outs.suppress(&actor, &named).await?,
-        Direction::Unsuppress => opt_outs.unsuppress(&actor, &named).await?,
-    };
-    let read = (named.len() + rejected.len()) as u64;
-    let report = OptOutReport { read, changed: changed.done.changed, rejected };
-    show(&report, changed.done.already, direction, args.json)?;
-    output::unrecorded(&changed.recorded);
-    changed.confirmed?;
-    Ok(if report.rejected.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok((named, rejected))
 }
 
-fn show(report: &OptOutReport, already: u64, direction: Direction, json: bool) -> anyhow::Result<()> {
-    if json {
-        return output::json(report);
+impl RejectedSubject {
+    fn show(&self) {
+        output::words(format_args!("not done, {}: {}", self.place, self.reason));
     }
-    let (done, unchanged) = match direction {
-        Direction::Suppress => ("suppressed", "already suppressed"),
-        Direction::Unsuppress => ("no longer suppressed", "not suppressed before"),
-    };
-    output::words(format_args!("{} {done}, {already} {unchanged}", report.changed));
-    for RejectedSubject { place, reason, .. } in report.rejected.iter().take(SHOWN) {
-        output::words(format_args!("not done, {place}: {reason}"));
+}
+
+fn show_rejected(rejected: &[RejectedSubject]) {
+    rejected.iter().take(SHOWN).for_each(RejectedSubject::show);
+    if rejected.len() > SHOWN {
+        output::words(format_args!("and {} more; --json lists all of them", rejected.len() - SHOWN));
     }
-    if report.rejected.len() > SHOWN {
-        output::words(format_args!("and {} more; --json lists all of them", report.rejected.len() - SHOWN));
+}
+
+/// Names what is not on file, and whose other details are still disclosed.
+fn show_found(found: &OnFile, person: bool) {
+    match found.unknown.as_slice() {
+        unknown if unknown.len() <= SHOWN => {
+            for name in unknown {
+                output::words(format_args!("{}", context::not_on_file(name)));
+            }
+        }
+        unknown => output::words(format_args!(
+            "{} of them are not on file; their opt-outs count for what is imported later",
+            unknown.len()
+        )),
     }
-    Ok(())
+    let holders = &found.holders;
+    if holders.is_empty() {
+        return;
+    }
+    output::words(format_args!("{} with it on file:", output::counted(holders.len() as u64, "profile")));
+    for Holder { profile, disclosed } in holders.iter().take(SHOWN) {
+        let left = match disclosed {
+            0 => "nothing is disclosed".to_owned(),
+            1 => "1 other detail is still disclosed".to_owned(),
+            count => format!("{count} other details are still disclosed"),
+        };
+        output::words(format_args!("  {}: {left}", profile.as_str()));
+    }
+    if holders.len() > SHOWN {
+        output::words(format_args!("  and {} more; --json lists all of them", holders.len() - SHOWN));
+    }
+    if found.is_not_approved {
+        output::words(format_args!(
+            "contactd: these {} people are not opted out themselves; to do that, add --yes",
+            holders.len()
+        ));
+    } else if !person && holders.iter().any(|holder| holder.disclosed > 0) {
+        output::words(format_args!("To opt out the whole person, add --person"));
+    }
+}
+
+fn name_unknown(error: OptOutError) -> anyhow::Error {
+    let OptOutError::NotOnFile(unknown) = &error else { return error.into() };
+    let named: Vec<String> = unknown
+        .iter()
+        .take(SHOWN)
+        .map(|name| match name {
+            SubjectName::Person(profile) => profile.as_str().to_owned(),
+            SubjectName::Value(_, value) => value.expose().to_owned(),
+        })
+        .collect();
+    anyhow::anyhow!("nothing was changed: not on file: {}", named.join(", "))
 }
 
 /// The bytes of a list; `-` is standard input.

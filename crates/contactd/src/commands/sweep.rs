@@ -26,9 +26,10 @@ pub(crate) async fn run(context: &Context, args: &SweepArgs) -> anyhow::Result<E
         output::json(&done)?;
     }
     output::words(format_args!(
-        "{} removed that had expired, {} that were older than their source allows",
+        "{} removed that had expired, {} that were older than their source allows, {} that were kept for undo",
         output::counted(done.expired, "detail"),
-        done.aged
+        done.aged,
+        done.former
     ));
     output::unrecorded(&swept.recorded);
     swept.confirmed?;

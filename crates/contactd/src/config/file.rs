@@ -111,6 +111,7 @@ pub(crate) struct Audit {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Retention {
     pub(crate) sweep_every: Option<FromText<Interval>>,
+    pub(crate) undo: Option<Span>,
 }
 
 /// Files that contain keys, instead of `keys/` in the data directory.

@@ -33,27 +33,32 @@ fn an_erasure_that_waits_for_an_import_reaches_what_the_import_brings_and_holds_
         (issued.done.secret, begin_elsewhere(&elsewhere, "+14155550188").await)
     });
     let named = |url: &str| SubjectName::person(url, &Networks::built_in()).expect("a person");
-    let SubjectName::Person(ada) = named(ADA) else { panic!("a person") };
+    let ada = named(ADA);
     std::thread::scope(|scope| {
         let (waits, is_waiting) = std::sync::mpsc::channel();
         let (server, actor, ada) = (&server, &actor, &ada);
         let erasing = scope.spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
             let observer = |step| waits.send(step).expect("somebody listens");
-            runtime.block_on(server.services.subjects.erase(actor, ada, true, &observer))
+            runtime.block_on(server.services.subjects.erase(actor, ada, WITH_VALUES, &|_| true, &observer))
         });
         assert_eq!(is_waiting.recv(), Ok(Progress::Suppressed { is_confirmed: true }));
         assert_eq!(server.look_up(PHONE, token.expose(), ADA).0, 404, "in force before anything waits");
         assert_eq!(is_waiting.recv(), Ok(Progress::Waiting));
         runtime.block_on(async {
-            let out = server.services.opt_outs.suppress(actor, &[named(EVE)]).await.expect("suppresses");
+            let out = server
+                .services
+                .opt_outs
+                .suppress(actor, &[named(EVE)], OptOutOptions::default(), &|_| true)
+                .await
+                .expect("suppresses");
             assert_eq!(out.confirmed, Ok(()), "an opt-out is confirmed while an erasure waits");
             assert_eq!(server.look_up(PHONE, token.expose(), EVE).0, 404);
             // The other process has not heard of the opt-out: it checked before.
             import.commit(&store::ImportSummary::default(), None).await.expect("commits");
         });
         let erased = erasing.join().expect("ends").expect("erases");
-        assert_eq!((erased.done.details, erased.confirmed), (3, Ok(())));
+        assert_eq!((erased.done.details(), erased.confirmed), (3, Ok(())));
     });
     runtime.block_on(async {
         assert_eq!(server.services.subjects.search(&actor, &named(ADA)).await.expect("searches"), []);
@@ -89,16 +94,21 @@ async fn nothing_is_claimed_that_a_server_has_not_confirmed() {
     let opened = Opened::open(Config::resolve(&everywhere).expect("resolves")).await.expect("opens");
     let services = opened.services(Arc::new(Silent), &crate::on_record::Recorder::new(&opened, false));
     let (actor, cancel) = (officer(), Cancel::default());
-    let SubjectName::Person(ada) = SubjectName::person(ADA, &Networks::built_in()).expect("a person") else {
-        panic!("a person")
-    };
-    let erased = services.subjects.erase(&actor, &ada, false, &unobserved).await.expect("erases");
+    let ada = SubjectName::person(ADA, &Networks::built_in()).expect("a person");
+    let erased = services
+        .subjects
+        .erase(&actor, &ada, EraseOptions::default(), &|_| true, &unobserved)
+        .await
+        .expect("erases");
     assert_eq!(erased.confirmed, Err(NotConfirmed::Failed));
     // A backup that is being made keeps an erasure from being complete: that must not hide the first.
     let backing_up = std::fs::File::open(opened.dir.keys()).expect("keys");
     backing_up.lock_shared().expect("locks");
-    let not_complete =
-        services.subjects.erase(&actor, &ada, false, &unobserved).await.expect_err("not complete");
+    let not_complete = services
+        .subjects
+        .erase(&actor, &ada, EraseOptions::default(), &|_| true, &unobserved)
+        .await
+        .expect_err("not complete");
     let words = not_complete.to_string();
     assert!(words.starts_with("committed, not confirmed") && !words.contains("nothing discloses"), "{words}");
     // A sweep that removes nothing announces nothing.

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use contactd_core::services::{
-    Clearing, ImportError, ImportOptions, MaxRejects, NewToken, ReadFrom, Services,
+    Clearing, EraseOptions, ImportError, ImportOptions, MaxRejects, NewToken, OptOutOptions, ReadFrom,
+    Services,
 };
 use contactd_core::store::{Aged, DetailFilter};
 use contactd_core::{Actor, Cancel, Lifetime, Progress, RawRecord, Scopes, SubjectName, Via, unobserved};
@@ -24,6 +25,7 @@ use crate::serving::{Listeners, Serving};
 
 const ADA: &str = "https://linkedin.com/in/ada-quell";
 const EVE: &str = "https://linkedin.com/in/eve-nuvel";
+const WITH_VALUES: EraseOptions = EraseOptions { values: true, must_exist: false };
 const PHONE: &str = "/api/fetchPhoneNumber";
 const EMAIL: &str = "/api/fetchPersonalEmail";
 
@@ -217,7 +219,13 @@ async fn drive(server: &InProcess, actor: &Actor) {
 
     // Opt-outs.
     let ada = [person(ADA)];
-    services.opt_outs.suppress(actor, &ada).await.expect("suppresses").confirmed.expect("in force");
+    services
+        .opt_outs
+        .suppress(actor, &ada, OptOutOptions::default(), &|_| true)
+        .await
+        .expect("suppresses")
+        .confirmed
+        .expect("in force");
     assert_eq!(server.look_up(PHONE, token, ADA).0, 404);
     services.opt_outs.unsuppress(actor, &ada).await.expect("unsuppresses").confirmed.expect("in force");
     assert_eq!(server.look_up(PHONE, token, ADA).0, 200);
@@ -240,8 +248,12 @@ async fn drive(server: &InProcess, actor: &Actor) {
     let removed = services.subjects.remove(actor, &eve, &by_hand, &unobserved).await.expect("removes");
     assert_eq!((removed.done, removed.confirmed), (1, Ok(())));
     assert!(server.look_up(PHONE, token, EVE).1.contains("+14155550124"));
-    let erased = services.subjects.erase(actor, &eve, true, &unobserved).await.expect("erases");
-    assert_eq!((erased.done.details, erased.confirmed), (2, Ok(())));
+    let erased = services
+        .subjects
+        .erase(actor, &person(EVE), WITH_VALUES, &|_| true, &unobserved)
+        .await
+        .expect("erases");
+    assert_eq!((erased.done.details(), erased.confirmed), (2, Ok(())));
     assert_eq!((server.look_up(PHONE, token, EVE).0, server.look_up(EMAIL, token, EVE).0), (404, 404));
     assert_eq!(services.subjects.search(actor, &person(EVE)).await.expect("searches"), []);
 
@@ -271,9 +283,9 @@ async fn imports(server: &InProcess, actor: &Actor, token: &str) {
     );
     assert_eq!((server.look_up(PHONE, token, bo).0, server.look_up(PHONE, token, EVE).0), (200, 404));
     let last = services.imports.list(actor).await.expect("lists").pop().expect("an import");
-    assert_eq!(last.summary.actor.as_deref(), Some("olga (console)"));
-    let undone = services.imports.undo(actor, last.id, &unobserved).await.expect("undoes");
-    assert_eq!((undone.done.details, undone.confirmed), (2, Ok(())));
+    assert_eq!(last.import.summary.actor.as_deref(), Some("olga (console)"));
+    let undone = services.imports.undo(actor, last.import.id, &unobserved).await.expect("undoes");
+    assert_eq!((undone.done.removed, undone.confirmed), (2, Ok(())));
     assert_eq!(server.look_up(PHONE, token, bo).0, 404);
     let swept = services
         .imports

@@ -11,8 +11,8 @@ use serde::Serialize;
 use crate::metrics::{Family, Measured, Measuring, MetricKind};
 use crate::services::{AuditError, Parts, audits};
 use crate::store::{
-    AuditIndex, DetailTotal, Details, Facts, Maintenance, PartSize, PastImport, StoreError, Suppressions,
-    Tokens,
+    AuditIndex, DetailTotal, Details, Facts, FormerTotal, Importing, Maintenance, PartSize, PastImport,
+    StoreError, Suppressions, Tokens,
 };
 use crate::{Actor, NotRecorded, Timestamp};
 
@@ -32,6 +32,8 @@ pub struct Stats {
     pub suppressions: u64,
     /// The newest import.
     pub newest_import: Option<PastImport>,
+    /// What is kept so that imports can be undone.
+    pub former: FormerTotal,
     /// How much space each part takes.
     pub parts: Vec<PartSize>,
 }
@@ -134,7 +136,7 @@ const EARLIEST: &str = "2026-01-01";
 /// [`Health::findings`] does not read a journal that is larger than this.
 const SMALL_JOURNAL: u64 = 256 << 20;
 
-impl<S: Details + Suppressions + Tokens + AuditIndex + Facts + Maintenance> Health<S> {
+impl<S: Details + Importing + Suppressions + Tokens + AuditIndex + Facts + Maintenance> Health<S> {
     pub(super) fn new(parts: Arc<Parts<S>>) -> Self {
         Self { parts }
     }
@@ -151,6 +153,7 @@ impl<S: Details + Suppressions + Tokens + AuditIndex + Facts + Maintenance> Heal
             details: totals.details,
             suppressions: self.parts.store.list_suppressions().await?.len() as u64,
             newest_import: totals.newest_import,
+            former: self.parts.store.former_total().await?,
             parts,
         })
     }

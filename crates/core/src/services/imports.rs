@@ -13,10 +13,10 @@ use crate::progress::{Cancel, Observer, Progress};
 use crate::services::waiting::until_free;
 use crate::services::{Parts, SuppressionsError};
 use crate::store::{
-    self, Aged, Details, Import, ImportPlan, Maintenance, Outbox, PastImport, StoreError, Suppressions,
-    Swept, ValueOfProfile,
+    self, Aged, Details, Import, ImportPlan, ImportSummary, Maintenance, Outbox, PastImport, PutCounts,
+    StoreError, Suppressions, SweepPlan, Swept, Undo, Undone, ValueOfProfile, WithdrawnFrom,
 };
-use crate::{Actor, AdminEntry, Affected, Changed, SuppressionList, Via};
+use crate::{Actor, AdminEntry, Affected, Changed, SuppressionList, Timestamp, Via};
 
 /// Imports records, undoes imports, and removes details that are too old.
 pub struct Imports<S> {
@@ -36,6 +36,10 @@ pub struct ImportOptions {
     pub max_age: Option<Duration>,
     /// How many rejected rows are too many.
     pub max_rejects: MaxRejects,
+    /// With `replace_source`: how large a share of a source's details may be removed, if it holds many.
+    pub max_withdrawn: f64,
+    /// The names of the files, for the list of imports.
+    pub files: Vec<String>,
     /// Check everything and change nothing.
     pub dry_run: bool,
 }
@@ -48,6 +52,8 @@ impl Default for ImportOptions {
             default_source: None,
             max_age: None,
             max_rejects: MaxRejects::Rows(0),
+            max_withdrawn: 1.0,
+            files: Vec::new(),
             dry_run: false,
         }
     }
@@ -72,12 +78,8 @@ impl MaxRejects {
     }
 }
 
-/// What an undo did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Undone {
-    /// Details that were removed.
-    pub details: u64,
-}
+/// A source that holds fewer details than this may lose any share of them.
+const MANY: u64 = 1_000;
 
 /// Why an import failed. Nothing was changed, unless the error says otherwise.
 #[derive(Debug, thiserror::Error)]
@@ -91,9 +93,31 @@ pub enum ImportError {
          that, add --allow-empty"
     )]
     NothingToReplaceWith,
-    /// There is no import with this number that can be undone.
-    #[error("there is no import {0}, or it was undone before; `contactd imports` lists them")]
+    /// A source would lose too many of its details.
+    #[error(
+        "{} of the {} details of source {} would be removed, because the files do not contain them; nothing was changed",
+        .0.withdrawn, .0.held, .0.source
+    )]
+    TooManyWithdrawn(WithdrawnFrom),
+    /// There is no such import.
+    #[error("there is no import {0}")]
     Unknown(i64),
+    /// The import was undone before.
+    #[error("import {0} is already undone")]
+    Already(i64),
+    /// A later import of the same source has to be undone first.
+    #[error("import {later} has the same source as import {id} and came later; nothing was changed")]
+    Later {
+        /// The import that was to be undone.
+        id: i64,
+        /// The one that has to be undone first.
+        later: i64,
+    },
+    /// What the import changed and withdrew is not kept any more.
+    #[error(
+        "import {0} cannot be undone: what it changed or withdrew is no longer kept; nothing was changed"
+    )]
+    NotKept(i64),
     /// The rows could not be read.
     #[error(transparent)]
     Rows(#[from] RowsError),
@@ -169,20 +193,30 @@ impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Import
             observer(Progress::Writing { rows, all: read.records });
         }
         import.finish().await?;
+        let is_too_much = |from: &WithdrawnFrom| {
+            from.held >= MANY && from.withdrawn as f64 > options.max_withdrawn * from.held as f64
+        };
+        if let Some(from) = import.withdrawn().into_iter().find(is_too_much) {
+            return Err(ImportError::TooManyWithdrawn(from));
+        }
         self.take_back(source, &mut import, &suppressions).await?;
         stop_if(cancel)?;
-        report.count(import.counts());
+        let counts = import.counts();
+        report.count(counts);
         if options.dry_run {
             return Ok(Changed::nothing(report));
         }
         let mut sources = read.sources;
         sources.extend(plan.replaced);
-        let summary = report.summary(&sources, actor);
+        let summary = ImportSummary { files: options.files.clone(), ..report.summary(&sources, actor) };
         import.commit(&summary, Some(&entry.clone().about(&summary.source))).await?;
         report.committed = true;
+        if counts.taken_back > 0 {
+            report.are_traces_left = !parts.store.flush_removed().await.unwrap_or(false);
+        }
         if options.max_age.is_some() {
             let sweep = parts.entry(actor, "sweep");
-            let swept = parts.store.sweep(parts.clock.now(), Aged::Policies, Some(&sweep)).await;
+            let swept = parts.store.sweep(self.sweep_plan(Aged::Policies), Some(&sweep)).await;
             report.not_swept = swept.err().map(|error| error.to_string());
         }
         Ok(parts.announce(report, Affected::Details).await)
@@ -198,7 +232,13 @@ impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Import
             records: read.records,
             replaced: if options.replace_source { sources.clone() } else { Vec::new() },
             max_age: options.max_age.map(|max_age| (sources, max_age)),
+            keep_former: !self.parts.undo_for.is_zero(),
         }
+    }
+
+    fn sweep_plan<'a>(&self, aged: Aged<'a>) -> SweepPlan<'a> {
+        let now = self.parts.clock.now();
+        SweepPlan { now, aged, former_before: now.minus(self.parts.undo_for) }
     }
 
     /// Removes from the import what was suppressed after the rows were checked.
@@ -227,13 +267,19 @@ impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Import
     }
 
     /// All imports, oldest first.
-    pub async fn list(&self, actor: &Actor) -> Result<Vec<PastImport>, ImportError> {
+    pub async fn list(&self, actor: &Actor) -> Result<Vec<ListedImport>, ImportError> {
         actor.note("imports");
-        Ok(self.parts.store.list_imports().await?)
+        let now = self.parts.clock.now();
+        let listed = |import: PastImport| {
+            let end = import.at.plus(self.parts.undo_for);
+            let undo_until = Some(end).filter(|&end| import.is_kept && end > now);
+            ListedImport { import, undo_until }
+        };
+        Ok(self.parts.store.list_imports().await?.into_iter().map(listed).collect())
     }
 
-    /// Removes the details that an import added and that are still held. What it changed or removed stays as it is
-    /// now. Waits for other writers.
+    /// Undoes an import: removes the details that it added and that are still held, and restores those that it changed
+    /// or withdrew, except what was removed, erased or has expired since. Waits for other writers.
     pub async fn undo(
         &self,
         actor: &Actor,
@@ -242,12 +288,32 @@ impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Import
     ) -> Result<Changed<Undone>, ImportError> {
         let parts = &*self.parts;
         let entry = parts.entry(actor, "imports undo").about(&id.to_string());
-        let attempt = async || parts.store.undo_import(id, parts.clock.now(), Some(&entry)).await;
-        let Some(details) = until_free(observer, &Cancel::default(), attempt).await? else {
-            parts.note_failure(&entry).await;
-            return Err(ImportError::Unknown(id));
+        let attempt = async || self.try_undo(id, &entry).await;
+        let refused = match until_free(observer, &Cancel::default(), attempt).await? {
+            Undo::Done(undone) => return Ok(parts.announce(undone, Affected::Details).await),
+            Undo::Unknown => ImportError::Unknown(id),
+            Undo::Already => ImportError::Already(id),
+            Undo::Later(later) => ImportError::Later { id, later },
+            Undo::NotKept => ImportError::NotKept(id),
         };
-        Ok(parts.announce(Undone { details }, Affected::Details).await)
+        parts.note_failure(&entry).await;
+        Err(refused)
+    }
+
+    async fn try_undo(&self, id: i64, entry: &AdminEntry) -> Result<Undo, StoreError> {
+        let (store, now) = (&*self.parts.store, self.parts.clock.now());
+        let is_over = |import: &PastImport| {
+            let PutCounts { changed, withdrawn, .. } = import.summary.counts;
+            import.id == id
+                && import.undone_at.is_none()
+                && changed + withdrawn > 0
+                && import.at.plus(self.parts.undo_for) <= now
+        };
+        // What was kept for long enough may be there still, because no sweep has removed it yet.
+        if store.list_imports().await?.iter().any(is_over) {
+            return Ok(Undo::NotKept);
+        }
+        store.undo_import(id, now, Some(entry)).await
     }
 
     /// Removes details that have expired or are too old, also from the store's logs. Waits for other writers until it is
@@ -262,7 +328,7 @@ impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Import
     ) -> Result<Changed<SweepReport>, ImportError> {
         let parts = &*self.parts;
         let entry = parts.entry(actor, "sweep");
-        let attempt = async || parts.store.sweep(parts.clock.now(), aged, Some(&entry)).await;
+        let attempt = async || parts.store.sweep(self.sweep_plan(aged), Some(&entry)).await;
         let swept = until_free(observer, cancel, attempt).await.or_else(|error| stopped(cancel, error))?;
         if swept == Swept::default() && actor.via != Via::Service {
             parts.note_nothing_changed(&entry.counted(&[("details", 0)])).await?;
@@ -278,6 +344,15 @@ impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Import
         let report = SweepReport { swept, logs_are_clear: cleared.unwrap_or(false) };
         Ok(Changed { done: report, confirmed: changed.confirmed, recorded: changed.recorded })
     }
+}
+
+/// A past import, and until when it can be undone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedImport {
+    /// The import.
+    pub import: PastImport,
+    /// Until when it can be undone, if it can.
+    pub undo_until: Option<Timestamp>,
 }
 
 /// When a sweep clears the store's logs.

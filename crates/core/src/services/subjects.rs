@@ -5,7 +5,7 @@ mod report;
 
 use std::sync::Arc;
 
-pub use erase::{EraseError, Erased};
+pub use erase::{EraseError, EraseOptions, Erased, ErasedProfile, SharedValue};
 pub use report::{AccessReport, Disclosure, DisclosuresOf, HeldDetail, SuppressionState};
 
 use crate::progress::{Cancel, Observer};
@@ -98,7 +98,8 @@ impl<S: SubjectStore> Subjects<S> {
         let record = row.read(&parts.networks, None).map_err(CorrectionError::Record)?;
         let entry = parts.about(parts.entry(actor, "put"), [Subject::Profile(&record.profile)]);
         // Get the turn to write first, which may take a while; then read who has opted out by now.
-        let plan = ImportPlan::of(1, parts.clock.now());
+        let keep_former = !parts.undo_for.is_zero();
+        let plan = ImportPlan { keep_former, ..ImportPlan::of(1, parts.clock.now()) };
         let begin = async || parts.store.begin_import(&plan).await;
         let mut import = until_free(observer, &Cancel::default(), begin).await?;
         let suppressions = parts.suppressions().await?;

@@ -11,8 +11,8 @@ pub trait Details: Send + Sync + 'static {
     /// then best first.
     fn list_details(&self, profile: &Profile) -> impl StoreFuture<Vec<Detail>>;
 
-    /// Removes the details of a profile that `which` selects; returns how many. Committed and synced when this
-    /// returns.
+    /// Removes the details of a profile that `which` selects, also from what is kept so that imports can be undone;
+    /// returns how many were held or kept. Committed and synced when this returns.
     fn remove_details(
         &self,
         profile: &Profile,
@@ -24,12 +24,27 @@ pub trait Details: Send + Sync + 'static {
     /// to continue.
     fn visit_all(&self, visit: impl FnMut(&Profile, Vec<Detail>) -> bool + Send) -> impl StoreFuture<()>;
 
-    /// The profiles that have this number or address, ordered by URL. E-mail addresses are compared ignoring
-    /// case. Reads all details.
-    fn find_profiles(&self, kind: Kind, value: &ContactValue) -> impl StoreFuture<Vec<Profile>>;
+    /// The profiles that have this number or address, or of which it is kept so that imports can be undone, ordered
+    /// by URL. E-mail addresses are compared ignoring case. Reads all details.
+    fn find_profiles(&self, kind: Kind, value: &ContactValue) -> impl StoreFuture<Vec<Profile>> {
+        let values = [(kind, value.clone())];
+        async move {
+            let mut found: Vec<Profile> =
+                self.find_holders(&values).await?.into_iter().map(|(profile, _)| profile).collect();
+            found.dedup();
+            Ok(found)
+        }
+    }
 
-    /// Removes details that have expired at `now` and details that are too old.
-    fn sweep(&self, now: Timestamp, aged: Aged<'_>, entry: Noted<'_>) -> impl StoreFuture<Swept>;
+    /// Like [`find_profiles`](Self::find_profiles) for many numbers and addresses at once. Each profile comes with the
+    /// index of a value that it has, once for each.
+    fn find_holders(&self, values: &[(Kind, ContactValue)]) -> impl StoreFuture<Vec<(Profile, usize)>>;
+
+    /// For each profile, whether anything is held, or kept so that imports can be undone.
+    fn are_held(&self, profiles: &[Profile]) -> impl StoreFuture<Vec<bool>>;
+
+    /// Removes details that have expired and details that are too old.
+    fn sweep(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> impl StoreFuture<Swept>;
 
     /// How many details are held, by source, kind and label, without reading them all.
     fn totals(&self) -> impl StoreFuture<Totals>;
@@ -58,6 +73,17 @@ impl DetailFilter {
     }
 }
 
+/// What a sweep removes.
+#[derive(Clone, Copy, Debug)]
+pub struct SweepPlan<'a> {
+    /// Details that have expired at this time.
+    pub now: Timestamp,
+    /// Details that are too old.
+    pub aged: Aged<'a>,
+    /// What imports before this time have kept so that they could be undone.
+    pub former_before: Timestamp,
+}
+
 /// Which details are too old.
 #[derive(Clone, Copy, Debug)]
 pub enum Aged<'a> {
@@ -78,6 +104,9 @@ pub struct Swept {
     /// Details that were too old.
     #[serde(rename = "agedRemoved")]
     pub aged: u64,
+    /// Details that were only kept so that imports could be undone.
+    #[serde(rename = "keptForUndoRemoved")]
+    pub former: u64,
 }
 
 /// How many profiles and details are held.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::store::{Noted, StoreError, StoreFuture};
-use crate::{ContactValue, Kind, Profile, Record, Timestamp};
+use crate::{ContactValue, Detail, Kind, Profile, Record, Timestamp};
 
 /// Importing of details, and the records of past imports.
 pub trait Importing: Send + Sync + 'static {
@@ -22,9 +22,64 @@ pub trait Importing: Send + Sync + 'static {
     /// All imports, oldest first.
     fn list_imports(&self) -> impl StoreFuture<Vec<PastImport>>;
 
-    /// Removes the details that an import added and that are still held; returns how many. `None` if there is no
-    /// such import or it is already undone.
-    fn undo_import(&self, id: i64, at: Timestamp, entry: Noted<'_>) -> impl StoreFuture<Option<u64>>;
+    /// Undoes an import, whose sources must not have a later one. Removes the details that it added and that are
+    /// still held, and puts back those that it changed and withdrew, except what was removed since or has expired
+    /// at `at`.
+    fn undo_import(&self, id: i64, at: Timestamp, entry: Noted<'_>) -> impl StoreFuture<Undo>;
+
+    /// What is kept of a profile so that imports can be undone. [`Details::remove_details`] and
+    /// [`Details::sweep`] remove it too.
+    ///
+    /// [`Details::remove_details`]: crate::store::Details::remove_details
+    /// [`Details::sweep`]: crate::store::Details::sweep
+    fn list_former(&self, profile: &Profile) -> impl StoreFuture<Vec<FormerDetail>>;
+
+    /// How much is kept so that imports can be undone. May read all of it.
+    fn former_total(&self) -> impl StoreFuture<FormerTotal>;
+}
+
+/// What came of undoing an import. Unless it is done, nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undo {
+    /// It is undone.
+    Done(Undone),
+    /// There is no such import.
+    Unknown,
+    /// It was undone before.
+    Already,
+    /// This later import has a source in common with it and has to be undone first.
+    Later(i64),
+    /// What it changed or withdrew is not kept any more.
+    NotKept,
+}
+
+/// What undoing an import did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Undone {
+    /// Details that it had added and that were removed.
+    pub removed: u64,
+    /// Details that it had changed or withdrawn and that are as before.
+    pub restored: u64,
+}
+
+/// A detail as it was before an import changed or withdrew it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormerDetail {
+    /// The import.
+    pub import: i64,
+    /// When that was.
+    pub imported_at: Timestamp,
+    /// The detail.
+    pub detail: Detail,
+}
+
+/// How much is kept so that imports can be undone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct FormerTotal {
+    /// How many details.
+    pub details: u64,
+    /// About how much space they take.
+    pub bytes: u64,
 }
 
 /// What an import will do.
@@ -39,12 +94,14 @@ pub struct ImportPlan {
     /// Sources that get a maximum age: from now on their details are removed this long after they were observed
     /// or, if that is unknown, last imported.
     pub max_age: Option<(Vec<String>, Duration)>,
+    /// Whether to keep what the import changes and withdraws, so that it can be undone.
+    pub keep_former: bool,
 }
 
 impl ImportPlan {
     /// An import of about this many records that replaces nothing.
     pub const fn of(records: u64, at: Timestamp) -> Self {
-        Self { at, records, replaced: Vec::new(), max_age: None }
+        Self { at, records, replaced: Vec::new(), max_age: None, keep_former: true }
     }
 }
 
@@ -68,6 +125,10 @@ pub trait Import: Send {
 
     /// What the import has done so far. Exact after `finish`.
     fn counts(&self) -> PutCounts;
+
+    /// For each replaced source: how much it held before the import, and how much of that was removed. Exact after
+    /// `finish`.
+    fn withdrawn(&self) -> Vec<WithdrawnFrom>;
 
     /// Makes everything visible at once, and durable; returns the number of the import. Without it nothing
     /// changes.
@@ -97,6 +158,17 @@ pub struct PutCounts {
     pub taken_back: u64,
 }
 
+/// How much a replaced source lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WithdrawnFrom {
+    /// The source.
+    pub source: String,
+    /// Details that it held before the import.
+    pub held: u64,
+    /// How many of them were removed.
+    pub withdrawn: u64,
+}
+
 /// The stored record of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportSummary {
@@ -104,6 +176,8 @@ pub struct ImportSummary {
     pub source: String,
     /// Who ran it; `None` for imports of versions that did not record it.
     pub actor: Option<String>,
+    /// The names of the files, without their directories.
+    pub files: Vec<String>,
     /// Rows read.
     pub rows: u64,
     /// Rows rejected.
@@ -125,4 +199,6 @@ pub struct PastImport {
     pub summary: ImportSummary,
     /// When it was undone, if it was.
     pub undone_at: Option<Timestamp>,
+    /// Whether everything that it changed or withdrew is kept, so that it can be undone.
+    pub is_kept: bool,
 }

@@ -29,6 +29,9 @@ pub struct ImportReport {
     /// Whether nothing was loaded because more rows were rejected than allowed.
     #[serde(skip)]
     pub has_too_many_rejects: bool,
+    /// Whether details of people who opted out while it ran may be left in the store's logs.
+    #[serde(skip)]
+    pub are_traces_left: bool,
     /// Why details older than the new maximum age could not be removed, if that failed.
     #[serde(skip)]
     pub not_swept: Option<String>,
@@ -73,6 +76,7 @@ impl ImportReport {
         ImportSummary {
             source: Vec::from_iter(sources.iter().map(String::as_str)).join(", "),
             actor: Some(actor.to_string()),
+            files: Vec::new(),
             rows: self.rows,
             rejected: self.rejected,
             suppressed: self.suppressed,

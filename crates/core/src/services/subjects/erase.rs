@@ -3,19 +3,68 @@
 use crate::progress::{Cancel, Observer, Progress};
 use crate::services::subjects::{SubjectStore, Subjects};
 use crate::services::waiting::until_free;
+use crate::services::{Approve, FEW};
 use crate::store::{DetailFilter, StoreError};
-use crate::{Actor, AdminEntry, Affected, Changed, NotConfirmed, Profile, Subject};
+use crate::{
+    Actor, AdminEntry, Affected, Changed, ContactValue, Kind, NotConfirmed, NotRecorded, Profile, Subject,
+    SubjectName,
+};
 
-/// What an erasure removed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What an erasure covers, and when it is refused.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EraseOptions {
+    /// Also suppress the person's numbers and addresses, under any profile.
+    pub values: bool,
+    /// Change nothing if nothing is on file.
+    pub must_exist: bool,
+}
+
+/// What an erasure removed, or would remove.
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Erased {
-    /// Details removed.
+    /// The profiles that were erased.
+    pub profiles: Vec<ErasedProfile>,
+    /// Other profiles with a number or an address of theirs, which were not erased.
+    pub shared: Vec<SharedValue>,
+}
+
+/// A profile that was erased.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErasedProfile {
+    /// The profile.
+    pub profile: Profile,
+    /// Details removed, including those that were only kept so that imports could be undone.
     pub details: u64,
+}
+
+/// A profile that has a number or an address in common with somebody who was erased.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedValue {
+    /// The profile.
+    pub profile: Profile,
+    /// What they have in common.
+    pub kind: Kind,
+}
+
+impl Erased {
+    /// Details removed.
+    pub fn details(&self) -> u64 {
+        self.profiles.iter().map(|erased| erased.details).sum()
+    }
 }
 
 /// Why an erasure is not complete, and how far it got.
 #[derive(Debug, thiserror::Error)]
 pub enum EraseError {
+    /// Nothing is on file. Nothing was changed.
+    #[error("nothing is on file about what was named; nothing was changed")]
+    NotOnFile,
+    /// More than [`FEW`] profiles would be erased, and that was not approved.
+    #[error("{0} profiles hold it; none of them was erased. It is opted out itself: no lookup discloses it")]
+    NotApproved(usize),
+    /// It could not be recorded who asked, so nothing was read.
+    #[error(transparent)]
+    NotRecorded(#[from] NotRecorded),
     /// The person could not be suppressed. Nothing was changed.
     #[error(transparent)]
     NotSuppressed(StoreError),
@@ -31,6 +80,11 @@ pub enum EraseError {
          this again ({0})"
     )]
     NotWiped(#[source] StoreError),
+    /// Removed, but it could not be found out who else has their numbers and addresses.
+    #[error(
+        "the person is erased, but the search for other profiles with their numbers and addresses failed ({0})"
+    )]
+    NotSearched(#[source] StoreError),
     /// Removed, but a reader still keeps them in a log.
     #[error(
         "the details are removed and nothing discloses them, but a reader keeps them in the write-ahead log; run this \
@@ -52,8 +106,10 @@ impl EraseError {
     /// What is not done, without a word about what is disclosed.
     const fn what_is_left(&self) -> &'static str {
         match self {
-            Self::NotSuppressed(_) => "nothing was changed",
+            Self::NotSuppressed(_) | Self::NotOnFile | Self::NotRecorded(_) => "nothing was changed",
+            Self::NotApproved(_) => "nothing was erased",
             Self::NotConfirmed(..) | Self::NotRemoved(_) => "the details are not removed",
+            Self::NotSearched(_) => "the search for other profiles failed",
             Self::NotWiped(_) => "traces are left in the store's files",
             Self::Read => "a reader keeps the details in the write-ahead log",
             Self::BackingUp => "a backup is being made",
@@ -63,23 +119,29 @@ impl EraseError {
 }
 
 impl<S: SubjectStore> Subjects<S> {
-    /// Suppresses a person and removes everything about them from the store's files. With `values`, their
-    /// numbers and addresses are suppressed too, under any profile. The suppression is announced before this
-    /// waits for other writers. It does not reach earlier backups, rejects files and exports.
+    /// Suppresses a person and removes everything about them from the store's files. A number or an address stands for
+    /// everybody who has it, and is suppressed itself. The suppression is announced before this searches or waits for
+    /// other writers. It does not reach earlier backups, rejects files and exports.
     pub async fn erase(
         &self,
         actor: &Actor,
-        profile: &Profile,
-        values: bool,
+        named: &SubjectName,
+        options: EraseOptions,
+        approve: Approve<'_>,
         observer: Observer<'_>,
     ) -> Result<Changed<Erased>, EraseError> {
         let parts = &*self.parts;
-        let entry = parts.about(parts.entry(actor, "erase"), [Subject::Profile(profile)]);
-        self.suppress(&[Subject::Profile(profile)], &entry).await.map_err(EraseError::NotSuppressed)?;
+        let entry = parts.about(parts.entry(actor, "erase"), [named.subject()]);
+        if options.must_exist && self.profiles_of(named).await.map_err(EraseError::NotSuppressed)?.is_empty()
+        {
+            parts.note_failure(&entry).await;
+            return Err(EraseError::NotOnFile);
+        }
+        self.suppress(&[named.subject()], &entry).await.map_err(EraseError::NotSuppressed)?;
         // Each announcement covers everything that was committed before it: the last one counts.
         let mut confirmed = parts.in_force.announce(Affected::Access).await;
         observer(Progress::Suppressed { is_confirmed: confirmed.is_ok() });
-        let done = self.remove_everything(profile, values, &entry, &mut confirmed, observer).await;
+        let done = self.erase_profiles(named, options, approve, &entry, &mut confirmed, observer).await;
         if done.is_err() {
             parts.note_failure(&entry.again()).await;
         }
@@ -94,49 +156,150 @@ impl<S: SubjectStore> Subjects<S> {
         }
     }
 
-    /// Removes the details of a suppressed person from the store and its files.
-    async fn remove_everything(
+    /// What [`erase`](Self::erase) would remove. Changes nothing.
+    pub async fn preview_erasure(&self, actor: &Actor, named: &SubjectName) -> Result<Erased, EraseError> {
+        let parts = &*self.parts;
+        let entry = parts.about(parts.entry(actor, "erase --dry-run"), [named.subject()]);
+        parts.record_read(&entry).await?;
+        let failed = EraseError::NotSuppressed;
+        let mut erased = Erased::default();
+        let mut values = Vec::new();
+        for profile in self.profiles_of(named).await.map_err(failed)? {
+            let held = self.held_or_kept(&profile).await.map_err(failed)?;
+            erased.profiles.push(ErasedProfile { profile, details: held.len() as u64 });
+            values.extend(held.into_iter().map(|(kind, value, _)| (kind, value)));
+        }
+        erased.shared = self.shared(&values, &erased.profiles).await.map_err(failed)?;
+        Ok(erased)
+    }
+
+    /// The profiles that a name stands for, if anything is on file about them.
+    async fn profiles_of(&self, named: &SubjectName) -> Result<Vec<Profile>, StoreError> {
+        let store = &*self.parts.store;
+        match named {
+            SubjectName::Person(profile) => {
+                let is_held = store.are_held(std::slice::from_ref(profile)).await?.contains(&true);
+                Ok(Vec::from_iter(is_held.then(|| profile.clone())))
+            }
+            SubjectName::Value(kind, value) => store.find_profiles(*kind, value).await,
+        }
+    }
+
+    /// Everything that is held of a profile or kept so that imports can be undone: kind, value and source, each once.
+    async fn held_or_kept(&self, profile: &Profile) -> Result<Vec<(Kind, ContactValue, String)>, StoreError> {
+        let store = &*self.parts.store;
+        let former = store.list_former(profile).await?.into_iter().map(|former| former.detail);
+        let held = store.list_details(profile).await?.into_iter().chain(former);
+        let mut held: Vec<_> = held.map(|detail| (detail.kind, detail.value, detail.source)).collect();
+        held.sort();
+        held.dedup();
+        Ok(held)
+    }
+
+    /// The other profiles that have one of these values.
+    async fn shared(
         &self,
-        profile: &Profile,
-        values: bool,
+        values: &[(Kind, ContactValue)],
+        erased: &[ErasedProfile],
+    ) -> Result<Vec<SharedValue>, StoreError> {
+        if values.is_empty() {
+            return Ok(Vec::new());
+        }
+        let found = self.parts.store.find_holders(values).await?;
+        let mut shared: Vec<SharedValue> = found
+            .into_iter()
+            .filter(|(profile, _)| !erased.iter().any(|erased| erased.profile == *profile))
+            .map(|(profile, at)| SharedValue { profile, kind: values[at].0 })
+            .collect();
+        shared.dedup();
+        Ok(shared)
+    }
+
+    /// Removes the details of everybody that a suppressed name stands for, from the store and its files.
+    async fn erase_profiles(
+        &self,
+        named: &SubjectName,
+        options: EraseOptions,
+        approve: Approve<'_>,
         entry: &AdminEntry,
         confirmed: &mut Result<(), NotConfirmed>,
         observer: Observer<'_>,
     ) -> Result<Erased, EraseError> {
         let parts = &*self.parts;
+        let profiles = match named {
+            // Also if nothing is on file: an import that is running may be adding something.
+            SubjectName::Person(profile) => vec![profile.clone()],
+            SubjectName::Value(..) => self.profiles_of(named).await.map_err(EraseError::NotRemoved)?,
+        };
+        if profiles.len() > FEW && !approve(&profiles) {
+            return Err(EraseError::NotApproved(profiles.len()));
+        }
+        if matches!(named, SubjectName::Value(..)) && !profiles.is_empty() {
+            let people: Vec<_> = profiles.iter().map(Subject::Profile).collect();
+            self.suppress(&people, &entry.again()).await.map_err(EraseError::NotRemoved)?;
+            *confirmed = parts.in_force.announce(Affected::Access).await;
+        }
         let mut erased = Erased::default();
+        let mut values = Vec::new();
+        for profile in profiles {
+            let details = self.remove_all(&profile, options, entry, confirmed, &mut values, observer).await?;
+            erased.profiles.push(ErasedProfile { profile, details });
+        }
+        *confirmed = parts.in_force.announce(Affected::Access).await;
+        self.wipe(observer).await?;
+        erased.shared = self.shared(&values, &erased.profiles).await.map_err(EraseError::NotSearched)?;
+        Ok(erased)
+    }
+
+    /// Removes the details of a suppressed person; returns how many. Adds their numbers and addresses to `values`.
+    async fn remove_all(
+        &self,
+        profile: &Profile,
+        options: EraseOptions,
+        entry: &AdminEntry,
+        confirmed: &mut Result<(), NotConfirmed>,
+        values: &mut Vec<(Kind, ContactValue)>,
+        observer: Observer<'_>,
+    ) -> Result<u64, EraseError> {
+        let parts = &*self.parts;
+        let mut removed = 0;
         // An import that was running when the person was suppressed may still add details until its turn to write
         // is over. So take a turn after it, remove exactly what was listed before, and repeat until nothing is
         // listed after a turn.
         let mut had_turn = false;
         loop {
-            let held = parts.store.list_details(profile).await.map_err(EraseError::NotRemoved)?;
+            let held = self.held_or_kept(profile).await.map_err(EraseError::NotRemoved)?;
             if held.is_empty() && had_turn {
-                break;
+                return Ok(removed);
             }
-            if values && !held.is_empty() {
+            if options.values && !held.is_empty() {
                 // Before the removal: after a crash in between, the next run still finds the values.
                 let subjects: Vec<_> =
-                    held.iter().map(|detail| Subject::Value(detail.kind, &detail.value)).collect();
+                    held.iter().map(|(kind, value, _)| Subject::Value(*kind, value)).collect();
                 self.suppress(&subjects, &entry.again()).await.map_err(EraseError::NotRemoved)?;
                 *confirmed = parts.in_force.announce(Affected::Access).await;
             }
-            let listed = held.into_iter().map(|detail| (detail.kind, detail.value)).collect();
-            let listed = DetailFilter { values: Some(listed), source: None };
+            let listed: Vec<_> = held.into_iter().map(|(kind, value, _)| (kind, value)).collect();
+            let which = DetailFilter { values: Some(listed.clone()), source: None };
+            values.extend(listed);
             let entry = entry.again();
-            let attempt = async || parts.store.remove_details(profile, &listed, Some(&entry)).await;
-            erased.details +=
+            let attempt = async || parts.store.remove_details(profile, &which, Some(&entry)).await;
+            removed +=
                 until_free(observer, &Cancel::default(), attempt).await.map_err(EraseError::NotRemoved)?;
             had_turn = true;
         }
-        *confirmed = parts.in_force.announce(Affected::Access).await;
+    }
+
+    /// Removes what is left of removed details in the store's files.
+    async fn wipe(&self, observer: Observer<'_>) -> Result<(), EraseError> {
+        let parts = &*self.parts;
         let wipe = async || parts.store.wipe_removed().await;
         until_free(observer, &Cancel::default(), wipe).await.map_err(EraseError::NotWiped)?;
         if !parts.store.flush_removed().await.map_err(EraseError::NotWiped)? {
             return Err(EraseError::Read);
         }
         match parts.backups.remove_abandoned() {
-            Ok(true) => Ok(erased),
+            Ok(true) => Ok(()),
             Ok(false) => Err(EraseError::BackingUp),
             Err(error) => Err(EraseError::Abandoned(error.to_string())),
         }

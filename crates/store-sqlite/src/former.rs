@@ -1,0 +1,157 @@
+//! What imports changed or withdrew, as it was before, so that they can be undone.
+
+use contactd_core::store::{DetailFilter, FormerDetail, FormerTotal};
+use contactd_core::{Kind, Profile, Timestamp};
+use rusqlite::{Connection, params};
+
+use crate::numbers::{kind_number, label_number};
+use crate::place::first_id;
+use crate::profile_rows::{SourceNames, StoredDetail, observed, read_stored};
+
+/// What an import did with a detail.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Changed,
+    Withdrawn,
+}
+
+/// A kept row.
+pub(crate) struct FormerRow {
+    id: i64,
+    import: i64,
+    pub(crate) profile: String,
+    pub(crate) fate: Fate,
+    pub(crate) stored: StoredDetail,
+}
+
+const COLUMNS: &str =
+    "former.id, profile, kind, label, value, source, confidence, observed_at, basis, expires_at, added_by,
+     said_by, import, is_withdrawn";
+
+/// Keeps a detail as it was before an import.
+pub(crate) fn keep(
+    connection: &Connection,
+    import: i64,
+    profile: &Profile,
+    stored: &StoredDetail,
+    fate: Fate,
+) -> rusqlite::Result<()> {
+    let detail = &stored.detail;
+    connection
+        .prepare_cached(
+            "INSERT INTO former (import, place, is_withdrawn, profile, kind, label, confidence, observed_at, value, source,
+                 expires_at, basis, added_by, said_by)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+        )?
+        .execute(params![
+            import,
+            first_id(profile, Kind::Phone),
+            fate == Fate::Withdrawn,
+            profile.key(),
+            kind_number(detail.kind),
+            label_number(detail.label),
+            detail.confidence,
+            observed(detail),
+            detail.value.expose(),
+            stored.source,
+            detail.expires_at.map(Timestamp::seconds),
+            detail.basis,
+            stored.import,
+            stored.said_by
+        ])?;
+    Ok(())
+}
+
+/// Up to `limit` places of an import's rows, after this one.
+pub(crate) fn places(
+    connection: &Connection,
+    import: i64,
+    after: i64,
+    limit: i64,
+) -> rusqlite::Result<Vec<i64>> {
+    let mut places = connection.prepare_cached(
+        "SELECT DISTINCT place FROM former WHERE import = ?1 AND place > ?2 ORDER BY place LIMIT ?3",
+    )?;
+    places.query_map((import, after, limit), |row| row.get(0))?.collect()
+}
+
+/// An import's rows at a place, the last one first.
+pub(crate) fn at_place(
+    connection: &Connection,
+    names: &mut SourceNames,
+    import: i64,
+    place: i64,
+) -> rusqlite::Result<Vec<FormerRow>> {
+    let mut rows = connection.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM former WHERE import = ?1 AND place = ?2 ORDER BY former.id DESC"
+    ))?;
+    let mut rows = rows.query((import, place))?;
+    let mut read = Vec::new();
+    while let Some(row) = rows.next()? {
+        read.push(FormerRow {
+            id: row.get(0)?,
+            import: row.get(12)?,
+            profile: row.get(1)?,
+            fate: if row.get(13)? { Fate::Withdrawn } else { Fate::Changed },
+            stored: read_stored(connection, names, row)?,
+        });
+    }
+    Ok(read)
+}
+
+/// Everything that is kept of a profile, the oldest import first.
+fn of_profile(connection: &Connection, profile: &Profile) -> rusqlite::Result<Vec<FormerRow>> {
+    let mut names = SourceNames::default();
+    let mut kept = Vec::new();
+    let mut next = 0;
+    // One step from each import to the next in the index, instead of reading all of it.
+    let mut find = connection.prepare_cached("SELECT min(import) FROM former WHERE import > ?1")?;
+    while let Some(import) = find.query_row([next], |row| row.get::<_, Option<i64>>(0))? {
+        let rows = at_place(connection, &mut names, import, first_id(profile, Kind::Phone))?;
+        kept.extend(rows.into_iter().rev().filter(|row| row.profile == profile.key()));
+        next = import;
+    }
+    Ok(kept)
+}
+
+/// Whether anything is kept of a profile.
+pub(crate) fn is_kept(connection: &Connection, profile: &Profile) -> rusqlite::Result<bool> {
+    Ok(!of_profile(connection, profile)?.is_empty())
+}
+
+pub(crate) fn list(connection: &Connection, profile: &Profile) -> rusqlite::Result<Vec<FormerDetail>> {
+    let mut when = connection.prepare_cached("SELECT imported_at FROM imports WHERE id = ?1")?;
+    let former = |row: FormerRow| {
+        let imported_at = Timestamp::from_millis(when.query_row([row.import], |row| row.get(0))?);
+        Ok(FormerDetail { import: row.import, imported_at, detail: row.stored.detail })
+    };
+    of_profile(connection, profile)?.into_iter().map(former).collect()
+}
+
+/// Removes what the filter selects; returns the details, without those of the same profile, kind, value and source twice.
+pub(crate) fn remove(
+    connection: &Connection,
+    profile: &Profile,
+    which: &DetailFilter,
+) -> rusqlite::Result<Vec<StoredDetail>> {
+    let mut delete = connection.prepare_cached("DELETE FROM former WHERE id = ?1")?;
+    let mut removed: Vec<StoredDetail> = Vec::new();
+    for row in of_profile(connection, profile)? {
+        if which.matches(&row.stored.detail) {
+            delete.execute([row.id])?;
+            if !removed.iter().any(|other| other.detail.is_same(&row.stored.detail)) {
+                removed.push(row.stored);
+            }
+        }
+    }
+    Ok(removed)
+}
+
+pub(crate) fn total(connection: &Connection) -> rusqlite::Result<FormerTotal> {
+    // A row also has ten numbers and its places in two indexes.
+    connection.query_row(
+        "SELECT count(*), coalesce(sum(60 + length(profile) + length(value) + coalesce(length(basis), 0)), 0) FROM former",
+        (),
+        |row| Ok(FormerTotal { details: row.get(0)?, bytes: row.get(1)? }),
+    )
+}

@@ -1,0 +1,158 @@
+//! Undoing an import.
+
+use contactd_core::store::{Undo, Undone};
+use contactd_core::{Profile, Timestamp};
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::former::{self, Fate, FormerRow};
+use crate::profile_rows::{ProfileRows, SourceNames, StoredDetail};
+use crate::writing::Writing;
+
+/// Rows or places read at a time.
+const CHUNK: i64 = 1_000;
+
+/// Undoes an import if that is possible.
+pub(crate) fn undo(
+    connection: &Connection,
+    writing: &mut Writing,
+    import: i64,
+    at: Timestamp,
+) -> rusqlite::Result<Undo> {
+    if let Some(reason) = find_obstacle(connection, import)? {
+        return Ok(reason);
+    }
+    connection.execute("UPDATE imports SET undone_at = ?2 WHERE id = ?1", (import, at.millis()))?;
+    let removed = remove_added(connection, writing, import)?;
+    let restored = put_back(connection, writing, import, at)?;
+    connection.execute("DELETE FROM former WHERE import = ?1", [import])?;
+    give_older_dates(connection, import)?;
+    Ok(Undo::Done(Undone { removed, restored }))
+}
+
+/// Why an import cannot be undone, if it cannot.
+fn find_obstacle(connection: &Connection, import: i64) -> rusqlite::Result<Option<Undo>> {
+    let found = connection
+        .query_row(
+            "SELECT undone_at IS NOT NULL, is_kept OR changed + withdrawn = 0 FROM imports WHERE id = ?1",
+            [import],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .optional()?;
+    let is_kept = match found {
+        None => return Ok(Some(Undo::Unknown)),
+        Some((true, _)) => return Ok(Some(Undo::Already)),
+        Some((false, is_kept)) => is_kept,
+    };
+    let later: Option<i64> = connection.query_row(
+        "SELECT max(imports.id) FROM imports
+         JOIN import_sources AS later ON later.import = imports.id
+         JOIN import_sources AS this ON this.source = later.source
+         WHERE this.import = ?1 AND imports.id > ?1 AND imports.undone_at IS NULL",
+        [import],
+        |row| row.get(0),
+    )?;
+    Ok(later.map(Undo::Later).or(if is_kept { None } else { Some(Undo::NotKept) }))
+}
+
+/// Removes the details that the import added and that are still held; returns how many.
+fn remove_added(connection: &Connection, writing: &mut Writing, import: i64) -> rusqlite::Result<u64> {
+    let mut names = SourceNames::default();
+    let (mut removed, mut after) = (0, -1);
+    let mut find = connection
+        .prepare("SELECT id, profile FROM details WHERE id > ?1 AND import = ?2 ORDER BY id LIMIT ?3")?;
+    loop {
+        let rows: Vec<(i64, String)> = find
+            .query_map((after, import, CHUNK), |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<rusqlite::Result<_>>()?;
+        let Some(&(last, _)) = rows.last() else { return Ok(removed) };
+        let mut profiles: Vec<String> = rows.into_iter().map(|(_, profile)| profile).collect();
+        profiles.dedup();
+        for key in profiles {
+            let profile = Profile::from_key(&key);
+            let is_gone = |stored: &StoredDetail| stored.import == import;
+            removed += writing.take_away(connection, &mut names, &profile, is_gone)?.gone.len() as u64;
+        }
+        after = last;
+    }
+}
+
+/// Puts back what the import changed and withdrew; returns how many details.
+fn put_back(
+    connection: &Connection,
+    writing: &mut Writing,
+    import: i64,
+    at: Timestamp,
+) -> rusqlite::Result<u64> {
+    let mut names = SourceNames::default();
+    let (mut restored, mut after) = (0, -1);
+    loop {
+        let places = former::places(connection, import, after, CHUNK)?;
+        let Some(&last) = places.last() else { return Ok(restored) };
+        for place in places {
+            let mut rows = former::at_place(connection, &mut names, import, place)?;
+            rows.retain(|row| row.stored.detail.expires_at.is_none_or(|end| end.seconds() > at.seconds()));
+            while let Some(first) = rows.first() {
+                let key = first.profile.clone();
+                let of_profile: Vec<FormerRow> = rows.extract_if(.., |row| row.profile == key).collect();
+                restored +=
+                    put_back_to(connection, writing, &mut names, &Profile::from_key(&key), of_profile)?;
+            }
+        }
+        after = last;
+    }
+}
+
+fn put_back_to(
+    connection: &Connection,
+    writing: &mut Writing,
+    names: &mut SourceNames,
+    profile: &Profile,
+    former: Vec<FormerRow>,
+) -> rusqlite::Result<u64> {
+    let mut held = ProfileRows::read(connection, names, profile)?;
+    let was_held = !held.details.is_empty();
+    let mut restored: Vec<StoredDetail> = Vec::new();
+    for FormerRow { fate, stored, .. } in former {
+        let same = held.details.iter_mut().find(|held| held.detail.is_same(&stored.detail));
+        match (fate, same) {
+            (Fate::Changed, Some(same)) => {
+                writing.count(same.source, &same.detail, -1);
+                writing.count(stored.source, &stored.detail, 1);
+                *same = stored.clone();
+            }
+            (Fate::Withdrawn, None) => {
+                writing.count(stored.source, &stored.detail, 1);
+                held.details.push(stored.clone());
+            }
+            // It was removed since.
+            (Fate::Changed, None) => continue,
+            (Fate::Withdrawn, Some(_)) => continue,
+        }
+        if !restored.iter().any(|other| other.detail.is_same(&stored.detail)) {
+            restored.push(stored);
+        }
+    }
+    held.write(connection, profile, |kind| restored.iter().any(|stored| stored.detail.kind == kind))?;
+    writing.profiles += i64::from(!was_held && !held.details.is_empty());
+    Ok(restored.len() as u64)
+}
+
+/// A detail without a date is as old as the last import that contained it. If that was the import that is undone, it is the
+/// one before of the same source.
+fn give_older_dates(connection: &Connection, import: i64) -> rusqlite::Result<()> {
+    let has_ages = connection.query_row(
+        "SELECT EXISTS (SELECT 1 FROM sources WHERE max_age IS NOT NULL)",
+        (),
+        |row| row.get(0),
+    )?;
+    if has_ages {
+        connection.execute(
+            "UPDATE details SET said_by = (
+                 SELECT max(imports.id) FROM import_sources JOIN imports ON imports.id = import_sources.import
+                 WHERE import_sources.source = details.source AND imports.id < ?1 AND undone_at IS NULL
+             ) WHERE said_by = ?1",
+            [import],
+        )?;
+    }
+    Ok(())
+}
