@@ -6,6 +6,11 @@
 //! A file is read only if it begins with a line that a checkpoint in it signs. So nobody without the key can end a
 //! segment early or begin another one.
 
+mod old;
+mod opening;
+mod order;
+mod tail;
+
 use std::collections::{HashMap, VecDeque};
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
@@ -14,15 +19,13 @@ use contactd_core::{AuditPosition as Position, Chain, JournalError, JournalFault
 
 use crate::ChainKey;
 use crate::file::failed;
-use crate::key_dir::{Anchor, KeyDir};
-use crate::line::{Checkpoint, Entry, Line, Mark, OldJournal, is_linked};
+use crate::key_dir::KeyDir;
+use crate::line::{Checkpoint, Entry, Line, Mark, is_linked};
 use crate::seals::{Epoch, Trust};
 use crate::segment::{self, Segment};
+use old::OldLines;
+use opening::Opening;
 
-/// How often the end of a file is read again before its last lines count as unproven.
-const READ_AGAIN: u32 = 5;
-/// How many lines at the beginning of a segment may come before its first checkpoint.
-const OPENING_LINES: usize = 8;
 /// Longer lines are not ours.
 pub(crate) const MAX_LINE: u64 = 64 * 1024;
 
@@ -56,14 +59,6 @@ pub(crate) struct Fault {
     pub(crate) fault: JournalFault,
 }
 
-/// The lines of a journal without checkpoints: the key of its chain, and its last line.
-struct OldLines {
-    key: ChainKey,
-    through: u64,
-    /// Whether a later journal signs its end.
-    is_sealed: bool,
-}
-
 /// The file that is being read.
 struct Reading {
     segment: Segment,
@@ -71,13 +66,6 @@ struct Reading {
     /// How many bytes and lines were read.
     offset: u64,
     number: u64,
-}
-
-/// How a segment begins.
-pub(crate) struct Opening {
-    pub(crate) line: Line,
-    /// The first checkpoint, which signs the beginning.
-    pub(crate) signed: Checkpoint,
 }
 
 /// A reader of a journal.
@@ -420,79 +408,6 @@ impl Walk {
         Ok(false)
     }
 
-    /// Whether a segment continues what was read.
-    fn check_order(&mut self, segment: &Segment, opening: &Opening) {
-        let Some((after, previous)) = opening.line.opening() else { return };
-        let (mut suspect, mut broken) = (None, None);
-        if let Entry::Mark(Mark::Opened { suspect_after, broken: found, .. }) = &opening.line.entry {
-            (suspect, broken) = (*suspect_after, found.clone());
-        }
-        let seq = Some(opening.line.seq);
-        if let Some(found) = broken {
-            let what = format!("when the server started, the journal was not as it had been left: {found}");
-            self.fault(segment, 1, seq, what);
-        }
-        let (old, epoch) = (self.old.as_ref().map(|old| old.through), self.epoch);
-        if let Entry::Mark(Mark::Begun { old: Some(OldJournal::Restored(root)), .. }) = &opening.line.entry {
-            self.notes.push(format!(
-                "line {} begins a new journal, with a root of its own: after a restore, or because the keys were gone",
-                opening.line.seq
-            ));
-            if old.is_none() && *root != epoch.map(|(root, _)| root) {
-                self.fault(segment, 1, seq, "it does not name the root of the journal before it".to_owned());
-            }
-        } else if matches!(opening.line.entry, Entry::Mark(Mark::Begun { .. })) && self.epoch.is_some() {
-            self.fault(segment, 1, seq, "a second journal begins here".to_owned());
-        }
-        let Some((last, chain)) = self.last else {
-            self.first = Some((after, previous));
-            if after > 0 {
-                self.epoch = self.trust.epoch_after(after);
-            }
-            return;
-        };
-        if after > last {
-            if suspect.is_some_and(|synced| last >= synced) {
-                let what = format!(
-                    "lines {} to {after} are missing: a disk failed, as line {} records",
-                    last + 1,
-                    opening.line.seq
-                );
-                self.notes.push(what);
-            } else {
-                self.fault(segment, 1, seq, missing(last + 1, after));
-            }
-        } else if after < last {
-            // What is left of a write that failed. It was never acknowledged, and nothing signs it.
-            let kept = self
-                .pending
-                .iter()
-                .rposition(|pending| pending.line.seq == after && pending.line.chain == previous)
-                .map(|at| at + 1);
-            let none = self.pending.first().filter(|first| {
-                Some(first.line.seq) == after.checked_add(1) && first.before == Some(previous)
-            });
-            let unproven = self.pending.len();
-            match kept.or(none.map(|_| 0)) {
-                Some(keep) => {
-                    self.notes.push(format!(
-                        "{} lines before line {} were never acknowledged: writing them failed",
-                        unproven - keep,
-                        opening.line.seq
-                    ));
-                    self.pending.truncate(keep);
-                }
-                None => {
-                    let what = format!("it continues after line {after}, but line {last} was read before it");
-                    self.fault(segment, 1, seq, what);
-                }
-            }
-        } else if chain != previous {
-            let what = format!("it continues after another line {after} than the one before it");
-            self.fault(segment, 1, seq, what);
-        }
-    }
-
     fn enter(&mut self, segment: Segment) -> Result<(), JournalError> {
         if let Ok(opening) = self.opening(&segment)? {
             self.first = opening.line.opening();
@@ -529,139 +444,6 @@ impl Walk {
     fn begin(&mut self, segment: Segment) {
         (self.reading, self.offset, self.number, self.is_closed) = (None, 0, 0, false);
         self.current = Some(segment);
-    }
-
-    /// How a segment begins, if a checkpoint in it signs that; otherwise why it is not a segment of this journal.
-    pub(crate) fn opening(&self, segment: &Segment) -> Result<Result<Opening, String>, JournalError> {
-        let mut reader = match segment.read() {
-            Ok(reader) => reader,
-            // It was removed after its retention period since it was listed.
-            Err(JournalError::File { error, .. }) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Err(GONE.to_owned()));
-            }
-            Err(JournalError::File { error, .. }) if segment.is_compressed => {
-                return Ok(Err(format!("it cannot be decompressed: {error}")));
-            }
-            Err(error) => return Err(error),
-        };
-        let mut before: Option<Chain> = None;
-        let mut lines: Vec<(Vec<u8>, Line, Chain)> = Vec::new();
-        for _ in 0..OPENING_LINES {
-            let mut bytes = Vec::new();
-            let read = reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut bytes);
-            let Some((text, line)) = read
-                .ok()
-                .and_then(|_| bytes.strip_suffix(b"\n"))
-                .and_then(|text| Some((text.to_vec(), Line::parse(text)?)))
-            else {
-                break;
-            };
-            let previous = match before {
-                Some(before) => before,
-                None => match line.opening().filter(|_| line.seq == segment.first) {
-                    Some((after, previous)) if after.checked_add(1) == Some(line.seq) => previous,
-                    _ => return Ok(Err("it does not begin with the line in its name".to_owned())),
-                },
-            };
-            before = Some(line.chain);
-            let signed = line.checkpoint().cloned();
-            lines.push((text, line, previous));
-            if let Some(signed) = signed {
-                return Ok(self.judge(&lines, signed));
-            }
-        }
-        Ok(Err("nothing signs how it begins".to_owned()))
-    }
-
-    fn judge(&self, lines: &[(Vec<u8>, Line, Chain)], signed: Checkpoint) -> Result<Opening, String> {
-        let (Some((_, first, _)), Some((text, _, _))) = (lines.first(), lines.last()) else {
-            return Err("it is empty".to_owned());
-        };
-        if let Entry::Mark(Mark::Begun { root, .. }) = &first.entry
-            && !self.trust.trusts(*root)
-        {
-            return Err(format!("it begins a journal with the root {root}, which is not trusted"));
-        }
-        let key = ChainKey::new(&signed.key);
-        let follows = lines.last().is_some_and(|(_, _, previous)| *previous == signed.previous);
-        let is_linked =
-            lines.iter().all(|(text, line, previous)| is_linked(&key, *previous, text, line.chain));
-        if !follows || !is_linked || !self.trust.signs(text, &signed) {
-            return Err("the signature of its beginning is wrong".to_owned());
-        }
-        Ok(Opening { line: first.clone(), signed })
-    }
-
-    /// Checks lines that are not signed yet with the secret of the epoch. Returns whether there is something new.
-    fn prove_tail(&mut self) -> Result<bool, JournalError> {
-        let (Some(keys), Some((root, epoch))) = (&self.keys, self.epoch) else { return Ok(false) };
-        let Some(first) = self.pending.first() else { return Ok(false) };
-        let epochs = keys.epochs()?;
-        let Some(secret) = epochs.iter().find(|keys| (keys.root, keys.epoch) == (root, epoch)) else {
-            return Ok(self.read_again());
-        };
-        let anchor = keys.anchor().filter(|anchor| anchor.root == root.to_string());
-        // Once a checkpoint was signed, or is about to be, its key proves nothing but the lines it signs.
-        let is_last_signed = |anchor: &Anchor| {
-            self.last.is_some_and(|(seq, chain)| seq == anchor.seq && Some(chain) == anchor.chain())
-        };
-        if let (Some(number), Some(anchor)) = (self.next_number, &anchor)
-            && (number < anchor.number || (number == anchor.number && !is_last_signed(anchor)))
-        {
-            return Ok(self.read_again());
-        }
-        // The number is not known after a start in the middle; the last anchor is near it.
-        let mut numbers = match (self.next_number, anchor) {
-            (Some(number), _) => number..=number,
-            (None, Some(anchor)) => anchor.number..=anchor.number + 2,
-            (None, None) => 1..=1,
-        };
-        let fits = |number: &u64| {
-            let key = secret.interval(*number);
-            let fits = |pending: &Pending| {
-                pending
-                    .before
-                    .is_some_and(|before| is_linked(&key, before, &pending.text, pending.line.chain))
-            };
-            fits(first) || self.pending.iter().any(fits)
-        };
-        let Some(number) = numbers.find(fits) else {
-            if self.next_number.is_some() {
-                for pending in std::mem::take(&mut self.pending) {
-                    self.fault_at(
-                        pending.segment,
-                        pending.number,
-                        Some(pending.line.seq),
-                        CHANGED.to_owned(),
-                    );
-                }
-            }
-            return Ok(false);
-        };
-        let key = secret.interval(number);
-        for pending in std::mem::take(&mut self.pending) {
-            let is_linked = pending
-                .before
-                .is_some_and(|before| is_linked(&key, before, &pending.text, pending.line.chain));
-            if is_linked {
-                self.ready.push_back(pending.proven(false));
-            } else if pending.before.is_some() {
-                self.fault_at(pending.segment, pending.number, Some(pending.line.seq), CHANGED.to_owned());
-            }
-        }
-        Ok(!self.ready.is_empty())
-    }
-
-    /// The server may have gone on since the end of the file was read: whether to read on from there.
-    fn read_again(&mut self) -> bool {
-        let waiting = self.pending.len();
-        if self.read_again != (waiting, READ_AGAIN) {
-            let tries = if self.read_again.0 == waiting { self.read_again.1 + 1 } else { 1 };
-            self.read_again = (waiting, tries);
-            std::thread::sleep(std::time::Duration::from_millis(2));
-            return true;
-        }
-        false
     }
 
     /// Goes to a position, if the line before it is still the one that was read.
@@ -720,132 +502,6 @@ impl Walk {
     }
 }
 
-/// Lines of a journal without checkpoints.
-impl Walk {
-    pub(crate) fn is_old(&self, seq: u64) -> bool {
-        self.old.as_ref().is_some_and(|old| seq <= old.through)
-    }
-
-    pub(crate) fn is_unsealed(&self) -> bool {
-        self.old.as_ref().is_some_and(|old| !old.is_sealed)
-    }
-
-    /// Where old lines end, and their key: a later journal says so, or all lines are old.
-    fn find_old(&self, old_key: Option<ChainKey>) -> Result<Option<OldLines>, JournalError> {
-        let segments = segment::list(&self.dir)?;
-        for segment in &segments {
-            let Ok(opening) = self.opening(segment)? else { continue };
-            match opening.line.entry {
-                Entry::Mark(Mark::Begun { after, old: Some(OldJournal::Keyed(key)), .. }) => {
-                    return Ok(Some(OldLines { key: ChainKey::new(&key), through: after, is_sealed: true }));
-                }
-                _ => return Ok(None),
-            }
-        }
-        let is_old = match segments.first() {
-            Some(first) => is_old_segment(first)?,
-            None => false,
-        };
-        // A journal with a root was sealed before: what has no signature now is not it.
-        let is_old = is_old && self.trust.has_no_roots();
-        match (is_old, old_key) {
-            (true, Some(key)) => Ok(Some(OldLines { key, through: u64::MAX, is_sealed: false })),
-            (true, None) => Err(JournalError::Key(
-                "the key of the journal is missing: restore keys/audit-001.key from a backup".to_owned(),
-            )),
-            (false, _) => Ok(None),
-        }
-    }
-
-    fn advance_old(&mut self, segment: Segment) -> Result<bool, JournalError> {
-        if !self.is_closed && self.current.is_some() {
-            self.is_closed = true;
-            return Ok(true);
-        }
-        self.release_old(segment.first);
-        self.begin(segment);
-        Ok(true)
-    }
-
-    /// Lines before `next` belong to the journal. Later ones are what is left of a write that failed.
-    fn release_old(&mut self, next: u64) {
-        let held = std::mem::take(&mut self.old_held);
-        self.ready.extend(held.into_iter().filter(|held| held.line.seq < next));
-    }
-
-    fn take_old(&mut self, segment: &Segment, text: Vec<u8>, line: Line) {
-        let number = self.number;
-        let (mut opened, mut suspect) = (None, None);
-        if let Entry::Mark(Mark::Opened { previous, suspect_after, .. }) = &line.entry
-            && number == 1
-        {
-            (opened, suspect) = (Some(*previous), *suspect_after);
-        }
-        if number == 1 && line.seq != segment.first {
-            let what = format!("the file begins with line {}, not with the line in its name", line.seq);
-            self.fault(segment, number, Some(line.seq), what);
-        }
-        let due = self.last.map_or(1, |(seq, _)| seq.saturating_add(1));
-        let follows = self.last.filter(|_| line.seq == due).map(|(_, chain)| chain);
-        match self.last {
-            None => self.first = Some((line.seq.saturating_sub(1), opened.unwrap_or(Chain::START))),
-            Some((last, _)) if line.seq > due => {
-                if number == 1 && suspect.is_some_and(|synced| last >= synced) {
-                    self.notes.push(format!(
-                        "lines {due} to {} are missing: a disk failed, as line {} records",
-                        line.seq - 1,
-                        line.seq
-                    ));
-                } else {
-                    self.fault(segment, number, Some(line.seq), missing(due, line.seq - 1));
-                }
-            }
-            Some(_) if line.seq < due && number == 1 => {
-                // What is left of a write that failed. The line before it must be the one that this one follows.
-                let before = self.old_chains.get(&line.seq.saturating_sub(1)).copied();
-                if before.is_some() && before == opened {
-                    self.notes.push(format!(
-                        "{} lines before line {} of {} were never acknowledged: writing them failed",
-                        due - line.seq,
-                        line.seq,
-                        segment.name()
-                    ));
-                } else {
-                    let what = format!("this is line {}, but line {due} was expected here", line.seq);
-                    self.fault(segment, number, Some(line.seq), what);
-                }
-            }
-            Some(_) if line.seq < due => {
-                let what = format!("this is line {}, but line {due} was expected here", line.seq);
-                self.fault(segment, number, Some(line.seq), what);
-            }
-            Some(_) => {}
-        }
-        let before = follows.or(opened).or((line.seq == 1).then_some(Chain::START));
-        let is_good = self
-            .old
-            .as_ref()
-            .zip(before)
-            .is_some_and(|(old, before)| is_linked(&old.key, before, &text, line.chain));
-        if !is_good && before.is_some() {
-            self.fault(segment, number, Some(line.seq), CHANGED.to_owned());
-        }
-        let is_new = self.last.is_none_or(|(last, _)| line.seq > last);
-        if line.seq >= due || number == 1 {
-            if number == 1 {
-                self.old_chains.clear();
-            }
-            self.old_chains.insert(line.seq, line.chain);
-            self.last = Some((line.seq, line.chain));
-        }
-        let is_signed = self.old.as_ref().is_some_and(|old| old.is_sealed);
-        if is_new && is_good {
-            let end = self.offset;
-            self.old_held.push(Proven { line, text, is_signed, segment: segment.first, end });
-        }
-    }
-}
-
 const GONE: &str = "it is gone";
 const NOT_A_LINE: &str = "this is not a valid journal line";
 const CHANGED: &str = "this line, or the chain value of the line before it, was changed";
@@ -872,14 +528,6 @@ fn missing(first: u64, last: u64) -> String {
         0 => format!("line {first} is missing before this one"),
         _ => format!("lines {first} to {last} are missing before this one"),
     }
-}
-
-/// Whether a segment begins as those of a journal without checkpoints do.
-fn is_old_segment(segment: &Segment) -> Result<bool, JournalError> {
-    let mut bytes = Vec::new();
-    let _ = segment.read()?.take(MAX_LINE).read_until(b'\n', &mut bytes);
-    let line = bytes.strip_suffix(b"\n").and_then(Line::parse);
-    Ok(line.is_some_and(|line| matches!(line.entry, Entry::Mark(Mark::Opened { after: None, .. }))))
 }
 
 impl Pending {

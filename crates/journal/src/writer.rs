@@ -1,26 +1,25 @@
 //! The writing thread: numbers and chains all queued lines and writes them in one call.
 
-use std::fs::{self, File, OpenOptions};
+mod checkpoints;
+mod segments;
+
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use contactd_core::{Chain, Clock, RootKey};
+use contactd_core::{Chain, Clock};
 
 use crate::epoch::EpochKeys;
-use crate::epochs::Sealed;
-use crate::file::sync_dir;
-use crate::format::CheckpointAt;
-use crate::key_dir::{Anchor, write_anchor, write_last};
 use crate::line::Mark;
 use crate::queue::{Next, WaitingLines};
 use crate::recover::{Begin, JournalEnd};
 use crate::settings::{JournalSettings, OpenedBy, Sync};
 use crate::shared::Shared;
-use crate::{ChainKey, format, seals, segment};
+use crate::{ChainKey, format};
+use segments::{Begun, Open};
 
 /// How often to retry while the journal cannot be written.
 const RETRY: Duration = Duration::from_millis(500);
@@ -59,44 +58,6 @@ pub(crate) struct Writer {
     /// Lines that are in the file although their requests were answered 500, until the journal records this.
     undisclosed: Vec<u64>,
     buffer: Vec<u8>,
-}
-
-/// The open segment.
-struct Open {
-    file: Arc<File>,
-    path: PathBuf,
-    /// Identifies the file even if it was renamed or replaced.
-    inode: u64,
-    /// The length of its valid part. Bytes after it come from failed or unfinished writes.
-    len: u64,
-}
-
-impl Open {
-    fn new(file: File, path: PathBuf, len: u64) -> io::Result<Self> {
-        let inode = file.metadata()?.ino();
-        Ok(Self { file: Arc::new(file), path, inode, len })
-    }
-
-    /// The length of the file; none if its path no longer leads to it.
-    fn len_by_name(&self) -> io::Result<Option<u64>> {
-        match fs::metadata(&self.path) {
-            Ok(found) => Ok(Some(found.len()).filter(|_| found.ino() == self.inode)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-}
-
-/// A new segment with its first lines.
-struct Begun {
-    suspect_after: Option<u64>,
-    open: Open,
-    last: u64,
-    chain: Chain,
-    /// The chain value before its checkpoint.
-    before: Chain,
-    /// Its checkpoint, without the newline.
-    signed: Vec<u8>,
 }
 
 impl Writer {
@@ -233,83 +194,6 @@ impl Writer {
         fields
     }
 
-    /// Writes a checkpoint if there are lines to sign. With the keys of the next epoch, it seals this one.
-    fn sign(&mut self, next: Option<EpochKeys>) -> io::Result<()> {
-        if self.unsigned == 0 && next.is_none() {
-            self.sign_at = None;
-            return Ok(());
-        }
-        let signed = self.write_checkpoint(next.as_ref().map(EpochKeys::public));
-        match (signed, next) {
-            (Ok(seal), Some(next)) => {
-                let Some(file) = self.open.as_ref().map(|open| Arc::clone(&open.file)) else { return Ok(()) };
-                let epoch = std::mem::replace(&mut self.keys, next).epoch;
-                self.key = self.keys.interval(self.number);
-                let current = self.keys.clone();
-                self.shared.rotation.note_sealed(Sealed { file, seal, epoch, current });
-                Ok(())
-            }
-            (Ok(_), None) => Ok(()),
-            (Err(error), next) => {
-                if let Some(next) = next {
-                    self.shared.rotation.return_next(next);
-                }
-                Err(error)
-            }
-        }
-    }
-
-    /// Writes a checkpoint; returns its line.
-    fn write_checkpoint(&mut self, next: Option<RootKey>) -> io::Result<Vec<u8>> {
-        // Noted first: from now on the key may be known, and no other line may follow under it.
-        self.note_anchor(self.number, self.last, self.chain);
-        self.must_sign = true;
-        let place = CheckpointAt {
-            node: &self.settings.node,
-            at: self.clock.now(),
-            seq: self.last + 1,
-            previous: self.chain,
-            number: self.number,
-        };
-        let mut text = Vec::new();
-        let chain = format::checkpoint(&mut text, &self.keys, &place, next);
-        let line = text.trim_ascii_end().to_vec();
-        self.buffer = text;
-        let seq = self.last + 1;
-        match self.write_buffer(seq, chain) {
-            // It is in the file and may survive, so it counts. The next segment says that a sync failed.
-            Err(error) if self.last == seq => {
-                tracing::error!(%error, "cannot sync a checkpoint of the audit journal");
-            }
-            written => written?,
-        }
-        self.note_signed();
-        Ok(line)
-    }
-
-    /// The lines so far are signed.
-    fn note_signed(&mut self) {
-        self.number += 1;
-        self.key = self.keys.interval(self.number);
-        (self.unsigned, self.sign_at, self.must_sign) = (0, None, false);
-    }
-
-    fn note_anchor(&self, number: u64, seq: u64, chain: Chain) {
-        if let Err(error) = write_anchor(&self.anchor, &Anchor::new(self.keys.root, number, seq, chain)) {
-            tracing::error!(%error, "cannot note in keys/ what the audit journal has signed");
-        }
-    }
-
-    /// Notes the last line, so that it is missed if somebody removes it before it is signed.
-    fn note_last(&mut self) {
-        if self.noted != self.last {
-            self.noted = self.last;
-            if let Err(error) = write_last(&self.anchor, self.last, self.chain) {
-                tracing::error!(%error, "cannot note in keys/ what the audit journal contains");
-            }
-        }
-    }
-
     /// Records refused requests that were only counted.
     fn say_refused(&mut self) -> io::Result<()> {
         let counts = self.shared.take_refused();
@@ -354,129 +238,6 @@ impl Writer {
                 false
             }
         }
-    }
-
-    /// Ensures that there is an open segment, and that it contains nothing after its valid part.
-    fn prepare(&mut self) -> io::Result<()> {
-        if let Some(synced_through) = self.shared.sync.failure() {
-            return self.begin_segment(Some(synced_through));
-        }
-        if self.begin.is_some() {
-            return self.begin_segment(None);
-        }
-        if let Some((path, len)) = &self.segment {
-            let file = OpenOptions::new().append(true).open(path)?;
-            // A killed server may have written lines that are not on disk yet.
-            file.sync_data().inspect_err(|_| self.shared.sync.note_failure())?;
-            self.shared.sync.note_synced(self.last);
-            let open = Open::new(file, path.clone(), *len)?;
-            self.shared.note_open(&open.path);
-            self.open = Some(open);
-            self.segment = None;
-        }
-        let Some(open) = &self.open else {
-            return self.begin_segment(None);
-        };
-        if self.torn > 0 {
-            // The unfinished line is not part of the chain. The new segment records its length.
-            return self.begin_segment(None);
-        }
-        let Some(len) = open.len_by_name()?.filter(|&len| len >= open.len) else {
-            // Somebody truncated or removed it. Its line numbers are not reused, so verification finds this.
-            return self.begin_segment(None);
-        };
-        if len > open.len {
-            open.file.set_len(open.len)?;
-        }
-        if self.must_sign {
-            self.write_checkpoint(None)?;
-        }
-        let Some(open) = &self.open else { return Ok(()) };
-        if open.len >= self.settings.segment_bytes {
-            // Every segment ends with a signature, so that it can be verified by itself.
-            if self.unsigned > 0 {
-                self.write_checkpoint(None)?;
-            }
-            let Some(open) = &self.open else { return Ok(()) };
-            open.file.sync_data().inspect_err(|_| self.shared.sync.note_failure())?;
-            // The sync thread may have received an error that this sync did not.
-            return self.begin_segment(self.shared.sync.failure());
-        }
-        Ok(())
-    }
-
-    /// Begins a segment. It is valid once its first line and its directory entry are on disk.
-    fn begin_segment(&mut self, suspect_after: Option<u64>) -> io::Result<()> {
-        if let Some(open) = &self.open {
-            // Remove bytes of failed writes from the end of the old segment.
-            let _ = open
-                .file
-                .metadata()
-                .and_then(|found| if found.len() > open.len { open.file.set_len(open.len) } else { Ok(()) });
-        }
-        let begun = match self.begun.take() {
-            Some(begun) if begun.suspect_after == suspect_after => begun,
-            _ => self.make_segment(suspect_after)?,
-        };
-        if let Err(error) = sync_dir(&self.settings.dir) {
-            self.begun = Some(begun);
-            return Err(error);
-        }
-        if let Some(Begin::Journal(_)) = &self.begin
-            && let Err(error) = seals::append(&self.settings.dir, &begun.signed)
-        {
-            self.begun = Some(begun);
-            return Err(io::Error::other(error));
-        }
-        self.begin = None;
-        (self.last, self.chain, self.torn) = (begun.last, begun.chain, 0);
-        self.shared.last.store(self.last, Ordering::Relaxed);
-        self.note_signed();
-        self.note_anchor(self.number - 1, self.last - 1, begun.before);
-        self.shared.note_open(&begun.open.path);
-        // Do not return to the last server's segment, even if it was never opened.
-        (self.open, self.segment) = (Some(begun.open), None);
-        self.shared.sync.note_begun(self.last, suspect_after);
-        Ok(())
-    }
-
-    fn make_segment(&self, suspect_after: Option<u64>) -> io::Result<Begun> {
-        let mut text = Vec::new();
-        let (mut last, mut chain) = (self.last, self.chain);
-        let previous = self.chain;
-        let opened = match &self.begin {
-            Some(Begin::Journal(old)) => {
-                Mark::Begun { root: self.keys.root, after: last, previous, old: old.clone() }
-            }
-            Some(Begin::Broken(what)) => {
-                Mark::Opened { after: Some(last), previous, suspect_after, broken: Some(what.clone()) }
-            }
-            None => Mark::Opened { after: Some(last), previous, suspect_after, broken: None },
-        };
-        let recovered = (self.torn > 0).then_some(Mark::Recovered { torn_bytes: self.torn });
-        for mark in [Some(opened), recovered].into_iter().flatten() {
-            last += 1;
-            chain = format::finish(&mut text, &self.key, chain, last, &self.fields(&mark));
-        }
-        let before = chain;
-        let place = CheckpointAt {
-            node: &self.settings.node,
-            at: self.clock.now(),
-            seq: last + 1,
-            previous: chain,
-            number: self.number,
-        };
-        let start = text.len();
-        chain = format::checkpoint(&mut text, &self.keys, &place, None);
-        let signed = text[start..].trim_ascii_end().to_vec();
-        let path = segment::path(&self.settings.dir, self.last + 1);
-        if path.symlink_metadata().is_ok() && self.begun.is_none() {
-            // Not ours: the numbers of our lines are used once.
-            segment::set_aside(&path).map_err(io::Error::other)?;
-        }
-        let file = segment::make(&self.settings.dir, self.last + 1, &text)?;
-        let open = Open::new(file, path, text.len() as u64)?;
-        Ok(Begun { suspect_after, open, last: last + 1, chain, before, signed })
     }
 
     /// Records which lines are in the file although their requests were answered 500.
