@@ -198,7 +198,8 @@ impl serde::Serialize for Chain {
     }
 }
 
-/// A signed line. If it is noted down elsewhere, it shows whether the journal was cut short later.
+/// A line at the end of a journal. If one that is signed is noted down elsewhere, it shows whether the journal was cut
+/// short later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct JournalHead {
     /// Its number.
@@ -241,7 +242,7 @@ pub struct Verification {
     pub lines: u64,
     /// The number of the first line.
     pub first: Option<u64>,
-    /// The last line.
+    /// The last line, signed or not.
     pub head: Option<JournalHead>,
     /// The last line that is signed.
     pub signed: Option<JournalHead>,

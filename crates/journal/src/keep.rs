@@ -1,7 +1,7 @@
 //! Old segments: compressing them, and removing them after the retention period.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -9,10 +9,9 @@ use contactd_core::{Chain, JournalError, Timestamp};
 
 use crate::file::{failed, give_to_owner, sync_dir};
 use crate::line::Line;
-use crate::recover;
 use crate::segment::{self, SEALS, Segment};
 use crate::verify::Verifier;
-use crate::walk::Walk;
+use crate::walk::{MAX_LINE, Walk};
 
 const LEVEL: i32 = 6;
 
@@ -35,9 +34,8 @@ pub fn compress_closed(dir: &Path, open: u64, verifier: &Verifier) -> Result<u64
 /// Whether a closed segment is signed and unchanged.
 fn is_whole(dir: &Path, segment: &Segment, verifier: &Verifier) -> Result<bool, JournalError> {
     let Verifier { roots, old_key, .. } = verifier.clone();
-    let mut walk = Walk::from_segment(dir, Some(segment.first), &roots, None, old_key)?;
-    let is_entered = walk.end().is_some_and(|(entered, _)| entered.first == segment.first);
-    if !is_entered {
+    let mut walk = Walk::new(dir, &roots, None, old_key)?;
+    if !walk.enter(segment.clone())? {
         if !walk.is_old(segment.first) {
             return Ok(false);
         }
@@ -146,7 +144,7 @@ pub fn outdated(
     let closed = &segments[..segments.len().saturating_sub(1)];
     // Look before reading everything: most of the time, nothing is old enough.
     let Some(first) = closed.first() else { return Ok(None) };
-    if recover::last_line(first)?.is_none_or(|line| line.at >= before) {
+    if last_line(first)?.is_none_or(|line| line.at >= before) {
         return Ok(None);
     }
     let mut walk = verifier.walk(dir)?;
@@ -176,10 +174,25 @@ pub fn outdated(
         newest = newest.max(proven.line.at);
         last = Some((proven.line.seq, proven.line.chain));
     }
-    if let Some(fault) = walk.faults.first().or(None) {
+    if let Some(fault) = walk.faults.first() {
         tracing::error!(what = %fault.fault, "the audit journal is not whole: from there on, nothing is removed");
     }
     Ok(old)
+}
+
+/// The last line of a closed segment, as it is written there; none if it is not valid.
+fn last_line(segment: &Segment) -> Result<Option<Line>, JournalError> {
+    let mut reader = segment.read()?;
+    let (mut bytes, mut last) = (Vec::new(), Vec::new());
+    loop {
+        bytes.clear();
+        let read = reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut bytes);
+        read.map_err(failed("cannot read", &segment.path))?;
+        if !bytes.ends_with(b"\n") {
+            return Ok(Line::parse(last.trim_ascii_end()));
+        }
+        std::mem::swap(&mut bytes, &mut last);
+    }
 }
 
 /// Removes segments. Call this only after the journal has a line that announces the removal and is on disk.

@@ -65,6 +65,15 @@ impl Anchor {
     }
 }
 
+/// What is noted about the end of a journal, as far as it is known.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Noted {
+    /// What was signed last.
+    pub(crate) anchor: Option<Anchor>,
+    /// The number and the chain value of the last line that was written.
+    pub(crate) last: Option<(u64, Chain)>,
+}
+
 impl KeyDir {
     /// The keys in this directory, which must exist.
     pub fn new(dir: &Path) -> Self {
@@ -153,19 +162,15 @@ impl KeyDir {
         }
     }
 
-    /// What was signed last, if that is known.
-    pub(crate) fn anchor(&self) -> Option<Anchor> {
-        let text = fs::read(self.dir.join(ANCHOR)).ok()?;
-        serde_json::from_slice(text.get(..ANCHOR_BYTES)?.trim_ascii_end()).ok()
+    /// What is noted about the end of the journal.
+    pub(crate) fn noted(&self) -> Noted {
+        let text = fs::read(self.dir.join(ANCHOR)).unwrap_or_default();
+        Noted { anchor: parse_anchor(&text), last: parse_last(&text) }
     }
 
-    /// The number and the chain value of the last line that was written, if they are known.
-    pub(crate) fn last_line(&self) -> Option<(u64, Chain)> {
-        let text = fs::read(self.dir.join(ANCHOR)).ok()?;
-        let last = text.get(ANCHOR_BYTES..ANCHOR_BYTES + LAST_BYTES)?;
-        let (seq, chain) = last.split_at(8);
-        let seq = u64::from_le_bytes(seq.try_into().ok()?);
-        (seq > 0).then_some((seq, Chain(chain.try_into().ok()?)))
+    /// What was signed last in the journal with this root, if that is known.
+    pub(crate) fn anchor_of(&self, root: RootKey) -> Option<Anchor> {
+        self.noted().of(root).anchor
     }
 
     /// The file for [`write_anchor`].
@@ -190,6 +195,24 @@ pub(crate) fn write_last(file: &File, seq: u64, chain: Chain) -> io::Result<()> 
     last[..8].copy_from_slice(&seq.to_le_bytes());
     last[8..].copy_from_slice(&chain.0);
     file.write_all_at(&last, ANCHOR_BYTES as u64)
+}
+
+impl Noted {
+    /// The same if it is about the journal with this root; otherwise nothing.
+    pub(crate) fn of(self, root: RootKey) -> Self {
+        let is_of = self.anchor.as_ref().is_some_and(|anchor| anchor.root == root.to_string());
+        if is_of { self } else { Self::default() }
+    }
+}
+
+fn parse_anchor(text: &[u8]) -> Option<Anchor> {
+    serde_json::from_slice(text.get(..ANCHOR_BYTES)?.trim_ascii_end()).ok()
+}
+
+fn parse_last(text: &[u8]) -> Option<(u64, Chain)> {
+    let (seq, chain) = text.get(ANCHOR_BYTES..ANCHOR_BYTES + LAST_BYTES)?.split_at(8);
+    let seq = u64::from_le_bytes(seq.try_into().ok()?);
+    (seq > 0).then_some((seq, Chain(chain.try_into().ok()?)))
 }
 
 fn parse(text: &[u8]) -> Option<EpochKeys> {

@@ -14,6 +14,7 @@ mod background;
 mod chain;
 mod epoch;
 mod epochs;
+mod faults;
 mod file;
 mod files;
 mod format;

@@ -16,6 +16,11 @@ pub(crate) const CHAIN_LEN: usize = CHAIN_FIELD.len() + 32 + "\"}".len();
 pub(crate) const SIGNATURE_FIELD: &[u8] = b",\"sig\":\"";
 /// The length of this field with its value and the closing quotation mark.
 pub(crate) const SIGNATURE_LEN: usize = SIGNATURE_FIELD.len() + 128 + "\"".len();
+/// The number of the line with the first checkpoint, in a journal that follows no other. It signs the line before it.
+pub(crate) const FIRST_CHECKPOINT: u64 = 2;
+
+/// A root, and the number of an epoch of its journal.
+pub(crate) type Epoch = (RootKey, u64);
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,6 +137,30 @@ pub struct Checkpoint {
     pub signature: [u8; 64],
 }
 
+impl Checkpoint {
+    /// The epoch whose key signs it.
+    pub(crate) const fn epoch_named(&self) -> Epoch {
+        (self.root, self.epoch)
+    }
+
+    /// The epoch of the checkpoint after it.
+    pub(crate) fn epoch_after(&self) -> Epoch {
+        (self.root, self.epoch.saturating_add(u64::from(self.next.is_some())))
+    }
+
+    /// Whether `seals.jsonl` holds a copy of it: it is a seal, or the first checkpoint of its journal.
+    pub(crate) const fn is_copied(&self) -> bool {
+        self.next.is_some() || (self.epoch == 1 && self.number == 1)
+    }
+
+    /// Whether its epoch is the one that is due. One of the `lines` that it signs may begin a journal.
+    pub(crate) fn is_due<'a>(&self, due: Option<Epoch>, lines: impl IntoIterator<Item = &'a Line>) -> bool {
+        let begins =
+            |line: &Line| matches!(&line.entry, Entry::Mark(Mark::Begun { root, .. }) if *root == self.root);
+        due == Some(self.epoch_named()) || (self.epoch == 1 && lines.into_iter().any(begins))
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Written<'a> {
@@ -184,13 +213,14 @@ impl Line {
     /// Parses a line without its newline; none if it is not valid.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let written: Written<'_> = serde_json::from_slice(bytes).ok()?;
-        let at = Timestamp::parse(written.time)?;
+        let (seq, at) = (written.seq, Timestamp::parse(written.time)?);
+        let chain = Chain::parse(written.chain)?;
         let entry = match (written.mark, &written.actor) {
             (Some(_), _) => Entry::Mark(written.mark()?),
             (None, Some(_)) => Entry::Admin(Box::new(written.admin(at)?)),
             (None, None) => Entry::Request(written.request(at)?),
         };
-        Some(Self { seq: written.seq, at, entry, chain: Chain::parse(written.chain)? })
+        Some(Self { seq, at, entry, chain })
     }
 
     /// The checkpoint, if it is one.
@@ -212,14 +242,10 @@ impl Line {
 }
 
 impl Written<'_> {
-    fn request(&self, at: Timestamp) -> Option<AuditRecord> {
+    fn request(self, at: Timestamp) -> Option<AuditRecord> {
         let outcome = self.outcome.filter(|outcome| AuditOutcome::NAMES.contains(outcome))?;
-        let profile = match self.profile {
-            Some(text) => Some(parse_digest(text)?),
-            None => None,
-        };
-        let request_id = match (&self.request_id, self.count) {
-            (Some(id), None) => id.clone(),
+        let request_id = match (self.request_id, self.count) {
+            (Some(id), None) => id,
             (None, Some(_)) => String::new(),
             _ => return None,
         };
@@ -231,7 +257,7 @@ impl Written<'_> {
             given_id: optional(self.given_id, short)?,
             token: self.token?.to_owned(),
             operation: Kind::ALL.into_iter().find(|kind| Some(kind.name()) == self.operation.as_deref())?,
-            profile,
+            profile: optional(self.profile, parse_digest)?,
             value: optional(self.value, short)?,
             outcome: outcome.to_owned(),
             reason: self.reason.map(str::to_owned),
@@ -239,26 +265,26 @@ impl Written<'_> {
         })
     }
 
-    fn admin(&self, at: Timestamp) -> Option<AdminRecord> {
+    fn admin(self, at: Timestamp) -> Option<AdminRecord> {
         let outcome = [AdminOutcome::Done, AdminOutcome::Failed]
             .into_iter()
             .find(|outcome| Some(outcome.name()) == self.outcome)?;
         let entry = AdminEntry {
-            entry: self.entry.clone()?,
+            entry: self.entry?,
             time: at,
-            actor: self.actor.clone()?,
-            via: self.via.clone()?,
-            operation: self.operation.clone()?,
+            actor: self.actor?,
+            via: self.via?,
+            operation: self.operation?,
             outcome,
-            counts: self.counts.clone(),
-            subjects: self.subjects.clone(),
-            ticket: self.ticket.clone(),
-            what: self.what.clone(),
+            counts: self.counts,
+            subjects: self.subjects,
+            ticket: self.ticket,
+            what: self.what,
         };
         Some(AdminRecord { seq: self.seq, node: self.node.to_owned(), entry })
     }
 
-    fn mark(&self) -> Option<Mark> {
+    fn mark(self) -> Option<Mark> {
         let previous = || Chain::parse(self.previous?);
         Some(match self.mark? {
             "begun" => Mark::Begun {
@@ -276,7 +302,7 @@ impl Written<'_> {
                 after: self.after,
                 previous: previous()?,
                 suspect_after: self.suspect_after,
-                broken: self.broken.clone(),
+                broken: self.broken,
             },
             "recovered" => Mark::Recovered { torn_bytes: self.torn_bytes? },
             "resumed" => Mark::Resumed { lost: self.lost? },

@@ -13,14 +13,12 @@ use contactd_core::{
 use serde::{Deserialize, Serialize};
 
 use crate::ChainKey;
+use crate::faults::{CHANGED, NOT_A_LINE, expected};
 use crate::file::failed;
-use crate::line::{Line, is_linked};
+use crate::line::{Epoch, FIRST_CHECKPOINT, Line, is_linked};
 use crate::seals::Trust;
 use crate::segment::SEALS;
 use crate::verify::Verifier;
-
-/// The number of the first checkpoint of a journal that follows no other.
-const FIRST_CHECKPOINT: u64 = 2;
 
 /// What the header calls itself.
 const KIND: &str = "contactd audit proof";
@@ -189,7 +187,7 @@ struct ProofCheck {
     result: Verification,
     pending: Vec<PendingLine>,
     last: Option<(u64, Chain)>,
-    epoch: Option<crate::seals::Epoch>,
+    epoch: Option<Epoch>,
     /// When the first line was written, and whether nothing came before it.
     begins: Option<(Timestamp, bool)>,
 }
@@ -197,23 +195,18 @@ struct ProofCheck {
 impl ProofCheck {
     fn line(&mut self, number: u64, text: Vec<u8>) {
         let Some(line) = Line::parse(&text) else {
-            return self.wrong(number, None, "this is not a valid journal line".to_owned());
+            return self.wrong(number, None, NOT_A_LINE.to_owned());
         };
         let before = match self.last {
             Some((last, chain)) if last.checked_add(1) == Some(line.seq) => chain,
             Some((last, _)) => {
-                let what = format!(
-                    "this is line {}, but line {} was expected here",
-                    line.seq,
-                    last.saturating_add(1)
-                );
-                return self.wrong(number, Some(line.seq), what);
+                return self.wrong(number, Some(line.seq), expected(line.seq, last.saturating_add(1)));
             }
             // It begins with a checkpoint, which says what comes before it.
             None => match line.checkpoint() {
                 Some(signed) => {
                     self.begins = Some((line.at, line.seq == FIRST_CHECKPOINT));
-                    self.epoch = Some((signed.root, signed.epoch));
+                    self.epoch = Some(signed.epoch_named());
                     signed.previous
                 }
                 None => {
@@ -235,11 +228,7 @@ impl ProofCheck {
         let Some(signed) = signed else { return };
         let waiting = std::mem::take(&mut self.pending);
         let Some((_, _, text, before)) = waiting.last() else { return };
-        let begins = signed.epoch == 1
-            && waiting.iter().any(|(_, line, ..)| {
-                matches!(&line.entry, crate::Entry::Mark(crate::Mark::Begun { root, .. }) if *root == signed.root)
-            });
-        let is_due = begins || self.epoch == Some((signed.root, signed.epoch));
+        let is_due = signed.is_due(self.epoch, waiting.iter().map(|(_, line, ..)| line));
         if !is_due || !self.trust.signs(text, &signed) || *before != signed.previous {
             let what = "the signature of this checkpoint is wrong, or its root is not trusted".to_owned();
             return self.wrong(number, Some(head.seq), what);
@@ -248,11 +237,10 @@ impl ProofCheck {
         if let Some((number, line, ..)) =
             waiting.iter().find(|(_, line, text, before)| !is_linked(&key, *before, text, line.chain))
         {
-            let what = "this line, or the chain value of the line before it, was changed".to_owned();
-            self.wrong(*number, Some(line.seq), what);
+            self.wrong(*number, Some(line.seq), CHANGED.to_owned());
         }
         self.trust.follow(&signed);
-        self.epoch = Some((signed.root, signed.epoch.saturating_add(u64::from(signed.next.is_some()))));
+        self.epoch = Some(signed.epoch_after());
         self.result.signed = Some(head);
     }
 

@@ -45,12 +45,12 @@ impl Lines {
 }
 
 fn start(dir: &Path, position: Position, verifier: &Verifier) -> Result<Walk, JournalError> {
-    let Verifier { roots, keys, old_key } = verifier.clone();
+    let mut walk = verifier.walk(dir)?;
     if position.offset > 0 || position.seq == 0 {
-        return Walk::after(dir, position, &roots, keys, old_key);
+        walk.go_to(position)?;
+        return Ok(walk);
     }
     // Earlier versions noted the end of a segment as the beginning of the next one: find the line by its number.
-    let mut walk = Walk::after(dir, Position::default(), &roots, keys, old_key)?;
     while let Some(proven) = walk.next()? {
         if proven.line.seq == position.seq && proven.line.chain == Chain(position.chain) {
             return Ok(walk);

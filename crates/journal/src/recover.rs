@@ -7,12 +7,11 @@ use contactd_core::{Chain, JournalError, Roots, Timestamp};
 
 use crate::ChainKey;
 use crate::epoch::EpochKeys;
-use crate::file::failed;
-use crate::key_dir::{Anchor, KeyDir};
-use crate::line::OldJournal;
+use crate::key_dir::{Anchor, KeyDir, Noted};
+use crate::line::{Checkpoint, OldJournal};
+use crate::seals::{self, Trust};
 use crate::segment::{self, Segment};
-use crate::walk::{MAX_LINE, Walk};
-use crate::{line, seals};
+use crate::walk::{Walk, opening};
 
 /// The end of a journal.
 #[derive(Debug)]
@@ -60,7 +59,7 @@ pub(crate) fn end(
     let epochs = keys.epochs()?;
     match epochs.last() {
         // Its key was made, and a kill came before its first segment.
-        Some(first) if first.epoch == 1 && keys.anchor().is_none() && !has_begun(dir, first)? => {
+        Some(first) if first.epoch == 1 && keys.noted().anchor.is_none() && !has_begun(dir, first)? => {
             new_journal(dir, keys, old_key, first.clone())
         }
         Some(newest) => continued(dir, keys, &epochs, newest),
@@ -70,9 +69,9 @@ pub(crate) fn end(
 
 /// Whether a segment begins the journal of these keys.
 fn has_begun(dir: &Path, keys: &EpochKeys) -> Result<bool, JournalError> {
-    let walk = Walk::from_segment(dir, None, &Roots::given(vec![keys.root]), None, None)?;
+    let trust = Trust::of(dir, &Roots::given(vec![keys.root]))?;
     for segment in segment::list(dir)? {
-        if walk.opening(&segment)?.is_ok() {
+        if opening(&trust, &segment)?.is_ok() {
             return Ok(true);
         }
     }
@@ -86,7 +85,7 @@ fn new_journal(
     old_key: Option<ChainKey>,
     fresh: EpochKeys,
 ) -> Result<JournalEnd, JournalError> {
-    let mut walk = Walk::from_segment(dir, None, &Roots::default(), None, old_key.clone())?;
+    let mut walk = Walk::new(dir, &Roots::default(), None, old_key.clone())?;
     while walk.next()?.is_some() {}
     let old = match (walk.last, walk.is_unsealed(), old_key) {
         (None, ..) => None,
@@ -123,22 +122,18 @@ fn continued(
 ) -> Result<JournalEnd, JournalError> {
     let root = newest.root;
     let roots = Roots::given(vec![root]);
-    let anchor = keys.anchor().filter(|anchor| anchor.root == root.to_string());
+    let Noted { anchor, last: written } = keys.noted().of(root);
     let mut walk = walk_from_the_last_signature(dir, &roots, keys, anchor.as_ref())?;
     let (mut proven, mut unsigned, mut sealed) = (None, 0, Vec::new());
     while let Some(found) = walk.next()? {
         let line = &found.line;
         proven = Some((line.seq, line.chain));
         unsigned = if found.is_signed { 0 } else { unsigned + 1 };
-        let is_copied = line.checkpoint().is_some_and(|signed| {
-            signed.next.is_some() || (signed.epoch == 1 && signed.number == 1 && signed.root == root)
-        });
-        if is_copied {
+        if line.checkpoint().is_some_and(Checkpoint::is_copied) {
             sealed.push(found.text);
         }
     }
     let mut broken = what_is_wrong(&walk, proven, anchor.as_ref());
-    let written = keys.last_line().filter(|_| anchor.is_some());
     let (last, _) = proven.unwrap_or((0, Chain::START));
     if let Some((seq, _)) = written.filter(|(seq, _)| last < *seq) {
         broken.get_or_insert(format!("it ended with line {last}, but line {seq} had been written"));
@@ -207,7 +202,7 @@ fn continued(
 
 /// Copies every seal that has no copy, in order.
 fn copy_seals(dir: &Path, roots: &Roots) -> Result<(), JournalError> {
-    let mut walk = Walk::from_segment(dir, None, roots, None, None)?;
+    let mut walk = Walk::new(dir, roots, None, None)?;
     while let Some(found) = walk.next()? {
         if found.line.checkpoint().is_some_and(|signed| signed.next.is_some()) {
             seals::append(dir, &found.text)?;
@@ -224,13 +219,8 @@ fn walk_from_the_last_signature(
     anchor: Option<&Anchor>,
 ) -> Result<Walk, JournalError> {
     let most = anchor.map_or(u64::MAX, |anchor| anchor.seq.max(1));
-    let walk = Walk::from_segment(dir, None, roots, Some(keys.clone()), None)?;
-    let segments = segment::list(dir)?;
-    for segment in segments.iter().rev().filter(|segment| segment.first <= most) {
-        if walk.opening(segment)?.is_ok() {
-            return Walk::from_segment(dir, Some(segment.first), roots, Some(keys.clone()), None);
-        }
-    }
+    let mut walk = Walk::new(dir, roots, Some(keys.clone()), None)?;
+    walk.enter_last(most)?;
     Ok(walk)
 }
 
@@ -260,20 +250,4 @@ fn sync(segment: &Segment) -> bool {
         tracing::error!(%error, file = segment.name(), "cannot sync the audit journal: its last lines may be lost");
     }
     synced.is_ok()
-}
-
-/// The number of the last line of a closed segment and its chain value, as they are written there.
-pub(crate) fn last_line(segment: &Segment) -> Result<Option<line::Line>, JournalError> {
-    use std::io::{BufRead, Read};
-    let mut reader = segment.read()?;
-    let (mut bytes, mut last) = (Vec::new(), Vec::new());
-    loop {
-        bytes.clear();
-        let read = reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut bytes);
-        read.map_err(failed("cannot read", &segment.path))?;
-        if !bytes.ends_with(b"\n") {
-            return Ok(line::Line::parse(last.trim_ascii_end()));
-        }
-        std::mem::swap(&mut bytes, &mut last);
-    }
 }

@@ -15,11 +15,8 @@ use contactd_core::{Chain, JournalError, RootKey, RootSource, Roots};
 use crate::ChainKey;
 use crate::epoch::is_signed;
 use crate::file::{failed, give_to_owner, sync_dir};
-use crate::line::{Checkpoint, Line, is_linked, signed_text};
+use crate::line::{Checkpoint, Epoch, Line, is_linked, signed_text};
 use crate::segment::SEALS;
-
-/// A root, and the number of an epoch of its journal.
-pub(crate) type Epoch = (RootKey, u64);
 
 /// The public keys of all epochs that can be trusted.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +36,8 @@ pub(crate) struct SealCopy {
     pub(crate) seq: u64,
     pub(crate) chain: Chain,
     pub(crate) epoch: Epoch,
+    /// The epoch of the checkpoint after it.
+    epoch_after: Epoch,
     /// Whether it ends its epoch. Otherwise it is the first checkpoint of its journal.
     pub(crate) is_seal: bool,
 }
@@ -47,26 +46,18 @@ impl Trust {
     /// What these roots lead to, with the seals in a journal's directory.
     pub(crate) fn of(dir: &Path, roots: &Roots) -> Result<Self, JournalError> {
         let path = dir.join(SEALS);
-        let text = match fs::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            text => text.map_err(failed("cannot read", &path))?,
-        };
+        let text = read_or_empty(&path).map_err(failed("cannot read", &path))?;
         Ok(Self::of_text(&text, roots))
     }
 
     /// What these roots lead to, with these seals.
     pub(crate) fn of_text(seals: &[u8], roots: &Roots) -> Self {
         let mut trust = Self { roots: roots.clone(), ..Self::default() };
-        let lines: Vec<&[u8]> = seals.split_inclusive(|&b| b == b'\n').collect();
-        for (at, text) in lines.iter().enumerate() {
-            let number = at as u64 + 1;
-            let Some(text) = text.strip_suffix(b"\n") else {
-                // The last one is being written, or a kill left it unfinished.
-                break;
-            };
-            match Line::parse(text).filter(|line| trust.accept_copy(number, text, line)) {
-                Some(_) => {}
-                None => trust.bad_lines.push(number),
+        for (number, text) in (1..).zip(seals.split_inclusive(|&b| b == b'\n')) {
+            // The last one is being written, or a kill left it unfinished.
+            let Some(text) = text.strip_suffix(b"\n") else { break };
+            if !Line::parse(text).is_some_and(|line| trust.accept_copy(number, text, &line)) {
+                trust.bad_lines.push(number);
             }
         }
         trust
@@ -74,8 +65,7 @@ impl Trust {
 
     fn accept_copy(&mut self, line: u64, text: &[u8], copy: &Line) -> bool {
         let Some(signed) = copy.checkpoint() else { return false };
-        let is_first = signed.next.is_none() && signed.epoch == 1 && signed.number == 1;
-        let is_good = (is_first || signed.next.is_some())
+        let is_good = signed.is_copied()
             && self.signs_seal(text, signed)
             && is_linked(&ChainKey::new(&signed.key), signed.previous, text, copy.chain);
         if is_good {
@@ -84,7 +74,8 @@ impl Trust {
                 line,
                 seq: copy.seq,
                 chain: copy.chain,
-                epoch: (signed.root, signed.epoch),
+                epoch: signed.epoch_named(),
+                epoch_after: signed.epoch_after(),
                 is_seal: signed.next.is_some(),
             });
         }
@@ -120,7 +111,7 @@ impl Trust {
 
     /// Whether a checkpoint has the signature of the epoch that it names.
     pub(crate) fn signs(&self, text: &[u8], signed: &Checkpoint) -> bool {
-        self.key((signed.root, signed.epoch))
+        self.key(signed.epoch_named())
             .zip(signed_text(text))
             .is_some_and(|(key, text)| is_signed(key, text, &signed.signature))
     }
@@ -131,7 +122,7 @@ impl Trust {
         static GOOD: Mutex<Option<HashSet<[u8; 32]>>> = Mutex::new(None);
         /// More than ten years of hours.
         const MOST: usize = 100_000;
-        let Some(key) = self.key((signed.root, signed.epoch)) else { return false };
+        let Some(key) = self.key(signed.epoch_named()) else { return false };
         let hash = *blake3::Hasher::new().update(&key.0).update(text).finalize().as_bytes();
         let mut good = GOOD.lock().unwrap_or_else(PoisonError::into_inner);
         let good = good.get_or_insert_default();
@@ -148,7 +139,7 @@ impl Trust {
     /// After a checkpoint whose signature is good: trusts the key it names.
     pub(crate) fn follow(&mut self, signed: &Checkpoint) {
         if let Some(next) = signed.next {
-            self.keys.entry((signed.root, signed.epoch.saturating_add(1))).or_insert(next);
+            self.keys.entry(signed.epoch_after()).or_insert(next);
         }
     }
 
@@ -159,8 +150,7 @@ impl Trust {
             // The first checkpoint of a journal is the second or third of its lines.
             let reach = if copy.is_seal { seq } else { seq.saturating_add(2) };
             if copy.seq <= reach {
-                let (root, number) = copy.epoch;
-                epoch = Some((root, number.saturating_add(u64::from(copy.is_seal))));
+                epoch = Some(copy.epoch_after);
             } else if epoch.is_none() && copy.is_seal {
                 return Some(copy.epoch);
             }
@@ -169,14 +159,19 @@ impl Trust {
     }
 }
 
+/// The content of a file; none if it does not exist.
+fn read_or_empty(path: &Path) -> io::Result<Vec<u8>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        content => content,
+    }
+}
+
 /// Adds the copy of a seal, without its newline. It is on disk when this returns.
 pub(crate) fn append(dir: &Path, seal: &[u8]) -> Result<(), JournalError> {
     let path = dir.join(SEALS);
     let append = || -> io::Result<()> {
-        let before = match fs::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            before => before?,
-        };
+        let before = read_or_empty(&path)?;
         let is_new = before.is_empty();
         // A kill may have left a part of a line: a whole one takes its place.
         let whole = before.iter().rposition(|&b| b == b'\n').map_or(0, |end| end + 1);

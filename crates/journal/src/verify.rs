@@ -12,17 +12,14 @@ use contactd_core::{
 
 use crate::ChainKey;
 use crate::file::failed;
-use crate::key_dir::KeyDir;
-use crate::line::{Entry, Line, Mark};
+use crate::key_dir::{KeyDir, Noted};
+use crate::line::{Entry, FIRST_CHECKPOINT, Line, Mark};
 use crate::seals::Trust;
 use crate::segment::{self, SEALS};
-use crate::walk::Walk;
+use crate::walk::{Proven, Walk};
 
 /// How many times verification starts over because segments were removed meanwhile.
 const TRIES: u32 = 5;
-
-/// How many lines a journal begins with.
-const FIRST_LINES: u64 = 2;
 
 /// What is needed to verify a journal, besides its files.
 #[derive(Clone, Debug, Default)]
@@ -52,23 +49,25 @@ impl Verifier {
     fn verify_once(&self, dir: &Path, known: &[KnownLine]) -> Result<Verification, JournalError> {
         let mut known = known.to_vec();
         // Read before the lines: whatever was signed by now is in the journal.
-        let anchor = self.keys.as_ref().and_then(KeyDir::anchor);
-        if let Some((anchor, chain)) = anchor.and_then(|anchor| anchor.chain().map(|chain| (anchor, chain))) {
+        let noted = self.noted();
+        if let Some(anchor) = &noted.anchor
+            && let Some(chain) = anchor.chain()
+        {
             known.push(KnownLine { seq: anchor.seq, chain, how: "was signed, as keys/ shows" });
         }
-        if let Some((seq, chain)) = self.keys.as_ref().and_then(KeyDir::last_line) {
+        if let Some((seq, chain)) = noted.last {
             known.push(KnownLine { seq, chain, how: "was written, as keys/ shows" });
         }
         let has_keys =
             self.keys.as_ref().is_some_and(|keys| keys.epochs().is_ok_and(|epochs| !epochs.is_empty()));
-        let is_noted = self.keys.as_ref().is_some_and(|keys| keys.anchor().is_some());
         let walk = self.walk(dir)?;
         let mut check = Check::new(walk, known);
         while let Some(proven) = check.walk.next()? {
             check.line(&proven.line, proven.is_signed);
         }
-        // A new journal is noted a moment after its first lines are written.
-        if has_keys && !is_noted && check.result.lines > FIRST_LINES {
+        // A new journal is noted a moment after its first lines are written. It may have begun since this was read.
+        let is_new = check.result.lines <= FIRST_CHECKPOINT;
+        if has_keys && !is_new && noted.anchor.is_none() && self.noted().anchor.is_none() {
             check.wrong(
                 None,
                 "keys/journal-signed, which notes what was signed last, is missing or damaged".to_owned(),
@@ -79,7 +78,12 @@ impl Verifier {
 
     /// Reads a journal from its first line.
     pub(crate) fn walk(&self, dir: &Path) -> Result<Walk, JournalError> {
-        Walk::from_segment(dir, None, &self.roots, self.keys.clone(), self.old_key.clone())
+        Walk::new(dir, &self.roots, self.keys.clone(), self.old_key.clone())
+    }
+
+    /// What is noted in `keys/` about the end of the journal.
+    fn noted(&self) -> Noted {
+        self.keys.as_ref().map(KeyDir::noted).unwrap_or_default()
     }
 }
 
@@ -139,9 +143,7 @@ impl Check {
 
     fn mark(&mut self, line: &Line, mark: &Mark) {
         match mark {
-            Mark::Checkpoint(signed)
-                if signed.next.is_some() || (signed.epoch == 1 && signed.number == 1) =>
-            {
+            Mark::Checkpoint(signed) if signed.is_copied() => {
                 self.seals.insert((line.seq, line.chain));
                 self.last_seal = line.seq;
             }
@@ -308,31 +310,23 @@ pub fn roots(dir: &Path) -> Result<Vec<RootKey>, JournalError> {
 
 /// The last checkpoint of a journal; none if there is none. It is on disk when this returns.
 pub fn head(dir: &Path, roots: &Roots) -> Result<Option<JournalHead>, JournalError> {
-    let segments = segment::list(dir)?;
-    for segment in segments.iter().rev() {
-        let mut walk = Walk::from_segment(dir, None, roots, None, Some(ChainKey::new(&[0; 32])))?;
-        if walk.opening(segment)?.is_err() {
-            continue;
-        }
-        walk = Walk::from_segment(dir, Some(segment.first), roots, None, Some(ChainKey::new(&[0; 32])))?;
-        let mut head = None;
-        while let Some(proven) = walk.next()? {
-            if proven.line.checkpoint().is_some() {
-                head =
-                    Some(JournalHead { seq: proven.line.seq, chain: proven.line.chain, at: proven.line.at });
-            }
-        }
-        if let Some((end, _)) = walk.end()
-            && head.is_some()
-            && !end.is_compressed
-        {
-            File::open(&end.path)
-                .and_then(|file| file.sync_data())
-                .map_err(failed("cannot sync", &end.path))?;
-        }
-        return Ok(head);
+    let mut walk = Walk::new(dir, roots, None, Some(ChainKey::new(&[0; 32])))?;
+    if !walk.enter_last(u64::MAX)? {
+        return Ok(None);
     }
-    Ok(None)
+    let mut head = None;
+    while let Some(Proven { line, .. }) = walk.next()? {
+        if line.checkpoint().is_some() {
+            head = Some(JournalHead { seq: line.seq, chain: line.chain, at: line.at });
+        }
+    }
+    if let Some((end, _)) = walk.end()
+        && head.is_some()
+        && !end.is_compressed
+    {
+        File::open(&end.path).and_then(|file| file.sync_data()).map_err(failed("cannot sync", &end.path))?;
+    }
+    Ok(head)
 }
 
 /// The time of the first line that still exists.

@@ -14,17 +14,20 @@ mod tail;
 use std::collections::{HashMap, VecDeque};
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use contactd_core::{AuditPosition as Position, Chain, JournalError, JournalFault, Roots};
 
 use crate::ChainKey;
+use crate::faults::{CHANGED, NOT_A_LINE, expected, missing};
 use crate::file::failed;
 use crate::key_dir::KeyDir;
-use crate::line::{Checkpoint, Entry, Line, Mark, is_linked};
-use crate::seals::{Epoch, Trust};
+use crate::line::{Checkpoint, Entry, Epoch, Line, Mark, is_linked};
+use crate::seals::Trust;
 use crate::segment::{self, Segment};
-use old::OldLines;
-use opening::Opening;
+use old::{OldLines, find_old};
+pub(crate) use opening::opening;
+use opening::{NotOpened, Opening};
 
 /// Longer lines are not ours.
 pub(crate) const MAX_LINE: u64 = 64 * 1024;
@@ -46,7 +49,7 @@ struct Pending {
     text: Vec<u8>,
     /// The chain value before it, if that is known.
     before: Option<Chain>,
-    segment: u64,
+    segment: Arc<Segment>,
     number: u64,
     end: u64,
 }
@@ -57,15 +60,6 @@ pub(crate) struct Fault {
     /// The first line of the file, by its name.
     pub(crate) segment: u64,
     pub(crate) fault: JournalFault,
-}
-
-/// The file that is being read.
-struct Reading {
-    segment: Segment,
-    reader: Box<dyn BufRead + Send>,
-    /// How many bytes and lines were read.
-    offset: u64,
-    number: u64,
 }
 
 /// A reader of a journal.
@@ -80,9 +74,9 @@ pub(crate) struct Walk {
     old_held: Vec<Proven>,
     /// How many lines waited when the end was last read again, and how often it was.
     read_again: (usize, u32),
-    reading: Option<Reading>,
+    reading: Option<Box<dyn BufRead + Send>>,
     /// The segment that is read, also after its end was reached.
-    current: Option<Segment>,
+    current: Option<Arc<Segment>>,
     /// The position in it, after the last whole line.
     offset: u64,
     number: u64,
@@ -110,11 +104,10 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Reads what comes after a position. With `keys`, lines that are not signed yet can be proven too. `old_key`
+    /// Reads a journal from its first line. With `keys`, lines that are not signed yet can be proven too. `old_key`
     /// is the key of a journal without checkpoints that is not sealed yet.
-    pub(crate) fn after(
+    pub(crate) fn new(
         dir: &Path,
-        position: Position,
         roots: &Roots,
         keys: Option<KeyDir>,
         old_key: Option<ChainKey>,
@@ -127,11 +120,11 @@ impl Walk {
                 }
             }
         }
-        let mut walk = Self {
+        Ok(Self {
             dir: dir.to_owned(),
+            old: find_old(dir, &trust, old_key)?,
             trust,
             keys,
-            old: None,
             old_chains: HashMap::new(),
             old_held: Vec::new(),
             read_again: (0, 0),
@@ -149,33 +142,21 @@ impl Walk {
             next_number: None,
             pending: Vec::new(),
             ready: VecDeque::new(),
-            position,
+            position: Position::default(),
             first: None,
             torn: 0,
-        };
-        walk.old = walk.find_old(old_key)?;
-        if position.seq > 0 || position.offset > 0 {
-            walk.go_to(position)?;
-        }
-        Ok(walk)
+        })
     }
 
-    /// Reads from the beginning of a segment, which must be good, or from the first one.
-    pub(crate) fn from_segment(
-        dir: &Path,
-        first: Option<u64>,
-        roots: &Roots,
-        keys: Option<KeyDir>,
-        old_key: Option<ChainKey>,
-    ) -> Result<Self, JournalError> {
-        let mut walk = Self::after(dir, Position::default(), roots, keys, old_key)?;
-        if let Some(first) = first {
-            let segment = segment::list(dir)?.into_iter().find(|segment| segment.first == first);
-            if let Some(segment) = segment {
-                walk.enter(segment)?;
+    /// Goes to the beginning of the last segment of this journal that begins with line `most` or earlier. Returns
+    /// whether there is one.
+    pub(crate) fn enter_last(&mut self, most: u64) -> Result<bool, JournalError> {
+        for segment in segment::list(&self.dir)?.into_iter().rev().filter(|segment| segment.first <= most) {
+            if self.enter(segment)? {
+                return Ok(true);
             }
         }
-        Ok(walk)
+        Ok(false)
     }
 
     /// The end of the last line that was returned.
@@ -190,7 +171,7 @@ impl Walk {
 
     /// The segment that is read, and the end of its last whole line.
     pub(crate) fn end(&self) -> Option<(&Segment, u64)> {
-        self.current.as_ref().map(|segment| (segment, self.offset))
+        self.current.as_deref().map(|segment| (segment, self.offset))
     }
 
     /// The next line that is proven; none if there is none yet.
@@ -217,69 +198,56 @@ impl Walk {
 
     /// Reads one whole line, if there is one.
     fn read_line(&mut self) -> Result<bool, JournalError> {
-        if self.reading.is_none() {
-            let Some(segment) = self.current.clone() else { return Ok(false) };
-            let reader = segment.read_from(self.offset)?;
-            self.reading = Some(Reading { segment, reader, offset: self.offset, number: self.number });
-        }
-        let Some(reading) = &mut self.reading else { return Ok(false) };
+        let Some(segment) = self.current.clone() else { return Ok(false) };
+        let reader = match &mut self.reading {
+            Some(reader) => reader,
+            None => self.reading.insert(segment.read_from(self.offset)?),
+        };
         let mut bytes = Vec::new();
-        let read = reading.reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut bytes);
-        if let Err(error) = read {
-            let what = format!("the rest of the file cannot be read: {error}");
-            let (segment, number) = (reading.segment.clone(), reading.number + 1);
+        if let Err(error) = reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut bytes) {
             if !segment.is_compressed {
                 return Err(failed("cannot read", &segment.path)(error));
             }
             self.reading = None;
-            self.fault(&segment, number, None, what);
+            let what = format!("the rest of the file cannot be read: {error}");
+            self.fault(&segment, self.number + 1, None, what);
             return Ok(false);
         }
-        let Some(text) = bytes.strip_suffix(b"\n") else {
+        if !bytes.ends_with(b"\n") {
             self.torn = bytes.len() as u64;
-            if bytes.len() as u64 == MAX_LINE {
-                // Not a line of ours. Skip it.
-                let (segment, number) = (reading.segment.clone(), reading.number + 1);
-                let Some(more) = skip_line(&mut reading.reader) else {
-                    self.reading = None;
-                    return Ok(false);
-                };
-                reading.offset += MAX_LINE + more;
-                reading.number += 1;
-                (self.offset, self.number) = (reading.offset, reading.number);
-                self.fault(&segment, number, None, NOT_A_LINE.to_owned());
-                return Ok(true);
-            }
-            self.reading = None;
-            return Ok(false);
-        };
-        reading.offset += bytes.len() as u64;
-        reading.number += 1;
-        (self.offset, self.number, self.torn) = (reading.offset, reading.number, 0);
-        let text = text.to_vec();
-        self.take(text);
+            // A line that is too long is not one of ours. Skip it.
+            let skipped = if self.torn == MAX_LINE { skip_line(reader) } else { None };
+            let Some(more) = skipped else {
+                self.reading = None;
+                return Ok(false);
+            };
+            self.offset += MAX_LINE + more;
+            self.number += 1;
+            self.fault(&segment, self.number, None, NOT_A_LINE.to_owned());
+            return Ok(true);
+        }
+        self.offset += bytes.len() as u64;
+        self.number += 1;
+        self.torn = 0;
+        bytes.pop();
+        self.take(&segment, bytes);
         Ok(true)
     }
 
-    /// Takes the next line of the current segment.
-    fn take(&mut self, text: Vec<u8>) {
-        let Some(segment) = self.current.clone() else { return };
+    /// Takes the next line of a segment, which is the current one.
+    fn take(&mut self, segment: &Arc<Segment>, text: Vec<u8>) {
         let number = self.number;
         let Some(line) = Line::parse(&text) else {
-            self.fault(&segment, number, None, NOT_A_LINE.to_owned());
+            self.fault(segment, number, None, NOT_A_LINE.to_owned());
             return;
         };
         if number > 1 && matches!(line.entry, Entry::Mark(Mark::Begun { .. } | Mark::Opened { .. })) {
-            self.fault(
-                &segment,
-                number,
-                Some(line.seq),
-                "a file begins in the middle of another one".to_owned(),
-            );
+            let what = "a file begins in the middle of another one".to_owned();
+            self.fault(segment, number, Some(line.seq), what);
             return;
         }
         if self.is_old(line.seq) && self.epoch.is_none() {
-            self.take_old(&segment, text, line);
+            self.take_old(segment, text, line);
             return;
         }
         let due = self.last.map_or(1, |(seq, _)| seq.saturating_add(1));
@@ -288,49 +256,44 @@ impl Walk {
             // The beginning of a segment was checked before it was entered.
             before = line.opening().map(|(_, previous)| previous);
         } else if line.seq > due {
-            self.fault(&segment, number, Some(line.seq), missing(due, line.seq - 1));
+            self.fault(segment, number, Some(line.seq), missing(due, line.seq - 1));
             before = None;
         } else if line.seq < due {
-            let what = format!("this is line {}, but line {due} was expected here", line.seq);
-            self.fault(&segment, number, Some(line.seq), what);
+            self.fault(segment, number, Some(line.seq), expected(line.seq, due));
             return;
         }
         self.last = Some((line.seq, line.chain));
         let checkpoint = line.checkpoint().cloned();
-        self.pending.push(Pending { line, text, before, segment: segment.first, number, end: self.offset });
+        self.pending.push(Pending {
+            line,
+            text,
+            before,
+            segment: Arc::clone(segment),
+            number,
+            end: self.offset,
+        });
         if let Some(signed) = checkpoint {
-            self.take_checkpoint(&segment, &signed);
+            self.take_checkpoint(&signed);
         }
     }
 
     /// Checks the lines that wait, the last of which is this checkpoint.
-    fn take_checkpoint(&mut self, segment: &Segment, signed: &Checkpoint) {
+    fn take_checkpoint(&mut self, signed: &Checkpoint) {
         let Some(last) = self.pending.last() else { return };
-        let (number, seq) = (last.number, last.line.seq);
-        let is_begin = signed.epoch == 1
-            && self.pending.iter().any(|pending| {
-                matches!(&pending.line.entry, Entry::Mark(Mark::Begun { root, .. }) if *root == signed.root)
-            });
-        let is_due = is_begin || self.epoch == Some((signed.root, signed.epoch));
+        let is_due = signed.is_due(self.epoch, self.pending.iter().map(|pending| &pending.line));
         if !is_due || !self.trust.signs(&last.text, signed) {
             let what = match is_due {
-                true => "the signature of this checkpoint is wrong".to_owned(),
-                false => "this checkpoint is not signed with the key of its epoch".to_owned(),
+                true => "the signature of this checkpoint is wrong",
+                false => "this checkpoint is not signed with the key of its epoch",
             };
-            self.pending.pop();
-            self.fault(segment, number, Some(seq), what);
+            if let Some(wrong) = self.pending.pop() {
+                self.fault_in(&wrong, what.to_owned());
+            }
             return;
         }
         let key = ChainKey::new(&signed.key);
         let waiting = std::mem::take(&mut self.pending);
-        let links: Vec<bool> = waiting
-            .iter()
-            .map(|pending| {
-                pending
-                    .before
-                    .is_some_and(|before| is_linked(&key, before, &pending.text, pending.line.chain))
-            })
-            .collect();
+        let links: Vec<bool> = waiting.iter().map(|pending| pending.is_linked(&key)).collect();
         let agrees = waiting.last().is_some_and(|last| last.before == Some(signed.previous));
         // The signature proves the chain value before the checkpoint, that proves the line before, and so on.
         let proven_from = match agrees {
@@ -338,11 +301,9 @@ impl Walk {
             false => waiting.len() - 1,
         };
         if let Some(at) = links.iter().position(|is_linked| !is_linked) {
-            let wrong = &waiting[at];
             // A gap before it was reported already.
-            if wrong.before.is_some() {
-                let (segment, number, seq) = (wrong.segment, wrong.number, wrong.line.seq);
-                self.fault_at(segment, number, Some(seq), CHANGED.to_owned());
+            if waiting[at].before.is_some() {
+                self.fault_in(&waiting[at], CHANGED.to_owned());
             }
         } else if !agrees {
             let what = match &waiting[..] {
@@ -354,12 +315,11 @@ impl Walk {
                 }
                 _ => CHANGED.to_owned(),
             };
-            let (segment, number, seq) = (waiting[0].segment, waiting[0].number, waiting[0].line.seq);
-            self.fault_at(segment, number, Some(seq), what);
+            self.fault_in(&waiting[0], what);
         }
         self.ready.extend(waiting.into_iter().skip(proven_from).map(|pending| pending.proven(true)));
         self.trust.follow(signed);
-        self.epoch = Some((signed.root, signed.epoch.saturating_add(u64::from(signed.next.is_some()))));
+        self.epoch = Some(signed.epoch_after());
         self.next_number = Some(signed.number.saturating_add(1));
     }
 
@@ -382,7 +342,7 @@ impl Walk {
             if self.is_old(segment.first) && self.epoch.is_none() {
                 return self.advance_old(segment);
             }
-            match self.opening(&segment)? {
+            match opening(&self.trust, &segment)? {
                 Ok(opening) => {
                     self.strays.retain(|(stray, _)| stray.first != segment.first);
                     if !self.is_closed && self.current.is_some() {
@@ -398,8 +358,8 @@ impl Walk {
                     self.enter_checked(segment, &opening);
                     return Ok(true);
                 }
-                Err(reason) if reason == GONE => {}
-                Err(reason) => {
+                Err(NotOpened::Gone) => {}
+                Err(NotOpened::Foreign(reason)) => {
                     self.strays.retain(|(stray, _)| stray.first != segment.first);
                     self.strays.push((segment, reason));
                 }
@@ -408,18 +368,18 @@ impl Walk {
         Ok(false)
     }
 
-    fn enter(&mut self, segment: Segment) -> Result<(), JournalError> {
-        if let Ok(opening) = self.opening(&segment)? {
-            self.first = opening.line.opening();
-            self.epoch = None;
-            self.enter_checked(segment, &opening);
-        }
-        Ok(())
+    /// Goes to the beginning of a segment, if it is one of this journal. Returns whether it is.
+    pub(crate) fn enter(&mut self, segment: Segment) -> Result<bool, JournalError> {
+        let Ok(opening) = opening(&self.trust, &segment)? else { return Ok(false) };
+        self.first = opening.line.opening();
+        self.epoch = None;
+        self.enter_checked(segment, &opening);
+        Ok(true)
     }
 
     fn enter_checked(&mut self, segment: Segment, opening: &Opening) {
         self.release_old(opening.line.seq);
-        let begins = (opening.signed.root, opening.signed.epoch);
+        let begins = opening.signed.epoch_named();
         let is_new = self.epoch.is_none() || matches!(opening.line.entry, Entry::Mark(Mark::Begun { .. }));
         if let Some((root, epoch)) = self.epoch.filter(|_| !is_new)
             && root == begins.0
@@ -443,17 +403,21 @@ impl Walk {
 
     fn begin(&mut self, segment: Segment) {
         (self.reading, self.offset, self.number, self.is_closed) = (None, 0, 0, false);
-        self.current = Some(segment);
+        self.current = Some(Arc::new(segment));
     }
 
     /// Goes to a position, if the line before it is still the one that was read.
-    fn go_to(&mut self, position: Position) -> Result<(), JournalError> {
+    pub(crate) fn go_to(&mut self, position: Position) -> Result<(), JournalError> {
+        self.position = position;
+        if position.seq == 0 && position.offset == 0 {
+            return Ok(());
+        }
         let segments = segment::list(&self.dir)?;
         let last = segments.last().map(Segment::name).unwrap_or_default();
         let Some(segment) = segments.iter().find(|segment| segment.first == position.segment).cloned() else {
             // It was removed after its retention period, once all of it had been read: the next one continues it.
             for segment in segments {
-                if let Ok(opening) = self.opening(&segment)?
+                if let Ok(opening) = opening(&self.trust, &segment)?
                     && opening.line.opening() == Some((position.seq, Chain(position.chain)))
                 {
                     self.enter_checked(segment, &opening);
@@ -463,20 +427,20 @@ impl Walk {
             return Err(JournalError::Changed { file: last });
         };
         let changed = || JournalError::Changed { file: segment.name() };
-        let expected = format!("{}\"}}\n", Chain(position.chain));
-        let before = position.offset.checked_sub(expected.len() as u64).ok_or_else(changed)?;
+        let wanted = format!("{}\"}}\n", Chain(position.chain));
+        let before = position.offset.checked_sub(wanted.len() as u64).ok_or_else(changed)?;
         let mut reader = segment.read_from(before)?;
-        let mut end = vec![0; expected.len()];
-        if reader.read_exact(&mut end).is_err() || end != expected.as_bytes() {
+        let mut end = vec![0; wanted.len()];
+        if reader.read_exact(&mut end).is_err() || end != wanted.as_bytes() {
             return Err(changed());
         }
         self.last = Some((position.seq, Chain(position.chain)));
         if !self.is_old(position.seq) {
             self.epoch = self.trust.epoch_after(position.seq);
             if self.epoch.is_none()
-                && let Ok(opening) = self.opening(&segment)?
+                && let Ok(opening) = opening(&self.trust, &segment)?
             {
-                self.epoch = Some((opening.signed.root, opening.signed.epoch));
+                self.epoch = Some(opening.signed.epoch_named());
             }
         }
         let offset = position.offset;
@@ -491,20 +455,10 @@ impl Walk {
         self.faults.push(Fault { segment: segment.first, fault });
     }
 
-    fn fault_at(&mut self, first: u64, line: u64, seq: Option<u64>, what: String) {
-        let path = segment::path(&self.dir, first);
-        let is_compressed = !path.exists();
-        let mut segment = Segment { first, path, is_compressed };
-        if is_compressed {
-            segment.path = segment.compressed_path();
-        }
-        self.fault(&segment, line, seq, what);
+    fn fault_in(&mut self, pending: &Pending, what: String) {
+        self.fault(&pending.segment, pending.number, Some(pending.line.seq), what);
     }
 }
-
-const GONE: &str = "it is gone";
-const NOT_A_LINE: &str = "this is not a valid journal line";
-const CHANGED: &str = "this line, or the chain value of the line before it, was changed";
 
 /// Skips the rest of a line. Returns its length; none if it does not end.
 fn skip_line(reader: &mut impl BufRead) -> Option<u64> {
@@ -523,15 +477,13 @@ fn skip_line(reader: &mut impl BufRead) -> Option<u64> {
     }
 }
 
-fn missing(first: u64, last: u64) -> String {
-    match last.saturating_sub(first) {
-        0 => format!("line {first} is missing before this one"),
-        _ => format!("lines {first} to {last} are missing before this one"),
-    }
-}
-
 impl Pending {
+    /// Whether it follows the line before it, and its chain value is correct under this key.
+    fn is_linked(&self, key: &ChainKey) -> bool {
+        self.before.is_some_and(|before| is_linked(key, before, &self.text, self.line.chain))
+    }
+
     fn proven(self, is_signed: bool) -> Proven {
-        Proven { line: self.line, text: self.text, is_signed, segment: self.segment, end: self.end }
+        Proven { line: self.line, text: self.text, is_signed, segment: self.segment.first, end: self.end }
     }
 }

@@ -68,10 +68,21 @@ impl Writer {
         anchor: File,
         shared: Arc<Shared>,
     ) -> Self {
-        let JournalEnd { segment, synced_through, last, chain, torn, keys, next_number, unsigned, .. } = end;
-        let begin = end.begin;
+        let JournalEnd {
+            segment,
+            synced_through,
+            last,
+            chain,
+            torn,
+            keys,
+            next_number,
+            unsigned,
+            begin,
+            must_sign,
+            is_synced,
+        } = end;
         shared.sync.note_begun(synced_through, None);
-        if !end.is_synced {
+        if !is_synced {
             shared.sync.note_failure();
         }
         shared.last.store(last, Ordering::Relaxed);
@@ -86,7 +97,7 @@ impl Writer {
             noted: 0,
             unsigned,
             sign_at: (unsigned > 0).then(Instant::now),
-            must_sign: end.must_sign,
+            must_sign,
             begin,
             segment,
             open: None,
@@ -249,10 +260,7 @@ impl Writer {
             while let Some(next) = lines.next_if_eq(&(through + 1)) {
                 through = next;
             }
-            let mut fields = Vec::new();
-            let mark = Mark::Undisclosed { from, through };
-            format::mark(&mut fields, &self.settings.node, self.clock.now(), &mark);
-            marks.push(fields);
+            marks.push(self.fields(&Mark::Undisclosed { from, through }));
         }
         self.prepare()?;
         self.write_fields(marks.iter().map(Vec::as_slice))?;
@@ -262,9 +270,8 @@ impl Writer {
 
     fn say_resumed(&mut self) -> io::Result<()> {
         let lost = self.shared.unsaid.load(Ordering::Relaxed);
-        let mut fields = Vec::new();
-        format::mark(&mut fields, &self.settings.node, self.clock.now(), &Mark::Resumed { lost });
-        self.write_fields([fields.as_slice()].into_iter())?;
+        let fields = self.fields(&Mark::Resumed { lost });
+        self.write_fields(std::iter::once(fields.as_slice()))?;
         self.shared.unsaid.fetch_sub(lost, Ordering::Relaxed);
         Ok(())
     }

@@ -1,12 +1,15 @@
 //! Lines of a journal without checkpoints.
 
 use std::io::{BufRead, Read};
+use std::path::Path;
 
 use contactd_core::{Chain, JournalError};
 
-use super::{CHANGED, MAX_LINE, Proven, Walk, missing};
+use super::{MAX_LINE, Proven, Walk, opening};
 use crate::ChainKey;
+use crate::faults::{CHANGED, expected, missing};
 use crate::line::{Entry, Line, Mark, OldJournal, is_linked};
+use crate::seals::Trust;
 use crate::segment::{self, Segment};
 
 /// The lines of a journal without checkpoints: the key of its chain, and its last line.
@@ -24,33 +27,6 @@ impl Walk {
 
     pub(crate) fn is_unsealed(&self) -> bool {
         self.old.as_ref().is_some_and(|old| !old.is_sealed)
-    }
-
-    /// Where old lines end, and their key: a later journal says so, or all lines are old.
-    pub(super) fn find_old(&self, old_key: Option<ChainKey>) -> Result<Option<OldLines>, JournalError> {
-        let segments = segment::list(&self.dir)?;
-        for segment in &segments {
-            let Ok(opening) = self.opening(segment)? else { continue };
-            match opening.line.entry {
-                Entry::Mark(Mark::Begun { after, old: Some(OldJournal::Keyed(key)), .. }) => {
-                    return Ok(Some(OldLines { key: ChainKey::new(&key), through: after, is_sealed: true }));
-                }
-                _ => return Ok(None),
-            }
-        }
-        let is_old = match segments.first() {
-            Some(first) => is_old_segment(first)?,
-            None => false,
-        };
-        // A journal with a root was sealed before: what has no signature now is not it.
-        let is_old = is_old && self.trust.has_no_roots();
-        match (is_old, old_key) {
-            (true, Some(key)) => Ok(Some(OldLines { key, through: u64::MAX, is_sealed: false })),
-            (true, None) => Err(JournalError::Key(
-                "the key of the journal is missing: restore keys/audit-001.key from a backup".to_owned(),
-            )),
-            (false, _) => Ok(None),
-        }
     }
 
     pub(super) fn advance_old(&mut self, segment: Segment) -> Result<bool, JournalError> {
@@ -107,13 +83,11 @@ impl Walk {
                         segment.name()
                     ));
                 } else {
-                    let what = format!("this is line {}, but line {due} was expected here", line.seq);
-                    self.fault(segment, number, Some(line.seq), what);
+                    self.fault(segment, number, Some(line.seq), expected(line.seq, due));
                 }
             }
             Some(_) if line.seq < due => {
-                let what = format!("this is line {}, but line {due} was expected here", line.seq);
-                self.fault(segment, number, Some(line.seq), what);
+                self.fault(segment, number, Some(line.seq), expected(line.seq, due));
             }
             Some(_) => {}
         }
@@ -139,6 +113,36 @@ impl Walk {
             let end = self.offset;
             self.old_held.push(Proven { line, text, is_signed, segment: segment.first, end });
         }
+    }
+}
+
+/// Where old lines end, and their key: a later journal says so, or all lines are old.
+pub(super) fn find_old(
+    dir: &Path,
+    trust: &Trust,
+    old_key: Option<ChainKey>,
+) -> Result<Option<OldLines>, JournalError> {
+    let segments = segment::list(dir)?;
+    for segment in &segments {
+        let Ok(opening) = opening(trust, segment)? else { continue };
+        return Ok(match opening.line.entry {
+            Entry::Mark(Mark::Begun { after, old: Some(OldJournal::Keyed(key)), .. }) => {
+                Some(OldLines { key: ChainKey::new(&key), through: after, is_sealed: true })
+            }
+            _ => None,
+        });
+    }
+    let is_old = match segments.first() {
+        Some(first) => is_old_segment(first)?,
+        None => false,
+    };
+    // A journal with a root was sealed before: what has no signature now is not it.
+    match (is_old && trust.has_no_roots(), old_key) {
+        (true, Some(key)) => Ok(Some(OldLines { key, through: u64::MAX, is_sealed: false })),
+        (true, None) => Err(JournalError::Key(
+            "the key of the journal is missing: restore keys/audit-001.key from a backup".to_owned(),
+        )),
+        (false, _) => Ok(None),
     }
 }
 

@@ -1,7 +1,8 @@
 //! The order of segments: whether each continues what came before it.
 
+use super::Walk;
 use super::opening::Opening;
-use super::{Walk, missing};
+use crate::faults::missing;
 use crate::line::{Entry, Mark, OldJournal};
 use crate::segment::Segment;
 

@@ -2,9 +2,9 @@
 
 use contactd_core::JournalError;
 
-use super::{CHANGED, Pending, Walk};
+use super::Walk;
+use crate::faults::CHANGED;
 use crate::key_dir::Anchor;
-use crate::line::is_linked;
 
 /// How often the end of a file is read again before its last lines count as unproven.
 const READ_AGAIN: u32 = 5;
@@ -13,12 +13,14 @@ impl Walk {
     /// Checks lines that are not signed yet with the secret of the epoch. Returns whether there is something new.
     pub(super) fn prove_tail(&mut self) -> Result<bool, JournalError> {
         let (Some(keys), Some((root, epoch))) = (&self.keys, self.epoch) else { return Ok(false) };
-        let Some(first) = self.pending.first() else { return Ok(false) };
+        if self.pending.is_empty() {
+            return Ok(false);
+        }
         let epochs = keys.epochs()?;
         let Some(secret) = epochs.iter().find(|keys| (keys.root, keys.epoch) == (root, epoch)) else {
             return Ok(self.read_again());
         };
-        let anchor = keys.anchor().filter(|anchor| anchor.root == root.to_string());
+        let anchor = keys.anchor_of(root);
         // Once a checkpoint was signed, or is about to be, its key proves nothing but the lines it signs.
         let is_last_signed = |anchor: &Anchor| {
             self.last.is_some_and(|(seq, chain)| seq == anchor.seq && Some(chain) == anchor.chain())
@@ -36,35 +38,22 @@ impl Walk {
         };
         let fits = |number: &u64| {
             let key = secret.interval(*number);
-            let fits = |pending: &Pending| {
-                pending
-                    .before
-                    .is_some_and(|before| is_linked(&key, before, &pending.text, pending.line.chain))
-            };
-            fits(first) || self.pending.iter().any(fits)
+            self.pending.iter().any(|pending| pending.is_linked(&key))
         };
         let Some(number) = numbers.find(fits) else {
             if self.next_number.is_some() {
                 for pending in std::mem::take(&mut self.pending) {
-                    self.fault_at(
-                        pending.segment,
-                        pending.number,
-                        Some(pending.line.seq),
-                        CHANGED.to_owned(),
-                    );
+                    self.fault_in(&pending, CHANGED.to_owned());
                 }
             }
             return Ok(false);
         };
         let key = secret.interval(number);
         for pending in std::mem::take(&mut self.pending) {
-            let is_linked = pending
-                .before
-                .is_some_and(|before| is_linked(&key, before, &pending.text, pending.line.chain));
-            if is_linked {
+            if pending.is_linked(&key) {
                 self.ready.push_back(pending.proven(false));
             } else if pending.before.is_some() {
-                self.fault_at(pending.segment, pending.number, Some(pending.line.seq), CHANGED.to_owned());
+                self.fault_in(&pending, CHANGED.to_owned());
             }
         }
         Ok(!self.ready.is_empty())

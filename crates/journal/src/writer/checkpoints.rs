@@ -8,8 +8,7 @@ use contactd_core::{Chain, RootKey};
 use super::Writer;
 use crate::epoch::EpochKeys;
 use crate::epochs::Sealed;
-use crate::format;
-use crate::format::CheckpointAt;
+use crate::format::{self, CheckpointAt};
 use crate::key_dir::{Anchor, write_anchor, write_last};
 
 impl Writer {
@@ -44,16 +43,9 @@ impl Writer {
         // Noted first: from now on the key may be known, and no other line may follow under it.
         self.note_anchor(self.number, self.last, self.chain);
         self.must_sign = true;
-        let place = CheckpointAt {
-            node: &self.settings.node,
-            at: self.clock.now(),
-            seq: self.last + 1,
-            previous: self.chain,
-            number: self.number,
-        };
-        let mut text = Vec::new();
-        let chain = format::checkpoint(&mut text, &self.keys, &place, next);
-        let line = text.trim_ascii_end().to_vec();
+        let mut text = std::mem::take(&mut self.buffer);
+        text.clear();
+        let (chain, line) = self.add_checkpoint(&mut text, self.last, self.chain, next);
         self.buffer = text;
         let seq = self.last + 1;
         match self.write_buffer(seq, chain) {
@@ -65,6 +57,27 @@ impl Writer {
         }
         self.note_signed();
         Ok(line)
+    }
+
+    /// Adds the next checkpoint to `text`, after line `last` with its chain value. Returns its chain value, and its
+    /// line without the newline.
+    pub(super) fn add_checkpoint(
+        &self,
+        text: &mut Vec<u8>,
+        last: u64,
+        previous: Chain,
+        next: Option<RootKey>,
+    ) -> (Chain, Vec<u8>) {
+        let place = CheckpointAt {
+            node: &self.settings.node,
+            at: self.clock.now(),
+            seq: last + 1,
+            previous,
+            number: self.number,
+        };
+        let start = text.len();
+        let chain = format::checkpoint(text, &self.keys, &place, next);
+        (chain, text[start..].trim_ascii_end().to_vec())
     }
 
     /// The lines so far are signed.

@@ -11,7 +11,6 @@ use contactd_core::Chain;
 
 use super::Writer;
 use crate::file::sync_dir;
-use crate::format::CheckpointAt;
 use crate::line::Mark;
 use crate::recover::Begin;
 use crate::{format, seals, segment};
@@ -158,16 +157,7 @@ impl Writer {
             chain = format::finish(&mut text, &self.key, chain, last, &self.fields(&mark));
         }
         let before = chain;
-        let place = CheckpointAt {
-            node: &self.settings.node,
-            at: self.clock.now(),
-            seq: last + 1,
-            previous: chain,
-            number: self.number,
-        };
-        let start = text.len();
-        chain = format::checkpoint(&mut text, &self.keys, &place, None);
-        let signed = text[start..].trim_ascii_end().to_vec();
+        let (chain, signed) = self.add_checkpoint(&mut text, last, before, None);
         let path = segment::path(&self.settings.dir, self.last + 1);
         if path.symlink_metadata().is_ok() && self.begun.is_none() {
             // Not ours: the numbers of our lines are used once.
