@@ -279,8 +279,10 @@ class Journal:
                 left = self.waiting.pop()
                 self.last = (left.seq - 1, left.before)
             seq, chain = self.last
-            if after > seq and first.fields.get("suspectAfter", after) > seq:
-                first.wrong(f"lines {seq + 1} to {after} are missing before this one")
+            if after > seq:
+                if first.fields.get("suspectAfter", after) > seq:
+                    first.wrong(f"lines {seq + 1} to {after} are missing before this one")
+                self.due_number = None  # there may have been checkpoints among them
             if after < seq:
                 first.wrong(f"it continues after line {after}, but line {seq} is signed")
             if after == seq and first.before != chain:
@@ -358,9 +360,9 @@ class Journal:
 def explains(retired: Line, after: int, previous: bytes) -> bool:
     """Whether a line says that the lines up to `after` were old enough to be removed."""
     through: int = retired.fields["through"]
-    if "last" not in retired.fields:  # a line of the first version
-        return through >= after
-    return through == after and retired.decoded("last") == previous
+    if through != after:  # if it is greater, only some of the files have been removed yet
+        return through > after
+    return "last" not in retired.fields or retired.decoded("last") == previous
 
 
 # Files and arguments

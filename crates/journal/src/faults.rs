@@ -8,6 +8,11 @@ pub(crate) fn expected(seq: u64, due: u64) -> String {
     format!("this is line {seq}, but line {due} was expected here")
 }
 
+/// Checkpoint `number` is where checkpoint `due` belongs.
+pub(crate) fn wrong_number(number: u64, due: u64) -> String {
+    format!("this is checkpoint {number}, but checkpoint {due} was expected here")
+}
+
 /// The lines `first` to `last` are not there.
 pub(crate) fn missing(first: u64, last: u64) -> String {
     match last.saturating_sub(first) {

@@ -137,6 +137,15 @@ pub struct Checkpoint {
     pub signature: [u8; 64],
 }
 
+/// Why a checkpoint is not the one that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotDue {
+    /// It is of another epoch.
+    Epoch,
+    /// The one with this number is due.
+    Number(u64),
+}
+
 impl Checkpoint {
     /// The epoch whose key signs it.
     pub(crate) const fn epoch_named(&self) -> Epoch {
@@ -153,11 +162,24 @@ impl Checkpoint {
         self.next.is_some() || (self.epoch == 1 && self.number == 1)
     }
 
-    /// Whether its epoch is the one that is due. One of the `lines` that it signs may begin a journal.
-    pub(crate) fn is_due<'a>(&self, due: Option<Epoch>, lines: impl IntoIterator<Item = &'a Line>) -> bool {
+    /// Whether it comes where its epoch and its number are `due`, as far as these are known. One of the `lines` that it
+    /// signs may begin a journal: then the first checkpoint of that one is due.
+    pub(crate) fn check_due<'a>(
+        &self,
+        due: (Option<Epoch>, Option<u64>),
+        lines: impl IntoIterator<Item = &'a Line>,
+    ) -> Result<(), NotDue> {
         let begins =
             |line: &Line| matches!(&line.entry, Entry::Mark(Mark::Begun { root, .. }) if *root == self.root);
-        due == Some(self.epoch_named()) || (self.epoch == 1 && lines.into_iter().any(begins))
+        let (epoch, number) = match self.epoch == 1 && lines.into_iter().any(begins) {
+            true => (Some(self.epoch_named()), Some(1)),
+            false => due,
+        };
+        match number {
+            _ if epoch != Some(self.epoch_named()) => Err(NotDue::Epoch),
+            Some(number) if number != self.number => Err(NotDue::Number(number)),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -13,9 +13,9 @@ use contactd_core::{
 use serde::{Deserialize, Serialize};
 
 use crate::ChainKey;
-use crate::faults::{CHANGED, NOT_A_LINE, expected};
+use crate::faults::{CHANGED, NOT_A_LINE, expected, wrong_number};
 use crate::file::failed;
-use crate::line::{Epoch, FIRST_CHECKPOINT, Line, is_linked};
+use crate::line::{Epoch, FIRST_CHECKPOINT, Line, NotDue, is_linked};
 use crate::seals::Trust;
 use crate::segment::SEALS;
 use crate::verify::Verifier;
@@ -146,6 +146,7 @@ pub fn verify_proof(file: &Path, roots: &Roots) -> Result<Verification, JournalE
         pending: Vec::new(),
         last: None,
         epoch: None,
+        next_number: None,
         begins: None,
     };
     check.result.roots.extend(header.root.parse::<RootKey>().ok());
@@ -188,6 +189,7 @@ struct ProofCheck {
     pending: Vec<PendingLine>,
     last: Option<(u64, Chain)>,
     epoch: Option<Epoch>,
+    next_number: Option<u64>,
     /// When the first line was written, and whether nothing came before it.
     begins: Option<(Timestamp, bool)>,
 }
@@ -228,8 +230,9 @@ impl ProofCheck {
         let Some(signed) = signed else { return };
         let waiting = std::mem::take(&mut self.pending);
         let Some((_, _, text, before)) = waiting.last() else { return };
-        let is_due = signed.is_due(self.epoch, waiting.iter().map(|(_, line, ..)| line));
-        if !is_due || !self.trust.signs(text, &signed) || *before != signed.previous {
+        let is_due =
+            signed.check_due((self.epoch, self.next_number), waiting.iter().map(|(_, line, ..)| line));
+        if is_due == Err(NotDue::Epoch) || !self.trust.signs(text, &signed) || *before != signed.previous {
             let what = "the signature of this checkpoint is wrong, or its root is not trusted".to_owned();
             return self.wrong(number, Some(head.seq), what);
         }
@@ -238,9 +241,12 @@ impl ProofCheck {
             waiting.iter().find(|(_, line, text, before)| !is_linked(&key, *before, text, line.chain))
         {
             self.wrong(*number, Some(line.seq), CHANGED.to_owned());
+        } else if let Err(NotDue::Number(due)) = is_due {
+            self.wrong(number, Some(head.seq), wrong_number(signed.number, due));
         }
         self.trust.follow(&signed);
         self.epoch = Some(signed.epoch_after());
+        self.next_number = Some(signed.number.saturating_add(1));
         self.result.signed = Some(head);
     }
 

@@ -11,7 +11,7 @@ use crate::key_dir::{Anchor, KeyDir, Noted};
 use crate::line::{Checkpoint, OldJournal};
 use crate::seals::{self, Trust};
 use crate::segment::{self, Segment};
-use crate::walk::{Walk, opening};
+use crate::walk::{Proven, Walk, opening};
 
 /// The end of a journal.
 #[derive(Debug)]
@@ -130,7 +130,7 @@ fn continued(
         proven = Some((line.seq, line.chain));
         unsigned = if found.is_signed { 0 } else { unsigned + 1 };
         if line.checkpoint().is_some_and(Checkpoint::is_copied) {
-            sealed.push(found.text);
+            sealed.push(found);
         }
     }
     let mut broken = what_is_wrong(&walk, proven, anchor.as_ref());
@@ -144,16 +144,7 @@ fn continued(
     }
     // Lines that a killed server wrote may not be on disk yet.
     let is_synced = walk.end().is_none_or(|(segment, _)| sync(segment));
-    // What a rotation of the keys did not finish.
-    for seal in &sealed {
-        seals::append(dir, seal)?;
-    }
-    let sealed_before = walk.epoch.map_or(0, |(_, epoch)| epoch.saturating_sub(1));
-    if !walk.trust.seals.iter().any(|copy| copy.is_seal && copy.epoch == (root, sealed_before))
-        && sealed_before > 0
-    {
-        copy_seals(dir, &roots)?;
-    }
+    copy_seals(dir, &roots, &walk, sealed)?;
     let reached = walk.epoch.filter(|(of, _)| *of == root).map_or(0, |(_, epoch)| epoch);
     let current = epochs.iter().find(|epoch| epoch.epoch == reached).unwrap_or(newest);
     for epoch in epochs.iter().filter(|epoch| is_synced && epoch.epoch != current.epoch) {
@@ -200,15 +191,36 @@ fn continued(
     })
 }
 
-/// Copies every seal that has no copy, in order.
-fn copy_seals(dir: &Path, roots: &Roots) -> Result<(), JournalError> {
-    let mut walk = Walk::new(dir, roots, None, None)?;
-    while let Some(found) = walk.next()? {
-        if found.line.checkpoint().is_some_and(|signed| signed.next.is_some()) {
-            seals::append(dir, &found.text)?;
+/// Adds the copies of seals that are missing at the end of `seals.jsonl`: a kill came before a copy was made, or the
+/// file was lost. `sealed` are the lines to copy that `walk` has read. A copy that is missing in the middle stays
+/// missing, because a seal is good only after those before it.
+fn copy_seals(dir: &Path, roots: &Roots, walk: &Walk, sealed: Vec<Proven>) -> Result<(), JournalError> {
+    let copies = &walk.trust.seals;
+    let first = sealed.first().and_then(|proven| proven.line.checkpoint()).map(Checkpoint::epoch_named);
+    let has_those_before = match first.or(walk.epoch) {
+        Some((root, epoch)) if epoch > 1 => {
+            copies.iter().any(|copy| copy.is_seal && copy.epoch == (root, epoch - 1))
         }
+        _ => true,
+    };
+    let sealed = if has_those_before { sealed } else { all_sealed(dir, roots)? };
+    let last = copies.last().map_or(0, |copy| copy.seq);
+    for proven in sealed.iter().filter(|proven| proven.line.seq > last) {
+        seals::append(dir, &proven.text)?;
     }
     Ok(())
+}
+
+/// Every line of the journal that belongs into `seals.jsonl`.
+fn all_sealed(dir: &Path, roots: &Roots) -> Result<Vec<Proven>, JournalError> {
+    let mut walk = Walk::new(dir, roots, None, None)?;
+    let mut sealed = Vec::new();
+    while let Some(found) = walk.next()? {
+        if found.line.checkpoint().is_some_and(Checkpoint::is_copied) {
+            sealed.push(found);
+        }
+    }
+    Ok(sealed)
 }
 
 /// Reads from the beginning of the segment that contains what was signed last.

@@ -19,10 +19,10 @@ use std::sync::Arc;
 use contactd_core::{AuditPosition as Position, Chain, JournalError, JournalFault, Roots};
 
 use crate::ChainKey;
-use crate::faults::{CHANGED, NOT_A_LINE, expected, missing};
+use crate::faults::{CHANGED, NOT_A_LINE, expected, missing, wrong_number};
 use crate::file::failed;
 use crate::key_dir::KeyDir;
-use crate::line::{Checkpoint, Entry, Epoch, Line, Mark, is_linked};
+use crate::line::{Checkpoint, Entry, Epoch, Line, Mark, NotDue, is_linked};
 use crate::seals::Trust;
 use crate::segment::{self, Segment};
 use old::{OldLines, find_old};
@@ -280,12 +280,14 @@ impl Walk {
     /// Checks the lines that wait, the last of which is this checkpoint.
     fn take_checkpoint(&mut self, signed: &Checkpoint) {
         let Some(last) = self.pending.last() else { return };
-        let is_due = signed.is_due(self.epoch, self.pending.iter().map(|pending| &pending.line));
-        if !is_due || !self.trust.signs(&last.text, signed) {
-            let what = match is_due {
-                true => "the signature of this checkpoint is wrong",
-                false => "this checkpoint is not signed with the key of its epoch",
-            };
+        let due = (self.epoch, self.next_number);
+        let is_due = signed.check_due(due, self.pending.iter().map(|pending| &pending.line));
+        let what = match is_due {
+            Err(NotDue::Epoch) => Some("this checkpoint is not signed with the key of its epoch"),
+            _ if !self.trust.signs(&last.text, signed) => Some("the signature of this checkpoint is wrong"),
+            _ => None,
+        };
+        if let Some(what) = what {
             if let Some(wrong) = self.pending.pop() {
                 self.fault_in(&wrong, what.to_owned());
             }
@@ -316,6 +318,8 @@ impl Walk {
                 _ => CHANGED.to_owned(),
             };
             self.fault_in(&waiting[0], what);
+        } else if let (Err(NotDue::Number(due)), Some(last)) = (is_due, waiting.last()) {
+            self.fault_in(last, wrong_number(signed.number, due));
         }
         self.ready.extend(waiting.into_iter().skip(proven_from).map(|pending| pending.proven(true)));
         self.trust.follow(signed);

@@ -18,6 +18,7 @@ impl Walk {
         if let Some(found) = broken {
             let what = format!("when the server started, the journal was not as it had been left: {found}");
             self.fault(segment, 1, seq, what);
+            self.next_number = None;
         }
         let (old, epoch) = (self.old.as_ref().map(|old| old.through), self.epoch);
         if let Entry::Mark(Mark::Begun { old: Some(OldJournal::Restored(root)), .. }) = &opening.line.entry {
@@ -39,6 +40,8 @@ impl Walk {
             return;
         };
         if after > last {
+            // There may have been checkpoints among them.
+            self.next_number = None;
             if suspect.is_some_and(|synced| last >= synced) {
                 let what = format!(
                     "lines {} to {after} are missing: a disk failed, as line {} records",

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use contactd_core::{AuditPosition, Roots, Timestamp};
+use contactd_core::{AuditPosition, JournalFault, RootKey, Roots, Timestamp};
 use contactd_journal::{KeyDir, Verifier, is_journal_key, verify_proof};
 
 use crate::place::{Place, at, copy_dir, fill, names};
@@ -193,4 +193,77 @@ fn a_kill_before_the_first_segment_of_a_new_journal_loses_nothing_of_the_old_one
     restored.fill(900, 903);
     assert_eq!(restored.faults(), [""; 0]);
     assert_eq!(restored.requests().len(), count + 3);
+}
+
+fn seals_file(place: &Place) -> std::path::PathBuf {
+    place.audit().join("seals.jsonl")
+}
+
+/// Verifies with the root alone, as somebody with a copy does.
+fn check_without_keys(place: &Place, root: RootKey) -> Vec<JournalFault> {
+    let verifier = Verifier { roots: Roots::given(vec![root]), keys: None, old_key: None };
+    verifier.verify(&place.audit(), &[]).expect("reads").faults
+}
+
+#[test]
+fn a_seal_without_its_copy_gets_it_at_the_next_start() {
+    let place = with_epochs(6_000, 3);
+    let (root, good) = (place.root(), fs::read_to_string(seals_file(&place)).expect("reads"));
+    // A kill came before the copy was written, or while it was.
+    let last = good.trim_end().rfind('\n').expect("several lines") + 1;
+    for end in [last, last + 40] {
+        fs::write(seals_file(&place), &good[..end]).expect("writes");
+        drop(place.open());
+        assert_eq!(fs::read_to_string(seals_file(&place)).expect("reads"), good);
+        assert_eq!(check_without_keys(&place, root), []);
+    }
+}
+
+#[test]
+fn lost_copies_of_seals_are_made_again_in_order() {
+    let mut place = with_epochs(6_000, 3);
+    let root = place.root();
+    // The last segment begins in the current epoch, so a start reads no seal.
+    place.fill(500, 560);
+    let good = fs::read_to_string(seals_file(&place)).expect("reads");
+    fs::remove_file(seals_file(&place)).expect("removes");
+    assert!(!check_without_keys(&place, root).is_empty(), "the keys of later epochs are not known");
+    drop(place.open());
+    assert_eq!(fs::read_to_string(seals_file(&place)).expect("reads"), good);
+    assert_eq!((place.faults(), check_without_keys(&place, root)), (vec![], vec![]));
+
+    // The last segment contains a seal, and a kill came before the keys of the epoch before it were destroyed.
+    let old_keys: Vec<_> = epoch_keys(&place)
+        .into_iter()
+        .map(|name| (fs::read(place.keys().join(&name)).expect("reads"), name))
+        .collect();
+    place.segment_bytes = 1 << 20;
+    let (journal, before) = (place.serve(), seals(&place));
+    let until = Instant::now() + Duration::from_secs(10);
+    while seals(&place) == before {
+        assert!(Instant::now() < until, "no epoch ended");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(journal);
+    for (key, name) in old_keys {
+        fs::write(place.keys().join(name), key).expect("writes");
+    }
+    let good = fs::read_to_string(seals_file(&place)).expect("reads");
+    fs::remove_file(seals_file(&place)).expect("removes");
+    drop(place.open());
+    assert_eq!(fs::read_to_string(seals_file(&place)).expect("reads"), good);
+    assert_eq!((place.faults(), check_without_keys(&place, root)), (vec![], vec![]));
+}
+
+#[test]
+fn a_copy_of_a_seal_that_somebody_removed_stays_missing() {
+    let place = with_epochs(1 << 20, 3);
+    let good = fs::read_to_string(seals_file(&place)).expect("reads");
+    let (_, rest) = good.split_once('\n').expect("several lines");
+    fs::write(seals_file(&place), rest).expect("writes");
+    let found = ["seals.jsonl: the copy of a seal is missing"];
+    assert_eq!(place.faults(), found);
+    place.fill(500, 510);
+    assert_eq!(fs::read_to_string(seals_file(&place)).expect("reads"), rest);
+    assert_eq!(place.faults(), found);
 }

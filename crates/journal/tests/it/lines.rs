@@ -184,6 +184,8 @@ fn old_lines_are_removed_and_the_rest_can_still_be_verified() {
     let put_back = place.first_segment();
     let removed = fs::read(&put_back).expect("reads");
     assert_eq!(place.faults(), [""; 0], "a kill before they are removed is no fault");
+    fs::remove_file(&put_back).expect("removes");
+    assert_eq!(place.faults(), [""; 0], "a kill after the first of them is removed is no fault");
     remove(&place.audit(), &old).expect("removes");
     let ticket = journal.mark(later, &Mark::Removed { through: old.through });
     assert_eq!(settled(&ticket), Fate::Written);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use contactd_core::{AuditPosition, AuditRecord, Fate, JournalHead, RootKey, hex};
-use contactd_journal::{Entry, Mark, outdated, remove};
+use contactd_journal::{Entry, Mark, Verifier, outdated, remove};
 use ed25519_dalek::{Signer, SigningKey};
 
 use crate::epochs::with_epochs;
@@ -411,6 +411,40 @@ fn without_keys_every_manipulation_is_found_or_changes_nothing() {
     assert!(found > harmless, "most manipulations change something");
 }
 
+/// The private key of the current epoch.
+fn signing_key(place: &Place) -> SigningKey {
+    let key = fs::read_dir(place.keys())
+        .expect("lists")
+        .map(|entry| entry.expect("an entry").path())
+        .find(|path| path.extension().is_some_and(|end| end == "key"))
+        .expect("the current keys");
+    let seed = field(&fs::read_to_string(key).expect("reads"), "signing").and_then(|seed| hex::decode(&seed));
+    SigningKey::from_bytes(&seed.expect("a private key"))
+}
+
+#[test]
+fn a_checkpoint_with_another_number_than_the_next_is_found_although_its_signature_is_good() {
+    let place = Place::new();
+    place.fill(0, 5);
+    let path = place.first_segment();
+    let mut lines = read_lines(&path);
+    let last = lines.len() - 1;
+    assert!(lines[last].contains("\"number\":2,"), "{}", lines[last]);
+    for number in [1, 3] {
+        lines[last] = lines[last].replacen("\"number\":2,", &format!("\"number\":{number},"), 1);
+        relink(&mut lines, last, Some(&signing_key(&place)));
+        write_lines(&path, &lines);
+        let what = format!(
+            "000000000001.jsonl, line {}: this is checkpoint {number}, but checkpoint 2 was expected here",
+            last + 1
+        );
+        let verifier = Verifier { keys: None, ..place.verifier() };
+        let found = verifier.verify(&place.audit(), &[]).expect("reads").faults;
+        assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), [what]);
+        lines[last] = lines[last].replacen(&format!("\"number\":{number},"), "\"number\":2,", 1);
+    }
+}
+
 #[test]
 fn with_all_current_keys_every_change_of_what_is_sealed_is_found() {
     let bases = [with_epochs(1 << 20, 4), with_epochs(6_000, 4)];
@@ -422,14 +456,7 @@ fn with_all_current_keys_every_change_of_what_is_sealed_is_found() {
         let place = Place::with_segments_of(base.segment_bytes);
         copy_dir(&base.audit(), &place.audit());
         copy_dir(&base.keys(), &place.keys());
-        let key = fs::read_dir(place.keys())
-            .expect("lists")
-            .map(|entry| entry.expect("an entry").path())
-            .find(|path| path.extension().is_some_and(|end| end == "key"))
-            .expect("the current keys");
-        let seed =
-            field(&fs::read_to_string(key).expect("reads"), "signing").and_then(|seed| hex::decode(&seed));
-        let signing = SigningKey::from_bytes(&seed.expect("a private key"));
+        let signing = signing_key(&place);
         // What is sealed ends with the last seal.
         let segments = place.segments();
         let last_seal =
