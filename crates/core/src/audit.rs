@@ -81,6 +81,11 @@ impl AuditOutcome {
             Self::Refused(_) => Self::NAMES[2],
         }
     }
+
+    /// The place of a name in [`NAMES`](Self::NAMES); `None` if it is no outcome of a request.
+    pub fn number(name: &str) -> Option<usize> {
+        Self::NAMES.iter().position(|known| *known == name)
+    }
 }
 
 /// One request, as read from the journal.

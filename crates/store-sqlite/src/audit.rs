@@ -287,7 +287,7 @@ fn add(
     )?;
     for record in records {
         let token = names.id(transaction, &record.token)?;
-        let outcome = outcome_number(&record.outcome);
+        let Some(outcome) = AuditOutcome::number(&record.outcome) else { continue };
         let reason = record.reason.as_ref().map(|reason| names.id(transaction, reason)).transpose()?;
         let (key, profile) = match &record.profile {
             Some((key, digest)) => (Some(names.id(transaction, key)?), Some(digest.0)),
@@ -331,11 +331,6 @@ fn add_admin(transaction: &Transaction<'_>, node: i64, records: &[AdminRecord]) 
         insert.execute((node, record.seq, record.entry.time.millis(), &record.entry.entry, text))?;
     }
     Ok(())
-}
-
-/// The number of an outcome: its index in [`AuditOutcome::NAMES`].
-fn outcome_number(name: &str) -> usize {
-    AuditOutcome::NAMES.iter().position(|known| *known == name).unwrap_or(AuditOutcome::NAMES.len() - 1)
 }
 
 /// The ids of names, each looked up once.
@@ -407,7 +402,8 @@ fn visit_events(
         clauses.push(format!("events.token IN ({})", numbers(ids)));
     }
     if let Some(outcome) = &filter.outcome {
-        clauses.push(format!("outcome = {}", outcome_number(outcome)));
+        let Some(number) = AuditOutcome::number(outcome) else { return Ok(()) };
+        clauses.push(format!("outcome = {number}"));
     }
     let digests = |digests: &[ShortDigest]| {
         digests.iter().map(|digest| format!("x'{}'", hex::encode(&digest.0))).collect::<Vec<_>>().join(", ")

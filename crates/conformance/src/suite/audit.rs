@@ -64,6 +64,8 @@ pub async fn the_audit_index_adds_every_line_once(store: &impl FullStore) {
         ..AuditFilter::default()
     };
     assert_eq!(list(store, later).await, records[2..3]);
+    let done = AuditFilter { outcome: Some("done".to_owned()), ..AuditFilter::default() };
+    assert_eq!(list(store, done).await, [], "an outcome of actions matches no request");
     let mut first = None;
     let take_one = |record| {
         first = Some(record);

@@ -102,6 +102,48 @@ fn hits_misses_and_refusals_of_a_token_are_recorded_and_nothing_personal_is() {
 }
 
 #[test]
+fn an_outcome_of_actions_matches_no_request() {
+    let (service, token) = Service::with_people();
+    assert_eq!(service.send(&ask("hit", PHONE, &token, ADA)).status, 200);
+    assert_eq!(service.send(&ask("refused", PHONE, &token, "https://example.com/in/x")).status, 400);
+    let operations = |outcome: &str| {
+        let shown = service.site.run(&["audit", "show", "--json", "--outcome", outcome]).json();
+        let events = shown.as_array().expect("an array").clone();
+        events.iter().map(|event| event["operation"].as_str().expect("text").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(operations("refused"), ["phone"]);
+    assert_eq!(operations("failed"), [""; 0]);
+    assert!(!operations("done").contains(&"phone".to_owned()));
+}
+
+#[test]
+fn a_server_without_an_index_indexes_no_lines_of_a_root_that_is_not_trusted() {
+    let stranger = Service::with_people();
+    assert_eq!(stranger.0.send(&ask("forged", PHONE, &stranger.1, ADA)).status, 200);
+    let stranger = stranger.0.stop();
+    let (service, token) = Service::with_people();
+    assert_eq!(service.send(&ask("own", PHONE, &token, ADA)).status, 200);
+    let site = service.stop();
+    // Somebody puts another journal in its place, and the keys and the index are gone.
+    for file in segments(&site.data()) {
+        std::fs::remove_file(file).expect("removes");
+    }
+    std::fs::remove_file(site.data().join("audit/seals.jsonl")).ok();
+    std::fs::remove_file(site.data().join("audit-index.db")).expect("removes");
+    for key in ["journal-epoch-000001.key", "journal-signed"] {
+        std::fs::remove_file(site.data().join("keys").join(key)).expect("removes");
+    }
+    for file in segments(&stranger.data()) {
+        let name = file.file_name().expect("a name");
+        std::fs::copy(&file, site.data().join("audit").join(name)).expect("copies");
+    }
+    let service = site.serve();
+    assert_eq!(service.send(&ask("next", PHONE, &token, ADA)).status, 200);
+    let site = service.stop();
+    assert_eq!(ids(&shown(&site, &[])), ["next"]);
+}
+
+#[test]
 fn an_edit_and_a_removed_tail_are_found_also_while_serving() {
     let (service, token) = Service::with_people();
     for number in 0..20 {

@@ -107,8 +107,9 @@ impl<S: AuditIndex + Facts + Tokens> Audits<S> {
 }
 
 fn count(counts: &mut Counts, record: &AuditRecord) {
-    let outcome = AuditOutcome::NAMES.iter().position(|name| *name == record.outcome).unwrap_or(2);
-    counts.entry((record.token.clone(), record.at.day())).or_default()[outcome] += record.count;
+    if let Some(outcome) = AuditOutcome::number(&record.outcome) {
+        counts.entry((record.token.clone(), record.at.day())).or_default()[outcome] += record.count;
+    }
 }
 
 /// The number of the first line that differs.
