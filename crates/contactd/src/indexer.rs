@@ -64,17 +64,17 @@ impl Indexer {
 
 impl IndexerWork {
     async fn run(&self, stopped: &Receiver<()>) {
-        let (mut last_lines, mut last_look) = (0, Instant::now());
+        let (mut last_written, mut last_look) = (0, Instant::now());
         let (mut last_tidy, mut last_collect): (Option<Instant>, Option<Instant>) = (None, None);
         let mut pause = Duration::ZERO;
-        let mut at = self.services.audits.lines();
+        let mut lines = None;
         while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(pause) {
-            let lines = self.journal.upgrade().map_or(0, |journal| journal.health().lines);
+            let written = self.journal.upgrade().map_or(0, |journal| journal.health().lines);
             let seconds = last_look.elapsed().as_secs_f64().max(0.001);
-            let is_busy = lines.saturating_sub(last_lines) as f64 / seconds > MANY as f64;
-            (last_lines, last_look) = (lines, Instant::now());
+            let is_busy = written.saturating_sub(last_written) as f64 / seconds > MANY as f64;
+            (last_written, last_look) = (written, Instant::now());
             let began = Instant::now();
-            pause = match self.services.audits.index_some(&mut at).await {
+            pause = match self.services.audits.index_some(&mut lines).await {
                 Ok(false) => PAUSE,
                 Ok(true) if is_busy => began.elapsed() * SHARE,
                 Ok(true) => Duration::ZERO,
@@ -91,7 +91,7 @@ impl IndexerWork {
             }
             if last_tidy.is_none_or(|last| last.elapsed() > TIDY) {
                 last_tidy = Some(Instant::now());
-                if let Err(error) = self.tidy(&mut at, is_busy).await {
+                if let Err(error) = self.tidy(&mut lines, is_busy).await {
                     tracing::error!(%error, "cannot compress or remove old segments of the audit journal");
                 }
             }
@@ -99,7 +99,7 @@ impl IndexerWork {
     }
 
     /// Compresses closed segments, and removes those that are older than the operator keeps them.
-    async fn tidy(&self, at: &mut Box<dyn JournalLines>, is_busy: bool) -> anyhow::Result<()> {
+    async fn tidy(&self, lines: &mut Option<Box<dyn JournalLines>>, is_busy: bool) -> anyhow::Result<()> {
         let Some(journal) = self.journal.upgrade() else { return Ok(()) };
         let plain = contactd_journal::segments(&self.dir)?.iter().filter(|s| !s.is_compressed).count();
         let roots = self.services.audits.trusted().await?;
@@ -113,7 +113,7 @@ impl IndexerWork {
             return Ok(());
         };
         // Lines are removed only after they are indexed and the journal has recorded the removal, on disk and signed.
-        while self.services.audits.index_some(at).await? {}
+        while self.services.audits.index_some(lines).await? {}
         let (through, chain) = (old.through, Some(old.chain));
         let ticket = journal.mark(now, &Mark::Retired { through, chain });
         if journal.sign() && ticket.fate() == Fate::Written {

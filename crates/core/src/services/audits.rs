@@ -365,16 +365,10 @@ impl<S: AuditIndex + Facts + Tokens> Audits<S> {
         Ok(done.len() == entries.len())
     }
 
-    /// Indexes some of the lines that are not indexed yet. `lines` is where the last call stopped. Returns whether
-    /// there may be more.
-    pub async fn index_some(&self, lines: &mut Box<dyn JournalLines>) -> Result<bool, AuditError> {
-        let roots = roots(&self.parts).await?;
-        Ok(index_some(&self.parts, lines, &roots).await? == BATCH)
-    }
-
-    /// A reader for [`index_some`](Self::index_some), which moves it to the right position.
-    pub fn lines(&self) -> Box<dyn JournalLines> {
-        self.parts.journal.lines_after(AuditPosition::default(), &Roots::default())
+    /// Indexes some of the lines that are not indexed yet. `lines` keeps where the last call stopped; `None` at first.
+    /// Returns whether there may be more.
+    pub async fn index_some(&self, lines: &mut Option<Box<dyn JournalLines>>) -> Result<bool, AuditError> {
+        Ok(index_some(&self.parts, lines).await? == BATCH)
     }
 
     /// Removes the lines up to this number from the index, because the journal no longer keeps them.
@@ -518,23 +512,23 @@ fn corrections(journal: &dyn JournalFiles, roots: &Roots) -> Result<Corrections,
 
 /// Indexes everything that is in the journal now.
 async fn catch_up<S: AuditIndex + Facts>(parts: &Parts<S>) -> Result<IndexState, AuditError> {
-    let roots = roots(parts).await?;
-    let mut lines = parts.journal.lines_after(parts.store.audit_position(&parts.node).await?, &roots);
-    while index_some(parts, &mut lines, &roots).await? == BATCH {}
+    let mut lines = None;
+    while index_some(parts, &mut lines).await? == BATCH {}
     Ok(IndexState { is_lost: parts.store.fact(LOST).await?.is_some(), unusable: None })
 }
 
 /// Indexes up to [`BATCH`] lines; returns how many.
 async fn index_some<S: AuditIndex + Facts>(
     parts: &Parts<S>,
-    lines: &mut Box<dyn JournalLines>,
-    roots: &Roots,
+    kept: &mut Option<Box<dyn JournalLines>>,
 ) -> Result<usize, AuditError> {
     loop {
         let from = parts.store.audit_position(&parts.node).await?;
-        if lines.position() != from {
-            *lines = parts.journal.lines_after(from, roots);
-        }
+        let lines = match kept.take() {
+            Some(lines) if lines.position() == from => lines,
+            _ => parts.journal.lines_after(from, &roots(parts).await?),
+        };
+        let lines = kept.insert(lines);
         let (mut records, mut admin, mut undisclosed) = (Vec::new(), Vec::new(), Vec::new());
         let (mut count, mut is_changed) = (0, false);
         while count < BATCH {
