@@ -104,6 +104,6 @@ pub use record::{RawRecord, Record, RecordError};
 pub use span::{Lifetime, Span};
 pub use subject_name::{SubjectName, SubjectNameError, subject_lines};
 pub use suppression::{
-    DigestKey, DigestKeys, PersonCheck, Subject, SubjectDigest, SuppressionList, UnknownKey,
+    DigestKey, DigestKeys, Subject, SubjectCheck, SubjectDigest, SuppressionList, UnknownKey,
 };
 pub use token::{Scopes, Token, TokenHash, TokenSecret};

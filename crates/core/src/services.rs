@@ -118,14 +118,15 @@ impl<S> Parts<S> {
         AdminEntry::new(actor, operation, self.clock.now())
     }
 
-    /// Names the subjects of an action in its entry.
-    pub(crate) fn about<'a>(
+    /// The entry for an action that is asked for now, with the names of its subjects.
+    pub(crate) fn entry_about<'a>(
         &self,
-        entry: AdminEntry,
+        actor: &Actor,
+        operation: &'static str,
         subjects: impl IntoIterator<Item = Subject<'a>>,
     ) -> AdminEntry {
         let named = subjects.into_iter().filter_map(|subject| self.keys.named(subject));
-        AdminEntry { subjects: named.take(MOST_SUBJECTS).collect(), ..entry }
+        AdminEntry { subjects: named.take(MOST_SUBJECTS).collect(), ..self.entry(actor, operation) }
     }
 
     pub(crate) fn announcer(&self) -> Announcer {

@@ -121,18 +121,18 @@ impl DigestKeys {
         self.0.iter().map(digest).collect()
     }
 
-    /// The digests that the journal may contain for a profile, with the ids of their keys.
-    pub fn profile_digests(&self, profile: &Profile) -> Vec<(String, ShortDigest)> {
-        let digests = self.all_digests(Subject::Profile(profile));
-        digests.into_iter().map(|digest| (digest.key, ShortDigest::of(&digest.bytes))).collect()
+    /// The digests that the journal may contain for a profile.
+    pub fn profile_digests(&self, profile: &Profile) -> Vec<ShortDigest> {
+        self.short_digests(Subject::Profile(profile))
     }
-}
 
-impl DigestKeys {
     /// The digests that the journal may contain for a value.
     pub fn value_digests(&self, kind: Kind, value: &ContactValue) -> Vec<ShortDigest> {
-        let digests = self.all_digests(Subject::Value(kind, value));
-        digests.into_iter().map(|digest| ShortDigest::of(&digest.bytes)).collect()
+        self.short_digests(Subject::Value(kind, value))
+    }
+
+    fn short_digests(&self, subject: Subject<'_>) -> Vec<ShortDigest> {
+        self.0.iter().map(|key| ShortDigest::of(&key.digest_subject(subject))).collect()
     }
 
     /// The digest of a request id under the newest key.
@@ -147,18 +147,12 @@ impl DigestKeys {
 
     /// How an entry of the journal names a subject.
     pub fn named(&self, subject: Subject<'_>) -> Option<String> {
-        let digest = self.digest(subject)?;
-        let key = digest.key.get(..8).unwrap_or(&digest.key);
-        Some(format!("{key}:{}", hex::encode(&digest.bytes[..16])))
+        self.digest(subject).map(|digest| digest.name())
     }
 
     /// Every way in which an entry of the journal may name a subject.
     pub fn all_named(&self, subject: Subject<'_>) -> Vec<String> {
-        let named = |digest: SubjectDigest| {
-            let key = digest.key.get(..8).unwrap_or(&digest.key);
-            format!("{key}:{}", hex::encode(&digest.bytes[..16]))
-        };
-        self.all_digests(subject).into_iter().map(named).collect()
+        self.all_digests(subject).iter().map(SubjectDigest::name).collect()
     }
 }
 
@@ -169,6 +163,14 @@ pub struct SubjectDigest {
     pub key: String,
     /// HMAC-SHA-256 of the subject.
     pub bytes: [u8; 32],
+}
+
+impl SubjectDigest {
+    /// How an entry of the journal names it: the beginnings of the key's id and of the digest.
+    fn name(&self) -> String {
+        let key = self.key.get(..8).unwrap_or(&self.key);
+        format!("{key}:{}", hex::encode(&self.bytes[..16]))
+    }
 }
 
 impl fmt::Debug for SubjectDigest {
@@ -184,7 +186,7 @@ pub struct UnknownKey(String);
 
 /// The result of checking a person or a value against the list.
 #[derive(Clone, Copy, Debug)]
-pub struct PersonCheck {
+pub struct SubjectCheck {
     /// Whether it is suppressed.
     pub is_out: bool,
     /// Its digest under the newest key.
@@ -260,23 +262,22 @@ impl SuppressionList {
     }
 
     /// Whether a person is suppressed, and their digest. The cost does not depend on the result.
-    pub fn check_profile(&self, profile: &Profile) -> PersonCheck {
-        let mut newest = [0; 32];
-        let is_out = self.contains_digest(|key| {
-            newest = key.digest_subject(Subject::Profile(profile));
-            newest
-        });
-        PersonCheck { is_out, digest: ShortDigest::of(&newest) }
+    pub fn check_profile(&self, profile: &Profile) -> SubjectCheck {
+        self.check(|key| key.digest_subject(Subject::Profile(profile)))
     }
 
     /// Whether a value is suppressed, given as an engine returns it, and its digest.
-    pub fn check_value(&self, kind: Kind, value: &str) -> PersonCheck {
+    pub fn check_value(&self, kind: Kind, value: &str) -> SubjectCheck {
+        self.check(|key| key.digest_value(kind, value))
+    }
+
+    fn check(&self, digest: impl Fn(&DigestKey) -> [u8; 32]) -> SubjectCheck {
         let mut newest = [0; 32];
         let is_out = self.contains_digest(|key| {
-            newest = key.digest_value(kind, value);
+            newest = digest(key);
             newest
         });
-        PersonCheck { is_out, digest: ShortDigest::of(&newest) }
+        SubjectCheck { is_out, digest: ShortDigest::of(&newest) }
     }
 
     /// The digest under which a request id is recorded that may contain personal data.

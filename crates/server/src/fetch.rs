@@ -67,7 +67,7 @@ pub(crate) async fn fetch<D: LocalRead>(
     }
 }
 
-/// The caller of a request, and whether the request is recorded in the journal.
+/// The caller of a request and its profile, and whether the request is recorded in the journal.
 pub(crate) struct Recorder<'a> {
     /// The caller, once known.
     pub(crate) caller: Option<Caller>,

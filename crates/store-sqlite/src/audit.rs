@@ -12,7 +12,7 @@ use contactd_core::{
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
 use crate::numbers::{kind, kind_number};
-use crate::{SqliteStore, connection, lock, schema};
+use crate::{SqliteStore, connection, lock, outbox, schema};
 
 /// The locked connection to the index, which is opened when first needed.
 pub(crate) struct OpenIndex<'a>(MutexGuard<'a, Option<Connection>>);
@@ -38,7 +38,7 @@ impl AuditIndex for SqliteStore {
             }
             Ok(AuditPosition::default())
         };
-        std::future::ready(self.audit().and_then(|mut audit| read(audit.connection()?).map_err(error)))
+        std::future::ready(self.read_index(read))
     }
 
     fn index_audit(&self, step: IndexStep<'_>) -> impl StoreFuture<bool> {
@@ -116,7 +116,7 @@ impl AuditIndex for SqliteStore {
     fn remove_foreign(&self, node: &str) -> impl StoreFuture<()> {
         std::future::ready(self.change_index(|index| {
             let node = Names::default().node(index, node)?;
-            for table in ["events", "admin_events", "positions", "usage"] {
+            for table in TABLES {
                 index.execute(&format!("DELETE FROM {table} WHERE node <> ?1"), [node])?;
             }
             Ok(())
@@ -126,13 +126,15 @@ impl AuditIndex for SqliteStore {
     fn check_index(&self) -> impl StoreFuture<Vec<String>> {
         std::future::ready(self.read_index(|index| {
             let mut wrong = Vec::new();
-            let strange: i64 = index.query_row(
-                "SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view')
-                 OR (type = 'index' AND sql IS NOT NULL AND name NOT IN ('events_by_profile', 'events_by_value', 'admin_events_by_entry'))",
+            let known = INDEXES.map(|(name, _)| format!("'{name}'")).join(", ");
+            let is_strange = index.query_row(
+                &format!(
+                    "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE {MADE} AND name NOT IN ({known}))"
+                ),
                 (),
                 |row| row.get(0),
             )?;
-            if strange > 0 {
+            if is_strange {
                 wrong.push("it contains triggers, views or indexes that do not belong there".to_owned());
             }
             let mut check = index.prepare("PRAGMA integrity_check(1)")?;
@@ -153,16 +155,11 @@ impl AuditIndex for SqliteStore {
         filter: &AuditFilter,
         visit: impl FnMut(AuditRecord) -> bool + Send,
     ) -> impl StoreFuture<()> {
-        let visited = self.audit().and_then(|mut audit| {
-            let connection = audit.connection()?;
-            visit_events(connection, filter, visit).map_err(error)
-        });
-        std::future::ready(visited)
+        std::future::ready(self.read_index(|index| visit_events(index, filter, visit)))
     }
 
     fn audit_usage(&self) -> impl StoreFuture<Vec<AuditUsage>> {
-        let usage = self.audit().and_then(|mut audit| usage(audit.connection()?, None).map_err(error));
-        std::future::ready(usage)
+        std::future::ready(self.read_index(|index| usage(index, None)))
     }
 }
 
@@ -197,20 +194,29 @@ impl SqliteStore {
     }
 }
 
+/// The indexes of the file, by name.
+const INDEXES: [(&str, &str); 3] = [
+    ("events_by_profile", "events (profile) WHERE profile IS NOT NULL"),
+    ("events_by_value", "events (value) WHERE value IS NOT NULL"),
+    ("admin_events_by_entry", "admin_events (entry)"),
+];
+/// The tables that have lines of nodes.
+const TABLES: [&str; 4] = ["events", "admin_events", "positions", "usage"];
+/// Selects what somebody made in the file beside tables. Indexes without SQL belong to their tables.
+const MADE: &str = "(type IN ('trigger', 'view') OR (type = 'index' AND sql IS NOT NULL))";
+
 /// Makes the indexes anew, and removes what does not belong into the file.
 fn repair_schema(index: &Transaction<'_>) -> rusqlite::Result<()> {
-    let mut list =
-        index.prepare("SELECT type, name FROM sqlite_schema WHERE type IN ('trigger', 'view') OR (type = 'index' AND sql IS NOT NULL)")?;
+    let mut list = index.prepare(&format!("SELECT type, name FROM sqlite_schema WHERE {MADE}"))?;
     let found = list.query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?;
     let found: Vec<(String, String)> = found.collect::<rusqlite::Result<_>>()?;
     for (kind, name) in found {
         index.execute_batch(&format!("DROP {kind} \"{}\"", name.replace('"', "\"\"")))?;
     }
-    index.execute_batch(
-        "CREATE INDEX events_by_profile ON events (profile) WHERE profile IS NOT NULL;
-         CREATE INDEX events_by_value ON events (value) WHERE value IS NOT NULL;
-         CREATE INDEX admin_events_by_entry ON admin_events (entry);",
-    )
+    for (name, what) in INDEXES {
+        index.execute_batch(&format!("CREATE INDEX {name} ON {what}"))?;
+    }
+    Ok(())
 }
 
 /// Adds the lines of a step if the index is still at the position where the step begins.
@@ -326,9 +332,9 @@ fn add_admin(transaction: &Transaction<'_>, node: i64, records: &[AdminRecord]) 
     let mut insert =
         transaction.prepare_cached("INSERT OR REPLACE INTO admin_events VALUES (?1, ?2, ?3, ?4, ?5)")?;
     for record in records {
-        let text = serde_json::to_string(&record.entry)
-            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-        insert.execute((node, record.seq, record.entry.time.millis(), &record.entry.entry, text))?;
+        let entry = &record.entry;
+        let values = (node, record.seq, entry.time.millis(), &entry.entry, outbox::to_text(entry)?);
+        insert.execute(values)?;
     }
     Ok(())
 }
@@ -352,7 +358,7 @@ impl Names {
                 let update = format!("UPDATE OR IGNORE {table} SET node = ?1 WHERE node = ?2");
                 connection.execute(&update, (id, unnamed))?;
             }
-            for table in ["events", "admin_events", "positions", "usage"] {
+            for table in TABLES {
                 connection.execute(&format!("DELETE FROM {table} WHERE node = ?1"), [unnamed])?;
             }
             connection.execute("DELETE FROM names WHERE id = ?1", [unnamed])?;
@@ -458,11 +464,7 @@ const ADMIN: &str = "SELECT seq, node.name, record FROM admin_events
     JOIN names AS node ON node.id = admin_events.node";
 
 fn admin_record(row: &Row<'_>) -> rusqlite::Result<AdminRecord> {
-    let text: String = row.get(2)?;
-    let entry = serde_json::from_str(&text).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(2, rusqlite::types::Type::Text, Box::new(error))
-    })?;
-    Ok(AdminRecord { seq: row.get(0)?, node: row.get(1)?, entry })
+    Ok(AdminRecord { seq: row.get(0)?, node: row.get(1)?, entry: outbox::from_text(row, 2)? })
 }
 
 fn indexed(index: &Connection, node: &str, from: u64, through: u64) -> rusqlite::Result<Vec<IndexedLine>> {

@@ -16,7 +16,7 @@ impl Facts for SqliteStore {
 
     fn replace_fact(&self, name: &str, value: &str, entry: Noted<'_>) -> impl StoreFuture<()> {
         let mut main = self.main();
-        let replace = || -> Result<(), StoreError> {
+        let mut replace = || -> Result<(), StoreError> {
             let transaction = connection::write(&mut main)?;
             transaction
                 .execute("INSERT OR REPLACE INTO facts VALUES (?1, ?2)", [name, value])
@@ -24,7 +24,6 @@ impl Facts for SqliteStore {
             outbox::add(&transaction, entry, &[]).map_err(connection::error)?;
             transaction.commit().map_err(connection::error)
         };
-        let mut replace = replace;
         std::future::ready(replace())
     }
 

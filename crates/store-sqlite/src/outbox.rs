@@ -2,9 +2,22 @@
 
 use contactd_core::AdminEntry;
 use contactd_core::store::{Outbox, StoreError, StoreFuture};
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 
 use crate::{SqliteStore, connection};
+
+/// An entry as both databases and the index keep it.
+pub(crate) fn to_text(entry: &AdminEntry) -> rusqlite::Result<String> {
+    serde_json::to_string(entry).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+}
+
+/// The entry in a column of a row.
+pub(crate) fn from_text(row: &Row<'_>, column: usize) -> rusqlite::Result<AdminEntry> {
+    let text = row.get_ref(column)?.as_str()?;
+    serde_json::from_str(text).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
+    })
+}
 
 /// Adds an entry, with the counts of its change, in the transaction of the change.
 pub(crate) fn add(
@@ -13,8 +26,7 @@ pub(crate) fn add(
     counts: &[(&str, u64)],
 ) -> rusqlite::Result<()> {
     let Some(entry) = entry else { return Ok(()) };
-    let text = serde_json::to_string(&entry.counted(counts))
-        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    let text = to_text(&entry.counted(counts))?;
     let mut insert = connection.prepare_cached("INSERT INTO outbox (entry, record) VALUES (?1, ?2)")?;
     insert.execute((&entry.entry, text)).map(|_| ())
 }
@@ -49,7 +61,9 @@ impl SqliteStore {
         };
         remove(&self.main()).map_err(connection::error)?;
         let reader = connection::reader(&self.details_file())?;
-        let is_there = !list(&reader).map_err(connection::error)?.is_empty();
+        let is_there = reader
+            .query_row("SELECT EXISTS (SELECT 1 FROM outbox)", (), |row| row.get(0))
+            .map_err(connection::error)?;
         drop(reader);
         if is_there {
             let mut writer = connection::impatient_writer(&self.details_file())?;
@@ -65,11 +79,5 @@ impl SqliteStore {
 
 fn list(connection: &Connection) -> rusqlite::Result<Vec<AdminEntry>> {
     let mut list = connection.prepare_cached("SELECT record FROM outbox ORDER BY id")?;
-    let texts = list.query_map((), |row| row.get::<_, String>(0))?.collect::<rusqlite::Result<Vec<_>>>()?;
-    let parse = |text: &String| {
-        serde_json::from_str(text).map_err(|error| {
-            rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error))
-        })
-    };
-    texts.iter().map(parse).collect()
+    list.query_map((), |row| from_text(row, 0))?.collect()
 }

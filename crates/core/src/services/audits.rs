@@ -10,8 +10,8 @@ use crate::services::Parts;
 use crate::store::{AuditFilter, AuditIndex, AuditUsage, Facts, IndexStep, Outbox, StoreError, Tokens};
 use crate::{
     Actor, AdminEntry, AdminRecord, AuditOutcome, AuditPosition, AuditRecord, Chain, JournalError,
-    JournalFault, JournalFiles, JournalHead, JournalLine, JournalLines, KnownLine, NOT_RECORDED, NotRecorded,
-    Profile, ProofMade, RootKey, Roots, Subject, Timestamp, Verification,
+    JournalFault, JournalFiles, JournalHead, JournalLine, JournalLines, Kind, KnownLine, NOT_RECORDED,
+    NotRecorded, Profile, ProofMade, RootKey, Roots, Subject, Timestamp, Verification,
 };
 
 /// Queries and checks the journal.
@@ -27,9 +27,6 @@ pub enum AuditError {
     /// There is no token with this id or name.
     #[error("there is no token `{0}`; `contactd token list` shows their ids and names")]
     UnknownToken(String),
-    /// It could not be put on record, so nothing was read.
-    #[error(transparent)]
-    NotRecorded(#[from] NotRecorded),
     /// The journal could not be read.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -117,19 +114,16 @@ impl<S: AuditIndex + Facts + Tokens> Audits<S> {
         let _ = self.parts.on_record.collect().await;
         let names = token_names(&*self.parts.store).await?;
         let tokens = query.token.as_deref().map(|wanted| named_tokens(&names, wanted)).transpose()?;
-        let state = match catch_up(&self.parts).await {
-            Ok(state) => state,
-            Err(error) => IndexState { is_lost: false, unusable: Some(error.to_string()) },
-        };
-        let mut admin = match &state.unusable {
-            None => self.parts.store.list_admin(query.since, query.until).await?,
-            Some(_) => admin_from_journal(&self.parts).await?,
-        };
-        admin.retain(|record| self.is_meant(&query, record));
+        let reader = Reader::ready(&self.parts, ReadFrom::Index).await?;
+        let subject_names =
+            query.profile.as_ref().map(|profile| self.parts.keys.all_named(Subject::Profile(profile)));
+        let mut admin = reader.list_admin(query.since, query.until).await?;
+        admin.retain(|record| is_meant(&query, subject_names.as_deref(), record));
         // Both are sorted by node and number: put them together.
         let mut admin = admin.into_iter().peekable();
         let mut goes_on = true;
-        if query.actor.is_none() {
+        let is_of_requests = |operation: &str| Kind::ALL.iter().any(|kind| kind.name() == operation);
+        if query.actor.is_none() && query.operation.as_deref().is_none_or(is_of_requests) {
             let wanted = |record: &AuditRecord| {
                 query.operation.as_deref().is_none_or(|operation| operation == record.operation.name())
             };
@@ -147,48 +141,24 @@ impl<S: AuditIndex + Facts + Tokens> Audits<S> {
                 }
                 goes_on
             };
-            match &state.unusable {
-                None => self.parts.store.visit_audit(&filter, each).await?,
-                Some(_) => visit_journal(&self.parts, &filter, each).await?,
-            }
+            reader.visit(&filter, each).await?;
         }
         while goes_on && let Some(record) = admin.next() {
             goes_on = visit(ShownEvent::Admin(record));
         }
-        Ok(state)
+        Ok(reader.state)
     }
 
     fn filter(&self, query: &AuditQuery, tokens: Option<Vec<String>>) -> AuditFilter {
-        let digests = |profile: &Profile| {
-            let digests = self.parts.keys.profile_digests(profile);
-            digests.into_iter().map(|(_, digest)| digest).collect()
-        };
         AuditFilter {
             tokens,
-            profiles: query.profile.as_ref().map(digests),
+            profiles: query.profile.as_ref().map(|profile| self.parts.keys.profile_digests(profile)),
             since: query.since,
             until: query.until,
             outcome: query.outcome.clone(),
             values: None,
             request: query.request.as_ref().map(|id| (id.clone(), self.parts.keys.id_digests(id))),
         }
-    }
-
-    /// Whether an administrative action matches.
-    fn is_meant(&self, query: &AuditQuery, record: &AdminRecord) -> bool {
-        let entry = &record.entry;
-        let is_about = |profile: &Profile| {
-            let names = self.parts.keys.all_named(Subject::Profile(profile));
-            entry.subjects.iter().any(|subject| names.contains(subject))
-        };
-        query.token.is_none()
-            && query.request.is_none()
-            && query.profile.as_ref().is_none_or(is_about)
-            && query.since.is_none_or(|since| entry.time >= since)
-            && query.until.is_none_or(|until| entry.time < until)
-            && query.outcome.as_deref().is_none_or(|outcome| outcome == entry.outcome.name())
-            && query.operation.as_deref().is_none_or(|operation| operation == entry.operation)
-            && query.actor.as_deref().is_none_or(|actor| actor == entry.actor)
     }
 
     /// Usage by token and day; only of one token, by id or name, if one is given.
@@ -280,11 +250,6 @@ impl<S: AuditIndex + Facts + Tokens> Audits<S> {
         actor.note("audit proof");
         let roots = roots(&self.parts).await?;
         Ok(self.parts.journal.prove(since, until, &roots, out)?)
-    }
-
-    /// When the index was last compared with the journal.
-    pub async fn compared_at(&self) -> Result<Option<Timestamp>, AuditError> {
-        compared_at(&self.parts).await
     }
 
     /// Compares settings with those that the store remembered, and puts what has changed on record.
@@ -379,8 +344,7 @@ impl<S: AuditIndex + Facts + Tokens> Audits<S> {
 
 /// Remembers roots beside those that the store remembered.
 pub async fn remember_roots(store: &impl Facts, more: &[RootKey]) -> Result<(), StoreError> {
-    let known = store.fact(ROOTS).await?.unwrap_or_default();
-    let mut known: Vec<RootKey> = known.split(',').filter_map(|root| root.parse().ok()).collect();
+    let mut known = known_roots(store).await?;
     let before = known.len();
     known.extend(more.iter().filter(|root| !known.contains(root)).copied().collect::<Vec<_>>());
     if known.len() == before {
@@ -392,8 +356,12 @@ pub async fn remember_roots(store: &impl Facts, more: &[RootKey]) -> Result<(), 
 
 /// The roots that the store remembered.
 pub(super) async fn roots<S: Facts>(parts: &Parts<S>) -> Result<Roots, AuditError> {
-    let known = parts.store.fact(ROOTS).await?.unwrap_or_default();
-    Ok(Roots::remembered(known.split(',').filter_map(|root| root.parse().ok()).collect()))
+    Ok(Roots::remembered(known_roots(&*parts.store).await?))
+}
+
+async fn known_roots(store: &impl Facts) -> Result<Vec<RootKey>, StoreError> {
+    let known = store.fact(ROOTS).await?.unwrap_or_default();
+    Ok(known.split(',').filter_map(|root| root.parse().ok()).collect())
 }
 
 /// When the index was last compared with the journal.
@@ -407,33 +375,24 @@ pub(super) async fn token_names(store: &impl Tokens) -> Result<HashMap<String, S
     Ok(tokens.into_iter().map(|(_, token)| (token.id, token.name)).collect())
 }
 
+/// Whether an administrative action matches. `names` are the ways in which an entry may name the query's profile.
+fn is_meant(query: &AuditQuery, names: Option<&[String]>, record: &AdminRecord) -> bool {
+    let entry = &record.entry;
+    query.token.is_none()
+        && query.request.is_none()
+        && names.is_none_or(|names| entry.subjects.iter().any(|subject| names.contains(subject)))
+        && query.since.is_none_or(|since| entry.time >= since)
+        && query.until.is_none_or(|until| entry.time < until)
+        && query.outcome.as_deref().is_none_or(|outcome| outcome == entry.outcome.name())
+        && query.operation.as_deref().is_none_or(|operation| operation == entry.operation)
+        && query.actor.as_deref().is_none_or(|actor| actor == entry.actor)
+}
+
 /// The ids of the tokens with this id or name.
 fn named_tokens(names: &HashMap<String, String>, wanted: &str) -> Result<Vec<String>, AuditError> {
     let is_meant = |(id, name): &(&String, &String)| *id == wanted || *name == wanted;
     let found: Vec<String> = names.iter().filter(is_meant).map(|(id, _)| id.clone()).collect();
     if found.is_empty() { Err(AuditError::UnknownToken(wanted.to_owned())) } else { Ok(found) }
-}
-
-/// Visits every request that matches, those of each node oldest first: from the index or, if that cannot be
-/// updated, from this node's journal.
-pub(super) async fn visit<S: AuditIndex + Facts>(
-    parts: &Parts<S>,
-    filter: &AuditFilter,
-    source: ReadFrom,
-    visit: impl FnMut(AuditRecord) -> bool + Send,
-) -> Result<IndexState, AuditError> {
-    let unusable = match source {
-        ReadFrom::Index => match catch_up(parts).await {
-            Ok(state) => {
-                parts.store.visit_audit(filter, visit).await?;
-                return Ok(state);
-            }
-            Err(error) => Some(error.to_string()),
-        },
-        ReadFrom::Journal => None,
-    };
-    visit_journal(parts, filter, visit).await?;
-    Ok(IndexState { is_lost: false, unusable })
 }
 
 /// Where requests are read from.
@@ -446,35 +405,72 @@ pub enum ReadFrom {
     Journal,
 }
 
-/// Visits every request of this node's journal that matches.
-async fn visit_journal<S: Facts>(
-    parts: &Parts<S>,
-    filter: &AuditFilter,
-    mut visit: impl FnMut(AuditRecord) -> bool + Send,
-) -> Result<(), AuditError> {
-    let roots = roots(parts).await?;
-    let undisclosed = corrections(&*parts.journal, &roots)?.undisclosed;
-    let mut lines = parts.journal.lines_after(AuditPosition::default(), &roots);
-    while let Some(line) = lines.read()? {
-        let JournalLine::Request(record) = line else { continue };
-        let record = corrected(record, &undisclosed);
-        if filter.matches(&record) && !visit(record) {
-            break;
-        }
-    }
-    Ok(())
+/// Reads requests and actions: from the index or, if that cannot be brought up to date, from this node's journal.
+pub(super) struct Reader<'a, S> {
+    parts: &'a Parts<S>,
+    /// Problems with the index.
+    pub(super) state: IndexState,
+    /// What is needed to read the journal itself.
+    journal: Option<(Roots, Corrections)>,
 }
 
-/// The administrative actions in this node's journal.
-async fn admin_from_journal<S: Facts>(parts: &Parts<S>) -> Result<Vec<AdminRecord>, AuditError> {
-    let mut lines = parts.journal.lines_after(AuditPosition::default(), &roots(parts).await?);
-    let mut found = Vec::new();
-    while let Some(line) = lines.read()? {
-        if let JournalLine::Admin(record) = line {
-            found.push(record);
-        }
+impl<'a, S: AuditIndex + Facts> Reader<'a, S> {
+    /// Indexes everything that is in the journal now, or gets ready to read the journal itself.
+    pub(super) async fn ready(parts: &'a Parts<S>, source: ReadFrom) -> Result<Self, AuditError> {
+        let unusable = match source {
+            ReadFrom::Index => match catch_up(parts).await {
+                Ok(state) => return Ok(Self { parts, state, journal: None }),
+                Err(error) => Some(error.to_string()),
+            },
+            ReadFrom::Journal => None,
+        };
+        let roots = roots(parts).await?;
+        let corrections = corrections(&*parts.journal, &roots)?;
+        let state = IndexState { is_lost: false, unusable };
+        Ok(Self { parts, state, journal: Some((roots, corrections)) })
     }
-    Ok(found)
+
+    /// Visits every request that matches, those of each node oldest first. `visit` returns whether to continue.
+    pub(super) async fn visit(
+        &self,
+        filter: &AuditFilter,
+        mut visit: impl FnMut(AuditRecord) -> bool + Send,
+    ) -> Result<(), AuditError> {
+        let Some((roots, corrections)) = &self.journal else {
+            return Ok(self.parts.store.visit_audit(filter, visit).await?);
+        };
+        let mut lines = self.parts.journal.lines_after(AuditPosition::default(), roots);
+        while let Some(line) = lines.read()? {
+            let JournalLine::Request(record) = line else { continue };
+            let record = corrected(record, &corrections.undisclosed);
+            if filter.matches(&record) && !visit(record) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The administrative actions between two times, those of each node in order.
+    pub(super) async fn list_admin(
+        &self,
+        since: Option<Timestamp>,
+        until: Option<Timestamp>,
+    ) -> Result<Vec<AdminRecord>, AuditError> {
+        let Some((roots, _)) = &self.journal else {
+            return Ok(self.parts.store.list_admin(since, until).await?);
+        };
+        let mut lines = self.parts.journal.lines_after(AuditPosition::default(), roots);
+        let mut found = Vec::new();
+        while let Some(line) = lines.read()? {
+            if let JournalLine::Admin(record) = line
+                && since.is_none_or(|since| record.entry.time >= since)
+                && until.is_none_or(|until| record.entry.time < until)
+            {
+                found.push(record);
+            }
+        }
+        Ok(found)
+    }
 }
 
 /// A request as it counts: if nothing was disclosed after all, it was refused.

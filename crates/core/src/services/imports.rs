@@ -147,7 +147,7 @@ impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Import
     ) -> Result<Changed<ImportReport>, ImportError> {
         let parts = &*self.parts;
         let entry = parts.entry(actor, "import");
-        let done = self.run_noted(actor, &entry, source, options, observer, cancel).await;
+        let done = self.import(actor, &entry, source, options, observer, cancel).await;
         let is_failed = match &done {
             Ok(changed) => changed.done.has_too_many_rejects,
             Err(_) => true,
@@ -158,7 +158,7 @@ impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Import
         done
     }
 
-    async fn run_noted(
+    async fn import(
         &self,
         actor: &Actor,
         entry: &AdminEntry,

@@ -81,7 +81,7 @@ impl<S: Suppressions + Details + Outbox> OptOuts<S> {
         approve: Approve<'_>,
     ) -> Result<Changed<OptedOut>, OptOutError> {
         let parts = &*self.parts;
-        let entry = parts.about(parts.entry(actor, "suppress"), named.iter().map(SubjectName::subject));
+        let entry = parts.entry_about(actor, "suppress", named.iter().map(SubjectName::subject));
         if options.must_exist {
             let (unknown, _) = self.search(named).await?;
             if !unknown.is_empty() {
@@ -111,7 +111,7 @@ impl<S: Suppressions + Details + Outbox> OptOuts<S> {
         let is_not_approved = options.person && profiles.len() > FEW && !approve(&profiles);
         if options.person && !profiles.is_empty() && !is_not_approved {
             let people: Vec<_> = profiles.iter().map(Subject::Profile).collect();
-            let entry = parts.about(parts.entry(actor, "suppress"), people.iter().copied());
+            let entry = parts.entry_about(actor, "suppress", people.iter().copied());
             let digests: Vec<_> = people.iter().filter_map(|person| parts.keys.digest(*person)).collect();
             done.done.changed += parts.store.suppress(&digests, parts.clock.now(), Some(&entry)).await?;
             let announced = parts.announce((), Affected::Access).await;
@@ -155,8 +155,7 @@ impl<S: Suppressions + Details + Outbox> OptOuts<S> {
         actor: &Actor,
         named: &[SubjectName],
     ) -> Result<Changed<OptedOut>, OptOutError> {
-        let entry = self.parts.entry(actor, "unsuppress");
-        let entry = self.parts.about(entry, named.iter().map(SubjectName::subject));
+        let entry = self.parts.entry_about(actor, "unsuppress", named.iter().map(SubjectName::subject));
         let digests: Vec<_> =
             named.iter().flat_map(|name| self.parts.keys.all_digests(name.subject())).collect();
         let changed = self.parts.store.unsuppress(&digests, Some(&entry)).await?;

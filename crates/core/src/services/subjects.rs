@@ -75,7 +75,7 @@ impl<S: SubjectStore> Subjects<S> {
 
     /// The profiles under which a subject is held. Reads all details if a number or an address is named.
     pub async fn search(&self, actor: &Actor, named: &SubjectName) -> Result<Vec<Profile>, SubjectError> {
-        let entry = self.parts.about(self.parts.entry(actor, "subject search"), [named.subject()]);
+        let entry = self.parts.entry_about(actor, "subject search", [named.subject()]);
         self.parts.record_read(&entry).await?;
         match named {
             SubjectName::Person(profile) => {
@@ -96,7 +96,7 @@ impl<S: SubjectStore> Subjects<S> {
     ) -> Result<Changed<PutCounts>, CorrectionError> {
         let parts = &*self.parts;
         let record = row.read(&parts.networks, None).map_err(CorrectionError::Record)?;
-        let entry = parts.about(parts.entry(actor, "put"), [Subject::Profile(&record.profile)]);
+        let entry = parts.entry_about(actor, "put", [Subject::Profile(&record.profile)]);
         // Get the turn to write first, which may take a while; then read who has opted out by now.
         let keep_former = !parts.undo_for.is_zero();
         let plan = ImportPlan { keep_former, ..ImportPlan::of(1, parts.clock.now()) };
@@ -132,7 +132,7 @@ impl<S: SubjectStore> Subjects<S> {
         observer: Observer<'_>,
     ) -> Result<Changed<u64>, SubjectError> {
         let parts = &*self.parts;
-        let entry = parts.about(parts.entry(actor, "remove"), [Subject::Profile(profile)]);
+        let entry = parts.entry_about(actor, "remove", [Subject::Profile(profile)]);
         let attempt = async || parts.store.remove_details(profile, which, Some(&entry)).await;
         let removed = until_free(observer, &Cancel::default(), attempt).await?;
         if removed == 0 {

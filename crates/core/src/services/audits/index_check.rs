@@ -50,17 +50,16 @@ impl<S: AuditIndex + Facts + Tokens> Audits<S> {
         if let Some(wrong) = parts.store.check_index().await?.into_iter().next() {
             return Ok(Some(wrong));
         }
-        // An index of an earlier version learns the name of its node with the first change.
-        parts.store.forget_audit(&parts.node, 0).await?;
+        let roots = roots(parts).await?;
+        let corrections = corrections(&*parts.journal, &roots)?;
+        let retired = corrections.retired_through;
+        // A server may have been killed before it did this. An index of an earlier version learns the name of its node
+        // with this change.
+        parts.store.forget_audit(&parts.node, retired).await?;
         let foreign = parts.store.count_foreign(&parts.node).await?;
         if foreign > 0 {
             return Ok(Some(format!("it has {foreign} lines that are not in the journal")));
         }
-        let roots = roots(parts).await?;
-        let corrections = corrections(&*parts.journal, &roots)?;
-        let retired = corrections.retired_through;
-        // A server may have been killed before it did this.
-        parts.store.forget_audit(&parts.node, retired).await?;
         let mut lines = parts.journal.lines_after(AuditPosition::default(), &roots);
         let (mut expected, mut counts, mut from) = (Vec::new(), Counts::new(), 0);
         let mut first_day = None;

@@ -131,7 +131,7 @@ impl<S: SubjectStore> Subjects<S> {
         observer: Observer<'_>,
     ) -> Result<Changed<Erased>, EraseError> {
         let parts = &*self.parts;
-        let entry = parts.about(parts.entry(actor, "erase"), [named.subject()]);
+        let entry = parts.entry_about(actor, "erase", [named.subject()]);
         if options.must_exist && self.profiles_of(named).await.map_err(EraseError::NotSuppressed)?.is_empty()
         {
             parts.note_failure(&entry).await;
@@ -159,7 +159,7 @@ impl<S: SubjectStore> Subjects<S> {
     /// What [`erase`](Self::erase) would remove. Changes nothing.
     pub async fn preview_erasure(&self, actor: &Actor, named: &SubjectName) -> Result<Erased, EraseError> {
         let parts = &*self.parts;
-        let entry = parts.about(parts.entry(actor, "erase --dry-run"), [named.subject()]);
+        let entry = parts.entry_about(actor, "erase --dry-run", [named.subject()]);
         parts.record_read(&entry).await?;
         let failed = EraseError::NotSuppressed;
         let mut erased = Erased::default();

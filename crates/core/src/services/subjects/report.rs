@@ -126,7 +126,7 @@ impl<S: SubjectStore> Subjects<S> {
         named: &SubjectName,
         source: ReadFrom,
     ) -> Result<AccessReport, SubjectError> {
-        let entry = self.parts.about(self.parts.entry(actor, "subject"), [named.subject()]);
+        let entry = self.parts.entry_about(actor, "subject", [named.subject()]);
         self.parts.record_read(&entry).await?;
         match named {
             SubjectName::Person(profile) => {
@@ -157,6 +157,7 @@ impl<S: SubjectStore> Subjects<S> {
             (Some(_), []) => DisclosuresOf::Unknown,
             (Some(_), _) => DisclosuresOf::ProfilesThatHoldItNow,
         };
+        let reader = audits::Reader::ready(parts, source).await?;
         let mut report = AccessReport {
             generated_at: Timestamp::from_seconds(now.seconds()),
             subject,
@@ -194,8 +195,8 @@ impl<S: SubjectStore> Subjects<S> {
                 let is_suppressed = suppressions.withholds(profile, detail.kind, &detail.value);
                 held_detail(profile, is_suppressed, detail, now)
             }));
-            let digests = parts.keys.profile_digests(profile).into_iter().map(|(_, digest)| digest).collect();
-            let filter = AuditFilter { profiles: Some(digests), ..AuditFilter::default() };
+            let profiles = Some(parts.keys.profile_digests(profile));
+            let filter = AuditFilter { profiles, ..AuditFilter::default() };
             let visit = |record: AuditRecord| {
                 if only.is_some_and(|(kind, _)| kind != record.operation) {
                     return true;
@@ -209,16 +210,16 @@ impl<S: SubjectStore> Subjects<S> {
                 }
                 if record.outcome == AuditOutcome::Hit.name() {
                     let value = record.value.and_then(|value| given.get(&value).cloned());
-                    report.disclosures.push(disclosure(profile, record, value, &names));
+                    report.disclosures.push(disclosure(profile.as_str().to_owned(), record, value, &names));
                 } else {
                     report.requests_without_result += 1;
                 }
                 true
             };
-            audits::visit(parts, &filter, source, visit).await?;
+            reader.visit(&filter, visit).await?;
         }
         if let Some((kind, value)) = asked {
-            self.add_disclosures_of(kind, value, &profiles, &names, source, &mut report).await?;
+            self.add_disclosures_of((kind, value), &profiles, &names, &reader, &mut report).await?;
             if report.disclosures_are_of == DisclosuresOf::Unknown && !report.disclosures.is_empty() {
                 report.disclosures_are_of = DisclosuresOf::Value;
                 report.disclosures_known_since = known_since;
@@ -231,40 +232,26 @@ impl<S: SubjectStore> Subjects<S> {
     /// Adds what was disclosed of a value while other profiles held it.
     async fn add_disclosures_of(
         &self,
-        kind: Kind,
-        value: &ContactValue,
+        (kind, value): (Kind, &ContactValue),
         profiles: &[Profile],
         names: &HashMap<String, String>,
-        source: ReadFrom,
+        reader: &audits::Reader<'_, S>,
         report: &mut AccessReport,
     ) -> Result<(), SubjectError> {
         let parts = &*self.parts;
-        let known: Vec<ShortDigest> = profiles
-            .iter()
-            .flat_map(|profile| parts.keys.profile_digests(profile))
-            .map(|(_, digest)| digest)
-            .collect();
+        let known: Vec<ShortDigest> =
+            profiles.iter().flat_map(|profile| parts.keys.profile_digests(profile)).collect();
         let filter =
             AuditFilter { values: Some(parts.keys.value_digests(kind, value)), ..AuditFilter::default() };
         let visit = |record: AuditRecord| {
             let is_listed = record.profile.as_ref().is_some_and(|(_, digest)| known.contains(digest));
             if !is_listed && record.outcome == AuditOutcome::Hit.name() {
-                let token = names.get(&record.token).cloned().unwrap_or_else(|| record.token.clone());
-                report.disclosures.push(Disclosure {
-                    time: record.at,
-                    profile_url: String::new(),
-                    operation: record.operation,
-                    token,
-                    token_id: record.token,
-                    request_id: record.request_id,
-                    value: Some(value.expose().to_owned()),
-                    is_value_recorded: true,
-                });
+                let value = Some(value.expose().to_owned());
+                report.disclosures.push(disclosure(String::new(), record, value, names));
             }
             true
         };
-        audits::visit(parts, &filter, source, visit).await?;
-        Ok(())
+        Ok(reader.visit(&filter, visit).await?)
     }
 
     /// Whether the person has opted out, if the report is about one, or else the value that was asked about.
@@ -294,7 +281,7 @@ impl<S: SubjectStore> Subjects<S> {
 }
 
 fn disclosure(
-    profile: &Profile,
+    profile_url: String,
     record: AuditRecord,
     value: Option<String>,
     names: &HashMap<String, String>,
@@ -302,7 +289,7 @@ fn disclosure(
     Disclosure {
         is_value_recorded: record.value.is_some(),
         time: record.at,
-        profile_url: profile.as_str().to_owned(),
+        profile_url,
         operation: record.operation,
         token: names.get(&record.token).cloned().unwrap_or_else(|| record.token.clone()),
         token_id: record.token,
