@@ -109,7 +109,7 @@ pub(crate) enum Command {
     /// Remove every detail of a person, and suppress them
     #[command(after_help = "Example:\n  contactd erase https://www.linkedin.com/in/ada-quell-1a2b3c")]
     Erase(EraseArgs),
-    /// Show the audit journal, check that it is whole, or print its head to save elsewhere
+    /// Show the audit journal, check that it is whole, prove it to an auditor, or print its head or root to save elsewhere
     #[command(
         subcommand,
         after_help = "Examples:\n  contactd audit show --outcome hit --since 2026-05-01\n  contactd audit verify"

@@ -25,7 +25,7 @@ const DEFAULT_DATA: &str = "./contactd-data";
 const DEFAULT_SWEEP: Duration = Duration::from_secs(60);
 /// How long imports can be undone.
 const DEFAULT_UNDO: Duration = Duration::from_secs(7 * 86_400);
-const DEFAULT_SEGMENT: u64 = 64 << 20;
+pub(crate) const DEFAULT_SEGMENT: u64 = 64 << 20;
 const DEFAULT_EPOCH: Duration = Duration::from_secs(3600);
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 const DEFAULT_ADMIN_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8081);

@@ -27,9 +27,17 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// How long the server waits for the request of a command that has connected.
 const REQUEST_PATIENCE: Duration = Duration::from_secs(2);
 
-const REFRESH: &str = "refresh";
+/// Put everything that is committed in force.
+pub(crate) const REFRESH: &str = "refresh";
+/// Put an entry, which follows as JSON, into the journal.
+pub(crate) const RECORD: &str = "record";
+/// Move the entries of committed changes into the journal.
+pub(crate) const COLLECT: &str = "collect";
+/// Sign everything that is in the journal.
+pub(crate) const SIGN: &str = "sign";
 const DONE: &str = "done";
 const OFF: &str = "off";
+const FAILED: &str = "failed";
 
 /// Puts changes in force in the server of a data directory, if one is running.
 pub(crate) struct ControlSocket {
@@ -173,36 +181,34 @@ fn answer(mut stream: &UnixStream, keeper: &Sender<ControlRequest>, recorder: &R
     stream.set_read_timeout(Some(REQUEST_PATIENCE))?;
     let mut request = String::new();
     BufReader::new(stream).read_line(&mut request)?;
-    if request.trim() != REFRESH {
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-        let recorded = match request.trim().split_once(' ') {
-            Some(("record", text)) => match serde_json::from_str::<AdminEntry>(text) {
-                Ok(entry) => {
-                    // Who asks is known from the socket, not from what they say.
-                    let uid = rustix::net::sockopt::socket_peercred(stream)?.uid.as_raw();
-                    let entry = AdminEntry { actor: actor::of_user(uid), ..entry };
-                    runtime.block_on(recorder.record(&entry))
-                }
-                Err(_) => return writeln!(stream, "unknown request"),
-            },
-            None if request.trim() == "collect" => runtime.block_on(recorder.collect()),
-            None if request.trim() == "sign" => recorder.sign(),
-            _ => return writeln!(stream, "unknown request"),
-        };
-        return writeln!(
-            stream,
-            "{}",
-            match recorded {
-                Ok(()) => DONE,
-                Err(NotRecorded::Off) => OFF,
-                Err(NotRecorded::Unavailable(_)) => "failed",
+    let (name, text) = request.trim().split_once(' ').unwrap_or((request.trim(), ""));
+    let runtime = || tokio::runtime::Builder::new_current_thread().build();
+    let recorded = match name {
+        REFRESH => {
+            let (done, when_done) = std::sync::mpsc::channel();
+            let is_done = keeper.send(ControlRequest::Refresh(done)).is_ok()
+                && when_done.recv_timeout(PATIENCE) == Ok(true);
+            return writeln!(stream, "{}", if is_done { DONE } else { FAILED });
+        }
+        RECORD => match serde_json::from_str::<AdminEntry>(text) {
+            Ok(entry) => {
+                // Who asks is known from the socket, not from what they say.
+                let uid = rustix::net::sockopt::socket_peercred(stream)?.uid.as_raw();
+                let entry = AdminEntry { actor: actor::of_user(uid), ..entry };
+                runtime()?.block_on(recorder.record(&entry))
             }
-        );
-    }
-    let (done, when_done) = std::sync::mpsc::channel();
-    let is_done =
-        keeper.send(ControlRequest::Refresh(done)).is_ok() && when_done.recv_timeout(PATIENCE) == Ok(true);
-    writeln!(stream, "{}", if is_done { DONE } else { "failed" })
+            Err(_) => return writeln!(stream, "unknown request"),
+        },
+        COLLECT => runtime()?.block_on(recorder.collect()),
+        SIGN => recorder.sign(),
+        _ => return writeln!(stream, "unknown request"),
+    };
+    let answer = match recorded {
+        Ok(()) => DONE,
+        Err(NotRecorded::Off) => OFF,
+        Err(NotRecorded::Unavailable(_)) => FAILED,
+    };
+    writeln!(stream, "{answer}")
 }
 
 /// The path of the socket, short enough for a socket address. An address holds about a

@@ -8,6 +8,7 @@ use contactd_core::services::Services;
 use contactd_core::{AdminEntry, Clock, JournalError, NotRecorded, OnRecord, Recording};
 use contactd_journal::{Journal, JournalSettings, KeyDir, OpenedBy, Sync};
 
+use crate::config::DEFAULT_SEGMENT;
 use crate::context::Opened;
 use crate::control::{self, ControlAnswer};
 use crate::data_dir::DataDir;
@@ -17,8 +18,6 @@ use crate::keys::{self, KeySources};
 /// How long to wait for another process that has the journal open, or for the journal of a server that starts.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
-/// The size at which a command begins the next segment.
-const SEGMENT_BYTES: u64 = 64 << 20;
 
 /// The journal of this process.
 pub(crate) enum OwnJournal {
@@ -82,25 +81,19 @@ impl Recorder {
     /// Signs everything that is in the journal so far.
     pub(crate) fn sign(&self) -> Result<(), NotRecorded> {
         if self.is_server {
-            return if self.own_journal()?.sign() { Ok(()) } else { Err(cannot_write()) };
+            return written(self.own_journal()?.sign());
         }
-        match control::ask(&self.dir, "sign") {
-            // Whoever had it open last has signed it.
-            Ok(ControlAnswer::NoServer) => Ok(()),
-            answer => recorded(answer),
-        }
+        // Without a server, whoever had it open last has signed it.
+        recorded(control::ask(&self.dir, control::SIGN))
     }
 
     async fn record_entry(&self, entry: &AdminEntry) -> Result<(), NotRecorded> {
         if self.is_server {
-            return if self.own_journal()?.record(entry) { Ok(()) } else { Err(cannot_write()) };
+            return written(self.own_journal()?.record(entry));
         }
         let text = serde_json::to_string(entry).map_err(|error| unavailable(&error.to_string()))?;
-        match control::ask(&self.dir, &format!("record {text}")) {
-            Ok(ControlAnswer::NoServer) => {
-                let journal = self.open_briefly().await?;
-                if journal.record(entry) { Ok(()) } else { Err(cannot_write()) }
-            }
+        match control::ask(&self.dir, &format!("{} {text}", control::RECORD)) {
+            Ok(ControlAnswer::NoServer) => written(self.open_briefly().await?.record(entry)),
             answer => recorded(answer),
         }
     }
@@ -109,13 +102,12 @@ impl Recorder {
         if self.is_server {
             return self.collect_into(&*self.own_journal()?).await;
         }
-        let services = self.services.get().and_then(Weak::upgrade);
-        if let Some(services) = services
+        if let Some(services) = self.services()
             && matches!(services.audits.has_entries().await, Ok(false))
         {
             return Ok(());
         }
-        match control::ask(&self.dir, "collect") {
+        match control::ask(&self.dir, control::COLLECT) {
             Ok(ControlAnswer::NoServer) => {
                 let journal = self.open_briefly().await?;
                 self.collect_into(&journal).await
@@ -126,23 +118,17 @@ impl Recorder {
 
     async fn collect_into(&self, journal: &Journal) -> Result<(), NotRecorded> {
         let _turn = self.turn.lock().await;
-        let Some(services) = self.services.get().and_then(Weak::upgrade) else { return Ok(()) };
-        match services.audits.collect(|entry| journal.record(entry)).await {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(cannot_write()),
-            Err(error) => Err(unavailable(&error.to_string())),
-        }
+        let Some(services) = self.services() else { return Ok(()) };
+        let collected = services.audits.collect(|entry| journal.record(entry)).await;
+        written(collected.map_err(|error| unavailable(&error.to_string()))?)
     }
 
     /// Opens the journal for a moment. Dropping it signs what was written.
     async fn open_briefly(&self) -> Result<Journal, NotRecorded> {
-        let settings = JournalSettings {
-            epoch: Duration::MAX,
-            ..self.settings(OpenedBy::Command).map_err(|error| unavailable(&format!("{error:#}")))?
-        };
+        let settings = self.settings().map_err(|error| unavailable(&format!("{error:#}")))?;
         let journal =
             open_patiently(&settings, &self.clock).map_err(|error| unavailable(&error.to_string()))?;
-        if let Some(services) = self.services.get().and_then(Weak::upgrade) {
+        if let Some(services) = self.services() {
             let remembered = services.audits.remember_root(journal.root()).await;
             remembered.map_err(|error| unavailable(&error.to_string()))?;
         }
@@ -150,18 +136,28 @@ impl Recorder {
     }
 
     /// The settings of a journal that is opened by a command. A server changes some of them.
-    pub(crate) fn settings(&self, opened_by: OpenedBy) -> anyhow::Result<JournalSettings> {
-        Ok(JournalSettings {
-            dir: self.dir.audit(),
-            sync: Sync::Disk,
-            segment_bytes: SEGMENT_BYTES,
-            node: self.node.clone(),
-            digest_key: String::new(),
-            keys: KeyDir::new(&self.dir.keys()),
-            old_key: keys::old_audit(&self.key_sources.audit, &self.dir.keys())?,
-            epoch: Duration::from_secs(3600),
-            opened_by,
-        })
+    pub(crate) fn settings(&self) -> anyhow::Result<JournalSettings> {
+        let old_key = keys::old_audit(&self.key_sources.audit, &self.dir.keys())?;
+        Ok(JournalSettings { old_key, ..brief_settings(&self.dir, &self.node) })
+    }
+
+    fn services(&self) -> Option<Arc<Services<Store>>> {
+        self.services.get().and_then(Weak::upgrade)
+    }
+}
+
+/// The settings with which a command opens the journal of a data directory for a moment.
+pub(crate) fn brief_settings(dir: &DataDir, node: &str) -> JournalSettings {
+    JournalSettings {
+        dir: dir.audit(),
+        sync: Sync::Disk,
+        segment_bytes: DEFAULT_SEGMENT,
+        node: node.to_owned(),
+        digest_key: String::new(),
+        keys: KeyDir::new(&dir.keys()),
+        old_key: None,
+        epoch: Duration::MAX,
+        opened_by: OpenedBy::Command,
     }
 }
 
@@ -204,6 +200,9 @@ fn unavailable(what: &str) -> NotRecorded {
     NotRecorded::Unavailable(what.to_owned())
 }
 
-fn cannot_write() -> NotRecorded {
-    unavailable("it cannot be written; look at the log of the server, and at the disk")
+fn written(is_written: bool) -> Result<(), NotRecorded> {
+    if is_written {
+        return Ok(());
+    }
+    Err(unavailable("it cannot be written; look at the log of the server, and at the disk"))
 }

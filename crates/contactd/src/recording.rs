@@ -45,7 +45,8 @@ impl Recording {
             segment_bytes: config.segment_bytes,
             digest_key: opened.keys.newest_id().to_owned(),
             epoch: config.epoch,
-            ..recorder.settings(OpenedBy::Server)?
+            opened_by: OpenedBy::Server,
+            ..recorder.settings()?
         };
         let journal = Arc::new(on_record::open_patiently(&settings, &opened.clock)?);
         services.audits.remember_root(journal.root()).await?;

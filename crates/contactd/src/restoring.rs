@@ -4,19 +4,18 @@ use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use contactd_core::store::{Maintenance, Outbox, TakenOver};
 use contactd_core::{AdminEntry, Clock, KnownLine, SystemClock, services};
-use contactd_journal::{Journal, JournalSettings, KeyDir, OpenedBy, Sync, Verifier};
+use contactd_journal::{Journal, JournalSettings, KeyDir, Verifier};
 
 use crate::context::open_store;
 use crate::control::{self, ControlAnswer};
 use crate::data_dir::DataDir;
 use crate::engine::Store;
 use crate::keys::KeySources;
-use crate::{actor, archive, durable, keys, unfinished};
+use crate::{actor, archive, durable, keys, on_record, unfinished};
 
 /// The temporary name of an incomplete restore, in a directory that existed before.
 const LEFT: &str = ".restore.unfinished";
@@ -152,21 +151,13 @@ async fn keep_journal(other: &Path, dir: &Path, sources: &KeySources, store: &St
 
 /// Signs what a killed server left unsigned: without its keys, nothing proves these lines later.
 fn sign_the_end(dir: &Path, sources: &KeySources) {
-    if matches!(control::ask(&DataDir::existing(dir), "sign"), Ok(ControlAnswer::Done)) {
+    let data = DataDir::existing(dir);
+    if matches!(control::ask(&data, control::SIGN), Ok(ControlAnswer::Done)) {
         return;
     }
-    let old_key = keys::old_audit(&sources.audit, &dir.join("keys")).ok().flatten();
-    let settings = JournalSettings {
-        dir: dir.join("audit"),
-        sync: Sync::Disk,
-        segment_bytes: u64::MAX,
-        node: "restore".to_owned(),
-        digest_key: String::new(),
-        keys: KeyDir::new(&dir.join("keys")),
-        old_key,
-        epoch: Duration::MAX,
-        opened_by: OpenedBy::Command,
-    };
+    let old_key = keys::old_audit(&sources.audit, &data.keys()).ok().flatten();
+    let settings =
+        JournalSettings { old_key, segment_bytes: u64::MAX, ..on_record::brief_settings(&data, "restore") };
     if let Err(error) = Journal::open(settings, Arc::new(SystemClock)) {
         tracing::warn!(%error, "the last lines of the newer journal may be missing");
     }

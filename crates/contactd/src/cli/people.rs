@@ -168,13 +168,13 @@ pub(crate) struct AuditShowArgs {
     /// Only requests of this token, by id or name
     #[arg(long)]
     pub(crate) token: Option<String>,
-    /// Only requests about this person, by profile URL
+    /// Only requests and actions about this person, by profile URL
     #[arg(long, value_name = "URL")]
     pub(crate) profile: Option<String>,
-    /// Only requests at or after this time: a date or an RFC 3339 time
+    /// Only at or after this time: a date or an RFC 3339 time
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) since: Option<Timestamp>,
-    /// Only requests before this time
+    /// Only before this time
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) until: Option<Timestamp>,
     /// Only with this outcome: hit, miss or refused, or done or failed for administrative actions
@@ -189,7 +189,7 @@ pub(crate) struct AuditShowArgs {
     /// Only actions of this user
     #[arg(long, value_name = "NAME")]
     pub(crate) actor: Option<String>,
-    /// Show at most this many requests
+    /// Show at most this many requests and actions
     #[arg(long, value_name = "COUNT")]
     pub(crate) limit: Option<u64>,
     /// Print one JSON array
