@@ -1,18 +1,25 @@
 //! The journal: who received what, and the check that nothing was changed.
 
 mod index_check;
+mod indexing;
+mod outbox;
+mod reading;
 
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+pub(super) use indexing::known_from_index;
+pub use reading::ReadFrom;
+pub(super) use reading::Reader;
 
 use crate::services::Parts;
-use crate::store::{AuditFilter, AuditIndex, AuditUsage, Facts, IndexStep, Outbox, StoreError, Tokens};
+use crate::store::{AuditFilter, AuditIndex, AuditUsage, Facts, StoreError, Tokens};
 use crate::{
-    Actor, AdminEntry, AdminRecord, AuditOutcome, AuditPosition, AuditRecord, Chain, JournalError,
-    JournalFault, JournalFiles, JournalHead, JournalLine, JournalLines, Kind, KnownLine, NOT_RECORDED,
-    NotRecorded, Profile, ProofMade, RootKey, Roots, Subject, Timestamp, Verification,
+    Actor, AdminRecord, AuditRecord, Chain, JournalError, JournalFault, JournalHead, Kind, KnownLine,
+    Profile, ProofMade, RootKey, Roots, Subject, Timestamp, Verification,
 };
+use indexing::{LOST, catch_up, reset};
 
 /// Queries and checks the journal.
 pub struct Audits<S> {
@@ -88,15 +95,10 @@ pub struct IndexState {
     pub unusable: Option<String>,
 }
 
-/// The fact that stores an indexed line which is missing from the journal.
-const LOST: &str = "audit_lost";
 /// The fact that stores the roots of the journal, oldest first.
 const ROOTS: &str = "journal_roots";
 /// The fact that stores when the index was last compared with the journal.
 const COMPARED: &str = "audit_index_compared";
-/// How many lines are indexed together.
-const BATCH: usize = 5_000;
-
 impl<S: AuditIndex + Facts + Tokens> Audits<S> {
     pub(super) fn new(parts: Arc<Parts<S>>) -> Self {
         Self { parts, recorded: Mutex::default() }
@@ -251,95 +253,6 @@ impl<S: AuditIndex + Facts + Tokens> Audits<S> {
         let roots = roots(&self.parts).await?;
         Ok(self.parts.journal.prove(since, until, &roots, out)?)
     }
-
-    /// Compares settings with those that the store remembered, and puts what has changed on record.
-    pub async fn note_settings(&self, actor: &Actor, settings: &[(String, String)]) -> Result<(), AuditError>
-    where
-        S: Outbox,
-    {
-        const SETTINGS: &str = "settings";
-        let text =
-            settings.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("\n");
-        let before = self.parts.store.remember(SETTINGS, &text).await?;
-        if before == text {
-            return Ok(());
-        }
-        let old: Vec<&str> = before.lines().collect();
-        let new: Vec<&str> = text.lines().collect();
-        let mut changed: Vec<&str> = Vec::new();
-        for line in
-            new.iter().filter(|line| !old.contains(line)).chain(old.iter().filter(|line| !new.contains(line)))
-        {
-            let name = line.split('=').next().unwrap_or_default();
-            if !changed.contains(&name) {
-                changed.push(name);
-            }
-        }
-        let entry = self.parts.entry(actor, "configuration").about(&changed.join(" "));
-        let entry = entry.counted(&[("changed", changed.len() as u64)]);
-        Ok(self.parts.store.replace_fact(SETTINGS, &text, Some(&entry)).await?)
-    }
-
-    /// Moves the entries of committed changes to the journal.
-    pub async fn collected(&self) -> Result<(), NotRecorded> {
-        self.parts.on_record.collect().await
-    }
-
-    /// Whether entries wait in the outbox.
-    pub async fn has_entries(&self) -> Result<bool, AuditError>
-    where
-        S: Outbox,
-    {
-        Ok(!self.parts.store.list_entries().await?.is_empty())
-    }
-
-    /// Moves entries from the outbox to the journal with `record`, which returns whether the entry's line is on disk.
-    /// Returns whether the outbox is empty now.
-    pub async fn collect(&self, record: impl Fn(&AdminEntry) -> bool + Send) -> Result<bool, AuditError>
-    where
-        S: Outbox,
-    {
-        let entries = self.parts.store.list_entries().await?;
-        if entries.is_empty() {
-            return Ok(true);
-        }
-        let known = self.recorded.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut known = match known {
-            Some(known) => known,
-            // After a kill, an entry may be in both.
-            None => {
-                let ids: Vec<String> = entries.iter().map(|entry| entry.entry.clone()).collect();
-                match catch_up(&self.parts).await {
-                    Ok(_) => self.parts.store.find_entries(&ids).await?.into_iter().collect(),
-                    Err(_) => HashSet::new(),
-                }
-            }
-        };
-        let mut done: Vec<String> = Vec::new();
-        for entry in &entries {
-            if !known.contains(&entry.entry) && !record(entry) {
-                break;
-            }
-            known.insert(entry.entry.clone());
-            done.push(entry.entry.clone());
-        }
-        *self.recorded.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
-        self.parts.store.remove_entries(&done).await?;
-        // Those that are gone from the outbox need not be known any more.
-        *self.recorded.lock().unwrap_or_else(PoisonError::into_inner) = Some(HashSet::new());
-        Ok(done.len() == entries.len())
-    }
-
-    /// Indexes some of the lines that are not indexed yet. `lines` keeps where the last call stopped; `None` at first.
-    /// Returns whether there may be more.
-    pub async fn index_some(&self, lines: &mut Option<Box<dyn JournalLines>>) -> Result<bool, AuditError> {
-        Ok(index_some(&self.parts, lines).await? == BATCH)
-    }
-
-    /// Removes the lines up to this number from the index, because the journal no longer keeps them.
-    pub async fn forget(&self, through: u64) -> Result<(), AuditError> {
-        Ok(self.parts.store.forget_audit(&self.parts.node, through).await?)
-    }
 }
 
 /// Remembers roots beside those that the store remembered.
@@ -393,197 +306,4 @@ fn named_tokens(names: &HashMap<String, String>, wanted: &str) -> Result<Vec<Str
     let is_meant = |(id, name): &(&String, &String)| *id == wanted || *name == wanted;
     let found: Vec<String> = names.iter().filter(is_meant).map(|(id, _)| id.clone()).collect();
     if found.is_empty() { Err(AuditError::UnknownToken(wanted.to_owned())) } else { Ok(found) }
-}
-
-/// Where requests are read from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ReadFrom {
-    /// The index, which is fast.
-    #[default]
-    Index,
-    /// The journal itself.
-    Journal,
-}
-
-/// Reads requests and actions: from the index or, if that cannot be brought up to date, from this node's journal.
-pub(super) struct Reader<'a, S> {
-    parts: &'a Parts<S>,
-    /// Problems with the index.
-    pub(super) state: IndexState,
-    /// What is needed to read the journal itself.
-    journal: Option<(Roots, Corrections)>,
-}
-
-impl<'a, S: AuditIndex + Facts> Reader<'a, S> {
-    /// Indexes everything that is in the journal now, or gets ready to read the journal itself.
-    pub(super) async fn ready(parts: &'a Parts<S>, source: ReadFrom) -> Result<Self, AuditError> {
-        let unusable = match source {
-            ReadFrom::Index => match catch_up(parts).await {
-                Ok(state) => return Ok(Self { parts, state, journal: None }),
-                Err(error) => Some(error.to_string()),
-            },
-            ReadFrom::Journal => None,
-        };
-        let roots = roots(parts).await?;
-        let corrections = corrections(&*parts.journal, &roots)?;
-        let state = IndexState { is_lost: false, unusable };
-        Ok(Self { parts, state, journal: Some((roots, corrections)) })
-    }
-
-    /// Visits every request that matches, those of each node oldest first. `visit` returns whether to continue.
-    pub(super) async fn visit(
-        &self,
-        filter: &AuditFilter,
-        mut visit: impl FnMut(AuditRecord) -> bool + Send,
-    ) -> Result<(), AuditError> {
-        let Some((roots, corrections)) = &self.journal else {
-            return Ok(self.parts.store.visit_audit(filter, visit).await?);
-        };
-        let mut lines = self.parts.journal.lines_after(AuditPosition::default(), roots);
-        while let Some(line) = lines.read()? {
-            let JournalLine::Request(record) = line else { continue };
-            let record = corrected(record, &corrections.undisclosed);
-            if filter.matches(&record) && !visit(record) {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// The administrative actions between two times, those of each node in order.
-    pub(super) async fn list_admin(
-        &self,
-        since: Option<Timestamp>,
-        until: Option<Timestamp>,
-    ) -> Result<Vec<AdminRecord>, AuditError> {
-        let Some((roots, _)) = &self.journal else {
-            return Ok(self.parts.store.list_admin(since, until).await?);
-        };
-        let mut lines = self.parts.journal.lines_after(AuditPosition::default(), roots);
-        let mut found = Vec::new();
-        while let Some(line) = lines.read()? {
-            if let JournalLine::Admin(record) = line
-                && since.is_none_or(|since| record.entry.time >= since)
-                && until.is_none_or(|until| record.entry.time < until)
-            {
-                found.push(record);
-            }
-        }
-        Ok(found)
-    }
-}
-
-/// A request as it counts: if nothing was disclosed after all, it was refused.
-fn corrected(mut record: AuditRecord, undisclosed: &[(u64, u64)]) -> AuditRecord {
-    let is_undisclosed = undisclosed.iter().any(|&(from, through)| (from..=through).contains(&record.seq));
-    let refused = AuditOutcome::Refused(NOT_RECORDED).name();
-    if is_undisclosed && record.outcome != refused {
-        record.outcome = refused.to_owned();
-        record.reason = Some(NOT_RECORDED.to_owned());
-    }
-    record
-}
-
-/// What later lines say about earlier ones.
-#[derive(Debug, Default)]
-struct Corrections {
-    /// The ranges (first, last) of lines that say hit or miss although nothing was disclosed.
-    undisclosed: Vec<(u64, u64)>,
-    /// Lines up to this one are removed, or about to be.
-    retired_through: u64,
-}
-
-fn corrections(journal: &dyn JournalFiles, roots: &Roots) -> Result<Corrections, AuditError> {
-    let mut lines = journal.lines_after(AuditPosition::default(), roots);
-    let mut found = Corrections::default();
-    while let Some(line) = lines.read()? {
-        match line {
-            JournalLine::Undisclosed { from, through } => found.undisclosed.push((from, through)),
-            JournalLine::Retired { through } => found.retired_through = found.retired_through.max(through),
-            _ => {}
-        }
-    }
-    Ok(found)
-}
-
-/// Indexes everything that is in the journal now.
-async fn catch_up<S: AuditIndex + Facts>(parts: &Parts<S>) -> Result<IndexState, AuditError> {
-    let mut lines = None;
-    while index_some(parts, &mut lines).await? == BATCH {}
-    Ok(IndexState { is_lost: parts.store.fact(LOST).await?.is_some(), unusable: None })
-}
-
-/// Indexes up to [`BATCH`] lines; returns how many.
-async fn index_some<S: AuditIndex + Facts>(
-    parts: &Parts<S>,
-    kept: &mut Option<Box<dyn JournalLines>>,
-) -> Result<usize, AuditError> {
-    loop {
-        let from = parts.store.audit_position(&parts.node).await?;
-        let lines = match kept.take() {
-            Some(lines) if lines.position() == from => lines,
-            _ => parts.journal.lines_after(from, &roots(parts).await?),
-        };
-        let lines = kept.insert(lines);
-        let (mut records, mut admin, mut undisclosed) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut count, mut is_changed) = (0, false);
-        while count < BATCH {
-            match lines.read() {
-                Ok(Some(line)) => {
-                    count += 1;
-                    match line {
-                        JournalLine::Request(record) => records.push(record),
-                        JournalLine::Admin(record) => admin.push(record),
-                        JournalLine::Undisclosed { from, through } => undisclosed.push((from, through)),
-                        JournalLine::Retired { .. } | JournalLine::Mark => {}
-                    }
-                }
-                Ok(None) => break,
-                Err(JournalError::Changed { .. }) => {
-                    is_changed = true;
-                    break;
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        if is_changed {
-            tracing::error!(
-                "the audit journal is not as it was when it was indexed: lines were changed or removed, or a disk lost \
-                 them. The index is rebuilt; `contactd audit verify` says more"
-            );
-            // Remember the last indexed line, so that `verify` reports it as missing.
-            parts.store.remember(LOST, &format!("{}:{}", from.seq, Chain(from.chain))).await?;
-            reset(parts).await?;
-            continue;
-        }
-        let to = lines.position();
-        let (records, admin, undisclosed) = (&records, &admin, &undisclosed);
-        let step = IndexStep { node: &parts.node, records, admin, undisclosed, from, to };
-        // If another process has indexed these lines, continue from its position.
-        if to == from || parts.store.index_audit(step).await? {
-            return Ok(count);
-        }
-    }
-}
-
-async fn reset<S: AuditIndex>(parts: &Parts<S>) -> Result<(), AuditError> {
-    let first_day = parts.journal.begins()?.map_or(i64::MIN, Timestamp::day);
-    Ok(parts.store.reset_audit_index(&parts.node, first_day).await?)
-}
-
-/// Lines that the index knows and the journal must contain.
-pub(super) async fn known_from_index<S: AuditIndex + Facts>(
-    parts: &Parts<S>,
-) -> Result<Vec<KnownLine>, AuditError> {
-    let mut known = Vec::new();
-    let indexed = parts.store.audit_position(&parts.node).await?;
-    if indexed.seq > 0 {
-        known.push(KnownLine { seq: indexed.seq, chain: Chain(indexed.chain), how: "had been indexed" });
-    }
-    let lost = parts.store.fact(LOST).await?;
-    let lost = lost.as_deref().and_then(|text| text.split_once(':'));
-    if let Some((seq, chain)) = lost.and_then(|(seq, chain)| seq.parse().ok().zip(Chain::parse(chain))) {
-        known.push(KnownLine { seq, chain, how: "had been indexed, before the index was rebuilt" });
-    }
-    Ok(known)
 }

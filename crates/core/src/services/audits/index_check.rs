@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::io::ErrorKind;
 
-use super::{Audits, BATCH, COMPARED, catch_up, corrected, corrections, reset, roots};
+use super::indexing::{BATCH, catch_up, reset};
+use super::reading::{corrected, corrections};
+use super::{Audits, COMPARED, roots};
 use crate::services::AuditError;
 use crate::store::{AuditIndex, AuditUsage, Facts, IndexedLine, Tokens};
 use crate::{AuditOutcome, AuditPosition, AuditRecord, JournalError, JournalLine, Timestamp};

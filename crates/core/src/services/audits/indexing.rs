@@ -1,0 +1,106 @@
+//! Keeping the index up to date.
+
+use super::roots;
+use crate::services::{AuditError, Audits, IndexState, Parts};
+use crate::store::{AuditIndex, Facts, IndexStep, Tokens};
+use crate::{Chain, JournalError, JournalLine, JournalLines, KnownLine, Timestamp};
+
+/// The fact that stores an indexed line which is missing from the journal.
+pub(super) const LOST: &str = "audit_lost";
+/// How many lines are indexed together.
+pub(super) const BATCH: usize = 5_000;
+
+impl<S: AuditIndex + Facts + Tokens> Audits<S> {
+    /// Indexes some of the lines that are not indexed yet. `lines` keeps where the last call stopped; `None` at first.
+    /// Returns whether there may be more.
+    pub async fn index_some(&self, lines: &mut Option<Box<dyn JournalLines>>) -> Result<bool, AuditError> {
+        Ok(index_some(&self.parts, lines).await? == BATCH)
+    }
+
+    /// Removes the lines up to this number from the index, because the journal no longer keeps them.
+    pub async fn forget(&self, through: u64) -> Result<(), AuditError> {
+        Ok(self.parts.store.forget_audit(&self.parts.node, through).await?)
+    }
+}
+
+/// Indexes everything that is in the journal now.
+pub(super) async fn catch_up<S: AuditIndex + Facts>(parts: &Parts<S>) -> Result<IndexState, AuditError> {
+    let mut lines = None;
+    while index_some(parts, &mut lines).await? == BATCH {}
+    Ok(IndexState { is_lost: parts.store.fact(LOST).await?.is_some(), unusable: None })
+}
+
+/// Indexes up to [`BATCH`] lines; returns how many.
+async fn index_some<S: AuditIndex + Facts>(
+    parts: &Parts<S>,
+    kept: &mut Option<Box<dyn JournalLines>>,
+) -> Result<usize, AuditError> {
+    loop {
+        let from = parts.store.audit_position(&parts.node).await?;
+        let lines = match kept.take() {
+            Some(lines) if lines.position() == from => lines,
+            _ => parts.journal.lines_after(from, &roots(parts).await?),
+        };
+        let lines = kept.insert(lines);
+        let (mut records, mut admin, mut undisclosed) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut count, mut is_changed) = (0, false);
+        while count < BATCH {
+            match lines.read() {
+                Ok(Some(line)) => {
+                    count += 1;
+                    match line {
+                        JournalLine::Request(record) => records.push(record),
+                        JournalLine::Admin(record) => admin.push(record),
+                        JournalLine::Undisclosed { from, through } => undisclosed.push((from, through)),
+                        JournalLine::Retired { .. } | JournalLine::Mark => {}
+                    }
+                }
+                Ok(None) => break,
+                Err(JournalError::Changed { .. }) => {
+                    is_changed = true;
+                    break;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if is_changed {
+            tracing::error!(
+                "the audit journal is not as it was when it was indexed: lines were changed or removed, or a disk lost \
+                 them. The index is rebuilt; `contactd audit verify` says more"
+            );
+            // Remember the last indexed line, so that `verify` reports it as missing.
+            parts.store.remember(LOST, &format!("{}:{}", from.seq, Chain(from.chain))).await?;
+            reset(parts).await?;
+            continue;
+        }
+        let to = lines.position();
+        let (records, admin, undisclosed) = (&records, &admin, &undisclosed);
+        let step = IndexStep { node: &parts.node, records, admin, undisclosed, from, to };
+        // If another process has indexed these lines, continue from its position.
+        if to == from || parts.store.index_audit(step).await? {
+            return Ok(count);
+        }
+    }
+}
+
+pub(super) async fn reset<S: AuditIndex>(parts: &Parts<S>) -> Result<(), AuditError> {
+    let first_day = parts.journal.begins()?.map_or(i64::MIN, Timestamp::day);
+    Ok(parts.store.reset_audit_index(&parts.node, first_day).await?)
+}
+
+/// Lines that the index knows and the journal must contain.
+pub(in crate::services) async fn known_from_index<S: AuditIndex + Facts>(
+    parts: &Parts<S>,
+) -> Result<Vec<KnownLine>, AuditError> {
+    let mut known = Vec::new();
+    let indexed = parts.store.audit_position(&parts.node).await?;
+    if indexed.seq > 0 {
+        known.push(KnownLine { seq: indexed.seq, chain: Chain(indexed.chain), how: "had been indexed" });
+    }
+    let lost = parts.store.fact(LOST).await?;
+    let lost = lost.as_deref().and_then(|text| text.split_once(':'));
+    if let Some((seq, chain)) = lost.and_then(|(seq, chain)| seq.parse().ok().zip(Chain::parse(chain))) {
+        known.push(KnownLine { seq, chain, how: "had been indexed, before the index was rebuilt" });
+    }
+    Ok(known)
+}

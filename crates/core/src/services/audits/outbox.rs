@@ -1,0 +1,84 @@
+//! The outbox: entries of administrative actions on their way into the journal.
+
+use std::collections::HashSet;
+use std::sync::PoisonError;
+
+use super::indexing::catch_up;
+use crate::services::{AuditError, Audits};
+use crate::store::{AuditIndex, Facts, Outbox, Tokens};
+use crate::{Actor, AdminEntry, NotRecorded};
+
+impl<S: AuditIndex + Facts + Tokens + Outbox> Audits<S> {
+    /// Compares settings with those that the store remembered, and puts what has changed on record.
+    pub async fn note_settings(
+        &self,
+        actor: &Actor,
+        settings: &[(String, String)],
+    ) -> Result<(), AuditError> {
+        const SETTINGS: &str = "settings";
+        let text =
+            settings.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("\n");
+        let before = self.parts.store.remember(SETTINGS, &text).await?;
+        if before == text {
+            return Ok(());
+        }
+        let old: Vec<&str> = before.lines().collect();
+        let new: Vec<&str> = text.lines().collect();
+        let mut changed: Vec<&str> = Vec::new();
+        for line in
+            new.iter().filter(|line| !old.contains(line)).chain(old.iter().filter(|line| !new.contains(line)))
+        {
+            let name = line.split('=').next().unwrap_or_default();
+            if !changed.contains(&name) {
+                changed.push(name);
+            }
+        }
+        let entry = self.parts.entry(actor, "configuration").about(&changed.join(" "));
+        let entry = entry.counted(&[("changed", changed.len() as u64)]);
+        Ok(self.parts.store.replace_fact(SETTINGS, &text, Some(&entry)).await?)
+    }
+
+    /// Moves the entries of committed changes to the journal.
+    pub async fn collected(&self) -> Result<(), NotRecorded> {
+        self.parts.on_record.collect().await
+    }
+
+    /// Whether entries wait in the outbox.
+    pub async fn has_entries(&self) -> Result<bool, AuditError> {
+        Ok(!self.parts.store.list_entries().await?.is_empty())
+    }
+
+    /// Moves entries from the outbox to the journal with `record`, which returns whether the entry's line is on disk.
+    /// Returns whether the outbox is empty now.
+    pub async fn collect(&self, record: impl Fn(&AdminEntry) -> bool + Send) -> Result<bool, AuditError> {
+        let entries = self.parts.store.list_entries().await?;
+        if entries.is_empty() {
+            return Ok(true);
+        }
+        let known = self.recorded.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut known = match known {
+            Some(known) => known,
+            // After a kill, an entry may be in both.
+            None => {
+                let ids: Vec<String> = entries.iter().map(|entry| entry.entry.clone()).collect();
+                match catch_up(&self.parts).await {
+                    Ok(_) => self.parts.store.find_entries(&ids).await?.into_iter().collect(),
+                    Err(_) => HashSet::new(),
+                }
+            }
+        };
+        let mut done: Vec<String> = Vec::new();
+        for entry in &entries {
+            if !known.contains(&entry.entry) && !record(entry) {
+                break;
+            }
+            known.insert(entry.entry.clone());
+            done.push(entry.entry.clone());
+        }
+        *self.recorded.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+        self.parts.store.remove_entries(&done).await?;
+        // Those that are gone from the outbox need not be known any more.
+        *self.recorded.lock().unwrap_or_else(PoisonError::into_inner) = Some(HashSet::new());
+        Ok(done.len() == entries.len())
+    }
+}
