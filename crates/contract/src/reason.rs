@@ -59,8 +59,8 @@ reasons! {
         "Open the link and send the address it leads to.";
     EMPTY_SEGMENT: "empty_segment", "The path holds two slashes in a row.",
         "Remove the extra slash.";
-    BAD_ENCODING: "bad_encoding", "A percent-escape is malformed, is not UTF-8, or is encoded twice.",
-        "Encode the address once, as UTF-8, or send it unencoded.";
+    BAD_ENCODING: "bad_encoding", "A percent-escape is malformed, is not UTF-8, or is encoded twice, or the whole address is encoded.",
+        "Send the address as the browser shows it, or with its path encoded once, as UTF-8.";
     PATH_TRAVERSAL: "path_traversal", "The path holds . or .. as a segment.",
         "Send the address as the browser shows it.";
     BAD_LEGACY: "bad_legacy", "An old /pub/ address without its three groups of digits.",

@@ -99,12 +99,21 @@ fn unknown_scheme(name: &str) -> Reason {
 
 /// A URL without a scheme must start with something that could be a host.
 fn without_scheme(text: &str) -> Result<(Scheme, &str), Reason> {
+    if has_encoded_scheme(text) {
+        return Err(Reason::BadEncoding);
+    }
     let authority = &text[..end_before(text, ends_authority)];
     let begins_like_text = authority.starts_with(|c: char| c.is_ascii_punctuation());
     if begins_like_text || !authority.contains('.') {
         return Err(Reason::NotAUrl);
     }
     Ok((Scheme::Https, text))
+}
+
+/// Whether the whole URL was percent-encoded, as in `https%3A%2F%2F…`.
+fn has_encoded_scheme(text: &str) -> bool {
+    let (name, rest) = text.split_at(end_before(text, |b| b == b'%'));
+    !rest.is_empty() && scheme(name).is_some()
 }
 
 fn is_host(host: &str) -> bool {

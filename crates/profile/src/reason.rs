@@ -27,7 +27,7 @@ pub enum Reason {
     ShortLink,
     /// An empty path segment before the end.
     EmptySegment,
-    /// A percent-escape that is malformed, is not UTF-8, or encodes a percent sign.
+    /// A percent-escape that is malformed, is not UTF-8, or encodes a percent sign, or a URL that is encoded as a whole.
     BadEncoding,
     /// `.` or `..` as a path segment, encoded or not.
     PathTraversal,

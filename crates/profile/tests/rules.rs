@@ -137,6 +137,24 @@ fn hosts_are_compared_by_whole_labels() {
 }
 
 #[test]
+fn a_url_that_is_encoded_as_a_whole_is_bad_encoding() {
+    for encoded in [
+        "https%3A%2F%2Fwww.linkedin.com%2Fin%2Fada-quell",
+        "https%3a%2f%2fwww.linkedin.com%2fin%2fada-quell?x=1",
+        "HTTP%3A%2F%2Flinkedin.com%2Fin%2Fada-quell",
+        "https%3A//linkedin.com/in/ada-quell",
+        "https%3A%2F%2Flinkedin.com:443%2Fin%2Fada-quell",
+        "https%253A%252F%252Flinkedin.com%252Fin%252Fada-quell",
+        " https%3A%2F%2Fevil.example%2F ",
+    ] {
+        refuses(encoded, Reason::BadEncoding);
+    }
+    refuses("linkedin.com%2Fin%2Fada-quell", Reason::BadHost);
+    refuses("ftp%3A%2F%2Flinkedin.com%2Fin%2Fada-quell", Reason::BadHost);
+    refuses("https%.linkedin.com/in/ada-quell", Reason::BadEncoding);
+}
+
+#[test]
 fn every_segment_decodes_once_and_none_climbs() {
     accepts("https://linkedin.com/%69%6E/ada%2Dquell", "ada-quell");
     for (path, reason) in [
