@@ -144,7 +144,9 @@ fn path(target: &str) -> &str {
 /// HTTP/1.1 requires exactly one plausible Host. HTTP/1.0 may have none.
 fn is_host(host: Field<'_>, is_http_1_0: bool) -> bool {
     match host {
-        Field::Once(host) => host.iter().all(|b| b.is_ascii_graphic() && !b"/?#@\\,<>\"".contains(b)),
+        Field::Once(host) => {
+            !host.is_empty() && host.iter().all(|b| b.is_ascii_graphic() && !b"/?#@\\,<>\"".contains(b))
+        }
         Field::Absent => is_http_1_0,
         Field::Repeated => false,
     }
@@ -246,7 +248,9 @@ mod tests {
     fn exactly_one_host() {
         assert!(is_sound("Host: a.example:80\r\n"));
         assert!(is_sound("host: [::1]:80\r\n"));
-        for bad in ["", "Host: a\r\nHost: a\r\n", "Host: a/b\r\n", "Host: a, b\r\n", "Host: a b\r\n"] {
+        for bad in
+            ["", "Host:\r\n", "Host: a\r\nHost: a\r\n", "Host: a/b\r\n", "Host: a, b\r\n", "Host: a b\r\n"]
+        {
             assert!(!is_sound(bad), "{bad:?}");
         }
         assert!(whole("GET / HTTP/1.0\r\n\r\n").is_sound);

@@ -235,6 +235,7 @@ fn http_that_must_not_be_served_is_400_and_closed() {
     let bare = String::from_utf8(good.bytes()).expect("ASCII");
     let cases = [
         ("no Host", good.clone().without("Host").bytes()),
+        ("an empty Host", good.clone().without("Host").header("Host", "").bytes()),
         ("two Hosts", good.clone().header("Host", "test").bytes()),
         (
             "another transfer encoding",
