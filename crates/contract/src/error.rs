@@ -23,7 +23,7 @@ pub enum ErrorCode {
     RequestTimeout,
     /// The body is larger than the limit.
     RequestTooLarge,
-    /// The body is declared as something other than JSON.
+    /// The body is declared as something other than JSON, or as encoded.
     UnsupportedMediaType,
     /// The token has reached its rate limit.
     RateLimited,
@@ -52,6 +52,9 @@ impl ErrorCode {
         Self::Internal,
         Self::ServiceUnavailable,
     ];
+
+    /// The message of [`UnsupportedMediaType`](Self::UnsupportedMediaType) for a body with a `Content-Encoding`.
+    pub const ENCODED_BODY: &str = "The request body must not be encoded; send it without Content-Encoding.";
 
     /// The `status` field of the body. An internal error has none.
     pub const fn status(self) -> Option<&'static str> {
@@ -88,8 +91,8 @@ impl ErrorCode {
         }
     }
 
-    /// The fixed message. Two errors have a message that depends on the request instead:
-    /// see [`Submitted::refused`] and [`ErrorCode::not_on_file`].
+    /// The fixed message. Some errors have a message that depends on the request instead:
+    /// see [`Submitted::refused`], [`ErrorCode::not_on_file`] and [`ErrorCode::ENCODED_BODY`].
     pub const fn message(self) -> &'static str {
         match self {
             Self::InvalidProfileUrl => "Invalid profileUrl.",

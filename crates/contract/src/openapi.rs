@@ -150,16 +150,22 @@ fn error_response(schemas: &mut SchemaGenerator, operation: Operation, status: u
         400 => &["X-Invalid-Reason", "RateLimit", "RateLimit-Policy"][..],
         401 => &["WWW-Authenticate", "RateLimit", "RateLimit-Policy"],
         405 => &["Allow"],
+        415 => &["Accept-Encoding", "RateLimit", "RateLimit-Policy"],
         429 => &["Retry-After", "RateLimit", "RateLimit-Policy"],
         503 => &["Retry-After"],
         _ => &["RateLimit", "RateLimit-Policy"],
     });
     let of_operation = |code: &&ErrorCode| code.http_status() == status && **code != ErrorCode::NotFound;
     let codes: Vec<ErrorCode> = ErrorCode::ALL.iter().filter(of_operation).copied().collect();
-    let examples: Map<String, Value> = codes
+    let mut examples: Map<String, Value> = codes
         .iter()
         .map(|&code| (code.status().unwrap_or("internal").to_owned(), example(code, operation)))
         .collect();
+    if status == 415 {
+        let body =
+            json!({ "status": ErrorCode::UnsupportedMediaType.status(), "message": ErrorCode::ENCODED_BODY });
+        examples.insert("encoded".to_owned(), json!({ "summary": "An encoded body", "value": body }));
+    }
     let body = match status {
         500 => schema::<InternalError<'_>>(schemas),
         _ => schema::<Error<'_>>(schemas),
@@ -202,7 +208,9 @@ fn describe(status: u16) -> &'static str {
         413 => {
             "The body is larger than 16 KiB (the operator may set another limit); the connection is closed."
         }
-        415 => "The body is declared as something other than JSON.",
+        415 => {
+            "The `Content-Type` is not JSON, or there is a `Content-Encoding` other than `identity`. Send the body as it is."
+        }
         429 => "The token's rate (`rate_limited`) or quota (`quota_exceeded`) is used up.",
         500 => "A fault of the service. The body has no `status`.",
         _ => "Overloaded or stopping: the request was not worked on.",
@@ -236,6 +244,7 @@ fn headers() -> Value {
             "required": true,
             "schema": { "type": "string" }
         },
+        "Accept-Encoding": { "description": "`identity`, if the body was refused because it is encoded.", "schema": { "type": "string", "const": "identity" } },
         "Allow": { "description": "The methods of this path.", "required": true, "schema": { "type": "string" } },
         "Retry-After": { "description": "Seconds to wait before the next try.", "required": true, "schema": { "type": "integer", "minimum": 1 } },
         "RateLimit": text("What is left of each allowance (`r`) and for how many seconds (`t`). Only for limited tokens."),

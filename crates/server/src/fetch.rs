@@ -41,6 +41,9 @@ pub(crate) async fn fetch<D: LocalRead>(
     if !is_json(head.content_type) {
         return Err(Refusal::NotJson);
     }
+    if head.is_encoded {
+        return Err(Refusal::Encoded);
+    }
     let has_arrived = body.has_arrived();
     let body = body.read(app.settings.max_body, app.settings.body_timeout).await?;
     let profile = profile(app, operation, body)?;

@@ -24,6 +24,8 @@ pub(crate) struct Head<'a> {
     pub(crate) connection: Persistence,
     pub(crate) authorization: Field<'a>,
     pub(crate) content_type: Field<'a>,
+    /// The body has a Content-Encoding other than `identity`.
+    pub(crate) is_encoded: bool,
     pub(crate) request_id: Field<'a>,
 }
 
@@ -95,6 +97,7 @@ fn read<'a>(request: &httparse::Request<'_, 'a>, bytes: &[u8]) -> Head<'a> {
         connection: Persistence::Stays,
         authorization: Field::Absent,
         content_type: Field::Absent,
+        is_encoded: false,
         request_id: Field::Absent,
     };
     for line in &*request.headers {
@@ -111,6 +114,7 @@ fn read<'a>(request: &httparse::Request<'_, 'a>, bytes: &[u8]) -> Head<'a> {
             12 if is("x-request-id") => head.request_id.add(line.value),
             13 if is("authorization") => head.authorization.add(line.value),
             14 if is("content-length") => length.add(line.value),
+            16 if is("content-encoding") => head.is_encoded |= is_encoding(line.value),
             17 if is("transfer-encoding") => encoding.add(line.value),
             _ => {}
         }
@@ -150,6 +154,12 @@ fn is_host(host: Field<'_>, is_http_1_0: bool) -> bool {
         Field::Absent => is_http_1_0,
         Field::Repeated => false,
     }
+}
+
+/// Whether a list of content codings has one other than `identity`.
+fn is_encoding(codings: &[u8]) -> bool {
+    let mut codings = codings.split(|&b| b == b',').map(<[u8]>::trim_ascii);
+    codings.any(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity"))
 }
 
 /// How the body is framed, or `None` if that is ambiguous or the coding is not `chunked`.
@@ -282,6 +292,32 @@ mod tests {
             assert_eq!(framing(bad), None, "{bad:?}");
         }
         assert!(!whole("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n").is_sound);
+    }
+
+    #[test]
+    fn a_body_is_encoded_unless_every_coding_is_identity() {
+        let is_encoded = |lines: &str| {
+            let text = format!("POST / HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
+            whole(&text).is_encoded
+        };
+        for plain in [
+            "",
+            "Content-Encoding:\r\n",
+            "Content-Encoding: Identity\r\n",
+            "content-encoding: identity, ,identity\r\n",
+        ] {
+            assert!(!is_encoded(plain), "{plain:?}");
+        }
+        for encoded in [
+            "Content-Encoding: gzip\r\n",
+            "CONTENT-ENCODING: BR\r\n",
+            "Content-Encoding: identity, gzip\r\n",
+            "Content-Encoding: gzip,identity\r\n",
+            "Content-Encoding: identity\r\nContent-Encoding: zstd\r\n",
+            "Content-Encoding: none\r\n",
+        ] {
+            assert!(is_encoded(encoded), "{encoded:?}");
+        }
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(crate) enum Refusal {
     Unauthorized(Unauthorized),
     Limit(LimitExceeded),
     NotJson,
+    /// The body is compressed, or encoded in another way.
+    Encoded,
     InvalidProfileUrl {
         message: String,
         reason: InvalidReason,
@@ -80,7 +82,7 @@ impl Refusal {
             Self::Unauthorized(_) => ErrorCode::NoAuthorizationFound,
             Self::Limit(LimitExceeded::Rate { .. }) => ErrorCode::RateLimited,
             Self::Limit(LimitExceeded::Quota { .. }) => ErrorCode::QuotaExceeded,
-            Self::NotJson => ErrorCode::UnsupportedMediaType,
+            Self::NotJson | Self::Encoded => ErrorCode::UnsupportedMediaType,
             Self::InvalidProfileUrl { .. } => ErrorCode::InvalidProfileUrl,
             Self::NotOnFile { .. } => ErrorCode::ContactNotFound,
             Self::Store(StoreError::Unavailable(_) | StoreError::Busy) => ErrorCode::ServiceUnavailable,
@@ -121,6 +123,7 @@ impl Refusal {
             Self::NotOnFile { operation, profile } => {
                 ErrorCode::not_on_file(*operation, profile.as_str()).into()
             }
+            Self::Encoded => ErrorCode::ENCODED_BODY.into(),
             Self::HeadTooLarge => "The request line and headers are too large.".into(),
             _ => code.message().into(),
         };
@@ -144,6 +147,7 @@ impl Refusal {
                 ("retry-after", OVERLOAD_RETRY.into())
             }
             Self::InvalidProfileUrl { reason, .. } => (header::INVALID_REASON, reason.code.into()),
+            Self::Encoded => ("accept-encoding", "identity".into()),
             _ => return None,
         })
     }

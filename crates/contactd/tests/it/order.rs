@@ -23,6 +23,10 @@ fn path_then_method_then_size_then_token_then_limits_then_type_then_body() {
     assert_eq!(send(text("nobody")), 401);
     assert_eq!(send(text(&used_up)), 429);
     assert_eq!(send(text(&good)), 415);
+    let encoded = |token: &str| text(token).without("Content-Type").header("Content-Encoding", "gzip");
+    assert_eq!(send(encoded("nobody")), 401);
+    assert_eq!(send(encoded(&used_up)), 429);
+    assert_eq!(send(encoded(&good)), 415);
     let broken = text(&good).without("Content-Type");
     assert_eq!(send(broken), 400);
 }

@@ -163,6 +163,25 @@ fn a_body_of_another_type_is_415() {
     }
 }
 
+#[test]
+fn an_encoded_body_is_415() {
+    let (service, token) = Service::with_people();
+    let body = "{\"status\":\"unsupported_media_type\",\
+        \"message\":\"The request body must not be encoded; send it without Content-Encoding.\"}";
+    let with = |coding: &str| {
+        service
+            .send(&Request::lookup(PHONE, profile_body(ADA)).token(&token).header("Content-Encoding", coding))
+    };
+    for coding in ["gzip", "BR", "identity, deflate", "x-made-up", "gzip,identity"] {
+        let expected =
+            format!("415\naccept-encoding: identity\n{}", &refused(415, "", body)["415\n".len()..]);
+        assert_eq!(with(coding).shown(), expected, "{coding}");
+    }
+    for plain in ["identity", "Identity", "identity, identity", ""] {
+        assert_eq!(with(plain).status, 200, "{plain:?}");
+    }
+}
+
 const TOO_LARGE: &str = "{\"status\":\"request_too_large\",\"message\":\"The request body is too large.\"}";
 
 #[test]
