@@ -240,7 +240,8 @@ fn headers() -> Value {
         },
         "Cache-Control": { "description": "Contact details are not to be stored by caches.", "schema": { "type": "string", "const": "no-store" } },
         "WWW-Authenticate": {
-            "description": "`Bearer`, with `error=\"invalid_token\"` or `error=\"insufficient_scope\"` when a token was sent.",
+            "description": "`Bearer`. When a token was sent, with `error` and `error_description`: `invalid_token` with `unknown`, \
+                `expired` or `revoked`, or `insufficient_scope` with `not for this operation`.",
             "required": true,
             "schema": { "type": "string" }
         },

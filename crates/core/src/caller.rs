@@ -1,4 +1,4 @@
-//! Recognising callers. All accepted tokens are in memory, so this needs no I/O.
+//! Recognising callers. All tokens are in memory, so this needs no I/O.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,10 +14,20 @@ use crate::{Allowances, Kind, LimitExceeded, Quota, Rate, Timestamp, Token, Toke
 #[derive(Clone, Debug)]
 pub struct Caller(Arc<Known>);
 
-/// The presented token is malformed, unknown, expired or revoked.
+/// Why a presented token is not accepted. Only who holds a token that was once accepted can learn that it expired or
+/// was revoked: every other text is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown caller")]
-pub struct UnknownCaller;
+pub enum NotACaller {
+    /// It is malformed, or there is no such token.
+    #[error("unknown")]
+    Unknown,
+    /// It has expired.
+    #[error("expired")]
+    Expired,
+    /// It was revoked.
+    #[error("revoked")]
+    Revoked,
+}
 
 #[derive(Debug)]
 struct Known {
@@ -146,7 +156,7 @@ impl Drop for ReservedHit {
 
 type Table = HashMap<TokenHash, Arc<Known>, ByFirstBytes>;
 
-/// All accepted tokens, by hash.
+/// All tokens by hash, with those that have ended, so that their holders are told.
 #[derive(Debug)]
 pub struct Callers {
     table: ArcSwap<Table>,
@@ -161,10 +171,14 @@ impl Callers {
     }
 
     /// Finds the caller who presented this token.
-    pub fn find(&self, presented: &str, now: Timestamp) -> Result<Caller, UnknownCaller> {
-        let hash = TokenHash::of(presented).ok_or(UnknownCaller)?;
+    pub fn find(&self, presented: &str, now: Timestamp) -> Result<Caller, NotACaller> {
+        let hash = TokenHash::of(presented).ok_or(NotACaller::Unknown)?;
         let table = self.table.load();
-        let known = table.get(&hash).filter(|known| known.token.is_live(now)).ok_or(UnknownCaller)?;
+        let known = table.get(&hash).ok_or(NotACaller::Unknown)?;
+        if !known.token.is_live(now) {
+            let is_revoked = known.token.revoked_at.is_some();
+            return Err(if is_revoked { NotACaller::Revoked } else { NotACaller::Expired });
+        }
         known.live.last_used_at.store(now.millis(), Ordering::Relaxed);
         Ok(Caller(Arc::clone(known)))
     }
@@ -180,7 +194,6 @@ impl Callers {
         let old = self.table.load();
         let table: Table = tokens
             .into_iter()
-            .filter(|(_, token, _)| token.is_live(now))
             .map(|(hash, mut token, used)| {
                 token.rate = token.rate.or(self.default_rate);
                 token.quota = self.quota_of(&token);
@@ -258,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_keeps_usage_and_drops_revoked_tokens() {
+    fn a_reload_keeps_usage_and_refuses_revoked_tokens() {
         let (secret, gone) =
             (TokenSecret::generate().expect("random"), TokenSecret::generate().expect("random"));
         let mut token = Token::new("crm", now()).expect("random");
@@ -276,7 +289,36 @@ mod tests {
         assert!(use_one(&caller).is_err(), "the first hit was forgotten");
         drop(second);
         use_one(&caller).expect("one was given back");
-        assert_eq!(callers.find(gone.expose(), now()).err(), Some(UnknownCaller));
+        assert_eq!(callers.find(gone.expose(), now()).err(), Some(NotACaller::Revoked));
+        assert_eq!(callers.count(now()), (1, 0), "it is not counted as accepted");
+    }
+
+    #[test]
+    fn who_holds_a_token_that_has_ended_learns_why_and_nobody_else_does() {
+        let [expired, revoked, both, never] = [(); 4].map(|()| TokenSecret::generate().expect("random"));
+        let soon = now().plus(std::time::Duration::from_secs(1));
+        let token = Token { expires_at: Some(soon), ..Token::new("crm", now()).expect("random") };
+        let callers = Callers::new(None, None);
+        callers.replace(
+            vec![
+                (expired.hash(), token.clone(), 0),
+                (revoked.hash(), Token { expires_at: None, revoked_at: Some(now()), ..token.clone() }, 0),
+                (both.hash(), Token { revoked_at: Some(now()), ..token }, 0),
+            ],
+            now(),
+        );
+        let refused = |presented: &str, at: Timestamp| callers.find(presented, at).err();
+        assert_eq!(refused(expired.expose(), now()), None);
+        assert_eq!(refused(expired.expose(), soon), Some(NotACaller::Expired));
+        assert_eq!(refused(revoked.expose(), now()), Some(NotACaller::Revoked));
+        assert_eq!(refused(both.expose(), soon), Some(NotACaller::Revoked));
+        assert_eq!(refused(never.expose(), soon), Some(NotACaller::Unknown));
+        let mistyped = format!("{}_", &revoked.expose()[..41]);
+        assert_eq!(refused(&mistyped, soon), Some(NotACaller::Unknown));
+        assert!(
+            callers.take_usage().iter().all(|usage| usage.last_used_at == Some(now())),
+            "refused is not used"
+        );
     }
 
     #[test]

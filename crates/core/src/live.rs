@@ -73,7 +73,7 @@ impl<S: LocalRead + Tokens + Suppressions + Usage> Live<S> {
 
     async fn refresh_tokens(&self, number: u64) -> Result<(), RefreshError> {
         let now = self.clock.now();
-        // Tokens that have ended are removed from the table with their counts, so write the counts first.
+        // A token whose quota was changed begins with the counts in the store, so write them first.
         self.flush_usage().await?;
         let mut tokens = Vec::new();
         for (hash, token) in self.store.list_tokens().await? {

@@ -14,7 +14,7 @@ pub(crate) fn caller<D: LocalRead>(
     now: Timestamp,
 ) -> Result<Caller, Refusal> {
     let token = bearer_token(authorization).ok_or(Refusal::Unauthorized(Unauthorized::NoToken))?;
-    app.callers.find(token, now).map_err(|_| Refusal::Unauthorized(Unauthorized::InvalidToken))
+    app.callers.find(token, now).map_err(|why| Refusal::Unauthorized(Unauthorized::InvalidToken(why)))
 }
 
 /// The token after the scheme `Bearer`, which is case-insensitive. `None` unless there is exactly one

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use contactd_contract::{Error, ErrorCode, InternalError, InvalidReason, Operation, Submitted, header};
 use contactd_core::store::StoreError;
-use contactd_core::{LimitExceeded, LookupError, Profile, Reason};
+use contactd_core::{LimitExceeded, LookupError, NotACaller, Profile, Reason};
 use http::StatusCode;
 
 use crate::answer::{self, Answer};
@@ -51,8 +51,7 @@ pub(crate) enum Refusal {
 pub(crate) enum Unauthorized {
     /// No token was sent.
     NoToken,
-    /// The token is malformed, unknown, expired or revoked.
-    InvalidToken,
+    InvalidToken(NotACaller),
     /// The token is valid, but not for this operation.
     InsufficientScope,
 }
@@ -167,8 +166,18 @@ impl Unauthorized {
     const fn challenge(self) -> &'static str {
         match self {
             Self::NoToken => "Bearer",
-            Self::InvalidToken => "Bearer error=\"invalid_token\"",
-            Self::InsufficientScope => "Bearer error=\"insufficient_scope\"",
+            Self::InvalidToken(NotACaller::Unknown) => {
+                "Bearer error=\"invalid_token\", error_description=\"unknown\""
+            }
+            Self::InvalidToken(NotACaller::Expired) => {
+                "Bearer error=\"invalid_token\", error_description=\"expired\""
+            }
+            Self::InvalidToken(NotACaller::Revoked) => {
+                "Bearer error=\"invalid_token\", error_description=\"revoked\""
+            }
+            Self::InsufficientScope => {
+                "Bearer error=\"insufficient_scope\", error_description=\"not for this operation\""
+            }
         }
     }
 }

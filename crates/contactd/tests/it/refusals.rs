@@ -81,19 +81,21 @@ fn every_cause_of_401_has_one_body() {
     site.ok(&["token", "revoke", &id]);
     let service = site.serve();
     let never_made = format!("{}x", &live[..live.len() - 1]);
-    let invalid = "Bearer error=\"invalid_token\"";
+    let invalid = |why: &str| format!("Bearer error=\"invalid_token\", error_description=\"{why}\"");
+    let none = || "Bearer".to_owned();
+    let scope = "Bearer error=\"insufficient_scope\", error_description=\"not for this operation\"";
     let cases = [
-        (None, "Bearer"),
-        (Some(String::new()), "Bearer"),
-        (Some("Bearer".to_owned()), "Bearer"),
-        (Some("Basic dXNlcjpwYXNz".to_owned()), "Bearer"),
-        (Some(live.clone()), "Bearer"),
-        (Some("Bearer x".to_owned()), invalid),
-        (Some(format!("Bearer {never_made}")), invalid),
-        (Some(format!("Bearer {ended}")), invalid),
-        (Some(format!("Bearer {revoked}")), invalid),
-        (Some(format!("Bearer {live} {live}")), invalid),
-        (Some(format!("Bearer {phone_only}")), "Bearer error=\"insufficient_scope\""),
+        (None, none()),
+        (Some(String::new()), none()),
+        (Some("Bearer".to_owned()), none()),
+        (Some("Basic dXNlcjpwYXNz".to_owned()), none()),
+        (Some(live.clone()), none()),
+        (Some("Bearer x".to_owned()), invalid("unknown")),
+        (Some(format!("Bearer {never_made}")), invalid("unknown")),
+        (Some(format!("Bearer {ended}")), invalid("expired")),
+        (Some(format!("Bearer {revoked}")), invalid("revoked")),
+        (Some(format!("Bearer {live} {live}")), invalid("unknown")),
+        (Some(format!("Bearer {phone_only}")), scope.to_owned()),
     ];
     let body = "{\"status\":\"no_authorization_found\",\"message\":\"No authorization found.\"}";
     for (authorization, challenge) in cases {

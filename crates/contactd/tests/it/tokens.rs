@@ -1,6 +1,7 @@
 //! Tokens, from the command line to the running service.
 
 use crate::fixture::ADA;
+use crate::http::Reply;
 use crate::service::{EMAIL, PHONE, Service, Site};
 
 fn id_of(site: &Site, name: &str) -> String {
@@ -8,6 +9,12 @@ fn id_of(site: &Site, name: &str) -> String {
     let token =
         list.as_array().expect("a list").iter().rfind(|token| token["name"] == name).expect("listed").clone();
     token["id"].as_str().expect("an id").to_owned()
+}
+
+/// The `error_description` of a 401.
+fn described(reply: &Reply) -> &str {
+    let challenge = reply.header("www-authenticate").unwrap_or_default();
+    challenge.split("error_description=\"").nth(1).and_then(|rest| rest.strip_suffix('"')).unwrap_or_default()
 }
 
 #[test]
@@ -33,7 +40,8 @@ fn a_revoked_token_is_refused_when_the_command_returns() {
         let token = service.site.ok(&["token", "create", &name]);
         assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
         service.site.ok(&["token", "revoke", &id_of(&service.site, &name)]);
-        assert_eq!(service.look_up(PHONE, &token, ADA).status, 401);
+        let refused = service.look_up(PHONE, &token, ADA);
+        assert_eq!((refused.status, described(&refused)), (401, "revoked"));
     }
 }
 
@@ -58,6 +66,7 @@ fn a_token_ends_at_its_expiry() {
     let token = service.site.token(&["--expires", "2s"]);
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
     crate::service::eventually(5, "it ends", || service.look_up(PHONE, &token, ADA).status == 401);
+    assert_eq!(described(&service.look_up(PHONE, &token, ADA)), "expired");
 }
 
 #[test]
