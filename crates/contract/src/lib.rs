@@ -36,6 +36,8 @@ pub mod path {
     pub const OPENAPI_JSON: &str = "/openapi.json";
     /// The OpenAPI document as YAML.
     pub const OPENAPI_YAML: &str = "/openapi.yaml";
+    /// Leads to the documentation page.
+    pub const ROOT: &str = "/";
     /// The interactive documentation page.
     pub const DOCS: &str = "/docs";
     /// Whether the process is alive.

@@ -1,7 +1,9 @@
 //! Serves the OpenAPI document and the documentation page. Everything is embedded in the binary.
 
 use bytes::Bytes;
+use contactd_contract::{Error, path};
 use contactd_core::store::LocalRead;
+use http::StatusCode;
 
 use crate::App;
 use crate::answer::{self, Answer};
@@ -15,6 +17,16 @@ const POLICY: &str = "cache-control: no-cache\r\n\
     img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n\
     referrer-policy: no-referrer\r\n\
     x-content-type-options: nosniff\r\n";
+
+/// Leads a person who opens the address of the service in a browser to the page.
+pub(crate) fn redirect<D: LocalRead>(app: &App<D>) -> Answer {
+    let page = format!("{}{}", app.settings.base_path, path::DOCS);
+    let message = format!("The documentation is at {page}.").into();
+    let body = answer::body(&Error { status: "temporary_redirect".into(), message });
+    let mut answer = answer::json(StatusCode::TEMPORARY_REDIRECT, body);
+    answer.add_header("location", page);
+    answer
+}
 
 pub(crate) fn page() -> Answer {
     asset("text/html; charset=utf-8", Bytes::from_static(PAGE.as_bytes()))

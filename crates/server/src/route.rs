@@ -8,6 +8,7 @@ use crate::refusal::Refusal;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     Fetch(Operation),
+    Root,
     Healthz,
     Readyz,
     OpenapiJson,
@@ -25,6 +26,9 @@ impl Route {
             path if path == Operation::FetchPersonalEmail.path() => {
                 Self::Fetch(Operation::FetchPersonalEmail)
             }
+            path::ROOT => Self::Root,
+            // The base path without a slash at the end.
+            "" if !base_path.is_empty() => Self::Root,
             path::HEALTHZ => Self::Healthz,
             path::READYZ => Self::Readyz,
             path::OPENAPI_JSON => Self::OpenapiJson,

@@ -120,6 +120,7 @@ async fn answer<D: LocalRead>(
             let _slot = Slot::take(app)?;
             return fetch::fetch(app, operation, head, body, request, recorder).await;
         }
+        Route::Root => docs::redirect(app),
         Route::Healthz => health::alive(),
         Route::Readyz => health::ready(app),
         Route::OpenapiJson => docs::openapi_json(app),

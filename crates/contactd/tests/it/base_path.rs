@@ -22,6 +22,11 @@ fn every_public_path_moves_and_messages_do_not() {
         assert_eq!(service.send(&Request::get(&format!("/contacts{path}"))).status, 200, "{path}");
         assert_eq!(service.send(&Request::get(path)).status, 404, "{path}");
     }
+    for path in ["/contacts", "/contacts/"] {
+        let root = service.send(&Request::get(path));
+        assert_eq!((root.status, root.header("location")), (307, Some("/contacts/docs")), "{path}");
+    }
+    assert_eq!(service.send(&Request::get("/")).status, 404);
     let openapi = service.send(&Request::get("/contacts/openapi.json")).json();
     assert_eq!(openapi["servers"][0]["url"], "/contacts");
     let mut admin = Connection::open(service.admin);

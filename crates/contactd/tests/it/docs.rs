@@ -39,6 +39,24 @@ fn the_page_loads_nothing_from_other_hosts() {
 }
 
 #[test]
+fn the_root_leads_to_the_page() {
+    let (service, _) = Service::with_people();
+    let body = "{\"status\":\"temporary_redirect\",\"message\":\"The documentation is at /docs.\"}";
+    let expected = format!(
+        "307\ncache-control: no-store\ncontent-length: {}\ncontent-type: application/json\nlocation: /docs\n\n{body}",
+        body.len()
+    );
+    assert_eq!(service.send(&Request::get("/")).shown(), expected);
+    assert_eq!(service.send(&Request::get("/?x=1")).shown(), expected);
+    let mut connection = service.connect();
+    connection.send(Request::new("HEAD", "/").bytes());
+    let head = connection.reply_to_head();
+    assert_eq!((head.status, head.header("location"), head.body.as_str()), (307, Some("/docs"), ""));
+    let posted = service.send(&Request::new("POST", "/").body(""));
+    assert_eq!((posted.status, posted.header("allow")), (405, Some("GET, HEAD")));
+}
+
+#[test]
 fn health_is_answered_in_json_and_to_head_without_a_body() {
     let (service, _) = Service::with_people();
     assert_eq!(service.send(&Request::get("/healthz")).body, "{\"status\":\"ok\"}");

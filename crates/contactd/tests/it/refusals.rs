@@ -121,7 +121,7 @@ fn an_unknown_path_is_404_with_our_own_body_for_every_method() {
     let (service, token) = Service::with_people();
     let body = "{\"status\":\"not_found\",\"message\":\"There is nothing at this path.\"}";
     for (method, path) in [
-        ("GET", "/"),
+        ("GET", "//"),
         ("POST", "/api"),
         ("POST", "/api/fetchPhoneNumber/"),
         ("POST", "/API/fetchPhoneNumber"),
