@@ -14,7 +14,7 @@ const NOW: Timestamp = Timestamp::from_seconds(1_800_000_000);
 
 /// A table with `count` tokens, and one of them.
 fn callers(count: usize) -> (Callers, TokenSecret) {
-    let callers = Callers::new(None, None);
+    let callers = Callers::default();
     let secrets: Vec<TokenSecret> =
         (0..count).map(|_| TokenSecret::generate().expect("randomness")).collect();
     let known = secrets

@@ -156,18 +156,31 @@ impl Drop for ReservedHit {
 
 type Table = HashMap<TokenHash, Arc<Known>, ByFirstBytes>;
 
+/// Limits of tokens that have none of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DefaultLimits {
+    /// The rate.
+    pub rate: Option<Rate>,
+    /// The quota.
+    pub quota: Option<Quota>,
+}
+
 /// All tokens by hash, with those that have ended, so that their holders are told.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Callers {
     table: ArcSwap<Table>,
-    default_rate: Option<Rate>,
-    default_quota: Option<Quota>,
+    defaults: ArcSwap<DefaultLimits>,
 }
 
 impl Callers {
-    /// Creates an empty table. The defaults apply to tokens without limits of their own.
-    pub fn new(default_rate: Option<Rate>, default_quota: Option<Quota>) -> Self {
-        Self { table: ArcSwap::default(), default_rate, default_quota }
+    /// Creates an empty table.
+    pub fn new(defaults: DefaultLimits) -> Self {
+        Self { defaults: ArcSwap::from_pointee(defaults), ..Self::default() }
+    }
+
+    /// Sets the limits of tokens that have none of their own, from the next [`replace`](Self::replace) on.
+    pub fn set_defaults(&self, defaults: DefaultLimits) {
+        self.defaults.store(Arc::new(defaults));
     }
 
     /// Finds the caller who presented this token.
@@ -185,18 +198,19 @@ impl Callers {
 
     /// The quota that applies to a token: its own, or the default.
     pub fn quota_of(&self, token: &Token) -> Option<Quota> {
-        token.quota.or(self.default_quota)
+        token.quota.or(self.defaults.load().quota)
     }
 
     /// Replaces the table. Each token comes with the hits already stored for the current period of its quota.
     /// A token that is in the table keeps its counters instead.
     pub fn replace(&self, tokens: Vec<(TokenHash, Token, u64)>, now: Timestamp) {
         let old = self.table.load();
+        let defaults = self.defaults.load();
         let table: Table = tokens
             .into_iter()
             .map(|(hash, mut token, used)| {
-                token.rate = token.rate.or(self.default_rate);
-                token.quota = self.quota_of(&token);
+                token.rate = token.rate.or(defaults.rate);
+                token.quota = token.quota.or(defaults.quota);
                 let live = match old.get(&hash) {
                     Some(known) if known.token.quota == token.quota => Arc::clone(&known.live),
                     _ => Arc::new(Counters::after(used, token.quota, now)),
@@ -277,7 +291,7 @@ mod tests {
         let mut token = Token::new("crm", now()).expect("random");
         token.quota = Some("2/day".parse().expect("a quota"));
         let other = Token::new("old", now()).expect("random");
-        let callers = Callers::new(None, None);
+        let callers = Callers::default();
         callers.replace(vec![(secret.hash(), token.clone(), 0), (gone.hash(), other.clone(), 0)], now());
         let use_one = |caller: &Caller| caller.reserve_hit(now()).map(|hit| hit.expect("a quota").keep());
         use_one(&callers.find(secret.expose(), now()).expect("known")).expect("first hit");
@@ -324,7 +338,7 @@ mod tests {
     #[test]
     fn a_hit_counted_after_take_usage_is_returned_by_the_next_call() {
         let secret = TokenSecret::generate().expect("random");
-        let callers = Callers::new(None, None);
+        let callers = Callers::default();
         callers.replace(vec![(secret.hash(), Token::new("crm", now()).expect("random"), 0)], now());
         let caller = callers.find(secret.expose(), now()).expect("known");
         assert_eq!(callers.take_usage().len(), 1);
@@ -338,7 +352,10 @@ mod tests {
     fn hits_of_earlier_runs_count_towards_the_quota() {
         let secret = TokenSecret::generate().expect("random");
         let token = Token::new("crm", now()).expect("random");
-        let callers = Callers::new(None, Some("5/month".parse().expect("a quota")));
+        let callers = Callers::new(DefaultLimits {
+            quota: Some("5/month".parse().expect("a quota")),
+            ..DefaultLimits::default()
+        });
         callers.replace(vec![(secret.hash(), token, 5)], now());
         let caller = callers.find(secret.expose(), now()).expect("known");
         assert!(matches!(caller.take(now()), Err(LimitExceeded::Quota { .. })));

@@ -229,7 +229,7 @@ mod tests {
         let at = Timestamp::from_seconds(1_000);
         let keys = DigestKeys::new(vec![DigestKey::new(&[1; 32]), DigestKey::new(&[2; 32])]).expect("keys");
         let secret = TokenSecret::generate().expect("random");
-        let callers = Callers::new(None, None);
+        let callers = Callers::default();
         callers.replace(vec![(secret.hash(), Token::new("crm", at).expect("random"), 0)], at);
         let caller = callers.find(secret.expose(), at).expect("known");
         let number = ContactValue::from_store("+14155550101".to_owned());

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
 use contactd_contract::openapi;
 use contactd_core::store::LocalRead;
@@ -10,21 +11,28 @@ use contactd_core::{Audit, Callers, Clock, Lookups, Networks, SuppressionList};
 
 use crate::Settings;
 use crate::metrics::Metrics;
+use crate::slots::Slots;
 
 /// The service, as the listeners use it.
 pub struct App<D> {
     pub(crate) lookups: Lookups<D>,
     pub(crate) callers: Arc<Callers>,
     pub(crate) suppressions: Arc<SuppressionList>,
-    pub(crate) networks: Networks,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) settings: Settings,
+    reloadable: ArcSwap<Reloadable>,
     pub(crate) metrics: Metrics,
     pub(crate) openapi_json: Bytes,
     pub(crate) openapi_yaml: Bytes,
     pub(crate) in_flight: AtomicUsize,
     pub(crate) connections: AtomicUsize,
+    pub(crate) slots: Arc<Slots>,
     stopping: AtomicBool,
+}
+
+/// What a reload of the configuration replaces, all of it at once.
+pub(crate) struct Reloadable {
+    pub(crate) settings: Settings,
+    pub(crate) networks: Networks,
 }
 
 impl<D: LocalRead> App<D> {
@@ -42,16 +50,31 @@ impl<D: LocalRead> App<D> {
             lookups: Lookups::new(details, Arc::clone(&suppressions), audit),
             callers,
             suppressions,
-            networks,
             metrics: Metrics::new(clock.now()),
             clock,
             openapi_json: openapi::json_below(&settings.base_path).into(),
             openapi_yaml: openapi::yaml_below(&settings.base_path).into(),
-            settings,
+            reloadable: ArcSwap::from_pointee(Reloadable { settings, networks }),
             in_flight: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
+            slots: Arc::default(),
             stopping: AtomicBool::new(false),
         }
+    }
+
+    /// The settings and networks of this moment. Do not keep them across an `await`.
+    pub(crate) fn now(&self) -> Guard<Arc<Reloadable>> {
+        self.reloadable.load()
+    }
+
+    /// Replaces the networks, and the settings that can change while the service runs. Every request that begins
+    /// afterwards sees all of the new ones; a connection keeps the timeouts with which it was opened.
+    pub fn reload(&self, settings: Settings, networks: Networks) {
+        let before = self.now();
+        let Settings { base_path, workers, audit_patience, .. } = before.settings.clone();
+        let settings = Settings { base_path, workers, audit_patience, ..settings };
+        self.reloadable.store(Arc::new(Reloadable { settings, networks }));
+        self.slots.look_again();
     }
 
     /// Whether the service is stopping: it is not ready, and every answer closes its connection.

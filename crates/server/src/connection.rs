@@ -178,7 +178,8 @@ async fn answer_all<D: LocalRead>(
     let mut input = Vec::with_capacity(BUFFER);
     let mut output = Vec::with_capacity(BUFFER);
     loop {
-        let next = match head::parse(&input, app.settings.max_head) {
+        let most = app.now().settings.max_head;
+        let next = match head::parse(&input, most) {
             Parsed::Partial => {
                 // Line ends between two requests do not begin a request.
                 if input.iter().any(|b| !matches!(b, b'\r' | b'\n')) {
@@ -203,7 +204,8 @@ async fn answer_all<D: LocalRead>(
                     return Ok(EndedBy::Server);
                 }
                 exchange.skipping_begins();
-                match answered.body.skip(app.settings.max_body).await {
+                let most = app.now().settings.max_body;
+                match answered.body.skip(most).await {
                     Some(Next::Arrived(behind)) => Next::Arrived(head.len + behind),
                     Some(later) => later,
                     None => return Ok(EndedBy::Server),

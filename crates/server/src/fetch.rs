@@ -29,7 +29,7 @@ pub(crate) async fn fetch<D: LocalRead>(
     recorder: &mut Recorder<'_>,
 ) -> Result<Answer, Refusal> {
     // Do not wait for a body whose declared length is over the limit.
-    if body.declared_len().is_some_and(|length| length > app.settings.max_body as u64) {
+    if body.declared_len().is_some_and(|length| length > app.now().settings.max_body as u64) {
         return Err(Refusal::TooLarge);
     }
     let now = request.at;
@@ -45,7 +45,11 @@ pub(crate) async fn fetch<D: LocalRead>(
         return Err(Refusal::Encoded);
     }
     let has_arrived = body.has_arrived();
-    let body = body.read(app.settings.max_body, app.settings.body_timeout).await?;
+    let (most, patience) = {
+        let settings = &app.now().settings;
+        (settings.max_body, settings.body_timeout)
+    };
+    let body = body.read(most, patience).await?;
     let profile = profile(app, operation, body)?;
     let request = if has_arrived {
         request
@@ -109,7 +113,8 @@ const fn kind(operation: Operation) -> Kind {
 fn profile<D: LocalRead>(app: &App<D>, operation: Operation, body: &[u8]) -> Result<Profile, Refusal> {
     let url = submission::profile_url(body)
         .map_err(|fault| Refusal::invalid(operation, &fault.submitted, fault.reason))?;
-    app.networks
+    app.now()
+        .networks
         .canonicalize(&url)
         .map_err(|reason| Refusal::invalid(operation, &Submitted::Text(url), invalid_reason(reason)))
 }

@@ -24,6 +24,7 @@ mod route;
 mod router;
 mod serve;
 mod settings;
+mod slots;
 mod stream;
 mod submission;
 #[cfg(test)]

@@ -43,7 +43,7 @@ pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
     let started = Instant::now();
     let now = app.clock.now();
     let id = RequestId::of(head.request_id, now);
-    let route = Route::find(&app.settings.base_path, head.path);
+    let route = Route::find(&app.now().settings.base_path, head.path);
     // What is recorded must not become a place for personal data.
     let own = (!id.is_recordable()).then(|| RequestId::new(now));
     let given_id = own.as_ref().map(|_| app.lookups.id_digest(id.as_str()));
@@ -72,9 +72,9 @@ pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
         }
         fetch::tell_allowances(&mut answer, caller.allowances(now));
     }
-    let stays = !closes && body.can_be_skipped(app.settings.max_body) && !app.is_stopping();
+    let stays = !closes && body.can_be_skipped(app.now().settings.max_body) && !app.is_stopping();
     let connection = if stays { head.connection } else { Persistence::Closes };
-    if app.settings.access_log {
+    if app.now().settings.access_log {
         access::log(recorded.as_str(), route, &answer, outcome, caller.as_ref(), started.elapsed());
     }
     let head_only = head.method == "HEAD";
@@ -93,7 +93,7 @@ pub(crate) fn refuse_unread<D: LocalRead>(
     let id = RequestId::new(app.clock.now());
     let outcome = app.metrics.record(None, Some(refusal.code()), Duration::ZERO);
     let answer = refusal.answer();
-    if app.settings.access_log {
+    if app.now().settings.access_log {
         access::log(id.as_str(), None, &answer, outcome, None, Duration::ZERO);
     }
     let connection = Persistence::Closes;
@@ -138,7 +138,7 @@ impl<'a, D: LocalRead> Slot<'a, D> {
     fn take(app: &'a App<D>) -> Result<Self, Refusal> {
         let before = app.in_flight.fetch_add(1, Ordering::Relaxed);
         let slot = Self(app);
-        if before < app.settings.max_in_flight { Ok(slot) } else { Err(Refusal::Overloaded) }
+        if before < app.now().settings.max_in_flight { Ok(slot) } else { Err(Refusal::Overloaded) }
     }
 }
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use contactd_core::store::LocalRead;
 use tokio::net::TcpListener;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::App;
+use crate::slots::ConnectionSlot;
 use crate::worker::{Accepted, Worker};
 
 /// Serves a bound listener until `stop` is ready, then stops gracefully: requests on open connections are still
@@ -20,10 +20,10 @@ pub async fn serve<D: LocalRead>(
     app: Arc<App<D>>,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let workers = (0..app.settings.workers.max(1))
+    let workers = (0..app.now().settings.workers.max(1))
         .map(|number| Worker::start(number, Arc::clone(&app)))
         .collect::<io::Result<Vec<_>>>()?;
-    let door = Door::open(listener, app.settings.max_connections)?;
+    let door = Door::open(listener, Arc::clone(&app))?;
     tokio::select! {
         () = stop => {}
         () = door.accept_all(&workers) => {}
@@ -31,32 +31,31 @@ pub async fn serve<D: LocalRead>(
     app.stop();
     door.empty(&workers);
     drop(door);
-    finish(workers, app.settings.stop_timeout).await;
+    let patience = app.now().settings.stop_timeout;
+    finish(workers, patience).await;
     Ok(())
 }
 
-/// The listener, and the slots for its connections.
-struct Door {
+/// The listener, and the app that has the slots for its connections.
+struct Door<D> {
     listener: TcpListener,
     /// The same socket, to accept without the event loop, which may not know of new connections yet.
     queue: StdTcpListener,
-    slots: Arc<Semaphore>,
+    app: Arc<App<D>>,
 }
 
-impl Door {
-    fn open(listener: StdTcpListener, slots: usize) -> io::Result<Self> {
+impl<D: LocalRead> Door<D> {
+    fn open(listener: StdTcpListener, app: Arc<App<D>>) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let queue = listener.try_clone()?;
         let listener = TcpListener::from_std(listener)?;
-        Ok(Self { listener, queue, slots: Arc::new(Semaphore::new(slots)) })
+        Ok(Self { listener, queue, app })
     }
 
     /// Accepts forever. Without a free slot it waits, and so do new connections.
     async fn accept_all(&self, workers: &[Worker]) {
         loop {
-            let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else {
-                return;
-            };
+            let slot = self.app.slots.take(|| self.app.now().settings.max_connections).await;
             match self.listener.accept().await.and_then(|(stream, _)| stream.into_std()) {
                 Ok(stream) => self.hand_over(stream, slot, workers),
                 Err(error) => {
@@ -70,7 +69,8 @@ impl Door {
 
     /// Accepts the connections that are waiting now, as long as slots are free.
     fn empty(&self, workers: &[Worker]) {
-        while let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
+        let most = self.app.now().settings.max_connections;
+        while let Some(slot) = self.app.slots.try_take(most) {
             match self.queue.accept() {
                 Ok((stream, _)) => self.hand_over(stream, slot, workers),
                 // A client that gave up while waiting does not affect the others.
@@ -81,7 +81,7 @@ impl Door {
         }
     }
 
-    fn hand_over(&self, stream: StdTcpStream, slot: OwnedSemaphorePermit, workers: &[Worker]) {
+    fn hand_over(&self, stream: StdTcpStream, slot: ConnectionSlot, workers: &[Worker]) {
         let least_loaded = workers.iter().min_by_key(|worker| worker.load());
         let prepared = stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true));
         if let (Some(worker), Ok(())) = (least_loaded, prepared) {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Limits and deadlines. The documentation lists the defaults.
+/// Limits and deadlines. The documentation lists the defaults. `base_path`, `workers` and `audit_patience` stay as they
+/// were at the start; [`App::reload`](crate::App::reload) can change the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The path prefix of the service: empty, or for example `/contacts`.

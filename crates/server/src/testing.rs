@@ -42,7 +42,7 @@ impl Served {
         import.put(vec![Record { profile, details }]).await.expect("puts");
         import.commit(&ImportSummary::default(), None).await.expect("commits");
         let secret = TokenSecret::generate().expect("random");
-        let callers = Arc::new(Callers::new(None, None));
+        let callers = Arc::new(Callers::default());
         callers.replace(vec![(secret.hash(), Token::new("crm", at()).expect("random"), 0)], at());
         let keys = DigestKeys::new(vec![DigestKey::new(&[1; 32])]).expect("a key");
         let app = Arc::new(App::new(
@@ -73,7 +73,7 @@ impl Served {
         let (stream, served) = tokio::io::duplex(1 << 16);
         let clock = Rc::new(WorkerClock::new(at()));
         let turn = Rc::new(Turn::new(Rc::clone(&clock), Duration::from_secs(3)));
-        let exchange = Exchange::new(Rc::clone(&clock), &self.app.settings);
+        let exchange = Exchange::new(Rc::clone(&clock), &self.app.now().settings);
         let ending = Rc::clone(&turn);
         tokio::task::spawn_local(async move { ending.run(|| {}).await });
         let serving = connection::serve(Arc::clone(&self.app), served, Rc::clone(&exchange), turn);

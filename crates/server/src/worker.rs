@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use contactd_core::store::LocalRead;
 use tokio::net::TcpStream;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
 use tokio::time::MissedTickBehavior;
 
 use crate::App;
 use crate::connection::{self, Exchange};
+use crate::slots::ConnectionSlot;
 use crate::turn::Turn;
 use crate::worker_clock::WorkerClock;
 
@@ -27,7 +27,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// An accepted connection for a worker, with its connection slot.
 pub(crate) struct Accepted {
     pub(crate) stream: StdTcpStream,
-    pub(crate) slot: OwnedSemaphorePermit,
+    pub(crate) slot: ConnectionSlot,
 }
 
 /// The accepting task's handle to a worker.
@@ -77,7 +77,7 @@ async fn run<D: LocalRead>(
     let began = Instant::now();
     let clock = Rc::new(WorkerClock::new(app.clock.now()));
     let exchanges: Rc<Exchanges> = Rc::default();
-    let turn = Rc::new(Turn::new(Rc::clone(&clock), app.settings.audit_patience));
+    let turn = Rc::new(Turn::new(Rc::clone(&clock), app.now().settings.audit_patience));
     let (ending, recording) = (Rc::clone(&turn), Arc::clone(&app));
     tokio::task::spawn_local(async move { ending.run(|| recording.lookups.flush_audit()).await });
     let mut tick = tokio::time::interval(TICK);
@@ -118,7 +118,7 @@ fn begin<D: LocalRead>(
     load: &Arc<AtomicUsize>,
 ) {
     let Accepted { stream, slot } = accepted;
-    let exchange = Exchange::new(Rc::clone(clock), &app.settings);
+    let exchange = Exchange::new(Rc::clone(clock), &app.now().settings);
     exchanges.borrow_mut().push(Rc::downgrade(&exchange));
     let counted = OpenConnection::begin(app, load, slot);
     let (app, turn) = (Arc::clone(app), Rc::clone(turn));
@@ -134,11 +134,11 @@ fn begin<D: LocalRead>(
 struct OpenConnection<D> {
     app: Arc<App<D>>,
     load: Arc<AtomicUsize>,
-    _slot: OwnedSemaphorePermit,
+    _slot: ConnectionSlot,
 }
 
 impl<D> OpenConnection<D> {
-    fn begin(app: &Arc<App<D>>, load: &Arc<AtomicUsize>, slot: OwnedSemaphorePermit) -> Self {
+    fn begin(app: &Arc<App<D>>, load: &Arc<AtomicUsize>, slot: ConnectionSlot) -> Self {
         app.connections.fetch_add(1, Ordering::Relaxed);
         Self { app: Arc::clone(app), load: Arc::clone(load), _slot: slot }
     }
