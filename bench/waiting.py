@@ -81,7 +81,7 @@ def run(work):
     server = background("serve", "--listen", f"127.0.0.1:{port}", "--admin-listen", f"127.0.0.1:{stage.free_port()}", "--log-level", "error")
     try:
         for line in server.stderr:
-            if line.startswith("admin on"):
+            if "admin on" in line:
                 break
         importing = background("import", people, "--source", "second")
         began = time.monotonic()

@@ -58,16 +58,28 @@ pub(crate) struct Everywhere {
     /// Whether `data` came from the command line.
     #[arg(skip)]
     pub(crate) data_is_flag: bool,
+    /// Whether `store` came from the command line.
+    #[arg(skip)]
+    pub(crate) store_is_flag: bool,
 }
 
 impl Cli {
     /// Parses the command line. On `--help` or an error, prints it and exits.
     pub(crate) fn read() -> Self {
         let matches = Self::command().get_matches();
-        let is_flag = |matches: &ArgMatches| matches.value_source("data") == Some(ValueSource::CommandLine);
+        // A flag of every command can stand before or after the name of the command.
+        let is_flag = |id: &str| {
+            let mut found = Some(&matches);
+            while let Some(matches) = found {
+                if matches.value_source(id) == Some(ValueSource::CommandLine) {
+                    return true;
+                }
+                found = matches.subcommand().map(|(_, matches): (_, &ArgMatches)| matches);
+            }
+            false
+        };
         let mut cli = Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-        cli.everywhere.data_is_flag =
-            is_flag(&matches) || matches.subcommand().is_some_and(|(_, matches)| is_flag(matches));
+        (cli.everywhere.data_is_flag, cli.everywhere.store_is_flag) = (is_flag("data"), is_flag("store"));
         cli
     }
 }
@@ -76,7 +88,8 @@ impl Cli {
 pub(crate) enum Command {
     /// Run the lookup service
     #[command(
-        after_help = "Examples:\n  contactd serve --demo\n  contactd serve --listen 0.0.0.0:8080 --access-log"
+        after_help = "Examples:\n  contactd serve --demo\n  contactd serve --listen 0.0.0.0:8080 --access-log\n\n\
+            SIGTERM and Ctrl-C stop it. SIGHUP reads the configuration file again and opens the log file again."
     )]
     Serve(ServeArgs),
     /// Create, list, revoke and rotate tokens
@@ -174,7 +187,7 @@ pub(crate) struct JsonArg {
     pub(crate) json: bool,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ServeArgs {
     /// Serve built-in invented people from a temporary data directory, with a token valid for one day
     #[arg(long)]
@@ -203,6 +216,9 @@ pub(crate) struct ServeArgs {
     /// Format of log lines [default: auto]
     #[arg(long, value_name = "FORMAT", env = "CONTACTD_LOG_FORMAT")]
     pub(crate) log_format: Option<LogFormat>,
+    /// Log to this file instead of stderr; SIGHUP opens it again
+    #[arg(long, value_name = "FILE", env = "CONTACTD_LOG_FILE")]
+    pub(crate) log_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -306,7 +322,7 @@ pub(crate) enum ConfigCommand {
     /// Print a configuration file with every setting, commented out
     #[command(after_help = "Example:\n  contactd config example > contactd.toml")]
     Example,
-    /// Check the configuration file and report errors with their line
+    /// Check the configuration and report every error with its line; otherwise say which settings come from where
     #[command(after_help = "Example:\n  contactd config check --config contactd.toml")]
-    Check,
+    Check(JsonArg),
 }

@@ -42,7 +42,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Lookup(args) => lookup::run(&args),
             Command::Enrich(args) => enrich::run(&args),
             Command::Doctor(args) => doctor::run(everywhere, args.json).await,
-            Command::Serve(args) => serve::run(config()?, &args).await,
+            Command::Serve(args) => serve::run(everywhere, &args).await,
             Command::Canonicalize(args) => canonicalize::run(&config()?.networks, &args),
             Command::Token(command) => token::run(&open().await?, command).await,
             Command::Import(args) => import::run(&open().await?, &args).await,

@@ -1,18 +1,22 @@
 //! Configuration: flag, then environment, then file, then default. Raw arguments and files
 //! become one resolved [`Config`] before a command runs.
 
+mod check;
 mod file;
+mod origin;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
-use contactd_core::{Lifetime, Networks, Quota, Rate, Span};
+use contactd_core::{DefaultLimits, Lifetime, Networks, Span};
 use contactd_server::Settings;
 
+pub(crate) use check::ConfigError;
+use check::check;
 pub(crate) use file::EXAMPLE;
 use file::File;
+pub(crate) use origin::Origins;
 
 use crate::cli::{Everywhere, ServeArgs};
 use crate::keys::{KeySource, KeySources};
@@ -50,32 +54,53 @@ pub(crate) struct ServeConfig {
     pub(crate) admin_listen: SocketAddr,
     /// Names that the admin listener answers to, besides IP addresses and loopback names.
     pub(crate) admin_hosts: Vec<String>,
-    pub(crate) settings: Settings,
-    pub(crate) default_rate: Option<Rate>,
-    pub(crate) default_quota: Option<Quota>,
-    pub(crate) log: LogConfig,
     pub(crate) audit: AuditConfig,
-    /// How often details that have expired or are too old are removed.
-    pub(crate) sweep_every: Duration,
+    pub(crate) log_format: LogFormat,
+    pub(crate) reloadable: Reloadable,
+    /// Every setting, to find out what has changed.
+    pub(crate) named: Vec<Named>,
 }
 
-/// The journal settings of `serve`.
+/// What a reload replaces in a running server, all of it or nothing.
+#[derive(Clone, Debug)]
+pub(crate) struct Reloadable {
+    /// Those of the public listener. The server keeps its base path and its workers.
+    pub(crate) settings: Settings,
+    pub(crate) networks: Networks,
+    pub(crate) token_limits: DefaultLimits,
+    /// How long the journal's lines are kept; for ever if `None`.
+    pub(crate) audit_keep: Option<Duration>,
+    /// How often details that have expired or are too old are removed.
+    pub(crate) sweep_every: Duration,
+    pub(crate) log: LogConfig,
+}
+
+/// The journal settings of `serve` that stay as they were at the start.
 #[derive(Clone, Debug)]
 pub(crate) struct AuditConfig {
     pub(crate) sync: AuditSync,
     pub(crate) segment_bytes: u64,
-    /// How long lines are kept; for ever if `None`.
-    pub(crate) keep: Option<Duration>,
     /// How long one key signs.
     pub(crate) epoch: Duration,
-    /// The settings whose changes are put on record: name and value.
-    pub(crate) noted: Vec<(String, String)>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+/// How much is logged, and where.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct LogConfig {
     pub(crate) level: LogLevel,
-    pub(crate) format: LogFormat,
+    /// Stderr if `None`.
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// A setting of `serve`, with its value as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) name: &'static str,
+    pub(crate) value: String,
+    /// Whether a running server can take over a new value.
+    pub(crate) reloads: bool,
+    /// Whether a change is put on record: the setting decides what is disclosed, recorded or kept.
+    pub(crate) is_noted: bool,
 }
 
 /// The file that is used: the one given, or the default one if it exists.
@@ -83,11 +108,54 @@ pub(crate) fn file_of(everywhere: &Everywhere) -> Option<PathBuf> {
     everywhere.config.clone().or_else(|| Some(PathBuf::from(DEFAULT_FILE)).filter(|file| file.exists()))
 }
 
+/// The format of log lines, also if the configuration has errors: as far as it can be known.
+pub(crate) fn log_format(everywhere: &Everywhere, args: &ServeArgs) -> LogFormat {
+    let of_file = || {
+        let text = std::fs::read_to_string(file_of(everywhere)?).ok()?;
+        let table = toml::from_str::<toml::Table>(&text).ok()?;
+        table.get("log")?.get("format")?.clone().try_into::<LogFormat>().ok()
+    };
+    args.log_format.or_else(of_file).unwrap_or_default()
+}
+
+/// Every error in the configuration with which `serve` would run: the file, the environment, and what does not fit together.
+/// Also where the settings come from.
+pub(crate) fn errors(everywhere: &Everywhere) -> (Vec<ConfigError>, Origins) {
+    let path = file_of(everywhere);
+    let mut errors = path.as_deref().and_then(|path| check(path).err()).unwrap_or_default();
+    let (args, set) = origin::serve_args_from_environment().unwrap_or_else(|error| {
+        errors.push(error);
+        (ServeArgs::default(), Vec::new())
+    });
+    if !errors.is_empty() {
+        return (errors, Origins::default());
+    }
+    let file = path.as_ref().map_or_else(|| "the environment".to_owned(), |path| path.display().to_string());
+    let mut add = |line, setting, error: &anyhow::Error| {
+        errors.push(ConfigError { file: file.clone(), line, setting, message: format!("{error:#}") });
+    };
+    match Config::resolve(everywhere) {
+        Ok(config) => {
+            let origins = Origins::of(everywhere, &config.keys, &set, path.as_deref());
+            if let Err(error) = config.serve(&args) {
+                let name = "serve.admin_listen";
+                let line = path.as_deref().and_then(|path| check::line_of(path, name));
+                add(line, line.map(|_| name.to_owned()), &error);
+            }
+            (errors, origins)
+        }
+        Err(error) => {
+            add(None, None, &error);
+            (errors, Origins::default())
+        }
+    }
+}
+
 impl Config {
     /// Resolves what every command needs.
     pub(crate) fn resolve(everywhere: &Everywhere) -> anyhow::Result<Self> {
         let file = match file_of(everywhere) {
-            Some(path) => read(&path)?,
+            Some(path) => check(&path).map_err(|errors| check::summary(&path, &errors))?,
             None => File::default(),
         };
         let chosen = everywhere.data.clone().or_else(|| file.data.clone());
@@ -127,6 +195,7 @@ impl Config {
             audit_patience: contactd_journal::PATIENCE,
             access_log: args.access_log || serve.access_log.unwrap_or(defaults.access_log),
         };
+        let listen = args.listen.or(serve.listen()).map_or(DEFAULT_LISTEN, |listen| listen.0);
         let admin = args.admin_listen.or(serve.admin_listen());
         let admin_listen = admin.map_or(DEFAULT_ADMIN_LISTEN, |listen| listen.0);
         if !admin_listen.ip().to_canonical().is_loopback() && !self.file.admin.allow_remote {
@@ -137,53 +206,82 @@ impl Config {
             ))
             .into());
         }
-        Ok(ServeConfig {
-            listen: args.listen.or(serve.listen()).map_or(DEFAULT_LISTEN, |listen| listen.0),
-            admin_listen,
-            admin_hosts: self.file.admin.hosts.clone(),
+        let audit = AuditConfig {
+            sync: args.audit_sync.or(self.file.audit.sync).unwrap_or_default(),
+            segment_bytes: self.file.audit.segment_bytes.map_or(DEFAULT_SEGMENT, |bytes| bytes.0 as u64),
+            epoch: self.file.audit.epoch.as_ref().map_or(DEFAULT_EPOCH, |epoch| epoch.0.0),
+        };
+        let reloadable = Reloadable {
             settings,
-            audit: AuditConfig {
-                sync: args.audit_sync.or(self.file.audit.sync).unwrap_or_default(),
-                segment_bytes: self.file.audit.segment_bytes.map_or(DEFAULT_SEGMENT, |bytes| bytes.0 as u64),
-                keep: match self.file.audit.keep.as_ref().map(|keep| keep.0.0) {
-                    Some(Lifetime::For(time)) => Some(time),
-                    Some(Lifetime::Forever) | None => None,
-                },
-                epoch: self.file.audit.epoch.as_ref().map_or(DEFAULT_EPOCH, |epoch| epoch.0.0),
-                noted: self.noted(args),
+            networks: self.networks.clone(),
+            token_limits: DefaultLimits { rate: limits.rate(), quota: limits.quota() },
+            audit_keep: match self.file.audit.keep.as_ref().map(|keep| keep.0.0) {
+                Some(Lifetime::For(time)) => Some(time),
+                Some(Lifetime::Forever) | None => None,
             },
             sweep_every: self.file.retention.sweep_every.as_ref().map_or(DEFAULT_SWEEP, |pause| pause.0.0),
-            default_rate: limits.rate(),
-            default_quota: limits.quota(),
             log: LogConfig {
                 level: args.log_level.or(log.level).unwrap_or_default(),
-                format: args.log_format.or(log.format).unwrap_or_default(),
+                file: args.log_file.clone().or_else(|| log.file.clone()),
             },
-        })
+        };
+        let log_format = args.log_format.or(log.format).unwrap_or_default();
+        let (admin_hosts, named) = (self.file.admin.hosts.clone(), Vec::new());
+        let mut config =
+            ServeConfig { listen, admin_listen, admin_hosts, audit, log_format, reloadable, named };
+        config.named = self.named(&config);
+        Ok(config)
+    }
+
+    /// Every setting of `serve`, with the value that is used.
+    fn named(&self, config: &ServeConfig) -> Vec<Named> {
+        let (file, reloadable) = (&self.file, &config.reloadable);
+        let (settings, tokens) = (&reloadable.settings, &reloadable.token_limits);
+        let names: Vec<&str> = self.networks.iter().map(contactd_core::Network::name).collect();
+        let fixed = |name, value| Named { name, value, reloads: false, is_noted: false };
+        let live = |name, value| Named { name, value, reloads: true, is_noted: false };
+        let noted = |named: Named| Named { is_noted: true, ..named };
+        vec![
+            noted(fixed("audit.sync", format!("{:?}", config.audit.sync))),
+            noted(live("audit.keep", format!("{:?}", file.audit.keep))),
+            noted(fixed("audit.epoch", format!("{:?}", file.audit.epoch))),
+            noted(live("retention.sweep_every", format!("{:?}", file.retention.sweep_every))),
+            noted(fixed("retention.undo", format!("{:?}", self.undo_for))),
+            noted(live("limits.rate", format!("{:?}", tokens.rate))),
+            noted(live("limits.quota", format!("{:?}", tokens.quota))),
+            noted(fixed("admin.allow_remote", file.admin.allow_remote.to_string())),
+            noted(fixed("admin.hosts", file.admin.hosts.join(" "))),
+            noted(live("networks", names.join(" "))),
+            live("network", format!("{:?}", self.networks.iter().collect::<Vec<_>>())),
+            live("limits.profile_url_chars", format!("{:?}", file.limits.profile_url_chars)),
+            live("limits.connections", settings.max_connections.to_string()),
+            live("limits.in_flight", settings.max_in_flight.to_string()),
+            live("limits.body_bytes", settings.max_body.to_string()),
+            live("limits.head_bytes", settings.max_head.to_string()),
+            live("limits.head_timeout", format!("{:?}", settings.head_timeout)),
+            live("limits.idle_timeout", format!("{:?}", settings.idle_timeout)),
+            live("limits.body_timeout", format!("{:?}", settings.body_timeout)),
+            live("limits.stop_timeout", format!("{:?}", settings.stop_timeout)),
+            live("serve.access_log", settings.access_log.to_string()),
+            live("log.level", format!("{:?}", reloadable.log.level)),
+            live("log.file", format!("{:?}", reloadable.log.file)),
+            fixed("data", self.data.display().to_string()),
+            fixed("serve.listen", config.listen.to_string()),
+            fixed("serve.admin_listen", config.admin_listen.to_string()),
+            fixed("serve.base_path", settings.base_path.clone()),
+            fixed("serve.workers", settings.workers.to_string()),
+            fixed("audit.segment_bytes", config.audit.segment_bytes.to_string()),
+            fixed("keys.digest", self.keys.digest.words(Path::new("keys"))),
+            fixed("keys.audit", self.keys.audit.words(Path::new("keys"))),
+            fixed("log.format", format!("{:?}", config.log_format)),
+        ]
     }
 }
 
-impl Config {
-    /// The settings that decide what is disclosed, recorded and kept.
-    fn noted(&self, args: &ServeArgs) -> Vec<(String, String)> {
-        let file = &self.file;
-        let networks: Vec<&str> = self.networks.iter().map(contactd_core::Network::name).collect();
-        let sync = args.audit_sync.or(file.audit.sync).unwrap_or_default();
-        [
-            ("audit.sync", format!("{sync:?}")),
-            ("audit.keep", format!("{:?}", file.audit.keep)),
-            ("audit.epoch", format!("{:?}", file.audit.epoch)),
-            ("retention.sweep_every", format!("{:?}", file.retention.sweep_every)),
-            ("retention.undo", format!("{:?}", self.undo_for)),
-            ("limits.rate", format!("{:?}", file.limits.rate())),
-            ("limits.quota", format!("{:?}", file.limits.quota())),
-            ("admin.allow_remote", file.admin.allow_remote.to_string()),
-            ("admin.hosts", file.admin.hosts.join(" ")),
-            ("networks", networks.join(" ")),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .to_vec()
-    }
+/// The settings whose changes are put on record: name and value.
+pub(crate) fn noted(named: &[Named]) -> Vec<(String, String)> {
+    let noted = named.iter().filter(|named| named.is_noted);
+    noted.map(|Named { name, value, .. }| ((*name).to_owned(), value.clone())).collect()
 }
 
 /// Where a key comes from: the environment, a file, or the data directory.
@@ -193,21 +291,5 @@ fn key_source(variable: &str, file: Option<&Path>) -> KeySource {
         (Ok(text), _) if !text.trim().is_empty() => KeySource::Text(text),
         (_, Some(file)) => KeySource::File(file.to_owned()),
         _ => KeySource::DataDir,
-    }
-}
-
-/// Reads a file. An error says what is wrong and on which line.
-pub(crate) fn read(path: &Path) -> anyhow::Result<File> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the configuration {}", path.display()))?;
-    let wrong = |at: usize, what: String| {
-        let line = 1 + text[..at.min(text.len())].matches('\n').count();
-        anyhow::anyhow!("{}, line {line}: {what}", path.display())
-    };
-    let file: File = toml::from_str(&text)
-        .map_err(|error| wrong(error.span().map_or(0, |span| span.start), error.message().to_owned()))?;
-    match file.networks() {
-        Ok(_) => Ok(file),
-        Err((at, error)) => Err(wrong(at, error.to_string())),
     }
 }

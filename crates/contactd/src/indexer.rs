@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,24 @@ pub(crate) struct Indexer {
     thread: JoinHandle<()>,
 }
 
+/// How long the journal's lines are kept; for ever if `None`. Can change while the indexer runs.
+#[derive(Clone)]
+pub(crate) struct Keep(Arc<Mutex<Option<Duration>>>);
+
+impl Keep {
+    pub(crate) fn new(keep: Option<Duration>) -> Self {
+        Self(Arc::new(Mutex::new(keep)))
+    }
+
+    pub(crate) fn set(&self, keep: Option<Duration>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = keep;
+    }
+
+    fn get(&self) -> Option<Duration> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// What the indexer works on.
 pub(crate) struct IndexerWork {
     pub(crate) services: Arc<Services<Store>>,
@@ -41,7 +59,7 @@ pub(crate) struct IndexerWork {
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) dir: PathBuf,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) keep: Option<Duration>,
+    pub(crate) keep: Keep,
 }
 
 impl Indexer {
@@ -107,7 +125,7 @@ impl IndexerWork {
         if !is_busy || plain > UNCOMPRESSED {
             contactd_journal::compress_closed(&self.dir, journal.open_segment(), &verifier)?;
         }
-        let Some(keep) = self.keep else { return Ok(()) };
+        let Some(keep) = self.keep.get() else { return Ok(()) };
         let now = self.clock.now();
         let Some(old) = contactd_journal::outdated(&self.dir, now.minus(keep), &verifier)? else {
             return Ok(());

@@ -14,6 +14,7 @@ mod data_dir;
 mod demo;
 mod durable;
 mod engine;
+mod files;
 #[cfg(test)]
 #[path = "../tests/in_process/mod.rs"]
 mod in_process;
@@ -27,6 +28,7 @@ mod output;
 mod progress;
 mod reasons;
 mod recording;
+mod reloading;
 mod restoring;
 mod serving;
 mod setting;
@@ -50,7 +52,9 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            output::words(format_args!("contactd: {error:#}"));
+            if !log::fatal(&error) {
+                output::words(format_args!("contactd: {error:#}"));
+            }
             if error.is::<misuse::Misuse>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }

@@ -10,7 +10,7 @@ use crate::actor;
 use crate::config::AuditConfig;
 use crate::context::Opened;
 use crate::engine::Store;
-use crate::indexer::{Indexer, IndexerWork};
+use crate::indexer::{Indexer, IndexerWork, Keep};
 use crate::on_record::{self, OwnJournal, Recorder};
 use crate::setting::AuditSync;
 
@@ -26,9 +26,11 @@ impl Recording {
         services: &Arc<Services<Store>>,
         recorder: &Arc<Recorder>,
         config: &AuditConfig,
+        noted: &[(String, String)],
+        keep: &Keep,
     ) -> anyhow::Result<Self> {
         // Also that the journal is switched off: the note waits in the store until there is a journal again.
-        services.audits.note_settings(&actor::of_this_process(), &config.noted).await?;
+        services.audits.note_settings(&actor::of_this_process(), noted).await?;
         let sync = match config.sync {
             AuditSync::Os => Sync::Os,
             AuditSync::Disk => Sync::Disk,
@@ -57,7 +59,7 @@ impl Recording {
             recorder: Arc::clone(recorder),
             dir: settings.dir,
             clock: Arc::clone(&opened.clock),
-            keep: config.keep,
+            keep: keep.clone(),
         })?;
         Ok(Self { audit: journal, indexer: Some(indexer) })
     }

@@ -11,13 +11,15 @@ use contactd_core::services::Services;
 use contactd_core::{Callers, Live, SuppressionList};
 use contactd_server::App;
 
-use crate::config::ServeConfig;
+use crate::config::{self, Reloadable, ServeConfig};
 use crate::context::Opened;
 use crate::control::Control;
 use crate::engine::Store;
+use crate::indexer::Keep;
 use crate::keeper::{Keeper, RunningKeeper};
 use crate::on_record::Recorder;
 use crate::recording::Recording;
+use crate::reloading::Running;
 use crate::sweeper::Sweeper;
 
 /// Two bound listeners.
@@ -50,6 +52,8 @@ pub(crate) struct Serving {
     recording: Recording,
     sweeper: Sweeper,
     control: Control,
+    /// What a reload changes.
+    pub(crate) running: Running,
 }
 
 impl Serving {
@@ -60,7 +64,9 @@ impl Serving {
         listeners: Listeners,
     ) -> anyhow::Result<Self> {
         let control = Control::claim(&opened.dir)?;
-        let callers = Arc::new(Callers::new(config.default_rate, config.default_quota));
+        let Reloadable { settings, networks, token_limits, audit_keep, sweep_every, log: _ } =
+            config.reloadable;
+        let callers = Arc::new(Callers::new(token_limits));
         let suppressions = Arc::new(SuppressionList::new(opened.keys.clone()));
         let live = Arc::new(Live::new(
             Arc::clone(&opened.store),
@@ -70,25 +76,34 @@ impl Serving {
         ));
         let recorder = Recorder::new(&opened, true);
         let services = opened.services(Arc::<Live<_>>::clone(&live), &recorder);
-        let keeper = Keeper { store: Arc::clone(&opened.store), live }.start().await?;
+        let keeper = Keeper { store: Arc::clone(&opened.store), live: Arc::clone(&live) }.start().await?;
         control.listen(&opened.dir, keeper.requests.clone(), Arc::clone(&recorder))?;
-        let recording = Recording::start(&opened, &services, &recorder, &config.audit).await?;
-        let sweeper = Sweeper::start(Arc::clone(&services), config.sweep_every)?;
+        let (noted, keep) = (config::noted(&config.named), Keep::new(audit_keep));
+        let recording = Recording::start(&opened, &services, &recorder, &config.audit, &noted, &keep).await?;
+        let sweeper = Sweeper::start(Arc::clone(&services), sweep_every)?;
         let app = Arc::new(App::new(
             opened.store,
             Arc::clone(&recording.audit),
-            callers,
+            Arc::clone(&callers),
             suppressions,
-            opened.networks,
+            networks,
             Arc::clone(&opened.clock),
-            config.settings,
+            settings,
         ));
         let admin = Admin {
             measured: vec![Arc::<App<_>>::clone(&app), Arc::new(ServiceHealth(Arc::clone(&services)))],
             hosts: Hosts::new(config.admin_hosts),
             clock: opened.clock,
         };
-        Ok(Self { services, listeners, app, admin, keeper, recording, sweeper, control })
+        let running = Running {
+            app: Arc::downgrade(&app),
+            callers,
+            live,
+            services: Arc::clone(&services),
+            keep,
+            pace: sweeper.pace(),
+        };
+        Ok(Self { services, listeners, app, admin, keeper, recording, sweeper, control, running })
     }
 
     /// The addresses of the public and the admin listener.

@@ -29,8 +29,25 @@ pub(crate) fn wait_for(thread: JoinHandle<()>) {
     }
 }
 
+/// What the sweeper is told.
+enum Told {
+    Every(Duration),
+    Stop,
+}
+
+/// Changes how often a running sweeper sweeps.
+#[derive(Clone)]
+pub(crate) struct Pace(Sender<Told>);
+
+impl Pace {
+    pub(crate) fn set(&self, pause: Duration) {
+        // If the sweeper has ended, the server is stopping.
+        let _ = self.0.send(Told::Every(pause));
+    }
+}
+
 pub(crate) struct Sweeper {
-    stop: Sender<()>,
+    told: Sender<Told>,
     cancel: Cancel,
     thread: JoinHandle<()>,
 }
@@ -38,7 +55,7 @@ pub(crate) struct Sweeper {
 impl Sweeper {
     /// Sweeps after every `pause`.
     pub(crate) fn start(services: Arc<Services<Store>>, pause: Duration) -> anyhow::Result<Self> {
-        let (stop, stopped) = channel();
+        let (told, listening) = channel();
         let cancel = Cancel::default();
         let cancelled = cancel.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
@@ -46,8 +63,15 @@ impl Sweeper {
             contactd_journal::work_in_background();
             // A predecessor that was killed may have removed something without clearing the logs.
             let mut clearing = Clearing::Always;
+            let mut pause = pause;
             for round in (0..EVERY).cycle() {
-                let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(pause) else { return };
+                loop {
+                    match listening.recv_timeout(pause) {
+                        Ok(Told::Every(new)) => pause = new,
+                        Ok(Told::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                        Err(RecvTimeoutError::Timeout) => break,
+                    }
+                }
                 // Finding details that are too old reads everything, so it is not done in every round.
                 let aged = if round == 0 { Aged::Policies } else { Aged::Not };
                 let actor = Actor::service();
@@ -56,12 +80,16 @@ impl Sweeper {
                 clearing = if are_clear { Clearing::IfRemoved } else { Clearing::Always };
             }
         })?;
-        Ok(Self { stop, cancel, thread })
+        Ok(Self { told, cancel, thread })
+    }
+
+    pub(crate) fn pace(&self) -> Pace {
+        Pace(self.told.clone())
     }
 
     pub(crate) fn finish(self) {
         self.cancel.cancel();
-        let _ = self.stop.send(());
+        let _ = self.told.send(Told::Stop);
         wait_for(self.thread);
     }
 }

@@ -2,24 +2,33 @@
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use contactd_core::panics;
 use contactd_server::Settings;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::runtime::Handle;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::cli::ServeArgs;
-use crate::config::Config;
+use crate::cli::{Everywhere, ServeArgs};
+use crate::config::{self, Config, LogConfig, ServeConfig};
 use crate::context::Opened;
 use crate::demo::Demo;
+use crate::reloading::Reloader;
 use crate::serving::{Listeners, Serving};
-use crate::{log, output};
+use crate::{files, log};
 
-/// Files a server has open besides its connections.
-const OTHER_FILES: u64 = 200;
-
-pub(crate) async fn run(mut config: Config, args: &ServeArgs) -> anyhow::Result<ExitCode> {
-    let serve = config.serve(args)?;
-    log::start(&serve.log);
+pub(crate) async fn run(everywhere: &Everywhere, args: &ServeArgs) -> anyhow::Result<ExitCode> {
+    // First of all: from now on, a SIGHUP does not kill.
+    let hangups = signal(SignalKind::hangup())?;
+    let (mut config, serve) = match configure(everywhere, args) {
+        Ok(configured) => configured,
+        Err(error) => {
+            // So that this error has the format of the log too.
+            log::start(&LogConfig::default(), config::log_format(everywhere, args))?;
+            return Err(error);
+        }
+    };
+    log::start(&serve.reloadable.log, serve.log_format)?;
     panics::report_only_where(|location| tracing::error!(location, "panicked"));
     // Held until the server stops: the temporary directory is then deleted.
     let _throw_away = match args.demo && !config.data_is_flag {
@@ -33,8 +42,9 @@ pub(crate) async fn run(mut config: Config, args: &ServeArgs) -> anyhow::Result<
     let asked_to_stop = asked_to_stop()?;
     let listeners = Listeners::bind(&serve)?;
     let opened = Opened::open(config).await?;
-    raise_file_limit(serve.settings.max_connections);
-    let (room, settings) = (opened.dir.path().to_owned(), serve.settings.clone());
+    let settings = serve.reloadable.settings.clone();
+    files::raise_limit(settings.max_connections);
+    let (room, named) = (opened.dir.path().to_owned(), serve.named.clone());
     let serving = Serving::start(opened, serve, listeners).await?;
     let (public, admin) = serving.addresses()?;
     if args.demo {
@@ -44,16 +54,39 @@ pub(crate) async fn run(mut config: Config, args: &ServeArgs) -> anyhow::Result<
     } else {
         announce(public, admin, &settings);
     }
+    let reloader = Reloader::new(everywhere.clone(), args.clone(), serving.running.clone(), named);
+    let reloading = tokio::spawn(reload_always(hangups, Arc::new(reloader)));
     serving.run(asked_to_stop).await?;
-    output::words(format_args!("contactd has stopped"));
+    reloading.abort();
+    log::say(format_args!("contactd has stopped"));
     Ok(ExitCode::SUCCESS)
+}
+
+fn configure(everywhere: &Everywhere, args: &ServeArgs) -> anyhow::Result<(Config, ServeConfig)> {
+    let config = Config::resolve(everywhere)?;
+    let serve = config.serve(args)?;
+    Ok((config, serve))
+}
+
+/// Reloads at every SIGHUP, in a thread of its own: accepting connections does not wait for it.
+async fn reload_always(mut hangups: Signal, reloader: Arc<Reloader>) {
+    while hangups.recv().await.is_some() {
+        let (reloader, runtime) = (Arc::clone(&reloader), Handle::current());
+        let reloaded = tokio::task::spawn_blocking(move || runtime.block_on(reloader.reload())).await;
+        if reloaded.is_err() {
+            tracing::error!(target: log::ALWAYS, "cannot reload, because of an internal error");
+        }
+    }
 }
 
 fn announce(public: SocketAddr, admin: SocketAddr, settings: &Settings) {
     let base = &settings.base_path;
-    output::words(format_args!("contactd {} listening on http://{public}{base}", env!("CARGO_PKG_VERSION")));
-    output::words(format_args!("documentation at http://{}{base}/docs", reachable(public)));
-    output::words(format_args!("admin on http://{admin} (/metrics)"));
+    log::say(format_args!(
+        "contactd {} listening on http://{public}{base} (documentation at http://{}{base}/docs)",
+        env!("CARGO_PKG_VERSION"),
+        reachable(public)
+    ));
+    log::say(format_args!("admin on http://{admin} (/metrics)"));
 }
 
 /// The address at which this machine can reach a listener.
@@ -76,25 +109,6 @@ fn asked_to_stop() -> anyhow::Result<impl Future<Output = ()>> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        output::words(format_args!("contactd is stopping: answering the current requests"));
+        log::say(format_args!("contactd is stopping: answering the current requests"));
     })
-}
-
-/// Raises the open-files limit to what the connection limit needs, if the system allows it.
-fn raise_file_limit(connections: usize) {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let wanted = connections as u64 + OTHER_FILES;
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|current| current >= wanted) {
-        return;
-    }
-    let current = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum: limit.maximum });
-    if raised.is_err() || current < wanted {
-        tracing::warn!(
-            open_files = current,
-            connections,
-            "the open-files limit is too low for the connection limit; raise it (ulimit -n), or lower limits.connections"
-        );
-    }
 }

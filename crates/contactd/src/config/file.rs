@@ -27,7 +27,7 @@ pub(crate) struct File {
     pub(crate) keys: Keys,
     pub(crate) retention: Retention,
     networks: BuiltIn,
-    network: Vec<toml::Spanned<Own>>,
+    pub(super) network: Vec<toml::Spanned<Own>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -96,6 +96,7 @@ impl Limits {
 pub(crate) struct Log {
     pub(crate) level: Option<LogLevel>,
     pub(crate) format: Option<LogFormat>,
+    pub(crate) file: Option<PathBuf>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -133,7 +134,7 @@ struct BuiltIn {
 /// A network that the operator defines.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "Written")]
-struct Own(Network);
+pub(super) struct Own(pub(super) Network);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -45,8 +45,13 @@ fn officer() -> Actor {
 impl InProcess {
     async fn start() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        let everywhere =
-            Everywhere { data: Some(dir.path().join("data")), store: None, config: None, data_is_flag: true };
+        let everywhere = Everywhere {
+            data: Some(dir.path().join("data")),
+            store: None,
+            config: None,
+            data_is_flag: true,
+            store_is_flag: false,
+        };
         let config = Config::resolve(&everywhere).expect("resolves");
         let args = ServeArgs {
             listen: Some("127.0.0.1:0".parse().expect("an address")),

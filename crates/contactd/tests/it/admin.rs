@@ -63,7 +63,8 @@ fn an_address_that_other_machines_can_reach_has_to_be_configured() {
     command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "0.0.0.0:0", "--config", &config]);
     let mut child = command.stderr(Stdio::piped()).spawn().expect("starts");
     let words = BufReader::new(child.stderr.take().expect("a pipe")).lines();
-    let is_served = words.map_while(Result::ok).any(|line| line.starts_with("admin on http://0.0.0.0:"));
+    let is_served =
+        words.map_while(Result::ok).any(|line| line.contains("\"message\":\"admin on http://0.0.0.0:"));
     child.kill().expect("is killed");
     child.wait().expect("ends");
     assert!(is_served);

@@ -30,6 +30,7 @@ mod order;
 mod proof;
 mod refusals;
 mod request_ids;
+mod running;
 mod service;
 mod stop;
 mod suppress;

@@ -1,0 +1,117 @@
+//! SIGHUP: a running server reads its configuration file again and opens its log file again.
+//!
+//! What can be replaced is in [`Reloadable`], and is replaced together: a file with an error changes nothing. Settings that
+//! need a restart are named in the log.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use contactd_core::services::Services;
+use contactd_core::{Callers, Live};
+use contactd_server::App;
+
+use crate::cli::{Everywhere, ServeArgs};
+use crate::config::{self, Config, Named, Reloadable, ServeConfig};
+use crate::engine::Store;
+use crate::indexer::Keep;
+use crate::log::{self, ALWAYS};
+use crate::sweeper::Pace;
+use crate::{actor, files};
+
+/// The parts of a running server that take over new settings.
+#[derive(Clone)]
+pub(crate) struct Running {
+    /// Not kept alive: the journal is closed when the last lookup has released it.
+    pub(crate) app: Weak<App<Store>>,
+    pub(crate) callers: Arc<Callers>,
+    pub(crate) live: Arc<Live<Store>>,
+    pub(crate) services: Arc<Services<Store>>,
+    pub(crate) keep: Keep,
+    pub(crate) pace: Pace,
+}
+
+/// Reloads a running server.
+pub(crate) struct Reloader {
+    everywhere: Everywhere,
+    args: ServeArgs,
+    running: Running,
+    /// The settings in force.
+    named: Mutex<Vec<Named>>,
+}
+
+impl Reloader {
+    pub(crate) fn new(everywhere: Everywhere, args: ServeArgs, running: Running, named: Vec<Named>) -> Self {
+        Self { everywhere, args, running, named: Mutex::new(named) }
+    }
+
+    /// Reads everything again, puts it in force and logs what was done.
+    pub(crate) async fn reload(&self) {
+        let read = Config::resolve(&self.everywhere).and_then(|config| config.serve(&self.args));
+        let reloaded = match read {
+            Ok(new) => self.take_over(new).await,
+            Err(error) => Err(error),
+        };
+        match reloaded {
+            Ok(Taken { changed, fixed }) => {
+                if changed.is_empty() {
+                    tracing::info!(target: ALWAYS, "reloaded: no setting has changed");
+                } else {
+                    tracing::info!(target: ALWAYS, "reloaded: {}", changed.join(", "));
+                }
+                if !fixed.is_empty() {
+                    tracing::warn!(target: ALWAYS, "changed in the configuration, but needs a restart: {}", fixed.join(", "));
+                }
+            }
+            Err(error) => {
+                tracing::error!(target: ALWAYS, "cannot reload, nothing has changed: {error:#}");
+            }
+        }
+    }
+
+    async fn take_over(&self, new: ServeConfig) -> anyhow::Result<Taken> {
+        let before = self.named.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let is_new = |named: &&Named| !before.contains(named);
+        let names = |reloads: bool| -> Vec<&'static str> {
+            let changed = new.named.iter().filter(is_new).filter(|named| named.reloads == reloads);
+            changed.map(|named| named.name).collect()
+        };
+        let taken = Taken { changed: names(true), fixed: names(false) };
+        // What needs a restart is still as it was.
+        let old = |name| before.iter().find(|old| old.name == name).cloned();
+        let in_force: Vec<Named> = new
+            .named
+            .iter()
+            .filter_map(|named| if named.reloads { Some(named.clone()) } else { old(named.name) })
+            .collect();
+        // First what can fail: then nothing has changed.
+        log::reload(&new.reloadable.log)?;
+        let noted = config::noted(&in_force);
+        self.running.services.audits.note_settings(&actor::of_this_process(), &noted).await?;
+        // Certificates will be read again here, before anything is put in force.
+        self.put_in_force(new.reloadable).await;
+        *self.named.lock().unwrap_or_else(PoisonError::into_inner) = in_force;
+        Ok(taken)
+    }
+
+    async fn put_in_force(&self, new: Reloadable) {
+        let Reloadable { settings, networks, token_limits, audit_keep, sweep_every, log: _ } = new;
+        let running = &self.running;
+        files::raise_limit(settings.max_connections);
+        if let Some(app) = running.app.upgrade() {
+            app.reload(settings, networks);
+        }
+        running.callers.set_defaults(token_limits);
+        if let Err(error) = running.live.refresh().await {
+            tracing::error!(%error, "the limits of tokens are not in force yet; send SIGHUP again");
+        }
+        running.keep.set(audit_keep);
+        running.pace.set(sweep_every);
+    }
+}
+
+/// What a reload did.
+struct Taken {
+    /// Settings that have a new value.
+    changed: Vec<&'static str>,
+    /// Settings that have another value in the configuration, but not in this server.
+    fixed: Vec<&'static str>,
+}

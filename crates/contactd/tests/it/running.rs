@@ -1,0 +1,268 @@
+//! Running a server: reloading, its log.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::fixture::{ADA, MIRA};
+use crate::http::Request;
+use crate::service::{PHONE, Service, Site, eventually};
+
+/// What the server says about itself, after its start: level and message.
+fn said(log: &str) -> Vec<(String, String)> {
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    lines
+        .filter(|line| line["target"] == "contactd::server")
+        .map(|line| (text(&line["level"]), text(&line["message"])))
+        .filter(|(_, message)| !message.contains(" on http://"))
+        .collect()
+}
+
+/// Replaces the configuration, sends SIGHUP, and waits until the server has said `count` more things.
+fn reload(service: &Service, config: &str, count: usize) -> Vec<(String, String)> {
+    let before = said(&service.log.text()).len();
+    service.site.file("serve.toml", config);
+    service.signal(Signal::HUP);
+    eventually(10, "it has reloaded", || said(&service.log.text()).len() >= before + count);
+    said(&service.log.text()).split_off(before)
+}
+
+fn line(level: &str, message: &str) -> (String, String) {
+    (level.to_owned(), message.to_owned())
+}
+
+#[test]
+fn sighup_reloads_limits_and_networks_and_names_what_needs_a_restart() {
+    let site = Site::with_people();
+    let token = site.token(&[]);
+    let service = site.serve_with(&[], "[limits]\nbody_bytes = 60\n");
+    let status = |url: &str| service.look_up(PHONE, &token, url).status;
+    assert_eq!((status(ADA), status(MIRA)), (413, 413));
+    let config = "data = \"elsewhere\"\n[serve]\nworkers = 7\n[networks]\nxing = false\n\
+                  [limits]\nbody_bytes = 16384\nquota = \"1/month\"\n[audit]\nkeep = \"365d\"\nepoch = \"2h\"\n\
+                  [retention]\nsweep_every = \"1h\"\n";
+    assert_eq!(
+        reload(&service, config, 2),
+        [
+            line(
+                "INFO",
+                "reloaded: audit.keep, retention.sweep_every, limits.quota, networks, network, limits.body_bytes"
+            ),
+            line("WARN", "changed in the configuration, but needs a restart: audit.epoch, serve.workers"),
+        ]
+    );
+    assert_eq!((status(MIRA), status(ADA), status(ADA)), (400, 200, 429));
+    assert_eq!(
+        reload(&service, "", 1),
+        [line("INFO", "reloaded: audit.keep, retention.sweep_every, limits.quota, networks, network")]
+    );
+    assert_eq!((status(ADA), status(MIRA)), (200, 200));
+    assert_eq!(reload(&service, "", 1), [line("INFO", "reloaded: no setting has changed")]);
+    let noted = service.site.run(&["audit", "show", "--operation", "configuration", "--json"]).json();
+    let noted: Vec<&Value> =
+        noted.as_array().expect("a list").iter().map(|entry| &entry["counts"]["changed"]).collect();
+    assert_eq!(noted, [4, 4], "both reloads are on record, without what needs a restart");
+}
+
+#[test]
+fn a_configuration_with_an_error_changes_nothing_at_sighup() {
+    let site = Site::with_people();
+    let token = site.token(&[]);
+    let service = site.serve_with(&[], "[networks]\nxing = false\n");
+    let file = service.site.path("serve.toml").display().to_string();
+    assert_eq!(
+        reload(&service, "[networks]\nxing = true\n[limits]\nquota = \"many\"\nbody = 1\n", 1),
+        [line(
+            "ERROR",
+            &format!(
+                "cannot reload, nothing has changed: {file}, line 4: limits.quota: write a quota like \
+                 10000/day or 200000/month (and 1 more: `contactd config check` lists them)"
+            )
+        )]
+    );
+    assert_eq!(service.look_up(PHONE, &token, MIRA).status, 400);
+    std::fs::remove_file(&file).expect("removes");
+    service.signal(Signal::HUP);
+    eventually(10, "it has tried", || said(&service.log.text()).len() == 2);
+    assert_eq!(
+        said(&service.log.text())[1],
+        line(
+            "ERROR",
+            &format!(
+                "cannot reload, nothing has changed: {file}: the configuration cannot be read: No such file or directory \
+                 (os error 2)"
+            )
+        )
+    );
+    assert_eq!(
+        (service.look_up(PHONE, &token, MIRA).status, service.look_up(PHONE, &token, ADA).status),
+        (400, 200)
+    );
+}
+
+#[test]
+fn sighup_changes_how_many_connections_are_accepted() {
+    let service = Site::empty().serve_with(&[], "[limits]\nconnections = 1\n");
+    let mut first = service.connect();
+    first.send(Request::get("/healthz").bytes());
+    assert_eq!(first.reply().status, 200);
+    let mut second = service.connect();
+    second.send(Request::get("/healthz").bytes());
+    reload(&service, "[limits]\nconnections = 2\n", 1);
+    assert_eq!(second.reply().status, 200);
+    // Fewer again: those that are open stay.
+    reload(&service, "[limits]\nconnections = 1\n", 1);
+    for connection in [&mut first, &mut second] {
+        connection.send(Request::get("/healthz").bytes());
+        assert_eq!(connection.reply().status, 200);
+    }
+    let mut third = service.connect();
+    third.send(Request::get("/healthz").bytes());
+    drop((first, second));
+    assert_eq!(third.reply().status, 200);
+}
+
+#[test]
+fn sighup_opens_the_log_file_again_and_changes_the_level() {
+    let site = Site::empty();
+    let file = site.path("contactd.log");
+    let config = |level: &str| format!("[log]\nfile = \"{}\"\nlevel = \"{level}\"\n", file.display());
+    site.file("contactd.toml", config("error"));
+    let mut command = site.command();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--access-log"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
+    let read = || std::fs::read_to_string(&file).unwrap_or_default();
+    eventually(10, "it serves", || read().contains("admin on http://"));
+    let address = read().split_once("listening on http://").expect("an address").1.to_owned();
+    let address: std::net::SocketAddr =
+        address.split_once(' ').expect("an address").0.parse().expect("an address");
+    let ask = || {
+        let mut connection = crate::http::Connection::open(address);
+        connection.send(Request::get("/healthz").bytes());
+        assert_eq!(connection.reply().status, 200);
+    };
+    ask();
+    assert_eq!(file.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
+    let rotated = site.path("contactd.log.1");
+    std::fs::rename(&file, &rotated).expect("moves");
+    site.file("contactd.toml", config("info"));
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::HUP).expect("signals");
+    eventually(10, "there is a new file", || read().contains("reloaded"));
+    ask();
+    eventually(10, "the request is logged", || read().contains("\"status\":200"));
+    kill_process(pid, Signal::TERM).expect("signals");
+    assert!(child.wait().expect("ends").success());
+    let old = std::fs::read_to_string(&rotated).expect("reads");
+    assert!(!old.contains("reloaded") && !old.contains("\"status\":200"), "{old}");
+    assert_eq!(
+        said(&read()),
+        [
+            line("INFO", "reloaded: log.level"),
+            line("INFO", "contactd is stopping: answering the current requests"),
+            line("INFO", "contactd has stopped"),
+        ]
+    );
+    let mut stderr = String::new();
+    child.stderr.take().expect("a pipe").read_to_string(&mut stderr).expect("reads");
+    assert_eq!(stderr, "", "everything is in the file");
+}
+
+#[test]
+fn a_log_file_that_cannot_be_opened_again_changes_nothing_and_at_the_start_it_is_an_error() {
+    let site = Site::empty();
+    let nowhere = site.path("nowhere/contactd.log").display().to_string();
+    let flags = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-format", "json"];
+    let refused = site.run(&[&["serve", "--log-file", &nowhere][..], &flags].concat());
+    assert_eq!(refused.code, 1);
+    let why = format!("cannot open the log file {nowhere}: No such file or directory (os error 2)");
+    assert_eq!(said(&refused.stderr), [line("ERROR", &why)]);
+    let service = site.serve();
+    assert_eq!(
+        reload(&service, &format!("[log]\nfile = \"{nowhere}\"\n"), 1),
+        [line("ERROR", &format!("cannot reload, nothing has changed: {why}"))]
+    );
+}
+
+#[test]
+fn a_demo_survives_sighup() {
+    let site = Site::empty();
+    let mut command = site.command();
+    command.args(["serve", "--demo", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    let mut stdout = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    assert!(stdout.next().expect("a line").expect("a line").contains("invented people"));
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::HUP).expect("signals");
+    let log = BufReader::new(child.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
+    assert!(
+        log.map(|line| said(&line)).any(|said| said == [line("INFO", "reloaded: no setting has changed")])
+    );
+    kill_process(pid, Signal::TERM).expect("signals");
+    assert!(child.wait().expect("ends").success());
+}
+
+/// Every line as JSON; fails if one is not.
+fn all_json(stderr: &str) -> Vec<Value> {
+    let parse = |line| serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("not JSON: {line}"));
+    let lines: Vec<Value> = stderr.lines().map(parse).collect();
+    for line in &lines {
+        assert!(
+            line["timestamp"].is_string() && line["level"].is_string() && line["message"].is_string(),
+            "{line}"
+        );
+    }
+    lines
+}
+
+#[test]
+fn with_json_logs_every_line_on_stderr_is_json_from_the_first_to_the_last() {
+    let (mut service, token) = Service::with_people();
+    service.look_up(PHONE, &token, ADA);
+    reload(&service, "[serve]\nlisten = \"127.0.0.1:1\"\n[limits]\nhead_bytes = 2000\n", 1);
+    service.signal(Signal::TERM);
+    assert_eq!(service.wait(), 0);
+    eventually(5, "the log is complete", || service.log.text().contains("has stopped"));
+    let lines = all_json(&service.log.text());
+    let has = |part: &str| {
+        lines.iter().any(|line| line["message"].as_str().is_some_and(|text| text.contains(part)))
+    };
+    assert!(
+        has("listening on http://") && has("admin on http://") && has("is stopping") && has("has stopped")
+    );
+    assert!(lines.iter().any(|line| line["status"] == 200), "the request");
+}
+
+#[test]
+fn a_start_that_fails_is_reported_as_json_too() {
+    let (service, _) = Service::with_people();
+    let other = Site::empty();
+    let public = service.public.to_string();
+    let broken = other.file("broken.toml", "[log]\nformat = \"json\"\nlevel = \"loud\"\n");
+    let taken = format!(
+        "cannot listen on {public}; choose another address with --listen: Address already in use (os error 98)"
+    );
+    let loud = format!(
+        "{broken}, line 3: log.level: unknown variant `loud`, expected one of `error`, `warn`, `info`, `debug`, `trace`"
+    );
+    let remote = "--admin-listen 0.0.0.0:1 can be reached from other machines, and the admin listener asks for no password. \
+                  Choose a loopback address such as 127.0.0.1:8081, or set `allow_remote = true` under [admin] in the \
+                  configuration file";
+    for (args, code, message) in [
+        (&["--listen", &public, "--log-format", "json"][..], 1, taken.as_str()),
+        (&["--config", &broken], 1, &loud),
+        (&["--admin-listen", "0.0.0.0:1"], 2, remote),
+    ] {
+        let failed = other.run(&[&["serve"], args].concat());
+        assert_eq!(failed.code, code, "{failed:?}");
+        let lines = all_json(&failed.stderr);
+        assert_eq!(lines.len(), 1, "{failed:?}");
+        assert_eq!((&lines[0]["level"], &lines[0]["message"]), (&"ERROR".into(), &message.into()));
+    }
+    let human = other.run(&["serve", "--listen", &public, "--log-format", "human"]);
+    assert_eq!(human.stderr, format!("contactd: {taken}\n"));
+}
