@@ -25,7 +25,7 @@ mod usage;
 
 use std::process::ExitCode;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, TokenCommand};
 use crate::config::Config;
 use crate::context::Context;
 
@@ -34,6 +34,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let everywhere = &cli.everywhere;
     let config = || Config::resolve(everywhere);
     let open = async || Context::open(config()?).await;
+    let open_or_make = async || Context::open_or_make(config()?).await;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match cli.command {
@@ -44,13 +45,16 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Doctor(args) => doctor::run(everywhere, args.json).await,
             Command::Serve(args) => serve::run(everywhere, &args).await,
             Command::Canonicalize(args) => canonicalize::run(&config()?.networks, &args),
+            Command::Token(command @ TokenCommand::Create(_)) => {
+                token::run(&open_or_make().await?, command).await
+            }
             Command::Token(command) => token::run(&open().await?, command).await,
-            Command::Import(args) => import::run(&open().await?, &args).await,
+            Command::Import(args) => import::run(&open_or_make().await?, &args).await,
             Command::Export(args) => export::run(&open().await?, &args).await,
             Command::Imports(args) => imports::run(&open().await?, &args).await,
             Command::Backup(args) => backup::run(config()?, &args).await,
             Command::Restore(args) => restore::run(config()?, &args).await,
-            Command::Put(args) => put::run(&open().await?, &args).await,
+            Command::Put(args) => put::run(&open_or_make().await?, &args).await,
             Command::Remove(args) => remove::run(&open().await?, &args).await,
             Command::Suppress(args) => suppress::suppress(&open().await?, &args).await,
             Command::Unsuppress(args) => suppress::unsuppress(&open().await?, &args).await,

@@ -44,8 +44,14 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Opens the data directory, creating it if it is missing. Changes take effect in a running server, if there is one.
+    /// Opens a data directory that exists. Changes take effect in a running server, if there is one.
     pub(crate) async fn open(config: Config) -> anyhow::Result<Self> {
+        DataDir::require(&config.data)?;
+        Self::open_or_make(config).await
+    }
+
+    /// As [`open`](Self::open), but creates the data directory if it is missing.
+    pub(crate) async fn open_or_make(config: Config) -> anyhow::Result<Self> {
         let opened = Opened::open(config).await?;
         let recorder = Recorder::new(&opened, false);
         let services = opened.services(Arc::new(ControlSocket::of(&opened.dir)), &recorder);

@@ -1,10 +1,13 @@
-//! The data directory: created if it is missing, accessible to its owner only.
+//! The data directory: only a few commands create it if it is missing; accessible to its owner only.
 
+use std::fmt;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+
+use crate::engine::Store;
 
 /// A data directory that exists.
 #[derive(Clone, Debug)]
@@ -23,6 +26,11 @@ impl DataDir {
         Ok(Self(path.to_owned()))
     }
 
+    /// Checks that there is one. Creates nothing.
+    pub(crate) fn require(path: &Path) -> Result<(), NoDataDir> {
+        if Store::is_in(path) { Ok(()) } else { Err(NoDataDir(path.to_owned())) }
+    }
+
     /// A directory that exists, as it is.
     pub(crate) fn existing(path: &Path) -> Self {
         Self(path.to_owned())
@@ -30,6 +38,11 @@ impl DataDir {
 
     pub(crate) fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// Where it is, for messages: the whole path.
+    pub(crate) fn shown(&self) -> String {
+        absolute(&self.0).display().to_string()
     }
 
     pub(crate) fn keys(&self) -> PathBuf {
@@ -43,4 +56,34 @@ impl DataDir {
     pub(crate) fn socket(&self) -> PathBuf {
         self.0.join("control.sock")
     }
+}
+
+/// There is no data directory where one was expected.
+#[derive(Debug)]
+pub(crate) struct NoDataDir(PathBuf);
+
+impl NoDataDir {
+    /// What to do about it.
+    pub(crate) const ADVICE: &'static str =
+        "give the right one with --data DIR (or CONTACTD_DATA), or make one with `contactd import`";
+
+    /// What is wrong, without the advice.
+    pub(crate) fn message(&self) -> String {
+        let path = absolute(&self.0);
+        let why = if path.exists() { ": it has no contactd.db" } else { "" };
+        format!("there is no data directory at {}{why}", path.display())
+    }
+}
+
+impl fmt::Display for NoDataDir {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.message(), Self::ADVICE)
+    }
+}
+
+impl std::error::Error for NoDataDir {}
+
+/// The whole path; as it was given if the current directory is gone.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

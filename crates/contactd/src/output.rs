@@ -6,9 +6,16 @@ use std::io::{self, IsTerminal, Write};
 use contactd_core::NotRecorded;
 use serde::Serialize;
 
+use crate::data_dir::DataDir;
+
 /// Writes one line of text to stderr. An error is ignored.
 pub(crate) fn words(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// Says what a command did, and to which data directory.
+pub(crate) fn changed(dir: &DataDir, done: fmt::Arguments<'_>) {
+    words(format_args!("{done} (data directory {})", dir.shown()));
 }
 
 /// Warns that a change is not on record yet. It is kept in the store until it is.

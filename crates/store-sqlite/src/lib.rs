@@ -63,6 +63,11 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
+    /// Whether there is a store in `dir`, whole or not.
+    pub fn is_in(dir: &Path) -> bool {
+        dir.join("contactd.db").is_file() || dir.join("details.db").is_file()
+    }
+
     /// Opens the databases in `dir`, which must exist; creates or migrates them if necessary.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         let (main, details) = (dir.join("contactd.db"), dir.join("details.db"));

@@ -89,6 +89,7 @@ async fn verify(context: &Context, args: &AuditVerifyArgs) -> anyhow::Result<Exi
     let audits = &context.services.audits;
     if args.accept_loss {
         audits.accept_loss(&context.actor).await?;
+        output::changed(&context.dir, format_args!("the loss is accepted"));
     }
     let verification = audits.verify(&context.actor, args.head, args.root.clone()).await?;
     report(&verification, args.json)

@@ -8,7 +8,7 @@ use contactd_core::{Clock, SystemClock};
 use crate::cli::Everywhere;
 use crate::config::Config;
 use crate::context::Context;
-use crate::data_dir::DataDir;
+use crate::data_dir::{DataDir, NoDataDir};
 use crate::{output, surroundings};
 
 pub(crate) async fn run(everywhere: &Everywhere, json: bool) -> anyhow::Result<ExitCode> {
@@ -45,10 +45,8 @@ async fn examine(everywhere: &Everywhere) -> Vec<Finding> {
     };
     let mut findings = vec![Finding::ok("configuration", "no errors".to_owned())];
     findings.push(clock_finding(SystemClock.now()));
-    if !config.data.exists() {
-        let message = format!("{} does not exist yet", config.data.display());
-        let advice = "the first command that needs it creates it, such as `contactd import`";
-        findings.push(Finding::warn("data", message, advice));
+    if let Err(none) = DataDir::require(&config.data) {
+        findings.push(Finding::fail("data", none.message(), NoDataDir::ADVICE));
         return findings;
     }
     findings.extend(surroundings::permissions(&config));

@@ -70,16 +70,22 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
         output::json(&report(&erased.done, args, erased.confirmed.is_ok()))?;
     }
     if erased.done.details() == 0 {
-        output::words(format_args!("{}, so nothing was removed", context::not_on_file(&named)));
+        output::changed(&context.dir, format_args!("suppressed; there was nothing to remove"));
+        output::words(format_args!("{}", context::not_on_file(&named)));
     } else {
+        let whom = match erased.done.profiles.len() {
+            1 => "the person is suppressed".to_owned(),
+            people => format!("{people} people are suppressed"),
+        };
+        output::changed(
+            &context.dir,
+            format_args!(
+                "{} removed from every file; {whom}",
+                output::counted(erased.done.details(), "detail")
+            ),
+        );
         output::words(format_args!(
-            "{} removed from every file of the data directory; {}. Earlier backups, exports, rejects files \
-             and outputs of `enrich` may still contain them",
-            output::counted(erased.done.details(), "detail"),
-            match erased.done.profiles.len() {
-                1 => "the person is suppressed".to_owned(),
-                people => format!("{people} people are suppressed"),
-            }
+            "earlier backups, exports, rejects files and outputs of `enrich` may still contain them"
         ));
     }
     name_profiles(&erased.done);

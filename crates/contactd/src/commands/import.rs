@@ -39,7 +39,13 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
     if args.json {
         output::json(report)?;
     } else {
-        show(report, args.dry_run)?;
+        show(report)?;
+    }
+    if args.dry_run {
+        output::changed(&context.dir, format_args!("dry run: nothing was changed"));
+    }
+    if report.committed {
+        output::changed(&context.dir, format_args!("import finished"));
     }
     if let Some(file) = files.rejects().written() {
         output::words(format_args!("the rejected rows are in {}", file.display()));
@@ -139,10 +145,7 @@ fn cancel_on_ctrl_c() -> anyhow::Result<Cancel> {
     Ok(cancel)
 }
 
-fn show(report: &ImportReport, dry_run: bool) -> anyhow::Result<()> {
-    if dry_run {
-        output::words(format_args!("Dry run: nothing was changed."));
-    }
+fn show(report: &ImportReport) -> anyhow::Result<()> {
     for (what, count) in [
         ("rows read", report.rows),
         ("profiles new", report.profiles_new),

@@ -122,11 +122,14 @@ async fn undo(context: &Context, id: i64, json: bool) -> anyhow::Result<ExitCode
             &serde_json::json!({ "id": id, "detailsRemoved": removed, "detailsRestored": restored }),
         )?;
     }
-    output::words(format_args!(
-        "import {id} is undone: {} removed that it had added, {restored} restored that it had changed or withdrawn. What was \
-         removed, erased or has expired since is not restored",
-        output::counted(removed, "detail")
-    ));
+    output::changed(
+        &context.dir,
+        format_args!(
+            "import {id} is undone: {} removed that it had added, {restored} restored that it had changed or withdrawn",
+            output::counted(removed, "detail")
+        ),
+    );
+    output::words(format_args!("what was removed, erased or has expired since is not restored"));
     output::unrecorded(&undone.recorded);
     undone.confirmed?;
     Ok(ExitCode::SUCCESS)

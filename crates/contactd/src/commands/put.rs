@@ -43,7 +43,7 @@ pub(crate) async fn run(context: &Context, args: &PutArgs) -> anyhow::Result<Exi
         }))?;
     }
     let (new, changed, unchanged) = (counts.new, counts.changed, counts.unchanged);
-    output::words(format_args!("{new} new, {changed} changed, {unchanged} unchanged"));
+    output::changed(&context.dir, format_args!("{new} new, {changed} changed, {unchanged} unchanged"));
     output::unrecorded(&put.recorded);
     put.confirmed?;
     Ok(ExitCode::SUCCESS)

@@ -34,8 +34,10 @@ pub(crate) async fn run(context: &Context, args: &RemoveArgs) -> anyhow::Result<
         output::json(&serde_json::json!({ "detailsRemoved": removed.done }))?;
     }
     match removed.done {
-        0 => output::words(format_args!("no such detail is held; nothing changed")),
-        removed => output::words(format_args!("{} removed", output::counted(removed, "detail"))),
+        0 => output::changed(&context.dir, format_args!("no such detail is held; nothing changed")),
+        removed => {
+            output::changed(&context.dir, format_args!("{} removed", output::counted(removed, "detail")));
+        }
     }
     output::unrecorded(&removed.recorded);
     removed.confirmed?;

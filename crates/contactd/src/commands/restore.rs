@@ -11,8 +11,8 @@ pub(crate) async fn run(config: Config, args: &RestoreArgs) -> anyhow::Result<Ex
     let from = args.suppressions_from.as_deref();
     let restored =
         restoring::restore(&args.file, &config.data, from, args.accept_lost_opt_outs, &config.keys).await?;
-    output::words(format_args!("{} is restored to its state of {}", config.data.display(), restored.made_at));
     let context = Context::open(config).await?;
+    output::changed(&context.dir, format_args!("restored to the state of {}", restored.made_at));
     output::unrecorded(&context.services.audits.collected().await);
     output::words(format_args!(
         "the audit journal begins anew, with a root of its own: note it down with `contactd audit root`, beside the old one"

@@ -12,6 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::cli::{Everywhere, ServeArgs};
 use crate::config::{self, Config, LogConfig, ServeConfig};
 use crate::context::Opened;
+use crate::data_dir::DataDir;
 use crate::demo::Demo;
 use crate::reloading::Reloader;
 use crate::serving::{Listeners, Serving};
@@ -44,15 +45,15 @@ pub(crate) async fn run(everywhere: &Everywhere, args: &ServeArgs) -> anyhow::Re
     let opened = Opened::open(config).await?;
     let settings = serve.reloadable.settings.clone();
     files::raise_limit(settings.max_connections);
-    let (room, named) = (opened.dir.path().to_owned(), serve.named.clone());
+    let (dir, named) = (opened.dir.clone(), serve.named.clone());
     let serving = Serving::start(opened, serve, listeners).await?;
     let (public, admin) = serving.addresses()?;
     if args.demo {
-        let demo = Demo::prepare(&serving.services, room).await?;
-        announce(public, admin, &settings);
+        let demo = Demo::prepare(&serving.services, dir.path().to_owned()).await?;
+        announce(public, admin, &settings, &dir);
         demo.show(reachable(public), &settings.base_path)?;
     } else {
-        announce(public, admin, &settings);
+        announce(public, admin, &settings, &dir);
     }
     let reloader = Reloader::new(everywhere.clone(), args.clone(), serving.running.clone(), named);
     let reloading = tokio::spawn(reload_always(hangups, Arc::new(reloader)));
@@ -79,7 +80,7 @@ async fn reload_always(mut hangups: Signal, reloader: Arc<Reloader>) {
     }
 }
 
-fn announce(public: SocketAddr, admin: SocketAddr, settings: &Settings) {
+fn announce(public: SocketAddr, admin: SocketAddr, settings: &Settings, dir: &DataDir) {
     let base = &settings.base_path;
     log::say(format_args!(
         "contactd {} listening on http://{public}{base} (documentation at http://{}{base}/docs)",
@@ -87,6 +88,7 @@ fn announce(public: SocketAddr, admin: SocketAddr, settings: &Settings) {
         reachable(public)
     ));
     log::say(format_args!("admin on http://{admin} (/metrics)"));
+    log::say(format_args!("data directory {}", dir.shown()));
 }
 
 /// The address at which this machine can reach a listener.

@@ -72,8 +72,9 @@ pub(crate) async fn suppress(context: &Context, args: &SuppressArgs) -> anyhow::
     };
     if args.subjects.json {
         output::json(&report)?;
-    } else {
-        output::words(format_args!("{count} suppressed, {already} already suppressed"));
+    }
+    output::changed(&context.dir, format_args!("{count} suppressed, {already} already suppressed"));
+    if !args.subjects.json {
         show_rejected(&report.rejected);
     }
     if let Some(found) = found {
@@ -95,12 +96,13 @@ pub(crate) async fn unsuppress(context: &Context, args: &SubjectArgs) -> anyhow:
         OptOutReport { read, changed: changed.done.changed, rejected, not_on_file: None, holders: None };
     if args.json {
         output::json(&report)?;
-    } else {
-        let already = changed.done.already;
-        output::words(format_args!(
-            "{} no longer suppressed, {already} not suppressed before",
-            report.changed
-        ));
+    }
+    let (count, already) = (report.changed, changed.done.already);
+    output::changed(
+        &context.dir,
+        format_args!("{count} no longer suppressed, {already} not suppressed before"),
+    );
+    if !args.json {
         show_rejected(&report.rejected);
     }
     output::unrecorded(&changed.recorded);

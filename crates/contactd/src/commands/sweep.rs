@@ -25,12 +25,15 @@ pub(crate) async fn run(context: &Context, args: &SweepArgs) -> anyhow::Result<E
     if args.json {
         output::json(&done)?;
     }
-    output::words(format_args!(
-        "{} removed that had expired, {} that were older than their source allows, {} that were kept for undo",
-        output::counted(done.expired, "detail"),
-        done.aged,
-        done.former
-    ));
+    output::changed(
+        &context.dir,
+        format_args!(
+            "{} removed that had expired, {} that were older than their source allows, {} that were kept for undo",
+            output::counted(done.expired, "detail"),
+            done.aged,
+            done.former
+        ),
+    );
     output::unrecorded(&swept.recorded);
     swept.confirmed?;
     if !logs_are_clear {

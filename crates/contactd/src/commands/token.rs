@@ -110,12 +110,13 @@ fn print_new(
 ) -> anyhow::Result<()> {
     if json {
         let shown = ShownToken::new(token, context.clock.now());
-        return output::json(&ShownToken { token: Some(secret.expose()), ..shown });
+        output::json(&ShownToken { token: Some(secret.expose()), ..shown })?;
+    } else {
+        output::data(format_args!("{}", secret.expose()))?;
     }
-    output::data(format_args!("{}", secret.expose()))?;
     let until = token.expires_at.map_or("with no expiry".to_owned(), |end| format!("valid until {end}"));
     let (id, name) = (&token.id, &token.name);
-    output::words(format_args!("{id} for {name}, {until}. The token is shown only once."));
+    output::changed(&context.dir, format_args!("{id} for {name}, {until}; the token is shown only once"));
     Ok(())
 }
 
@@ -144,7 +145,7 @@ async fn revoke(context: &Context, id: &str) -> anyhow::Result<()> {
     let token = &revoked.done;
     output::unrecorded(&revoked.recorded);
     if revoked.confirmed.is_ok() {
-        output::words(format_args!("{} for {} is revoked", token.id, token.name));
+        output::changed(&context.dir, format_args!("{} for {} is revoked", token.id, token.name));
     }
     Ok(revoked.confirmed?)
 }

@@ -114,14 +114,6 @@ fn a_restore_needs_only_the_opt_outs_of_what_it_replaces_and_keeps_revocations()
 }
 
 #[test]
-fn a_directory_that_does_not_exist_is_not_backed_up() {
-    let site = Site::empty();
-    let refused = site.run(&["backup", "a.backup", "--data", "nosuch"]);
-    assert!(refused.code == 1 && refused.stderr.contains("there is no store in nosuch"), "{refused:?}");
-    assert!(!site.path("nosuch").exists() && !site.path("a.backup").exists());
-}
-
-#[test]
 fn a_restore_that_was_interrupted_while_it_was_put_in_place_is_not_opened_and_not_deleted() {
     let site = Site::with_people();
     site.ok(&["suppress", ADA]);

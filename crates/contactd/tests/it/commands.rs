@@ -56,7 +56,9 @@ fn stats_count_by_source_kind_and_label() {
     assert_eq!(stats["newestImport"]["rows"], 7);
     assert!(stats["bytes"].as_u64().is_some_and(|bytes| bytes > 0));
     assert!(site.ok(&["stats"]).contains("crm"));
-    assert_eq!(Site::empty().run(&["stats", "--json"]).json()["profiles"], 0);
+    let empty = Site::empty();
+    empty.token(&[]);
+    assert_eq!(empty.run(&["stats", "--json"]).json()["profiles"], 0);
 }
 
 #[test]
@@ -101,9 +103,6 @@ fn doctor_finds_problems() {
     let broken = site.run(&["doctor"]);
     assert_eq!(broken.code, 1);
     assert!(broken.stdout.contains("FAIL  store"), "{}", broken.stdout);
-    let fresh = Site::empty().run(&["doctor"]);
-    assert_eq!(fresh.code, 0);
-    assert!(fresh.stdout.contains("does not exist yet"), "{}", fresh.stdout);
 }
 
 #[test]

@@ -45,11 +45,11 @@ fn a_flag_overrides_the_environment_and_the_environment_overrides_the_file() {
             .expect("runs");
         assert!(output.status.success());
     };
-    run(&["stats"], &[]);
+    run(&["token", "create", "crm"], &[]);
     assert!(made("from-file") && !made("contactd-data"));
-    run(&["stats"], &[("CONTACTD_DATA", "from-env")]);
+    run(&["token", "create", "crm"], &[("CONTACTD_DATA", "from-env")]);
     assert!(made("from-env"));
-    run(&["stats", "--data", "from-flag"], &[("CONTACTD_DATA", "from-env-2")]);
+    run(&["token", "create", "crm", "--data", "from-flag"], &[("CONTACTD_DATA", "from-env-2")]);
     assert!(made("from-flag") && !made("from-env-2"));
 }
 

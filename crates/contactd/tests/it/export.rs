@@ -6,6 +6,7 @@ use crate::service::{PHONE, Service, Site};
 #[test]
 fn exporting_an_empty_store_prints_nothing_and_is_not_an_error() {
     let site = Site::empty();
+    site.token(&[]);
     let output = site.run(&["export"]);
     assert_eq!((output.code, output.stdout.as_str()), (0, ""));
 }

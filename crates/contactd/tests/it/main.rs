@@ -25,6 +25,7 @@ mod http;
 mod import;
 mod limits;
 mod load;
+mod no_store;
 mod operations;
 mod order;
 mod proof;

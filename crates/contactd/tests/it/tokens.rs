@@ -123,6 +123,7 @@ fn a_token_that_ends_soon_is_pointed_out() {
 #[test]
 fn errors_say_what_to_do() {
     let site = Site::empty();
+    site.token(&[]);
     for (args, code, hint) in [
         (&["token", "revoke", "tok_nobody"][..], 1, "contactd token list"),
         (&["token", "rotate", "tok_nobody"], 1, "contactd token list"),
