@@ -312,7 +312,7 @@ mod tests {
         let [expired, revoked, both, never] = [(); 4].map(|()| TokenSecret::generate().expect("random"));
         let soon = now().plus(std::time::Duration::from_secs(1));
         let token = Token { expires_at: Some(soon), ..Token::new("crm", now()).expect("random") };
-        let callers = Callers::new(None, None);
+        let callers = Callers::new(DefaultLimits::default());
         callers.replace(
             vec![
                 (expired.hash(), token.clone(), 0),

@@ -90,7 +90,7 @@ impl InForce for Silent {
 async fn nothing_is_claimed_that_a_server_has_not_confirmed() {
     let dir = tempfile::tempdir().expect("a directory");
     let data = Some(dir.path().join("data"));
-    let everywhere = Everywhere { data, store: None, config: None, data_is_flag: true };
+    let everywhere = Everywhere { data, store: None, config: None, data_is_flag: true, store_is_flag: false };
     let opened = Opened::open(Config::resolve(&everywhere).expect("resolves")).await.expect("opens");
     let services = opened.services(Arc::new(Silent), &crate::on_record::Recorder::new(&opened, false));
     let (actor, cancel) = (officer(), Cancel::default());

@@ -8,7 +8,7 @@ use crate::http::{Request, profile_body};
 use crate::service::{EMAIL, PHONE, Service, Site, eventually};
 
 /// The files below a directory that contain one of these texts.
-fn files_with(dir: &Path, texts: &[&str]) -> Vec<String> {
+pub(crate) fn files_with(dir: &Path, texts: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).expect("lists") {
         let path = entry.expect("an entry").path();

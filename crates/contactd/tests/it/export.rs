@@ -68,5 +68,8 @@ fn imports_are_listed_and_can_be_undone_while_serving() {
     assert!(before.contains("bad vendor") && !after.contains("bad vendor"), "{after}");
     assert!(site.run(&["imports", "--json"]).json()[1]["undoneAt"].is_string());
     let again = site.run(&["imports", "undo", &id]);
-    assert!(again.code == 1 && again.stderr == format!("contactd: import {id} is already undone\n"), "{again:?}");
+    assert!(
+        again.code == 1 && again.stderr == format!("contactd: import {id} is already undone\n"),
+        "{again:?}"
+    );
 }

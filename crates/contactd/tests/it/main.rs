@@ -36,5 +36,7 @@ mod service;
 mod stop;
 mod suppress;
 mod tokens;
+mod undo;
 mod waiting;
 mod wal;
+mod whole_person;

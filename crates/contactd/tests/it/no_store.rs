@@ -147,8 +147,8 @@ fn every_command_that_changes_something_names_the_data_directory_it_used() {
     no_json(says(&["import", "-", "--source", "hr", "--json"], "import finished (used)\n"));
     says(
         &["imports", "undo", "2"],
-        "11 details removed that the import had added, including those that later imports contained too (used)\n\
-         details that the import changed or removed are not restored\n",
+        "import 2 is undone: 11 details removed that it had added, 0 restored that it had changed or withdrawn (used)\n\
+         what was removed, erased or has expired since is not restored\n",
     );
     says(&["put", ADA, "--phone", "+14155550142"], "1 new, 0 changed, 0 unchanged (used)\n");
     says(&["remove", ADA, "--source", "manual"], "1 detail removed (used)\n");
@@ -159,11 +159,12 @@ fn every_command_that_changes_something_names_the_data_directory_it_used() {
     says(
         &["erase", MIRA],
         "1 detail removed from every file; the person is suppressed (used)\n\
-         earlier backups, exports, rejects files and outputs of `enrich` may still contain them\n",
+         earlier backups, exports, rejects files and outputs of `enrich` may still contain them\n  \
+         https://xing.com/profile/Mira_Quellbach2: 1 detail\n",
     );
     says(
         &["sweep"],
-        "1 detail removed that had expired, 0 that were older than their source allows (used)\n",
+        "1 detail removed that had expired, 0 that were older than their source allows, 0 that were kept for undo (used)\n",
     );
     says(&["audit", "verify", "--accept-loss"], "the loss is accepted (used)\n");
     let file = site.path("a.backup");

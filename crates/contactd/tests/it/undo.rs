@@ -1,0 +1,218 @@
+//! Undoing imports, and replacing a source by mistake.
+
+use crate::erase::files_with;
+use crate::fixture::{ADA, ADA_PHONE, EVE, PEOPLE};
+use crate::service::{PHONE, Service, Site};
+
+/// The value at the end of every message about a change.
+fn in_dir(site: &Site) -> String {
+    format!("(data directory {})", site.data().display())
+}
+
+/// A file of one row for each of these people, each with its own number and address.
+fn rows(people: impl Iterator<Item = u32>, confidence: u8) -> String {
+    let mut rows = "profileUrl,phone,email,confidence,basis\n".to_owned();
+    for n in people {
+        rows += &format!(
+            "https://linkedin.com/in/quell-{n},+1415555{:04},p{n}@example.com,{confidence},consent\n",
+            100 + n % 100
+        );
+    }
+    rows
+}
+
+#[test]
+fn undoing_a_replacement_of_100000_rows_gives_the_same_export_byte_for_byte() {
+    let site = Site::empty();
+    let first = site.file("first.csv", rows(0..100_000, 50));
+    // Half of the people are gone, of the others one detail is changed, and some are new.
+    let second = site.file("second.csv", rows((0..100_000).step_by(2).chain(100_000..100_500), 60));
+    site.ok(&["import", &first, "--source", "crm"]);
+    let before = site.ok(&["export"]);
+    assert_eq!(before.lines().count(), 100_000);
+    site.ok(&["import", &second, "--source", "crm", "--replace-source", "--max-withdrawn", "60%"]);
+    assert_ne!(site.ok(&["export"]), before);
+    let undone = site.run(&["imports", "undo", "2", "--json"]);
+    assert_eq!(
+        (undone.code, &*undone.stdout),
+        (0, "{\"id\":2,\"detailsRemoved\":1000,\"detailsRestored\":200000}\n")
+    );
+    assert_eq!(
+        undone.stderr,
+        format!(
+            "import 2 is undone: 1000 details removed that it had added, 200000 restored that it had changed or withdrawn {}\n\
+             what was removed, erased or has expired since is not restored\n",
+            in_dir(&site)
+        )
+    );
+    assert!(site.ok(&["export"]) == before, "the export after undo is not the one before the import");
+}
+
+#[test]
+fn somebody_who_was_erased_since_is_nowhere_after_an_undo() {
+    let (service, token) = Service::with_people();
+    let site = &service.site;
+    let changed = PEOPLE.replace(",90,", ",70,").replace("+14155550124,ada.old@example.com", "+14155550199,");
+    site.ok_with_input(&["import", "-", "--source", "crm", "--replace-source"], &changed);
+    let kept = site.run(&["stats", "--json"]).json()["keptForUndo"]["details"].clone();
+    assert_eq!(kept, 4, "two are changed, two are withdrawn");
+    assert!(
+        site.ok(&["stats"]).contains("kept for undo 4 details, about 0.0 MiB"),
+        "{}",
+        site.ok(&["stats"])
+    );
+    site.ok(&["erase", ADA]);
+    let traces = [ADA_PHONE, "+14155550124", "+14155550199", "ada.old@example.com", "ada@example.com"];
+    assert_eq!(files_with(&site.data(), &traces), [""; 0]);
+    site.ok(&["imports", "undo", "2"]);
+    assert_eq!(files_with(&site.data(), &traces), [""; 0]);
+    assert_eq!(site.run(&["subject", ADA, "--json"]).json()["held"], serde_json::json!([]));
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 404);
+    assert_eq!(site.run(&["stats", "--json"]).json()["keptForUndo"]["details"], 0);
+}
+
+#[test]
+fn what_was_removed_since_stays_gone_and_the_rest_comes_back_while_serving() {
+    let (service, token) = Service::with_people();
+    let site = &service.site;
+    site.ok_with_input(
+        &["import", "-", "--source", "crm", "--replace-source"],
+        format!("profileUrl,phone\n{EVE},+14155550166\n"),
+    );
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 404, "her details are withdrawn");
+    site.ok(&["remove", ADA, "--phone", ADA_PHONE]);
+    site.ok(&["imports", "undo", "2"]);
+    assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], "+14155550124");
+    assert_eq!(service.look_up(PHONE, &token, EVE).status, 404);
+    assert!(!site.ok(&["export"]).contains(ADA_PHONE));
+}
+
+#[test]
+fn the_newest_import_of_a_source_is_undone_first_and_the_list_tells_until_when() {
+    let site = Site::empty();
+    for confidence in [10, 20, 30] {
+        let file = site.file(&format!("{confidence}.csv"), rows(0..2, confidence));
+        site.ok(&["import", &file, "--source", "crm"]);
+    }
+    site.ok_with_input(&["import", "-", "--source", "other"], rows(5..6, 1));
+    let refused = site.run(&["imports", "undo", "1"]);
+    assert_eq!(
+        (refused.code, &*refused.stderr),
+        (
+            1,
+            "contactd: import 3 has the same source as import 1 and came later; nothing was changed. Undo that one first: \
+             contactd imports undo 3\n"
+        )
+    );
+    assert_eq!(
+        site.run(&["imports", "undo", "9"]).stderr,
+        "contactd: there is no import 9; `contactd imports` lists them\n"
+    );
+    site.ok(&["imports", "undo", "3"]);
+    assert_eq!(site.run(&["imports", "undo", "3"]).stderr, "contactd: import 3 is already undone\n");
+    let imports = site.run(&["imports", "--json"]).json();
+    assert_eq!(imports[1]["files"], serde_json::json!(["20.csv"]));
+    assert_eq!(imports[3]["files"], serde_json::json!(["-"]));
+    assert!(imports[1]["undoUntil"].is_string() && imports[2]["undoUntil"].is_null(), "{imports}");
+    assert!(imports[1]["actor"].is_string() && imports[2]["undoneAt"].is_string(), "{imports}");
+    let listed = site.ok(&["imports"]);
+    assert!(
+        listed.contains("20.csv") && listed.contains("undone 20") && listed.contains("until 20"),
+        "{listed}"
+    );
+    site.ok(&["imports", "undo", "2"]);
+    assert!(site.ok(&["export"]).contains("\"confidence\":10"), "{}", site.ok(&["export"]));
+}
+
+#[test]
+fn what_is_kept_for_undo_is_forgotten_after_retention_undo() {
+    let site = Site::empty();
+    site.file("contactd.toml", "[retention]\nundo = \"0s\"\n");
+    site.ok_with_input(&["import", "-", "--source", "crm"], rows(0..2, 10));
+    site.ok_with_input(&["import", "-", "--source", "crm"], rows(0..2, 20));
+    assert_eq!(site.run(&["stats", "--json"]).json()["keptForUndo"]["details"], 0);
+    let refused = site.run(&["imports", "undo", "2"]);
+    assert_eq!(
+        (refused.code, &*refused.stderr),
+        (
+            1,
+            "contactd: import 2 cannot be undone: what it changed or withdrew is no longer kept; nothing was changed. \
+             `retention.undo` in the configuration says how long it is kept\n"
+        )
+    );
+    site.file("contactd.toml", "[retention]\nundo = \"7d\"\n");
+    site.ok_with_input(&["import", "-", "--source", "crm"], rows(0..2, 30));
+    assert_eq!(site.run(&["stats", "--json"]).json()["keptForUndo"]["details"], 4);
+    site.file("contactd.toml", "[retention]\nundo = \"0s\"\n");
+    let swept = site.run(&["sweep", "--json"]);
+    assert_eq!(
+        swept.json(),
+        serde_json::json!({ "expiredRemoved": 0, "agedRemoved": 0, "keptForUndoRemoved": 4 })
+    );
+    assert_eq!(
+        swept.stderr,
+        format!(
+            "0 details removed that had expired, 0 that were older than their source allows, 4 that were kept for undo {}\n",
+            in_dir(&site)
+        )
+    );
+    site.file("contactd.toml", "");
+    assert_eq!(site.run(&["imports", "undo", "3"]).code, 1);
+}
+
+#[test]
+fn a_file_of_one_row_does_not_replace_a_large_source_by_mistake() {
+    let site = Site::empty();
+    site.ok_with_input(&["import", "-", "--source", "crm"], rows(0..600, 50));
+    let before = site.ok(&["export"]);
+    let replace = |flags: &[&str]| {
+        let flags = [&["import", "-", "--source", "crm", "--replace-source"], flags].concat();
+        site.run_with(&flags, rows(0..1, 50), &[])
+    };
+    for flags in [&[][..], &["--dry-run"], &["--max-withdrawn", "99%"]] {
+        let refused = replace(flags);
+        assert_eq!(refused.code, 1, "{flags:?}");
+        assert!(
+            refused.stderr.ends_with(
+                "contactd: 1198 of the 1200 details of source crm would be removed, because the files do not contain them; \
+                 nothing was changed. If the files are complete, allow it with --max-withdrawn 100%\n"
+            ),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(site.ok(&["export"]), before);
+    assert_eq!(replace(&["--max-withdrawn", "100%"]).code, 0);
+    assert_eq!(site.ok(&["export"]).lines().count(), 1);
+    site.ok(&["imports", "undo", "2"]);
+    assert_eq!(site.ok(&["export"]), before);
+    // A small source may lose everything.
+    site.ok_with_input(&["import", "-", "--source", "small"], rows(0..499, 50));
+    site.ok_with_input(&["import", "-", "--source", "small", "--replace-source"], rows(0..1, 50));
+}
+
+#[test]
+fn whoever_is_erased_while_an_import_reads_leaves_nothing() {
+    use std::io::Write;
+    let site = Site::empty();
+    // So that pages are split when the rows below come in between.
+    site.ok_with_input(&["import", "-", "--source", "old"], rows((0..8_000).step_by(2), 50));
+    let mut import = site.command();
+    import.args(["import", "-", "--source", "crm"]).stdin(std::process::Stdio::piped());
+    import.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    let mut import = import.spawn().expect("starts");
+    let mut stdin = import.stdin.take().expect("a pipe");
+    let all: Vec<u32> = (1..8_000).step_by(2).collect();
+    stdin.write_all(rows(all.iter().copied(), 50).as_bytes()).expect("writes");
+    // The import has checked who has opted out before it read the first row, and it has not written anything yet.
+    let erased: Vec<u32> = all.iter().copied().step_by(97).collect();
+    let urls: Vec<String> = erased.iter().map(|n| format!("https://linkedin.com/in/quell-{n}")).collect();
+    for url in &urls {
+        site.ok(&["erase", url]);
+    }
+    drop(stdin);
+    assert!(import.wait().expect("ends").success());
+    let traces: Vec<String> = erased.iter().map(|n| format!("p{n}@example.com")).collect();
+    let traces: Vec<&str> = traces.iter().map(String::as_str).collect();
+    assert_eq!(files_with(&site.data(), &traces), [""; 0]);
+    assert_eq!(site.ok(&["export"]).lines().count(), 8_000 - erased.len());
+}
