@@ -2,7 +2,6 @@
 //! on disk. The writer only writes the seal, so no line waits for this.
 
 use std::fs::File;
-use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -81,7 +80,6 @@ impl Rotation {
 
 /// Changes the keys after every `length`, until the rotation is closed.
 pub(crate) struct Epochs {
-    pub(crate) dir: PathBuf,
     pub(crate) keys: KeyDir,
     pub(crate) current: EpochKeys,
     pub(crate) length: Duration,
@@ -144,6 +142,8 @@ impl Epochs {
     }
 
     fn hand_over(&self) -> Result<(), JournalError> {
+        // If the data directory was moved, the keys would be stored where nobody finds them.
+        self.check_place()?;
         let next = EpochKeys::generate(Some(&self.current), self.clock.now())?;
         self.keys.store(&next)?;
         self.shared.rotation.state().next = Some(next);
@@ -153,8 +153,15 @@ impl Epochs {
 
     /// The seal first goes to disk, then the old keys are destroyed.
     fn finish(&self, sealed: &Sealed) -> Result<(), JournalError> {
-        sealed.file.sync_data().map_err(failed("cannot sync", &self.dir))?;
-        seals::append(&self.dir, &sealed.seal)?;
+        let dir = self.shared.dir.path();
+        sealed.file.sync_data().map_err(failed("cannot sync", dir))?;
+        self.check_place()?;
+        seals::append(dir, &sealed.seal)?;
         self.keys.destroy(sealed.epoch)
+    }
+
+    fn check_place(&self) -> Result<(), JournalError> {
+        let dir = &self.shared.dir;
+        dir.check_place().map_err(failed("cannot use", dir.path()))
     }
 }

@@ -36,10 +36,13 @@ impl JournalFiles for JournalDir {
     }
 
     fn verify(&self, known: &[KnownLine], roots: &Roots) -> Result<Verification, JournalError> {
-        self.verifier(roots).verify(&self.dir, known)
+        let verifier = self.verifier(roots);
+        verifier.check_there(&self.dir)?;
+        verifier.verify(&self.dir, known)
     }
 
     fn head(&self, roots: &Roots) -> Result<Option<JournalHead>, JournalError> {
+        self.verifier(roots).check_there(&self.dir)?;
         head(&self.dir, roots)
     }
 
@@ -63,7 +66,9 @@ impl JournalFiles for JournalDir {
         roots: &Roots,
         out: &mut dyn Write,
     ) -> Result<ProofMade, JournalError> {
-        proof::make(&self.dir, &self.verifier(roots), since, until, out)
+        let verifier = self.verifier(roots);
+        verifier.check_there(&self.dir)?;
+        proof::make(&self.dir, &verifier, since, until, out)
     }
 }
 

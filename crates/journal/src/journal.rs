@@ -1,9 +1,6 @@
 //! The journal of a running server, open for appending.
 
 use std::cell::RefCell;
-use std::fs::{DirBuilder, File};
-use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -15,9 +12,10 @@ use contactd_core::{
 };
 
 use crate::epochs::Epochs;
-use crate::file::{failed, sync_dir};
+use crate::file::failed;
 use crate::format::Common;
 use crate::line::Mark;
+use crate::locked_dir::LockedDir;
 use crate::settings::{JournalSettings, OpenedBy, Sync};
 use crate::shared::Shared;
 use crate::sync::{EARLY, LATE};
@@ -33,8 +31,6 @@ pub struct Journal {
     writer: Option<JoinHandle<()>>,
     syncers: Vec<JoinHandle<()>>,
     epochs: Option<JoinHandle<()>>,
-    /// Locked as long as this exists, because a second writer would truncate lines that it did not write.
-    _lock: File,
 }
 
 impl Journal {
@@ -42,20 +38,12 @@ impl Journal {
     /// unfinished line, or somebody changed the journal since, the journal records this.
     pub fn open(settings: JournalSettings, clock: Arc<dyn Clock>) -> Result<Self, JournalError> {
         let dir = &settings.dir;
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(dir)
-            .map_err(failed("cannot create the directory", dir))?;
-        let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
-        sync_dir(parent.unwrap_or(Path::new("."))).map_err(failed("cannot sync", dir))?;
-        let lock = File::open(dir).map_err(failed("cannot open", dir))?;
-        if lock.try_lock().is_err() {
-            return Err(JournalError::InUse);
-        }
+        let locked = LockedDir::open(dir)?;
         let end = recover::end(dir, &settings.keys, settings.old_key.clone(), clock.now())?;
+        // Otherwise something else was read.
+        locked.check_place().map_err(failed("cannot read", dir))?;
         let anchor = settings.keys.open_anchor()?;
-        let shared = Arc::new(Shared::new());
+        let shared = Arc::new(Shared::new(locked));
         let (node, common) = (settings.node.clone(), Common::new(&settings.node, &settings.digest_key));
         let start = |name: &str, run: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new()
@@ -82,7 +70,6 @@ impl Journal {
         let epochs = match settings.opened_by {
             OpenedBy::Server => {
                 let epochs = Epochs {
-                    dir: dir.clone(),
                     keys: settings.keys.clone(),
                     current: end.keys.clone(),
                     length: settings.epoch,
@@ -96,7 +83,7 @@ impl Journal {
         let now = clock.now();
         let mut writer = Writer::new(settings.clone(), clock, end, anchor, Arc::clone(&shared));
         let writer = Some(start("journal", Box::new(move || writer.run()))?);
-        let journal = Self { shared, node, common, root, writer, syncers, epochs, _lock: lock };
+        let journal = Self { shared, node, common, root, writer, syncers, epochs };
         if settings.opened_by == OpenedBy::Server {
             journal.mark(now, &Mark::Started);
         }

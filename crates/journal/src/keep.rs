@@ -79,7 +79,7 @@ pub fn copy(dir: &Path, target: &Path) -> Result<Vec<String>, JournalError> {
         // It may have been compressed since it was listed.
         let path = if segment.path.exists() { segment.path.clone() } else { segment.compressed_path() };
         if !path.exists() {
-            // It was removed since it was listed.
+            segment::list_without(dir, segment.first)?;
             continue;
         }
         let name = path.file_name().unwrap_or_default();
@@ -195,7 +195,8 @@ fn last_line(segment: &Segment) -> Result<Option<Line>, JournalError> {
     }
 }
 
-/// Removes segments. Call this only after the journal has a line that announces the removal and is on disk.
+/// Removes segments. Call this only after the journal has a line that announces the removal and is on disk. Fails if one is
+/// still there afterwards, because the directory was moved away for a moment.
 pub fn remove(dir: &Path, outdated: &Outdated) -> Result<(), JournalError> {
     for segment in &outdated.segments {
         for path in [&segment.path, &segment.compressed_path()] {
@@ -206,6 +207,7 @@ pub fn remove(dir: &Path, outdated: &Outdated) -> Result<(), JournalError> {
                 _ => {}
             }
         }
+        segment::list_without(dir, segment.first)?;
     }
     sync_dir(dir).map_err(failed("cannot sync", dir))
 }

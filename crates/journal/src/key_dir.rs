@@ -155,10 +155,9 @@ impl KeyDir {
             sync_dir(&self.dir)
         };
         match destroyed() {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(failed("cannot remove", &path)(error))
-            }
-            _ => Ok(()),
+            // It was destroyed before.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.dir.is_dir() => Ok(()),
+            destroyed => destroyed.map_err(failed("cannot remove", &path)),
         }
     }
 

@@ -22,6 +22,7 @@ mod journal;
 mod keep;
 mod key_dir;
 mod line;
+mod locked_dir;
 mod proof;
 mod queue;
 mod read;

@@ -39,6 +39,8 @@ impl Lines {
         let line = walk.next()?.map(|proven| proven.line);
         if line.is_some() {
             self.position = walk.position();
+        } else if self.position == Position::default() {
+            self.verifier.check_there(&self.dir)?;
         }
         Ok(line)
     }

@@ -8,11 +8,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use contactd_core::{RefusedKind, Ticket};
 
 use crate::epochs::Rotation;
+use crate::locked_dir::LockedDir;
 use crate::queue::Queue;
 use crate::sync::Syncer;
 
 /// What the journal's threads share.
 pub(crate) struct Shared {
+    /// The directory stays locked until the last thread has ended.
+    pub(crate) dir: LockedDir,
     pub(crate) queue: Queue,
     pub(crate) sync: Syncer,
     pub(crate) rotation: Rotation,
@@ -33,8 +36,9 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(dir: LockedDir) -> Self {
         Self {
+            dir,
             queue: Queue::new(),
             sync: Syncer::default(),
             rotation: Rotation::default(),

@@ -81,6 +81,14 @@ impl Verifier {
         Walk::new(dir, &self.roots, self.keys.clone(), self.old_key.clone())
     }
 
+    /// Fails if there is no journal, although `keys/` shows that there was one.
+    pub(crate) fn check_there(&self, dir: &Path) -> Result<(), JournalError> {
+        if self.noted().anchor.is_some() && segment::list(dir)?.is_empty() {
+            return Err(segment::gone(dir));
+        }
+        Ok(())
+    }
+
     /// What is noted in `keys/` about the end of the journal.
     fn noted(&self) -> Noted {
         self.keys.as_ref().map(KeyDir::noted).unwrap_or_default()

@@ -333,7 +333,11 @@ impl Walk {
         if self.advance_in_listing()? {
             return Ok(true);
         }
+        let was_there = self.current.is_some() || !self.listed.is_empty();
         self.listed = segment::list(&self.dir)?;
+        if self.listed.is_empty() && was_there {
+            return Err(segment::gone(&self.dir));
+        }
         self.advance_in_listing()
     }
 
@@ -362,7 +366,10 @@ impl Walk {
                     self.enter_checked(segment, &opening);
                     return Ok(true);
                 }
-                Err(NotOpened::Gone) => {}
+                Err(NotOpened::Gone) => {
+                    self.listed = segment::list_without(&self.dir, segment.first)?;
+                    return self.advance_in_listing();
+                }
                 Err(NotOpened::Foreign(reason)) => {
                     self.strays.retain(|(stray, _)| stray.first != segment.first);
                     self.strays.push((segment, reason));
@@ -374,7 +381,11 @@ impl Walk {
 
     /// Goes to the beginning of a segment, if it is one of this journal. Returns whether it is.
     pub(crate) fn enter(&mut self, segment: Segment) -> Result<bool, JournalError> {
-        let Ok(opening) = opening(&self.trust, &segment)? else { return Ok(false) };
+        let opening = match opening(&self.trust, &segment)? {
+            Ok(opening) => opening,
+            Err(NotOpened::Gone) => return Err(segment::gone(&self.dir)),
+            Err(NotOpened::Foreign(_)) => return Ok(false),
+        };
         self.first = opening.line.opening();
         self.epoch = None;
         self.enter_checked(segment, &opening);
@@ -417,15 +428,19 @@ impl Walk {
             return Ok(());
         }
         let segments = segment::list(&self.dir)?;
-        let last = segments.last().map(Segment::name).unwrap_or_default();
+        let Some(last) = segments.last().map(Segment::name) else {
+            return Err(segment::gone(&self.dir));
+        };
         let Some(segment) = segments.iter().find(|segment| segment.first == position.segment).cloned() else {
             // It was removed after its retention period, once all of it had been read: the next one continues it.
             for segment in segments {
-                if let Ok(opening) = opening(&self.trust, &segment)?
-                    && opening.line.opening() == Some((position.seq, Chain(position.chain)))
-                {
-                    self.enter_checked(segment, &opening);
-                    return Ok(());
+                match opening(&self.trust, &segment)? {
+                    Ok(opening) if opening.line.opening() == Some((position.seq, Chain(position.chain))) => {
+                        self.enter_checked(segment, &opening);
+                        return Ok(());
+                    }
+                    Err(NotOpened::Gone) => return Err(segment::gone(&self.dir)),
+                    _ => {}
                 }
             }
             return Err(JournalError::Changed { file: last });

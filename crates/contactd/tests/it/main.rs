@@ -26,6 +26,7 @@ mod import;
 mod limits;
 mod load;
 mod no_store;
+mod moved;
 mod operations;
 mod order;
 mod proof;

@@ -22,7 +22,8 @@ pub(crate) struct Opening {
 
 /// Why a file is not read.
 pub(crate) enum NotOpened {
-    /// It was removed after its retention period since it was listed.
+    /// It is not there any more. It was removed after its retention period since it was listed, or the directory was
+    /// moved.
     Gone,
     /// It is not a segment of this journal, for this reason.
     Foreign(String),
@@ -34,7 +35,10 @@ pub(crate) fn opening(trust: &Trust, segment: &Segment) -> Result<Result<Opening
     let mut reader = match segment.read() {
         Ok(reader) => reader,
         Err(JournalError::File { error, .. }) if error.kind() == ErrorKind::NotFound => {
-            return Ok(Err(NotOpened::Gone));
+            return match segment.path.is_symlink() {
+                true => foreign("it is a link to a file that does not exist"),
+                false => Ok(Err(NotOpened::Gone)),
+            };
         }
         Err(JournalError::File { error, .. }) if segment.is_compressed => {
             return foreign(&format!("it cannot be decompressed: {error}"));

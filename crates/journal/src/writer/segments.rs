@@ -2,7 +2,6 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,7 +9,7 @@ use std::sync::atomic::Ordering;
 use contactd_core::Chain;
 
 use super::Writer;
-use crate::file::sync_dir;
+use crate::file::FileId;
 use crate::line::Mark;
 use crate::recover::Begin;
 use crate::{format, seals, segment};
@@ -19,25 +18,29 @@ use crate::{format, seals, segment};
 pub(super) struct Open {
     pub(super) file: Arc<File>,
     path: PathBuf,
-    /// Identifies the file even if it was renamed or replaced.
-    inode: u64,
+    id: FileId,
     /// The length of its valid part. Bytes after it come from failed or unfinished writes.
     pub(super) len: u64,
 }
 
 impl Open {
     fn new(file: File, path: PathBuf, len: u64) -> io::Result<Self> {
-        let inode = file.metadata()?.ino();
-        Ok(Self { file: Arc::new(file), path, inode, len })
+        let id = FileId::of(&file.metadata()?);
+        Ok(Self { file: Arc::new(file), path, id, len })
     }
 
     /// The length of the file; none if its path no longer leads to it.
     fn len_by_name(&self) -> io::Result<Option<u64>> {
         match fs::metadata(&self.path) {
-            Ok(found) => Ok(Some(found.len()).filter(|_| found.ino() == self.inode)),
+            Ok(found) => Ok(Some(found.len()).filter(|_| FileId::of(&found) == self.id)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether its path leads to it.
+    fn is_in_place(&self) -> bool {
+        matches!(self.len_by_name(), Ok(Some(_)))
     }
 }
 
@@ -56,11 +59,10 @@ pub(super) struct Begun {
 impl Writer {
     /// Ensures that there is an open segment, and that it contains nothing after its valid part.
     pub(super) fn prepare(&mut self) -> io::Result<()> {
-        if let Some(synced_through) = self.shared.sync.failure() {
-            return self.begin_segment(Some(synced_through));
-        }
-        if self.begin.is_some() {
-            return self.begin_segment(None);
+        let suspect_after = self.shared.sync.failure();
+        // A segment that was begun reveals the key of the lines before it, so no other line can follow these.
+        if suspect_after.is_some() || self.begin.is_some() || self.begun.is_some() {
+            return self.begin_segment(suspect_after);
         }
         if let Some((path, len)) = &self.segment {
             let file = OpenOptions::new().append(true).open(path)?;
@@ -80,7 +82,8 @@ impl Writer {
             return self.begin_segment(None);
         }
         let Some(len) = open.len_by_name()?.filter(|&len| len >= open.len) else {
-            // Somebody truncated or removed it. Its line numbers are not reused, so verification finds this.
+            // Somebody truncated or removed it. Its line numbers are not reused, so verification finds this. If the
+            // directory is not in its place, no segment can be begun: once it is back, this one goes on.
             return self.begin_segment(None);
         };
         if len > open.len {
@@ -103,7 +106,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Begins a segment. It is valid once its first line and its directory entry are on disk.
+    /// Begins a segment. It is valid once its first line and its directory entry are on disk. If this fails, the next try
+    /// goes on with what was begun.
     fn begin_segment(&mut self, suspect_after: Option<u64>) -> io::Result<()> {
         if let Some(open) = &self.open {
             // Remove bytes of failed writes from the end of the old segment.
@@ -112,14 +116,17 @@ impl Writer {
                 .metadata()
                 .and_then(|found| if found.len() > open.len { open.file.set_len(open.len) } else { Ok(()) });
         }
-        let begun = match self.begun.take() {
-            Some(begun) if begun.suspect_after == suspect_after => begun,
-            _ => self.make_segment(suspect_after)?,
-        };
-        if let Err(error) = sync_dir(&self.settings.dir) {
-            self.begun = Some(begun);
-            return Err(error);
+        self.shared.dir.check_place()?;
+        let is_good = |begun: &Begun| begun.suspect_after == suspect_after && begun.open.is_in_place();
+        if !self.begun.as_ref().is_some_and(is_good) {
+            self.begun = Some(self.make_segment(suspect_after)?);
         }
+        // The directory may have been moved since.
+        self.shared.dir.check_place()?;
+        self.shared.dir.sync()?;
+        let Some(begun) = self.begun.take_if(|begun| begun.open.is_in_place()) else {
+            return Err(io::Error::other("its directory was moved while a segment was begun; trying again"));
+        };
         if let Some(Begin::Journal(_)) = &self.begin
             && let Err(error) = seals::append(&self.settings.dir, &begun.signed)
         {
@@ -159,7 +166,9 @@ impl Writer {
         let before = chain;
         let (chain, signed) = self.add_checkpoint(&mut text, last, before, None);
         let path = segment::path(&self.settings.dir, self.last + 1);
-        if path.symlink_metadata().is_ok() && self.begun.is_none() {
+        let is_begun =
+            self.begun.as_ref().is_some_and(|begun| begun.open.path == path && begun.open.is_in_place());
+        if path.symlink_metadata().is_ok() && !is_begun {
             // Not ours: the numbers of our lines are used once.
             segment::set_aside(&path).map_err(io::Error::other)?;
         }

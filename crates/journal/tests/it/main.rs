@@ -4,5 +4,6 @@
 
 mod epochs;
 mod lines;
+mod moved;
 mod place;
 mod tamper;
