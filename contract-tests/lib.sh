@@ -1,11 +1,11 @@
 # Sourced by the scripts in this directory, which run from the project root.
 
-# start_demo BIN: starts a demo service, which is stopped when the script exits. Sets `base`, `work` (a
+# start_demo BIN [ADDRESS [FLAG]...]: starts a demo service, which is stopped when the script exits. Sets `base`, `work` (a
 # directory that is deleted at the same time) and CONTACTD_TOKEN.
 start_demo() {
   work=$(mktemp -d)
   touch "$work/stdout" "$work/stderr"
-  "$1" serve --demo --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 >"$work/stdout" 2>"$work/stderr" &
+  "$1" serve --demo --listen "${2:-127.0.0.1:0}" --admin-listen 127.0.0.1:0 "${@:3}" >"$work/stdout" 2>"$work/stderr" &
   service=$!
   trap stop_demo EXIT
   trap 'exit 130' INT

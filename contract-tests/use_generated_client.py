@@ -1,7 +1,9 @@
 """Calls a demo service with the generated client, the package `contact_client`."""
 
+import json
 import os
 import sys
+from urllib.request import urlopen
 
 from contact_client import AuthenticatedClient
 from contact_client.api.lookup import fetch_personal_email, fetch_phone_number
@@ -12,7 +14,9 @@ MIRA = "https://www.xing.com/profile/Mira_Quellbach2"
 NOBODY = "https://www.linkedin.com/in/nobody-on-file-0000"
 COMPANY = "https://www.linkedin.com/company/quellcorp"
 
-base = sys.argv[1]
+# The client takes the address from the document, like tools that read `servers`.
+document = json.load(urlopen(sys.argv[1]))
+base = document["servers"][0]["url"]
 good = AuthenticatedClient(base_url=base, token=os.environ["CONTACTD_TOKEN"], raise_on_unexpected_status=True)
 wrong = AuthenticatedClient(base_url=base, token="wrong", raise_on_unexpected_status=True)
 
@@ -40,6 +44,14 @@ CALLS = [
     (fetch_personal_email, wrong, ADA, 401,
      Error(status=ErrorStatus.NO_AUTHORIZATION_FOUND, message="No authorization found.")),
 ]
+
+# The examples of the document are sent as they are.
+for path, operation in [("/api/fetchPhoneNumber", fetch_phone_number), ("/api/fetchPersonalEmail", fetch_personal_email)]:
+    described = document["paths"][path]["post"]
+    found = described["responses"]["200"]["content"]["application/json"]["examples"]["found"]["value"]
+    model = PhoneFound if "phoneNumber" in found else EmailFound
+    for example in described["requestBody"]["content"]["application/json"]["examples"].values():
+        CALLS.append((operation, good, example["value"]["profileUrl"], 200, model.from_dict(found)))
 
 failed = 0
 for operation, client, url, status, expected in CALLS:

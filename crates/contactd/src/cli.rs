@@ -9,8 +9,9 @@ use std::path::PathBuf;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use contactd_core::{Kind, Lifetime, Quota, Rate, Span};
+use contactd_server::{BasePath, PublicUrl};
 
-use crate::setting::{AuditSync, BasePath, Engine, Listen, LogFormat, LogLevel};
+use crate::setting::{AuditSync, Engine, Listen, LogFormat, LogLevel};
 pub(crate) use data::{
     BackupArgs, EnrichArgs, ExportArgs, ExportFormat, ImportArgs, ImportsArgs, ImportsCommand, PutArgs,
     RemoveArgs, RestoreArgs,
@@ -201,6 +202,9 @@ pub(crate) struct ServeArgs {
     /// Path prefix for every public path, such as /contacts
     #[arg(long, value_name = "PATH", env = "CONTACTD_BASE_PATH")]
     pub(crate) base_path: Option<BasePath>,
+    /// The address at which clients reach the service, such as https://contacts.example.com, for its OpenAPI description
+    #[arg(long, value_name = "URL", env = "CONTACTD_PUBLIC_URL")]
+    pub(crate) public_url: Option<PublicUrl>,
     /// Number of worker threads [default: one per core]
     #[arg(long, value_name = "COUNT", env = "CONTACTD_WORKERS", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: Option<u16>,

@@ -178,7 +178,8 @@ impl Config {
         let (serve, limits, log) = (&self.file.serve, &self.file.limits, &self.file.log);
         let defaults = Settings::default();
         let settings = Settings {
-            base_path: args.base_path.clone().or_else(|| serve.base_path()).unwrap_or_default().0,
+            base_path: args.base_path.clone().or_else(|| serve.base_path()).unwrap_or_default(),
+            public_url: args.public_url.clone().or_else(|| Some(self.file.public_url.as_ref()?.0.clone())),
             workers: args
                 .workers
                 .map(usize::from)

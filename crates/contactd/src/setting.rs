@@ -21,30 +21,6 @@ impl FromStr for Listen {
     }
 }
 
-/// A path prefix: empty, or starting with `/` and without a slash at the end.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct BasePath(pub(crate) String);
-
-impl FromStr for BasePath {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let path = text.trim_end_matches('/');
-        let is_segment = |segment: &str| {
-            !segment.is_empty()
-                && segment.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~".contains(&b))
-                && segment.bytes().any(|b| b != b'.')
-        };
-        let is_good =
-            path.is_empty() || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_segment));
-        if is_good {
-            Ok(Self(path.to_owned()))
-        } else {
-            Err(format!("`{text}` is not a base path: write it like /contacts"))
-        }
-    }
-}
-
 /// How long something is kept: for a time above zero, or for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Keep(pub(crate) Lifetime);
@@ -156,20 +132,6 @@ impl<'de, const MIN: usize> Deserialize<'de> for AtLeast<MIN> {
         match usize::deserialize(deserializer)? {
             number if number >= MIN => Ok(Self(number)),
             number => Err(de::Error::custom(format!("{number} is too small; it must be at least {MIN}"))),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_base_path_is_empty_or_begins_with_a_slash() {
-        assert_eq!("/".parse(), Ok(BasePath(String::new())));
-        assert_eq!("/contacts/v1/".parse(), Ok(BasePath("/contacts/v1".to_owned())));
-        for bad in ["contacts", "//x", "/a//b", "/a b", "/../x", "/é"] {
-            assert!(bad.parse::<BasePath>().is_err(), "{bad}");
         }
     }
 }

@@ -5,6 +5,7 @@
 //! contract must show in `openapi.json` and in the CHANGELOG.
 
 mod error;
+mod example;
 pub mod openapi;
 mod operation;
 mod reason;

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     EmailFound, Error, ErrorCode, InternalError, InvalidReason, LookupRequest, Operation, PhoneFound,
-    Submitted, path,
+    Submitted, example, path,
 };
 
 /// The document as JSON, for a service at the root of its host.
@@ -21,24 +21,15 @@ pub const YAML: &str = include_str!("../openapi.yaml");
 /// Version of the API, which is independent of the program's version.
 pub const VERSION: &str = "1.0.0";
 
-/// [`JSON`] for a service under `base_path` (empty, or like `/contacts`).
-pub fn json_below(base_path: &str) -> String {
-    if base_path.is_empty() {
-        return JSON.to_owned();
-    }
-    JSON.replacen("\"url\": \"/\"", &format!("\"url\": \"{base_path}\""), 1)
+/// [`JSON`] for a service at this URL: absolute, or a path relative to the document's own address. It must need no escaping.
+pub fn json_at(url: &str) -> String {
+    JSON.replacen("\"url\": \"/\"", &format!("\"url\": \"{url}\""), 1)
 }
 
-/// [`YAML`] for a service under `base_path` (empty, or like `/contacts`).
-pub fn yaml_below(base_path: &str) -> String {
-    if base_path.is_empty() {
-        return YAML.to_owned();
-    }
-    YAML.replacen("url: /\n", &format!("url: {base_path}\n"), 1)
+/// [`YAML`] for a service at this URL.
+pub fn yaml_at(url: &str) -> String {
+    YAML.replacen("url: /\n", &format!("url: {url}\n"), 1)
 }
-
-const EXAMPLE_URL: &str = "https://www.linkedin.com/in/ada-quell-1a2b3c";
-const EXAMPLE_CANONICAL: &str = "https://linkedin.com/in/ada-quell-1a2b3c";
 
 /// Generates the OpenAPI 3.1 document.
 pub fn document() -> Value {
@@ -102,14 +93,14 @@ fn operation(schemas: &mut SchemaGenerator, operation: Operation) -> Value {
             "Returns the personal phone number of the profile.",
             "phone number",
             schema::<PhoneFound<'_>>(schemas),
-            json!({ "phoneNumber": "+14155550123", "profileUrl": EXAMPLE_CANONICAL }),
+            json!(PhoneFound::example()),
         ),
         Operation::FetchPersonalEmail => (
             "fetchPersonalEmail",
             "Returns the personal e-mail address of the profile.",
             "e-mail address",
             schema::<EmailFound<'_>>(schemas),
-            json!({ "email": "ada@example.com", "profileUrl": EXAMPLE_CANONICAL }),
+            json!(EmailFound::example()),
         ),
     };
     let mut responses = Map::new();
@@ -135,7 +126,7 @@ fn operation(schemas: &mut SchemaGenerator, operation: Operation) -> Value {
             "content": {
                 "application/json": {
                     "schema": schema::<LookupRequest>(schemas),
-                    "examples": { "profile": { "summary": "A public profile", "value": { "profileUrl": EXAMPLE_URL } } },
+                    "examples": { "profile": { "summary": "A public profile", "value": LookupRequest::example() } },
                 }
             }
         },
@@ -179,10 +170,8 @@ fn error_response(schemas: &mut SchemaGenerator, operation: Operation, status: u
 
 fn example(code: ErrorCode, operation: Operation) -> Value {
     let message = match code {
-        ErrorCode::InvalidProfileUrl => {
-            Submitted::Text("https://www.linkedin.com/company/quellcorp".into()).refused(operation)
-        }
-        ErrorCode::ContactNotFound => ErrorCode::not_on_file(operation, EXAMPLE_CANONICAL),
+        ErrorCode::InvalidProfileUrl => Submitted::Text(example::REFUSED.into()).refused(operation),
+        ErrorCode::ContactNotFound => ErrorCode::not_on_file(operation, example::CANONICAL),
         _ => code.message().to_owned(),
     };
     let body = match code.status() {
@@ -226,30 +215,33 @@ fn header_refs(names: &[&str]) -> Value {
 }
 
 fn headers() -> Value {
-    let text = |description: &str| json!({ "description": description, "schema": { "type": "string" } });
+    let text = |description: &str, example: &str| json!({ "description": description, "schema": { "type": "string" }, "example": example });
     let codes: Vec<&str> = InvalidReason::ALL.iter().map(|reason| reason.code).collect();
     json!({
         "X-Request-Id": {
             "description": "The request's own `X-Request-Id` where it was 1 to 128 visible ASCII characters, else a new UUIDv7.",
             "required": true,
-            "schema": { "type": "string", "minLength": 1, "maxLength": 128 }
+            "schema": { "type": "string", "minLength": 1, "maxLength": 128 },
+            "example": "01a1dd23-63f3-7ac3-9432-756729e8be9a"
         },
         "X-Invalid-Reason": {
             "description": "Why the request was refused with `invalid_profile_url`; the codes are in `x-invalid-reasons`.",
-            "schema": { "type": "string", "enum": codes }
+            "schema": { "type": "string", "enum": codes },
+            "example": InvalidReason::NOT_PERSON.code
         },
-        "Cache-Control": { "description": "Contact details are not to be stored by caches.", "schema": { "type": "string", "const": "no-store" } },
+        "Cache-Control": { "description": "Contact details are not to be stored by caches.", "schema": { "type": "string", "const": "no-store" }, "example": "no-store" },
         "WWW-Authenticate": {
             "description": "`Bearer`. When a token was sent, with `error` and `error_description`: `invalid_token` with `unknown`, \
                 `expired` or `revoked`, or `insufficient_scope` with `not for this operation`.",
             "required": true,
-            "schema": { "type": "string" }
+            "schema": { "type": "string" },
+            "example": "Bearer error=\"invalid_token\", error_description=\"expired\""
         },
-        "Accept-Encoding": { "description": "`identity`, if the body was refused because it is encoded.", "schema": { "type": "string", "const": "identity" } },
-        "Allow": { "description": "The methods of this path.", "required": true, "schema": { "type": "string" } },
-        "Retry-After": { "description": "Seconds to wait before the next try.", "required": true, "schema": { "type": "integer", "minimum": 1 } },
-        "RateLimit": text("What is left of each allowance (`r`) and for how many seconds (`t`). Only for limited tokens."),
-        "RateLimit-Policy": text("Each allowance (`q`) and its window in seconds (`w`). Only for limited tokens."),
+        "Accept-Encoding": { "description": "`identity`, if the body was refused because it is encoded.", "schema": { "type": "string", "const": "identity" }, "example": "identity" },
+        "Allow": { "description": "The methods of this path.", "required": true, "schema": { "type": "string" }, "example": "POST" },
+        "Retry-After": { "description": "Seconds to wait before the next try.", "required": true, "schema": { "type": "integer", "minimum": 1 }, "example": 1 },
+        "RateLimit": text("What is left of each allowance (`r`) and for how many seconds (`t`). Only for limited tokens.", "\"rate\";r=99;t=1"),
+        "RateLimit-Policy": text("Each allowance (`q`) and its window in seconds (`w`). Only for limited tokens.", "\"rate\";q=100;w=2"),
     })
 }
 
@@ -263,7 +255,8 @@ fn health(schemas: &mut SchemaGenerator) -> Health {
         json!({
             "type": "object",
             "required": ["status"],
-            "properties": { "status": { "type": "string", "const": word } }
+            "properties": { "status": { "type": "string", "const": word } },
+            "examples": [{ "status": word }]
         })
     };
     let ok = |word: &str, description: &str| {

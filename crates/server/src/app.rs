@@ -52,8 +52,8 @@ impl<D: LocalRead> App<D> {
             suppressions,
             metrics: Metrics::new(clock.now()),
             clock,
-            openapi_json: openapi::json_below(&settings.base_path).into(),
-            openapi_yaml: openapi::yaml_below(&settings.base_path).into(),
+            openapi_json: openapi::json_at(settings.server_url()).into(),
+            openapi_yaml: openapi::yaml_at(settings.server_url()).into(),
             reloadable: ArcSwap::from_pointee(Reloadable { settings, networks }),
             in_flight: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
@@ -71,8 +71,8 @@ impl<D: LocalRead> App<D> {
     /// afterwards sees all of the new ones; a connection keeps the timeouts with which it was opened.
     pub fn reload(&self, settings: Settings, networks: Networks) {
         let before = self.now();
-        let Settings { base_path, workers, audit_patience, .. } = before.settings.clone();
-        let settings = Settings { base_path, workers, audit_patience, ..settings };
+        let Settings { base_path, public_url, workers, audit_patience, .. } = before.settings.clone();
+        let settings = Settings { base_path, public_url, workers, audit_patience, ..settings };
         self.reloadable.store(Arc::new(Reloadable { settings, networks }));
         self.slots.look_again();
     }

@@ -20,7 +20,7 @@ const POLICY: &str = "cache-control: no-cache\r\n\
 
 /// Leads a person who opens the address of the service in a browser to the page.
 pub(crate) fn redirect<D: LocalRead>(app: &App<D>) -> Answer {
-    let page = format!("{}{}", app.now().settings.base_path, path::DOCS);
+    let page = format!("{}{}", app.now().settings.public_path(), path::DOCS);
     let message = format!("The documentation is at {page}.").into();
     let body = answer::body(&Error { status: "temporary_redirect".into(), message });
     let mut answer = answer::json(StatusCode::TEMPORARY_REDIRECT, body);

@@ -6,6 +6,7 @@
 //! threads.
 
 mod access;
+mod address;
 mod answer;
 mod app;
 mod authorize;
@@ -33,6 +34,7 @@ mod turn;
 mod worker;
 mod worker_clock;
 
+pub use address::{AddressError, BasePath, Origin, PublicUrl};
 pub use app::App;
 pub use refusal::invalid_reason;
 pub use serve::serve;

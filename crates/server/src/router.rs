@@ -43,7 +43,7 @@ pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
     let started = Instant::now();
     let now = app.clock.now();
     let id = RequestId::of(head.request_id, now);
-    let route = Route::find(&app.now().settings.base_path, head.path);
+    let route = Route::find(app.now().settings.base_path.as_str(), head.path);
     // What is recorded must not become a place for personal data.
     let own = (!id.is_recordable()).then(|| RequestId::new(now));
     let given_id = own.as_ref().map(|_| app.lookups.id_digest(id.as_str()));

@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
-/// Limits and deadlines. The documentation lists the defaults. `base_path`, `workers` and `audit_patience` stay as they
+use crate::{BasePath, PublicUrl};
+
+/// Limits and deadlines. The documentation lists the defaults. `base_path`, `public_url`, `workers` and `audit_patience` stay as they
 /// were at the start; [`App::reload`](crate::App::reload) can change the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The path prefix of the service: empty, or for example `/contacts`.
-    pub base_path: String,
+    pub base_path: BasePath,
+    /// The address at which clients reach the service, if the operator names one.
+    pub public_url: Option<PublicUrl>,
     /// Threads that serve connections.
     pub workers: usize,
     /// Maximum number of open connections; more wait to be accepted.
@@ -35,7 +39,8 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            base_path: String::new(),
+            base_path: BasePath::default(),
+            public_url: None,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             max_connections: 10_000,
             max_in_flight: 2_000,
@@ -47,6 +52,23 @@ impl Default for Settings {
             stop_timeout: Duration::from_secs(30),
             audit_patience: Duration::from_secs(3),
             access_log: false,
+        }
+    }
+}
+
+impl Settings {
+    /// The path of the service as clients see it: empty, or starting with `/`. A proxy may add a prefix to the base path
+    /// or remove it.
+    pub(crate) fn public_path(&self) -> &str {
+        self.public_url.as_ref().map_or(self.base_path.as_str(), PublicUrl::path)
+    }
+
+    /// The address of the service in its OpenAPI description: the public URL, or a path.
+    pub(crate) fn server_url(&self) -> &str {
+        match &self.public_url {
+            Some(url) => url.as_str(),
+            None if self.base_path.as_str().is_empty() => "/",
+            None => self.base_path.as_str(),
         }
     }
 }

@@ -51,7 +51,7 @@ pub(crate) async fn run(everywhere: &Everywhere, args: &ServeArgs) -> anyhow::Re
     if args.demo {
         let demo = Demo::prepare(&serving.services, dir.path().to_owned()).await?;
         announce(public, admin, &settings, &dir);
-        demo.show(reachable(public), &settings.base_path)?;
+        demo.show(reachable(public), settings.base_path.as_str())?;
     } else {
         announce(public, admin, &settings, &dir);
     }
@@ -81,14 +81,14 @@ async fn reload_always(mut hangups: Signal, reloader: Arc<Reloader>) {
 }
 
 fn announce(public: SocketAddr, admin: SocketAddr, settings: &Settings, dir: &DataDir) {
-    let base = &settings.base_path;
+    let base = settings.base_path.as_str();
     log::say(format_args!(
         "contactd {} listening on http://{public}{base} (documentation at http://{}{base}/docs)",
         env!("CARGO_PKG_VERSION"),
         reachable(public)
     ));
-    log::say(format_args!("admin on http://{admin} (/metrics)"));
     log::say(format_args!("data directory {}", dir.shown()));
+    log::say(format_args!("admin on http://{admin} (/metrics)"));
 }
 
 /// The address at which this machine can reach a listener.

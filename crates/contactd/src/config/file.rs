@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use contactd_core::{Case, Network, NetworkError, Networks, Quota, Rate, Span};
+use contactd_server::{BasePath, PublicUrl};
 use serde::Deserialize;
 
-use crate::setting::{
-    AtLeast, AuditSync, BasePath, Engine, FromText, Interval, Keep, Listen, LogFormat, LogLevel,
-};
+use crate::setting::{AtLeast, AuditSync, Engine, FromText, Interval, Keep, Listen, LogFormat, LogLevel};
 
 /// What `contactd config example` prints: every setting, commented out, with its default or an example.
 pub(crate) const EXAMPLE: &str = include_str!("example.toml");
@@ -19,6 +18,7 @@ pub(crate) struct File {
     /// Only checked, because there is only one engine.
     #[serde(rename = "store")]
     _store: Option<FromText<Engine>>,
+    pub(crate) public_url: Option<FromText<PublicUrl>>,
     pub(crate) serve: Serve,
     pub(crate) admin: Admin,
     pub(crate) limits: Limits,
@@ -243,6 +243,7 @@ mod tests {
             "[limits]\nhead_bytes = 1",
             "[serve]\nworkers = 0",
             "[serve]\nbase_path = \"contacts\"",
+            "public_url = \"contacts.example.com\"",
             "store = \"postgres://localhost\"",
             "[audit]\nsync = \"never\"",
             "[audit]\nkeep = \"long\"",

@@ -17,6 +17,11 @@ fn the_example_is_valid_and_errors_are_reported_with_their_line() {
         ("[serve]\nlisten = \"here\"\n", "line 2", "127.0.0.1:8080"),
         ("[limits]\nconnections = 0\n", "line 2", "at least 1"),
         (
+            "\npublic_url = \"contacts.example.com\"\n",
+            "line 2",
+            "`contacts.example.com` is not a public URL: write it like https://contacts.example.com or https://example.com/contacts",
+        ),
+        (
             "\n[[network]]\nname = \"xing\"\nhost = \"p.example.com\"\nroute = \"/p/{slug}\"\n",
             "line 2",
             "described twice",

@@ -1,7 +1,8 @@
 //! The API description and the documentation page, as served.
 
+use crate::demo::Demo;
 use crate::http::Request;
-use crate::service::Service;
+use crate::service::{Service, Site};
 
 #[test]
 fn the_description_is_served_in_both_forms() {
@@ -16,6 +17,63 @@ fn the_description_is_served_in_both_forms() {
     let yaml = service.send(&Request::get("/openapi.yaml"));
     assert_eq!((yaml.status, yaml.header("content-type")), (200, Some("application/yaml")));
     assert_eq!(yaml.body, contactd_contract::openapi::YAML);
+}
+
+#[test]
+fn the_server_of_the_description_is_the_public_url_if_there_is_one() {
+    let url = "https://contacts.example.com/base";
+    let file = format!("public_url = \"{url}/\"\n");
+    for (flags, config, env, expected, page) in [
+        (&["--public-url", url][..], "", &[][..], url, "/base/docs"),
+        (&[], file.as_str(), &[], url, "/base/docs"),
+        (&["--base-path", "/inside"], "", &[("CONTACTD_PUBLIC_URL", url)], url, "/base/docs"),
+        (&["--public-url", "http://127.0.0.1:8080"], &file, &[], "http://127.0.0.1:8080", "/docs"),
+        (&[], "", &[], "/", "/docs"),
+    ] {
+        let service = Site::empty().serve_in(flags, config, env);
+        let base = if flags.contains(&"--base-path") { "/inside" } else { "" };
+        let json = service.send(&Request::get(&format!("{base}/openapi.json"))).json();
+        assert_eq!(json["servers"], serde_json::json!([{ "url": expected }]), "{flags:?} {config}");
+        let yaml = service.send(&Request::get(&format!("{base}/openapi.yaml"))).body;
+        assert!(yaml.contains(&format!("\nservers:\n- url: {expected}\n")), "{flags:?} {config}");
+        assert_eq!(service.send(&Request::get(&format!("{base}/"))).header("location"), Some(page));
+    }
+}
+
+/// What a tool does that knows nothing but the description.
+#[test]
+fn a_demo_answers_every_example_of_its_description_as_the_description_says() {
+    let demo = Demo::start_with_public_url();
+    let document = demo.send(&Request::get("/openapi.json")).json();
+    assert_eq!(document["servers"][0]["url"], format!("http://{}", demo.address));
+    let mut sent = 0;
+    for (path, operations) in document["paths"].as_object().expect("paths") {
+        for (method, operation) in operations.as_object().expect("operations") {
+            let found = &operation["responses"]["200"]["content"]["application/json"]["examples"];
+            let found: Vec<_> =
+                found.as_object().expect("examples").values().map(|one| &one["value"]).collect();
+            let content = &operation["requestBody"]["content"]["application/json"];
+            let schema = content["schema"]["$ref"].as_str().and_then(|at| document.pointer(&at[1..]));
+            let bodies = content["examples"].as_object().into_iter().flat_map(|all| all.values());
+            let bodies = bodies.map(|example| &example["value"]);
+            let of_schema =
+                schema.into_iter().flat_map(|schema| schema["examples"].as_array().expect("examples"));
+            let mut requests: Vec<Request> = bodies
+                .chain(of_schema)
+                .map(|body| Request::lookup(path, body.to_string()).token(&demo.token))
+                .collect();
+            if method == "get" {
+                requests.push(Request::get(path));
+            }
+            assert!(!requests.is_empty(), "{path} has no example");
+            for request in requests {
+                let reply = demo.send(&request);
+                assert_eq!((reply.status, vec![&reply.json()]), (200, found.clone()), "{path}");
+                sent += 1;
+            }
+        }
+    }
+    assert_eq!(sent, 6);
 }
 
 #[test]

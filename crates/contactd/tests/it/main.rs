@@ -15,6 +15,7 @@ mod commands;
 mod config;
 mod connections;
 mod data_dirs;
+mod demo;
 mod docs;
 mod enrich;
 mod erase;
