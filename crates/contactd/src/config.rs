@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use contactd_core::{DefaultLimits, Lifetime, Networks, Span};
-use contactd_server::Settings;
+use contactd_server::{Origin, Settings};
 
 pub(crate) use check::ConfigError;
 use check::check;
@@ -180,6 +180,7 @@ impl Config {
         let settings = Settings {
             base_path: args.base_path.clone().or_else(|| serve.base_path()).unwrap_or_default(),
             public_url: args.public_url.clone().or_else(|| Some(self.file.public_url.as_ref()?.0.clone())),
+            allow_origins: self.file.cors.allow_origins(),
             workers: args
                 .workers
                 .map(usize::from)
@@ -238,6 +239,7 @@ impl Config {
     fn named(&self, config: &ServeConfig) -> Vec<Named> {
         let (file, reloadable) = (&self.file, &config.reloadable);
         let (settings, tokens) = (&reloadable.settings, &reloadable.token_limits);
+        let origins: Vec<&str> = settings.allow_origins.iter().map(Origin::as_str).collect();
         let names: Vec<&str> = self.networks.iter().map(contactd_core::Network::name).collect();
         let fixed = |name, value| Named { name, value, reloads: false, is_noted: false };
         let live = |name, value| Named { name, value, reloads: true, is_noted: false };
@@ -252,6 +254,7 @@ impl Config {
             noted(live("limits.quota", format!("{:?}", tokens.quota))),
             noted(fixed("admin.allow_remote", file.admin.allow_remote.to_string())),
             noted(fixed("admin.hosts", file.admin.hosts.join(" "))),
+            noted(live("cors.allow_origins", origins.join(" "))),
             noted(live("networks", names.join(" "))),
             live("network", format!("{:?}", self.networks.iter().collect::<Vec<_>>())),
             live("limits.profile_url_chars", format!("{:?}", file.limits.profile_url_chars)),
@@ -269,7 +272,8 @@ impl Config {
             fixed("data", self.data.display().to_string()),
             fixed("serve.listen", config.listen.to_string()),
             fixed("serve.admin_listen", config.admin_listen.to_string()),
-            fixed("serve.base_path", settings.base_path.clone()),
+            fixed("serve.base_path", settings.base_path.as_str().to_owned()),
+            fixed("public_url", format!("{:?}", settings.public_url)),
             fixed("serve.workers", settings.workers.to_string()),
             fixed("audit.segment_bytes", config.audit.segment_bytes.to_string()),
             fixed("keys.digest", self.keys.digest.words(Path::new("keys"))),

@@ -41,6 +41,11 @@ pub(crate) fn of_type(content_type: &'static str, fixed_lines: &'static str, bod
     Answer { status: StatusCode::OK, content_type, fixed_lines, headers: Vec::new(), body }
 }
 
+/// An answer that has no body, and so no type and no length.
+pub(crate) fn without_body(status: StatusCode) -> Answer {
+    Answer { status, content_type: "", fixed_lines: "", headers: Vec::new(), body: Bytes::new() }
+}
+
 pub(crate) fn body(shape: &impl Serialize) -> Vec<u8> {
     // These types only have named string fields, so serialising them cannot fail.
     serde_json::to_vec(shape).unwrap_or_default()
@@ -53,6 +58,8 @@ pub(crate) struct Envelope<'a> {
     pub(crate) connection: Persistence,
     /// The request was HEAD: headers are sent as usual, but no body.
     pub(crate) head_only: bool,
+    /// Complete header lines for a browser, or nothing.
+    pub(crate) cors_lines: &'a str,
 }
 
 impl Answer {
@@ -71,16 +78,12 @@ impl Answer {
     pub(crate) fn write(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) -> Option<Bytes> {
         let mut text = |parts: &[&str]| parts.iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
         let reason = self.status.canonical_reason().unwrap_or_default();
-        text(&[
-            "HTTP/1.1 ",
-            self.status.as_str(),
-            " ",
-            reason,
-            "\r\ncontent-type: ",
-            self.content_type,
-            "\r\n",
-        ]);
-        text(&[self.fixed_lines]);
+        text(&["HTTP/1.1 ", self.status.as_str(), " ", reason, "\r\n"]);
+        let has_body = self.status != StatusCode::NO_CONTENT;
+        if has_body {
+            text(&["content-type: ", self.content_type, "\r\n"]);
+        }
+        text(&[self.fixed_lines, envelope.cors_lines]);
         for (name, value) in &self.headers {
             text(&[name, ": ", value, "\r\n"]);
         }
@@ -89,9 +92,11 @@ impl Answer {
             Persistence::StaysOnRequest => text(&["connection: keep-alive\r\n"]),
             Persistence::Closes => text(&["connection: close\r\n"]),
         }
-        let mut digits = itoa::Buffer::new();
-        text(&[header::REQUEST_ID, ": ", envelope.request_id, "\r\ncontent-length: "]);
-        text(&[digits.format(self.body.len()), "\r\ndate: ", envelope.date, "\r\n\r\n"]);
+        text(&[header::REQUEST_ID, ": ", envelope.request_id]);
+        if has_body {
+            text(&["\r\ncontent-length: ", itoa::Buffer::new().format(self.body.len())]);
+        }
+        text(&["\r\ndate: ", envelope.date, "\r\n\r\n"]);
         if envelope.head_only {
             return None;
         }
@@ -108,8 +113,9 @@ mod tests {
     use super::*;
 
     fn written(answer: Answer, connection: Persistence, head_only: bool) -> String {
+        let date = "Thu, 01 Jan 1970 00:00:00 GMT";
         let envelope =
-            Envelope { request_id: "7", date: "Thu, 01 Jan 1970 00:00:00 GMT", connection, head_only };
+            Envelope { request_id: "7", date, connection, head_only, cors_lines: "vary: origin\r\n" };
         let mut out = Vec::new();
         assert_eq!(answer.write(&envelope, &mut out), None);
         String::from_utf8(out).expect("text")
@@ -121,15 +127,24 @@ mod tests {
         answer.add_header("retry-after", "1");
         assert_eq!(
             written(answer, Persistence::Closes, false),
-            "HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncache-control: no-store\r\nretry-after: 1\r\n\
+            "HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncache-control: no-store\r\nvary: origin\r\nretry-after: 1\r\n\
              connection: close\r\nx-request-id: 7\r\ncontent-length: 2\r\ndate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\r\n{}"
         );
     }
 
     #[test]
+    fn an_answer_without_a_body_has_no_type_and_no_length() {
+        assert_eq!(
+            written(without_body(StatusCode::NO_CONTENT), Persistence::Stays, false),
+            "HTTP/1.1 204 No Content\r\nvary: origin\r\nx-request-id: 7\r\n\
+             date: Thu, 01 Jan 1970 00:00:00 GMT\r\n\r\n"
+        );
+    }
+
+    #[test]
     fn a_large_body_is_not_copied() {
-        let envelope =
-            Envelope { request_id: "7", date: "", connection: Persistence::Stays, head_only: false };
+        let connection = Persistence::Stays;
+        let envelope = Envelope { request_id: "7", date: "", connection, head_only: false, cors_lines: "" };
         let mut out = Vec::new();
         let apart = of_type("text/plain", "", vec![b'x'; LARGE + 1].into()).write(&envelope, &mut out);
         assert_eq!(apart.map(|body| body.len()), Some(LARGE + 1));

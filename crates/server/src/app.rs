@@ -10,6 +10,7 @@ use contactd_core::store::LocalRead;
 use contactd_core::{Audit, Callers, Clock, Lookups, Networks, SuppressionList};
 
 use crate::Settings;
+use crate::cors::Cors;
 use crate::metrics::Metrics;
 use crate::slots::Slots;
 
@@ -33,6 +34,14 @@ pub struct App<D> {
 pub(crate) struct Reloadable {
     pub(crate) settings: Settings,
     pub(crate) networks: Networks,
+    pub(crate) cors: Cors,
+}
+
+impl Reloadable {
+    fn new(settings: Settings, networks: Networks) -> Self {
+        let cors = Cors::new(&settings.allow_origins);
+        Self { settings, networks, cors }
+    }
 }
 
 impl<D: LocalRead> App<D> {
@@ -54,7 +63,7 @@ impl<D: LocalRead> App<D> {
             clock,
             openapi_json: openapi::json_at(settings.server_url()).into(),
             openapi_yaml: openapi::yaml_at(settings.server_url()).into(),
-            reloadable: ArcSwap::from_pointee(Reloadable { settings, networks }),
+            reloadable: ArcSwap::from_pointee(Reloadable::new(settings, networks)),
             in_flight: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
             slots: Arc::default(),
@@ -73,7 +82,7 @@ impl<D: LocalRead> App<D> {
         let before = self.now();
         let Settings { base_path, public_url, workers, audit_patience, .. } = before.settings.clone();
         let settings = Settings { base_path, public_url, workers, audit_patience, ..settings };
-        self.reloadable.store(Arc::new(Reloadable { settings, networks }));
+        self.reloadable.store(Arc::new(Reloadable::new(settings, networks)));
         self.slots.look_again();
     }
 

@@ -27,6 +27,10 @@ pub(crate) struct Head<'a> {
     /// The body has a Content-Encoding other than `identity`.
     pub(crate) is_encoded: bool,
     pub(crate) request_id: Field<'a>,
+    /// The origin of the web page that a browser sends the request for.
+    pub(crate) origin: Field<'a>,
+    /// The request has an Access-Control-Request-Method.
+    pub(crate) requests_method: bool,
 }
 
 /// How the end of the body is determined.
@@ -99,11 +103,14 @@ fn read<'a>(request: &httparse::Request<'_, 'a>, bytes: &[u8]) -> Head<'a> {
         content_type: Field::Absent,
         is_encoded: false,
         request_id: Field::Absent,
+        origin: Field::Absent,
+        requests_method: false,
     };
     for line in &*request.headers {
         let is = |name: &str| line.name.eq_ignore_ascii_case(name);
         match line.name.len() {
             4 if is("host") => host.add(line.value),
+            6 if is("origin") => head.origin.add(line.value),
             6 if is("expect") => expect |= line.value.eq_ignore_ascii_case(b"100-continue"),
             10 if is("connection") => {
                 let mut options = line.value.split(|&b| b == b',').map(<[u8]>::trim_ascii);
@@ -116,6 +123,7 @@ fn read<'a>(request: &httparse::Request<'_, 'a>, bytes: &[u8]) -> Head<'a> {
             14 if is("content-length") => length.add(line.value),
             16 if is("content-encoding") => head.is_encoded |= is_encoding(line.value),
             17 if is("transfer-encoding") => encoding.add(line.value),
+            29 if is("access-control-request-method") => head.requests_method = true,
             _ => {}
         }
     }

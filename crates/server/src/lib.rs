@@ -13,6 +13,7 @@ mod authorize;
 mod body;
 mod chunked;
 mod connection;
+mod cors;
 mod docs;
 mod fetch;
 mod head;

@@ -41,10 +41,18 @@ impl Route {
     }
 
     pub(crate) fn check_method(self, method: &str) -> Result<(), Refusal> {
-        let (allowed, allow) = match self {
-            Self::Fetch(_) => (method == "POST", "POST"),
-            _ => (matches!(method, "GET" | "HEAD"), "GET, HEAD"),
+        let allowed = match self {
+            Self::Fetch(_) => method == "POST",
+            _ => matches!(method, "GET" | "HEAD"),
         };
-        if allowed { Ok(()) } else { Err(Refusal::MethodNotAllowed { allow }) }
+        if allowed { Ok(()) } else { Err(Refusal::MethodNotAllowed { allow: self.methods() }) }
+    }
+
+    /// The methods of this route, as a header lists them.
+    pub(crate) const fn methods(self) -> &'static str {
+        match self {
+            Self::Fetch(_) => "POST",
+            _ => "GET, HEAD",
+        }
     }
 }

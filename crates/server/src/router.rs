@@ -18,7 +18,7 @@ use crate::route::Route;
 use crate::stream::Stream;
 use crate::turn::Turn;
 use crate::worker_clock::WorkerClock;
-use crate::{App, access, docs, fetch, health, panics};
+use crate::{App, access, cors, docs, fetch, health, panics};
 
 /// An answer that is ready but not yet written.
 pub(crate) struct Answered<'a, S> {
@@ -43,7 +43,11 @@ pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
     let started = Instant::now();
     let now = app.clock.now();
     let id = RequestId::of(head.request_id, now);
-    let route = Route::find(app.now().settings.base_path.as_str(), head.path);
+    let configured = app.now();
+    let allowed_origin = configured.cors.find(head.origin);
+    let is_preflight = allowed_origin.is_some() && cors::is_preflight(head);
+    let route = Route::find(configured.settings.base_path.as_str(), head.path);
+    drop(configured);
     // What is recorded must not become a place for personal data.
     let own = (!id.is_recordable()).then(|| RequestId::new(now));
     let given_id = own.as_ref().map(|_| app.lookups.id_digest(id.as_str()));
@@ -51,9 +55,11 @@ pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
     let request = Request { id: recorded.as_str(), given_id, at: now };
     let mut recorder = Recorder { caller: None, profile: None, is_recorded: false, turn };
 
-    let answering = answer(app, route, head, &mut body, request, &mut recorder);
+    let answering = answer(app, route, is_preflight, head, &mut body, request, &mut recorder);
     let answered = panics::caught(answering).await.unwrap_or(Err(Refusal::Panicked));
     let refusal = answered.as_ref().err();
+    // A preflight is not a request for its route.
+    let route = route.filter(|_| !is_preflight);
     if let (Some(Route::Fetch(operation)), Some(refusal)) = (route, refusal) {
         let code = refusal.code().status().unwrap_or("internal_error");
         recorder.refused(app, operation, request, code).await;
@@ -78,8 +84,13 @@ pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
         access::log(recorded.as_str(), route, &answer, outcome, caller.as_ref(), started.elapsed());
     }
     let head_only = head.method == "HEAD";
+    let cors_lines = allowed_origin.as_ref().map_or("", |allowed| match is_preflight {
+        true => &allowed.preflight_lines,
+        false => &allowed.lines,
+    });
+    let date = &clock.date();
     let large =
-        answer.write(&Envelope { request_id: id.as_str(), date: &clock.date(), connection, head_only }, out);
+        answer.write(&Envelope { request_id: id.as_str(), date, connection, head_only, cors_lines }, out);
     Answered { connection, body, large, is_turn_over: is_recorded }
 }
 
@@ -97,7 +108,13 @@ pub(crate) fn refuse_unread<D: LocalRead>(
         access::log(id.as_str(), None, &answer, outcome, None, Duration::ZERO);
     }
     let connection = Persistence::Closes;
-    let envelope = Envelope { request_id: id.as_str(), date: &clock.date(), connection, head_only: false };
+    let envelope = Envelope {
+        request_id: id.as_str(),
+        date: &clock.date(),
+        connection,
+        head_only: false,
+        cors_lines: "",
+    };
     // A refusal is never large.
     let _ = answer.write(&envelope, out);
 }
@@ -105,6 +122,7 @@ pub(crate) fn refuse_unread<D: LocalRead>(
 async fn answer<D: LocalRead>(
     app: &Arc<App<D>>,
     route: Option<Route>,
+    is_preflight: bool,
     head: &Head<'_>,
     body: &mut Body<'_, impl Stream>,
     request: Request<'_>,
@@ -114,6 +132,9 @@ async fn answer<D: LocalRead>(
         return Err(Refusal::BadRequest);
     }
     let route = route.ok_or(Refusal::NotFound)?;
+    if is_preflight {
+        return Ok(cors::preflight(route));
+    }
     route.check_method(head.method)?;
     Ok(match route {
         Route::Fetch(operation) => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{BasePath, PublicUrl};
+use crate::{BasePath, Origin, PublicUrl};
 
 /// Limits and deadlines. The documentation lists the defaults. `base_path`, `public_url`, `workers` and `audit_patience` stay as they
 /// were at the start; [`App::reload`](crate::App::reload) can change the others.
@@ -12,6 +12,8 @@ pub struct Settings {
     pub base_path: BasePath,
     /// The address at which clients reach the service, if the operator names one.
     pub public_url: Option<PublicUrl>,
+    /// The origins of web pages that may call the service from a browser.
+    pub allow_origins: Vec<Origin>,
     /// Threads that serve connections.
     pub workers: usize,
     /// Maximum number of open connections; more wait to be accepted.
@@ -41,6 +43,7 @@ impl Default for Settings {
         Self {
             base_path: BasePath::default(),
             public_url: None,
+            allow_origins: Vec::new(),
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             max_connections: 10_000,
             max_in_flight: 2_000,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use contactd_core::{Case, Network, NetworkError, Networks, Quota, Rate, Span};
-use contactd_server::{BasePath, PublicUrl};
+use contactd_server::{BasePath, Origin, PublicUrl};
 use serde::Deserialize;
 
 use crate::setting::{AtLeast, AuditSync, Engine, FromText, Interval, Keep, Listen, LogFormat, LogLevel};
@@ -21,6 +21,7 @@ pub(crate) struct File {
     pub(crate) public_url: Option<FromText<PublicUrl>>,
     pub(crate) serve: Serve,
     pub(crate) admin: Admin,
+    pub(crate) cors: Cors,
     pub(crate) limits: Limits,
     pub(crate) log: Log,
     pub(crate) audit: Audit,
@@ -60,6 +61,19 @@ impl Serve {
 pub(crate) struct Admin {
     pub(crate) allow_remote: bool,
     pub(crate) hosts: Vec<String>,
+}
+
+/// Which web pages may call the service from a browser.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Cors {
+    allow_origins: Vec<FromText<Origin>>,
+}
+
+impl Cors {
+    pub(crate) fn allow_origins(&self) -> Vec<Origin> {
+        self.allow_origins.iter().map(|origin| origin.0.clone()).collect()
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -14,6 +14,7 @@ mod canonicalize;
 mod commands;
 mod config;
 mod connections;
+mod cors;
 mod data_dirs;
 mod demo;
 mod docs;

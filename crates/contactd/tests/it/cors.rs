@@ -1,0 +1,196 @@
+//! Web pages of other origins, as their browsers ask and as the service answers.
+
+use crate::fixture::{ADA, NOBODY};
+use crate::http::{Reply, Request, profile_body};
+use crate::service::{EMAIL, PHONE, Service, Site};
+
+const PAGE: &str = "https://app.example.com";
+const CONFIG: &str = "[cors]\nallow_origins = [\"https://app.example.com\", \"http://localhost:3000\"]\n";
+
+fn served() -> (Service, String) {
+    let site = Site::with_people();
+    let token = site.token(&[]);
+    (site.serve_with(&[], CONFIG), token)
+}
+
+fn preflight(path: &str, origin: &str) -> Request {
+    Request::new("OPTIONS", path)
+        .header("Origin", origin)
+        .header("Access-Control-Request-Method", "POST")
+        .header("Access-Control-Request-Headers", "authorization,content-type")
+}
+
+/// The headers that a browser looks at.
+fn cors_headers(reply: &Reply) -> Vec<(&str, &str)> {
+    let all = reply.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    all.filter(|(name, _)| name.starts_with("access-control") || *name == "vary").collect()
+}
+
+fn on_every_answer(origin: &str) -> Vec<(&str, &str)> {
+    vec![
+        ("access-control-allow-origin", origin),
+        (
+            "access-control-expose-headers",
+            "X-Invalid-Reason, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, WWW-Authenticate",
+        ),
+        ("vary", "Origin"),
+    ]
+}
+
+#[test]
+fn a_preflight_from_a_listed_origin_is_204_on_every_public_path() {
+    let (service, _) = served();
+    for (path, methods) in [
+        (PHONE, "POST"),
+        (EMAIL, "POST"),
+        ("/", "GET, HEAD"),
+        ("/healthz", "GET, HEAD"),
+        ("/readyz", "GET, HEAD"),
+        ("/openapi.json", "GET, HEAD"),
+        ("/openapi.yaml", "GET, HEAD"),
+        ("/docs", "GET, HEAD"),
+    ] {
+        for origin in [PAGE, "http://localhost:3000"] {
+            let expected = format!(
+                "204\naccess-control-allow-headers: authorization, content-type, x-request-id\n\
+                 access-control-allow-methods: {methods}\naccess-control-allow-origin: {origin}\n\
+                 access-control-max-age: 7200\nvary: Origin\n\n"
+            );
+            assert_eq!(service.send(&preflight(path, origin)).shown(), expected, "{path}");
+        }
+    }
+    let unknown = service.send(&preflight("/nowhere", PAGE));
+    assert_eq!((unknown.status, unknown.code().as_str()), (404, "not_found"));
+    assert!(service.metrics().contains("{operation=\"phone\",outcome=\"ok\"} 0"), "it is no lookup");
+}
+
+#[test]
+fn a_connection_goes_on_after_a_preflight() {
+    let (service, token) = served();
+    let mut connection = service.connect();
+    for _ in 0..2 {
+        connection.send(preflight(PHONE, PAGE).bytes());
+        assert_eq!(connection.reply().status, 204);
+        let lookup = Request::lookup(PHONE, profile_body(ADA)).token(&token).header("Origin", PAGE);
+        connection.send(lookup.bytes());
+        assert_eq!(connection.reply().status, 200);
+    }
+}
+
+#[test]
+fn what_is_not_a_preflight_from_a_listed_origin_is_405_as_before() {
+    let (service, _) = served();
+    let before = service.send(&Request::new("OPTIONS", PHONE)).shown();
+    assert!(before.starts_with("405\nallow: POST\n"), "{before}");
+    for origin in
+        ["https://evil.example.com", "https://app.example.com.evil.example", "null", "http://app.example.com"]
+    {
+        assert_eq!(service.send(&preflight(PHONE, origin)).shown(), before, "{origin}");
+    }
+    let twice = preflight(PHONE, PAGE).header("Origin", PAGE);
+    assert_eq!(service.send(&twice).shown(), before, "two origins");
+    let without_origin = preflight(PHONE, PAGE).without("Origin");
+    assert_eq!(service.send(&without_origin).shown(), before);
+    let no_preflight = service.send(&preflight(PHONE, PAGE).without("Access-Control-Request-Method"));
+    assert_eq!((no_preflight.status, cors_headers(&no_preflight)), (405, on_every_answer(PAGE)));
+}
+
+#[test]
+fn a_listed_page_can_read_every_answer() {
+    let site = Site::with_people();
+    let token = site.token(&[]);
+    let used_up = site.token(&["--quota", "0/day"]);
+    let service = site.serve_with(&[], CONFIG);
+    let lookup = |token: &str, url: &str| Request::lookup(PHONE, profile_body(url)).token(token);
+    for (status, request) in [
+        (200, lookup(&token, ADA)),
+        (400, lookup(&token, "x")),
+        (400, lookup(&token, ADA).without("Host")),
+        (401, lookup("nobody", ADA)),
+        (404, lookup(&token, NOBODY)),
+        (404, Request::get("/nowhere")),
+        (405, Request::get(PHONE)),
+        (413, lookup(&token, ADA).without("Content-Length").header("Content-Length", "99999")),
+        (415, lookup(&token, ADA).header("Content-Encoding", "gzip")),
+        (429, lookup(&used_up, ADA)),
+        (200, Request::get("/openapi.json")),
+        (200, Request::get("/healthz")),
+        (307, Request::get("/")),
+    ] {
+        let reply = service.send(&request.clone().header("Origin", PAGE));
+        assert_eq!((reply.status, cors_headers(&reply)), (status, on_every_answer(PAGE)));
+        for origin in ["https://evil.example.com", "null"] {
+            let reply = service.send(&request.clone().header("Origin", origin));
+            assert_eq!((reply.status, cors_headers(&reply)), (status, vec![]), "{origin}");
+        }
+        let reply = service.send(&request);
+        assert_eq!((reply.status, cors_headers(&reply)), (status, vec![]), "no origin");
+    }
+    // 500: the file is no longer a database, so nothing can be read.
+    let details = service.data().join("details.db");
+    let length = usize::try_from(std::fs::metadata(&details).expect("a file").len()).expect("small");
+    let _ = std::fs::remove_file(service.data().join("details.db-wal"));
+    std::fs::write(&details, vec![0xAA; length]).expect("overwrites");
+    let reply = service.send(&lookup(&token, ADA).header("Origin", PAGE));
+    assert_eq!((reply.status, cors_headers(&reply)), (500, on_every_answer(PAGE)));
+}
+
+#[test]
+fn a_listed_page_can_read_that_the_service_is_overloaded() {
+    let site = Site::with_people();
+    let token = site.token(&[]);
+    let service = site.serve_with(&[], &format!("{CONFIG}[limits]\nin_flight = 1\n"));
+    let lookup = Request::lookup(PHONE, profile_body(ADA)).token(&token).header("Origin", PAGE);
+    // Its body does not come, so it stays in flight.
+    let mut waiting = service.connect();
+    waiting.send(lookup.clone().body("").without("Content-Length").header("Content-Length", "10").bytes());
+    crate::service::eventually(5, "it is in flight", || {
+        service.metrics().contains("\ncontactd_requests_in_flight 1\n")
+    });
+    let reply = service.send(&lookup);
+    assert_eq!((reply.status, reply.header("retry-after")), (503, Some("1")));
+    assert_eq!(cors_headers(&reply), on_every_answer(PAGE));
+}
+
+#[test]
+fn without_a_list_no_page_may_call() {
+    let (service, token) = Service::with_people();
+    assert_eq!(
+        service.send(&preflight(PHONE, PAGE)).shown(),
+        service.send(&Request::new("OPTIONS", PHONE)).shown()
+    );
+    let reply = service.send(&Request::lookup(PHONE, profile_body(ADA)).token(&token).header("Origin", PAGE));
+    assert_eq!((reply.status, cors_headers(&reply)), (200, vec![]));
+}
+
+#[test]
+fn an_origin_that_no_browser_sends_is_refused_at_start_with_the_line_of_the_list() {
+    let site = Site::empty();
+    let not_an_origin = |text: &str| {
+        format!(
+            "`{text}` is not an origin as browsers send it: write it like https://app.example.com or \
+             https://app.example.com:8443, in lower case, without a path and without a slash at the end; http:// is \
+             accepted for localhost only"
+        )
+    };
+    for (origin, what) in [
+        (
+            "*",
+            "`*` would let every web page call the service: list the pages' origins, such as https://app.example.com"
+                .to_owned(),
+        ),
+        ("https://app.example.com/", not_an_origin("https://app.example.com/")),
+        ("http://app.example.com", not_an_origin("http://app.example.com")),
+        ("app.example.com", not_an_origin("app.example.com")),
+    ] {
+        let file = site.file("cors.toml", format!("[cors]\nallow_origins = [\n  \"{PAGE}\",\n  \"{origin}\",\n]\n"));
+        for command in [&["config", "check"][..], &["serve", "--listen", "127.0.0.1:0"]] {
+            let output = site.run(&[command, &["--config", &file]].concat());
+            assert_eq!(
+                (output.code, output.stderr),
+                (1, format!("contactd: {file}, line 2: {what}\n")),
+                "{command:?}"
+            );
+        }
+    }
+}

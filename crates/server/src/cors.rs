@@ -1,0 +1,98 @@
+//! Which web pages of other origins may call the service from a browser, and what their browsers are told.
+//!
+//! The header lines for each allowed origin are made when the configuration is read, so a request only compares its `Origin` and copies
+//! them. Without allowed origins, nothing is compared.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+
+use crate::Origin;
+use crate::answer::{self, Answer};
+use crate::head::{Field, Head};
+use crate::route::Route;
+
+/// The request headers that a page may send.
+const REQUEST_HEADERS: &str = "authorization, content-type, x-request-id";
+
+/// The answer headers that a page may read, besides those that every page may read.
+const EXPOSED: &str =
+    "X-Invalid-Reason, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, WWW-Authenticate";
+
+/// How many seconds a browser may remember the answer to a preflight: as long as Chromium does at most.
+const MAX_AGE: &str = "7200";
+
+pub(crate) struct Cors {
+    allowed: Vec<Arc<AllowedOrigin>>,
+}
+
+/// An allowed origin, with the complete header lines of answers to it.
+pub(crate) struct AllowedOrigin {
+    origin: Origin,
+    pub(crate) lines: String,
+    pub(crate) preflight_lines: String,
+}
+
+impl Cors {
+    pub(crate) fn new(origins: &[Origin]) -> Self {
+        Self { allowed: origins.iter().cloned().map(AllowedOrigin::new).map(Arc::new).collect() }
+    }
+
+    /// The allowed origin that a request comes from. Browsers send exactly one.
+    pub(crate) fn find(&self, origin: Field<'_>) -> Option<Arc<AllowedOrigin>> {
+        let Field::Once(origin) = origin else { return None };
+        self.allowed.iter().find(|allowed| allowed.origin.as_str().as_bytes() == origin).cloned()
+    }
+}
+
+impl AllowedOrigin {
+    fn new(origin: Origin) -> Self {
+        let both = format!("access-control-allow-origin: {}\r\nvary: Origin\r\n", origin.as_str());
+        let lines = format!("{both}access-control-expose-headers: {EXPOSED}\r\n");
+        let preflight_lines = format!(
+            "{both}access-control-allow-headers: {REQUEST_HEADERS}\r\naccess-control-max-age: {MAX_AGE}\r\n"
+        );
+        Self { origin, lines, preflight_lines }
+    }
+}
+
+/// Whether the request asks if another one would be allowed.
+pub(crate) fn is_preflight(head: &Head<'_>) -> bool {
+    head.requests_method && head.method == "OPTIONS"
+}
+
+/// The answer to a preflight, without the lines of its origin.
+pub(crate) fn preflight(route: Route) -> Answer {
+    let mut answer = answer::without_body(StatusCode::NO_CONTENT);
+    answer.add_header("access-control-allow-methods", route.methods());
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_origin_that_is_listed_exactly_is_found() {
+        let origins =
+            ["https://app.example.com", "http://localhost:3000"].map(|text| text.parse().expect(text));
+        let cors = Cors::new(&origins);
+        let found =
+            |origin: &str| cors.find(Field::Once(origin.as_bytes())).map(|allowed| allowed.origin.as_str().to_owned());
+        assert_eq!(found("https://app.example.com"), Some("https://app.example.com"));
+        assert_eq!(found("http://localhost:3000"), Some("http://localhost:3000"));
+        for other in [
+            "",
+            "null",
+            "https://APP.example.com",
+            "http://app.example.com",
+            "https://app.example.com:443",
+            "https://app.example.com.evil.example",
+            "https://evil-app.example.com",
+        ] {
+            assert_eq!(found(other), None, "{other}");
+        }
+        assert!(cors.find(Field::Absent).is_none() && cors.find(Field::Repeated).is_none());
+        assert!(Cors::new(&[]).find(Field::Once(b"https://app.example.com")).is_none());
+    }
+}
