@@ -79,8 +79,8 @@ mod tests {
         let cors = Cors::new(&origins);
         let found =
             |origin: &str| cors.find(Field::Once(origin.as_bytes())).map(|allowed| allowed.origin.as_str().to_owned());
-        assert_eq!(found("https://app.example.com"), Some("https://app.example.com"));
-        assert_eq!(found("http://localhost:3000"), Some("http://localhost:3000"));
+        assert_eq!(found("https://app.example.com").as_deref(), Some("https://app.example.com"));
+        assert_eq!(found("http://localhost:3000").as_deref(), Some("http://localhost:3000"));
         for other in [
             "",
             "null",

@@ -8,12 +8,22 @@ use contactd_core::Networks;
 use contactd_server::invalid_reason;
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::cli::CanonicalizeArgs;
 
+/// What is printed for one input.
+#[derive(Serialize)]
+struct Told<'a> {
+    /// The line or the JSON value, as it was given.
+    input: Box<RawValue>,
+    #[serde(flatten)]
+    result: Canonicalized<'a>,
+}
+
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Told<'a> {
+enum Canonicalized<'a> {
     Canonical { canonical: String, network: Option<&'a str> },
     Refused { canonical: Option<()>, reason: &'static str, hint: &'static str },
 }
@@ -21,7 +31,7 @@ enum Told<'a> {
 pub(crate) fn run(networks: &Networks, args: &CanonicalizeArgs) -> anyhow::Result<ExitCode> {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut tell = |line: &[u8]| -> anyhow::Result<()> {
-        let told = if args.jsonl { tell_json(networks, line) } else { tell_line(networks, line) };
+        let told = if args.jsonl { tell_json(networks, line)? } else { tell_line(networks, line)? };
         serde_json::to_writer(&mut out, &told)?;
         out.write_all(b"\n")?;
         Ok(())
@@ -33,7 +43,8 @@ pub(crate) fn run(networks: &Networks, args: &CanonicalizeArgs) -> anyhow::Resul
         let mut input = io::stdin().lock();
         let mut line = Vec::new();
         while input.read_until(b'\n', &mut line)? > 0 {
-            tell(line.strip_suffix(b"\n").unwrap_or(&line))?;
+            let end = line.strip_suffix(b"\n").unwrap_or(&line);
+            tell(end.strip_suffix(b"\r").unwrap_or(end))?;
             line.clear();
         }
     }
@@ -41,30 +52,38 @@ pub(crate) fn run(networks: &Networks, args: &CanonicalizeArgs) -> anyhow::Resul
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell_json<'a>(networks: &'a Networks, line: &[u8]) -> Told<'a> {
-    match serde_json::from_slice::<Value>(line) {
-        Ok(Value::String(url)) => tell_url(networks, &url),
+fn tell_json<'a>(networks: &'a Networks, line: &[u8]) -> serde_json::Result<Told<'a>> {
+    let result = match serde_json::from_slice::<Value>(line) {
+        Ok(Value::String(url)) => canonicalize(networks, &url),
         Ok(_) => refused(InvalidReason::NOT_STRING),
-        Err(_) => refused(InvalidReason::NOT_JSON),
-    }
+        Err(_) => return Ok(Told { input: text(line)?, result: refused(InvalidReason::NOT_JSON) }),
+    };
+    Ok(Told { input: serde_json::from_slice(line)?, result })
 }
 
-fn tell_line<'a>(networks: &'a Networks, line: &[u8]) -> Told<'a> {
-    match std::str::from_utf8(line) {
-        Ok(url) => tell_url(networks, url),
+fn tell_line<'a>(networks: &'a Networks, line: &[u8]) -> serde_json::Result<Told<'a>> {
+    let result = match std::str::from_utf8(line) {
+        Ok(url) => canonicalize(networks, url),
         Err(_) => refused(InvalidReason::BAD_ENCODING),
-    }
+    };
+    Ok(Told { input: text(line)?, result })
 }
 
-fn tell_url<'a>(networks: &'a Networks, url: &str) -> Told<'a> {
+/// A line as a JSON string. What is not UTF-8 becomes the replacement character.
+fn text(line: &[u8]) -> serde_json::Result<Box<RawValue>> {
+    serde_json::value::to_raw_value(&String::from_utf8_lossy(line))
+}
+
+fn canonicalize<'a>(networks: &'a Networks, url: &str) -> Canonicalized<'a> {
     match networks.canonicalize(url) {
-        Ok(profile) => {
-            Told::Canonical { canonical: profile.as_str().to_owned(), network: networks.network_of(&profile) }
-        }
+        Ok(profile) => Canonicalized::Canonical {
+            canonical: profile.as_str().to_owned(),
+            network: networks.network_of(&profile),
+        },
         Err(reason) => refused(invalid_reason(reason)),
     }
 }
 
-fn refused<'a>(reason: InvalidReason) -> Told<'a> {
-    Told::Refused { canonical: None, reason: reason.code, hint: reason.hint }
+fn refused<'a>(reason: InvalidReason) -> Canonicalized<'a> {
+    Canonicalized::Refused { canonical: None, reason: reason.code, hint: reason.hint }
 }
