@@ -55,6 +55,9 @@ macro_rules! conformance {
             access: revoking_twice_keeps_the_first_time,
             access: rotating_keeps_both_until_the_overlap_ends,
             access: rotating_an_unknown_or_revoked_token_creates_none,
+            access: an_update_changes_what_it_names,
+            access: a_new_quota_is_for_the_live_tokens_of_the_family,
+            access: hits_of_a_family_add_up,
             access: suppressing_twice_is_one_suppression,
             access: suppressions_can_be_removed,
             access: a_suppression_is_found_with_its_time,
@@ -71,6 +74,7 @@ macro_rules! conformance {
             upkeep: maintenance_changes_no_details,
             upkeep: a_copy_has_files_and_the_sizes_are_reported,
             upkeep: withdrawals_of_another_store_are_applied_with_their_times,
+            upkeep: a_token_gets_the_earlier_end_and_the_fewer_scopes_of_another_store,
         );
     };
     ($open:path: $($module:ident: $case:ident,)*) => {

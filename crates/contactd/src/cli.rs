@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use contactd_core::{Kind, Lifetime, Quota, Rate, Span};
+use contactd_core::{Kind, Lifetime, OrNone, Quota, Rate, Span};
 use contactd_server::{BasePath, PublicUrl};
 
 use crate::setting::{AuditSync, Engine, Listen, LogFormat, LogLevel};
@@ -93,7 +93,7 @@ pub(crate) enum Command {
             SIGTERM and Ctrl-C stop it. SIGHUP reads the configuration file again and opens the log file again."
     )]
     Serve(ServeArgs),
-    /// Create, list, revoke and rotate tokens
+    /// Create, list, update, revoke and rotate tokens
     #[command(subcommand, after_help = "Example:\n  contactd token create crm > token")]
     Token(TokenCommand),
     /// Load contact records from CSV, JSON lines or Parquet, all or nothing
@@ -234,14 +234,20 @@ pub(crate) enum TokenCommand {
     /// List tokens, without their secret values
     #[command(after_help = "Example:\n  contactd token list --json")]
     List(JsonArg),
+    /// Change scope, expiry, rate or quota of a token, with immediate effect
+    #[command(after_help = "Examples:\n  contactd token update crm --scope phone --expires 30d\n  \
+        contactd token update tok_8sWn2QbX1mZk --rate none --quota 10000/day")]
+    Update(TokenUpdateArgs),
     /// Revoke a token, with immediate effect
-    #[command(after_help = "Example:\n  contactd token revoke tok_8sWn2QbX1mZk")]
+    #[command(
+        after_help = "Examples:\n  contactd token revoke crm\n  contactd token revoke tok_8sWn2QbX1mZk"
+    )]
     Revoke {
-        /// The token's id, from `token list`
-        id: String,
+        #[command(flatten)]
+        which: WhichToken,
     },
-    /// Replace a token with a new one; the old token stays valid for a while
-    #[command(after_help = "Example:\n  contactd token rotate tok_8sWn2QbX1mZk --overlap 24h > token")]
+    /// Replace a token with a new one; the old token stays valid for a while, and both share one quota
+    #[command(after_help = "Example:\n  contactd token rotate crm --overlap 24h > token")]
     Rotate(TokenRotateArgs),
 }
 
@@ -271,13 +277,45 @@ pub(crate) struct TokenCreateArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct WhichToken {
+    /// The token's name, or its id from `token list`
+    #[arg(value_name = "NAME|ID")]
+    pub(crate) token: String,
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("change").args(["scope", "expires", "rate", "burst", "quota"]).required(true).multiple(true))]
+pub(crate) struct TokenUpdateArgs {
+    #[command(flatten)]
+    pub(crate) which: WhichToken,
+    /// What the token may look up from now on: phone or email; give it twice for both
+    #[arg(long, value_name = "SCOPE", value_parser = parse_kind)]
+    pub(crate) scope: Vec<Kind>,
+    /// How long the token is valid from now on: a number and s, m, h, d or w, or never
+    #[arg(long, value_name = "SPAN")]
+    pub(crate) expires: Option<Lifetime>,
+    /// How many requests it may send, such as 50/s, or none
+    #[arg(long)]
+    pub(crate) rate: Option<OrNone<Rate>>,
+    /// How many requests it may send at once [default: the number in --rate]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) burst: Option<u32>,
+    /// How many hits it may receive, such as 10000/day or 200000/month, or none; it goes on with what is used
+    #[arg(long)]
+    pub(crate) quota: Option<OrNone<Quota>>,
+    /// Print the token's properties as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct TokenRotateArgs {
-    /// The old token's id, from `token list`
-    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) which: WhichToken,
     /// How long the old token stays valid
     #[arg(long, value_name = "SPAN", default_value = "24h")]
     pub(crate) overlap: Span,
-    /// How long the new token is valid [default: the same lifetime as the old token]
+    /// How long the new token is valid [default: as long as was asked for with the old token]
     #[arg(long, value_name = "SPAN")]
     pub(crate) expires: Option<Lifetime>,
     /// Print the token and its properties as JSON

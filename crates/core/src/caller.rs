@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 
 use crate::first_bytes::ByFirstBytes;
 use crate::limit::{Bucket, Meter};
-use crate::{Allowances, Kind, LimitExceeded, Quota, Rate, Timestamp, Token, TokenHash};
+use crate::{Allowances, Kind, LimitExceeded, Period, Quota, Rate, Timestamp, Token, TokenHash};
 
 /// A recognised token, with its limits. No detail is read without one.
 #[derive(Clone, Debug)]
@@ -29,17 +29,20 @@ pub enum NotACaller {
     Revoked,
 }
 
+/// A token with its counters and limits. These survive a reload of the table.
 #[derive(Debug)]
 struct Known {
     token: Token,
     live: Arc<Counters>,
+    /// A changed rate begins with a full bucket.
+    bucket: Arc<Bucket>,
+    /// Shared by the tokens of a family. A changed limit goes on with what is used of it.
+    meter: Arc<Meter>,
 }
 
-/// The counters of a token. They survive a reload of the table, unless its quota has changed.
+/// The counters of a token.
 #[derive(Debug, Default)]
 struct Counters {
-    bucket: Bucket,
-    meter: Meter,
     hits: AtomicU64,
     misses: AtomicU64,
     refused: AtomicU64,
@@ -79,29 +82,29 @@ impl Caller {
 
     /// Charges one request to the rate limit, and checks that the quota is not used up.
     pub fn take(&self, now: Timestamp) -> Result<(), LimitExceeded> {
-        let Known { token, live } = &*self.0;
+        let Known { token, bucket, meter, .. } = &*self.0;
         if let Some(rate) = token.rate {
-            live.bucket.take(rate, now)?;
+            bucket.take(rate, now)?;
         }
         if let Some(quota) = token.quota {
-            live.meter.check(quota, now)?;
+            meter.check(quota, now)?;
         }
         Ok(())
     }
 
     /// The token's limits and what is left of them; empty for an unlimited token.
     pub fn allowances(&self, now: Timestamp) -> Allowances {
-        let Known { token, live } = &*self.0;
+        let Known { token, bucket, meter, .. } = &*self.0;
         Allowances {
-            rate: token.rate.map(|rate| live.bucket.allowance(rate, now)),
-            quota: token.quota.map(|quota| live.meter.allowance(quota, now)),
+            rate: token.rate.map(|rate| bucket.allowance(rate, now)),
+            quota: token.quota.map(|quota| meter.allowance(quota, now)),
         }
     }
 
     /// Reserves one hit of the quota; fails if the quota is used up. There is nothing to reserve without a quota.
     pub(crate) fn reserve_hit(&self, now: Timestamp) -> Result<Option<ReservedHit>, LimitExceeded> {
         let Some(quota) = self.0.token.quota else { return Ok(None) };
-        self.0.live.meter.reserve(quota, now)?;
+        self.0.meter.reserve(quota, now)?;
         Ok(Some(ReservedHit { caller: Some(self.clone()), quota, at: now }))
     }
 
@@ -141,7 +144,7 @@ impl ReservedHit {
     /// The detail was disclosed: the hit is used.
     pub(crate) fn keep(mut self) {
         if let Some(caller) = self.caller.take() {
-            caller.0.live.meter.keep();
+            caller.0.meter.keep();
         }
     }
 }
@@ -149,7 +152,7 @@ impl ReservedHit {
 impl Drop for ReservedHit {
     fn drop(&mut self) {
         if let Some(caller) = &self.caller {
-            caller.0.live.meter.give_back(self.quota, self.at);
+            caller.0.meter.give_back(self.quota, self.at);
         }
     }
 }
@@ -201,21 +204,22 @@ impl Callers {
         token.quota.or(self.defaults.load().quota)
     }
 
-    /// Replaces the table. Each token comes with the hits already stored for the current period of its quota.
-    /// A token that is in the table keeps its counters instead.
+    /// Replaces the table. Each token comes with the hits already stored for its family and the current period of its
+    /// quota. A family that is in the table goes on with its own count instead.
     pub fn replace(&self, tokens: Vec<(TokenHash, Token, u64)>, now: Timestamp) {
         let old = self.table.load();
-        let defaults = self.defaults.load();
+        let (defaults, mut meters) = (self.defaults.load(), Meters::of(&old));
         let table: Table = tokens
             .into_iter()
             .map(|(hash, mut token, used)| {
                 token.rate = token.rate.or(defaults.rate);
                 token.quota = token.quota.or(defaults.quota);
-                let live = match old.get(&hash) {
-                    Some(known) if known.token.quota == token.quota => Arc::clone(&known.live),
-                    _ => Arc::new(Counters::after(used, token.quota, now)),
-                };
-                (hash, Arc::new(Known { token, live }))
+                let meter = meters.take(&token, used, now);
+                let known = old.get(&hash);
+                let live = known.map(|known| Arc::clone(&known.live)).unwrap_or_default();
+                let bucket = known.filter(|known| known.token.rate == token.rate);
+                let bucket = bucket.map(|known| Arc::clone(&known.bucket)).unwrap_or_default();
+                (hash, Arc::new(Known { token, live, bucket, meter }))
             })
             .collect();
         self.table.store(Arc::new(table));
@@ -268,10 +272,30 @@ impl Known {
     }
 }
 
-impl Counters {
-    fn after(used: u64, quota: Option<Quota>, now: Timestamp) -> Self {
-        let meter = quota.map(|quota| Meter::starting_at(quota, used, now)).unwrap_or_default();
-        Self { meter, ..Self::default() }
+/// The meters of a table, by family and period.
+struct Meters<'a> {
+    table: &'a Table,
+    meters: HashMap<(String, Period), Arc<Meter>>,
+}
+
+impl<'a> Meters<'a> {
+    fn of(table: &'a Table) -> Self {
+        let metered = table.values().filter_map(|known| {
+            let period = known.token.quota?.period;
+            Some(((known.token.family.clone(), period), Arc::clone(&known.meter)))
+        });
+        Self { meters: metered.collect(), table }
+    }
+
+    /// The meter of a token's family. A new one starts with the hits that are stored and those that are not yet.
+    fn take(&mut self, token: &Token, stored: u64, now: Timestamp) -> Arc<Meter> {
+        let Some(quota) = token.quota else { return Arc::default() };
+        let meter = self.meters.entry((token.family.clone(), quota.period)).or_insert_with(|| {
+            let family = self.table.values().filter(|known| known.token.family == token.family);
+            let unstored: u64 = family.map(|known| known.live.hits.load(Ordering::Relaxed)).sum();
+            Arc::new(Meter::starting_at(quota, stored + unstored, now))
+        });
+        Arc::clone(meter)
     }
 }
 
@@ -346,6 +370,58 @@ mod tests {
         let taken = callers.take_usage();
         assert_eq!((taken[0].hits, taken[0].last_used_at), (1, None));
         assert!(callers.take_usage().is_empty());
+    }
+
+    #[test]
+    fn a_family_shares_one_quota_through_rotations_and_changes_of_it() {
+        let secrets: Vec<TokenSecret> = (0..3).map(|_| TokenSecret::generate().expect("random")).collect();
+        let mut token = Token::new("crm", now()).expect("random");
+        let callers = Callers::new(None, None);
+        let use_one = |at: usize| {
+            let caller = callers.find(secrets[at].expose(), now()).expect("known");
+            caller.reserve_hit(now()).map(|hit| hit.expect("a quota").keep())
+        };
+        let with = |token: &Token, quota: &str| Token { quota: quota.parse().ok(), ..token.clone() };
+        let next = |token: &Token| Token {
+            family: token.family.clone(),
+            ..Token::new("crm", now()).expect("random")
+        };
+        // Hits without a quota, not stored yet, count when it gets one.
+        callers.replace(vec![(secrets[0].hash(), token.clone(), 0)], now());
+        callers.find(secrets[0].expose(), now()).expect("known").count_hit();
+        token = with(&token, "4/day");
+        let (second, third) = (with(&next(&token), "4/day"), with(&next(&token), "4/day"));
+        callers.replace(vec![(secrets[0].hash(), token.clone(), 0)], now());
+        use_one(0).expect("the second hit");
+        let row = |at: usize, token: &Token| (secrets[at].hash(), token.clone(), 0);
+        callers.replace(vec![row(0, &token), row(1, &second)], now());
+        use_one(1).expect("the third");
+        callers.replace(vec![row(0, &token), row(1, &second), row(2, &third)], now());
+        use_one(2).expect("the fourth");
+        assert!((0..3).all(|at| use_one(at).is_err()), "all of them have used it up");
+        // The last goes on alone, with a new limit, and with what is used.
+        let third = with(&third, "5/day");
+        callers.replace(vec![row(2, &third)], now());
+        use_one(2).expect("the fifth");
+        assert!(use_one(2).is_err());
+        callers.replace(vec![(secrets[2].hash(), with(&third, "6/month"), 5)], now());
+        use_one(2).expect("the sixth");
+        assert!(use_one(2).is_err());
+    }
+
+    #[test]
+    fn a_changed_rate_is_in_force_at_once_and_an_unchanged_one_goes_on() {
+        let secret = TokenSecret::generate().expect("random");
+        let token = Token::new("crm", now()).expect("random");
+        let callers = Callers::new(None, None);
+        let with = |rate: &str| vec![(secret.hash(), Token { rate: rate.parse().ok(), ..token.clone() }, 0)];
+        let take = || callers.find(secret.expose(), now()).expect("known").take(now());
+        callers.replace(with("1/h"), now());
+        take().expect("the burst");
+        callers.replace(with("1/h"), now());
+        assert!(take().is_err(), "it was taken before");
+        callers.replace(with("50/s"), now());
+        take().expect("the new rate");
     }
 
     #[test]

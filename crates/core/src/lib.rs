@@ -22,6 +22,7 @@
 //! - **scope**: a kind of detail that a token may look up ([`Scopes`]).
 //! - **rate**: how often a token may send requests ([`Rate`]). **quota**: how many hits it may have in a day or
 //!   month ([`Quota`]).
+//! - **family**: a token and those that were made from it by rotation. They share one quota.
 //! - **lookup**: a caller's request for the best personal detail of one kind ([`Lookups`]).
 //! - **hit**: a lookup that found a detail. **miss**: a lookup that found none.
 //!
@@ -77,6 +78,7 @@ pub mod store;
 mod subject_name;
 mod suppression;
 mod token;
+mod token_update;
 
 pub use actor::{Actor, Via};
 pub use admin_entry::{AdminEntry, AdminOutcome, AdminRecord, MOST_SUBJECTS};
@@ -94,7 +96,7 @@ pub use journal_files::{
     Chain, JournalError, JournalFault, JournalFiles, JournalHead, JournalLine, JournalLines, KnownLine,
     Outage, ProofMade, RootKey, RootSource, Roots, Verification,
 };
-pub use limit::{Allowance, Allowances, LimitExceeded, LimitSyntax, Period, Quota, Rate};
+pub use limit::{Allowance, Allowances, LimitExceeded, LimitSyntax, OrNone, Period, Quota, Rate};
 pub use live::{Live, RefreshError};
 pub use lookup::{LookupError, Lookups, Request, Sealed};
 pub use on_record::{NotRecorded, OnRecord, Recording};
@@ -107,3 +109,4 @@ pub use suppression::{
     DigestKey, DigestKeys, Subject, SubjectCheck, SubjectDigest, SuppressionList, UnknownKey,
 };
 pub use token::{Scopes, Token, TokenHash, TokenSecret};
+pub use token_update::{TokenUpdate, UpdatedToken};

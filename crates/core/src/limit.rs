@@ -30,7 +30,7 @@ pub struct Quota {
 }
 
 /// The period of a quota, in UTC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Period {
     /// From midnight to midnight.
     Day,
@@ -47,6 +47,21 @@ pub enum LimitSyntax {
     /// The text is not a quota.
     #[error("write a quota like 10000/day or 200000/month")]
     Quota,
+}
+
+/// A limit as it is asked for: one, or `none`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrNone<T>(pub Option<T>);
+
+impl<T: FromStr<Err = LimitSyntax>> FromStr for OrNone<T> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Self(None)),
+            text => text.parse().map(|limit| Self(Some(limit))).map_err(|error| format!("{error}, or none")),
+        }
+    }
 }
 
 impl FromStr for Rate {
@@ -385,6 +400,8 @@ mod tests {
         for text in ["10000/day", "5/month", "0/day"] {
             assert_eq!(text.parse::<Quota>().expect(text).to_string(), text);
         }
+        assert_eq!("none".parse(), Ok(OrNone::<Rate>(None)));
+        assert_eq!("x".parse::<OrNone<Quota>>(), Err(format!("{}, or none", LimitSyntax::Quota)));
         for text in ["", "50", "0/s", "-1/s", "50/week", "x/s"] {
             assert!(text.parse::<Rate>().is_err(), "{text}");
         }

@@ -78,7 +78,7 @@ impl<S: LocalRead + Tokens + Suppressions + Usage> Live<S> {
         let mut tokens = Vec::new();
         for (hash, token) in self.store.list_tokens().await? {
             let used = match self.callers.quota_of(&token) {
-                Some(quota) => self.store.hits_since(&token.id, quota.period.days(now).0).await?,
+                Some(quota) => self.store.hits_since(&token.family, quota.period.days(now).0).await?,
                 None => 0,
             };
             tokens.push((hash, token, used));

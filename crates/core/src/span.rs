@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::Timestamp;
+
 /// A length of time, such as `90d`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
@@ -51,6 +53,16 @@ pub enum Lifetime {
     For(Duration),
     /// No end.
     Forever,
+}
+
+impl Lifetime {
+    /// When something ends that begins at `now`; `None` if it does not.
+    pub fn end(self, now: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::For(length) => Some(now.plus(length)),
+            Self::Forever => None,
+        }
+    }
 }
 
 impl FromStr for Lifetime {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-use crate::{Kind, Quota, Rate, Timestamp};
+use crate::{Kind, Lifetime, Quota, Rate, Timestamp};
 
 const PREFIX: &str = "ctd_";
 const RANDOM_CHARS: usize = 32;
@@ -144,6 +144,11 @@ impl Scopes {
         }
     }
 
+    /// What both allow.
+    pub const fn and(self, other: Self) -> Self {
+        Self { phone: self.phone && other.phone, email: self.email && other.email }
+    }
+
     /// The names of what may be looked up.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Kind::ALL.into_iter().filter(move |&kind| self.allow(kind)).map(Kind::name)
@@ -157,11 +162,18 @@ pub struct Token {
     pub id: String,
     /// The name that people use: who it was issued to.
     pub name: String,
+    /// The id of the first token of its family: of the tokens that were made from each other by rotation. They share
+    /// one quota.
+    pub family: String,
+    /// The id of the token that it was made from by rotation.
+    pub rotated_from: Option<String>,
     /// What it may look up.
     pub scopes: Scopes,
     /// When it was created.
     pub created_at: Timestamp,
-    /// When it expires: it is refused from then on.
+    /// How long it was asked to be valid. A rotation of it asks for the same.
+    pub lifetime: Lifetime,
+    /// When it expires: it is refused from then on. A rotation can make this earlier.
     pub expires_at: Option<Timestamp>,
     /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
@@ -181,10 +193,13 @@ impl Token {
         let mut id = "tok_".to_owned();
         push_random(&mut id, ID_CHARS)?;
         Ok(Self {
+            family: id.clone(),
             id,
             name: name.to_owned(),
+            rotated_from: None,
             scopes: Scopes::ALL,
             created_at,
+            lifetime: Lifetime::Forever,
             expires_at: None,
             revoked_at: None,
             rate: None,

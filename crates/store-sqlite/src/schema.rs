@@ -12,6 +12,7 @@ pub(crate) const CONTACTD: &[&str] = &[
     include_str!("../migrations/contactd/001_tokens_suppressions_usage.sql"),
     include_str!("../migrations/contactd/002_changes.sql"),
     include_str!("../migrations/contactd/003_outbox.sql"),
+    include_str!("../migrations/contactd/004_token_families.sql"),
 ];
 
 pub(crate) const DETAILS: &[&str] = &[
@@ -74,8 +75,8 @@ fn version(connection: &Connection) -> Result<u32, StoreError> {
 mod tests {
     use super::*;
     use crate::profile_rows::{ProfileRows, SourceNames};
-    use contactd_core::Profile;
-    use contactd_core::store::AuditIndex;
+    use contactd_core::store::{AuditIndex, Tokens};
+    use contactd_core::{Lifetime, Profile};
     use sha2::{Digest, Sha256};
 
     fn fingerprint(migration: &str) -> String {
@@ -88,7 +89,7 @@ mod tests {
         let audit: Vec<_> = AUDIT.iter().copied().map(fingerprint).collect();
         let details: Vec<_> = DETAILS.iter().copied().map(fingerprint).collect();
         assert_eq!(audit, ["e00dc168e97d", "1ea255ff3535", "72086273b216"]);
-        assert_eq!(contactd, ["3fdff0a8a751", "c0fa3a96eb19", "b4827a0210ed"]);
+        assert_eq!(contactd, ["3fdff0a8a751", "c0fa3a96eb19", "b4827a0210ed", "a22a9473ba4b"]);
         assert_eq!(
             details,
             [
@@ -128,6 +129,32 @@ mod tests {
         };
         assert_eq!(held("ada-quell"), ["+14155550102", "+14155550101", "+14155550103", "ada@example.com"]);
         assert_eq!(held("bo-quell"), ["bo@example.com"]);
+    }
+
+    #[test]
+    fn tokens_of_the_first_schema_are_a_family_each_and_keep_their_lifetime() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let first = open(&dir.path().join("contactd.db"), &CONTACTD[..1]).expect("opens");
+        first
+            .execute_batch(
+                "INSERT INTO tokens (id, hash, name, phone, email, created_at, expires_at) VALUES
+                     ('tok_1', zeroblob(32), 'crm', 1, 1, 1000, 3000), ('tok_2', x'01', 'ats', 1, 0, 1000, NULL);
+                 UPDATE tokens SET hash = randomblob(32);",
+            )
+            .expect("inserts");
+        drop(first);
+        // What is read of another data directory is read from any schema.
+        let read = crate::SqliteStore::read_withdrawals(dir.path()).expect("reads");
+        let ends: Vec<_> = read.tokens.iter().map(|(_, token)| token.expires_at.is_some()).collect();
+        assert_eq!(ends, [true, false]);
+        let store = crate::SqliteStore::open(dir.path()).expect("migrates");
+        let tokens = crate::testing::now(store.list_tokens()).expect("lists");
+        let told: Vec<_> = tokens
+            .iter()
+            .map(|(_, token)| (token.family.as_str(), token.rotated_from.as_deref(), token.lifetime))
+            .collect();
+        let two_seconds = Lifetime::For(std::time::Duration::from_secs(2));
+        assert_eq!(told, [("tok_1", None, two_seconds), ("tok_2", None, Lifetime::Forever)]);
     }
 
     #[test]
@@ -172,6 +199,6 @@ mod tests {
         let newer: Vec<&str> = CONTACTD.iter().copied().chain(["CREATE TABLE later (id INTEGER)"]).collect();
         drop(open(&file, &newer).expect("opens"));
         let refused = open(&file, CONTACTD).expect_err("is newer");
-        assert!(matches!(refused, StoreError::SchemaTooNew { found: 4, known: 3 }), "{refused}");
+        assert!(matches!(refused, StoreError::SchemaTooNew { found: 5, known: 4 }), "{refused}");
     }
 }

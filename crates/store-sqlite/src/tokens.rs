@@ -1,13 +1,15 @@
 //! Tokens.
 
+use std::time::Duration;
+
 use contactd_core::store::{Noted, StoreFuture, Tokens};
-use contactd_core::{Quota, Rate, Scopes, Timestamp, Token, TokenHash};
+use contactd_core::{Lifetime, Quota, Rate, Scopes, Timestamp, Token, TokenHash, TokenUpdate, UpdatedToken};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::{SqliteStore, connection, outbox};
 
 const COLUMNS: &str = "hash, id, name, phone, email, created_at, expires_at, revoked_at, rate, burst, quota,
-    last_used_at, (SELECT coalesce(sum(hits), 0) FROM usage WHERE usage.token = tokens.id)";
+    last_used_at, (SELECT coalesce(sum(hits), 0) FROM usage WHERE usage.token = tokens.id), family, rotated_from, lifetime";
 
 impl Tokens for SqliteStore {
     fn create_token(&self, hash: &TokenHash, token: &Token, entry: Noted<'_>) -> impl StoreFuture<()> {
@@ -50,12 +52,67 @@ impl Tokens for SqliteStore {
             Ok(is_ended)
         }))
     }
+
+    fn update_token(
+        &self,
+        id: &str,
+        update: &TokenUpdate,
+        at: Timestamp,
+        entry: Noted<'_>,
+    ) -> impl StoreFuture<Option<UpdatedToken>> {
+        std::future::ready(self.change_access(|transaction| {
+            let found = find(transaction, id)?.filter(|token| token.is_live(at));
+            let Some(before) = found else { return Ok(None) };
+            outbox::add(transaction, entry, &[])?;
+            let after = update.apply(&before, at);
+            store(transaction, &after)?;
+            let mut sharing = Vec::new();
+            if let Some(quota) = update.quota {
+                let others = list(transaction)?.into_iter().map(|(_, other)| other);
+                for other in others.filter(|other| other.family == before.family && other.id != before.id) {
+                    if other.is_live(at) {
+                        store(transaction, &Token { quota: quota.0, ..other.clone() })?;
+                        sharing.push(other.id);
+                    }
+                }
+            }
+            Ok(Some(UpdatedToken { before, after, sharing }))
+        }))
+    }
+}
+
+/// Stores what can be changed about a token.
+pub(crate) fn store(connection: &Connection, token: &Token) -> rusqlite::Result<()> {
+    connection.execute(
+        "UPDATE tokens SET phone = ?2, email = ?3, expires_at = ?4, lifetime = ?5, rate = ?6, burst = ?7, quota = ?8
+         WHERE id = ?1",
+        params![
+            token.id,
+            token.scopes.phone,
+            token.scopes.email,
+            token.expires_at.map(Timestamp::millis),
+            millis(token.lifetime),
+            token.rate.map(|rate| rate.to_string()),
+            token.rate.map(|rate| rate.burst),
+            token.quota.map(|quota| quota.to_string()),
+        ],
+    )?;
+    Ok(())
+}
+
+/// A lifetime as it is stored: null for ever.
+fn millis(lifetime: Lifetime) -> Option<i64> {
+    match lifetime {
+        Lifetime::For(length) => Some(i64::try_from(length.as_millis()).unwrap_or(i64::MAX)),
+        Lifetime::Forever => None,
+    }
 }
 
 fn insert(connection: &Connection, hash: &TokenHash, token: &Token) -> rusqlite::Result<()> {
     connection.execute(
-        "INSERT INTO tokens (hash, id, name, phone, email, created_at, expires_at, revoked_at, rate, burst, quota)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        "INSERT INTO tokens (hash, id, name, phone, email, created_at, expires_at, revoked_at, rate, burst, quota, family,
+             rotated_from, lifetime)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         params![
             hash.as_bytes(),
             token.id,
@@ -68,19 +125,22 @@ fn insert(connection: &Connection, hash: &TokenHash, token: &Token) -> rusqlite:
             token.rate.map(|rate| rate.to_string()),
             token.rate.map(|rate| rate.burst),
             token.quota.map(|quota| quota.to_string()),
+            token.family,
+            token.rotated_from,
+            millis(token.lifetime),
         ],
     )?;
     Ok(())
 }
 
-pub(crate) fn list(connection: &Connection) -> rusqlite::Result<Vec<(TokenHash, Token)>> {
+fn list(connection: &Connection) -> rusqlite::Result<Vec<(TokenHash, Token)>> {
     let mut statement =
         connection.prepare_cached(&format!("SELECT {COLUMNS} FROM tokens ORDER BY created_at, rowid"))?;
     let rows = statement.query_map((), token)?;
     rows.collect()
 }
 
-fn find(connection: &Connection, id: &str) -> rusqlite::Result<Option<Token>> {
+pub(crate) fn find(connection: &Connection, id: &str) -> rusqlite::Result<Option<Token>> {
     connection
         .query_row(&format!("SELECT {COLUMNS} FROM tokens WHERE id = ?1"), [id], token)
         .map(|(_, token)| token)
@@ -92,6 +152,8 @@ fn token(row: &Row<'_>) -> rusqlite::Result<(TokenHash, Token)> {
     let rate: Option<String> = row.get(8)?;
     let burst: Option<u32> = row.get(9)?;
     let quota: Option<String> = row.get(10)?;
+    let lifetime: Option<i64> = row.get(15)?;
+    let lifetime = lifetime.map(|millis| Duration::from_millis(u64::try_from(millis).unwrap_or(0)));
     let rate = rate.and_then(|rate| rate.parse::<Rate>().ok());
     let token = Token {
         id: row.get(1)?,
@@ -104,6 +166,9 @@ fn token(row: &Row<'_>) -> rusqlite::Result<(TokenHash, Token)> {
         quota: quota.and_then(|quota| quota.parse::<Quota>().ok()),
         last_used_at: time(11)?,
         hits: row.get(12)?,
+        family: row.get(13)?,
+        rotated_from: row.get(14)?,
+        lifetime: lifetime.map_or(Lifetime::Forever, Lifetime::For),
     };
     Ok((TokenHash::from_bytes(row.get(0)?), token))
 }

@@ -11,10 +11,11 @@ impl Usage for SqliteStore {
         std::future::ready(self.record(usage, at))
     }
 
-    fn hits_since(&self, token: &str, day: i64) -> impl StoreFuture<u64> {
+    fn hits_since(&self, family: &str, day: i64) -> impl StoreFuture<u64> {
         let hits = self.main().query_row(
-            "SELECT coalesce(sum(hits), 0) FROM usage WHERE token = ?1 AND day >= ?2",
-            params![token, day],
+            "SELECT coalesce(sum(hits), 0) FROM usage
+             WHERE token IN (SELECT id FROM tokens WHERE family = ?1) AND day >= ?2",
+            params![family, day],
             |row| row.get(0),
         );
         std::future::ready(hits.map_err(connection::error))

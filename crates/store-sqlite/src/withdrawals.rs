@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use contactd_core::store::{StoreError, TakenOver, Withdrawals};
-use contactd_core::{SubjectDigest, Timestamp};
+use contactd_core::{Lifetime, Scopes, SubjectDigest, Timestamp, Token, TokenHash};
 use rusqlite::{Connection, params};
 
 use crate::{SqliteStore, connection, tokens};
@@ -22,9 +22,33 @@ fn read(main: &Connection) -> rusqlite::Result<Withdrawals> {
         let digest = SubjectDigest { key: row.get(0)?, bytes: row.get(1)? };
         Ok((digest, Timestamp::from_millis(row.get(2)?)))
     })?;
+    // Only columns of the first schema: the other directory may be of an earlier version.
+    let mut tokens = main.prepare(
+        "SELECT hash, id, name, phone, email, created_at, expires_at, revoked_at FROM tokens ORDER BY created_at, rowid",
+    )?;
+    let tokens = tokens.query_map((), |row| {
+        let time = |column: usize| row.get::<_, Option<i64>>(column).map(|at| at.map(Timestamp::from_millis));
+        let id: String = row.get(1)?;
+        let token = Token {
+            family: id.clone(),
+            id,
+            name: row.get(2)?,
+            rotated_from: None,
+            scopes: Scopes { phone: row.get(3)?, email: row.get(4)? },
+            created_at: Timestamp::from_millis(row.get(5)?),
+            lifetime: Lifetime::Forever,
+            expires_at: time(6)?,
+            revoked_at: time(7)?,
+            rate: None,
+            quota: None,
+            last_used_at: None,
+            hits: 0,
+        };
+        Ok((TokenHash::from_bytes(row.get(0)?), token))
+    })?;
     Ok(Withdrawals {
         suppressions: suppressions.collect::<rusqlite::Result<_>>()?,
-        tokens: tokens::list(main)?,
+        tokens: tokens.collect::<rusqlite::Result<_>>()?,
     })
 }
 
@@ -42,12 +66,25 @@ pub(crate) fn take_over(
     let mut revoke =
         main.prepare("UPDATE tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL")?;
     let mut know = main.prepare(
-        "INSERT OR IGNORE INTO tokens (id, hash, name, phone, email, created_at, revoked_at)
-         VALUES (?1, ?2, ?3, FALSE, FALSE, ?4, ?5)",
+        "INSERT OR IGNORE INTO tokens (id, hash, name, phone, email, created_at, revoked_at, family)
+         VALUES (?1, ?2, ?3, FALSE, FALSE, ?4, ?5, ?1)",
     )?;
     for (hash, token) in &withdrawals.tokens {
         if let Some(at) = token.revoked_at {
             taken.revocations += revoke.execute((&token.id, at.millis()))? as u64;
+        } else if let Some(known) = tokens::find(main, &token.id)?.filter(|known| known.revoked_at.is_none())
+        {
+            let restricted = Token {
+                expires_at: [known.expires_at, token.expires_at].into_iter().flatten().min(),
+                scopes: known.scopes.and(token.scopes),
+                ..known.clone()
+            };
+            if restricted != known {
+                tokens::store(main, &restricted)?;
+                let counted =
+                    if token.is_live(now) { &mut taken.restrictions } else { &mut taken.revocations };
+                *counted += 1;
+            }
         }
         know.execute((&token.id, hash.as_bytes(), &token.name, token.created_at.millis(), now.millis()))?;
     }

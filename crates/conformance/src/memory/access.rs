@@ -1,7 +1,7 @@
 //! Tokens, suppressions and usage.
 
 use contactd_core::store::{Noted, StoreError, StoreFuture, Suppressions, Tokens, Usage};
-use contactd_core::{SubjectDigest, Timestamp, Token, TokenHash, UsageDelta};
+use contactd_core::{SubjectDigest, Timestamp, Token, TokenHash, TokenUpdate, UpdatedToken, UsageDelta};
 
 use super::Memory;
 
@@ -63,6 +63,36 @@ impl Tokens for Memory {
         state.note(entry, &[]);
         Ok(true)
     }
+
+    async fn update_token(
+        &self,
+        id: &str,
+        update: &TokenUpdate,
+        at: Timestamp,
+        entry: Noted<'_>,
+    ) -> Result<Option<UpdatedToken>, StoreError> {
+        let listed = self.list_tokens().await?.into_iter().map(|(_, token)| token);
+        let Some(before) = listed.into_iter().find(|token| token.id == id && token.is_live(at)) else {
+            return Ok(None);
+        };
+        let after = update.apply(&before, at);
+        let mut state = self.state()?;
+        let mut sharing = Vec::new();
+        for (_, token) in &mut state.tokens {
+            if token.id == id {
+                *token = after.clone();
+            } else if let Some(quota) = update.quota
+                && token.family == before.family
+                && token.is_live(at)
+            {
+                token.quota = quota.0;
+                sharing.push(token.id.clone());
+            }
+        }
+        state.access_changes += 1;
+        state.note(entry, &[]);
+        Ok(Some(UpdatedToken { before, after, sharing }))
+    }
 }
 
 impl Suppressions for Memory {
@@ -118,9 +148,11 @@ impl Usage for Memory {
         Ok(())
     }
 
-    fn hits_since(&self, token: &str, day: i64) -> impl StoreFuture<u64> {
+    fn hits_since(&self, family: &str, day: i64) -> impl StoreFuture<u64> {
         let hits = self.state().map(|state| {
-            let counts = state.usage.iter().filter(|(id, on, _)| id == token && *on >= day);
+            let belongs =
+                |id: &str| state.tokens.iter().any(|(_, token)| token.id == id && token.family == family);
+            let counts = state.usage.iter().filter(|(id, on, _)| *on >= day && belongs(id));
             counts.map(|(.., hits)| hits).sum()
         });
         std::future::ready(hits)

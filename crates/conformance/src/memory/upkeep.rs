@@ -83,6 +83,15 @@ impl Maintenance for Memory {
                     known.revoked_at = token.revoked_at;
                     taken.revocations += 1;
                 }
+                Some(known) if known.revoked_at.is_none() => {
+                    let before = known.clone();
+                    let ends = [before.expires_at, token.expires_at];
+                    known.expires_at = ends.into_iter().flatten().min();
+                    known.scopes = known.scopes.and(token.scopes);
+                    let counted =
+                        if token.is_live(at) { &mut taken.restrictions } else { &mut taken.revocations };
+                    *counted += u64::from(*known != before);
+                }
                 Some(_) => {}
                 None => {
                     let revoked_at = Some(at);

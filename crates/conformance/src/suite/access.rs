@@ -1,8 +1,11 @@
 //! Tokens, suppressions and usage.
 
+use std::time::Duration;
+
 use contactd_core::store::ImportPlan;
 use contactd_core::{
-    DigestKey, DigestKeys, Rate, Scopes, Subject, SubjectDigest, Timestamp, Token, UsageDelta,
+    DigestKey, DigestKeys, Lifetime, OrNone, Rate, Scopes, Subject, SubjectDigest, Timestamp, Token,
+    TokenSecret, TokenUpdate, UsageDelta,
 };
 
 use super::{FullStore, day, now, profile, token};
@@ -17,6 +20,9 @@ pub async fn tokens_are_listed_as_they_were_created(store: &impl FullStore) {
         expires_at: Some(day("2027-01-01")),
         rate: Some(Rate { count: 50, seconds: 60, burst: 100 }),
         quota: "10/month".parse().ok(),
+        lifetime: Lifetime::For(Duration::from_secs(90 * 86_400)),
+        family: first.id.clone(),
+        rotated_from: Some(first.id.clone()),
         ..second
     };
     store.create_token(&second_secret.hash(), &second, None).await.expect("creates");
@@ -65,6 +71,83 @@ pub async fn rotating_an_unknown_or_revoked_token_creates_none(store: &impl Full
     store.revoke_token(&old.id, now(), None).await.expect("revokes");
     assert!(!store.rotate_token(&old.id, now(), &secret.hash(), &new, None).await.expect("asks"));
     assert_eq!(store.list_tokens().await.expect("lists").len(), 1, "a revoked token cannot be rotated");
+}
+
+/// Only what is named changes, and only of a token that is live.
+pub async fn an_update_changes_what_it_names(store: &impl FullStore) {
+    let (secret, token) = token("crm");
+    let token = Token { rate: "50/s".parse().ok(), quota: "10/day".parse().ok(), ..token };
+    store.create_token(&secret.hash(), &token, None).await.expect("creates");
+    let phone_only = Scopes { phone: true, email: false };
+    let lifetime = Lifetime::For(Duration::from_secs(86_400));
+    let mut expected = token.clone();
+    for update in [
+        TokenUpdate { scopes: Some(phone_only), ..TokenUpdate::default() },
+        TokenUpdate { lifetime: Some(lifetime), burst: Some(99), ..TokenUpdate::default() },
+        TokenUpdate { rate: Some(OrNone("7/m".parse().ok())), ..TokenUpdate::default() },
+        TokenUpdate { rate: Some(OrNone(None)), quota: Some(OrNone(None)), ..TokenUpdate::default() },
+        TokenUpdate { lifetime: Some(Lifetime::Forever), ..TokenUpdate::default() },
+        TokenUpdate { lifetime: Some(Lifetime::For(Duration::ZERO)), ..TokenUpdate::default() },
+    ] {
+        let updated = store.update_token(&token.id, &update, now(), None).await.expect("updates");
+        let updated = updated.expect("live");
+        assert_eq!((&updated.before, updated.sharing), (&expected, Vec::new()));
+        expected = update.apply(&expected, now());
+        assert_eq!(updated.after, expected);
+        assert_eq!(store.list_tokens().await.expect("lists"), [(secret.hash(), expected.clone())]);
+    }
+    let again = TokenUpdate { lifetime: Some(Lifetime::Forever), ..TokenUpdate::default() };
+    for id in [token.id.as_str(), "tok_unknown"] {
+        let refused = store.update_token(id, &again, now(), None).await.expect("asks");
+        assert_eq!(refused, None, "it has ended, or there is none");
+    }
+    assert_eq!(store.list_tokens().await.expect("lists"), [(secret.hash(), expected)]);
+}
+
+/// A family has one quota; everything else belongs to each token.
+pub async fn a_new_quota_is_for_the_live_tokens_of_the_family(store: &impl FullStore) {
+    let ((_, first), (_, second), (_, ended), (_, stranger)) =
+        (token("crm"), token("crm"), token("crm"), token("crm"));
+    let family = || first.family.clone();
+    let second = Token { family: family(), created_at: day("2026-06-02"), ..second };
+    let ended = Token { family: family(), revoked_at: Some(now()), created_at: day("2026-06-03"), ..ended };
+    let stranger = Token { created_at: day("2026-06-04"), ..stranger };
+    for token in [&first, &second, &ended, &stranger] {
+        let secret = TokenSecret::generate().expect("randomness");
+        store.create_token(&secret.hash(), token, None).await.expect("creates");
+    }
+    let quota = "7/day".parse().ok();
+    let scopes = Some(Scopes { phone: false, email: true });
+    let update = TokenUpdate { quota: Some(OrNone(quota)), scopes, ..TokenUpdate::default() };
+    let updated = store.update_token(&second.id, &update, now(), None).await.expect("updates").expect("live");
+    assert_eq!(updated.sharing, [first.id.as_str()]);
+    let listed = store.list_tokens().await.expect("lists");
+    let listed: Vec<Token> = listed.into_iter().map(|(_, token)| token).collect();
+    let second = update.apply(&second, now());
+    assert_eq!(listed, [Token { quota, ..first }, second, ended, stranger]);
+}
+
+/// Hits of a family are counted together, also those of tokens that have ended.
+pub async fn hits_of_a_family_add_up(store: &impl FullStore) {
+    let ((first_secret, first), (second_secret, second), (other_secret, other)) =
+        (token("crm"), token("crm"), token("ats"));
+    let second = Token { family: first.family.clone(), ..second };
+    store.create_token(&first_secret.hash(), &first, None).await.expect("creates");
+    store.create_token(&other_secret.hash(), &other, None).await.expect("creates");
+    let rotated = store.rotate_token(&first.id, now(), &second_secret.hash(), &second, None).await;
+    assert!(rotated.expect("rotates"));
+    let delta = |token: &Token, hits| UsageDelta {
+        token: token.id.clone(),
+        hits,
+        misses: 0,
+        refused: 0,
+        last_used_at: None,
+    };
+    let deltas = [delta(&first, 1), delta(&second, 10), delta(&other, 100)];
+    store.record_usage(&deltas, now()).await.expect("records");
+    assert_eq!(store.hits_since(&first.family, now().day()).await.expect("reads"), 11);
+    assert_eq!(store.hits_since(&other.family, now().day()).await.expect("reads"), 100);
+    assert_eq!(store.hits_since(&second.id, now().day()).await.expect("reads"), 0, "it is no family");
 }
 
 fn digests() -> Vec<SubjectDigest> {

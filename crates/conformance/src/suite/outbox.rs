@@ -1,7 +1,7 @@
 //! The outbox: no change without its entry.
 
 use contactd_core::store::{Aged, DetailFilter, Import, ImportPlan, ImportSummary, PutCounts};
-use contactd_core::{Actor, AdminEntry, SubjectDigest, Via};
+use contactd_core::{Actor, AdminEntry, SubjectDigest, TokenUpdate, Via};
 
 use super::{FullStore, in_order, now, phone, profile, put, record, sweeping, token};
 
@@ -31,6 +31,9 @@ pub async fn every_change_stores_its_entry_with_its_counts(store: &impl FullStor
     let rotated = store.rotate_token(&token.id, now(), &other_secret.hash(), &other, Some(&rotate)).await;
     assert!(rotated.expect("rotates"));
     assert_eq!(taken(store).await, said("token rotate", &[]));
+    let (update, updating) = (TokenUpdate::default(), entry("token update"));
+    assert!(store.update_token(&other.id, &update, now(), Some(&updating)).await.expect("updates").is_some());
+    assert_eq!(taken(store).await, said("token update", &[]));
     store.revoke_token(&token.id, now(), Some(&entry("token revoke"))).await.expect("revokes");
     assert_eq!(taken(store).await, said("token revoke", &[]));
 
@@ -69,6 +72,8 @@ pub async fn nothing_removed_is_no_entry_and_entries_can_be_removed(store: &impl
     store.remove_details(&profile("nobody"), &DetailFilter::all(), Some(&removal)).await.expect("removes");
     store.sweep(sweeping(now(), Aged::Policies), Some(&sweep)).await.expect("sweeps");
     store.revoke_token("tok_none", now(), Some(&entry("token revoke"))).await.expect("revokes");
+    let (update, updating) = (TokenUpdate::default(), entry("token update"));
+    store.update_token("tok_none", &update, now(), Some(&updating)).await.expect("updates");
     store.undo_import(99, now(), Some(&entry("imports undo"))).await.expect("undoes");
     assert_eq!(store.list_entries().await.expect("lists"), []);
     let (first, second) = (entry("export"), entry("subject").failed());

@@ -1,7 +1,7 @@
 //! Facts, change detection, maintenance.
 
 use contactd_core::store::{DetailFilter, TakenOver, Withdrawals};
-use contactd_core::{Kind, SubjectDigest, UsageDelta};
+use contactd_core::{Kind, Scopes, SubjectDigest, Token, TokenUpdate, UsageDelta};
 
 use super::{FullStore, best, day, email, now, phone, profile, put, token};
 
@@ -47,6 +47,8 @@ pub async fn every_change_is_detected_and_usage_is_not_a_change(store: &impl Ful
     expect(true, false, "a token is created").await;
     store.rotate_token(&token.id, now(), &other_secret.hash(), &other, None).await.expect("rotates");
     expect(true, false, "a token is rotated").await;
+    store.update_token(&other.id, &TokenUpdate::default(), now(), None).await.expect("updates");
+    expect(true, false, "a token is updated").await;
     store.revoke_token(&token.id, now(), None).await.expect("revokes");
     expect(true, false, "a token is revoked").await;
     store.suppress(std::slice::from_ref(&digest), now(), None).await.expect("suppresses");
@@ -114,7 +116,7 @@ pub async fn withdrawals_of_another_store_are_applied_with_their_times(store: &i
     };
     let before = store.changes().await.expect("watches");
     let taken = store.take_over(&withdrawals, now()).await.expect("takes over");
-    assert_eq!(taken, TakenOver { suppressions: 1, revocations: 1 });
+    assert_eq!(taken, TakenOver { suppressions: 1, revocations: 1, restrictions: 0 });
     assert_ne!(store.changes().await.expect("watches").access, before.access);
     for (byte, since) in [(1, "2026-01-01"), (2, "2026-02-02")] {
         assert_eq!(store.find_suppression(&[digest(byte)]).await.expect("reads"), Some(day(since)));
@@ -125,6 +127,34 @@ pub async fn withdrawals_of_another_store_are_applied_with_their_times(store: &i
     for (token, name) in [(&new, "ats"), (&old, "old")] {
         assert_eq!((of(&token.id).revoked_at, of(&token.id).name.as_str()), (Some(now()), name));
     }
+    let again = store.take_over(&withdrawals, now()).await.expect("takes over");
+    assert_eq!(again, TakenOver::default());
+}
+
+/// A token that ends earlier in the other store, or has fewer scopes there, does here too; never the other way round.
+pub async fn a_token_gets_the_earlier_end_and_the_fewer_scopes_of_another_store(store: &impl FullStore) {
+    let phone_only = Scopes { phone: true, email: false };
+    let (early, late) = (Some(day("2026-05-01")), Some(day("2026-07-01")));
+    // Its end and scopes here, those in the other store, and what it has afterwards. Now is 2026-06-01.
+    let cases = [
+        ((None, Scopes::ALL), (early, Scopes::ALL), (early, Scopes::ALL)),
+        ((late, Scopes::ALL), (early, Scopes::ALL), (early, Scopes::ALL)),
+        ((None, Scopes::ALL), (late, Scopes::ALL), (late, Scopes::ALL)),
+        ((late, Scopes::ALL), (None, phone_only), (late, phone_only)),
+        ((late, phone_only), (None, Scopes::ALL), (late, phone_only)),
+        ((None, Scopes::ALL), (None, Scopes::ALL), (None, Scopes::ALL)),
+    ];
+    let (mut withdrawals, mut expected) = (Withdrawals::default(), Vec::new());
+    for (here, there, after) in cases {
+        let (secret, token) = token("crm");
+        let with = |(expires_at, scopes)| Token { expires_at, scopes, ..token.clone() };
+        store.create_token(&secret.hash(), &with(here), None).await.expect("creates");
+        withdrawals.tokens.push((secret.hash(), with(there)));
+        expected.push((secret.hash(), with(after)));
+    }
+    let taken = store.take_over(&withdrawals, now()).await.expect("takes over");
+    assert_eq!(taken, TakenOver { suppressions: 0, revocations: 2, restrictions: 2 });
+    assert_eq!(store.list_tokens().await.expect("lists"), expected);
     let again = store.take_over(&withdrawals, now()).await.expect("takes over");
     assert_eq!(again, TakenOver::default());
 }

@@ -19,7 +19,7 @@ pub(crate) async fn run(config: Config, args: &RestoreArgs) -> anyhow::Result<Ex
     ));
     let Some(kept) = restored.kept else {
         output::words(format_args!(
-            "tokens that were revoked since then are accepted again; check them with `contactd token list`"
+            "tokens that were revoked, ended or restricted since then are accepted as before; check them with `contactd token list`"
         ));
         return Ok(ExitCode::SUCCESS);
     };
@@ -27,6 +27,12 @@ pub(crate) async fn run(config: Config, args: &RestoreArgs) -> anyhow::Result<Ex
         "{} opt-outs and {} revocations of tokens made since then were kept",
         kept.withdrawals.suppressions, kept.withdrawals.revocations
     ));
+    if kept.withdrawals.restrictions > 0 {
+        output::words(format_args!(
+            "{} kept the earlier end or the fewer scopes that were set since then",
+            output::counted(kept.withdrawals.restrictions, "token")
+        ));
+    }
     if kept.withdrawals.suppressions > 0 {
         output::words(format_args!(
             "details of people erased since then are held again, but not disclosed: erase these people again"

@@ -1,96 +1,43 @@
-//! `contactd token create`, `list`, `revoke`, `rotate`
+//! `contactd token create`, `list`, `update`, `revoke`, `rotate`
+
+mod shown;
 
 use std::process::ExitCode;
 
 use contactd_core::services::{IssuedToken, NewToken};
-use contactd_core::{Committed, Kind, Rate, Scopes, Timestamp, Token};
-use serde::Serialize;
+use contactd_core::{Committed, Kind, Rate, Scopes, TokenUpdate};
 
-use crate::cli::{TokenCommand, TokenCreateArgs, TokenRotateArgs};
+use crate::cli::{TokenCommand, TokenCreateArgs, TokenRotateArgs, TokenUpdateArgs};
 use crate::context::Context;
 use crate::output;
+use shown::{HEADER, ShownToken, changes};
 
 pub(crate) async fn run(context: &Context, command: TokenCommand) -> anyhow::Result<ExitCode> {
     match command {
         TokenCommand::Create(args) => create(context, &args).await?,
         TokenCommand::List(args) => list(context, args.json).await?,
-        TokenCommand::Revoke { id } => revoke(context, &id).await?,
+        TokenCommand::Update(args) => update(context, &args).await?,
+        TokenCommand::Revoke { which } => revoke(context, &which.token).await?,
         TokenCommand::Rotate(args) => rotate(context, &args).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is known about a token, as it is printed.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ShownToken<'a> {
-    id: &'a str,
-    name: &'a str,
-    scopes: Vec<&'static str>,
-    created_at: Timestamp,
-    expires_at: Option<Timestamp>,
-    last_used_at: Option<Timestamp>,
-    hits: u64,
-    revoked_at: Option<Timestamp>,
-    rate: Option<String>,
-    burst: Option<u32>,
-    quota: Option<String>,
-    state: &'static str,
-    /// Only if the token was just created.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    token: Option<&'a str>,
-}
-
-impl<'a> ShownToken<'a> {
-    fn new(token: &'a Token, now: Timestamp) -> Self {
-        Self {
-            id: &token.id,
-            name: &token.name,
-            scopes: token.scopes.names().collect(),
-            created_at: token.created_at,
-            expires_at: token.expires_at,
-            last_used_at: token.last_used_at,
-            hits: token.hits,
-            revoked_at: token.revoked_at,
-            rate: token.rate.map(|rate| rate.to_string()),
-            burst: token.rate.map(|rate| rate.burst),
-            quota: token.quota.map(|quota| quota.to_string()),
-            state: token.state(now),
-            token: None,
-        }
-    }
-
-    fn cells(&self) -> Vec<String> {
-        let or = |text: Option<String>, otherwise: &str| text.unwrap_or_else(|| otherwise.to_owned());
-        let time = |at: Option<Timestamp>| at.map(|at| at.to_string());
-        vec![
-            self.id.to_owned(),
-            self.name.to_owned(),
-            self.scopes.join("+"),
-            self.created_at.to_string(),
-            or(time(self.expires_at), "never"),
-            or(time(self.last_used_at), "-"),
-            self.hits.to_string(),
-            or(self.rate.clone(), "-"),
-            or(self.quota.clone(), "-"),
-            self.state.to_owned(),
-        ]
-    }
-}
-
 async fn create(context: &Context, args: &TokenCreateArgs) -> anyhow::Result<()> {
-    let scopes = match args.scope.as_slice() {
-        [] => Scopes::ALL,
-        kinds => Scopes { phone: kinds.contains(&Kind::Phone), email: kinds.contains(&Kind::Email) },
-    };
     let new = NewToken {
         name: args.name.clone(),
-        scopes,
+        scopes: scopes(&args.scope).unwrap_or(Scopes::ALL),
         lifetime: args.expires,
         rate: args.rate.map(|rate| Rate { burst: args.burst.unwrap_or(rate.burst), ..rate }),
         quota: args.quota,
     };
     show_new(context, context.services.tokens.create(&context.actor, new).await?, args.json).await
+}
+
+/// The scopes that were named; `None` if none were.
+fn scopes(kinds: &[Kind]) -> Option<Scopes> {
+    let named = Scopes { phone: kinds.contains(&Kind::Phone), email: kinds.contains(&Kind::Email) };
+    (!kinds.is_empty()).then_some(named)
 }
 
 /// Prints only the token to stdout, and everything else to stderr.
@@ -103,20 +50,29 @@ async fn show_new(context: &Context, issued: Committed<IssuedToken>, json: bool)
     Ok(changed.confirmed?)
 }
 
-fn print_new(
-    context: &Context,
-    IssuedToken { secret, token }: &IssuedToken,
-    json: bool,
-) -> anyhow::Result<()> {
+fn print_new(context: &Context, issued: &IssuedToken, json: bool) -> anyhow::Result<()> {
+    let (IssuedToken { secret, token, rotated, namesakes }, now) = (issued, context.clock.now());
     if json {
-        let shown = ShownToken::new(token, context.clock.now());
-        output::json(&ShownToken { token: Some(secret.expose()), ..shown })?;
+        output::json(&ShownToken::new(token, now).with_secret(secret.expose()))?;
     } else {
         output::data(format_args!("{}", secret.expose()))?;
     }
     let until = token.expires_at.map_or("with no expiry".to_owned(), |end| format!("valid until {end}"));
     let (id, name) = (&token.id, &token.name);
     output::changed(&context.dir, format_args!("{id} for {name}, {until}; the token is shown only once"));
+    match rotated.as_ref().map(|old| (old, old.expires_at)) {
+        Some((old, Some(end))) if old.is_live(now) => {
+            output::words(format_args!("{} stays valid until {end}; both share one quota", old.id));
+        }
+        Some((old, _)) => output::words(format_args!("{} has ended", old.id)),
+        None => {}
+    }
+    if !namesakes.is_empty() {
+        let (others, verb) = (namesakes.join(", "), if namesakes.len() == 1 { "has" } else { "have" });
+        output::words(format_args!(
+            "contactd: {others} {verb} the name {name} too; commands then need the id, and reports by name mix them"
+        ));
+    }
     Ok(())
 }
 
@@ -127,9 +83,7 @@ async fn list(context: &Context, json: bool) -> anyhow::Result<()> {
     if json {
         return output::json(&shown);
     }
-    let header =
-        ["ID", "NAME", "SCOPES", "CREATED", "EXPIRES", "LAST USED", "HITS", "RATE", "QUOTA", "STATE"];
-    output::table(&header, &shown.iter().map(ShownToken::cells).collect::<Vec<_>>())?;
+    output::table(&HEADER, &shown.iter().map(ShownToken::cells).collect::<Vec<_>>())?;
     let ending = tokens.iter().filter(|token| token.ends_soon(now)).count();
     if ending > 0 {
         output::words(format_args!(
@@ -140,8 +94,33 @@ async fn list(context: &Context, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn revoke(context: &Context, id: &str) -> anyhow::Result<()> {
-    let revoked = context.services.tokens.revoke(&context.actor, id).await?;
+async fn update(context: &Context, args: &TokenUpdateArgs) -> anyhow::Result<()> {
+    let update = TokenUpdate {
+        scopes: scopes(&args.scope),
+        lifetime: args.expires,
+        rate: args.rate,
+        burst: args.burst,
+        quota: args.quota,
+    };
+    let updated = context.services.tokens.update(&context.actor, &args.which.token, &update).await?;
+    let token = &updated.done.after;
+    if args.json {
+        output::json(&ShownToken::new(token, context.clock.now()))?;
+    }
+    let (id, name, changes) = (&token.id, &token.name, changes(&updated.done));
+    output::changed(&context.dir, format_args!("{id} for {name}: {changes}"));
+    if !updated.done.sharing.is_empty() {
+        output::words(format_args!(
+            "the quota is now also that of {}, because rotated tokens share one",
+            updated.done.sharing.join(", ")
+        ));
+    }
+    output::unrecorded(&updated.recorded);
+    Ok(updated.confirmed?)
+}
+
+async fn revoke(context: &Context, id_or_name: &str) -> anyhow::Result<()> {
+    let revoked = context.services.tokens.revoke(&context.actor, id_or_name).await?;
     let token = &revoked.done;
     output::unrecorded(&revoked.recorded);
     if revoked.confirmed.is_ok() {
@@ -151,7 +130,10 @@ async fn revoke(context: &Context, id: &str) -> anyhow::Result<()> {
 }
 
 async fn rotate(context: &Context, args: &TokenRotateArgs) -> anyhow::Result<()> {
-    let rotated =
-        context.services.tokens.rotate(&context.actor, &args.id, args.overlap.0, args.expires).await?;
+    let rotated = context
+        .services
+        .tokens
+        .rotate(&context.actor, &args.which.token, args.overlap.0, args.expires)
+        .await?;
     show_new(context, rotated, args.json).await
 }

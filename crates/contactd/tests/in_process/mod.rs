@@ -14,7 +14,9 @@ use contactd_core::services::{
     Services,
 };
 use contactd_core::store::{Aged, DetailFilter};
-use contactd_core::{Actor, Cancel, Lifetime, Progress, RawRecord, Scopes, SubjectName, Via, unobserved};
+use contactd_core::{
+    Actor, Cancel, Lifetime, Progress, RawRecord, Scopes, SubjectName, TokenUpdate, Via, unobserved,
+};
 use contactd_import::{Defaults, Files, Input, Rejects};
 
 use crate::cli::{Everywhere, ServeArgs};
@@ -218,6 +220,11 @@ async fn drive(server: &InProcess, actor: &Actor) {
     let token = rotated.done.secret.expose();
     let other =
         services.tokens.create(actor, new_token("other")).await.expect("creates").announce().await.done;
+    let narrowed =
+        TokenUpdate { scopes: Some(Scopes { phone: true, email: false }), ..TokenUpdate::default() };
+    let updated = services.tokens.update(actor, &other.token.id, &narrowed).await.expect("updates");
+    updated.confirmed.expect("in force");
+    assert_eq!(server.look_up(EMAIL, other.secret.expose(), ADA).0, 401);
     services.tokens.revoke(actor, &other.token.id).await.expect("revokes").confirmed.expect("in force");
     assert_eq!(server.look_up(PHONE, other.secret.expose(), ADA).0, 401);
     assert_eq!(services.tokens.list(actor).await.expect("lists").len(), 4);

@@ -138,6 +138,7 @@ fn every_command_has_help_with_an_example() {
         "config",
         "token create",
         "token list",
+        "token update",
         "token revoke",
         "token rotate",
         "import",

@@ -38,6 +38,7 @@ mod running;
 mod service;
 mod stop;
 mod suppress;
+mod token_changes;
 mod tokens;
 mod undo;
 mod waiting;

@@ -43,6 +43,7 @@ fn do_everything(site: &Site) {
         .and_then(|tokens| tokens.iter().find(|token| token["name"] == "crm-sync")?["id"].as_str())
         .unwrap_or_else(|| panic!("{id:?}"))
         .to_owned();
+    site.ok(&["token", "update", &id, "--scope", "phone"]);
     site.ok(&["token", "rotate", &id]);
     site.ok(&["token", "revoke", &id]);
     site.ok(&["put", MIRA, "--phone", "+14155550144", "--source", "desk"]);
@@ -56,10 +57,11 @@ fn do_everything(site: &Site) {
     assert_eq!(site.run(&["token", "revoke", "tok_nosuch"]).code, 1);
 }
 
-const DONE: [&str; 14] = [
+const DONE: [&str; 15] = [
     "import",
     "imports undo",
     "token create",
+    "token update",
     "token rotate",
     "token revoke",
     "put",

@@ -1,4 +1,4 @@
-//! Creating, listing, revoking and rotating tokens.
+//! Creating, listing, updating, revoking and rotating tokens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,8 @@ use std::time::Duration;
 use crate::services::Parts;
 use crate::store::{Outbox, StoreError, Tokens};
 use crate::{
-    Actor, Affected, Changed, Committed, Lifetime, Quota, Rate, Scopes, Timestamp, Token, TokenSecret,
+    Actor, AdminEntry, Affected, Changed, Committed, Lifetime, Quota, Rate, Scopes, Timestamp, Token,
+    TokenSecret, TokenUpdate, UpdatedToken,
 };
 
 /// Issues and revokes tokens.
@@ -36,17 +37,39 @@ pub struct IssuedToken {
     pub secret: TokenSecret,
     /// The record that is stored.
     pub token: Token,
+    /// The token that it was made from by rotation, with its new end.
+    pub rotated: Option<Token>,
+    /// The ids of other live tokens of the same name, unless it was made by rotation.
+    pub namesakes: Vec<String>,
 }
 
 /// Why a token was not created, changed or found.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// There is no such token.
-    #[error("there is no token with the id {0}; `contactd token list` shows the ids")]
+    #[error("there is no token with the id or name {0}; `contactd token list` shows them")]
     Unknown(String),
-    /// It is revoked or has expired, so it cannot be rotated.
+    /// Several live tokens have that name.
+    #[error(
+        "nothing was changed: {} live tokens have the name {name}: {}; give the id of the one you mean",
+        .ids.len(),
+        .ids.join(", ")
+    )]
+    Ambiguous {
+        /// The name.
+        name: String,
+        /// The ids of the tokens, oldest first.
+        ids: Vec<String>,
+    },
+    /// It is revoked or has expired, so it cannot be updated or rotated.
     #[error("{0} has ended; `contactd token create` makes a new one")]
     Ended(String),
+    /// Several tokens had that name, and all of them have ended.
+    #[error("all tokens with the name {0} have ended; `contactd token list` shows them")]
+    AllEnded(String),
+    /// A burst without a rate.
+    #[error("nothing was changed: {0} has no rate of its own, so a burst needs --rate too")]
+    NoRate(String),
     /// The system provides no random numbers.
     #[error("no randomness from the system: {0}")]
     Random(#[from] getrandom::Error),
@@ -66,15 +89,20 @@ impl<S: Tokens + Outbox> TokenIssuer<S> {
         let now = self.parts.clock.now();
         let token = Token {
             scopes: new.scopes,
-            expires_at: end(new.lifetime, now),
+            lifetime: new.lifetime,
+            expires_at: new.lifetime.end(now),
             rate: new.rate,
             quota: new.quota,
             ..Token::new(&new.name, now)?
         };
+        let others = self.parts.store.list_tokens().await?.into_iter().map(|(_, other)| other);
+        let namesakes = others.filter(|other| other.name == token.name && other.is_live(now));
+        let namesakes = namesakes.map(|other| other.id).collect();
         let secret = TokenSecret::generate()?;
         let entry = entry.about(&token.id);
         self.parts.store.create_token(&secret.hash(), &token, Some(&entry)).await?;
-        Ok(Committed::new(IssuedToken { secret, token }, self.parts.announcer(), Affected::Access))
+        let issued = IssuedToken { secret, token, rotated: None, namesakes };
+        Ok(Committed::new(issued, self.parts.announcer(), Affected::Access))
     }
 
     /// All tokens, oldest first, including expired and revoked ones.
@@ -84,57 +112,112 @@ impl<S: Tokens + Outbox> TokenIssuer<S> {
         Ok(tokens.into_iter().map(|(_, token)| token).collect())
     }
 
-    /// Revokes a token now. Revoking it again changes nothing.
-    pub async fn revoke(&self, actor: &Actor, id: &str) -> Result<Changed<Token>, TokenError> {
-        let entry = self.parts.entry(actor, "token revoke").about(id);
-        let revoked = self.parts.store.revoke_token(id, self.parts.clock.now(), Some(&entry)).await?;
-        let Some(token) = revoked else {
-            self.parts.note_failure(&entry).await;
-            return Err(TokenError::Unknown(id.to_owned()));
-        };
+    /// Revokes a token now, by id or by name. Revoking it again changes nothing.
+    pub async fn revoke(&self, actor: &Actor, id_or_name: &str) -> Result<Changed<Token>, TokenError> {
+        let (token, entry) = self.find(self.parts.entry(actor, "token revoke"), id_or_name).await?;
+        let revoked = self.parts.store.revoke_token(&token.id, self.parts.clock.now(), Some(&entry)).await?;
+        let token = revoked.ok_or(TokenError::Unknown(token.id))?;
         Ok(self.parts.announce(token, Affected::Access).await)
     }
 
-    /// Creates a token in place of another one, which stays valid for `overlap` at most. Unless `lifetime` is
-    /// given, the new token gets the lifetime of the old one, from creation to expiry.
+    /// Updates a live token, by id or by name.
+    pub async fn update(
+        &self,
+        actor: &Actor,
+        id_or_name: &str,
+        update: &TokenUpdate,
+    ) -> Result<Changed<UpdatedToken>, TokenError> {
+        let (token, entry) = self.find_live(self.parts.entry(actor, "token update"), id_or_name).await?;
+        let now = self.parts.clock.now();
+        if update.burst.is_some() && update.apply(&token, now).rate.is_none() {
+            self.parts.note_failure(&entry).await;
+            return Err(TokenError::NoRate(token.id));
+        }
+        let updated = self.parts.store.update_token(&token.id, update, now, Some(&entry)).await?;
+        let updated = updated.ok_or(TokenError::Ended(token.id))?;
+        Ok(self.parts.announce(updated, Affected::Access).await)
+    }
+
+    /// Creates a token in place of another one, which stays valid for `overlap` at most. They share one quota. Unless
+    /// `lifetime` is given, the new token gets the one that was asked for with the old token.
     pub async fn rotate(
         &self,
         actor: &Actor,
-        id: &str,
+        id_or_name: &str,
         overlap: Duration,
         lifetime: Option<Lifetime>,
     ) -> Result<Committed<IssuedToken>, TokenError> {
-        let entry = self.parts.entry(actor, "token rotate").about(id);
+        let (old, entry) = self.find_live(self.parts.entry(actor, "token rotate"), id_or_name).await?;
         let now = self.parts.clock.now();
-        let unknown = || TokenError::Unknown(id.to_owned());
-        let tokens = self.parts.store.list_tokens().await?;
-        let old = tokens.iter().map(|(_, token)| token).find(|token| token.id == id).ok_or_else(unknown)?;
-        if !old.is_live(now) {
-            return Err(TokenError::Ended(id.to_owned()));
-        }
-        let same_lifetime = || {
-            let millis = old.expires_at?.millis() - old.created_at.millis();
-            Some(Timestamp::from_millis(now.millis() + millis))
-        };
+        let lifetime = lifetime.unwrap_or(old.lifetime);
         let token = Token {
+            family: old.family.clone(),
+            rotated_from: Some(old.id.clone()),
             scopes: old.scopes,
             rate: old.rate,
             quota: old.quota,
-            expires_at: lifetime.map_or_else(same_lifetime, |lifetime| end(lifetime, now)),
+            lifetime,
+            expires_at: lifetime.end(now),
             ..Token::new(&old.name, now)?
         };
         let secret = TokenSecret::generate()?;
         let ends = now.plus(overlap);
-        if !self.parts.store.rotate_token(id, ends, &secret.hash(), &token, Some(&entry)).await? {
-            return Err(unknown());
+        if !self.parts.store.rotate_token(&old.id, ends, &secret.hash(), &token, Some(&entry)).await? {
+            return Err(TokenError::Ended(old.id));
         }
-        Ok(Committed::new(IssuedToken { secret, token }, self.parts.announcer(), Affected::Access))
+        let expires_at = Some(old.expires_at.map_or(ends, |end| end.min(ends)));
+        let rotated = Some(Token { expires_at, ..old });
+        let issued = IssuedToken { secret, token, rotated, namesakes: Vec::new() };
+        Ok(Committed::new(issued, self.parts.announcer(), Affected::Access))
+    }
+
+    /// The token with this id; or else the only live one with this name, or the only one at all. The entry of the action
+    /// then names its id. If there is none, the failure is noted.
+    async fn find(&self, entry: AdminEntry, id_or_name: &str) -> Result<(Token, AdminEntry), TokenError> {
+        let tokens = self.parts.store.list_tokens().await?;
+        let tokens = tokens.into_iter().map(|(_, token)| token).collect();
+        match choose(tokens, id_or_name, self.parts.clock.now()) {
+            Ok(token) => {
+                let entry = entry.about(&token.id);
+                Ok((token, entry))
+            }
+            Err(error) => {
+                self.parts.note_failure(&entry.about(id_or_name)).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// As [`find`](Self::find), but the token must not have ended.
+    async fn find_live(
+        &self,
+        entry: AdminEntry,
+        id_or_name: &str,
+    ) -> Result<(Token, AdminEntry), TokenError> {
+        let (token, entry) = self.find(entry, id_or_name).await?;
+        if token.is_live(self.parts.clock.now()) {
+            return Ok((token, entry));
+        }
+        self.parts.note_failure(&entry).await;
+        Err(TokenError::Ended(token.id))
     }
 }
 
-fn end(lifetime: Lifetime, now: Timestamp) -> Option<Timestamp> {
-    match lifetime {
-        Lifetime::For(length) => Some(now.plus(length)),
-        Lifetime::Forever => None,
+fn choose(mut tokens: Vec<Token>, id_or_name: &str, now: Timestamp) -> Result<Token, TokenError> {
+    if let Some(at) = tokens.iter().position(|token| token.id == id_or_name) {
+        return Ok(tokens.swap_remove(at));
+    }
+    tokens.retain(|token| token.name == id_or_name);
+    if tokens.iter().any(|token| token.is_live(now)) {
+        tokens.retain(|token| token.is_live(now));
+    }
+    let name = id_or_name.to_owned();
+    match tokens.len() {
+        0 => Err(TokenError::Unknown(name)),
+        1 => Ok(tokens.swap_remove(0)),
+        _ if tokens[0].is_live(now) => {
+            Err(TokenError::Ambiguous { name, ids: tokens.into_iter().map(|token| token.id).collect() })
+        }
+        _ => Err(TokenError::AllEnded(name)),
     }
 }

@@ -1,7 +1,7 @@
 //! Tokens, suppressions and usage.
 
 use crate::store::{Noted, StoreFuture};
-use crate::{SubjectDigest, Timestamp, Token, TokenHash, UsageDelta};
+use crate::{SubjectDigest, Timestamp, Token, TokenHash, TokenUpdate, UpdatedToken, UsageDelta};
 
 /// Tokens.
 pub trait Tokens: Send + Sync + 'static {
@@ -25,6 +25,16 @@ pub trait Tokens: Send + Sync + 'static {
         token: &Token,
         entry: Noted<'_>,
     ) -> impl StoreFuture<bool>;
+
+    /// Updates a token that is live at `at`. A new quota also applies to all other live tokens of its family. `None` if
+    /// there is no such token, or it has ended. Committed and synced when this returns.
+    fn update_token(
+        &self,
+        id: &str,
+        update: &TokenUpdate,
+        at: Timestamp,
+        entry: Noted<'_>,
+    ) -> impl StoreFuture<Option<UpdatedToken>>;
 }
 
 /// Suppressions.
@@ -48,6 +58,6 @@ pub trait Usage: Send + Sync + 'static {
     /// Adds to the counts of the UTC day of `at`.
     fn record_usage(&self, usage: &[UsageDelta], at: Timestamp) -> impl StoreFuture<()>;
 
-    /// Hits of a token since the start of a UTC day.
-    fn hits_since(&self, token: &str, day: i64) -> impl StoreFuture<u64>;
+    /// Hits of all tokens of a family, also of those that have ended, since the start of a UTC day.
+    fn hits_since(&self, family: &str, day: i64) -> impl StoreFuture<u64>;
 }

@@ -60,8 +60,9 @@ pub trait Maintenance: Send + Sync + 'static {
     /// snapshot; tokens and suppressions are another one, not older. Returns the names of the files.
     fn copy_to(&self, dir: &Path) -> impl StoreFuture<Vec<String>>;
 
-    /// Applies suppressions and revocations of another store, with their original times. Tokens that are unknown
-    /// here are stored as revoked at `at`, so that token ids in the journal keep their names.
+    /// Applies suppressions and revocations of another store, with their original times. A token that ends earlier
+    /// there, or has fewer scopes, does here too. Tokens that are unknown here are stored as revoked at `at`, so that
+    /// token ids in the journal keep their names.
     fn take_over(&self, withdrawals: &Withdrawals, at: Timestamp) -> impl StoreFuture<TakenOver>;
 }
 
@@ -89,6 +90,8 @@ pub struct Withdrawals {
 pub struct TakenOver {
     /// Suppressions that were added.
     pub suppressions: u64,
-    /// Tokens that were not revoked before and are now.
+    /// Tokens that are revoked now or have ended, and were not before.
     pub revocations: u64,
+    /// Other tokens that end earlier now, or have fewer scopes.
+    pub restrictions: u64,
 }

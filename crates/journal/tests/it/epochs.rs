@@ -48,7 +48,9 @@ fn an_epoch_is_sealed_also_when_idle_and_its_keys_are_destroyed() {
         std::thread::sleep(Duration::from_millis(5));
     }
     drop(journal);
-    assert_eq!(epoch_keys(&place).len(), 1, "{:?}", epoch_keys(&place));
+    // Those of the next epoch may be there already, if it was about to begin.
+    let keys = epoch_keys(&place);
+    assert!(matches!(keys.len(), 1 | 2) && !keys.iter().any(|key| key.contains("00001.key")), "{keys:?}");
     assert_eq!(place.faults(), [""; 0]);
     assert_eq!(place.check_with(place.root(), place.head()).faults, []);
     for name in fs::read_dir(place.keys()).expect("lists") {
