@@ -376,7 +376,7 @@ mod tests {
     fn a_family_shares_one_quota_through_rotations_and_changes_of_it() {
         let secrets: Vec<TokenSecret> = (0..3).map(|_| TokenSecret::generate().expect("random")).collect();
         let mut token = Token::new("crm", now()).expect("random");
-        let callers = Callers::new(None, None);
+        let callers = Callers::new(DefaultLimits::default());
         let use_one = |at: usize| {
             let caller = callers.find(secrets[at].expose(), now()).expect("known");
             caller.reserve_hit(now()).map(|hit| hit.expect("a quota").keep())
@@ -413,7 +413,7 @@ mod tests {
     fn a_changed_rate_is_in_force_at_once_and_an_unchanged_one_goes_on() {
         let secret = TokenSecret::generate().expect("random");
         let token = Token::new("crm", now()).expect("random");
-        let callers = Callers::new(None, None);
+        let callers = Callers::new(DefaultLimits::default());
         let with = |rate: &str| vec![(secret.hash(), Token { rate: rate.parse().ok(), ..token.clone() }, 0)];
         let take = || callers.find(secret.expose(), now()).expect("known").take(now());
         callers.replace(with("1/h"), now());
