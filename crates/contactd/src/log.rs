@@ -66,12 +66,25 @@ pub(crate) fn start(config: &LogConfig, format: LogFormat) -> anyhow::Result<()>
     opened
 }
 
-/// Changes the level, and opens the file again. If that fails, nothing has changed.
-pub(crate) fn reload(config: &LogConfig) -> anyhow::Result<()> {
-    let Some(log) = LOG.get() else { return Ok(()) };
-    let file = config.file.as_deref().map(open).transpose()?;
-    *log.output.file.write().unwrap_or_else(PoisonError::into_inner) = file;
-    log.level.reload(targets(config.level)).context("cannot change the log level")
+/// A log file that was opened again, and a level, to be used from then on.
+pub(crate) struct Reopened {
+    file: Option<File>,
+    level: LogLevel,
+}
+
+/// Opens the file again. Nothing changes yet.
+pub(crate) fn reopen(config: &LogConfig) -> anyhow::Result<Reopened> {
+    Ok(Reopened { file: config.file.as_deref().map(open).transpose()?, level: config.level })
+}
+
+impl Reopened {
+    pub(crate) fn put_in_force(self) {
+        let Some(log) = LOG.get() else { return };
+        *log.output.file.write().unwrap_or_else(PoisonError::into_inner) = self.file;
+        if let Err(error) = log.level.reload(targets(self.level)) {
+            tracing::error!(%error, "cannot change the log level");
+        }
+    }
 }
 
 /// Says something to whoever started the server: as plain words, or as a JSON line of the log.

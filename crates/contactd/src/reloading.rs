@@ -83,10 +83,11 @@ impl Reloader {
             .filter_map(|named| if named.reloads { Some(named.clone()) } else { old(named.name) })
             .collect();
         // First what can fail: then nothing has changed.
-        log::reload(&new.reloadable.log)?;
+        let log = log::reopen(&new.reloadable.log)?;
         let noted = config::noted(&in_force);
         self.running.services.audits.note_settings(&actor::of_this_process(), &noted).await?;
         // Certificates will be read again here, before anything is put in force.
+        log.put_in_force();
         self.put_in_force(new.reloadable).await;
         *self.named.lock().unwrap_or_else(PoisonError::into_inner) = in_force;
         Ok(taken)
