@@ -4,10 +4,10 @@
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, bail};
-use contactd_core::hex;
+use contactd_core::{Observer, Progress, hex};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -34,20 +34,73 @@ struct ArchivedFile {
 }
 
 /// Writes `files` of `dir` to `target`, readable by its owner only, and syncs it.
-pub(crate) fn write(target: &Path, dir: &Path, files: &[String], made_at: String) -> anyhow::Result<()> {
+pub(crate) fn write_file(
+    target: &Path,
+    dir: &Path,
+    files: &[String],
+    made_at: String,
+    observer: Observer<'_>,
+) -> anyhow::Result<()> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(target)?;
-    let mut archive = tar::Builder::new(zstd::Encoder::new(BufWriter::with_capacity(1 << 20, file), 1)?);
+    let out = BufWriter::with_capacity(1 << 20, file);
+    let file =
+        write(out, dir, files, made_at, observer)?.into_inner().map_err(io::IntoInnerError::into_error)?;
+    file.sync_all()?;
+    Ok(())
+}
+
+/// Writes `files` of `dir` to a stream. Returns the stream.
+pub(crate) fn write<W: Write>(
+    out: W,
+    dir: &Path,
+    files: &[String],
+    made_at: String,
+    observer: Observer<'_>,
+) -> anyhow::Result<W> {
+    let paths: Vec<PathBuf> = files.iter().map(|name| dir.join(name)).collect();
+    let all =
+        paths.iter().map(|path| path.metadata().map(|metadata| metadata.len())).sum::<io::Result<u64>>()?;
+    let mut counted = Counted { step: "writing the backup", done: 0, all, observer };
+    let mut archive = tar::Builder::new(zstd::Encoder::new(out, 1)?);
     let mut manifest = Manifest { version: VERSION, made_at, files: Vec::new() };
-    for name in files {
-        let path = dir.join(name);
-        append(&mut archive, name, path.metadata()?.len(), File::open(&path)?)?;
-        manifest.files.push(entry(name, File::open(&path)?)?);
+    for (name, path) in files.iter().zip(&paths) {
+        append(&mut archive, name, path.metadata()?.len(), counted.reading(File::open(path)?))?;
+        manifest.files.push(entry(name, File::open(path)?)?);
     }
     let manifest = serde_json::to_vec_pretty(&manifest)?;
     append(&mut archive, MANIFEST, manifest.len() as u64, manifest.as_slice())?;
-    let file = archive.into_inner()?.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
-    file.sync_all()?;
-    Ok(())
+    let mut out = archive.into_inner()?.finish()?;
+    out.flush()?;
+    Ok(out)
+}
+
+/// Counts bytes that are read, and reports them.
+struct Counted<'a> {
+    step: &'static str,
+    done: u64,
+    all: u64,
+    observer: Observer<'a>,
+}
+
+impl<'a> Counted<'a> {
+    fn reading<R>(&mut self, from: R) -> CountedReader<'_, 'a, R> {
+        CountedReader { from, counted: self }
+    }
+}
+
+struct CountedReader<'c, 'a, R> {
+    from: R,
+    counted: &'c mut Counted<'a>,
+}
+
+impl<R: Read> Read for CountedReader<'_, '_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(buffer)?;
+        let Counted { step, done, all, observer } = &mut *self.counted;
+        *done += read as u64;
+        observer(Progress::Copying { step, done: *done, all: Some(*all) });
+        Ok(read)
+    }
 }
 
 fn append(archive: &mut tar::Builder<impl Write>, name: &str, bytes: u64, data: impl Read) -> io::Result<()> {
@@ -59,10 +112,12 @@ fn append(archive: &mut tar::Builder<impl Write>, name: &str, bytes: u64, data: 
 }
 
 /// Reads a backup to its end and checks every file in it against the manifest. With `into`, the files are written there.
-pub(crate) fn read(backup: &Path, into: Option<&Path>) -> anyhow::Result<Manifest> {
+pub(crate) fn read(backup: &Path, into: Option<&Path>, observer: Observer<'_>) -> anyhow::Result<Manifest> {
     let what = || format!("{} is not a complete backup", backup.display());
     let file = File::open(backup).with_context(|| format!("cannot read {}", backup.display()))?;
-    let mut archive = tar::Archive::new(zstd::Decoder::new(file).with_context(what)?);
+    let step = if into.is_some() { "unpacking the backup" } else { "reading the backup" };
+    let mut counted = Counted { step, done: 0, all: file.metadata()?.len(), observer };
+    let mut archive = tar::Archive::new(zstd::Decoder::new(counted.reading(file)).with_context(what)?);
     let mut found = Vec::new();
     let mut manifest = None;
     for item in archive.entries().with_context(what)? {

@@ -1,13 +1,15 @@
 //! Backups of a data directory: databases, keys and journal in one file.
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use contactd_core::Timestamp;
-use contactd_core::services::{BackupError, BackupMade, Backups, Making};
+use contactd_core::services::{BackupError, BackupMade, BackupTarget, Backups, Making};
 use contactd_core::store::Maintenance;
+use contactd_core::{Observer, Progress, Timestamp};
 
 use crate::data_dir::DataDir;
 use crate::engine::Store;
@@ -16,6 +18,8 @@ use crate::{archive, durable, unfinished};
 
 /// The name prefix of the temporary directories in which backups are assembled.
 const COPIES: &str = ".backup-";
+/// A file in such a directory: the path of the file that the backup is written to until it is complete.
+const WRITTEN_TO: &str = "written-to";
 
 /// Makes backups of a data directory.
 pub(crate) struct DirBackups {
@@ -27,19 +31,29 @@ pub(crate) struct DirBackups {
 }
 
 impl Backups for DirBackups {
-    fn make<'a>(&'a self, file: &'a Path, at: Timestamp) -> Making<'a> {
-        Box::pin(
-            async move { self.make_file(file, at).await.map_err(|error| BackupError(format!("{error:#}"))) },
-        )
+    fn make<'a>(&'a self, target: BackupTarget<'a>, at: Timestamp, observer: Observer<'a>) -> Making<'a> {
+        Box::pin(async move {
+            let made = match target {
+                BackupTarget::File(file) => self.make_file(file, at, observer).await,
+                BackupTarget::Stream(out) => self.write_stream(out, at, observer).await,
+            };
+            made.map_err(|error| BackupError(format!("{error:#}")))
+        })
     }
 
     fn remove_abandoned(&self) -> Result<bool, BackupError> {
-        remove_abandoned(&self.dir).map_err(|error| BackupError(format!("{error:#}")))
+        let removed = remove_abandoned(&self.dir).map_err(|error| BackupError(format!("{error:#}")))?;
+        Ok(removed.is_some())
     }
 }
 
 impl DirBackups {
-    async fn make_file(&self, file: &Path, made_at: Timestamp) -> anyhow::Result<BackupMade> {
+    async fn make_file(
+        &self,
+        file: &Path,
+        made_at: Timestamp,
+        observer: Observer<'_>,
+    ) -> anyhow::Result<BackupMade> {
         if file.symlink_metadata().is_ok() {
             bail!("{} exists; choose another file name, or move it away", file.display());
         }
@@ -53,12 +67,56 @@ impl DirBackups {
                 file.display()
             );
         }
-        let _in_progress = claim(&self.dir)?;
-        // In the data directory, because it is as private as the copied files.
+        let copies = Copies::make(self, observer).await?;
+        let unfinished = std::path::absolute(unfinished::name(file))?;
+        copies.note(&unfinished)?;
+        let made =
+            archive::write_file(&unfinished, copies.path(), &copies.files, made_at.to_string(), observer)
+                .and_then(|()| archive::read(&unfinished, None, observer))
+                .and_then(|_| put_in_place(&unfinished, file));
+        if made.is_err() {
+            let _ = fs::remove_file(&unfinished);
+        }
+        made.with_context(|| format!("cannot create {}", file.display()))?;
+        Ok(self.made(Some(file.to_owned()), made_at, file.metadata()?.len()))
+    }
+
+    async fn write_stream(
+        &self,
+        out: &mut (dyn Write + Send),
+        made_at: Timestamp,
+        observer: Observer<'_>,
+    ) -> anyhow::Result<BackupMade> {
+        let copies = Copies::make(self, observer).await?;
+        let out = BufWriter::with_capacity(1 << 20, CountedWriter { out, bytes: 0 });
+        let written = archive::write(out, copies.path(), &copies.files, made_at.to_string(), observer)
+            .context("the backup is not complete: it could not be written")?;
+        Ok(self.made(None, made_at, written.get_ref().bytes))
+    }
+
+    fn made(&self, file: Option<PathBuf>, made_at: Timestamp, bytes: u64) -> BackupMade {
+        BackupMade { file, made_at, bytes, lacks_keys: self.lacks_keys, not_noted: None }
+    }
+}
+
+/// Copies of everything that a backup contains, as of one moment. In the data directory, because it is as private as the
+/// copied files. Dropping them removes them.
+struct Copies {
+    dir: tempfile::TempDir,
+    /// Their names.
+    files: Vec<String>,
+    _in_progress: File,
+}
+
+impl Copies {
+    async fn make(from: &DirBackups, observer: Observer<'_>) -> anyhow::Result<Self> {
+        observer(Progress::Copying { step: "copying the databases", done: 0, all: None });
+        let in_progress = claim(&from.dir)?;
+        let dir = from.dir.path();
         let copies = tempfile::Builder::new().prefix(COPIES).tempdir_in(dir)?;
-        let mut files = self.store.copy_to(copies.path()).await.context("cannot copy the databases")?;
+        let mut files = from.store.copy_to(copies.path()).await.context("cannot copy the databases")?;
         fs::create_dir(copies.path().join("keys"))?;
-        for key in fs::read_dir(self.dir.keys())? {
+        for key in fs::read_dir(from.dir.keys())? {
             let name = key?.file_name().to_string_lossy().into_owned();
             // With the journal's own keys, whoever has a backup could sign lines.
             if contactd_journal::is_journal_key(&name) {
@@ -70,21 +128,39 @@ impl DirBackups {
         }
         // Copied after the databases, so that the journal includes everything up to their copy.
         fs::create_dir(copies.path().join("audit"))?;
-        if let Err(error) = self.recorder.sign() {
+        if let Err(error) = from.recorder.sign() {
             tracing::warn!(%error, "the last lines of the journal are not signed, so the backup leaves them out");
         }
-        let segments = contactd_journal::copy(&self.dir.audit(), &copies.path().join("audit"))?;
+        let segments = contactd_journal::copy(&from.dir.audit(), &copies.path().join("audit"))?;
         files.extend(segments.into_iter().map(|name| format!("audit/{name}")));
-        let unfinished = unfinished::name(file);
-        let made = archive::write(&unfinished, copies.path(), &files, made_at.to_string())
-            .and_then(|()| archive::read(&unfinished, None))
-            .and_then(|_| put_in_place(&unfinished, file));
-        if made.is_err() {
-            let _ = fs::remove_file(&unfinished);
-        }
-        made.with_context(|| format!("cannot create {}", file.display()))?;
-        let bytes = file.metadata()?.len();
-        Ok(BackupMade { file: file.to_owned(), made_at, bytes, lacks_keys: self.lacks_keys })
+        Ok(Self { dir: copies, files, _in_progress: in_progress })
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Notes where the backup is written to, so that it is found if this process is killed.
+    fn note(&self, unfinished: &Path) -> io::Result<()> {
+        durable::write(&self.path().join(WRITTEN_TO), unfinished.as_os_str().as_bytes())
+    }
+}
+
+/// Counts bytes that are written.
+struct CountedWriter<'a> {
+    out: &'a mut (dyn Write + Send),
+    bytes: u64,
+}
+
+impl Write for CountedWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 
@@ -105,18 +181,30 @@ fn claim(dir: &DataDir) -> anyhow::Result<File> {
     Ok(claim)
 }
 
-/// Removes the copies of killed backups, unless a backup is being made now. Returns false in that case.
-fn remove_abandoned(dir: &DataDir) -> anyhow::Result<bool> {
+/// Removes what killed backups left: their copies, and the files they were writing. Returns what was removed, or `None` while a
+/// backup is being made.
+pub(crate) fn remove_abandoned(dir: &DataDir) -> anyhow::Result<Option<Vec<PathBuf>>> {
     // Every backup copies the keys, so it locks their directory. The data directory itself is locked by the running server.
     let claim = File::open(dir.keys())?;
     if claim.try_lock().is_err() {
-        return Ok(false);
+        return Ok(None);
     }
+    let mut removed = Vec::new();
     for entry in fs::read_dir(dir.path())? {
         let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with(COPIES) {
-            fs::remove_dir_all(entry.path())?;
+        if !entry.file_name().to_string_lossy().starts_with(COPIES) {
+            continue;
         }
+        let copies = entry.path();
+        if let Some(file) = unfinished::noted_in(&copies.join(WRITTEN_TO))
+            && file.is_file()
+        {
+            fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
+            removed.push(file);
+        }
+        // After the file: if this process is killed in between, the next one still finds the note.
+        fs::remove_dir_all(&copies).with_context(|| format!("cannot remove {}", copies.display()))?;
+        removed.push(copies);
     }
-    Ok(true)
+    Ok(Some(removed))
 }

@@ -2,15 +2,41 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use contactd_core::NotRecorded;
 use serde::Serialize;
 
 use crate::data_dir::DataDir;
 
+/// Whether a terminal shows a line of progress, which other lines replace.
+static HAS_PROGRESS: AtomicBool = AtomicBool::new(false);
+/// Moves to the start of the line and clears it.
+const CLEAR: &str = "\r\x1b[K";
+
 /// Writes one line of text to stderr. An error is ignored.
 pub(crate) fn words(line: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    let mut out = io::stderr().lock();
+    let clear = if HAS_PROGRESS.swap(false, Ordering::Relaxed) { CLEAR } else { "" };
+    let _ = writeln!(out, "{clear}{line}");
+}
+
+/// Shows a line of progress: on a terminal in place of the one before.
+pub(crate) fn progress(line: &str, is_terminal: bool) {
+    if !is_terminal {
+        return words(format_args!("{line}"));
+    }
+    let mut out = io::stderr().lock();
+    HAS_PROGRESS.store(true, Ordering::Relaxed);
+    let _ = write!(out, "{CLEAR}{line}");
+}
+
+/// Clears the line of progress, if a terminal shows one.
+pub(crate) fn end_progress() {
+    let mut out = io::stderr().lock();
+    if HAS_PROGRESS.swap(false, Ordering::Relaxed) {
+        let _ = write!(out, "{CLEAR}");
+    }
 }
 
 /// Says what a command did, and to which data directory.

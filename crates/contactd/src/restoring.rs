@@ -1,13 +1,13 @@
 //! Creates a data directory from a backup, without losing newer opt-outs and revocations.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use contactd_core::store::{Maintenance, Outbox, TakenOver};
-use contactd_core::{AdminEntry, Clock, KnownLine, SystemClock, services};
+use contactd_core::{AdminEntry, Clock, KnownLine, Observer, Progress, SystemClock, services};
 use contactd_journal::{Journal, JournalSettings, KeyDir, Verifier};
 
 use crate::context::open_store;
@@ -19,6 +19,8 @@ use crate::{actor, archive, durable, keys, on_record, unfinished};
 
 /// The temporary name of an incomplete restore, in a directory that existed before.
 const LEFT: &str = ".restore.unfinished";
+/// A file in it: the names of everything that is being put in place, one per line.
+const LIST: &str = "names-being-put-in-place";
 
 /// What a restore did.
 pub(crate) struct Restored {
@@ -26,6 +28,8 @@ pub(crate) struct Restored {
     pub(crate) made_at: String,
     /// What was kept of another data directory, if one was named.
     pub(crate) kept: Option<KeptState>,
+    /// What killed restores had left, and was removed.
+    pub(crate) removed: Vec<PathBuf>,
 }
 
 /// What was kept of another data directory.
@@ -35,18 +39,24 @@ pub(crate) struct KeptState {
     pub(crate) withdrawals: TakenOver,
 }
 
+/// What a restore works with, besides the directories.
+pub(crate) struct RestoreOptions<'a> {
+    pub(crate) suppressions_from: Option<&'a Path>,
+    pub(crate) accept_lost_opt_outs: bool,
+    pub(crate) keys: &'a KeySources,
+    pub(crate) observer: Observer<'a>,
+}
+
 /// Restores `target`, which must be empty or missing, completely or not at all. Refuses to lose opt-outs unless that is
-/// accepted.
+/// accepted. First removes what killed restores left.
 pub(crate) async fn restore(
     backup: &Path,
     target: &Path,
-    suppressions_from: Option<&Path>,
-    accept_lost_opt_outs: bool,
-    keys: &KeySources,
+    options: &RestoreOptions<'_>,
 ) -> anyhow::Result<Restored> {
     let left = target.join(LEFT);
-    let others = fs::read_dir(target).into_iter().flatten().flatten();
-    if others.filter(|entry| entry.path() != left).count() > 0 {
+    let others = others(target);
+    if !others.is_empty() && !is_half_in_place(target) {
         let what = match left.is_dir() {
             true => "holds a restore that was interrupted; move it away and run this again",
             false => {
@@ -55,21 +65,20 @@ pub(crate) async fn restore(
         };
         bail!("{} {what}", target.display());
     }
-    if left.is_dir() {
-        // Left over from a killed restore that had put nothing in place yet.
-        fs::remove_dir_all(&left).with_context(|| format!("cannot remove {}", left.display()))?;
-    }
-    let made_at = archive::read(backup, None)?.made_at;
-    if suppressions_from.is_none() && !accept_lost_opt_outs {
+    let made_at = archive::read(backup, None, options.observer)?.made_at;
+    if options.suppressions_from.is_none() && !options.accept_lost_opt_outs {
         bail!(
             "this backup was made at {made_at}: people who opted out since then would be disclosed again. To keep their \
              opt-outs, use --suppressions-from DIR with the data directory in use until now; to lose them, use \
              --accept-lost-opt-outs"
         );
     }
+    // Only now that this backup is known to be whole.
+    let removed = remove_abandoned(target)?;
     // If the target exists, work inside it, because its parent may not be writable; otherwise work next to it.
     let unfinished = if target.exists() { left } else { unfinished::name(target) };
-    let made = match make(backup, &unfinished, suppressions_from, keys).await {
+    let _in_progress = begin(&unfinished)?;
+    let made = match make(backup, &unfinished, options).await {
         Ok(kept) => put_in_place(&unfinished, target).map(|()| kept),
         Err(error) => Err(error),
     };
@@ -77,21 +86,80 @@ pub(crate) async fn restore(
         let _ = fs::remove_dir_all(&unfinished);
     }
     let kept = made.with_context(|| format!("cannot restore {}", backup.display()))?;
-    Ok(Restored { made_at, kept })
+    Ok(Restored { made_at, kept, removed })
+}
+
+/// What is in the target besides an unfinished restore.
+fn others(target: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(target).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|path| path.file_name().is_some_and(|name| name != LEFT)).collect()
+}
+
+/// Whether a killed restore had begun to put its files in place, and nothing else is there: what it had put there is listed,
+/// and `contactd.db`, which comes last, is not there yet.
+fn is_half_in_place(target: &Path) -> bool {
+    let listed = listed(target);
+    let is_listed =
+        |path: &PathBuf| path.file_name().is_some_and(|name| listed.iter().any(|l| name == l.as_str()));
+    !listed.is_empty() && !target.join("contactd.db").exists() && others(target).iter().all(is_listed)
+}
+
+/// The names that a restore into an existing directory puts in place.
+fn listed(target: &Path) -> Vec<String> {
+    let list = fs::read_to_string(target.join(LEFT).join(LIST)).unwrap_or_default();
+    list.lines().map(str::to_owned).collect()
+}
+
+/// Creates the directory of a restore and marks that it is in progress, visibly for all processes and containers, until the
+/// result is dropped.
+fn begin(unfinished: &Path) -> anyhow::Result<File> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(unfinished);
+    let claim = made.and_then(|()| File::open(unfinished));
+    let claim = claim.with_context(|| format!("cannot create {}", unfinished.display()))?;
+    if claim.try_lock().is_err() {
+        bail!("another restore is writing to {}; wait until it is done", unfinished.display());
+    }
+    Ok(claim)
+}
+
+/// Removes what killed restores into `target` left, unless they are in progress. Returns what was removed.
+pub(crate) fn remove_abandoned(target: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut removed = Vec::new();
+    let left = target.join(LEFT);
+    for unfinished in unfinished::all_of(target).into_iter().chain([left.clone()]) {
+        if !unfinished.is_dir() {
+            continue;
+        }
+        let Ok(claim) = File::open(&unfinished) else { continue };
+        if claim.try_lock().is_err() {
+            continue;
+        }
+        if unfinished == left {
+            if is_half_in_place(target) {
+                removed.extend(others(target));
+            } else if !others(target).is_empty() && !target.join("contactd.db").exists() {
+                // Not of a restore alone: this may be all there is.
+                continue;
+            }
+        }
+        removed.push(unfinished);
+    }
+    // The list of what is half in place is removed last.
+    for path in &removed {
+        let gone = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        gone.with_context(|| format!("cannot remove {}", path.display()))?;
+    }
+    Ok(removed)
 }
 
 /// Creates a complete data directory.
-async fn make(
-    backup: &Path,
-    dir: &Path,
-    suppressions_from: Option<&Path>,
-    keys: &KeySources,
-) -> anyhow::Result<Option<KeptState>> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+async fn make(backup: &Path, dir: &Path, options: &RestoreOptions<'_>) -> anyhow::Result<Option<KeptState>> {
+    let RestoreOptions { suppressions_from, keys, observer, .. } = options;
     DirBuilder::new().mode(0o700).create(dir.join("keys"))?;
-    archive::read(backup, Some(dir))?;
+    archive::read(backup, Some(dir), observer)?;
+    observer(Progress::Copying { step: "checking the restored data", done: 0, all: None });
     let mut kept = None;
-    if let Some(other) = suppressions_from {
+    if let Some(other) = *suppressions_from {
         if !other.join("contactd.db").is_file() {
             bail!("{} is not a data directory: it has no contactd.db", other.display());
         }
@@ -174,10 +242,14 @@ fn put_in_place(unfinished: &Path, target: &Path) -> anyhow::Result<()> {
         names.push(entry?.file_name());
     }
     names.sort_by_key(|name| (name != "details.db", name == "contactd.db"));
+    // Listed first, so that what a kill leaves half in place is recognised as this restore's.
+    let list: Vec<String> = names.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+    durable::write(&unfinished.join(LIST), list.join("\n").as_bytes())?;
+    durable::sync_dir(unfinished)?;
     for name in names {
         fs::rename(unfinished.join(&name), target.join(&name))?;
     }
-    fs::remove_dir(unfinished)?;
+    fs::remove_dir_all(unfinished)?;
     durable::sync_dir(target)?;
     Ok(())
 }

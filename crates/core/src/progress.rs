@@ -27,6 +27,15 @@ pub enum Progress {
         /// Rows in total.
         all: u64,
     },
+    /// Bytes are being copied or checked.
+    Copying {
+        /// What is done with them, in words.
+        step: &'static str,
+        /// Bytes done so far.
+        done: u64,
+        /// Bytes in total; `None` if unknown.
+        all: Option<u64>,
+    },
 }
 
 /// Receives the progress of an action.

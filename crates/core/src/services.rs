@@ -19,7 +19,8 @@ pub use audits::{
     AuditError, AuditQuery, Audits, IndexState, NamedUsage, ReadFrom, ShownEvent, remember_roots,
 };
 pub use health::{
-    BackupError, BackupMade, Backups, Finding, Health, HealthError, Making, Severity, Stats, clock_finding,
+    BackupError, BackupMade, BackupTarget, Backups, Finding, Health, HealthError, Making, Severity, Stats,
+    clock_finding,
 };
 pub use imports::{
     Clearing, ImportError, ImportOptions, ImportReport, Imports, ListedImport, MaxRejects, ReadRows,

@@ -100,7 +100,7 @@ pub(crate) struct ExportArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct BackupArgs {
-    /// The file to create; it must not exist yet
+    /// The file to create; it must not exist yet. - is standard output
     pub(crate) file: PathBuf,
     /// Print what was done as JSON
     #[arg(long)]

@@ -15,7 +15,8 @@ use crate::cli::{AuditCommand, AuditProofArgs, AuditShowArgs, AuditVerifyArgs};
 use crate::config::Config;
 use crate::context::Context;
 use crate::misuse::Misuse;
-use crate::output;
+use crate::progress::Working;
+use crate::{output, progress};
 use listing::Listing;
 
 pub(crate) async fn run(config: Config, command: &AuditCommand) -> anyhow::Result<ExitCode> {
@@ -43,15 +44,23 @@ async fn show(context: &Context, args: &AuditShowArgs) -> anyhow::Result<ExitCod
     let mut out = Listing::begin(args.json);
     let mut failed = None;
     let mut left = args.limit.unwrap_or(u64::MAX);
+    let working = Working::beside_data("reading the journal");
+    let mut shown = 0;
     let visit = |event: ShownEvent<'_>| {
         if left == 0 {
             return false;
         }
         left -= 1;
+        shown += 1;
+        if let Some(working) = &working {
+            working.count(shown, "events");
+        }
         failed = out.add(&event).err();
         failed.is_none()
     };
-    let index = context.services.audits.show(&context.actor, query, visit).await?;
+    let index = context.services.audits.show(&context.actor, query, visit).await;
+    drop(working);
+    let index = index?;
     warn(&index);
     match failed {
         Some(error) => Err(error),
@@ -91,12 +100,14 @@ async fn verify(context: &Context, args: &AuditVerifyArgs) -> anyhow::Result<Exi
         audits.accept_loss(&context.actor).await?;
         output::changed(&context.dir, format_args!("the loss is accepted"));
     }
-    let verification = audits.verify(&context.actor, args.head, args.root.clone()).await?;
+    let verifying = audits.verify(&context.actor, args.head, args.root.clone());
+    let verification = progress::during("verifying the journal", verifying).await?;
     report(&verification, args.json)
 }
 
 /// Verifies a proof, or a copy of a journal: without a store, and without any secret.
 fn verify_elsewhere(args: &AuditVerifyArgs) -> anyhow::Result<ExitCode> {
+    let working = Working::start("verifying the journal");
     let roots = match args.root.is_empty() {
         true => Roots::default(),
         false => Roots::given(args.root.clone()),
@@ -121,6 +132,7 @@ fn verify_elsewhere(args: &AuditVerifyArgs) -> anyhow::Result<ExitCode> {
         }
         (None, None) => bail!("give --dir or --proof"),
     };
+    drop(working);
     report(&verification, args.json)
 }
 
@@ -231,7 +243,8 @@ async fn proof(context: &Context, args: &AuditProofArgs) -> anyhow::Result<ExitC
         return Err(Misuse("write the proof to a file: contactd audit proof … > FILE".to_owned()).into());
     }
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout());
-    let made = context.services.audits.prove(&context.actor, args.since, args.until, &mut out).await?;
+    let proving = context.services.audits.prove(&context.actor, args.since, args.until, &mut out);
+    let made = progress::during("reading the journal", proving).await?;
     output::words(format_args!(
         "lines {} to {}; an auditor checks them with `contactd audit verify --proof FILE --root KEY`",
         made.first, made.last

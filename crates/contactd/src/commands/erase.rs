@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::cli::EraseArgs;
 use crate::context::{self, Context};
-use crate::progress::Waiting;
+use crate::progress::{self, Waiting};
 use crate::{approval, output};
 
 /// What was erased, as JSON.
@@ -65,7 +65,8 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
     };
     let options = EraseOptions { values: args.values, must_exist: args.must_exist };
     let approve = approval::asking("Erase", args.yes);
-    let erased = subjects.erase(&actor, &named, options, &approve, &show).await.map_err(with_advice)?;
+    let erasing = subjects.erase(&actor, &named, options, &approve, &show);
+    let erased = progress::during("erasing", erasing).await.map_err(with_advice)?;
     if args.json {
         output::json(&report(&erased.done, args, erased.confirmed.is_ok()))?;
     }

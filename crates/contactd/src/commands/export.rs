@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::cli::{ExportArgs, ExportFormat};
 use crate::context::Context;
+use crate::progress::Working;
 
 /// A profile, as one line of JSON.
 #[derive(Serialize)]
@@ -39,11 +40,19 @@ struct ExportedDetail<'a> {
 pub(crate) async fn run(context: &Context, args: &ExportArgs) -> anyhow::Result<ExitCode> {
     let mut writer = Writer::new(args)?;
     let mut failed = None;
+    let working = Working::beside_data("exporting");
+    let mut profiles = 0;
     let visit = |profile: &Profile, details: &[Detail]| {
+        profiles += 1;
+        if let Some(working) = &working {
+            working.count(profiles, "profiles");
+        }
         failed = writer.write(profile, details).err();
         failed.is_none()
     };
-    context.services.subjects.export(&context.actor, args.source.as_deref(), visit).await?;
+    let exported = context.services.subjects.export(&context.actor, args.source.as_deref(), visit).await;
+    drop(working);
+    exported?;
     if let Some(error) = failed {
         return Err(error);
     }

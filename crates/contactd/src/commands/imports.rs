@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::cli::{ImportsArgs, ImportsCommand};
 use crate::context::Context;
 use crate::output;
-use crate::progress::Waiting;
+use crate::progress::{self, Waiting};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -114,8 +114,9 @@ async fn list(context: &Context, json: bool) -> anyhow::Result<ExitCode> {
 
 async fn undo(context: &Context, id: i64, json: bool) -> anyhow::Result<ExitCode> {
     let waiting = Waiting::for_the_store();
-    let undone = context.services.imports.undo(&context.actor, id, &|step| waiting.show(step)).await;
-    let undone = undone.map_err(with_advice)?;
+    let show = |step| waiting.show(step);
+    let undoing = context.services.imports.undo(&context.actor, id, &show);
+    let undone = progress::during("undoing the import", undoing).await.map_err(with_advice)?;
     let Undone { removed, restored } = undone.done;
     if json {
         output::json(

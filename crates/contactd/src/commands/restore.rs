@@ -5,12 +5,24 @@ use std::process::ExitCode;
 use crate::cli::RestoreArgs;
 use crate::config::Config;
 use crate::context::Context;
-use crate::{output, restoring};
+use crate::output;
+use crate::progress::Working;
+use crate::restoring::{self, RestoreOptions};
 
 pub(crate) async fn run(config: Config, args: &RestoreArgs) -> anyhow::Result<ExitCode> {
-    let from = args.suppressions_from.as_deref();
-    let restored =
-        restoring::restore(&args.file, &config.data, from, args.accept_lost_opt_outs, &config.keys).await?;
+    let working = Working::start("reading the backup");
+    let options = RestoreOptions {
+        suppressions_from: args.suppressions_from.as_deref(),
+        accept_lost_opt_outs: args.accept_lost_opt_outs,
+        keys: &config.keys,
+        observer: &|step| working.show(step),
+    };
+    let restored = restoring::restore(&args.file, &config.data, &options).await;
+    drop(working);
+    let restored = restored?;
+    for path in &restored.removed {
+        output::words(format_args!("removed {}, which a killed restore had left", path.display()));
+    }
     let context = Context::open(config).await?;
     output::changed(&context.dir, format_args!("restored to the state of {}", restored.made_at));
     output::unrecorded(&context.services.audits.collected().await);

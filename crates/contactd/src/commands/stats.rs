@@ -8,7 +8,7 @@ use contactd_core::store::{DetailTotal, FormerTotal, PartSize, PastImport};
 use serde::Serialize;
 
 use crate::context::Context;
-use crate::output;
+use crate::{output, progress};
 
 /// The statistics, as JSON.
 #[derive(Serialize)]
@@ -53,7 +53,7 @@ impl<'a> From<&'a PastImport> for NewestImport<'a> {
 }
 
 pub(crate) async fn run(context: &Context, json: bool) -> anyhow::Result<ExitCode> {
-    let stats = context.services.health.stats(&context.actor).await?;
+    let stats = progress::during("counting", context.services.health.stats(&context.actor)).await?;
     let bytes = stats.parts.iter().map(|part| part.bytes).sum();
     if json {
         output::json(&ShownStats {

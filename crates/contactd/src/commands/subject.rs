@@ -7,13 +7,14 @@ use contactd_core::services::{AccessReport, Disclosure, DisclosuresOf, HeldDetai
 
 use crate::cli::SubjectReportArgs;
 use crate::context::Context;
-use crate::output;
+use crate::{output, progress};
 
 pub(crate) async fn run(context: &Context, args: &SubjectReportArgs) -> anyhow::Result<ExitCode> {
     let named = context.subject(args.url.as_deref(), args.phone.as_deref(), args.email.as_deref())?;
     let source = if args.from_journal { ReadFrom::Journal } else { ReadFrom::Index };
     let actor = context.actor_for(args.ticket.as_deref());
-    let report = context.services.subjects.report(&actor, &named, source).await?;
+    let reporting = context.services.subjects.report(&actor, &named, source);
+    let report = progress::during("collecting the report", reporting).await?;
     if args.html {
         output::data(format_args!("{}", contactd_admin::render_report(&report)))?;
     } else if args.json {

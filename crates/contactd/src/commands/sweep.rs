@@ -10,7 +10,7 @@ use contactd_core::{Cancel, Span};
 use crate::cli::SweepArgs;
 use crate::context::Context;
 use crate::output;
-use crate::progress::Waiting;
+use crate::progress::{self, Waiting};
 
 pub(crate) async fn run(context: &Context, args: &SweepArgs) -> anyhow::Result<ExitCode> {
     let aged = match (&args.source, args.max_age) {
@@ -20,7 +20,8 @@ pub(crate) async fn run(context: &Context, args: &SweepArgs) -> anyhow::Result<E
     let waiting = Waiting::for_the_store();
     let imports = &context.services.imports;
     let (show, cancel) = (|step| waiting.show(step), Cancel::default());
-    let swept = imports.sweep(&context.actor, aged, Clearing::Always, &show, &cancel).await?;
+    let sweeping = imports.sweep(&context.actor, aged, Clearing::Always, &show, &cancel);
+    let swept = progress::during("looking for details to remove", sweeping).await?;
     let SweepReport { swept: done, logs_are_clear } = swept.done;
     if args.json {
         output::json(&done)?;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::cli::UsageArgs;
 use crate::commands::audit;
 use crate::context::Context;
-use crate::output;
+use crate::{output, progress};
 
 #[derive(Serialize)]
 struct ShownUsage {
@@ -44,7 +44,8 @@ impl ShownUsage {
 }
 
 pub(crate) async fn run(context: &Context, args: &UsageArgs) -> anyhow::Result<ExitCode> {
-    let (usage, index) = context.services.audits.usage(&context.actor, args.token.as_deref()).await?;
+    let counting = context.services.audits.usage(&context.actor, args.token.as_deref());
+    let (usage, index) = progress::during("indexing the journal", counting).await?;
     audit::warn(&index);
     let usage: Vec<ShownUsage> = usage.into_iter().map(ShownUsage::from).collect();
     if args.json {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use contactd_core::services::{
-    Clearing, EraseOptions, ImportError, ImportOptions, MaxRejects, NewToken, OptOutOptions, ReadFrom,
+    BackupTarget, Clearing, EraseOptions, ImportError, ImportOptions, MaxRejects, NewToken, OptOutOptions, ReadFrom,
     Services,
 };
 use contactd_core::store::{Aged, DetailFilter};
@@ -329,7 +329,11 @@ async fn audits_and_health(server: &InProcess, actor: &Actor) {
     let stats = services.health.stats(actor).await.expect("counts");
     assert_eq!((stats.profiles, stats.suppressions), (2, 3), "Eve, her number and her address");
     let backup = server.dir.path().join("a.backup");
-    let made = services.health.backup(actor, Path::new(&backup)).await.expect("backs up");
+    let made = services
+        .health
+        .backup(actor, BackupTarget::File(Path::new(&backup)), &unobserved)
+        .await
+        .expect("backs up");
     assert!(made.bytes > 0 && backup.is_file());
     let wrong: Vec<_> = services
         .health

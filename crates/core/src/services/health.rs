@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::path::Path;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::metrics::{Family, Measured, Measuring, MetricKind};
+use crate::progress::Observer;
 use crate::services::{AuditError, Parts, audits};
 use crate::store::{
     AuditIndex, DetailTotal, Details, Facts, FormerTotal, Importing, Maintenance, PartSize, PastImport,
@@ -84,22 +86,31 @@ impl Finding {
 
 /// Backups of everything, each in one file. Implemented by the code that knows the data directory.
 pub trait Backups: Send + Sync {
-    /// Makes a backup in a file that does not exist yet, and reads it back.
-    fn make<'a>(&'a self, file: &'a Path, at: Timestamp) -> Making<'a>;
+    /// Makes a backup. A file is read back before it gets its name.
+    fn make<'a>(&'a self, target: BackupTarget<'a>, at: Timestamp, observer: Observer<'a>) -> Making<'a>;
 
     /// Removes what interrupted backups left behind. Returns false while a backup is in progress.
     fn remove_abandoned(&self) -> Result<bool, BackupError>;
+}
+
+/// Where a backup goes.
+pub enum BackupTarget<'a> {
+    /// A file that does not exist yet.
+    File(&'a Path),
+    /// A stream, such as standard output.
+    Stream(&'a mut (dyn Write + Send + 'static)),
 }
 
 /// A backup in progress.
 pub type Making<'a> = Pin<Box<dyn Future<Output = Result<BackupMade, BackupError>> + Send + 'a>>;
 
 /// A finished backup.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackupMade {
-    /// Where it is.
-    pub file: std::path::PathBuf,
+    /// Where it is; `None` if it went to a stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
     /// When it was started.
     pub made_at: Timestamp,
     /// Its size.
@@ -107,6 +118,9 @@ pub struct BackupMade {
     /// Whether it lacks keys, because they are not kept in the data directory.
     #[serde(skip)]
     pub lacks_keys: bool,
+    /// Why the store could not note that there is a new backup; `None` if it did.
+    #[serde(skip)]
+    pub not_noted: Option<StoreError>,
 }
 
 /// Why a backup failed. The text contains no stored data.
@@ -131,6 +145,8 @@ pub enum HealthError {
     NotRecorded(#[from] NotRecorded),
 }
 
+/// The fact that says when the last backup was complete.
+const LAST_BACKUP: &str = "last_backup";
 /// A clock that shows an earlier time than this is wrong: no version of contactd is older.
 const EARLIEST: &str = "2026-01-01";
 /// [`Health::findings`] does not read a journal that is larger than this.
@@ -158,11 +174,20 @@ impl<S: Details + Importing + Suppressions + Tokens + AuditIndex + Facts + Maint
         })
     }
 
-    /// Makes a backup in a file that does not exist yet, while others read and write.
-    pub async fn backup(&self, actor: &Actor, file: &Path) -> Result<BackupMade, HealthError> {
+    /// Makes a backup while others read and write, and notes in the store when it was complete.
+    pub async fn backup(
+        &self,
+        actor: &Actor,
+        target: BackupTarget<'_>,
+        observer: Observer<'_>,
+    ) -> Result<BackupMade, HealthError> {
         let entry = self.parts.entry(actor, "backup");
         self.parts.record_read(&entry).await?;
-        Ok(self.parts.backups.make(file, self.parts.clock.now()).await?)
+        let mut made = self.parts.backups.make(target, self.parts.clock.now(), observer).await?;
+        // Not on record once more: that it was asked for already is.
+        let completed_at = self.parts.clock.now().to_string();
+        made.not_noted = self.parts.store.replace_fact(LAST_BACKUP, &completed_at, None).await.err();
+        Ok(made)
     }
 
     /// Checks the store, the tokens, the suppressions, the journal and the clock.
@@ -272,7 +297,7 @@ impl<S: Details + Suppressions + Tokens + AuditIndex + Facts + Maintenance> Meas
     }
 }
 
-impl<S: Details + Maintenance> Health<S> {
+impl<S: Details + Facts + Maintenance> Health<S> {
     async fn store_families(&self) -> Result<Vec<Family>, StoreError> {
         let totals = self.parts.store.totals().await?;
         let mut by_kind = BTreeMap::<_, u64>::new();
@@ -288,7 +313,23 @@ impl<S: Details + Maintenance> Health<S> {
         for part in self.parts.store.sizes().await? {
             bytes = bytes.with(&[("file", &part.name)], part.bytes);
         }
-        Ok(vec![Family::gauge("contactd_store_profiles", "Profiles held.", totals.profiles), details, bytes])
+        let mut families =
+            vec![Family::gauge("contactd_store_profiles", "Profiles held.", totals.profiles), details, bytes];
+        let backup = self.parts.store.fact(LAST_BACKUP).await?;
+        let imported_at = totals.newest_import.map(|newest| newest.at);
+        for (name, help, at) in [
+            ("contactd_last_import_timestamp_seconds", "When the newest import was committed.", imported_at),
+            (
+                "contactd_last_backup_timestamp_seconds",
+                "When the last backup was complete.",
+                backup.as_deref().and_then(Timestamp::parse),
+            ),
+        ] {
+            if let Some(seconds) = at.and_then(|at| u64::try_from(at.seconds()).ok()) {
+                families.push(Family::gauge(name, help, seconds));
+            }
+        }
+        Ok(families)
     }
 }
 
