@@ -99,6 +99,13 @@ pub(crate) fn not_on_file(named: &SubjectName) -> String {
     format!("nobody is on file {whom}; the opt-out counts for what is imported later")
 }
 
+impl Drop for Context {
+    fn drop(&mut self) {
+        // Some files are created only when they are first needed.
+        self.dir.give_to_owner();
+    }
+}
+
 /// The message for a text that does not identify a subject.
 pub(crate) fn subject_error(error: SubjectNameError) -> anyhow::Error {
     match error {
@@ -113,6 +120,7 @@ impl Opened {
         let dir = DataDir::make(&config.data)?;
         let (store, keys) = open_store(&dir, &config.keys).await?;
         let node = node(&store).await?;
+        dir.give_to_owner();
         Ok(Self {
             dir,
             store: Arc::new(store),

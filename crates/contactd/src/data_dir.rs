@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -34,6 +34,27 @@ impl DataDir {
     /// A directory that exists, as it is.
     pub(crate) fn existing(path: &Path) -> Self {
         Self(path.to_owned())
+    }
+
+    /// If root works on the directory of another user, gives that user what root created in it: otherwise the user's server
+    /// could not open it.
+    pub(crate) fn give_to_owner(&self) {
+        let Ok(dir) = self.0.metadata() else { return };
+        if dir.uid() == 0 || !rustix::process::geteuid().is_root() {
+            return;
+        }
+        for path in [self.0.clone(), self.keys()] {
+            let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+            for entry in entries.filter(|entry| entry.metadata().is_ok_and(|metadata| metadata.uid() == 0)) {
+                // If it fails, this command can work all the same.
+                let _ = std::os::unix::fs::lchown(entry.path(), Some(dir.uid()), Some(dir.gid()));
+            }
+        }
+    }
+
+    /// Whether there is a store in it, whole or not.
+    pub(crate) fn has_store(&self) -> bool {
+        ["contactd.db", "details.db"].iter().any(|name| self.0.join(name).exists())
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -167,16 +167,48 @@ pub(crate) fn add_all(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Key files that other users can read.
-pub(crate) fn exposed(dir: &Path, sources: &KeySources) -> Vec<String> {
-    let in_dir = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    let elsewhere = [&sources.digest, &sources.audit].into_iter().filter_map(|source| match source {
-        KeySource::File(file) => Some(file.clone()),
-        KeySource::DataDir | KeySource::Text(_) => None,
-    });
-    in_dir
-        .chain(elsewhere)
-        .filter(|path| path.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0))
-        .map(|path| path.display().to_string())
-        .collect()
+/// Key files that not only their owner can read.
+#[derive(Debug, Default)]
+pub(crate) struct ExposedKeys {
+    /// Those that every user can read or change.
+    pub(crate) to_others: Vec<String>,
+    /// Those that only the group can read or change besides.
+    pub(crate) to_group: Vec<String>,
+}
+
+impl ExposedKeys {
+    /// Looks at the permissions of the files in `dir` and of those that `sources` name.
+    pub(crate) fn find(dir: &Path, sources: &KeySources) -> Self {
+        let in_dir = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+        let elsewhere = [&sources.digest, &sources.audit].into_iter().filter_map(|source| match source {
+            KeySource::File(file) => Some(file.clone()),
+            KeySource::DataDir | KeySource::Text(_) => None,
+        });
+        let mut exposed = Self::default();
+        for path in in_dir.chain(elsewhere) {
+            let mode = path.metadata().map_or(0, |metadata| metadata.permissions().mode());
+            let name = path.display().to_string();
+            if mode & 0o007 != 0 {
+                exposed.to_others.push(name);
+            } else if mode & 0o070 != 0 {
+                exposed.to_group.push(name);
+            }
+        }
+        exposed.to_others.sort();
+        exposed.to_group.sort();
+        exposed
+    }
+
+    /// Refuses keys that every user can read, and warns about those that the group can read.
+    pub(crate) fn refuse(&self) -> anyhow::Result<()> {
+        if !self.to_others.is_empty() {
+            let (names, files) = (self.to_others.join(", "), self.to_others.join(" "));
+            bail!("other users can read {names}; run `chmod 600 {files}` and start again");
+        }
+        if !self.to_group.is_empty() {
+            let (names, files) = (self.to_group.join(", "), self.to_group.join(" "));
+            tracing::warn!("the group can read {names}; unless it has to, run `chmod 600 {files}`");
+        }
+        Ok(())
+    }
 }

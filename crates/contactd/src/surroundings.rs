@@ -1,16 +1,17 @@
 //! What `doctor` checks outside the store: permissions, disk, journal directory, server.
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
 use contactd_core::Verification;
 use contactd_core::services::Finding;
 use contactd_journal::{KeyDir, Verifier};
+use rustix::io::Errno;
 
 use crate::config::Config;
 use crate::data_dir::DataDir;
-use crate::keys::KeySources;
-use crate::{control, keys};
+use crate::keys::{ExposedKeys, KeySources};
+use crate::{actor, backups, control, keys, restoring};
 
 /// Free space below which an import may not fit.
 const LOW_DISK: u64 = 1 << 30;
@@ -22,15 +23,80 @@ pub(crate) fn permissions(config: &Config) -> Vec<Finding> {
         let message = format!("other users can read {}", dir.display());
         findings.push(Finding::warn("permissions", message, &format!("chmod 700 {}", dir.display())));
     }
-    let exposed = keys::exposed(&dir.join("keys"), &config.keys);
-    if !exposed.is_empty() {
-        let message = format!("other users can read {}", exposed.join(", "));
-        findings.push(Finding::fail("permissions", message, &format!("chmod 600 {}", exposed.join(" "))));
+    let ExposedKeys { to_others, to_group } = ExposedKeys::find(&dir.join("keys"), &config.keys);
+    if !to_others.is_empty() {
+        let message = format!("other users can read {}, so `serve` does not start", to_others.join(", "));
+        findings.push(Finding::fail("permissions", message, &format!("chmod 600 {}", to_others.join(" "))));
+    }
+    if !to_group.is_empty() {
+        let message = format!("the group can read {}", to_group.join(", "));
+        let advice = format!("chmod 600 {}, unless the group has to read them", to_group.join(" "));
+        findings.push(Finding::warn("permissions", message, &advice));
     }
     if findings.is_empty() {
         findings.push(Finding::ok("permissions", "only the owner can read the data".to_owned()));
     }
     findings
+}
+
+/// A finding if the data belongs to another user: to open it would leave files of the wrong owner in it.
+pub(crate) fn wrong_user(dir: &Path) -> Option<Finding> {
+    // The files count, where they can be seen: the directory may belong to somebody who prepared it.
+    let metadata = dir.join("contactd.db").metadata().or_else(|_| dir.metadata()).ok()?;
+    let user = rustix::process::geteuid().as_raw();
+    (metadata.uid() != user).then(|| {
+        let (owner, me, dir) = (actor::of_user(metadata.uid()), actor::of_user(user), dir.display());
+        let message = format!("{dir} belongs to {owner}, and this runs as {me}");
+        let sudo = if owner.contains(' ') { format!("#{}", metadata.uid()) } else { owner };
+        let advice = format!("run this as that user: sudo -u '{sudo}' contactd doctor --data {dir}");
+        Finding::fail("user", message, &advice)
+    })
+}
+
+/// A finding if the data cannot be written: then the store cannot be opened, and a server cannot run.
+pub(crate) fn unwritable(dir: &Path) -> Option<Finding> {
+    let names = ["", "keys", "contactd.db", "details.db"];
+    let paths = names.iter().map(|name| if name.is_empty() { dir.to_owned() } else { dir.join(name) });
+    let advice = "tokens, opt-outs and the store were not checked";
+    paths.into_iter().find_map(|path| {
+        let shown = path.display();
+        match rustix::fs::access(&path, rustix::fs::Access::WRITE_OK) {
+            Ok(()) | Err(Errno::NOENT) => None,
+            Err(Errno::ROFS) => Some(Finding::fail(
+                "disk",
+                format!("{shown} is on a file system that is read-only"),
+                &format!("mount it read-write; if a fault of the disk made it read-only, the kernel's log says so. {advice}"),
+            )),
+            Err(error) => Some(Finding::fail(
+                "disk",
+                format!("{shown} cannot be written: {error}"),
+                &format!("chmod u+w {shown}. {advice}"),
+            )),
+        }
+    })
+}
+
+/// Removes what killed backups and restores left, and says what that was.
+pub(crate) fn leftovers(dir: &Path) -> Option<Finding> {
+    let remove = || -> anyhow::Result<Vec<PathBuf>> {
+        let mut removed = restoring::remove_abandoned(dir)?;
+        if dir.join("keys").is_dir() {
+            removed.extend(backups::remove_abandoned(&DataDir::existing(dir))?.unwrap_or_default());
+        }
+        Ok(removed)
+    };
+    match remove() {
+        Ok(removed) if removed.is_empty() => None,
+        Ok(removed) => {
+            let names: Vec<String> = removed.iter().map(|path| path.display().to_string()).collect();
+            let message = format!("removed what a killed backup or restore had left: {}", names.join(", "));
+            Some(Finding::ok("leftovers", message))
+        }
+        Err(error) => {
+            let message = format!("what a killed backup or restore left is still there: {error:#}");
+            Some(Finding::warn("leftovers", message, "remove it"))
+        }
+    }
 }
 
 pub(crate) fn disk(dir: &Path) -> Finding {

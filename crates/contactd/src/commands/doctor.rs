@@ -6,10 +6,10 @@ use contactd_core::services::{Finding, Severity, clock_finding};
 use contactd_core::{Clock, SystemClock};
 
 use crate::cli::Everywhere;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::context::Context;
 use crate::data_dir::{DataDir, NoDataDir};
-use crate::{output, surroundings};
+use crate::{output, progress, surroundings};
 
 pub(crate) async fn run(everywhere: &Everywhere, json: bool) -> anyhow::Result<ExitCode> {
     let findings = examine(everywhere).await;
@@ -36,36 +36,60 @@ fn show(Finding { check, severity, message, advice }: &Finding) -> anyhow::Resul
 }
 
 async fn examine(everywhere: &Everywhere) -> Vec<Finding> {
-    let config = match Config::resolve(everywhere) {
-        Ok(config) => config,
+    let (errors, _) = config::errors(everywhere);
+    let advice = "correct it; `contactd config example` shows every setting";
+    let mut findings: Vec<Finding> =
+        errors.iter().map(|error| Finding::fail("configuration", error.to_string(), advice)).collect();
+    let Ok(config) = Config::resolve(everywhere) else { return findings };
+    if findings.is_empty() {
+        findings.push(Finding::ok("configuration", "no errors".to_owned()));
+    }
+    findings.push(clock_finding(SystemClock.now()));
+    let dir = config.data.clone();
+    let exists = match dir.try_exists() {
+        Ok(exists) => exists,
         Err(error) => {
-            let advice = "correct the file; `contactd config example` shows every setting";
-            return vec![Finding::fail("configuration", format!("{error:#}"), advice)];
+            let message = format!("{} cannot be reached: {error}", dir.display());
+            findings.push(Finding::fail("data", message, "run this as the user the data belongs to"));
+            return findings;
         }
     };
-    let mut findings = vec![Finding::ok("configuration", "no errors".to_owned())];
-    findings.push(clock_finding(SystemClock.now()));
-    if let Err(none) = DataDir::require(&config.data) {
+    let wrong_user = if exists { surroundings::wrong_user(&dir) } else { None };
+    if let Some(finding) = wrong_user {
+        findings.push(finding);
+        return findings;
+    }
+    findings.extend(surroundings::leftovers(&dir));
+    if let Err(none) = DataDir::require(&dir) {
         findings.push(Finding::fail("data", none.message(), NoDataDir::ADVICE));
         return findings;
     }
     findings.extend(surroundings::permissions(&config));
-    findings.push(surroundings::disk(&config.data));
+    findings.push(surroundings::disk(&dir));
+    if let Some(finding) = surroundings::unwritable(&dir) {
+        findings.push(finding);
+        findings.push(surroundings::journal(&DataDir::existing(&dir), &config.keys));
+        return findings;
+    }
+    findings.extend(examine_store(config).await);
+    findings.extend(surroundings::unwritable_journal(&DataDir::existing(&dir)));
+    findings.push(surroundings::server(&DataDir::existing(&dir)));
+    findings
+}
+
+async fn examine_store(config: Config) -> Vec<Finding> {
     let (path, keys) = (config.data.clone(), config.keys.clone());
     match Context::open(config).await {
         Ok(context) => {
-            findings.extend(context.services.health.findings(&context.actor).await);
-            findings.extend(surroundings::unwritable_journal(&context.dir));
-            findings.push(surroundings::server(&context.dir));
+            let health = &context.services.health;
+            let found =
+                progress::during("checking the store and the journal", health.findings(&context.actor));
+            found.await
         }
         Err(error) => {
-            let advice = "if it is a question of permissions, run this as the user the data belongs to; if files are damaged or \
-                          missing, restore them from a backup. Tokens and opt-outs were not checked";
-            findings.push(Finding::fail("store", format!("{error:#}"), advice));
-            let dir = DataDir::existing(&path);
-            findings.push(surroundings::journal(&dir, &keys));
-            findings.push(surroundings::server(&dir));
+            let advice = "if files are damaged or missing, restore them from a backup. Tokens and opt-outs were not checked";
+            let store = Finding::fail("store", format!("{error:#}"), advice);
+            vec![store, surroundings::journal(&DataDir::existing(&path), &keys)]
         }
     }
-    findings
 }

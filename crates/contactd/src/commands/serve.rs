@@ -14,6 +14,7 @@ use crate::config::{self, Config, LogConfig, ServeConfig};
 use crate::context::Opened;
 use crate::data_dir::DataDir;
 use crate::demo::Demo;
+use crate::keys::ExposedKeys;
 use crate::reloading::Reloader;
 use crate::serving::{Listeners, Serving};
 use crate::{files, log};
@@ -41,6 +42,7 @@ pub(crate) async fn run(everywhere: &Everywhere, args: &ServeArgs) -> anyhow::Re
         false => None,
     };
     let asked_to_stop = asked_to_stop()?;
+    ExposedKeys::find(&config.data.join("keys"), &config.keys).refuse()?;
     let listeners = Listeners::bind(&serve)?;
     let opened = Opened::open(config).await?;
     let settings = serve.reloadable.settings.clone();

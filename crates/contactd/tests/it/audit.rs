@@ -595,6 +595,7 @@ fn keys_may_come_from_a_file_or_from_the_environment() {
     assert!(without.code == 1 && without.stderr.contains("are missing from"), "{without:?}");
     let token = run(&["token", "create", "test"]).stdout.trim().to_owned();
     let file = site.file("digest.keys", format!("{digest}\n{}\n", "ef".repeat(32)));
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("sets");
     let config = format!("[keys]\ndigest = \"{file}\"\n");
     let service = site.serve_in(&[], &config, &[("CONTACTD_AUDIT_KEY", &audit)]);
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 404, "suppressed under the older key");

@@ -1,0 +1,285 @@
+//! `doctor`, and what `serve` says about the same: the wrong user, a disk that is read-only, keys that others can read, what
+//! killed commands left.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::geteuid;
+use serde_json::{Value, json};
+
+use crate::fixture::ADA;
+use crate::service::{Output, PHONE, Site};
+
+/// A user who is not root.
+const OTHER: u32 = 65_534;
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() && !path.is_symlink() {
+            found.extend(files(&path));
+        }
+        found.push(path);
+    }
+    found.sort();
+    found
+}
+
+/// Gives everything in a site to another user.
+fn give_away(site: &Site) {
+    for path in [files(&site.path("")), vec![site.path("")]].concat() {
+        std::os::unix::fs::lchown(path, Some(OTHER), Some(OTHER)).expect("gives");
+    }
+}
+
+/// Runs a command as a user who is not root, and to whom the site belongs.
+fn run_unprivileged(site: &Site, args: &[&str]) -> Output {
+    if !geteuid().is_root() {
+        return site.run(args);
+    }
+    // The binary may be in a place that only root can reach.
+    let binary = site.path("contactd-binary");
+    if !binary.exists() {
+        std::fs::copy(env!("CARGO_BIN_EXE_contactd"), &binary).expect("copies");
+    }
+    chown(site.path(""), Some(OTHER), Some(OTHER)).expect("gives");
+    let user = OTHER.to_string();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", &user, "--regid", &user, "--clear-groups"]).arg(&binary).args(args);
+    let output = command.env_clear().env("CONTACTD_DATA", site.data()).env("PATH", "/usr/bin:/bin").output();
+    let output = output.expect("setpriv runs");
+    Output {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+    }
+}
+
+/// The findings of one check.
+fn found(output: &Output, check: &str) -> Vec<Value> {
+    let findings = output.json();
+    findings.as_array().expect("a list").iter().filter(|finding| finding["check"] == check).cloned().collect()
+}
+
+fn chmod(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("sets");
+}
+
+#[test]
+fn doctor_as_the_wrong_user_says_whom_the_data_belongs_to_and_leaves_no_files() {
+    let site = Site::with_people();
+    site.token(&[]);
+    if !geteuid().is_root() {
+        let refused = site.run(&["doctor", "--data", "/usr", "--json"]);
+        let message = found(&refused, "user")[0]["message"].as_str().expect("a message").to_owned();
+        assert!(
+            refused.code == 1 && message.starts_with("/usr belongs to root, and this runs as "),
+            "{message}"
+        );
+        return;
+    }
+    give_away(&site);
+    let before = files(&site.path(""));
+    let refused = site.run(&["doctor", "--json"]);
+    let data = site.data().display().to_string();
+    assert_eq!(
+        (refused.code, found(&refused, "user")),
+        (
+            1,
+            vec![json!({
+                "check": "user",
+                "verdict": "fail",
+                "message": format!("{data} belongs to nobody, and this runs as root"),
+                "advice": format!("run this as that user: sudo -u 'nobody' contactd doctor --data {data}"),
+            })]
+        )
+    );
+    assert_eq!(refused.json().as_array().map(Vec::len), Some(3), "configuration and clock besides");
+    assert_eq!(files(&site.path("")), before, "it leaves no files");
+    let right = run_unprivileged(&site, &["doctor"]);
+    assert_eq!(right.code, 0, "{right:?}");
+
+    // Somebody else again, who cannot look into the directory.
+    for path in files(&site.data()).into_iter().chain([site.data()]) {
+        chown(path, Some(0), Some(0)).expect("gives");
+    }
+    let refused = run_unprivileged(&site, &["doctor", "--json"]);
+    assert_eq!(
+        (refused.code, &found(&refused, "user")[0]["message"]),
+        (1, &format!("{data} belongs to root, and this runs as nobody").into())
+    );
+}
+
+#[test]
+fn what_root_creates_in_the_data_directory_of_another_user_belongs_to_that_user() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let site = Site::with_people();
+    give_away(&site);
+    for file in ["audit-index.db", "audit-index.db-wal", "audit-index.db-shm"] {
+        let _ = std::fs::remove_file(site.data().join(file));
+    }
+    for args in [
+        &["stats"][..],
+        &["usage"],
+        &["audit", "verify"],
+        &["token", "create", "x"],
+        &["suppress", ADA],
+        &["sweep"],
+    ] {
+        site.ok(args);
+        let wrong: Vec<_> = files(&site.data())
+            .into_iter()
+            .filter(|path| path.symlink_metadata().is_ok_and(|metadata| metadata.uid() != OTHER))
+            .collect();
+        assert_eq!(wrong, [""; 0].map(PathBuf::from), "after {args:?}");
+    }
+}
+
+#[test]
+fn doctor_on_a_directory_that_cannot_be_written_says_so() {
+    let site = Site::with_people();
+    if geteuid().is_root() {
+        give_away(&site);
+    }
+    chmod(&site.data(), 0o555);
+    let refused = run_unprivileged(&site, &["doctor", "--json"]);
+    chmod(&site.data(), 0o700);
+    let data = site.data().display().to_string();
+    assert_eq!(
+        (refused.code, &found(&refused, "disk")[1]),
+        (
+            1,
+            &json!({
+                "check": "disk",
+                "verdict": "fail",
+                "message": format!("{data} cannot be written: Permission denied (os error 13)"),
+                "advice": format!("chmod u+w {data}. tokens, opt-outs and the store were not checked"),
+            })
+        )
+    );
+    assert!(found(&refused, "store").is_empty(), "{refused:?}");
+    assert_eq!(found(&refused, "journal")[0]["verdict"], "ok");
+}
+
+#[test]
+fn doctor_on_a_disk_that_is_read_only_says_so() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let site = Site::with_people();
+    let data = site.data().display().to_string();
+    let script = format!(
+        "mount --bind {data} {data} && mount -o remount,ro,bind {data} && {} doctor --json",
+        env!("CARGO_BIN_EXE_contactd")
+    );
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", &script])
+        .env("CONTACTD_DATA", site.data())
+        .current_dir(site.path(""))
+        .output()
+        .expect("unshare runs");
+    let refused = Output {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+    };
+    if refused.stdout.is_empty() && refused.stderr.contains("ermi") {
+        // Not even root may mount here, as in some containers; the test above covers the rest.
+        return;
+    }
+    assert_eq!(
+        (refused.code, &found(&refused, "disk")[1]),
+        (
+            1,
+            &json!({
+                "check": "disk",
+                "verdict": "fail",
+                "message": format!("{data} is on a file system that is read-only"),
+                "advice": "mount it read-write; if a fault of the disk made it read-only, the kernel's log says so. \
+                           tokens, opt-outs and the store were not checked",
+            })
+        )
+    );
+    assert!(found(&refused, "store").is_empty(), "{refused:?}");
+}
+
+#[test]
+fn serve_refuses_keys_that_others_can_read_and_warns_about_a_group() {
+    let site = Site::with_people();
+    let token = site.token(&[]);
+    let key = site.data().join("keys/digest-001.key");
+    let name = key.display();
+    chmod(&key, 0o644);
+    let flags =
+        ["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-format", "human"];
+    let refused = site.run(&flags);
+    assert_eq!(
+        (refused.code, refused.stderr),
+        (1, format!("contactd: other users can read {name}; run `chmod 600 {name}` and start again\n"))
+    );
+    let doctor = site.run(&["doctor", "--json"]);
+    assert_eq!(
+        (doctor.code, found(&doctor, "permissions")),
+        (
+            1,
+            vec![json!({
+                "check": "permissions",
+                "verdict": "fail",
+                "message": format!("other users can read {name}, so `serve` does not start"),
+                "advice": format!("chmod 600 {name}"),
+            })]
+        )
+    );
+    chmod(&key, 0o640);
+    let doctor = site.run(&["doctor", "--json"]);
+    assert_eq!(
+        (doctor.code, found(&doctor, "permissions")),
+        (
+            0,
+            vec![json!({
+                "check": "permissions",
+                "verdict": "warn",
+                "message": format!("the group can read {name}"),
+                "advice": format!("chmod 600 {name}, unless the group has to read them"),
+            })]
+        )
+    );
+    let warning = format!("the group can read {name}; unless it has to, run `chmod 600 {name}`");
+    let service = site.serve();
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
+    let log = service.log.text();
+    let warned = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let warned: Vec<Value> =
+        warned.filter(|line| line["level"] == "WARN").map(|line| line["message"].clone()).collect();
+    assert_eq!(warned, [Value::from(warning)]);
+}
+
+#[test]
+fn doctor_creates_no_store() {
+    let site = Site::empty();
+    std::fs::create_dir(site.data()).expect("a directory");
+    let empty = site.run(&["doctor", "--json"]);
+    assert_eq!(
+        (empty.code, &found(&empty, "data")[0]["message"]),
+        (0, &format!("{} holds no store yet", site.data().display()).into())
+    );
+    assert_eq!(files(&site.data()), [""; 0].map(PathBuf::from));
+}
+
+#[test]
+fn doctor_reports_every_error_of_the_configuration() {
+    let site = Site::with_people();
+    let file = site.file("bad.toml", "[serve]\nlissten = 1\n[limits]\nbodybytes = 1\n");
+    let refused = site.run(&["doctor", "--config", &file, "--json"]);
+    let messages: Vec<&str> = vec![
+        "line 2: serve.lissten: there is no such setting; did you mean `listen`?",
+        "line 4: limits.bodybytes: there is no such setting; did you mean `body_bytes`?",
+    ];
+    let messages: Vec<Value> = messages.iter().map(|message| format!("{file}, {message}").into()).collect();
+    let said: Vec<Value> = found(&refused, "configuration").iter().map(|f| f["message"].clone()).collect();
+    assert_eq!((refused.code, said), (1, messages));
+}
