@@ -144,7 +144,8 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:\n  contactd imports\n  contactd imports undo 7")]
     Imports(ImportsArgs),
     /// Back up everything to one file; the server can keep running
-    #[command(after_help = "Example:\n  contactd backup /var/backups/contactd-$(date +%F).backup")]
+    #[command(after_help = "Examples:\n  contactd backup /var/backups/contactd-$(date +%F).backup\n  \
+        contactd backup - | ssh backup.example 'cat > contactd.backup'")]
     Backup(BackupArgs),
     /// Create a data directory from a backup
     #[command(
@@ -253,7 +254,7 @@ pub(crate) enum TokenCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct TokenCreateArgs {
-    /// A name for the token: who it is for
+    /// A name for the token: the system that uses it, not a person. Metrics show it
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
     /// What the token may look up: phone or email; give it twice for both [default: both]

@@ -91,7 +91,11 @@ impl Serving {
             settings,
         ));
         let admin = Admin {
-            measured: vec![Arc::<App<_>>::clone(&app), Arc::new(ServiceHealth(Arc::clone(&services)))],
+            measured: vec![
+                Arc::<App<_>>::clone(&app),
+                Arc::<Callers>::clone(&callers),
+                Arc::new(ServiceHealth(Arc::clone(&services))),
+            ],
             hosts: Hosts::new(config.admin_hosts),
             clock: opened.clock,
         };

@@ -1,8 +1,8 @@
 //! Recognising callers. All tokens are in memory, so this needs no I/O.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 
@@ -173,6 +173,35 @@ pub struct DefaultLimits {
 pub struct Callers {
     table: ArcSwap<Table>,
     defaults: ArcSwap<DefaultLimits>,
+    /// What tokens in the table did from the start to the last [`Callers::take_usage`], by id.
+    taken: Mutex<HashMap<String, Counts>>,
+}
+
+/// Requests by outcome.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    pub(crate) refused: u64,
+}
+
+impl Counts {
+    const fn of(delta: &UsageDelta) -> Self {
+        Self { hits: delta.hits, misses: delta.misses, refused: delta.refused }
+    }
+
+    pub(crate) fn add(&mut self, more: Self) {
+        self.hits += more.hits;
+        self.misses += more.misses;
+        self.refused += more.refused;
+    }
+
+    /// Counters only go back by what was added before.
+    fn take_back(&mut self, less: Self) {
+        self.hits = self.hits.saturating_sub(less.hits);
+        self.misses = self.misses.saturating_sub(less.misses);
+        self.refused = self.refused.saturating_sub(less.refused);
+    }
 }
 
 impl Callers {
@@ -222,7 +251,30 @@ impl Callers {
                 (hash, Arc::new(Known { token, live, bucket, meter }))
             })
             .collect();
+        let ids: HashSet<&str> = table.values().map(|known| known.token.id.as_str()).collect();
+        self.taken().retain(|id, _| ids.contains(id.as_str()));
+        drop(ids);
         self.table.store(Arc::new(table));
+    }
+
+    fn taken(&self) -> MutexGuard<'_, HashMap<String, Counts>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What every accepted token did since the start of this process.
+    pub(crate) fn counts(&self) -> Vec<(Token, Counts)> {
+        // Locked first, so that no request is between the two counts.
+        let taken = self.taken();
+        let table = self.table.load();
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counts = table.values().map(|known| {
+            let live = &known.live;
+            let mut counts = taken.get(&known.token.id).copied().unwrap_or_default();
+            let (hits, misses, refused) = (count(&live.hits), count(&live.misses), count(&live.refused));
+            counts.add(Counts { hits, misses, refused });
+            (known.token.clone(), counts)
+        });
+        counts.collect()
     }
 
     /// How many tokens are accepted at `now`, and how many of them end soon.
@@ -235,8 +287,12 @@ impl Callers {
 
     /// Puts back usage that could not be stored, for the next [`take_usage`](Self::take_usage).
     pub fn return_usage(&self, usage: &[UsageDelta]) {
+        let mut taken = self.taken();
         let table = self.table.load();
         for delta in usage {
+            if let Some(counts) = taken.get_mut(&delta.token) {
+                counts.take_back(Counts::of(delta));
+            }
             if let Some(known) = table.values().find(|known| known.token.id == delta.token) {
                 let live = &known.live;
                 live.hits.fetch_add(delta.hits, Ordering::Relaxed);
@@ -250,9 +306,14 @@ impl Callers {
 
     /// What every token did since the last call. Resets the counters.
     pub fn take_usage(&self) -> Vec<UsageDelta> {
+        let mut taken = self.taken();
         let table = self.table.load();
         let take = |counter: &AtomicU64| counter.swap(0, Ordering::Relaxed);
-        table.values().filter_map(|known| known.take_usage(take)).collect()
+        let usage: Vec<UsageDelta> = table.values().filter_map(|known| known.take_usage(take)).collect();
+        for delta in &usage {
+            taken.entry(delta.token.clone()).or_default().add(Counts::of(delta));
+        }
+        usage
     }
 }
 

@@ -78,6 +78,7 @@ pub mod store;
 mod subject_name;
 mod suppression;
 mod token;
+mod token_metrics;
 mod token_update;
 
 pub use actor::{Actor, Via};

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::fixture::{ADA, MIRA};
+use crate::fixture::{ADA, MIRA, NOBODY};
 use crate::http::Request;
 use crate::service::{PHONE, Service, Site, eventually};
 
@@ -265,4 +265,50 @@ fn a_start_that_fails_is_reported_as_json_too() {
     }
     let human = other.run(&["serve", "--listen", &public, "--log-format", "human"]);
     assert_eq!(human.stderr, format!("contactd: {taken}\n"));
+}
+
+#[test]
+fn metrics_say_when_the_last_import_and_backup_were_and_what_each_token_did() {
+    let site = Site::empty();
+    let idle = site.ok(&["token", "create", "crm \\ \"east\"", "--json", "--expires", "never"]);
+    let used = site.ok(&["token", "create", "ats", "--json", "--expires", "1d"]);
+    let [idle, used] = [idle, used].map(|text| serde_json::from_str::<Value>(&text).expect("JSON"));
+    let text = |value: &Value| value.as_str().expect("text").to_owned();
+    let (id, token) = (text(&used["id"]), text(&used["token"]));
+    let service = site.serve();
+    let value = |name: &str| {
+        let metrics = service.metrics();
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&format!("{name} ")).map(str::to_owned));
+        line.map(|value| value.parse::<u64>().expect("a number"))
+    };
+    let (import, backup) =
+        ("contactd_last_import_timestamp_seconds", "contactd_last_backup_timestamp_seconds");
+    assert_eq!((value(import), value(backup)), (None, None));
+    let now = || std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock").as_secs();
+    let before = now();
+    service.site.ok_with_input(&["import", "-", "--source", "crm"], crate::fixture::PEOPLE);
+    service.site.ok(&["backup", "a.backup"]);
+    let during = before..=now();
+    assert!(
+        value(import).is_some_and(|at| during.contains(&at))
+            && value(backup).is_some_and(|at| during.contains(&at))
+    );
+
+    for url in [ADA, NOBODY, "x", MIRA] {
+        service.look_up(PHONE, &token, url);
+    }
+    // Also after the counts were stored, which happens every second.
+    for _ in 0..2 {
+        for (outcome, count) in [("hit", 2), ("miss", 1), ("refused", 1)] {
+            let name =
+                format!("contactd_token_requests_total{{token=\"{id}\",name=\"ats\",outcome=\"{outcome}\"}}");
+            assert_eq!(value(&name), Some(count), "{name}");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1_100));
+    }
+    let labels = format!("token=\"{}\",name=\"crm \\\\ \\\"east\\\"\"", text(&idle["id"]));
+    assert_eq!(value(&format!("contactd_token_requests_total{{{labels},outcome=\"hit\"}}")), Some(0));
+    assert_eq!(value(&format!("contactd_token_expires_timestamp_seconds{{{labels}}}")), None);
+    let expires = value(&format!("contactd_token_expires_timestamp_seconds{{token=\"{id}\",name=\"ats\"}}"));
+    assert!(expires.is_some_and(|at| at > before + 86_000 && at <= now() + 86_400), "{expires:?}");
 }
