@@ -57,6 +57,7 @@ mod admin_entry;
 mod audit;
 mod caller;
 mod clock;
+mod csv_cell;
 mod detail;
 mod email;
 mod first_bytes;
@@ -90,6 +91,7 @@ pub use audit::{
 pub use caller::{Caller, Callers, DefaultLimits, NotACaller, UsageDelta};
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use contactd_profile::{Case, Network, NetworkError, Networks, Profile, Reason};
+pub use csv_cell::csv_cell;
 pub use detail::{ContactValue, Detail, Kind, Label};
 pub use email::EmailError;
 pub use in_force::{Affected, Announcing, Changed, Committed, InForce, NotConfirmed};
