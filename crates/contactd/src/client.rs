@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
-use contactd_contract::{Operation, header};
+use contactd_contract::{ErrorCode, Operation, header};
 use contactd_core::{Clock, Kind, SystemClock};
 use serde::Serialize;
 use serde_json::Value;
@@ -29,8 +29,9 @@ pub(crate) struct LookupAnswer {
     phone_number: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     email: Option<String>,
+    /// The canonical form of the URL, also if nothing is on file.
     #[serde(skip_serializing_if = "Option::is_none")]
-    profile_url: Option<String>,
+    pub(crate) profile_url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,11 +83,11 @@ impl Client {
             Kind::Email => Operation::FetchPersonalEmail,
         };
         let url = format!("{}{}", self.base, operation.path());
-        self.post(&url, profile_url)
+        self.post(&url, operation, profile_url)
             .with_context(|| format!("cannot reach {url}; is the service running there?"))
     }
 
-    fn post(&self, url: &str, profile_url: &str) -> anyhow::Result<LookupAnswer> {
+    fn post(&self, url: &str, operation: Operation, profile_url: &str) -> anyhow::Result<LookupAnswer> {
         let body = serde_json::json!({ "profileUrl": profile_url }).to_string();
         let mut response = self
             .agent
@@ -104,15 +105,17 @@ impl Client {
             200 => "ok".to_owned(),
             _ => text("status").unwrap_or_else(|| "internal_error".to_owned()),
         };
+        let message = text("message");
+        let not_on_file = || message.as_deref().and_then(|text| ErrorCode::url_not_on_file(operation, text));
         Ok(LookupAnswer {
             submitted: profile_url.to_owned(),
             code,
             status,
             phone_number: text("phoneNumber"),
             email: text("email"),
-            profile_url: text("profileUrl"),
+            profile_url: text("profileUrl").or_else(|| not_on_file().map(str::to_owned)),
             reason,
-            message: text("message"),
+            message,
             retry_after,
         })
     }

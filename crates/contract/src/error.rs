@@ -122,6 +122,12 @@ impl ErrorCode {
         format!("No {} found for {canonical_url}.", operation.sought())
     }
 
+    /// The canonical URL in a message of [`not_on_file`](Self::not_on_file).
+    pub fn url_not_on_file(operation: Operation, message: &str) -> Option<&str> {
+        let rest = message.strip_prefix("No ")?.strip_prefix(operation.sought())?;
+        rest.strip_prefix(" found for ")?.strip_suffix('.')
+    }
+
     /// Every value of the `status` field.
     pub(crate) fn statuses() -> Vec<&'static str> {
         Self::ALL.iter().filter_map(|code| code.status()).collect()
@@ -176,6 +182,16 @@ fn compact(json: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_url_that_is_not_on_file_can_be_read_from_the_message() {
+        let url = "https://linkedin.com/in/ada-quell";
+        for operation in Operation::ALL {
+            let message = ErrorCode::not_on_file(operation, url);
+            assert_eq!(ErrorCode::url_not_on_file(operation, &message), Some(url));
+            assert_eq!(ErrorCode::url_not_on_file(operation, ErrorCode::NotFound.message()), None);
+        }
+    }
 
     #[test]
     fn a_long_value_is_cut_and_says_so() {

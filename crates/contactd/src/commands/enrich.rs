@@ -29,6 +29,8 @@ pub(crate) struct LookedUp {
     /// `ok`, `not_found`, or `invalid: ` and a reason.
     pub(crate) status: String,
     pub(crate) value: Option<String>,
+    /// The canonical form of the URL, if the service accepted it.
+    pub(crate) canonical: Option<String>,
 }
 
 #[derive(Default, Serialize)]
@@ -84,6 +86,7 @@ pub(crate) fn run(args: &EnrichArgs) -> anyhow::Result<ExitCode> {
             // Only an empty URL has no answer: it was never looked up.
             status: "invalid: empty".to_owned(),
             value: None,
+            canonical: None,
         });
         let counts = if kind == Kind::Phone { &mut summary.phone } else { &mut summary.email };
         *counts.entry(finding.status.clone()).or_default() += 1;

@@ -1,5 +1,7 @@
 //! Enriching a CSV through a running service.
 
+use std::os::unix::fs::PermissionsExt;
+
 use crate::fixture::{ADA, ADA_PHONE, EVE, EVE_EMAIL, NOBODY};
 use crate::service::{Service, Site};
 
@@ -26,15 +28,18 @@ fn every_row_comes_back_with_what_is_known_and_a_status() {
     let output = enrich(&service, &token, &input, "out.csv", &["--column", "linkedin url", "--json"]);
     assert_eq!(output.code, 0, "{output:?}");
     let enriched = std::fs::read_to_string(service.site.path("out.csv")).expect("an output");
+    let ada = "https://linkedin.com/in/ada-quell-1a2b3c";
+    let eve = "https://linkedin.com/in/eve-nuvel-2b3c4d";
+    let nobody = "https://linkedin.com/in/nobody-dornwett-5e6f70";
     let expected = format!(
-        "name,LinkedIn URL,email,phoneNumber,phoneNumberStatus,contactdEmail,contactdEmailStatus\n\
-         \"Quell, Ada\",{ADA},old@example.com,{ADA_PHONE},ok,ada@example.com,ok\n\
-         Eve,{EVE},,,not_found,{EVE_EMAIL},ok\n\
-         Nobody,{NOBODY},,,not_found,,not_found\n\
-         Again,{ADA},,{ADA_PHONE},ok,ada@example.com,ok\n\
-         Company,https://linkedin.com/company/quellcorp,,,invalid: not_person,,invalid: not_person\n\
-         None,,,,invalid: empty,,invalid: empty\n\
-         Elsewhere,https://example.com/in/x,,,invalid: bad_host,,invalid: bad_host\n"
+        "name,LinkedIn URL,email,canonicalUrl,phoneNumber,phoneNumberStatus,contactdEmail,contactdEmailStatus\n\
+         \"Quell, Ada\",{ADA},old@example.com,{ada},{ADA_PHONE},ok,ada@example.com,ok\n\
+         Eve,{EVE},,{eve},,not_found,{EVE_EMAIL},ok\n\
+         Nobody,{NOBODY},,{nobody},,not_found,,not_found\n\
+         Again,{ADA},,{ada},{ADA_PHONE},ok,ada@example.com,ok\n\
+         Company,https://linkedin.com/company/quellcorp,,,,invalid: not_person,,invalid: not_person\n\
+         None,,,,,invalid: empty,,invalid: empty\n\
+         Elsewhere,https://example.com/in/x,,,,invalid: bad_host,,invalid: bad_host\n"
     );
     assert_eq!(enriched, expected);
     let summary = output.json();
@@ -46,6 +51,80 @@ fn every_row_comes_back_with_what_is_known_and_a_status() {
     assert!(!service.site.path("out.csv.journal").exists());
     let again = enrich(&service, &token, &input, "out.csv", &["--column", "linkedin url"]);
     assert!(again.code == 1 && again.stderr.contains("exists; choose another file name"), "{again:?}");
+}
+
+#[test]
+fn the_canonical_column_comes_from_the_service_also_with_one_kind_and_its_name_is_free() {
+    let (service, token) = Service::with_people();
+    let input = service.site.file("in.csv", format!("canonicalUrl,profileUrl\nx,{NOBODY}\ny,{EVE}\n"));
+    assert_eq!(enrich(&service, &token, &input, "out.csv", &["--only", "phone"]).code, 0);
+    let out = std::fs::read_to_string(service.site.path("out.csv")).expect("an output");
+    let expected = format!(
+        "canonicalUrl,profileUrl,contactdCanonicalUrl,phoneNumber,phoneNumberStatus\n\
+         x,{NOBODY},https://linkedin.com/in/nobody-dornwett-5e6f70,,not_found\n\
+         y,{EVE},https://linkedin.com/in/eve-nuvel-2b3c4d,,not_found\n"
+    );
+    assert_eq!(out, expected);
+}
+
+#[test]
+fn no_cell_is_run_as_a_formula() {
+    let (service, token) = Service::with_people();
+    let input = service.site.file(
+        "in.csv",
+        format!("=a,profileUrl,phone\n=1+2,{ADA},+1 415 555 0100\n@x,{ADA},+14155550100\n-1,=x,'=1\n\"\tx\",,\"\rx\"\n"),
+    );
+    assert_eq!(enrich(&service, &token, &input, "out.csv", &["--only", "phone"]).code, 0);
+    let out = std::fs::read_to_string(service.site.path("out.csv")).expect("an output");
+    let ada = "https://linkedin.com/in/ada-quell-1a2b3c";
+    let expected = format!(
+        "'=a,profileUrl,phone,canonicalUrl,phoneNumber,phoneNumberStatus\n\
+         '=1+2,{ADA},'+1 415 555 0100,{ada},{ADA_PHONE},ok\n\
+         '@x,{ADA},+14155550100,{ada},{ADA_PHONE},ok\n\
+         '-1,'=x,'=1,,,invalid: not_a_url\n\
+         '\tx,,\"'\rx\",,,invalid: empty\n"
+    );
+    assert_eq!(out, expected);
+}
+
+#[test]
+fn answers_are_kept_only_in_a_file_that_nobody_else_can_read_or_choose() {
+    let site = Site::with_people();
+    let token = site.token(&["--quota", "1/month"]);
+    let service = site.serve();
+    let site = &service.site;
+    let input = site.file("in.csv", format!("profileUrl\n{ADA}\n{EVE}\n"));
+    let run =
+        |output: &str| enrich(&service, &token, &input, output, &["--only", "email", "--concurrency", "1"]);
+    let refused = |journal: &str| {
+        format!("contactd: {journal} is not a file that only you can read; move it away to start again\n")
+    };
+
+    let target = site.file("target", "do not touch\n");
+    for (output, to) in [("linked.csv", target.as_str()), ("dangling.csv", "nowhere")] {
+        let journal = site.path(&format!("{output}.journal"));
+        std::os::unix::fs::symlink(to, &journal).expect("links");
+        let ended = run(output);
+        assert_eq!((ended.code, ended.stderr), (1, refused(&format!("{output}.journal"))));
+        assert!(journal.symlink_metadata().expect("there").is_symlink() && !site.path(output).exists());
+    }
+    assert_eq!(std::fs::read_to_string(&target).expect("a file"), "do not touch\n");
+    assert!(!site.path("nowhere").exists());
+
+    let open = site.file("open.csv.journal", "{\"contactd\":\"enrich\"}\n");
+    std::fs::set_permissions(&open, PermissionsExt::from_mode(0o644)).expect("sets");
+    let ended = run("open.csv");
+    assert_eq!((ended.code, ended.stderr), (1, refused("open.csv.journal")));
+
+    let stopped = run("out.csv");
+    assert!(stopped.code == 1 && stopped.stderr.contains("quota is used up"), "{stopped:?}");
+    let journal = site.path("out.csv.journal").metadata().expect("a journal");
+    assert_eq!(journal.permissions().mode() & 0o777, 0o600);
+    let left = std::fs::read_dir(site.path("")).expect("a directory");
+    let left = left.filter(|entry| {
+        entry.as_ref().expect("an entry").file_name().to_string_lossy().contains(".unfinished")
+    });
+    assert_eq!(left.count(), 0, "no file with a temporary name is left");
 }
 
 #[test]

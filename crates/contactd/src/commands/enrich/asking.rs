@@ -130,7 +130,7 @@ fn looked_up(answer: &LookupAnswer) -> Option<LookedUp> {
         (400, Some(reason)) => format!("invalid: {reason}"),
         _ => return None,
     };
-    Some(LookedUp { status, value: answer.value().cloned() })
+    Some(LookedUp { status, value: answer.value().cloned(), canonical: answer.profile_url.clone() })
 }
 
 fn in_words(time: Duration) -> String {

@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, BufRead, BufReader, Seek, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use contactd_core::Kind;
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 
 use super::LookedUp;
+use crate::unfinished;
 
 pub(crate) struct AnswerLog {
     path: PathBuf,
@@ -27,26 +29,25 @@ impl AnswerLog {
         name.push(".journal");
         let path = output.with_file_name(name);
         let what = || format!("cannot use the journal {}", path.display());
-        let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path);
-        let mut file = file.with_context(what)?;
-        if rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
-            anyhow::bail!("another run is writing {}; wait until it has finished", output.display());
-        }
         let first = format!("{}\n", serde_json::json!({ "contactd": "enrich", "url": service }));
-        let (findings, whole) = match read(&file, &first).with_context(what)? {
-            Read::Journal(findings, whole) => (findings, whole),
-            Read::Nothing => (KnownAnswers::new(), 0),
-            Read::Another => anyhow::bail!(
+        if path.symlink_metadata().is_err() {
+            create(&path, &first).with_context(what)?;
+        }
+        let Some(mut file) = open_own(&path).with_context(what)? else {
+            bail!("{} is not a file that only you can read; move it away to start again", path.display());
+        };
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            bail!("another run is writing {}; wait until it has finished", output.display());
+        }
+        let Some((findings, whole)) = read(&file, &first).with_context(what)? else {
+            bail!(
                 "{} belongs to a run with another --url, or is not a journal; move it away to start again",
                 path.display()
-            ),
+            );
         };
         // A killed run may have left half a line: remove it, and look it up again.
         file.set_len(whole).with_context(what)?;
-        file.seek(std::io::SeekFrom::End(0))?;
-        if whole == 0 {
-            file.write_all(first.as_bytes()).with_context(what)?;
-        }
+        file.seek(io::SeekFrom::End(0))?;
         Ok(Self { path, file, findings })
     }
 
@@ -60,7 +61,8 @@ impl AnswerLog {
 
     /// Writes an answer to the journal.
     pub(crate) fn add(&mut self, kind: Kind, url: &str, finding: &LookedUp) -> anyhow::Result<()> {
-        let mut line = serde_json::to_string(&(kind.name(), url, &finding.status, &finding.value))?;
+        let mut line =
+            serde_json::to_string(&(kind.name(), url, &finding.status, &finding.value, &finding.canonical))?;
         line.push('\n');
         self.file
             .write_all(line.as_bytes())
@@ -75,37 +77,57 @@ impl AnswerLog {
     }
 }
 
-enum Read {
-    /// The answers in it, and where its last complete line ends.
-    Journal(KnownAnswers, u64),
-    /// It is empty, or even its first line is incomplete.
-    Nothing,
-    Another,
+/// Creates a journal with its first line. It gets its name when it is complete, unless there is a file of that name by then.
+fn create(path: &Path, first: &str) -> io::Result<()> {
+    let unfinished = unfinished::name(path);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+    let written = file.write_all(first.as_bytes()).and_then(|()| file.sync_all());
+    let named = written.and_then(|()| match fs::hard_link(&unfinished, path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        named => named,
+    });
+    fs::remove_file(&unfinished)?;
+    named
 }
 
-/// Reads the complete lines of a journal that begins with `first`.
-fn read(file: &File, first: &str) -> anyhow::Result<Read> {
+/// Opens a journal. `None` if it is a symbolic link, belongs to somebody else, or others can read it: the answers are
+/// personal data.
+fn open_own(path: &Path) -> io::Result<Option<File>> {
+    let flags = OFlags::RDWR | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(rustix::io::Errno::LOOP) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let metadata = file.metadata()?;
+    let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
+    Ok((metadata.is_file() && is_own && metadata.mode() & 0o077 == 0).then_some(file))
+}
+
+/// The answers in a journal that begins with `first`, and where its last complete line ends. `None` if it begins
+/// with another line.
+fn read(file: &File, first: &str) -> anyhow::Result<Option<(KnownAnswers, u64)>> {
     let mut findings = HashMap::new();
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();
     reader.read_until(b'\n', &mut line)?;
     if line != first.as_bytes() {
-        return Ok(if first.as_bytes().starts_with(&line) { Read::Nothing } else { Read::Another });
+        return Ok(None);
     }
     let mut whole = line.len() as u64;
     loop {
         line.clear();
         let read = reader.read_until(b'\n', &mut line)?;
         let Some(text) = line.strip_suffix(b"\n") else { break };
-        let Ok((kind, url, status, value)) =
-            serde_json::from_slice::<(String, String, String, Option<String>)>(text)
+        let Ok((kind, url, status, value, canonical)) =
+            serde_json::from_slice::<(String, String, String, Option<String>, Option<String>)>(text)
         else {
             break;
         };
         if let Some(kind) = Kind::ALL.into_iter().find(|known| known.name() == kind) {
-            findings.insert((kind, url), LookedUp { status, value });
+            findings.insert((kind, url), LookedUp { status, value, canonical });
         }
         whole += read as u64;
     }
-    Ok(Read::Journal(findings, whole))
+    Ok(Some((findings, whole)))
 }

@@ -1,5 +1,6 @@
 //! The CSV: which URLs are in it, and the same rows with more columns.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::BufWriter;
@@ -7,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use contactd_core::Kind;
+use contactd_core::{Kind, csv_cell};
 use contactd_import::{Content, CsvRows, Row};
 use csv::ByteRecord;
 
@@ -66,20 +67,21 @@ impl Sheet {
             .open(&unfinished)
             .with_context(what)?;
         let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(BufWriter::new(file));
-        let added: Vec<String> = kinds.iter().flat_map(|&kind| self.column_names(kind)).collect();
-        writer.write_record(self.header.iter().chain(added.iter().map(String::as_bytes)))?;
+        let mut added = vec![self.free_name("canonicalUrl", "contactdCanonicalUrl")];
+        added.extend(kinds.iter().flat_map(|&kind| self.column_names(kind)));
+        writer.write_record(self.header.iter().chain(added.iter().map(String::as_bytes)).map(cell))?;
         let mut rows = 0;
         let written = self.each(|row, url| {
             // Short rows are padded, so that the added values are below their headers.
             let missing = self.header.len().saturating_sub(row.len());
-            let mut fields: Vec<Vec<u8>> = row.iter().map(<[u8]>::to_vec).collect();
-            fields.extend(std::iter::repeat_n(Vec::new(), missing));
-            for &kind in kinds {
-                let LookedUp { status, value } = find(kind, url);
-                fields.extend([value.unwrap_or_default().into_bytes(), status.into_bytes()]);
-            }
+            let given = row.iter().chain(std::iter::repeat_n(&b""[..], missing));
+            let found: Vec<LookedUp> = kinds.iter().map(|&kind| find(kind, url)).collect();
+            let canonical = found.iter().find_map(|found| found.canonical.as_deref()).unwrap_or_default();
+            let values =
+                found.iter().flat_map(|found| [found.value.as_deref().unwrap_or_default(), &found.status]);
+            let added = std::iter::once(canonical).chain(values).map(str::as_bytes);
             rows += 1;
-            writer.write_record(&fields).with_context(what)
+            writer.write_record(given.chain(added).map(cell)).with_context(what)
         });
         let finished = written.and_then(|()| {
             let file = writer.into_inner().map_err(|error| error.into_error())?;
@@ -94,19 +96,22 @@ impl Sheet {
 
     /// The names of the two columns of a kind: as in the contract, unless the file already has such a column.
     fn column_names(&self, kind: Kind) -> [String; 2] {
-        let (plain, other) = match kind {
-            Kind::Phone => ("phoneNumber", "contactdPhoneNumber"),
-            Kind::Email => ("email", "contactdEmail"),
+        let name = match kind {
+            Kind::Phone => self.free_name("phoneNumber", "contactdPhoneNumber"),
+            Kind::Email => self.free_name("email", "contactdEmail"),
         };
+        let status = format!("{name}Status");
+        [name, status]
+    }
+
+    /// The first of these names, and then of `other` with a number, that the file does not have yet, also with `Status`.
+    fn free_name(&self, plain: &str, other: &str) -> String {
         let is_taken = |name: &str| {
             self.header.iter().any(|there| there.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
         };
         let numbered = (2..).map(|number| format!("{other}{number}"));
         let mut names = [plain.to_owned(), other.to_owned()].into_iter().chain(numbered);
-        let name = names.find(|name| !is_taken(name) && !is_taken(&format!("{name}Status")));
-        let name = name.unwrap_or_default();
-        let status = format!("{name}Status");
-        [name, status]
+        names.find(|name| !is_taken(name) && !is_taken(&format!("{name}Status"))).unwrap_or_default()
     }
 
     /// Calls `take` with every row after the header, and the URL in it.
@@ -122,6 +127,13 @@ impl Sheet {
         }
         Ok(())
     }
+}
+
+/// A cell that no spreadsheet program runs as a formula. One that already begins with `'` stays as it is.
+fn cell(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let is_safe =
+        bytes.starts_with(b"'") || matches!(csv_cell(&String::from_utf8_lossy(bytes)), Cow::Borrowed(_));
+    if is_safe { bytes.into() } else { [b"'", bytes].concat().into() }
 }
 
 /// The rows of the file, and the header above them.
