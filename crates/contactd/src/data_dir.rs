@@ -52,11 +52,6 @@ impl DataDir {
         }
     }
 
-    /// Whether there is a store in it, whole or not.
-    pub(crate) fn has_store(&self) -> bool {
-        ["contactd.db", "details.db"].iter().any(|name| self.0.join(name).exists())
-    }
-
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }

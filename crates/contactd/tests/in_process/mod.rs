@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use contactd_core::services::{
-    BackupTarget, Clearing, EraseOptions, ImportError, ImportOptions, MaxRejects, NewToken, OptOutOptions, ReadFrom,
-    Services,
+    BackupTarget, Clearing, EraseOptions, ImportError, ImportOptions, MaxRejects, NewToken, OptOutOptions,
+    ReadFrom, Services,
 };
 use contactd_core::store::{Aged, DetailFilter};
 use contactd_core::{
