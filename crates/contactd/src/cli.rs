@@ -345,6 +345,9 @@ pub(crate) struct ServiceArgs {
     /// The base URL of the service
     #[arg(long, value_name = "BASE", env = "CONTACTD_URL", default_value = "http://127.0.0.1:8080")]
     pub(crate) url: String,
+    /// Trust the certificate authorities in this PEM file, and no others, if the URL begins with https://
+    #[arg(long, value_name = "FILE", env = "CONTACTD_CACERT")]
+    pub(crate) cacert: Option<PathBuf>,
     /// The token
     #[arg(long, env = "CONTACTD_TOKEN", hide_env_values = true)]
     pub(crate) token: String,

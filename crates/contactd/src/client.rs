@@ -1,5 +1,6 @@
 //! A client of a running service, using its public API.
 
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
@@ -8,6 +9,9 @@ use contactd_core::{Clock, Kind, SystemClock};
 use serde::Serialize;
 use serde_json::Value;
 use ureq::Agent;
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+
+use crate::cli::ServiceArgs;
 
 /// A service and the token for it.
 pub(crate) struct Client {
@@ -62,12 +66,35 @@ fn retry_after(text: &str) -> Option<Duration> {
     Some(Duration::from_secs(seconds.min(LONGEST)))
 }
 
+/// The certificates in a PEM file.
+fn authorities(file: &Path) -> anyhow::Result<RootCerts> {
+    let pem =
+        std::fs::read(file).with_context(|| format!("cannot read the certificates in {}", file.display()))?;
+    let certificates: Vec<Certificate<'static>> = parse_pem(&pem)
+        .filter_map(|item| match item {
+            Ok(PemItem::Certificate(certificate)) => Some(certificate),
+            _ => None,
+        })
+        .collect();
+    if certificates.is_empty() {
+        bail!("{} has no certificate in it; --cacert needs a file in PEM form", file.display());
+    }
+    Ok(RootCerts::new_with_certs(&certificates))
+}
+
+/// Why a token was refused, from `WWW-Authenticate`.
+fn described(challenge: &str) -> Option<String> {
+    Some(challenge.split_once("error_description=\"")?.1.split_once('"')?.0.to_owned())
+}
+
 impl Client {
-    pub(crate) fn new(url: &str, token: &str) -> anyhow::Result<Self> {
+    pub(crate) fn new(ServiceArgs { url, token, cacert }: &ServiceArgs) -> anyhow::Result<Self> {
         if !url.starts_with("http://") && !url.starts_with("https://") {
             bail!("--url {url} must begin with http:// or https://");
         }
+        let roots = cacert.as_deref().map(authorities).transpose()?.unwrap_or(RootCerts::WebPki);
         let agent = Agent::config_builder()
+            .tls_config(TlsConfig::builder().root_certs(roots).build())
             .http_status_as_error(false)
             .timeout_global(Some(Duration::from_secs(30)))
             .build()
@@ -83,8 +110,16 @@ impl Client {
             Kind::Email => Operation::FetchPersonalEmail,
         };
         let url = format!("{}{}", self.base, operation.path());
-        self.post(&url, operation, profile_url)
-            .with_context(|| format!("cannot reach {url}; is the service running there?"))
+        self.post(&url, operation, profile_url).map_err(|error| {
+            let is_untrusted = format!("{error:#}").contains("invalid peer certificate");
+            error.context(match is_untrusted {
+                true => format!(
+                    "the certificate of {url} is not trusted; if it is from an authority of your own, name that authority's \
+                     certificate with --cacert"
+                ),
+                false => format!("cannot reach {url}; is the service running there?"),
+            })
+        })
     }
 
     fn post(&self, url: &str, operation: Operation, profile_url: &str) -> anyhow::Result<LookupAnswer> {
@@ -96,7 +131,7 @@ impl Client {
             .header("Content-Type", "application/json")
             .send(body)?;
         let header = |name: &str| Some(response.headers().get(name)?.to_str().ok()?.to_owned());
-        let reason = header(header::INVALID_REASON);
+        let reason = header(header::INVALID_REASON).or_else(|| described(&header("www-authenticate")?));
         let retry_after = header("retry-after").and_then(|text| retry_after(&text));
         let code = response.status().as_u16();
         let body: Value = serde_json::from_str(&response.body_mut().read_to_string()?).unwrap_or_default();

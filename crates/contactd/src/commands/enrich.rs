@@ -50,7 +50,7 @@ pub(crate) fn run(args: &EnrichArgs) -> anyhow::Result<ExitCode> {
     }
     let kinds: Vec<Kind> =
         Kind::ALL.into_iter().filter(|kind| args.only.is_none_or(|only| only == *kind)).collect();
-    let client = Client::new(&args.service.url, &args.service.token)?;
+    let client = Client::new(&args.service)?;
     let sheet = Sheet::open(&args.input, &args.column)?;
     let urls = sheet.distinct_urls()?;
     let mut journal = AnswerLog::open(&args.output, args.service.url.trim_end_matches('/'))?;

@@ -7,7 +7,7 @@ use crate::client::{Client, LookupAnswer};
 use crate::output;
 
 pub(crate) fn run(args: &LookupArgs) -> anyhow::Result<ExitCode> {
-    let client = Client::new(&args.service.url, &args.service.token)?;
+    let client = Client::new(&args.service)?;
     let mut answers = Vec::new();
     for profile_url in &args.profile_urls {
         let answer = client.ask(args.kind, profile_url)?;

@@ -78,6 +78,12 @@ fn lookup_asks_the_running_service() {
     let json = ask(&["lookup", "email", ADA, NOBODY, "--url", &url, "--json"]).json();
     assert_eq!((&json[0]["status"], &json[0]["email"]), (&"ok".into(), &ADA_EMAIL.into()));
     assert_eq!(json[1]["status"], "contact_not_found");
+    assert_eq!(json[1]["profileUrl"], "https://linkedin.com/in/nobody-dornwett-5e6f70");
+    let mistyped = service.site.run(&["lookup", "phone", ADA, "--url", &url, "--token", "ctd_mistyped"]);
+    assert_eq!(
+        (mistyped.code, mistyped.stderr.as_str()),
+        (1, "401 no_authorization_found (unknown): No authorization found.\n")
+    );
     let gone = ask(&["lookup", "phone", ADA, "--url", "http://127.0.0.1:1"]);
     assert_eq!(gone.code, 1);
     assert!(gone.stderr.contains("is the service running there?"), "{}", gone.stderr);

@@ -41,6 +41,7 @@ mod running;
 mod service;
 mod stop;
 mod suppress;
+mod tls;
 mod token_changes;
 mod tokens;
 mod undo;

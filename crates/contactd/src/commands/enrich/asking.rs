@@ -76,8 +76,9 @@ fn ask(client: &Client, question: Question<'_>, pause: &Pause) -> anyhow::Result
             Ok(answer) => match looked_up(&answer) {
                 Some(found) => return Ok(found),
                 None if answer.code == 401 => bail!(
-                    "the service refuses the token for {} lookups: {} If the token is for the other kind only, use --only",
+                    "the service refuses the token for {} lookups{}: {} If the token is for the other kind only, use --only",
                     question.kind.name(),
+                    answer.reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default(),
                     answer.message.as_deref().unwrap_or("it does not say why.")
                 ),
                 None if answer.code == 200 => {
