@@ -9,7 +9,7 @@ use crate::service::Site;
 
 /// A running demo. Its data directory is that of the site.
 pub(crate) struct Demo {
-    _site: Site,
+    pub(crate) site: Site,
     pub(crate) address: SocketAddr,
     pub(crate) token: String,
     child: Child,
@@ -19,19 +19,16 @@ pub(crate) struct Demo {
 
 impl Demo {
     /// Starts a demo whose OpenAPI description has its own address.
-    pub(crate) fn start_with_public_url() -> Self {
+    pub(crate) fn start_with_public_url(config: &str) -> Self {
         // The port is free again when the demo takes it.
         let free =
             TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
-        Self::start_on(&free.to_string(), &["--public-url", &format!("http://{free}/")], "")
-    }
-
-    fn start_on(listen: &str, flags: &[&str], config: &str) -> Self {
         let site = Site::empty();
         let config = site.file("demo.toml", config);
         let mut command = site.command();
-        command.args(["serve", "--demo", "--listen", listen, "--admin-listen", "127.0.0.1:0"]);
-        command.arg("--data").arg(site.data()).args(["--config", &config]).args(flags);
+        command.args(["serve", "--demo", "--listen", &free.to_string(), "--admin-listen", "127.0.0.1:0"]);
+        command.arg("--data").arg(site.data()).args(["--config", &config]);
+        command.args(["--public-url", &format!("http://{free}/")]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("starts");
         let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
@@ -48,7 +45,7 @@ impl Demo {
         }
         let (_, rest) = printed.split_once("Bearer ").expect("a token");
         let token = rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
-        Self { _site: site, address, token, child, _pipes: (stdout, stderr) }
+        Self { site, address, token, child, _pipes: (stdout, stderr) }
     }
 
     pub(crate) fn send(&self, request: &Request) -> Reply {

@@ -43,7 +43,7 @@ fn the_server_of_the_description_is_the_public_url_if_there_is_one() {
 /// What a tool does that knows nothing but the description.
 #[test]
 fn a_demo_answers_every_example_of_its_description_as_the_description_says() {
-    let demo = Demo::start_with_public_url();
+    let demo = Demo::start_with_public_url("");
     let document = demo.send(&Request::get("/openapi.json")).json();
     assert_eq!(document["servers"][0]["url"], format!("http://{}", demo.address));
     let mut sent = 0;
