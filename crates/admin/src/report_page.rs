@@ -7,8 +7,8 @@ use contactd_core::{Kind, Label, Timestamp};
 
 const STYLE: &str = include_str!("report_page.css");
 
-/// The page for the person whom a report is about.
-pub fn render_report(report: &AccessReport) -> String {
+/// The page for the person whom a report is about. Long lists are summed up unless `all` is wanted.
+pub fn render_report(report: &AccessReport, all: bool) -> String {
     let mut page = String::new();
     // Writing to a string cannot fail.
     let _ = write!(
@@ -22,8 +22,8 @@ pub fn render_report(report: &AccessReport) -> String {
         moment(report.generated_at)
     );
     state(&mut page, report);
-    held(&mut page, report);
-    disclosures(&mut page, report);
+    held(&mut page, report, all);
+    disclosures(&mut page, report, all);
     page.push_str("</main>\n</body>\n</html>");
     page
 }
@@ -62,7 +62,7 @@ fn state(page: &mut String, report: &AccessReport) {
     };
 }
 
-fn held(page: &mut String, report: &AccessReport) {
+fn held(page: &mut String, report: &AccessReport, all: bool) {
     page.push_str("<h2>What we hold</h2>\n");
     if report.is_about_the_value_only {
         let _ = writeln!(
@@ -77,8 +77,12 @@ fn held(page: &mut String, report: &AccessReport) {
         return;
     }
     let several = report.profiles.len() > 1 && !report.is_about_the_value_only;
-    for held in &report.held {
+    let listed = report.listed_details(all);
+    for held in listed {
         detail(page, held, several);
+    }
+    if listed.len() < report.held.len() {
+        let _ = writeln!(page, "<p>And {} more like these.</p>", report.held.len() - listed.len());
     }
 }
 
@@ -122,7 +126,7 @@ fn detail(page: &mut String, held: &HeldDetail, with_profile: bool) {
     page.push_str("</dl>\n");
 }
 
-fn disclosures(page: &mut String, report: &AccessReport) {
+fn disclosures(page: &mut String, report: &AccessReport, all: bool) {
     page.push_str("<h2>Who received it</h2>\n");
     let since = report.disclosures_known_since.map(moment);
     if report.disclosures_are_of == DisclosuresOf::Unknown && report.disclosures.is_empty() {
@@ -142,24 +146,8 @@ fn disclosures(page: &mut String, report: &AccessReport) {
             None => writeln!(page, "<p>We have no records of who received {what}.</p>"),
         };
     } else {
-        page.push_str(
-            "<table>\n<thead><tr><th>When (UTC)</th><th>What</th><th>Recipient</th></tr></thead>\n<tbody>\n",
-        );
-        for Disclosure { time, operation, token, value, is_value_recorded, .. } in &report.disclosures {
-            let kind = if *operation == Kind::Phone { "Phone number" } else { "E-mail address" };
-            let what = match value {
-                Some(value) => format!("{kind} {}", escape(value)),
-                None if *is_value_recorded => format!("{kind} that we do not hold now"),
-                None => kind.to_owned(),
-            };
-            let _ = writeln!(
-                page,
-                "<tr><td class=\"when\">{}</td><td>{what}</td><td>{}</td></tr>",
-                moment(*time),
-                escape(token)
-            );
-        }
-        page.push_str("</tbody>\n</table>\n");
+        recipients(page, report);
+        each_time(page, report, all);
     }
     if matches!(report.disclosures_are_of, DisclosuresOf::ProfilesThatHoldItNow | DisclosuresOf::Value) {
         page.push_str(
@@ -176,6 +164,64 @@ fn disclosures(page: &mut String, report: &AccessReport) {
     }
     if let Some(since) = since.filter(|_| !report.disclosures.is_empty()) {
         let _ = writeln!(page, "<p class=\"small\">Our records of recipients begin on {since} UTC.</p>");
+    }
+}
+
+/// Who received what, how often, and when first and last.
+fn recipients(page: &mut String, report: &AccessReport) {
+    page.push_str(
+        "<table>\n<thead><tr><th>Recipient</th><th>What</th><th>How often</th><th>First (UTC)</th><th>Last (UTC)</th></tr></thead>\n\
+         <tbody>\n",
+    );
+    for recipient in &report.recipients {
+        for detail in &recipient.details {
+            let _ = writeln!(
+                page,
+                "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+                escape(&recipient.token),
+                what(detail.operation, detail.value.as_deref(), detail.is_value_recorded),
+                detail.times,
+                moment(detail.first_at),
+                moment(detail.last_at)
+            );
+        }
+    }
+    page.push_str("</tbody>\n</table>\n");
+}
+
+/// Every disclosure, or how many there were.
+fn each_time(page: &mut String, report: &AccessReport, all: bool) {
+    page.push_str("<h3>Each time</h3>\n");
+    let Some(each) = report.listed_disclosures(all) else {
+        let _ = writeln!(
+            page,
+            "<p>{} times in total. Would you like the list of each time? Just ask us.</p>",
+            report.disclosures.len()
+        );
+        return;
+    };
+    page.push_str(
+        "<table>\n<thead><tr><th>When (UTC)</th><th>What</th><th>Recipient</th></tr></thead>\n<tbody>\n",
+    );
+    for Disclosure { time, operation, token, value, is_value_recorded, .. } in each {
+        let _ = writeln!(
+            page,
+            "<tr><td class=\"when\">{}</td><td>{}</td><td>{}</td></tr>",
+            moment(*time),
+            what(*operation, value.as_deref(), *is_value_recorded),
+            escape(token)
+        );
+    }
+    page.push_str("</tbody>\n</table>\n");
+}
+
+/// What was given.
+fn what(kind: Kind, value: Option<&str>, is_recorded: bool) -> String {
+    let kind = if kind == Kind::Phone { "Phone number" } else { "E-mail address" };
+    match value {
+        Some(value) => format!("{kind} {}", escape(value)),
+        None if is_recorded => format!("{kind} that we no longer hold"),
+        None => kind.to_owned(),
     }
 }
 

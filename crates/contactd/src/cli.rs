@@ -118,7 +118,8 @@ pub(crate) enum Command {
     Unsuppress(SubjectArgs),
     /// Report everything held about a person, and who received it when
     #[command(after_help = "Examples:\n  contactd subject https://www.linkedin.com/in/ada-quell-1a2b3c\n  \
-        contactd subject --email ada@example.com --html > report.html")]
+        contactd subject --phone +14155550123 --all\n  \
+        contactd subject --email ada@example.com --ticket DSR-17 --html > report.html")]
     Subject(SubjectReportArgs),
     /// Remove every detail of a person, and suppress them
     #[command(after_help = "Example:\n  contactd erase https://www.linkedin.com/in/ada-quell-1a2b3c")]
@@ -126,7 +127,7 @@ pub(crate) enum Command {
     /// Show the audit journal, check that it is whole, prove it to an auditor, or print its head or root to save elsewhere
     #[command(
         subcommand,
-        after_help = "Examples:\n  contactd audit show --outcome hit --since 2026-05-01\n  contactd audit verify"
+        after_help = "Examples:\n  contactd audit show --outcome hit --since 30d\n  contactd audit verify"
     )]
     Audit(AuditCommand),
     /// Show hits, misses and refusals by token and day
@@ -135,9 +136,13 @@ pub(crate) enum Command {
     /// Remove details that have expired or are too old; a running server does this by itself
     #[command(after_help = "Examples:\n  contactd sweep\n  contactd sweep --source crm --max-age 365d")]
     Sweep(SweepArgs),
+    /// Show how long each source's details are kept, and which of them end next
+    #[command(after_help = "Examples:\n  contactd retention\n  contactd retention --json")]
+    Retention(JsonArg),
     /// Print everything that is held, in a format that `import` can read
     #[command(
-        after_help = "Examples:\n  contactd export > people.jsonl\n  contactd export --source crm --format csv | gzip > crm.csv.gz"
+        after_help = "Examples:\n  contactd export > people.jsonl\n  contactd export --source crm --format csv | gzip > crm.csv.gz\n  \
+        contactd export --ticket AUDIT-9 > people.jsonl"
     )]
     Export(ExportArgs),
     /// List imports, or undo one

@@ -15,6 +15,7 @@ mod lookup;
 mod put;
 mod remove;
 mod restore;
+mod retention;
 mod serve;
 mod stats;
 mod subject;
@@ -62,6 +63,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Erase(args) => erase::run(&open().await?, &args).await,
             Command::Audit(command) => audit::run(config()?, &command).await,
             Command::Usage(args) => usage::run(&open().await?, &args).await,
+            Command::Retention(args) => retention::run(config()?, args.json).await,
             Command::Sweep(args) => sweep::run(&open().await?, &args).await,
             Command::Stats(args) => stats::run(&open().await?, args.json).await,
         }

@@ -217,11 +217,8 @@ impl Config {
             settings,
             networks: self.networks.clone(),
             token_limits: DefaultLimits { rate: limits.rate(), quota: limits.quota() },
-            audit_keep: match self.file.audit.keep.as_ref().map(|keep| keep.0.0) {
-                Some(Lifetime::For(time)) => Some(time),
-                Some(Lifetime::Forever) | None => None,
-            },
-            sweep_every: self.file.retention.sweep_every.as_ref().map_or(DEFAULT_SWEEP, |pause| pause.0.0),
+            audit_keep: self.audit_keep(),
+            sweep_every: self.sweep_every(),
             log: LogConfig {
                 level: args.log_level.or(log.level).unwrap_or_default(),
                 file: args.log_file.clone().or_else(|| log.file.clone()),
@@ -280,6 +277,21 @@ impl Config {
             fixed("keys.audit", self.keys.audit.words(Path::new("keys"))),
             fixed("log.format", format!("{:?}", config.log_format)),
         ]
+    }
+}
+
+impl Config {
+    /// How often details that have expired or are too old are removed.
+    pub(crate) fn sweep_every(&self) -> Duration {
+        self.file.retention.sweep_every.as_ref().map_or(DEFAULT_SWEEP, |pause| pause.0.0)
+    }
+
+    /// How long audit lines are kept; for ever if `None`.
+    pub(crate) fn audit_keep(&self) -> Option<Duration> {
+        match self.file.audit.keep.as_ref().map(|keep| keep.0.0) {
+            Some(Lifetime::For(time)) => Some(time),
+            Some(Lifetime::Forever) | None => None,
+        }
     }
 }
 

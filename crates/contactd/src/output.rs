@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use contactd_core::NotRecorded;
+use contactd_core::{NotRecorded, csv_cell};
 use serde::Serialize;
 
 use crate::data_dir::DataDir;
@@ -71,6 +71,17 @@ pub(crate) fn json(data: &impl Serialize) -> anyhow::Result<()> {
     }
     writeln!(out)?;
     Ok(())
+}
+
+/// Writes one row of CSV. No cell of it is run as a formula by a spreadsheet program.
+pub(crate) fn csv_row<T: AsRef<str>>(
+    out: &mut csv::Writer<impl Write>,
+    cells: impl IntoIterator<Item = T>,
+) -> csv::Result<()> {
+    for cell in cells {
+        out.write_field(csv_cell(cell.as_ref()).as_ref())?;
+    }
+    out.write_record(None::<&[u8]>)
 }
 
 /// Writes a table to stdout, each column as wide as its widest cell.

@@ -13,7 +13,7 @@ use contactd_core::{Actor, Cancel, Changed, unobserved};
 use crate::engine::Store;
 
 /// Details that are older than their source allows are removed in one of this many rounds.
-const EVERY: u32 = 60;
+pub(crate) const EVERY: u32 = 60;
 
 /// How long to wait at shutdown for a thread that works in atomic steps.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);

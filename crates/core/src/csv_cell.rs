@@ -2,21 +2,17 @@
 
 use std::borrow::Cow;
 
+use crate::phone;
+
 /// A cell that no spreadsheet program runs as a formula: it gets a leading `'` if it begins with `=`, `@`, a tab or a
-/// return, or with `+` or `-` unless it is a phone number as we write it.
+/// return, or with `+` or `-` unless it is a phone number as we write it. `import` takes the `'` off again.
 pub fn csv_cell(text: &str) -> Cow<'_, str> {
     let is_formula = match text.bytes().next() {
         Some(b'=' | b'@' | b'\t' | b'\r') => true,
-        Some(b'+' | b'-') => !is_phone(text),
+        Some(b'+' | b'-') => !phone::is_e164(text),
         _ => false,
     };
     if is_formula { Cow::Owned(format!("'{text}")) } else { Cow::Borrowed(text) }
-}
-
-/// Whether this is a phone number in E.164 form.
-fn is_phone(text: &str) -> bool {
-    let digits = text.strip_prefix('+').unwrap_or_default();
-    (7..=15).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0')
 }
 
 #[cfg(test)]
@@ -27,18 +23,22 @@ mod tests {
     fn what_a_spreadsheet_would_run_gets_an_apostrophe_and_nothing_else_does() {
         for (text, cell) in [
             ("=1+2", "'=1+2"),
+            ("=HYPERLINK(\"http://example.com\")", "'=HYPERLINK(\"http://example.com\")"),
             ("@SUM(A1)", "'@SUM(A1)"),
             ("\t=1", "'\t=1"),
             ("\r=1", "'\r=1"),
             ("+1+2", "'+1+2"),
-            ("+1 415 555 0123", "'+1 415 555 0123"),
+            ("+14155550123 ", "'+14155550123 "),
             ("+14155550123;=1", "'+14155550123;=1"),
+            ("-1", "'-1"),
             ("-14155550123", "'-14155550123"),
             ("+", "'+"),
         ] {
             assert_eq!(csv_cell(text), cell);
         }
-        for text in ["", "+14155550123", "ada@example.com", "crm-sync", "1=1", " =1", "2026-05-01", "ü"] {
+        for text in
+            ["", "+14155550123", "ada@example.com", "crm-sync", "1=1", " =1", "'=1", "2026-05-01", "ü"]
+        {
             assert_eq!(csv_cell(text), text);
         }
     }

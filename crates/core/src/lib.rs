@@ -106,7 +106,7 @@ pub use on_record::{NotRecorded, OnRecord, Recording};
 pub use phone::{PhoneError, is_phone_region};
 pub use progress::{Cancel, Observer, Progress, unobserved};
 pub use record::{RawRecord, Record, RecordError};
-pub use span::{Lifetime, Span};
+pub use span::{Lifetime, Moment, Span};
 pub use subject_name::{SubjectName, SubjectNameError, subject_lines};
 pub use suppression::{
     DigestKey, DigestKeys, Subject, SubjectCheck, SubjectDigest, SuppressionList, UnknownKey,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use audits::{
-    AuditError, AuditQuery, Audits, IndexState, NamedUsage, ReadFrom, ShownEvent, remember_roots,
+    AuditError, AuditQuery, Audits, IndexState, NamedUsage, ReadFrom, Recipient, ShownEvent, remember_roots,
 };
 pub use health::{
     BackupError, BackupMade, BackupTarget, Backups, Finding, Health, HealthError, Making, Severity, Stats,
@@ -29,7 +29,8 @@ pub use imports::{
 pub use opt_outs::{Holder, OnFile, OptOutError, OptOutOptions, OptOuts, OptedOut};
 pub use subjects::{
     AccessReport, CorrectionError, Disclosure, DisclosuresOf, EraseError, EraseOptions, Erased,
-    ErasedProfile, HeldDetail, SharedValue, SubjectError, SubjectStore, Subjects, SuppressionState,
+    ErasedProfile, HeldDetail, ReceivedBy, ReceivedDetail, SharedValue, SubjectError, SubjectStore, Subjects,
+    SuppressionState,
 };
 pub use tokens::{IssuedToken, NewToken, TokenError, TokenIssuer};
 

@@ -1,5 +1,6 @@
 //! Lengths of time as people write them: a number and s, m, h, d or w.
 
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -43,6 +44,57 @@ impl TryFrom<String> for Span {
 
     fn try_from(text: String) -> Result<Self, String> {
         text.parse()
+    }
+}
+
+/// In days, or in the largest smaller unit that needs no fraction.
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        let units = [(86_400, 'd'), (3_600, 'h'), (60, 'm')];
+        let fits = |&(unit, _): &(u64, char)| seconds >= unit && seconds.is_multiple_of(unit);
+        let (unit, name) = units.into_iter().find(fits).unwrap_or((1, 's'));
+        write!(f, "{}{name}", seconds / unit)
+    }
+}
+
+impl serde::Serialize for Span {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A time, as people name it: itself, or how long ago it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// This time.
+    At(Timestamp),
+    /// This long ago.
+    Ago(Duration),
+}
+
+impl Moment {
+    /// The time that is meant at `now`.
+    pub fn when(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::At(time) => time,
+            Self::Ago(length) => now.minus(length),
+        }
+    }
+}
+
+impl FromStr for Moment {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(time) = Timestamp::parse(text) {
+            return Ok(Self::At(time));
+        }
+        let ago = text.parse().map(|Span(length)| Self::Ago(length));
+        ago.map_err(|_| {
+            "write a date like 2026-05-01, an RFC 3339 time, or how long ago like 30d (s, m, h, d or w)"
+                .to_owned()
+        })
     }
 }
 
@@ -93,5 +145,22 @@ mod tests {
             assert!(text.parse::<Span>().is_err(), "{text}");
         }
         assert_eq!("never".parse(), Ok(Lifetime::Forever));
+    }
+
+    #[test]
+    fn a_span_is_written_as_it_is_read() {
+        for text in ["0s", "90s", "5m", "25h", "10d", "365d"] {
+            assert_eq!(text.parse::<Span>().map(|span| span.to_string()).as_deref(), Ok(text));
+        }
+    }
+
+    #[test]
+    fn a_moment_is_a_time_or_how_long_ago_it_was() {
+        let now = Timestamp::from_seconds(86_400);
+        let when = |text: &str| text.parse::<Moment>().map(|moment| moment.when(now).seconds());
+        assert_eq!(when("1h"), Ok(86_400 - 3_600));
+        assert_eq!(when("1970-01-03"), Ok(2 * 86_400));
+        assert_eq!(when("1970-01-01T00:00:07Z"), Ok(7));
+        assert!(when("yesterday").is_err() && when("").is_err() && when("-1d").is_err());
     }
 }

@@ -17,12 +17,13 @@ mod details;
 mod imports;
 mod local;
 mod outbox;
+mod retention;
 mod upkeep;
 
 use std::future::Future;
 
 pub use access::{Suppressions, Tokens, Usage};
-pub use audit::{AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine};
+pub use audit::{ActionFilter, AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, RequestFilter};
 pub use details::{Aged, DetailFilter, DetailTotal, Details, SweepPlan, Swept, Totals};
 pub use imports::{
     FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, PastImport, PutCounts, Undo,
@@ -30,6 +31,7 @@ pub use imports::{
 };
 pub use local::{LocalRead, Verdict};
 pub use outbox::{Noted, Outbox};
+pub use retention::{NextEnding, SourceRetention};
 pub use upkeep::{ChangeNumbers, Changes, Facts, Maintenance, PartSize, TakenOver, Withdrawals};
 
 /// Why the engine failed. The text describes the fault and never contains row data.

@@ -6,16 +6,16 @@ mod reading;
 
 use std::sync::MutexGuard;
 
+use contactd_core::AuditPosition;
 use contactd_core::store::{
     AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, StoreError, StoreFuture,
 };
-use contactd_core::{AdminRecord, AuditPosition, AuditRecord, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use crate::{SqliteStore, connection, lock, schema};
 use adding::{add_step, move_to, position};
 use names::{Names, find_name};
-use reading::{ADMIN, admin_record, indexed, usage, visit_events};
+use reading::{indexed, usage, visit_newest};
 
 /// The locked connection to the index, which is opened when first needed.
 pub(crate) struct OpenIndex<'a>(MutexGuard<'a, Option<Connection>>);
@@ -77,20 +77,6 @@ impl AuditIndex for SqliteStore {
                 found.extend(find.query_row([id], |row| row.get(0)).optional()?);
             }
             Ok(found)
-        }))
-    }
-
-    fn list_admin(
-        &self,
-        since: Option<Timestamp>,
-        until: Option<Timestamp>,
-    ) -> impl StoreFuture<Vec<AdminRecord>> {
-        let time = |at: Option<Timestamp>, other| at.map_or(other, Timestamp::millis);
-        std::future::ready(self.read_index(|index| {
-            let mut list = index.prepare_cached(&format!(
-                "{ADMIN} WHERE at >= ?1 AND at < ?2 ORDER BY admin_events.node, seq"
-            ))?;
-            list.query_map((time(since, i64::MIN), time(until, i64::MAX)), admin_record)?.collect()
         }))
     }
 
@@ -156,9 +142,9 @@ impl AuditIndex for SqliteStore {
     fn visit_audit(
         &self,
         filter: &AuditFilter,
-        visit: impl FnMut(AuditRecord) -> bool + Send,
+        visit: impl FnMut(IndexedLine) -> bool + Send,
     ) -> impl StoreFuture<()> {
-        std::future::ready(self.read_index(|index| visit_events(index, filter, visit)))
+        std::future::ready(self.read_index(|index| visit_newest(index, filter, visit)))
     }
 
     fn audit_usage(&self) -> impl StoreFuture<Vec<AuditUsage>> {
@@ -198,9 +184,11 @@ impl SqliteStore {
 }
 
 /// The indexes of the file, by name.
-const INDEXES: [(&str, &str); 3] = [
+const INDEXES: [(&str, &str); 5] = [
+    ("events_by_time", "events (at)"),
     ("events_by_profile", "events (profile) WHERE profile IS NOT NULL"),
     ("events_by_value", "events (value) WHERE value IS NOT NULL"),
+    ("admin_events_by_time", "admin_events (at)"),
     ("admin_events_by_entry", "admin_events (entry)"),
 ];
 /// The tables that have lines of nodes.

@@ -3,14 +3,16 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use contactd_core::store::{DetailFilter, Details, Noted, StoreError, StoreFuture, SweepPlan, Swept, Totals};
+use contactd_core::store::{
+    DetailFilter, Details, Noted, SourceRetention, StoreError, StoreFuture, SweepPlan, Swept, Totals,
+};
 use contactd_core::{ContactValue, Detail, Kind, Profile};
 use rusqlite::{Connection, Transaction};
 
 use crate::numbers::kind_number;
 use crate::profile_rows::{ProfileRows, SourceNames};
 use crate::writing::Writing;
-use crate::{SqliteStore, connection, former, outbox, profile_rows, totals};
+use crate::{SqliteStore, connection, former, outbox, profile_rows, retention, totals};
 
 impl Details for SqliteStore {
     fn list_details(&self, profile: &Profile) -> impl StoreFuture<Vec<Detail>> {
@@ -59,6 +61,12 @@ impl Details for SqliteStore {
 
     fn sweep(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> impl StoreFuture<Swept> {
         std::future::ready(self.sweep_all(plan, entry))
+    }
+
+    fn list_retention(&self, now: Timestamp) -> impl StoreFuture<Vec<SourceRetention>> {
+        let list = connection::reader(&self.details_file())
+            .and_then(|reader| retention::list(&reader, now).map_err(connection::error));
+        std::future::ready(list)
     }
 
     fn totals(&self) -> impl StoreFuture<Totals> {

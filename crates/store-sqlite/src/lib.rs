@@ -23,6 +23,7 @@ mod outbox;
 mod place;
 mod profile_rows;
 mod reader;
+mod retention;
 mod schema;
 mod suppressions;
 mod sweep;

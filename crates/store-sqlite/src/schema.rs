@@ -29,6 +29,7 @@ pub(crate) const AUDIT: &[&str] = &[
     include_str!("../migrations/audit/001_events.sql"),
     include_str!("../migrations/audit/002_by_node.sql"),
     include_str!("../migrations/audit/003_values_admin.sql"),
+    include_str!("../migrations/audit/004_by_time.sql"),
 ];
 
 /// Opens a database for writing and migrates it to the newest schema. Refuses a schema that is newer
@@ -88,7 +89,7 @@ mod tests {
         let contactd: Vec<_> = CONTACTD.iter().copied().map(fingerprint).collect();
         let audit: Vec<_> = AUDIT.iter().copied().map(fingerprint).collect();
         let details: Vec<_> = DETAILS.iter().copied().map(fingerprint).collect();
-        assert_eq!(audit, ["e00dc168e97d", "1ea255ff3535", "72086273b216"]);
+        assert_eq!(audit, ["e00dc168e97d", "1ea255ff3535", "72086273b216", "d2ebacb280ba"]);
         assert_eq!(contactd, ["3fdff0a8a751", "c0fa3a96eb19", "b4827a0210ed", "a22a9473ba4b"]);
         assert_eq!(
             details,

@@ -1,9 +1,10 @@
 //! The index of the journals.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use contactd_core::store::{AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, StoreError};
-use contactd_core::{AdminRecord, AuditPosition, AuditRecord, NOT_RECORDED, Timestamp};
+use contactd_core::{AdminRecord, AuditPosition, AuditRecord, NOT_RECORDED};
 
 use super::{Lines, Memory, Positions};
 
@@ -87,10 +88,16 @@ impl AuditIndex for Memory {
     async fn visit_audit(
         &self,
         filter: &AuditFilter,
-        mut visit: impl FnMut(AuditRecord) -> bool + Send,
+        mut visit: impl FnMut(IndexedLine) -> bool + Send,
     ) -> Result<(), StoreError> {
-        let matching: Vec<AuditRecord> =
-            self.state()?.audit.lines.values().filter(|record| filter.matches(record)).cloned().collect();
+        let mut matching: Vec<IndexedLine> = {
+            let index = &self.state()?.audit;
+            let requests = index.lines.values().cloned().map(IndexedLine::Request);
+            let actions = index.admin.values().cloned().map(IndexedLine::Admin);
+            requests.chain(actions).filter(|line| filter.matches(line)).collect()
+        };
+        matching.sort_by_key(|line| Reverse((line.at(), line.seq())));
+        matching.truncate(filter.newest.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX));
         let _ = matching.into_iter().all(&mut visit);
         Ok(())
     }
@@ -99,19 +106,6 @@ impl AuditIndex for Memory {
         let state = self.state()?;
         let known = state.audit.admin.values().map(|record| record.entry.entry.clone());
         Ok(known.filter(|id| ids.contains(id)).collect())
-    }
-
-    async fn list_admin(
-        &self,
-        since: Option<Timestamp>,
-        until: Option<Timestamp>,
-    ) -> Result<Vec<AdminRecord>, StoreError> {
-        let state = self.state()?;
-        let is_meant = |record: &&AdminRecord| {
-            let at = record.entry.time;
-            since.is_none_or(|since| at >= since) && until.is_none_or(|until| at < until)
-        };
-        Ok(state.audit.admin.values().filter(is_meant).cloned().collect())
     }
 
     async fn indexed(&self, node: &str, from: u64, through: u64) -> Result<Vec<IndexedLine>, StoreError> {

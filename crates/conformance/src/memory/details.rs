@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use contactd_core::store::{
-    Aged, DetailFilter, DetailTotal, Details, Noted, PastImport, PutCounts, StoreError, StoreFuture,
-    SweepPlan, Swept, Totals,
+    Aged, DetailFilter, DetailTotal, Details, Noted, PastImport, PutCounts, SourceRetention, StoreError,
+    StoreFuture, SweepPlan, Swept, Totals,
 };
-use contactd_core::{ContactValue, Detail, Kind, Label, Profile, Timestamp};
+use contactd_core::{ContactValue, Detail, Kind, Label, Profile, Span, Timestamp};
 
 use super::{Former, Kept, Memory, State};
 
@@ -138,6 +138,28 @@ impl Details for Memory {
         state.note(entry.filter(|_| removed > 0), &[("details", removed)]);
         state.note(entry.filter(|_| swept.former > 0), &[("keptForUndo", swept.former)]);
         Ok(swept)
+    }
+
+    async fn list_retention(&self, now: Timestamp) -> Result<Vec<SourceRetention>, StoreError> {
+        let state = self.state()?;
+        let mut held: BTreeMap<&str, Vec<&Kept>> = BTreeMap::new();
+        for source in state.max_ages.keys() {
+            held.entry(source).or_default();
+        }
+        for kept in state.people.values().flatten() {
+            held.entry(&kept.detail.source).or_default().push(kept);
+        }
+        let retention = |(source, held): (&str, Vec<&Kept>)| {
+            let max_age = state.max_ages.get(source).copied().map(Span);
+            let mut retention = SourceRetention::new(source.to_owned(), max_age, held.len() as u64);
+            for kept in held {
+                let imported = state.imports.iter().find(|import| import.id == kept.given_by);
+                let known_at = kept.detail.observed_at.or(imported.map(|import| import.at));
+                retention.add(kept.detail.expires_at, known_at, now);
+            }
+            retention
+        };
+        Ok(held.into_iter().map(retention).collect())
     }
 
     fn totals(&self) -> impl StoreFuture<Totals> {

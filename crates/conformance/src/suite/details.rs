@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use contactd_core::store::{Aged, DetailFilter, ImportPlan, Swept};
-use contactd_core::{Detail, Kind, Label, Timestamp};
+use contactd_core::store::{Aged, DetailFilter, ImportPlan, NextEnding, SourceRetention, Swept};
+use contactd_core::{Detail, Kind, Label, Span, Timestamp};
 
 use super::{FullStore, best, day, email, now, phone, profile, put, put_all, record, sweeping, value};
 
@@ -142,4 +142,53 @@ pub async fn a_sweep_removes_only_expired_and_too_old_details(store: &impl FullS
     assert_eq!(sweep(118).await.expect("sweeps"), Swept::default());
     assert_eq!(sweep(120).await.expect("sweeps"), Swept { aged: 1, ..Swept::default() });
     assert_eq!(store.totals().await.expect("counts").profiles, 1);
+}
+
+/// What a sweep removes at a time is what was announced as due by then.
+pub async fn the_details_that_end_next_are_listed_by_source(store: &impl FullStore) {
+    let day_long = Duration::from_secs(86_400);
+    let ada = profile("ada-quell");
+    let until = |text: &str| Some(Timestamp::parse(text).expect("a time"));
+    let due = Detail { expires_at: until("2026-06-01"), ..phone("01", 90) };
+    let first = Detail { expires_at: until("2026-07-01T08:00:00Z"), ..phone("02", 90) };
+    let same_day = Detail { expires_at: until("2026-07-01T09:00:00Z"), ..phone("03", 90) };
+    let later = Detail { expires_at: until("2026-08-01"), ..phone("04", 90) };
+    let of_hr = |detail: Detail| Detail { source: "hr".to_owned(), ..detail };
+    let old = of_hr(Detail { observed_at: until("2026-01-01"), ..email("old") });
+    let new = of_hr(Detail { observed_at: until("2026-05-31"), ..email("new") });
+    let max_age = Some((vec!["hr".to_owned(), "gone".to_owned()], 60 * day_long));
+    let plan = ImportPlan { max_age, ..ImportPlan::of(1, now()) };
+    let details = [due, first, same_day, later, old, new, of_hr(email("undated")), of_ats(email("kept"))];
+    put_all(store, &plan, vec![record(&ada, &details)]).await;
+    let listed = store.list_retention(now()).await.expect("lists");
+    let source = |name: &str, max_age, details, due, next: Option<(u64, &str)>| SourceRetention {
+        source: name.to_owned(),
+        max_age,
+        details,
+        due,
+        next: next.map(|(details, by)| NextEnding { details, by: Timestamp::parse(by).expect("a time") }),
+    };
+    let sixty = Some(Span(60 * day_long));
+    assert_eq!(
+        listed,
+        [
+            source("ats", None, 1, 0, None),
+            source("crm", None, 4, 1, Some((2, "2026-07-01T09:00:00Z"))),
+            source("gone", sixty, 0, 0, None),
+            source("hr", sixty, 3, 1, Some((1, "2026-07-30"))),
+        ]
+    );
+    let swept = store.sweep(now(), Aged::Policies, None).await.expect("sweeps");
+    assert_eq!(swept, Swept { expired: 1, aged: 1 });
+    // At the end of its last second a detail is not too old yet.
+    for (days, due) in [(59, 0), (60, 1)] {
+        let listed = store.list_retention(now().plus(days * day_long)).await.expect("lists");
+        assert_eq!(listed.iter().find(|of| of.source == "hr").map(|of| of.due), Some(due), "{listed:?}");
+    }
+    let listed = store.list_retention(now().plus(59 * day_long)).await.expect("lists");
+    assert_eq!(listed.last().and_then(|of| of.next).map(|next| next.details), Some(1));
+}
+
+fn of_ats(detail: Detail) -> Detail {
+    Detail { source: "ats".to_owned(), ..detail }
 }

@@ -93,6 +93,9 @@ pub(crate) struct ExportArgs {
     /// The format: JSON lines with one profile each, or CSV with one detail each
     #[arg(long, default_value = "jsonl")]
     pub(crate) format: ExportFormat,
+    /// The case this is done for, to be recorded with it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) ticket: Option<String>,
     /// Print one JSON array instead of lines
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use contactd_core::{Chain, RootKey, Span, Timestamp};
+use contactd_core::{Chain, Moment, RootKey, Span, Timestamp};
 
 use super::JsonArg;
 use super::values::{parse_head, parse_time};
@@ -48,10 +48,13 @@ pub(crate) struct SubjectReportArgs {
     /// The case this is done for, to be recorded with it
     #[arg(long, value_name = "TEXT")]
     pub(crate) ticket: Option<String>,
+    /// List every disclosure, however many there are; otherwise more than 50 are summed up
+    #[arg(long)]
+    pub(crate) all: bool,
     /// Print an HTML page for the person who asked
     #[arg(long)]
     pub(crate) html: bool,
-    /// Print JSON
+    /// Print JSON, which always lists everything
     #[arg(long, conflicts_with = "html")]
     pub(crate) json: bool,
 }
@@ -130,9 +133,11 @@ pub(crate) struct UsageArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
-    /// Show requests of recognised tokens and administrative actions, oldest first
+    /// Show requests of recognised tokens and administrative actions, newest first
     #[command(after_help = "Examples:\n  contactd audit show --token crm-sync --limit 20\n  \
-        contactd audit show --profile https://www.linkedin.com/in/ada-quell-1a2b3c --json")]
+        contactd audit show --profile https://www.linkedin.com/in/ada-quell-1a2b3c --json\n  \
+        contactd audit show --phone +14155550123 --since 30d --by recipient\n  \
+        contactd audit show --operation export --since 2026-05-01 --csv > exports.csv")]
     Show(AuditShowArgs),
     /// Check that no line was changed, added, moved or removed; needs no secret
     #[command(after_help = "Examples:\n  contactd audit verify\n  \
@@ -171,12 +176,18 @@ pub(crate) struct AuditShowArgs {
     /// Only requests and actions about this person, by profile URL
     #[arg(long, value_name = "URL")]
     pub(crate) profile: Option<String>,
-    /// Only at or after this time: a date or an RFC 3339 time
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    pub(crate) since: Option<Timestamp>,
-    /// Only before this time
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    pub(crate) until: Option<Timestamp>,
+    /// Only disclosures of this phone number, with +, and actions about it
+    #[arg(long, conflicts_with = "email")]
+    pub(crate) phone: Option<String>,
+    /// Only disclosures of this e-mail address, and actions about it
+    #[arg(long)]
+    pub(crate) email: Option<String>,
+    /// Only at or after this time: a date, an RFC 3339 time, or how long ago, such as 30d
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<Moment>,
+    /// Only before this time, given in the same way
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<Moment>,
     /// Only with this outcome: hit, miss or refused, or done or failed for administrative actions
     #[arg(long, value_parser = ["hit", "miss", "refused", "done", "failed"])]
     pub(crate) outcome: Option<String>,
@@ -189,11 +200,17 @@ pub(crate) struct AuditShowArgs {
     /// Only actions of this user
     #[arg(long, value_name = "NAME")]
     pub(crate) actor: Option<String>,
-    /// Show at most this many requests and actions
+    /// Sum up instead of listing; by recipient: the requests of each token, with the first and last time
+    #[arg(long, value_name = "WHAT", value_parser = ["recipient"])]
+    pub(crate) by: Option<String>,
+    /// Show at most this many, the newest
     #[arg(long, value_name = "COUNT")]
     pub(crate) limit: Option<u64>,
-    /// Print one JSON array
+    /// Print CSV
     #[arg(long)]
+    pub(crate) csv: bool,
+    /// Print one JSON array
+    #[arg(long, conflicts_with = "csv")]
     pub(crate) json: bool,
 }
 

@@ -1,70 +1,32 @@
 //! `contactd audit show`, `verify`, `head`, `root`, `proof`
 
 mod listing;
+mod show;
 
 use std::io::{self, BufWriter, IsTerminal};
 use std::process::ExitCode;
 
 use anyhow::bail;
-use contactd_core::services::{AuditQuery, IndexState, ShownEvent};
+use contactd_core::services::IndexState;
 use contactd_core::{KnownLine, RootSource, Roots, Verification};
 use contactd_journal::{Verifier, verify_proof};
 use serde::Serialize;
 
-use crate::cli::{AuditCommand, AuditProofArgs, AuditShowArgs, AuditVerifyArgs};
+use crate::cli::{AuditCommand, AuditProofArgs, AuditVerifyArgs};
 use crate::config::Config;
 use crate::context::Context;
 use crate::misuse::Misuse;
 use crate::progress::Working;
 use crate::{output, progress};
-use listing::Listing;
 
 pub(crate) async fn run(config: Config, command: &AuditCommand) -> anyhow::Result<ExitCode> {
     match command {
-        AuditCommand::Show(args) => show(&Context::open(config).await?, args).await,
+        AuditCommand::Show(args) => show::run(&Context::open(config).await?, args).await,
         AuditCommand::Verify(args) if args.proof.is_some() || args.dir.is_some() => verify_elsewhere(args),
         AuditCommand::Verify(args) => verify(&Context::open(config).await?, args).await,
         AuditCommand::Head(args) => head(&Context::open(config).await?, args.json).await,
         AuditCommand::Root(args) => root(&Context::open(config).await?, args.json).await,
         AuditCommand::Proof(args) => proof(&Context::open(config).await?, args).await,
-    }
-}
-
-async fn show(context: &Context, args: &AuditShowArgs) -> anyhow::Result<ExitCode> {
-    let query = AuditQuery {
-        token: args.token.clone(),
-        profile: args.profile.as_deref().map(|url| context.profile(url)).transpose()?,
-        since: args.since,
-        until: args.until,
-        outcome: args.outcome.clone(),
-        operation: args.operation.clone(),
-        request: args.request.clone(),
-        actor: args.actor.clone(),
-    };
-    let mut out = Listing::begin(args.json);
-    let mut failed = None;
-    let mut left = args.limit.unwrap_or(u64::MAX);
-    let working = Working::beside_data("reading the journal");
-    let mut shown = 0;
-    let visit = |event: ShownEvent<'_>| {
-        if left == 0 {
-            return false;
-        }
-        left -= 1;
-        shown += 1;
-        if let Some(working) = &working {
-            working.count(shown, "events");
-        }
-        failed = out.add(&event).err();
-        failed.is_none()
-    };
-    let index = context.services.audits.show(&context.actor, query, visit).await;
-    drop(working);
-    let index = index?;
-    warn(&index);
-    match failed {
-        Some(error) => Err(error),
-        None => out.end().map(|()| ExitCode::SUCCESS),
     }
 }
 

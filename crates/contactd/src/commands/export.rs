@@ -50,7 +50,8 @@ pub(crate) async fn run(context: &Context, args: &ExportArgs) -> anyhow::Result<
         failed = writer.write(profile, details).err();
         failed.is_none()
     };
-    let exported = context.services.subjects.export(&context.actor, args.source.as_deref(), visit).await;
+    let actor = context.actor_for(args.ticket.as_deref());
+    let exported = context.services.subjects.export(&actor, args.source.as_deref(), visit).await;
     drop(working);
     exported?;
     if let Some(error) = failed {

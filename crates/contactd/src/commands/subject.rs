@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use contactd_core::Timestamp;
-use contactd_core::services::{AccessReport, Disclosure, DisclosuresOf, HeldDetail, ReadFrom};
+use contactd_core::services::{
+    AccessReport, Disclosure, DisclosuresOf, HeldDetail, ReadFrom, ReceivedBy, ReceivedDetail,
+};
 
 use crate::cli::SubjectReportArgs;
 use crate::context::Context;
@@ -16,16 +18,16 @@ pub(crate) async fn run(context: &Context, args: &SubjectReportArgs) -> anyhow::
     let reporting = context.services.subjects.report(&actor, &named, source);
     let report = progress::during("collecting the report", reporting).await?;
     if args.html {
-        output::data(format_args!("{}", contactd_admin::render_report(&report)))?;
+        output::data(format_args!("{}", contactd_admin::render_report(&report, args.all)))?;
     } else if args.json {
         output::json(&report)?;
     } else {
-        show(&report)?;
+        show(&report, args.all)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(report: &AccessReport) -> anyhow::Result<()> {
+fn show(report: &AccessReport, all: bool) -> anyhow::Result<()> {
     output::data(format_args!("About {}, {}", report.subject, report.generated_at))?;
     output::data(format_args!("{}", suppression(report)))?;
     if report.is_about_the_value_only {
@@ -34,27 +36,24 @@ fn show(report: &AccessReport) -> anyhow::Result<()> {
              profile URL:",
             report.profiles.len()
         ))?;
-        for profile in &report.profiles {
+        let profiles = report.listed_profiles(all);
+        for profile in profiles {
             output::data(format_args!("  {profile}"))?;
         }
+        more(report.profiles.len() - profiles.len())?;
     }
     output::data(format_args!("\nHeld:"))?;
-    match report.held.as_slice() {
+    match report.listed_details(all) {
         [] => output::data(format_args!("nothing"))?,
-        held => output::table(
-            &["KIND", "VALUE", "LABEL", "STATE", "SOURCE", "OBSERVED", "BASIS", "EXPIRES"],
-            &held.iter().map(held_cells).collect::<Vec<_>>(),
-        )?,
+        held => {
+            output::table(
+                &["KIND", "VALUE", "LABEL", "STATE", "SOURCE", "OBSERVED", "BASIS", "EXPIRES"],
+                &held.iter().map(held_cells).collect::<Vec<_>>(),
+            )?;
+            more(report.held.len() - held.len())?;
+        }
     }
     output::data(format_args!("\nDisclosed to:"))?;
-    let row = |given: &Disclosure| {
-        let value = match (&given.value, given.is_value_recorded) {
-            (Some(value), _) => value.clone(),
-            (None, true) => "(not held now)".to_owned(),
-            (None, false) => "(not recorded)".to_owned(),
-        };
-        vec![given.time.to_string(), given.operation.name().to_owned(), given.token.clone(), value]
-    };
     if matches!(report.disclosures_are_of, DisclosuresOf::ProfilesThatHoldItNow | DisclosuresOf::Value) {
         output::data(format_args!(
             "(what earlier versions recorded while another profile held it is found only by that profile's URL)"
@@ -66,12 +65,7 @@ fn show(report: &AccessReport) -> anyhow::Result<()> {
         ))?,
         ([], Some(since)) => output::data(format_args!("nobody since {since}, when the record begins"))?,
         ([], None) => output::data(format_args!("unknown: nothing has been recorded"))?,
-        (given, _) => {
-            output::table(
-                &["TIME", "WHAT", "RECIPIENT", "VALUE"],
-                &given.iter().map(row).collect::<Vec<_>>(),
-            )?;
-        }
+        ([first, ..], _) => disclosures(report, first, all)?,
     }
     match (report.is_from_journal, report.index_compared_at) {
         (true, _) => output::words(format_args!("read from the journal itself")),
@@ -85,6 +79,57 @@ fn show(report: &AccessReport) -> anyhow::Result<()> {
     if report.requests_without_result > 0 {
         let count = report.requests_without_result;
         output::data(format_args!("\n{} found nothing.", output::counted(count, "request")))?;
+    }
+    Ok(())
+}
+
+/// Who received what, in short and, unless that is long, each time.
+fn disclosures(report: &AccessReport, first: &Disclosure, all: bool) -> anyhow::Result<()> {
+    let received = |by: &ReceivedBy| by.details.iter().map(|of| received_cells(by, of)).collect::<Vec<_>>();
+    output::table(
+        &["RECIPIENT", "WHAT", "VALUE", "TIMES", "FIRST", "LAST"],
+        &report.recipients.iter().flat_map(received).collect::<Vec<_>>(),
+    )?;
+    output::data(format_args!("\nEach time:"))?;
+    let Some(each) = report.listed_disclosures(all) else {
+        let (times, last) = (report.disclosures.len(), report.disclosures.last().unwrap_or(first));
+        output::data(format_args!(
+            "{times} times from {} to {}; --all lists each of them",
+            first.time, last.time
+        ))?;
+        return Ok(());
+    };
+    let row = |given: &Disclosure| {
+        let value = value(given.value.as_deref(), given.is_value_recorded);
+        vec![given.time.to_string(), given.operation.name().to_owned(), given.token.clone(), value]
+    };
+    output::table(&["TIME", "WHAT", "RECIPIENT", "VALUE"], &each.iter().map(row).collect::<Vec<_>>())?;
+    Ok(())
+}
+
+fn received_cells(by: &ReceivedBy, of: &ReceivedDetail) -> Vec<String> {
+    vec![
+        by.token.clone(),
+        of.operation.name().to_owned(),
+        value(of.value.as_deref(), of.is_value_recorded),
+        of.times.to_string(),
+        of.first_at.to_string(),
+        of.last_at.to_string(),
+    ]
+}
+
+/// The value that was given. The journal has only its digest.
+fn value(value: Option<&str>, is_recorded: bool) -> String {
+    match (value, is_recorded) {
+        (Some(value), _) => value.to_owned(),
+        (None, true) => "a value no longer held".to_owned(),
+        (None, false) => "not recorded".to_owned(),
+    }
+}
+
+fn more(count: usize) -> anyhow::Result<()> {
+    if count > 0 {
+        output::data(format_args!("  and {count} more; --all lists them"))?;
     }
     Ok(())
 }

@@ -52,9 +52,9 @@ pub(crate) async fn run(context: &Context, args: &UsageArgs) -> anyhow::Result<E
         output::json(&usage)?;
     } else if args.csv {
         let mut writer = csv::Writer::from_writer(io::stdout());
-        writer.write_record(["day", "token", "name", "hits", "misses", "refused"])?;
+        output::csv_row(&mut writer, ["day", "token", "name", "hits", "misses", "refused"])?;
         for row in &usage {
-            writer.write_record(row.cells())?;
+            output::csv_row(&mut writer, row.cells())?;
         }
         writer.flush()?;
     } else if usage.is_empty() {

@@ -324,7 +324,7 @@ async fn audits_and_health(server: &InProcess, actor: &Actor) {
         shown += 1;
         true
     };
-    services.audits.show(actor, Default::default(), count).await.expect("shows");
+    services.audits.show(actor, &Default::default(), count).await.expect("shows");
     assert!(shown > 10);
     let stats = services.health.stats(actor).await.expect("counts");
     assert_eq!((stats.profiles, stats.suppressions), (2, 3), "Eve, her number and her address");

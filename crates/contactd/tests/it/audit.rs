@@ -28,12 +28,12 @@ fn name_of(id: &str) -> String {
     bytes.filter(|byte| *byte != 0).map(char::from).collect()
 }
 
-/// The requests in the journal.
+/// The requests in the journal, oldest first. `audit show` has them newest first.
 fn shown(site: &Site, flags: &[&str]) -> Vec<Value> {
     let output = site.run(&[&["audit", "show", "--json"], flags].concat());
     assert_eq!(output.code, 0, "{output:?}");
     let events = output.json().as_array().expect("an array").clone();
-    events.into_iter().filter(|event| event["actor"].is_null()).collect()
+    events.into_iter().rev().filter(|event| event["actor"].is_null()).collect()
 }
 
 /// The names of the requests among the events.
@@ -78,7 +78,7 @@ fn hits_misses_and_refusals_of_a_token_are_recorded_and_nothing_personal_is() {
     assert_eq!(ids(&shown(site, &["--token", "other"])), ["hit-2"]);
     assert_eq!(ids(&shown(site, &["--profile", ADA])), ["hit-1", "hit-2"]);
     assert_eq!(ids(&shown(site, &["--profile", NOBODY, "--token", "test"])), ["miss-1"]);
-    assert_eq!(ids(&shown(site, &["--limit", "5"])), ["hit-1", "miss-1"], "after three actions");
+    assert_eq!(ids(&shown(site, &["--limit", "2"])), ["scope-1", "hit-2"], "the newest");
     assert_eq!(ids(&shown(site, &["--since", "2099-01-01"])), [""; 0]);
     assert_eq!(ids(&shown(site, &["--until", "2099-01-01"])).len(), 5);
     assert!(site.ok(&["audit", "show"]).contains("refused: invalid_profile_url"));

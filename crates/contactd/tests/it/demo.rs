@@ -37,7 +37,8 @@ impl Demo {
             assert!(stderr.read_line(&mut said).expect("reads") > 0, "the demo did not start: {said}");
         }
         let (_, rest) = said.split_once("listening on http://").expect("an address");
-        let address = rest.trim().parse().expect("an address");
+        let address = rest.split_whitespace().next().and_then(|address| address.parse().ok());
+        let address = address.expect("an address");
         let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut printed = String::new();
         while !printed.contains("Bearer ") {

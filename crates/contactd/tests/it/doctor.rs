@@ -265,7 +265,10 @@ fn doctor_creates_no_store() {
     let empty = site.run(&["doctor", "--json"]);
     assert_eq!(
         (empty.code, &found(&empty, "data")[0]["message"]),
-        (0, &format!("{} holds no store yet", site.data().display()).into())
+        (
+            1,
+            &format!("there is no data directory at {}: it has no contactd.db", site.data().display()).into()
+        )
     );
     assert_eq!(files(&site.data()), [""; 0].map(PathBuf::from));
 }

@@ -159,7 +159,7 @@ fn a_restore_that_is_half_in_place_is_removed_and_only_that() {
     }
     assert_eq!(restored.serve().look_up(PHONE, &token, ADA).json()["phoneNumber"], ADA_PHONE);
     let examined = half(true);
-    assert_eq!(examined.run(&["doctor"]).code, 0);
+    assert_eq!(examined.run(&["doctor"]).code, 1, "there is no data directory");
     assert_eq!(fs::read_dir(examined.data()).expect("lists").count(), 0);
     // Without the list, or with something else beside it, it may be all there is.
     let unknown = half(false);
@@ -217,7 +217,8 @@ fn a_backup_to_standard_output_is_restored_like_a_file() {
         (
             Some(0),
             format!(
-                "everything was written to standard output: {bytes} bytes; unlike a file, it was not read back\n"
+                "everything was written to standard output: {bytes} bytes; unlike a file, it was not read back (data directory {})\n",
+                site.data().display()
             )
         )
     );

@@ -36,6 +36,7 @@ mod operations;
 mod order;
 mod progress;
 mod proof;
+mod questions;
 mod refusals;
 mod request_ids;
 mod running;

@@ -192,7 +192,7 @@ fn every_command_that_changes_something_names_the_data_directory_it_used() {
     says(&["token", "revoke", &id], &format!("{id} for crm is revoked (used)\n"));
 
     let service = site.serve();
-    let expected = format!("data directory {}\n", data.display());
+    let expected = format!("data directory {}", data.display());
     crate::service::eventually(10, "it names the directory", || service.log.text().contains(&expected));
 }
 

@@ -17,10 +17,11 @@ use crate::service::{EMAIL, PHONE, Service, Site, eventually};
 /// Short segments and epochs, so that every part of the journal is in use.
 const BUSY: &str = "[audit]\nsegment_bytes = 6000\nepoch = \"1s\"\n";
 
+/// The actions in the journal, oldest first.
 fn actions(site: &Site) -> Vec<Value> {
     let shown = site.run(&["audit", "show", "--json"]).json();
     let events = shown.as_array().expect("a list").clone();
-    events.into_iter().filter(|event| event["actor"].is_string()).collect()
+    events.into_iter().rev().filter(|event| event["actor"].is_string()).collect()
 }
 
 fn whole(site: &Site, flags: &[&str]) -> bool {
@@ -112,7 +113,7 @@ fn every_administrative_action_is_on_record_with_its_actor_also_without_a_server
             let about = site.run(&["audit", "show", "--json", "--profile", MIRA]).json();
             let about: Vec<&Value> =
                 about.as_array().expect("a list").iter().map(|event| &event["operation"]).collect();
-            assert_eq!(about, ["put", "remove", "suppress", "unsuppress"]);
+            assert_eq!(about, ["unsuppress", "suppress", "remove", "put"]);
             let by = site.run(&["audit", "show", "--json", "--operation", "export"]).json();
             assert_eq!(by.as_array().map(Vec::len), Some(1));
             assert!(site.ok(&["audit", "show"]).contains("DSR-4"));

@@ -3,6 +3,7 @@
 mod index_check;
 mod indexing;
 mod outbox;
+mod questions;
 mod reading;
 
 use std::collections::{HashMap, HashSet};
@@ -10,14 +11,15 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 pub(super) use indexing::known_from_index;
+pub use questions::{AuditQuery, Recipient, ShownEvent};
 pub use reading::ReadFrom;
 pub(super) use reading::Reader;
 
 use crate::services::Parts;
-use crate::store::{AuditFilter, AuditIndex, AuditUsage, Facts, StoreError, Tokens};
+use crate::store::{AuditIndex, AuditUsage, Facts, StoreError, Tokens};
 use crate::{
-    Actor, AdminRecord, AuditRecord, Chain, JournalError, JournalFault, JournalHead, Kind, KnownLine,
-    Profile, ProofMade, RootKey, Roots, Subject, Timestamp, Verification,
+    Actor, Chain, JournalError, JournalFault, JournalHead, KnownLine, ProofMade, RootKey, Roots, Timestamp,
+    Verification,
 };
 use indexing::{LOST, catch_up, reset};
 
@@ -40,41 +42,6 @@ pub enum AuditError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-}
-
-/// Selects requests of the journal, in an operator's terms.
-#[derive(Clone, Debug, Default)]
-pub struct AuditQuery {
-    /// A token, by id or name.
-    pub token: Option<String>,
-    /// A person.
-    pub profile: Option<Profile>,
-    /// At or after this time.
-    pub since: Option<Timestamp>,
-    /// Before this time.
-    pub until: Option<Timestamp>,
-    /// One of [`AuditOutcome::NAMES`], or of the names of [`AdminOutcome`](crate::AdminOutcome).
-    pub outcome: Option<String>,
-    /// The kind of detail that was asked for, or the name of an administrative action.
-    pub operation: Option<String>,
-    /// The id of a request, as the caller sent it or as it is recorded.
-    pub request: Option<String>,
-    /// Who performed an administrative action.
-    pub actor: Option<String>,
-}
-
-/// Something in the journal.
-#[derive(Clone, Debug)]
-pub enum ShownEvent<'a> {
-    /// A request.
-    Request {
-        /// The request.
-        record: AuditRecord,
-        /// The name of the token, if it is known.
-        token_name: Option<&'a str>,
-    },
-    /// An administrative action.
-    Admin(AdminRecord),
 }
 
 /// Usage of a token on one UTC day, with its name.
@@ -102,65 +69,6 @@ const COMPARED: &str = "audit_index_compared";
 impl<S: AuditIndex + Facts + Tokens> Audits<S> {
     pub(super) fn new(parts: Arc<Parts<S>>) -> Self {
         Self { parts, recorded: Mutex::default() }
-    }
-
-    /// Visits what matches, that of each node oldest first. `visit` returns whether to continue.
-    pub async fn show(
-        &self,
-        actor: &Actor,
-        query: AuditQuery,
-        mut visit: impl FnMut(ShownEvent<'_>) -> bool + Send,
-    ) -> Result<IndexState, AuditError> {
-        actor.note("audit show");
-        // Changes whose entries are not in the journal yet belong here too. If that fails, they come later.
-        let _ = self.parts.on_record.collect().await;
-        let names = token_names(&*self.parts.store).await?;
-        let tokens = query.token.as_deref().map(|wanted| named_tokens(&names, wanted)).transpose()?;
-        let reader = Reader::ready(&self.parts, ReadFrom::Index).await?;
-        let subject_names =
-            query.profile.as_ref().map(|profile| self.parts.keys.all_named(Subject::Profile(profile)));
-        let mut admin = reader.list_admin(query.since, query.until).await?;
-        admin.retain(|record| is_meant(&query, subject_names.as_deref(), record));
-        // Both are sorted by node and number: put them together.
-        let mut admin = admin.into_iter().peekable();
-        let mut goes_on = true;
-        let is_of_requests = |operation: &str| Kind::ALL.iter().any(|kind| kind.name() == operation);
-        if query.actor.is_none() && query.operation.as_deref().is_none_or(is_of_requests) {
-            let wanted = |record: &AuditRecord| {
-                query.operation.as_deref().is_none_or(|operation| operation == record.operation.name())
-            };
-            let filter = self.filter(&query, tokens);
-            let each = |record: AuditRecord| {
-                while goes_on
-                    && let Some(earlier) =
-                        admin.next_if(|admin| (&admin.node, admin.seq) < (&record.node, record.seq))
-                {
-                    goes_on = visit(ShownEvent::Admin(earlier));
-                }
-                if goes_on && wanted(&record) {
-                    let token_name = names.get(&record.token).map(String::as_str);
-                    goes_on = visit(ShownEvent::Request { token_name, record });
-                }
-                goes_on
-            };
-            reader.visit(&filter, each).await?;
-        }
-        while goes_on && let Some(record) = admin.next() {
-            goes_on = visit(ShownEvent::Admin(record));
-        }
-        Ok(reader.state)
-    }
-
-    fn filter(&self, query: &AuditQuery, tokens: Option<Vec<String>>) -> AuditFilter {
-        AuditFilter {
-            tokens,
-            profiles: query.profile.as_ref().map(|profile| self.parts.keys.profile_digests(profile)),
-            since: query.since,
-            until: query.until,
-            outcome: query.outcome.clone(),
-            values: None,
-            request: query.request.as_ref().map(|id| (id.clone(), self.parts.keys.id_digests(id))),
-        }
     }
 
     /// Usage by token and day; only of one token, by id or name, if one is given.
@@ -286,19 +194,6 @@ pub(super) async fn compared_at<S: Facts>(parts: &Parts<S>) -> Result<Option<Tim
 pub(super) async fn token_names(store: &impl Tokens) -> Result<HashMap<String, String>, AuditError> {
     let tokens = store.list_tokens().await?;
     Ok(tokens.into_iter().map(|(_, token)| (token.id, token.name)).collect())
-}
-
-/// Whether an administrative action matches. `names` are the ways in which an entry may name the query's profile.
-fn is_meant(query: &AuditQuery, names: Option<&[String]>, record: &AdminRecord) -> bool {
-    let entry = &record.entry;
-    query.token.is_none()
-        && query.request.is_none()
-        && names.is_none_or(|names| entry.subjects.iter().any(|subject| names.contains(subject)))
-        && query.since.is_none_or(|since| entry.time >= since)
-        && query.until.is_none_or(|until| entry.time < until)
-        && query.outcome.as_deref().is_none_or(|outcome| outcome == entry.outcome.name())
-        && query.operation.as_deref().is_none_or(|operation| operation == entry.operation)
-        && query.actor.as_deref().is_none_or(|actor| actor == entry.actor)
 }
 
 /// The ids of the tokens with this id or name.

@@ -1,6 +1,7 @@
 //! Importing records, all or nothing; undoing imports; retention.
 
 mod report;
+mod retention;
 mod source;
 
 use std::sync::Arc;

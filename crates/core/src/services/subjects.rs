@@ -6,7 +6,9 @@ mod report;
 use std::sync::Arc;
 
 pub use erase::{EraseError, EraseOptions, Erased, ErasedProfile, SharedValue};
-pub use report::{AccessReport, Disclosure, DisclosuresOf, HeldDetail, SuppressionState};
+pub use report::{
+    AccessReport, Disclosure, DisclosuresOf, HeldDetail, ReceivedBy, ReceivedDetail, SuppressionState,
+};
 
 use crate::progress::{Cancel, Observer};
 use crate::services::waiting::until_free;

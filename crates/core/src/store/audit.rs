@@ -1,7 +1,7 @@
 //! The index of the journals, to answer queries without reading them.
 
 use crate::store::StoreFuture;
-use crate::{AdminRecord, AuditPosition, AuditRecord, ShortDigest, Timestamp};
+use crate::{AdminEntry, AdminRecord, AuditPosition, AuditRecord, Kind, ShortDigest, Timestamp};
 
 /// An index of the journals. A line is identified by its node and its number, because each node has its own
 /// journal. The index can be rebuilt from the journals.
@@ -23,13 +23,6 @@ pub trait AuditIndex: Send + Sync + 'static {
     /// Which of these entries of administrative actions are indexed, by their ids.
     fn find_entries(&self, ids: &[String]) -> impl StoreFuture<Vec<String>>;
 
-    /// The administrative actions of all nodes between two times, those of each node in order.
-    fn list_admin(
-        &self,
-        since: Option<Timestamp>,
-        until: Option<Timestamp>,
-    ) -> impl StoreFuture<Vec<AdminRecord>>;
-
     /// The indexed lines of a node with numbers from `from` to `through`, in order.
     fn indexed(&self, node: &str, from: u64, through: u64) -> impl StoreFuture<Vec<IndexedLine>>;
 
@@ -46,11 +39,13 @@ pub trait AuditIndex: Send + Sync + 'static {
     /// Usage of every token by day, on one node.
     fn audit_usage_of(&self, node: &str) -> impl StoreFuture<Vec<AuditUsage>>;
 
-    /// Visits the requests that match, those of each node in order. `visit` returns whether to continue.
+    /// Visits the lines of all nodes that match, newest first by their time; lines of one node with the same time by
+    /// number, the highest first. Keeps no more lines in memory than `filter.newest`, or than match. `visit` returns
+    /// whether to continue.
     fn visit_audit(
         &self,
         filter: &AuditFilter,
-        visit: impl FnMut(AuditRecord) -> bool + Send,
+        visit: impl FnMut(IndexedLine) -> bool + Send,
     ) -> impl StoreFuture<()>;
 
     /// Usage of every token by day, on all nodes together.
@@ -92,46 +87,107 @@ impl IndexedLine {
             Self::Admin(record) => record.seq,
         }
     }
+
+    /// The time of the request or action.
+    pub const fn at(&self) -> Timestamp {
+        match self {
+            Self::Request(record) => record.at,
+            Self::Admin(record) => record.entry.time,
+        }
+    }
 }
 
-/// Selects requests. All conditions that are given must match.
+/// Selects lines. All conditions that are given must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditFilter {
-    /// Of one of these tokens, by id.
-    pub tokens: Option<Vec<String>>,
-    /// About one of these profiles.
-    pub profiles: Option<Vec<ShortDigest>>,
     /// At or after this time.
     pub since: Option<Timestamp>,
     /// Before this time.
     pub until: Option<Timestamp>,
-    /// With this outcome.
-    pub outcome: Option<String>,
+    /// Which requests; `None` for none.
+    pub requests: Option<RequestFilter>,
+    /// Which administrative actions; `None` for none.
+    pub actions: Option<ActionFilter>,
+    /// At most this many, the newest.
+    pub newest: Option<u64>,
+}
+
+/// Selects requests. All conditions that are given must match.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestFilter {
+    /// Of one of these tokens, by id.
+    pub tokens: Option<Vec<String>>,
+    /// About one of these profiles.
+    pub profiles: Option<Vec<ShortDigest>>,
     /// Disclosures of one of these values.
     pub values: Option<Vec<ShortDigest>>,
+    /// For this kind of detail.
+    pub operation: Option<Kind>,
+    /// With this outcome.
+    pub outcome: Option<String>,
     /// With this id, or with one of these digests of the id that the caller sent.
     pub request: Option<(String, Vec<ShortDigest>)>,
 }
 
+/// Selects administrative actions. All conditions that are given must match.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ActionFilter {
+    /// By this actor.
+    pub actor: Option<String>,
+    /// Of this name.
+    pub operation: Option<String>,
+    /// With this outcome.
+    pub outcome: Option<String>,
+    /// About all of these subjects. Each is given by the names that an entry may have for it.
+    pub subjects: Vec<Vec<String>>,
+}
+
 impl AuditFilter {
+    /// Selects requests at any time.
+    pub fn of_requests(requests: RequestFilter) -> Self {
+        Self { requests: Some(requests), ..Self::default() }
+    }
+
+    /// Whether the filter matches a line.
+    pub fn matches(&self, line: &IndexedLine) -> bool {
+        self.since.is_none_or(|since| line.at() >= since)
+            && self.until.is_none_or(|until| line.at() < until)
+            && match line {
+                IndexedLine::Request(record) => {
+                    self.requests.as_ref().is_some_and(|filter| filter.matches(record))
+                }
+                IndexedLine::Admin(record) => {
+                    self.actions.as_ref().is_some_and(|filter| filter.matches(&record.entry))
+                }
+            }
+    }
+}
+
+impl RequestFilter {
     /// Whether the filter matches a request.
     pub fn matches(&self, record: &AuditRecord) -> bool {
-        let digest = record.profile.as_ref().map(|(_, digest)| digest);
+        let is_one_of = |wanted: &Option<Vec<ShortDigest>>, digest: Option<&ShortDigest>| {
+            wanted.as_ref().is_none_or(|wanted| digest.is_some_and(|digest| wanted.contains(digest)))
+        };
         self.tokens.as_ref().is_none_or(|tokens| tokens.contains(&record.token))
-            && self
-                .profiles
-                .as_ref()
-                .is_none_or(|wanted| digest.is_some_and(|digest| wanted.contains(digest)))
-            && self.since.is_none_or(|since| record.at >= since)
-            && self.until.is_none_or(|until| record.at < until)
+            && is_one_of(&self.profiles, record.profile.as_ref().map(|(_, digest)| digest))
+            && is_one_of(&self.values, record.value.as_ref())
+            && self.operation.is_none_or(|operation| operation == record.operation)
             && self.outcome.as_ref().is_none_or(|outcome| *outcome == record.outcome)
-            && self
-                .values
-                .as_ref()
-                .is_none_or(|wanted| record.value.is_some_and(|value| wanted.contains(&value)))
             && self.request.as_ref().is_none_or(|(id, given)| {
                 *id == record.request_id || record.given_id.is_some_and(|digest| given.contains(&digest))
             })
+    }
+}
+
+impl ActionFilter {
+    /// Whether the filter matches an action.
+    pub fn matches(&self, entry: &AdminEntry) -> bool {
+        let is_about = |names: &Vec<String>| entry.subjects.iter().any(|subject| names.contains(subject));
+        self.actor.as_ref().is_none_or(|actor| *actor == entry.actor)
+            && self.operation.as_ref().is_none_or(|operation| *operation == entry.operation)
+            && self.outcome.as_ref().is_none_or(|outcome| outcome == entry.outcome.name())
+            && self.subjects.iter().all(is_about)
     }
 }
 

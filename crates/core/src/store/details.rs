@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::store::{Noted, PastImport, StoreFuture};
+use crate::store::{Noted, PastImport, SourceRetention, StoreFuture};
 use crate::{ContactValue, Detail, Kind, Label, Profile, Timestamp};
 
 /// Profiles and their details.
@@ -45,6 +45,10 @@ pub trait Details: Send + Sync + 'static {
 
     /// Removes details that have expired and details that are too old.
     fn sweep(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> impl StoreFuture<Swept>;
+
+    /// Every source that holds details or has a maximum age, by name, and which of its details end next. Reads all
+    /// details that can end.
+    fn list_retention(&self, now: Timestamp) -> impl StoreFuture<Vec<SourceRetention>>;
 
     /// How many details are held, by source, kind and label, without reading them all.
     fn totals(&self) -> impl StoreFuture<Totals>;

@@ -1,11 +1,11 @@
 //! Reading lines of the index.
 
-use contactd_core::store::{AuditFilter, AuditUsage, IndexedLine};
+use contactd_core::store::{AuditFilter, AuditUsage, IndexedLine, RequestFilter};
 use contactd_core::{AdminRecord, AuditOutcome, AuditRecord, ShortDigest, Timestamp, hex};
 use rusqlite::{Connection, Row};
 
 use super::names::find_name;
-use crate::numbers::kind;
+use crate::numbers::{kind, kind_number};
 use crate::outbox;
 
 const EVENTS: &str = "SELECT seq, at, node.name, request_id, token.name, operation, outcome, reason.name, digest.name, profile,
@@ -13,23 +13,81 @@ const EVENTS: &str = "SELECT seq, at, node.name, request_id, token.name, operati
     FROM events JOIN names AS node ON node.id = events.node JOIN names AS token ON token.id = events.token
     LEFT JOIN names AS reason ON reason.id = events.reason LEFT JOIN names AS digest ON digest.id = events.digest_key";
 
-pub(super) fn visit_events(
-    connection: &Connection,
+/// Newest first. The indexes by time have the lines in this order, also those with the same time.
+const NEWEST_FIRST: &str = "ORDER BY at DESC, node DESC, seq DESC";
+
+/// Visits the lines that match, newest first.
+pub(super) fn visit_newest(
+    index: &Connection,
     filter: &AuditFilter,
-    mut visit: impl FnMut(AuditRecord) -> bool,
+    mut visit: impl FnMut(IndexedLine) -> bool,
 ) -> rusqlite::Result<()> {
-    let mut clauses = vec!["at >= ?1 AND at < ?2".to_owned()];
+    let time = |at: Option<Timestamp>, other| at.map_or(other, Timestamp::millis);
+    let (since, until) = (time(filter.since, i64::MIN), time(filter.until, i64::MAX));
+    let most = filter.newest.and_then(|most| i64::try_from(most).ok()).unwrap_or(i64::MAX);
+    let id = filter.requests.as_ref().and_then(|filter| filter.request.as_ref()).map(|(id, _)| id);
+    let mut requests = index.prepare(&requests(index, filter)?)?;
+    let mut requests = requests.query((since, until, id, most))?;
+    let mut actions = index.prepare(&actions(filter))?;
+    let mut actions = actions.query((since, until))?;
+    let mut next_request = || requests.next()?.map(|row| record(row).map(IndexedLine::Request)).transpose();
+    let mut next_action = || {
+        while let Some(row) = actions.next()? {
+            let line = IndexedLine::Admin(admin_record(row)?);
+            if filter.matches(&line) {
+                return Ok(Some(line));
+            }
+        }
+        Ok::<_, rusqlite::Error>(None)
+    };
+    let key = |line: &Option<IndexedLine>| line.as_ref().map(|line| (line.at(), line.seq()));
+    let (mut request, mut action) = (next_request()?, next_action()?);
+    for _ in 0..most {
+        // No line is less than any.
+        let newest = if key(&request) > key(&action) {
+            std::mem::replace(&mut request, next_request()?)
+        } else {
+            std::mem::replace(&mut action, next_action()?)
+        };
+        if !newest.is_some_and(&mut visit) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Selects the requests that match. ?1 and ?2 are the times, ?3 is the id of a request, ?4 is how many.
+fn requests(index: &Connection, filter: &AuditFilter) -> rusqlite::Result<String> {
+    let clauses = match &filter.requests {
+        Some(requests) => clauses(index, requests)?,
+        None => None,
+    };
+    let clauses = clauses.unwrap_or_else(|| "false".to_owned());
+    Ok(format!("{EVENTS} WHERE at >= ?1 AND at < ?2 AND {clauses} {NEWEST_FIRST} LIMIT ?4"))
+}
+
+/// Selects actions between the times ?1 and ?2. Whether they match is known only after they are parsed.
+fn actions(filter: &AuditFilter) -> String {
+    format!("{ADMIN} WHERE at >= ?1 AND at < ?2 AND {} {NEWEST_FIRST}", filter.actions.is_some())
+}
+
+/// The conditions for requests; `None` if none can match. ?3 is the id of a request.
+fn clauses(index: &Connection, filter: &RequestFilter) -> rusqlite::Result<Option<String>> {
+    let mut clauses = vec!["true".to_owned()];
     let numbers = |ids: Vec<i64>| ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     if let Some(tokens) = &filter.tokens {
         let mut ids = Vec::new();
         for token in tokens {
-            ids.extend(find_name(connection, token)?);
+            ids.extend(find_name(index, token)?);
         }
         clauses.push(format!("events.token IN ({})", numbers(ids)));
     }
     if let Some(outcome) = &filter.outcome {
-        let Some(number) = AuditOutcome::number(outcome) else { return Ok(()) };
+        let Some(number) = AuditOutcome::number(outcome) else { return Ok(None) };
         clauses.push(format!("outcome = {number}"));
+    }
+    if let Some(operation) = filter.operation {
+        clauses.push(format!("operation = {}", kind_number(operation)));
     }
     let digests = |digests: &[ShortDigest]| {
         digests.iter().map(|digest| format!("x'{}'", hex::encode(&digest.0))).collect::<Vec<_>>().join(", ")
@@ -40,24 +98,10 @@ pub(super) fn visit_events(
     if let Some(values) = &filter.values {
         clauses.push(format!("value IN ({})", digests(values)));
     }
-    let request = filter.request.as_ref().map(|(id, given)| {
+    if let Some((_, given)) = &filter.request {
         clauses.push(format!("(request_id = ?3 OR given_id IN ({}))", digests(given)));
-        id.as_str()
-    });
-    let mut statement =
-        connection.prepare(&format!("{EVENTS} WHERE {} ORDER BY events.node, seq", clauses.join(" AND ")))?;
-    let time = |at: Option<Timestamp>, other| at.map_or(other, Timestamp::millis);
-    let (since, until) = (time(filter.since, i64::MIN), time(filter.until, i64::MAX));
-    let mut rows = match request {
-        Some(id) => statement.query((since, until, id))?,
-        None => statement.query((since, until))?,
-    };
-    while let Some(row) = rows.next()? {
-        if !visit(record(row)?) {
-            break;
-        }
     }
-    Ok(())
+    Ok(Some(clauses.join(" AND ")))
 }
 
 fn record(row: &Row<'_>) -> rusqlite::Result<AuditRecord> {
@@ -80,10 +124,10 @@ fn record(row: &Row<'_>) -> rusqlite::Result<AuditRecord> {
     })
 }
 
-pub(super) const ADMIN: &str = "SELECT seq, node.name, record FROM admin_events
+const ADMIN: &str = "SELECT seq, node.name, record FROM admin_events
     JOIN names AS node ON node.id = admin_events.node";
 
-pub(super) fn admin_record(row: &Row<'_>) -> rusqlite::Result<AdminRecord> {
+fn admin_record(row: &Row<'_>) -> rusqlite::Result<AdminRecord> {
     Ok(AdminRecord { seq: row.get(0)?, node: row.get(1)?, entry: outbox::from_text(row, 2)? })
 }
 
@@ -126,4 +170,48 @@ pub(super) fn usage(connection: &Connection, node: Option<i64>) -> rusqlite::Res
         })
     })?;
     rows.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use contactd_core::store::ActionFilter;
+
+    /// How SQLite runs a statement.
+    fn plan(index: &Connection, sql: &str) -> String {
+        let mut explain = index.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect("a statement");
+        let numbers = explain.parameter_count();
+        let nothing = vec![rusqlite::types::Null; numbers];
+        let steps = explain.query_map(rusqlite::params_from_iter(nothing), |row| row.get(3)).expect("a plan");
+        steps.collect::<rusqlite::Result<Vec<String>>>().expect("steps").join("; ")
+    }
+
+    #[test]
+    fn questions_about_any_time_read_the_newest_lines_first_and_sort_nothing() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let index =
+            crate::schema::open(&dir.path().join("audit-index.db"), crate::schema::AUDIT).expect("opens");
+        let of = |requests| AuditFilter {
+            requests: Some(requests),
+            actions: Some(ActionFilter::default()),
+            ..AuditFilter::default()
+        };
+        let outcome = Some("hit".to_owned());
+        for filter in [RequestFilter::default(), RequestFilter { outcome, ..RequestFilter::default() }] {
+            let requests = plan(&index, &requests(&index, &of(filter)).expect("a statement"));
+            assert!(requests.contains("events USING INDEX events_by_time"), "{requests}");
+            assert!(!requests.contains("TEMP B-TREE"), "{requests}");
+        }
+        let actions = plan(&index, &actions(&of(RequestFilter::default())));
+        assert!(actions.contains("admin_events USING INDEX admin_events_by_time"), "{actions}");
+        assert!(!actions.contains("TEMP B-TREE"), "{actions}");
+        let profiles = Some(vec![ShortDigest([1; 16]), ShortDigest([2; 16])]);
+        let of_person = of(RequestFilter { profiles, ..RequestFilter::default() });
+        let person = plan(&index, &requests(&index, &of_person).expect("a statement"));
+        assert!(person.contains("events USING INDEX events_by_profile"), "{person}");
+        let values = Some(vec![ShortDigest([1; 16])]);
+        let of_value = of(RequestFilter { values, ..RequestFilter::default() });
+        let value = plan(&index, &requests(&index, &of_value).expect("a statement"));
+        assert!(value.contains("events USING INDEX events_by_value"), "{value}");
+    }
 }

@@ -6,14 +6,51 @@ use std::io::{self, BufWriter, Write};
 use contactd_core::services::ShownEvent;
 use contactd_core::{AdminRecord, AuditRecord, Timestamp, hex};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::output;
 
+/// How events are printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Text,
+    Json,
+    Csv,
+}
+
 pub(super) struct Listing {
-    out: BufWriter<io::Stdout>,
-    is_json: bool,
+    out: Out,
     count: u64,
 }
+
+enum Out {
+    Text(BufWriter<io::Stdout>),
+    Json(BufWriter<io::Stdout>),
+    Csv(Box<csv::Writer<io::Stdout>>),
+}
+
+/// The columns of the CSV form: the fields of the JSON form.
+const COLUMNS: [&str; 19] = [
+    "time",
+    "operation",
+    "outcome",
+    "reason",
+    "token",
+    "tokenName",
+    "actor",
+    "via",
+    "requestId",
+    "count",
+    "counts",
+    "what",
+    "ticket",
+    "profileDigest",
+    "valueDigest",
+    "givenIdDigest",
+    "subjects",
+    "node",
+    "seq",
+];
 
 /// One request, as it is shown.
 #[derive(Serialize)]
@@ -58,97 +95,142 @@ struct ShownAction<'a> {
     node: &'a str,
 }
 
+impl ShownRequest<'_> {
+    fn row(&self) -> [String; 5] {
+        let outcome = self.reason.map_or(self.outcome.to_owned(), |reason| format!("refused: {reason}"));
+        let token = self.token_name.unwrap_or(self.token).to_owned();
+        let several = self.count.map(|count| format!("{count} requests"));
+        let request = several.unwrap_or_else(|| self.request_id.to_owned());
+        [self.time.to_string(), self.operation.to_owned(), outcome, token, request]
+    }
+}
+
+impl ShownAction<'_> {
+    fn row(&self) -> [String; 5] {
+        let counts = self.counts.iter().map(|(name, count)| format!("{name} {count}"));
+        let words = self.what.map(str::to_owned).into_iter().chain(counts);
+        let words = words.chain(self.ticket.map(str::to_owned)).collect::<Vec<_>>().join(", ");
+        let actor = format!("by {}", self.actor);
+        [self.time.to_string(), self.operation.to_owned(), self.outcome.to_owned(), actor, words]
+    }
+}
+
+/// A field of the JSON form as a cell; empty if the event has no such field.
+fn cell(field: Option<&Value>) -> String {
+    match field {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(list)) => list.iter().map(|one| cell(Some(one))).collect::<Vec<_>>().join(" "),
+        Some(Value::Object(counts)) => {
+            let named = counts.iter().map(|(name, count)| format!("{name} {count}"));
+            named.collect::<Vec<_>>().join(", ")
+        }
+        Some(other) => other.to_string(),
+    }
+}
+
 impl Listing {
-    pub(super) fn begin(is_json: bool) -> Self {
-        Self { out: BufWriter::with_capacity(1 << 16, io::stdout()), is_json, count: 0 }
+    pub(super) fn begin(form: Form) -> anyhow::Result<Self> {
+        let buffered = || BufWriter::with_capacity(1 << 16, io::stdout());
+        let out = match form {
+            Form::Text => Out::Text(buffered()),
+            Form::Json => Out::Json(buffered()),
+            Form::Csv => {
+                let mut out = Box::new(csv::Writer::from_writer(io::stdout()));
+                output::csv_row(&mut out, COLUMNS)?;
+                Out::Csv(out)
+            }
+        };
+        Ok(Self { out, count: 0 })
     }
 
     pub(super) fn add(&mut self, event: &ShownEvent<'_>) -> anyhow::Result<()> {
         match event {
-            ShownEvent::Request { record, token_name } => self.add_request(record, *token_name),
-            ShownEvent::Admin(record) => self.add_action(record),
+            ShownEvent::Request { record, token_name } => {
+                let shown = request(record, *token_name);
+                self.put(&shown, || shown.row())
+            }
+            ShownEvent::Admin(record) => {
+                let shown = action(record);
+                self.put(&shown, || shown.row())
+            }
         }
     }
 
-    fn add_action(&mut self, record: &AdminRecord) -> anyhow::Result<()> {
-        let entry = &record.entry;
-        let shown = ShownAction {
-            seq: record.seq,
-            time: entry.time,
-            request_id: None,
-            token: None,
-            actor: &entry.actor,
-            via: &entry.via,
-            operation: &entry.operation,
-            outcome: entry.outcome.name(),
-            counts: &entry.counts,
-            subjects: &entry.subjects,
-            ticket: entry.ticket.as_deref(),
-            what: entry.what.as_deref(),
-            node: &record.node,
-        };
-        if self.is_json {
-            return self.json(&shown);
-        }
-        let counts = entry.counts.iter().map(|(name, count)| format!("{name} {count}"));
-        let words = entry.what.iter().cloned().chain(counts).chain(entry.ticket.clone()).collect::<Vec<_>>();
-        let actor = format!("by {}", entry.actor);
-        self.row([&shown.time.to_string(), shown.operation, shown.outcome, &actor, &words.join(", ")])?;
-        Ok(())
-    }
-
-    fn json(&mut self, shown: &impl Serialize) -> anyhow::Result<()> {
-        self.out.write_all(if self.count == 0 { b"[" } else { b"," })?;
-        serde_json::to_writer(&mut self.out, shown)?;
-        self.count += 1;
-        Ok(())
-    }
-
-    fn add_request(&mut self, record: &AuditRecord, token_name: Option<&str>) -> anyhow::Result<()> {
-        let digest = record.profile.as_ref().map(|(_, digest)| digest);
-        let shown = ShownRequest {
-            seq: record.seq,
-            time: record.at,
-            request_id: &record.request_id,
-            given_id_digest: record.given_id.map(|digest| hex::encode(&digest.0)),
-            token: &record.token,
-            token_name,
-            operation: record.operation.name(),
-            outcome: &record.outcome,
-            reason: record.reason.as_deref(),
-            profile_digest: digest.map(|digest| hex::encode(&digest.0)),
-            value_digest: record.value.map(|digest| hex::encode(&digest.0)),
-            count: (record.count > 1).then_some(record.count),
-            node: &record.node,
-        };
-        if self.is_json {
-            return self.json(&shown);
-        }
-        let outcome = shown.reason.map_or(shown.outcome.to_owned(), |reason| format!("refused: {reason}"));
-        let token = token_name.unwrap_or(shown.token);
-        let several = format!("{} requests", record.count);
-        let request = if record.count > 1 { &several } else { shown.request_id };
-        self.row([&shown.time.to_string(), shown.operation, &outcome, token, request])?;
-        Ok(())
-    }
-
-    fn row(&mut self, row: [&str; 5]) -> io::Result<()> {
+    fn put(&mut self, shown: &impl Serialize, row: impl FnOnce() -> [String; 5]) -> anyhow::Result<()> {
         const HEADER: [&str; 5] = ["TIME", "OPERATION", "OUTCOME", "TOKEN OR ACTOR", "REQUEST OR COUNTS"];
-        let header = (self.count == 0).then_some(HEADER);
+        let is_first = self.count == 0;
         self.count += 1;
-        for [time, operation, outcome, who, what] in header.into_iter().chain([row]) {
-            writeln!(self.out, "{time:<24}  {operation:<13}  {outcome:<30}  {who:<24}  {what}")?;
+        match &mut self.out {
+            Out::Text(out) => {
+                let header = is_first.then(|| HEADER.map(str::to_owned));
+                for [time, operation, outcome, who, what] in header.into_iter().chain([row()]) {
+                    writeln!(out, "{time:<24}  {operation:<13}  {outcome:<30}  {who:<24}  {what}")?;
+                }
+            }
+            Out::Json(out) => {
+                out.write_all(if is_first { b"[" } else { b"," })?;
+                serde_json::to_writer(out, shown)?;
+            }
+            Out::Csv(out) => {
+                let fields = serde_json::to_value(shown)?;
+                output::csv_row(out, COLUMNS.map(|column| cell(fields.get(column))))?;
+            }
         }
         Ok(())
     }
 
-    pub(super) fn end(mut self) -> anyhow::Result<()> {
-        if self.is_json {
-            self.out.write_all(if self.count == 0 { b"[]\n" } else { b"]\n" })?;
-        } else if self.count == 0 {
-            output::words(format_args!("nothing in the journal matches"));
+    pub(super) fn end(self) -> anyhow::Result<()> {
+        match self.out {
+            Out::Text(mut out) => {
+                if self.count == 0 {
+                    output::words(format_args!("nothing in the journal matches"));
+                }
+                out.flush()?;
+            }
+            Out::Json(mut out) => {
+                out.write_all(if self.count == 0 { b"[]\n" } else { b"]\n" })?;
+                out.flush()?;
+            }
+            Out::Csv(mut out) => out.flush()?,
         }
-        self.out.flush()?;
         Ok(())
+    }
+}
+
+fn request<'a>(record: &'a AuditRecord, token_name: Option<&'a str>) -> ShownRequest<'a> {
+    ShownRequest {
+        seq: record.seq,
+        time: record.at,
+        request_id: &record.request_id,
+        given_id_digest: record.given_id.map(|digest| hex::encode(&digest.0)),
+        token: &record.token,
+        token_name,
+        operation: record.operation.name(),
+        outcome: &record.outcome,
+        reason: record.reason.as_deref(),
+        profile_digest: record.profile.as_ref().map(|(_, digest)| hex::encode(&digest.0)),
+        value_digest: record.value.map(|digest| hex::encode(&digest.0)),
+        count: (record.count > 1).then_some(record.count),
+        node: &record.node,
+    }
+}
+
+fn action(record: &AdminRecord) -> ShownAction<'_> {
+    let entry = &record.entry;
+    ShownAction {
+        seq: record.seq,
+        time: entry.time,
+        request_id: None,
+        token: None,
+        actor: &entry.actor,
+        via: &entry.via,
+        operation: &entry.operation,
+        outcome: entry.outcome.name(),
+        counts: &entry.counts,
+        subjects: &entry.subjects,
+        ticket: entry.ticket.as_deref(),
+        what: entry.what.as_deref(),
+        node: &record.node,
     }
 }

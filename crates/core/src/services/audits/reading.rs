@@ -1,12 +1,14 @@
 //! Reading requests and actions, from the index or from the journal itself.
 
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
 use super::indexing::catch_up;
 use super::roots;
 use crate::services::{AuditError, IndexState, Parts};
-use crate::store::{AuditFilter, AuditIndex, Facts};
+use crate::store::{AuditFilter, AuditIndex, Facts, IndexedLine};
 use crate::{
-    AdminRecord, AuditOutcome, AuditPosition, AuditRecord, JournalFiles, JournalLine, NOT_RECORDED, Roots,
-    Timestamp,
+    AuditOutcome, AuditPosition, AuditRecord, JournalFiles, JournalLine, NOT_RECORDED, Roots, Timestamp,
 };
 
 /// Where requests are read from.
@@ -47,46 +49,103 @@ impl<'a, S: AuditIndex + Facts> Reader<'a, S> {
         Ok(Self { parts, state, journal: Some((roots, corrections)) })
     }
 
-    /// Visits every request that matches, those of each node oldest first. `visit` returns whether to continue.
-    pub(in crate::services) async fn visit(
+    /// Visits every line that matches, newest first. Without the index, it keeps as many lines in memory as
+    /// `filter.newest` says, or all that match. `visit` returns whether to continue.
+    pub(in crate::services) async fn newest(
         &self,
         filter: &AuditFilter,
-        mut visit: impl FnMut(AuditRecord) -> bool + Send,
+        mut visit: impl FnMut(IndexedLine) -> bool + Send,
+    ) -> Result<(), AuditError> {
+        if self.journal.is_none() {
+            return Ok(self.parts.store.visit_audit(filter, visit).await?);
+        }
+        let mut newest = Newest::new(filter.newest);
+        self.each(filter, |line| newest.add(line)).await?;
+        let _ = newest.sorted().all(&mut visit);
+        Ok(())
+    }
+
+    /// Visits every line that matches, in any order, without keeping any in memory.
+    pub(in crate::services) async fn each(
+        &self,
+        filter: &AuditFilter,
+        mut visit: impl FnMut(IndexedLine) + Send,
     ) -> Result<(), AuditError> {
         let Some((roots, corrections)) = &self.journal else {
+            let visit = |line| {
+                visit(line);
+                true
+            };
             return Ok(self.parts.store.visit_audit(filter, visit).await?);
         };
         let mut lines = self.parts.journal.lines_after(AuditPosition::default(), roots);
         while let Some(line) = lines.read()? {
-            let JournalLine::Request(record) = line else { continue };
-            let record = corrected(record, &corrections.undisclosed);
-            if filter.matches(&record) && !visit(record) {
-                break;
+            let line = match line {
+                JournalLine::Request(record) => {
+                    IndexedLine::Request(corrected(record, &corrections.undisclosed))
+                }
+                JournalLine::Admin(record) => IndexedLine::Admin(record),
+                JournalLine::Undisclosed { .. } | JournalLine::Retired { .. } | JournalLine::Mark => continue,
+            };
+            if filter.matches(&line) {
+                visit(line);
             }
         }
         Ok(())
     }
+}
 
-    /// The administrative actions between two times, those of each node in order.
-    pub(in crate::services) async fn list_admin(
-        &self,
-        since: Option<Timestamp>,
-        until: Option<Timestamp>,
-    ) -> Result<Vec<AdminRecord>, AuditError> {
-        let Some((roots, _)) = &self.journal else {
-            return Ok(self.parts.store.list_admin(since, until).await?);
-        };
-        let mut lines = self.parts.journal.lines_after(AuditPosition::default(), roots);
-        let mut found = Vec::new();
-        while let Some(line) = lines.read()? {
-            if let JournalLine::Admin(record) = line
-                && since.is_none_or(|since| record.entry.time >= since)
-                && until.is_none_or(|until| record.entry.time < until)
-            {
-                found.push(record);
-            }
+/// The newest of many lines.
+struct Newest {
+    most: usize,
+    lines: BinaryHeap<Reverse<ByTime>>,
+}
+
+/// A line, ordered by its time and then by its number.
+struct ByTime(IndexedLine);
+
+impl ByTime {
+    const fn key(&self) -> (Timestamp, u64) {
+        (self.0.at(), self.0.seq())
+    }
+}
+
+impl PartialEq for ByTime {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for ByTime {}
+
+impl PartialOrd for ByTime {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ByTime {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl Newest {
+    fn new(most: Option<u64>) -> Self {
+        let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
+        Self { most, lines: BinaryHeap::new() }
+    }
+
+    fn add(&mut self, line: IndexedLine) {
+        self.lines.push(Reverse(ByTime(line)));
+        if self.lines.len() > self.most {
+            self.lines.pop();
         }
-        Ok(found)
+    }
+
+    /// The lines, newest first.
+    fn sorted(self) -> impl Iterator<Item = IndexedLine> {
+        self.lines.into_sorted_vec().into_iter().map(|Reverse(ByTime(line))| line)
     }
 }
 
@@ -121,4 +180,32 @@ pub(super) fn corrections(journal: &dyn JournalFiles, roots: &Roots) -> Result<C
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Actor, AdminEntry, AdminRecord, Via};
+
+    fn action(seq: u64, millis: i64) -> IndexedLine {
+        let actor = Actor::new("olga", Via::CommandLine);
+        let entry = AdminEntry::new(&actor, "export", Timestamp::from_millis(millis));
+        IndexedLine::Admin(AdminRecord { seq, node: "n1".to_owned(), entry })
+    }
+
+    #[test]
+    fn the_newest_lines_are_kept_and_come_newest_first() {
+        for (most, expected) in [
+            (Some(0), vec![]),
+            (Some(3), vec![3, 5, 4]),
+            (None, vec![3, 5, 4, 2, 1]),
+            (Some(9), vec![3, 5, 4, 2, 1]),
+        ] {
+            let mut newest = Newest::new(most);
+            for (seq, millis) in [(1, 10), (2, 20), (3, 90), (4, 30), (5, 30)] {
+                newest.add(action(seq, millis));
+            }
+            assert_eq!(newest.sorted().map(|line| line.seq()).collect::<Vec<_>>(), expected);
+        }
+    }
 }

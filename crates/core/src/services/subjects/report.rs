@@ -1,16 +1,19 @@
 //! The access report: everything about a person, and who received it when.
 
+mod recipients;
+
 use std::collections::HashMap;
 
+pub use recipients::{ReceivedBy, ReceivedDetail};
 use serde::Serialize;
 
 use crate::services::ReadFrom;
 use crate::services::audits;
 use crate::services::subjects::{SubjectError, SubjectStore, Subjects};
-use crate::store::AuditFilter;
+use crate::store::{AuditFilter, IndexedLine, RequestFilter};
 use crate::{
-    Actor, AuditOutcome, AuditRecord, ContactValue, Detail, Kind, Label, Profile, ShortDigest, Subject,
-    SubjectName, Timestamp,
+    Actor, AuditOutcome, AuditRecord, ContactValue, Detail, DigestKeys, Kind, Label, Profile, ShortDigest,
+    Subject, SubjectName, Timestamp,
 };
 
 /// Everything about a person. It contains personal data in clear, because it is meant for that person.
@@ -27,6 +30,8 @@ pub struct AccessReport {
     pub profiles: Vec<String>,
     /// What is held.
     pub held: Vec<HeldDetail>,
+    /// Who received something, in short: whoever received it last comes first.
+    pub recipients: Vec<ReceivedBy>,
     /// What was disclosed, oldest first.
     pub disclosures: Vec<Disclosure>,
     /// Requests about the person that disclosed nothing.
@@ -116,6 +121,9 @@ pub enum DisclosuresOf {
 /// The number or address that was asked about, if it was not a person.
 type Asked<'a> = Option<(Kind, &'a ContactValue)>;
 
+/// A disclosure with the number of its line.
+type Numbered = (u64, Disclosure);
+
 impl<S: SubjectStore> Subjects<S> {
     /// Everything held about a person, and who received it when. If several people have the number or address
     /// that was asked about, the report covers only that value, because the person who asked may be any of them
@@ -164,6 +172,7 @@ impl<S: SubjectStore> Subjects<S> {
             suppression: self.suppression_of(&profiles, asked).await?,
             profiles: profiles.iter().map(|profile| profile.as_str().to_owned()).collect(),
             held: Vec::new(),
+            recipients: Vec::new(),
             disclosures: Vec::new(),
             requests_without_result: 0,
             is_about_the_value_only: only.is_some(),
@@ -175,10 +184,11 @@ impl<S: SubjectStore> Subjects<S> {
             },
             is_from_journal: source == ReadFrom::Journal,
         };
+        let mut given: Vec<Numbered> = Vec::new();
         for profile in &profiles {
             let mut details = parts.store.list_details(profile).await?;
             let values: Vec<_> = details.iter().map(|detail| (detail.kind, detail.value.clone())).collect();
-            let given: HashMap<ShortDigest, String> = values
+            let known: HashMap<ShortDigest, String> = values
                 .iter()
                 .flat_map(|(kind, value)| {
                     let digests = parts.keys.value_digests(*kind, value);
@@ -196,62 +206,39 @@ impl<S: SubjectStore> Subjects<S> {
                 held_detail(profile, is_suppressed, detail, now)
             }));
             let profiles = Some(parts.keys.profile_digests(profile));
-            let filter = AuditFilter { profiles, ..AuditFilter::default() };
-            let visit = |record: AuditRecord| {
+            let filter = AuditFilter::of_requests(RequestFilter { profiles, ..RequestFilter::default() });
+            let visit = |line: IndexedLine| {
+                let IndexedLine::Request(record) = line else { return };
                 if only.is_some_and(|(kind, _)| kind != record.operation) {
-                    return true;
+                    return;
                 }
                 // Another of this person's values is not what was asked about.
                 if record
                     .value
                     .is_some_and(|value| asked_digests.as_ref().is_some_and(|asked| !asked.contains(&value)))
                 {
-                    return true;
+                    return;
                 }
                 if record.outcome == AuditOutcome::Hit.name() {
-                    let value = record.value.and_then(|value| given.get(&value).cloned());
-                    report.disclosures.push(disclosure(profile.as_str().to_owned(), record, value, &names));
+                    let value = record.value.and_then(|value| known.get(&value).cloned());
+                    given.push((record.seq, disclosure(profile.as_str().to_owned(), record, value, &names)));
                 } else {
-                    report.requests_without_result += 1;
+                    report.requests_without_result += record.count;
                 }
-                true
             };
-            reader.visit(&filter, visit).await?;
+            reader.each(&filter, visit).await?;
         }
         if let Some((kind, value)) = asked {
-            self.add_disclosures_of((kind, value), &profiles, &names, &reader, &mut report).await?;
-            if report.disclosures_are_of == DisclosuresOf::Unknown && !report.disclosures.is_empty() {
+            given.extend(disclosures_of((kind, value), &profiles, &names, &reader, &parts.keys).await?);
+            if report.disclosures_are_of == DisclosuresOf::Unknown && !given.is_empty() {
                 report.disclosures_are_of = DisclosuresOf::Value;
                 report.disclosures_known_since = known_since;
             }
         }
-        report.disclosures.sort_by_key(|disclosure| disclosure.time);
+        given.sort_by_key(|(seq, disclosure)| (disclosure.time, *seq));
+        report.disclosures = given.into_iter().map(|(_, disclosure)| disclosure).collect();
+        report.recipients = recipients::by_recipient(&report.disclosures);
         Ok(report)
-    }
-
-    /// Adds what was disclosed of a value while other profiles held it.
-    async fn add_disclosures_of(
-        &self,
-        (kind, value): (Kind, &ContactValue),
-        profiles: &[Profile],
-        names: &HashMap<String, String>,
-        reader: &audits::Reader<'_, S>,
-        report: &mut AccessReport,
-    ) -> Result<(), SubjectError> {
-        let parts = &*self.parts;
-        let known: Vec<ShortDigest> =
-            profiles.iter().flat_map(|profile| parts.keys.profile_digests(profile)).collect();
-        let filter =
-            AuditFilter { values: Some(parts.keys.value_digests(kind, value)), ..AuditFilter::default() };
-        let visit = |record: AuditRecord| {
-            let is_listed = record.profile.as_ref().is_some_and(|(_, digest)| known.contains(digest));
-            if !is_listed && record.outcome == AuditOutcome::Hit.name() {
-                let value = Some(value.expose().to_owned());
-                report.disclosures.push(disclosure(String::new(), record, value, names));
-            }
-            true
-        };
-        Ok(reader.visit(&filter, visit).await?)
     }
 
     /// Whether the person has opted out, if the report is about one, or else the value that was asked about.
@@ -278,6 +265,32 @@ impl<S: SubjectStore> Subjects<S> {
         }
         Ok(SuppressionState { is_suppressed: false, since: None, is_of_the_value_only: profiles.len() != 1 })
     }
+}
+
+/// What was disclosed of a value while other profiles held it.
+async fn disclosures_of<S: SubjectStore>(
+    (kind, value): (Kind, &ContactValue),
+    profiles: &[Profile],
+    names: &HashMap<String, String>,
+    reader: &audits::Reader<'_, S>,
+    keys: &DigestKeys,
+) -> Result<Vec<Numbered>, SubjectError> {
+    let listed: Vec<ShortDigest> =
+        profiles.iter().flat_map(|profile| keys.profile_digests(profile)).collect();
+    let values = Some(keys.value_digests(kind, value));
+    let outcome = Some(AuditOutcome::Hit.name().to_owned());
+    let filter = AuditFilter::of_requests(RequestFilter { values, outcome, ..RequestFilter::default() });
+    let mut given = Vec::new();
+    let visit = |line: IndexedLine| {
+        let IndexedLine::Request(record) = line else { return };
+        let is_listed = record.profile.as_ref().is_some_and(|(_, digest)| listed.contains(digest));
+        if !is_listed {
+            let value = Some(value.expose().to_owned());
+            given.push((record.seq, disclosure(String::new(), record, value, names)));
+        }
+    };
+    reader.each(&filter, visit).await?;
+    Ok(given)
 }
 
 fn disclosure(

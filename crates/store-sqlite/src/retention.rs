@@ -1,0 +1,51 @@
+//! Which details end next.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use contactd_core::store::SourceRetention;
+use contactd_core::{Span, Timestamp};
+use rusqlite::Connection;
+
+use crate::profile_rows::NEVER_OBSERVED;
+
+/// Every source that holds details or has a maximum age, by name. Reads all details that can end.
+pub(crate) fn list(details: &Connection, now: Timestamp) -> rusqlite::Result<Vec<SourceRetention>> {
+    let mut sources = sources(details)?;
+    let imports = imports(details)?;
+    let mut find = details.prepare(
+        "SELECT source, expires_at, observed_at, coalesce(said_by, import) FROM details
+         WHERE expires_at IS NOT NULL OR source IN (SELECT id FROM sources WHERE max_age IS NOT NULL)",
+    )?;
+    let mut rows = find.query(())?;
+    while let Some(row) = rows.next()? {
+        let Some(source) = sources.get_mut(&row.get(0)?) else { continue };
+        let expires_at = row.get::<_, Option<i64>>(1)?.map(Timestamp::from_seconds);
+        let known_at = match row.get(2)? {
+            NEVER_OBSERVED => imports.get(&row.get(3)?).copied(),
+            observed_at => Some(Timestamp::from_seconds(observed_at)),
+        };
+        source.add(expires_at, known_at, now);
+    }
+    let mut list: Vec<SourceRetention> = sources.into_values().collect();
+    list.sort_by(|a, b| a.source.cmp(&b.source));
+    Ok(list)
+}
+
+fn sources(details: &Connection) -> rusqlite::Result<HashMap<i64, SourceRetention>> {
+    let mut list = details.prepare(
+        "SELECT id, name, max_age, (SELECT coalesce(sum(count), 0) FROM totals WHERE totals.source = id) AS held
+         FROM sources WHERE max_age IS NOT NULL OR held > 0",
+    )?;
+    let source = |row: &rusqlite::Row<'_>| {
+        let max_age = row.get::<_, Option<u64>>(2)?.map(|seconds| Span(Duration::from_secs(seconds)));
+        Ok((row.get(0)?, SourceRetention::new(row.get(1)?, max_age, row.get(3)?)))
+    };
+    list.query_map((), source)?.collect()
+}
+
+/// When each import ran.
+fn imports(details: &Connection) -> rusqlite::Result<HashMap<i64, Timestamp>> {
+    let mut list = details.prepare("SELECT id, imported_at FROM imports")?;
+    list.query_map((), |row| Ok((row.get(0)?, Timestamp::from_millis(row.get(1)?))))?.collect()
+}
