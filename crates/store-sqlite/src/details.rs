@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use contactd_core::store::{
     DetailFilter, Details, Noted, SourceRetention, StoreError, StoreFuture, SweepPlan, Swept, Totals,
 };
-use contactd_core::{ContactValue, Detail, Kind, Profile};
+use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
 use rusqlite::{Connection, Transaction};
 
 use crate::numbers::kind_number;

@@ -178,8 +178,8 @@ pub async fn the_details_that_end_next_are_listed_by_source(store: &impl FullSto
             source("hr", sixty, 3, 1, Some((1, "2026-07-30"))),
         ]
     );
-    let swept = store.sweep(now(), Aged::Policies, None).await.expect("sweeps");
-    assert_eq!(swept, Swept { expired: 1, aged: 1 });
+    let swept = store.sweep(sweeping(now(), Aged::Policies), None).await.expect("sweeps");
+    assert_eq!(swept, Swept { expired: 1, aged: 1, former: 0 });
     // At the end of its last second a detail is not too old yet.
     for (days, due) in [(59, 0), (60, 1)] {
         let listed = store.list_retention(now().plus(days * day_long)).await.expect("lists");
