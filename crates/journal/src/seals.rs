@@ -143,6 +143,12 @@ impl Trust {
         }
     }
 
+    /// Whether an epoch may have ended although its seal has no copy: the keys of the next one are known.
+    pub(crate) fn may_have_ended(&self, (root, epoch): Epoch) -> bool {
+        self.key((root, epoch.saturating_add(1))).is_some()
+            && !self.seals.iter().any(|copy| copy.is_seal && copy.epoch == (root, epoch))
+    }
+
     /// The epoch that comes after line `seq`, as far as the seals tell.
     pub(crate) fn epoch_after(&self, seq: u64) -> Option<Epoch> {
         let mut epoch = None;

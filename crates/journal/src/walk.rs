@@ -9,6 +9,7 @@
 mod old;
 mod opening;
 mod order;
+mod position;
 mod tail;
 
 use std::collections::{HashMap, VecDeque};
@@ -112,12 +113,12 @@ impl Walk {
         keys: Option<KeyDir>,
         old_key: Option<ChainKey>,
     ) -> Result<Self, JournalError> {
+        // Read before the seals: if the keys of an epoch are gone, its seal has its copy.
+        let epochs = keys.as_ref().and_then(|keys| keys.epochs().ok()).unwrap_or_default();
         let mut trust = Trust::of(dir, roots)?;
-        if let Some(keys) = &keys {
-            for epoch in keys.epochs().unwrap_or_default() {
-                if trust.trusts(epoch.root) {
-                    trust.add((epoch.root, epoch.epoch), epoch.public());
-                }
+        for epoch in epochs {
+            if trust.trusts(epoch.root) {
+                trust.add((epoch.root, epoch.epoch), epoch.public());
             }
         }
         Ok(Self {
@@ -419,54 +420,6 @@ impl Walk {
     fn begin(&mut self, segment: Segment) {
         (self.reading, self.offset, self.number, self.is_closed) = (None, 0, 0, false);
         self.current = Some(Arc::new(segment));
-    }
-
-    /// Goes to a position, if the line before it is still the one that was read.
-    pub(crate) fn go_to(&mut self, position: Position) -> Result<(), JournalError> {
-        self.position = position;
-        if position.seq == 0 && position.offset == 0 {
-            return Ok(());
-        }
-        let segments = segment::list(&self.dir)?;
-        let Some(last) = segments.last().map(Segment::name) else {
-            return Err(segment::gone(&self.dir));
-        };
-        let Some(segment) = segments.iter().find(|segment| segment.first == position.segment).cloned() else {
-            // It was removed after its retention period, once all of it had been read: the next one continues it.
-            for segment in segments {
-                match opening(&self.trust, &segment)? {
-                    Ok(opening) if opening.line.opening() == Some((position.seq, Chain(position.chain))) => {
-                        self.enter_checked(segment, &opening);
-                        return Ok(());
-                    }
-                    Err(NotOpened::Gone) => return Err(segment::gone(&self.dir)),
-                    _ => {}
-                }
-            }
-            return Err(JournalError::Changed { file: last });
-        };
-        let changed = || JournalError::Changed { file: segment.name() };
-        let wanted = format!("{}\"}}\n", Chain(position.chain));
-        let before = position.offset.checked_sub(wanted.len() as u64).ok_or_else(changed)?;
-        let mut reader = segment.read_from(before)?;
-        let mut end = vec![0; wanted.len()];
-        if reader.read_exact(&mut end).is_err() || end != wanted.as_bytes() {
-            return Err(changed());
-        }
-        self.last = Some((position.seq, Chain(position.chain)));
-        if !self.is_old(position.seq) {
-            self.epoch = self.trust.epoch_after(position.seq);
-            if self.epoch.is_none()
-                && let Ok(opening) = opening(&self.trust, &segment)?
-            {
-                self.epoch = Some(opening.signed.epoch_named());
-            }
-        }
-        let offset = position.offset;
-        self.begin(segment);
-        // The number of the line in the file is not known, and not the first.
-        (self.offset, self.number) = (offset, 1);
-        Ok(())
     }
 
     pub(crate) fn fault(&mut self, segment: &Segment, line: u64, seq: Option<u64>, what: String) {
