@@ -68,6 +68,8 @@ test('the page says what is held and who received it, and asks nobody for anythi
   const values = await page.locator('dd.value').allInnerTexts();
   assert.deepEqual(values, ['+14155550123', 'ada@example.com']);
   assert.match(await page.locator('dl').first().innerText(), /crm <b>& co<\/b>/);
+  assert.deepEqual(await page.locator('h3').allInnerTexts(), ['Recruiting', 'Each time']);
+  assert.match((await page.locator('li').allInnerTexts()).join('; '), /^Phone number \+14155550123: once, on [^;]* UTC$/);
   const rows = await page.locator('tbody tr').allInnerTexts();
   assert.equal(rows.length, 1);
   assert.match(rows[0], /Phone number \+14155550123\s+Recruiting/);

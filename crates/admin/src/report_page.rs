@@ -167,26 +167,22 @@ fn disclosures(page: &mut String, report: &AccessReport, all: bool) {
     }
 }
 
-/// Who received what, how often, and when first and last.
+/// What each recipient received, how often, and when first and last.
 fn recipients(page: &mut String, report: &AccessReport) {
-    page.push_str(
-        "<table>\n<thead><tr><th>Recipient</th><th>What</th><th>How often</th><th>First (UTC)</th><th>Last (UTC)</th></tr></thead>\n\
-         <tbody>\n",
-    );
     for recipient in &report.recipients {
+        let _ = writeln!(page, "<h3>{}</h3>\n<ul>", escape(&recipient.token));
         for detail in &recipient.details {
-            let _ = writeln!(
-                page,
-                "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-                escape(&recipient.token),
-                what(detail.operation, detail.value.as_deref(), detail.is_value_recorded),
-                detail.times,
-                moment(detail.first_at),
-                moment(detail.last_at)
-            );
+            let what = what(detail.operation, detail.value.as_deref(), detail.is_value_recorded);
+            let (first, last) = (moment(detail.first_at), moment(detail.last_at));
+            let _ = match detail.times {
+                1 => writeln!(page, "<li>{what}: once, on {first} UTC</li>"),
+                times => {
+                    writeln!(page, "<li>{what}: {times} times, first on {first} UTC, last on {last} UTC</li>")
+                }
+            };
         }
+        page.push_str("</ul>\n");
     }
-    page.push_str("</tbody>\n</table>\n");
 }
 
 /// Every disclosure, or how many there were.

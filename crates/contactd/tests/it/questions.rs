@@ -345,8 +345,8 @@ fn a_report_says_which_value_each_recipient_received() {
     );
     let page = site.ok(&["subject", ADA, "--html"]);
     for row in [
-        "<td>crm-sync</td><td>Phone number +14155550123</td><td>2</td>",
-        "<td>crm-sync</td><td>E-mail address that we no longer hold</td><td>1</td>",
+        "<h3>crm-sync</h3>\n<ul>\n<li>Phone number +14155550123: 2 times, first on ",
+        "<li>E-mail address that we no longer hold: once, on ",
         "<td>Phone number +14155550123</td><td>=ats</td></tr>",
     ] {
         assert!(page.contains(row), "{page}");
@@ -390,6 +390,28 @@ fn a_long_list_of_disclosures_is_summed_up_unless_all_are_wanted() {
     let row = format!("<td>E-mail address {EVE_EMAIL}</td><td>test</td></tr>");
     assert_eq!(page.matches(&row).count(), 0);
     assert_eq!(site.ok(&["subject", EVE, "--html", "--all"]).matches(&row).count(), 51);
+}
+
+#[test]
+fn a_number_that_many_people_have_is_reported_in_short() {
+    let site = Site::empty();
+    let people: String =
+        (0..60).map(|n| format!("https://www.linkedin.com/in/desk-quell-{n:02},{ADA_PHONE}\n")).collect();
+    site.ok_with_input(&["import", "-", "--source", "crm"], format!("profileUrl,phone\n{people}"));
+    let count = |flags: &[&str], text: &str| {
+        let report = site.ok(&[&["subject", "--phone", ADA_PHONE], flags].concat());
+        report.lines().filter(|line| line.contains(text)).count()
+    };
+    for (flags, listed, cut) in [(&[][..], 50, 2), (&["--all"], 60, 0)] {
+        assert_eq!(count(flags, "  https://linkedin.com/in/desk-quell-"), listed);
+        assert_eq!(count(flags, "phone  +14155550123  personal"), listed);
+        assert_eq!(count(flags, "  and 10 more; --all lists them"), cut);
+    }
+    let page = site.ok(&["subject", "--phone", ADA_PHONE, "--html"]);
+    assert_eq!(
+        (page.matches("<dl ").count(), page.matches("<p>And 10 more like these.</p>").count()),
+        (50, 1)
+    );
 }
 
 #[test]
