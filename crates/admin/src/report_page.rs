@@ -117,8 +117,11 @@ fn detail(page: &mut String, held: &HeldDetail, with_profile: bool) {
         Some(at) => day(at),
         None => "no end date is set".to_owned(),
     };
-    line("We keep it until", &until);
-    if held.is_suppressed {
+    let kept = held.kept_for_undo_until.map(day);
+    line("We keep it until", kept.as_deref().unwrap_or(&until));
+    if kept.is_some() {
+        line("Given to others", "no, it is a former entry that we keep only to be able to correct a mistake");
+    } else if held.is_suppressed {
         line("Given to others", "no, because of an opt-out");
     } else if held.label == Label::Work {
         line("Given to others", "no, we only give out personal details");

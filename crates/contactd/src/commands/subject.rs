@@ -153,7 +153,11 @@ fn held_cells(held: &HeldDetail) -> Vec<String> {
         held.kind.name().to_owned(),
         held.value.clone(),
         held.label.name().to_owned(),
-        if held.is_suppressed { "opted out" } else { "" }.to_owned(),
+        match (held.kept_for_undo_until, held.is_suppressed) {
+            (Some(until), _) => format!("former, kept for undo until {until}"),
+            (None, true) => "opted out".to_owned(),
+            (None, false) => String::new(),
+        },
         held.source.clone(),
         time(held.observed_at),
         held.basis.clone().unwrap_or_default(),

@@ -61,6 +61,12 @@ fn somebody_who_was_erased_since_is_nowhere_after_an_undo() {
         "{}",
         site.ok(&["stats"])
     );
+    let report = site.run(&["subject", ADA, "--json"]).json();
+    let held = report["held"].as_array().expect("a list");
+    let kept = held.iter().filter(|held| held["keptForUndoUntil"].is_string()).count();
+    assert_eq!((held.len(), kept), (9, 4), "what is kept counts as held: {report}");
+    assert!(site.ok(&["subject", ADA]).contains("former, kept for undo until 20"));
+    assert!(site.ok(&["subject", ADA, "--html"]).contains("it is a former entry"));
     site.ok(&["erase", ADA]);
     let traces = [ADA_PHONE, "+14155550124", "+14155550199", "ada.old@example.com", "ada@example.com"];
     assert_eq!(files_with(&site.data(), &traces), [""; 0]);

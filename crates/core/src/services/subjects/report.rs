@@ -79,6 +79,9 @@ pub struct HeldDetail {
     pub is_expired: bool,
     /// Whether the person or this value has opted out.
     pub is_suppressed: bool,
+    /// If an import has changed or withdrawn it: until when it is kept, so that the import can be undone. Nobody receives
+    /// it.
+    pub kept_for_undo_until: Option<Timestamp>,
 }
 
 /// One disclosure.
@@ -186,8 +189,14 @@ impl<S: SubjectStore> Subjects<S> {
         };
         let mut given: Vec<Numbered> = Vec::new();
         for profile in &profiles {
-            let mut details = parts.store.list_details(profile).await?;
-            let values: Vec<_> = details.iter().map(|detail| (detail.kind, detail.value.clone())).collect();
+            let held = parts.store.list_details(profile).await?.into_iter().map(|detail| (detail, None));
+            let former = parts.store.list_former(profile).await?.into_iter().map(|former| {
+                let until = former.imported_at.plus(parts.undo_for);
+                (former.detail, Some(Timestamp::from_seconds(until.seconds())))
+            });
+            let mut details: Vec<(Detail, Option<Timestamp>)> = held.chain(former).collect();
+            let values: Vec<_> =
+                details.iter().map(|(detail, _)| (detail.kind, detail.value.clone())).collect();
             let known: HashMap<ShortDigest, String> = values
                 .iter()
                 .flat_map(|(kind, value)| {
@@ -196,14 +205,14 @@ impl<S: SubjectStore> Subjects<S> {
                 })
                 .collect();
             let asked_digests = only.map(|(kind, value)| parts.keys.value_digests(kind, value));
-            details.retain(|detail| {
+            details.retain(|(detail, _)| {
                 only.is_none_or(|(kind, value)| {
                     detail.kind == kind && value.compares_to(kind, detail.value.expose())
                 })
             });
-            report.held.extend(details.into_iter().map(|detail| {
+            report.held.extend(details.into_iter().map(|(detail, kept_for_undo_until)| {
                 let is_suppressed = suppressions.withholds(profile, detail.kind, &detail.value);
-                held_detail(profile, is_suppressed, detail, now)
+                HeldDetail { kept_for_undo_until, ..held_detail(profile, is_suppressed, detail, now) }
             }));
             let profiles = Some(parts.keys.profile_digests(profile));
             let filter = AuditFilter::of_requests(RequestFilter { profiles, ..RequestFilter::default() });
@@ -324,5 +333,6 @@ fn held_detail(profile: &Profile, is_suppressed: bool, detail: Detail, now: Time
         is_expired: detail.expires_at.is_some_and(|at| at.seconds() <= now.seconds()),
         expires_at: detail.expires_at,
         is_suppressed,
+        kept_for_undo_until: None,
     }
 }
