@@ -34,6 +34,7 @@ mod moved;
 mod no_store;
 mod operations;
 mod order;
+mod privacy_tasks;
 mod progress;
 mod proof;
 mod questions;
