@@ -1,5 +1,6 @@
 //! Questions about the journal: who asked for what, who did what, who received how much.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use serde::Serialize;
@@ -104,23 +105,29 @@ impl<S: AuditIndex + Facts + Tokens> Audits<S> {
     ) -> Result<(Vec<Recipient>, IndexState), AuditError> {
         let (names, reader) = self.asked(actor).await?;
         let filter = AuditFilter { actions: None, newest: None, ..self.filter(query, &names)? };
-        let mut sums: HashMap<String, Recipient> = HashMap::new();
+        // With the number of the last line, which decides if two have the same time.
+        let mut sums: HashMap<String, (Recipient, u64)> = HashMap::new();
         let add = |line| {
             if let IndexedLine::Request(record) = line {
                 match sums.get_mut(&record.token) {
-                    Some(sum) => sum.add(&record),
+                    Some((sum, last)) => {
+                        if (record.at, record.seq) > (sum.last_at, *last) {
+                            *last = record.seq;
+                        }
+                        sum.add(&record);
+                    }
                     None => {
                         let sum = Recipient::first(&record, names.get(&record.token).cloned());
-                        sums.insert(record.token, sum);
+                        sums.insert(record.token, (sum, record.seq));
                     }
                 }
             }
         };
         reader.each(&filter, add).await?;
-        let mut sums: Vec<Recipient> = sums.into_values().collect();
-        sums.sort_by(|a, b| b.last_at.cmp(&a.last_at).then_with(|| a.token.cmp(&b.token)));
-        sums.truncate(query.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX));
-        Ok((sums, reader.state))
+        let mut sums: Vec<(Recipient, u64)> = sums.into_values().collect();
+        sums.sort_by_key(|(sum, last)| Reverse((sum.last_at, *last)));
+        let most = query.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+        Ok((sums.into_iter().map(|(sum, _)| sum).take(most).collect(), reader.state))
     }
 
     /// The names of the tokens, and a reader of everything that is in the journal now.

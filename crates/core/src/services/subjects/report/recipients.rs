@@ -1,7 +1,6 @@
 //! Disclosures by recipient, and long lists of them in short.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
@@ -72,20 +71,23 @@ fn first<T>(list: &[T], all: bool) -> &[T] {
 
 /// Sums up disclosures, which are in order, by recipient: the one who received something last comes first.
 pub(super) fn by_recipient(disclosures: &[Disclosure]) -> Vec<ReceivedBy> {
-    let mut by_name: BTreeMap<&str, Vec<&Disclosure>> = BTreeMap::new();
-    for given in disclosures {
-        by_name.entry(&given.token).or_default().push(given);
+    let mut by_name: HashMap<&str, Vec<&Disclosure>> = HashMap::new();
+    let mut newest_first: Vec<&str> = Vec::new();
+    for given in disclosures.iter().rev() {
+        let received = by_name.entry(&given.token).or_default();
+        if received.is_empty() {
+            newest_first.push(&given.token);
+        }
+        received.push(given);
     }
-    let mut recipients: Vec<ReceivedBy> =
-        by_name.into_iter().filter_map(|(token, given)| received_by(token, &given)).collect();
-    recipients.sort_by_key(|recipient| Reverse(recipient.last_at));
-    recipients
+    newest_first.into_iter().filter_map(|token| received_by(token, by_name.get(token)?)).collect()
 }
 
+/// What a recipient received, newest first.
 fn received_by(token: &str, given: &[&Disclosure]) -> Option<ReceivedBy> {
     let mut details: BTreeMap<(Kind, Option<&String>, bool), ReceivedDetail> = BTreeMap::new();
     let mut token_ids: Vec<String> = Vec::new();
-    for one in given {
+    for one in given.iter().rev() {
         if !token_ids.contains(&one.token_id) {
             token_ids.push(one.token_id.clone());
         }
@@ -105,8 +107,8 @@ fn received_by(token: &str, given: &[&Disclosure]) -> Option<ReceivedBy> {
         token: token.to_owned(),
         token_ids,
         times: given.len() as u64,
-        first_at: given.first()?.time,
-        last_at: given.last()?.time,
+        first_at: given.last()?.time,
+        last_at: given.first()?.time,
         details: details.into_values().collect(),
     })
 }
