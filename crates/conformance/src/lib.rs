@@ -36,6 +36,7 @@ macro_rules! conformance {
             imports: importing_the_same_again_changes_nothing,
             imports: a_new_date_or_confidence_updates_the_detail,
             imports: if_a_detail_is_given_twice_the_last_one_wins,
+            imports: addresses_that_differ_only_in_case_are_one_detail,
             imports: a_profile_is_counted_once_in_an_import,
             imports: the_same_value_from_two_sources_is_two_details,
             imports: a_dropped_import_changes_nothing,

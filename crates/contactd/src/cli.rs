@@ -98,7 +98,8 @@ pub(crate) enum Command {
     Token(TokenCommand),
     /// Load contact records from CSV, JSON lines or Parquet, all or nothing
     #[command(after_help = "Examples:\n  contactd import people.csv --source crm\n  \
-        contactd import export.csv --source ats --map profileUrl=\"LinkedIn URL\" --region US --dry-run")]
+        contactd import export.csv --source ats --map profileUrl=\"LinkedIn URL\" --region US --dry-run\n  \
+        contactd import excel.csv --source hr --delimiter ';' --date-format '%d.%m.%Y' --require-basis")]
     Import(ImportArgs),
     /// Add or correct one person's details by hand
     #[command(

@@ -68,6 +68,11 @@ impl Timestamp {
             }
             _ => return None,
         };
+        Self::from_civil(civil)
+    }
+
+    /// This date and time in UTC.
+    pub(crate) fn from_civil(civil: DateTime) -> Option<Self> {
         let since = FIRST_DAY.until((Unit::Day, civil.date())).ok()?;
         let in_day = civil.time().duration_since(Time::midnight());
         Some(Self(i64::from(since.get_days()) * DAY_MILLIS + i64::try_from(in_day.as_millis()).ok()?))

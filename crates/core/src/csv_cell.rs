@@ -1,18 +1,31 @@
-//! Cells of the CSV files that we write. Spreadsheet programs run some texts as formulas.
+//! Cells of the CSV files that we write, so that a spreadsheet does not run them as formulas.
+//!
+//! A cell that begins with `=`, `@`, a tab or a return, or with `+` or `-` unless it is a phone number in E.164 form, gets a
+//! leading `'`. So does a cell that begins with `'` before one of these, so that [`unmarked`] gives back every text unchanged.
 
 use std::borrow::Cow;
 
-use crate::phone;
+use crate::phone::is_e164;
 
-/// A cell that no spreadsheet program runs as a formula: it gets a leading `'` if it begins with `=`, `@`, a tab or a
-/// return, or with `+` or `-` unless it is a phone number as we write it. `import` takes the `'` off again.
+/// The text as it is written into a cell.
 pub fn csv_cell(text: &str) -> Cow<'_, str> {
-    let is_formula = match text.bytes().next() {
-        Some(b'=' | b'@' | b'\t' | b'\r') => true,
-        Some(b'+' | b'-') => !phone::is_e164(text),
-        _ => false,
-    };
-    if is_formula { Cow::Owned(format!("'{text}")) } else { Cow::Borrowed(text) }
+    if begins_formula(text.trim_start_matches('\'')) && !is_e164(text) {
+        Cow::Owned(format!("'{text}"))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// The text of a cell that [`csv_cell`] wrote: without the `'` before what a spreadsheet takes for a formula.
+pub fn unmarked(cell: &str) -> &str {
+    match cell.strip_prefix('\'') {
+        Some(text) if begins_formula(text.trim_start_matches('\'')) => text,
+        _ => cell,
+    }
+}
+
+fn begins_formula(text: &str) -> bool {
+    text.starts_with(['=', '@', '\t', '\r', '+', '-'])
 }
 
 #[cfg(test)]
@@ -20,26 +33,51 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_spreadsheet_would_run_gets_an_apostrophe_and_nothing_else_does() {
+    fn what_a_spreadsheet_takes_for_a_formula_is_marked() {
         for (text, cell) in [
-            ("=1+2", "'=1+2"),
-            ("=HYPERLINK(\"http://example.com\")", "'=HYPERLINK(\"http://example.com\")"),
-            ("@SUM(A1)", "'@SUM(A1)"),
-            ("\t=1", "'\t=1"),
-            ("\r=1", "'\r=1"),
-            ("+1+2", "'+1+2"),
-            ("+14155550123 ", "'+14155550123 "),
-            ("+14155550123;=1", "'+14155550123;=1"),
-            ("-1", "'-1"),
-            ("-14155550123", "'-14155550123"),
-            ("+", "'+"),
+            ("=cmd()", "'=cmd()"),
+            ("@a", "'@a"),
+            ("\tx", "'\tx"),
+            ("\rx", "'\rx"),
+            ("-x", "'-x"),
+            ("+1 415 555 0123", "'+1 415 555 0123"),
+            ("+14155550123=x", "'+14155550123=x"),
+            ("'=x", "''=x"),
+            ("''+x", "'''+x"),
         ] {
             assert_eq!(csv_cell(text), cell);
         }
-        for text in
-            ["", "+14155550123", "ada@example.com", "crm-sync", "1=1", " =1", "'=1", "2026-05-01", "ü"]
-        {
+    }
+
+    #[test]
+    fn other_text_and_numbers_in_e164_form_stay_as_they_are() {
+        for text in ["", "ada", "+14155550123", "'ada", "'", "a=b", "1-2", " =x", "https://example.com"] {
             assert_eq!(csv_cell(text), text);
+        }
+    }
+
+    #[test]
+    fn every_text_comes_back_unchanged() {
+        for start in [
+            "",
+            "'",
+            "''",
+            "=",
+            "'=",
+            "''=",
+            "+",
+            "'+",
+            "-",
+            "@",
+            "\t",
+            "\r",
+            "+14155550123",
+            "'+14155550123",
+        ] {
+            for end in ["", "x", "'", "="] {
+                let text = format!("{start}{end}");
+                assert_eq!(unmarked(&csv_cell(&text)), text);
+            }
         }
     }
 }

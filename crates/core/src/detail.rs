@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::suppression::comparable_email;
 use crate::{EmailError, PhoneError, Timestamp, email, phone};
 
 /// The kind of a detail.
@@ -70,6 +69,12 @@ impl ContactValue {
         phone::normalize(text, region).map(Self)
     }
 
+    /// Parses a phone number, and says whether it has no `+` and begins with the country code of its region: it may be meant
+    /// as an international number.
+    pub fn phone_and_doubt(text: &str, region: Option<&str>) -> Result<(Self, bool), PhoneError> {
+        phone::read(text, region).map(|(e164, is_doubtful)| (Self(e164), is_doubtful))
+    }
+
     /// Parses a phone number with `+` that may be in the store. Also accepts one that is no longer valid according
     /// to the current metadata.
     pub fn known_phone(text: &str) -> Result<Self, PhoneError> {
@@ -83,7 +88,7 @@ impl ContactValue {
     pub fn compares_to(&self, kind: Kind, held: &str) -> bool {
         match kind {
             Kind::Phone => self.0 == held,
-            Kind::Email => self.0 == held || comparable_email(&self.0) == comparable_email(held),
+            Kind::Email => email::is_same(&self.0, held),
         }
     }
 
@@ -121,7 +126,7 @@ impl fmt::Debug for ContactValue {
 }
 
 /// One way to contact a person. It is identified by profile, kind, value and source; importing it again updates
-/// the other fields.
+/// the other fields. E-mail addresses that differ only in case are the same value; the last spelling is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detail {
     /// Phone or email.
@@ -162,6 +167,28 @@ impl Detail {
 
     /// Whether `other`, of the same profile, is this detail. Its other fields may differ.
     pub fn is_same(&self, other: &Self) -> bool {
-        self.kind == other.kind && self.value == other.value && self.source == other.source
+        self.kind == other.kind
+            && self.value.compares_to(self.kind, other.value.expose())
+            && self.source == other.source
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_differ_only_in_case_are_one_detail() {
+        let email = |text: &str| Detail::new(Kind::Email, ContactValue::from_store(text.to_owned()), "crm");
+        for (one, other) in
+            [("Ada@example.com", "ada@example.com"), ("ÄDA@example.com", "a\u{308}da@example.com")]
+        {
+            assert!(email(one).is_same(&email(other)), "{one} {other}");
+        }
+        assert!(!email("ada@example.com").is_same(&email("ada@example.org")));
+        assert!(
+            !email("ada@example.com")
+                .is_same(&Detail { source: "hr".to_owned(), ..email("ada@example.com") })
+        );
     }
 }

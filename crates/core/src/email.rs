@@ -1,5 +1,8 @@
 //! E-mail addresses: only bare addresses are accepted. The domain is converted to ASCII, the local part is kept.
 
+use crate::spreadsheet::is_notation;
+use crate::suppression::comparable_email;
+
 /// Why a text is not accepted as an e-mail address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.code())]
@@ -12,6 +15,8 @@ pub enum EmailError {
     TooLong,
     /// The domain is not valid: it has no dot, is an IP literal, or is not valid under IDNA.
     Domain,
+    /// It is what a spreadsheet shows instead of the address, or has its text mark before it.
+    Spreadsheet,
 }
 
 impl EmailError {
@@ -22,6 +27,7 @@ impl EmailError {
             Self::NotBare => "email_not_bare",
             Self::TooLong => "email_too_long",
             Self::Domain => "invalid_email_domain",
+            Self::Spreadsheet => "spreadsheet_notation",
         }
     }
 }
@@ -33,6 +39,32 @@ const MAX_WHOLE: usize = 254;
 /// Returns the address with its domain in lower-case ASCII.
 pub(crate) fn normalize(text: &str) -> Result<String, EmailError> {
     let text = text.trim();
+    // A local part may begin with an apostrophe; nobody's does.
+    if text.starts_with('\'') {
+        return Err(EmailError::Spreadsheet);
+    }
+    checked(text).map_err(|error| if is_notation(text) { EmailError::Spreadsheet } else { error })
+}
+
+/// Whether two addresses are the same: as a whole, ignoring case, as suppressions compare them. It is asked about every two
+/// addresses of a person, so most answers need only the first bytes: where two ASCII characters differ, the addresses do.
+pub(crate) fn is_same(one: &str, other: &str) -> bool {
+    let (a, b) = (one.as_bytes(), other.as_bytes());
+    let mut at = 0;
+    while at < a.len() && at < b.len() {
+        let (a, b) = (a[at], b[at]);
+        if a != b && !a.eq_ignore_ascii_case(&b) {
+            if a.is_ascii() && b.is_ascii() {
+                return false;
+            }
+            break;
+        }
+        at += 1;
+    }
+    at == a.len() && at == b.len() || comparable_email(one) == comparable_email(other)
+}
+
+fn checked(text: &str) -> Result<String, EmailError> {
     let is_mailto = text.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("mailto:"));
     if is_mailto || text.contains(['"', '<', '>', '(', ')', ',', ';']) {
         return Err(EmailError::NotBare);
@@ -112,6 +144,9 @@ mod tests {
             ("mailto:ada@example.com", EmailError::NotBare),
             ("\"ada q\"@example.com", EmailError::NotBare),
             ("ada@example.com, eve@example.com", EmailError::NotBare),
+            ("#N/A", EmailError::Spreadsheet),
+            ("'ada@example.com", EmailError::Spreadsheet),
+            ("=HYPERLINK(\"mailto:ada@example.com\")", EmailError::Spreadsheet),
             ("ada@localhost", EmailError::Domain),
             ("ada@[192.0.2.1]", EmailError::Domain),
             ("ada@192.0.2.1", EmailError::Domain),

@@ -1,5 +1,6 @@
 //! Phone numbers, validated with libphonenumber's numbering metadata.
 
+use crate::spreadsheet::is_notation;
 use rlibphonenumber::{PHONE_NUMBER_UTIL, PhoneNumber, PhoneNumberFormat, Region};
 
 /// Why a text is not accepted as a phone number.
@@ -16,6 +17,8 @@ pub enum PhoneError {
     RegionNeeded,
     /// The region is unknown or has no phone numbers.
     UnknownRegion,
+    /// It is what a spreadsheet shows instead of the number: its digits are lost.
+    Spreadsheet,
     /// It is not a valid number.
     Invalid,
 }
@@ -29,6 +32,7 @@ impl PhoneError {
             Self::Several => "phone_several",
             Self::RegionNeeded => "phone_region_needed",
             Self::UnknownRegion => "unknown_region",
+            Self::Spreadsheet => "spreadsheet_notation",
             Self::Invalid => "invalid_phone",
         }
     }
@@ -40,7 +44,16 @@ const FOR_FICTION: [(&str, usize); 3] = [("+447700900", 13), ("+3363998", 12), (
 
 /// Returns the number in E.164 form: `+` and 7 to 15 digits.
 pub(crate) fn normalize(text: &str, region: Option<&str>) -> Result<String, PhoneError> {
+    read(text, region).map(|(e164, _)| e164)
+}
+
+/// Returns the number in E.164 form, and whether it has no `+` and begins with the country code of its region.
+pub(crate) fn read(text: &str, region: Option<&str>) -> Result<(String, bool), PhoneError> {
     let text = text.trim();
+    checked(text, region).map_err(|error| if is_notation(text) { PhoneError::Spreadsheet } else { error })
+}
+
+fn checked(text: &str, region: Option<&str>) -> Result<(String, bool), PhoneError> {
     refuse_what_is_not_digits(text)?;
     let is_international = text.starts_with(['+', '＋']);
     // A number with + already contains its country.
@@ -55,7 +68,30 @@ pub(crate) fn normalize(text: &str, region: Option<&str>) -> Result<String, Phon
     let e164 = number.format_as(PhoneNumberFormat::E164).to_string();
     let is_for_fiction =
         FOR_FICTION.iter().any(|(prefix, len)| e164.starts_with(prefix) && e164.len() == *len);
-    if (number.is_valid() || is_for_fiction) && is_e164(&e164) { Ok(e164) } else { Err(PhoneError::Invalid) }
+    if !(number.is_valid() || is_for_fiction) || !is_e164(&e164) {
+        return Err(PhoneError::Invalid);
+    }
+    Ok((e164, region.is_some_and(|region| begins_with_country_code(text, region))))
+}
+
+/// Whether the digits are the region's country code and then a number that is valid there by itself.
+fn begins_with_country_code(text: &str, region: Region) -> bool {
+    let Some(mut code) = PHONE_NUMBER_UTIL.get_country_code_for_region(region) else { return false };
+    let mut divisor = 1;
+    while code / divisor >= 10 {
+        divisor *= 10;
+    }
+    for (at, digit) in text.char_indices().filter_map(|(at, c)| Some((at + c.len_utf8(), c.to_digit(10)?))) {
+        if i32::try_from(digit) != Ok(code / divisor) {
+            return false;
+        }
+        code %= divisor;
+        divisor /= 10;
+        if divisor == 0 {
+            return parsed(&text[at..], Some(region)).is_some_and(|number| number.is_valid());
+        }
+    }
+    false
 }
 
 fn parsed(text: &str, region: Option<Region>) -> Option<PhoneNumber> {
@@ -87,7 +123,7 @@ fn refuse_what_is_not_digits(text: &str) -> Result<(), PhoneError> {
             Err(PhoneError::Extension)
         } else if text.chars().skip(1).any(|c| matches!(c, '+' | '＋'))
             || !text.chars().all(is_written_in_numbers)
-            || is_decimal(text)
+            || is_notation(text)
         {
             Err(PhoneError::Invalid)
         } else {
@@ -102,15 +138,6 @@ fn refuse_what_is_not_digits(text: &str) -> Result<(), PhoneError> {
         return Err(PhoneError::Extension);
     }
     Err(PhoneError::Letters)
-}
-
-/// Whether a spreadsheet has turned a phone number into a decimal number, such as `3012345678.0`. Its last zero
-/// is not a digit of the phone number.
-fn is_decimal(text: &str) -> bool {
-    text.split_once('.').is_some_and(|(whole, rest)| {
-        let digits = whole.strip_prefix('+').unwrap_or(whole);
-        digits.bytes().all(|b| b.is_ascii_digit()) && !rest.is_empty() && rest.bytes().all(|b| b == b'0')
-    })
 }
 
 /// Digits, and the characters that people write between them.
@@ -165,7 +192,10 @@ mod tests {
         for (text, region, error) in [
             ("+1-800-FLOWERS", None, PhoneError::Letters),
             ("tel:+14155550123", None, PhoneError::Letters),
-            ("1.41556E+10", Some("US"), PhoneError::Letters),
+            ("1.41556E+10", Some("US"), PhoneError::Spreadsheet),
+            ("3012345678.0", Some("DE"), PhoneError::Spreadsheet),
+            ("#####", Some("US"), PhoneError::Spreadsheet),
+            ("'4155550123", Some("US"), PhoneError::Spreadsheet),
             ("+14155550123 ext. 5", None, PhoneError::Extension),
             ("+14155550123x5", None, PhoneError::Extension),
             ("+14155550123;ext=5", None, PhoneError::Extension),
@@ -182,6 +212,18 @@ mod tests {
             ("415+5550123", Some("US"), PhoneError::Invalid),
         ] {
             assert_eq!(normalize(text, region), Err(error), "{text}");
+        }
+    }
+    #[test]
+    fn a_number_that_begins_with_its_own_country_code_is_noticed() {
+        let is_noticed = |text, region| read(text, Some(region)).map(|(_, is_noticed)| is_noticed);
+        for (text, region) in [("14155550123", "US"), ("1 (415) 555-0123", "US"), ("49 171 3920012", "DE")] {
+            assert_eq!(is_noticed(text, region), Ok(true), "{text}");
+        }
+        for (text, region) in
+            [("4155550123", "US"), ("+14155550123", "US"), ("0171 3920012", "DE"), ("392 123 4567", "IT")]
+        {
+            assert_eq!(is_noticed(text, region), Ok(false), "{text}");
         }
     }
 }

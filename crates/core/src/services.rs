@@ -23,8 +23,8 @@ pub use health::{
     clock_finding,
 };
 pub use imports::{
-    Clearing, ImportError, ImportOptions, ImportReport, Imports, ListedImport, MaxRejects, ReadRows,
-    RecordBatch, RecordSource, RejectedRow, RowChecks, RowsError, SweepReport,
+    Clearing, ImportError, ImportOptions, ImportReport, Imports, InputRead, Line, ListedImport, MaxRejects,
+    ReadRows, RecordBatch, RecordSource, RejectedRow, RowChecks, RowsError, SweepReport, Warning,
 };
 pub use opt_outs::{Holder, OnFile, OptOutError, OptOutOptions, OptOuts, OptedOut};
 pub use subjects::{

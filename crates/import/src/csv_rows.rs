@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use csv::ByteRecord;
 
+use crate::dialect::Dialect;
 use crate::error::{FileError, Tried};
 use crate::header::Columns;
 use crate::rows::{Content, Defaults, MAX_ROW_BYTES, Row};
@@ -14,7 +15,7 @@ use crate::rows::{Content, Defaults, MAX_ROW_BYTES, Row};
 /// A field that is passed to the parser after the end of the file. If it is not parsed as a separate row, the file
 /// ends inside a quoted field. It is random, so that no file contains it.
 fn end_field() -> Vec<u8> {
-    format!("\u{1}the end {:016x}", RandomState::new().build_hasher().finish()).into_bytes()
+    format!("\u{1}end{:016x}", RandomState::new().build_hasher().finish()).into_bytes()
 }
 
 /// A file being read.
@@ -29,13 +30,21 @@ pub struct CsvRows {
 
 impl CsvRows {
     /// Reads the header and finds the columns in it.
-    pub(crate) fn read(input: Box<dyn Read>, defaults: &Defaults) -> Result<(Self, Columns), FileError> {
-        let (rows, header) = Self::open(input)?;
-        Ok((rows, Columns::find(header, defaults)?))
+    pub(crate) fn read(
+        input: Box<dyn Read>,
+        dialect: Dialect,
+        defaults: &Defaults,
+    ) -> Result<(Self, Columns), FileError> {
+        let (rows, header) = Self::open_as(input, dialect)?;
+        Ok((rows, Columns::of_csv(header, defaults)?))
     }
 
-    /// Reads the header.
+    /// Reads the header of a file with commas.
     pub fn open(input: Box<dyn Read>) -> Result<(Self, ByteRecord), FileError> {
+        Self::open_as(input, Dialect::COMMAS)
+    }
+
+    fn open_as(input: Box<dyn Read>, dialect: Dialect) -> Result<(Self, ByteRecord), FileError> {
         let left = Rc::new(Cell::new(MAX_ROW_BYTES));
         let end = end_field();
         let after_end = io::Cursor::new([b"\n", end.as_slice(), b"\n"].concat());
@@ -43,10 +52,15 @@ impl CsvRows {
         let mut reader = csv::ReaderBuilder::new()
             .flexible(true)
             .has_headers(false)
+            .delimiter(dialect.delimiter)
             // Not CRLF, which would make the line numbers one too low; the carriage return is removed below.
             .terminator(csv::Terminator::Any(b'\n'))
             .from_reader(input);
         let mut header = ByteRecord::new();
+        if dialect.has_sep_line {
+            reader.read_byte_record(&mut header).tried("the file cannot be read")?;
+            header.clear();
+        }
         while is_blank(&header) && reader.read_byte_record(&mut header).tried("the file cannot be read")? {
             header = without_return(header);
         }

@@ -1,18 +1,67 @@
 //! Errors of reading files.
 
 use std::io;
+use std::path::PathBuf;
 
 use contactd_core::services::RowsError;
 
 /// Why files cannot be imported, and what to do about it. It contains no data of a row.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The arguments contradict each other.
-    #[error("{0}")]
-    Usage(String),
     /// A file cannot be used.
     #[error("{0}")]
     Unusable(String),
+    /// A required column is missing.
+    #[error("no column is called {missing}; the columns are {}", listed(found))]
+    MissingColumn {
+        /// Its name, or two names of which one is needed.
+        missing: &'static str,
+        /// The columns of the file.
+        found: Vec<String>,
+        /// Columns that are missing, and the header that probably means each.
+        suggested: Vec<(&'static str, String)>,
+    },
+    /// A column is mapped to a header that the file does not have.
+    #[error(
+        "{column} is mapped to {header}, but no column has that header; the columns are {}",
+        listed(found)
+    )]
+    MappedHeader {
+        /// The column of the import format.
+        column: &'static str,
+        /// The header it is mapped to.
+        header: String,
+        /// The columns of the file.
+        found: Vec<String>,
+    },
+    /// The first line is already a row.
+    #[error(
+        "the first line holds data, not the names of the columns; write a line like profileUrl,phone,email above it"
+    )]
+    NoHeader,
+    /// Rows do not say where they come from.
+    #[error("there is no source column")]
+    NoSource,
+    /// Rejected rows would be written over something else.
+    #[error("{} exists and holds something else than rejected rows; move it away, or choose another file for them", .0.display())]
+    RejectsTaken(PathBuf),
+    /// Rejected rows would be written over an input.
+    #[error(
+        "the rejected rows would be written to {}, which is one of the files to import; choose another file for them",
+        .0.display()
+    )]
+    RejectsAreInput(PathBuf),
+    /// Rejected rows would be written through a symbolic link.
+    #[error("{} is a symbolic link, which is not followed; choose another file for the rejected rows", .0.display())]
+    RejectsAreLink(PathBuf),
+    /// Rejected rows cannot be written.
+    #[error("cannot write the rejected rows to {}: {error}; choose another file for them", .path.display())]
+    RejectsUnwritable {
+        /// The file.
+        path: PathBuf,
+        /// The error of the system.
+        error: io::Error,
+    },
     /// A file cannot be read or written.
     #[error("{what}: {error}")]
     Io {
@@ -34,6 +83,23 @@ pub enum FileError {
     Cancelled,
 }
 
+/// How many columns a message names, and how much of each.
+const MOST_NAMES: usize = 30;
+const MOST_CHARS: usize = 40;
+
+/// Names for a message.
+fn listed(names: &[String]) -> String {
+    let short = |name: &String| match name.char_indices().nth(MOST_CHARS) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.clone(),
+    };
+    let first = names.iter().take(MOST_NAMES).map(short).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(MOST_NAMES) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}
+
 impl FileError {
     pub(crate) fn unusable(what: impl Into<String>) -> Self {
         Self::Unusable(what.into())
@@ -47,6 +113,14 @@ impl FileError {
     /// The same error, about this file.
     pub(crate) fn of(self, file: &str) -> Self {
         Self::In { file: file.to_owned(), error: Box::new(self) }
+    }
+
+    /// The error itself, without the file it is about.
+    pub fn inner(&self) -> &Self {
+        match self {
+            Self::In { error, .. } => error.inner(),
+            error => error,
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Files to import: opening, decompressing, and recognising the format by the content.
+//! Files to import: opening, decompressing, decoding, and recognising the format by the content.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::csv_rows::CsvRows;
+use crate::dialect::Dialect;
+use crate::encoding::Encoding;
 use crate::error::Tried;
 use crate::json_rows::JsonRows;
 use crate::layout::{Layout, Shape};
@@ -16,6 +18,11 @@ use crate::{FileError, Format};
 
 /// How many bytes of a file are read to recognise its format.
 const START: u64 = 1024;
+
+/// How many bytes of a first line are read to recognise what separates the columns.
+const MAX_FIRST_LINE: usize = 64 * 1024;
+
+const UTF8_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// The rows of one file, whatever its format.
 pub(crate) enum Rows {
@@ -35,24 +42,33 @@ impl Rows {
     }
 }
 
-/// Opens a file; `-` is standard input. `read` counts the bytes read.
+/// The shape of a file, and its rows.
+type Opened = (Shape, Rows);
+
+/// Opens the input with this number; `-` is standard input. `read` counts the bytes read.
 pub(crate) fn open(
-    file: &Path,
+    (input, file): (usize, &Path),
     format: Option<Format>,
     defaults: &Defaults,
     room: &Path,
     read: &Arc<AtomicU64>,
 ) -> Result<(Layout, Rows), FileError> {
     let name = name(file);
-    let input = CountingReader { input: raw(file)?, read: Arc::clone(read) };
-    recognize(Box::new(input), format, defaults, name.clone(), (Some(file), room))
-        .map_err(|error| error.of(&name))
+    let bytes = CountingReader { input: raw(file)?, read: Arc::clone(read) };
+    let (shape, rows) =
+        recognize(Box::new(bytes), format, defaults, (Some(file), room)).map_err(|error| error.of(&name))?;
+    Ok((Layout { file: name, input, shape }, rows))
 }
 
 /// The rows of a CSV in memory.
-pub(crate) fn text(name: &str, csv: &'static str, defaults: &Defaults) -> Result<(Layout, Rows), FileError> {
-    let input = Box::new(csv.as_bytes());
-    recognize(input, Some(Format::Csv), defaults, name.to_owned(), (None, Path::new(".")))
+pub(crate) fn text(
+    (input, name): (usize, &str),
+    csv: &'static str,
+    defaults: &Defaults,
+) -> Result<(Layout, Rows), FileError> {
+    let (shape, rows) =
+        recognize(Box::new(csv.as_bytes()), Some(Format::Csv), defaults, (None, Path::new(".")))?;
+    Ok((Layout { file: name.to_owned(), input, shape }, rows))
 }
 
 /// The name of the file in messages.
@@ -84,39 +100,88 @@ fn recognize(
     input: Box<dyn Read>,
     format: Option<Format>,
     defaults: &Defaults,
-    file: String,
     (path, room): (Option<&Path>, &Path),
-) -> Result<(Layout, Rows), FileError> {
+) -> Result<Opened, FileError> {
     let (input, is_packed) = unpacked(input)?;
-    let (start, mut input) = peek(input)?;
-    let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&start);
-    let looks_like = match start {
-        start if start.starts_with(b"PAR1") => Format::Parquet,
-        start if start.trim_ascii_start().starts_with(b"{") => Format::Jsonl,
-        start if start.trim_ascii_start().is_empty() && path.is_some_and(is_called_jsonl) => Format::Jsonl,
-        _ => Format::Csv,
+    let (start, input) = peek(input)?;
+    if format == Some(Format::Parquet) || format.is_none() && start.starts_with(b"PAR1") {
+        return parquet(input, defaults, path.filter(|path| !is_packed && path.is_file()), room);
+    }
+    let encoding = Encoding::of(&start);
+    let (start, mut input) = match encoding {
+        Encoding::Utf8 => (start, input),
+        encoding => peek(encoding.decoded(input))?,
     };
-    let format = format.unwrap_or(looks_like);
-    Ok(match format {
-        Format::Csv => {
-            let (rows, columns) = CsvRows::read(input, defaults)?;
-            (Layout { file, shape: Shape::Fields(columns) }, Rows::Csv(rows))
+    let has_mark = start.starts_with(UTF8_MARK);
+    let text = start.strip_prefix(UTF8_MARK).unwrap_or(&start).trim_ascii_start();
+    let is_json = match format {
+        Some(format) => format == Format::Jsonl,
+        None => text.starts_with(b"{") || text.is_empty() && path.is_some_and(is_called_jsonl),
+    };
+    if is_json {
+        return Ok((Shape::Json { encoding: encoding.name() }, Rows::Json(JsonRows::read(input))));
+    }
+    let line;
+    (line, input) = first_line(start, input)?;
+    let dialect = Dialect::of(&line, defaults);
+    let (rows, columns) = CsvRows::read(input, dialect, defaults)?;
+    let Dialect { delimiter, has_sep_line } = dialect;
+    Ok((
+        Shape::Csv { columns, delimiter, has_sep_line, has_mark, encoding: encoding.name() },
+        Rows::Csv(rows),
+    ))
+}
+
+fn parquet(
+    mut input: Box<dyn Read>,
+    defaults: &Defaults,
+    path: Option<&Path>,
+    room: &Path,
+) -> Result<Opened, FileError> {
+    // The metadata is at the end of the file, so a stream is copied to a temporary file first.
+    let whole = match path {
+        Some(path) => File::open(path).tried("the file cannot be read")?,
+        None => {
+            let mut whole = tempfile::tempfile_in(room).tried("cannot create a temporary file")?;
+            io::copy(&mut input, &mut whole).tried("the file cannot be unpacked")?;
+            whole
         }
-        Format::Jsonl => (Layout { file, shape: Shape::Json }, Rows::Json(JsonRows::read(input))),
-        Format::Parquet => {
-            // The metadata is at the end of the file, so a stream is copied to a temporary file first.
-            let whole = match path.filter(|path| !is_packed && path.is_file()) {
-                Some(path) => File::open(path).tried("the file cannot be read")?,
-                None => {
-                    let mut whole = tempfile::tempfile_in(room).tried("cannot create a temporary file")?;
-                    io::copy(&mut input, &mut whole).tried("the file cannot be unpacked")?;
-                    whole
-                }
-            };
-            let (rows, columns) = ParquetRows::read(whole, defaults)?;
-            (Layout { file, shape: Shape::Fields(columns) }, Rows::Parquet(rows))
+    };
+    let (rows, columns, not_used) = ParquetRows::read(whole, defaults)?;
+    Ok((Shape::Parquet { columns, not_used }, Rows::Parquet(rows)))
+}
+
+/// The first line that is not blank of a text that starts with `start`, as far as it is read, and a reader of the whole input.
+fn first_line(start: Vec<u8>, mut input: Box<dyn Read>) -> Result<(Vec<u8>, Box<dyn Read>), FileError> {
+    let mut line = start;
+    let mut is_read = 0;
+    let start_of = |text: &[u8]| text.iter().take_while(|&&byte| matches!(byte, b'\r' | b'\n')).count();
+    let end = |text: &[u8]| {
+        let (start, mut is_quoted) = (start_of(text), false);
+        let end = text.iter().skip(start).position(|&byte| {
+            is_quoted ^= byte == b'"';
+            byte == b'\n' && !is_quoted
+        });
+        end.map(|end| start + end)
+    };
+    // `input` begins with what is in `line` already.
+    while end(&line).is_none() && line.len() < MAX_FIRST_LINE {
+        let mut skipped = vec![0; line.len() - is_read];
+        input.read_exact(&mut skipped).tried("the file cannot be read")?;
+        is_read = line.len();
+        let more = input.by_ref().take(START).read_to_end(&mut line).tried("the file cannot be read")?;
+        is_read += more;
+        if more == 0 {
+            break;
         }
-    })
+    }
+    let input: Box<dyn Read> = match is_read {
+        0 => input,
+        _ => Box::new(io::Cursor::new(line.clone()).chain(input)),
+    };
+    line.truncate(end(&line).unwrap_or(line.len()));
+    line.drain(..start_of(&line));
+    Ok((line, input))
 }
 
 fn is_called_jsonl(file: &Path) -> bool {

@@ -5,14 +5,16 @@ use std::cell::Cell;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 
-use contactd_core::{Networks, Record, RecordError};
+use contactd_core::{Detail, Networks, ReadDetails, Record, RecordError};
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use crate::COLUMNS;
+use crate::columns::{self, COLUMNS, EMAIL, EMAIL_LABEL, PHONE, PHONE_LABEL, REJECTED, REJECTED_ROW};
 use crate::error::{FileError, Tried};
-use crate::rows::{BUFFER, Content, Defaults, MAX_ROW_BYTES, Row, raw, whole};
+use crate::read_row::{Fault, ReadRow, Texts};
+use crate::rows::{BUFFER, Content, Defaults, MAX_ROW_BYTES, Row, whole};
+use crate::seen::Seen;
 
 /// A file being read.
 pub(crate) struct JsonRows {
@@ -48,111 +50,163 @@ impl JsonRows {
     }
 }
 
-/// The profile and details of a line.
-pub(crate) fn record(text: &[u8], networks: &Networks, defaults: &Defaults) -> Result<Record, RecordError> {
-    let row = object(text)?;
-    let mut texts: [Cow<'_, str>; COLUMNS.len()] = Default::default();
-    for (text, column) in texts.iter_mut().zip(COLUMNS) {
-        *text = field(&row, defaults.mapped(column).unwrap_or(column), column)?;
-    }
-    let flat = || texts.each_ref().map(AsRef::as_ref);
-    let mut record: Option<Record> = None;
-    if !texts[PHONE].is_empty() || !texts[EMAIL].is_empty() {
-        record = Some(raw(flat(), defaults).read(networks, defaults.region.as_deref())?);
-    }
-    for (list, value_column, label_column) in [("phones", PHONE, PHONE_LABEL), ("emails", EMAIL, EMAIL_LABEL)]
-    {
-        for detail in details(&row, list)?.iter().filter(|detail| !is_blank(detail)) {
-            let mut nested = flat();
-            (nested[PHONE], nested[EMAIL]) = ("", "");
-            let own = Nested::read(detail, list)?;
-            nested[value_column] = &own.value;
-            for (column, text) in [(label_column, &own.label), (SOURCE, &own.source), (REGION, &own.region)]
-                .into_iter()
-                .chain((CONFIDENCE..=EXPIRES_AT).zip(&own.rest))
-            {
-                if !text.trim().is_empty() {
-                    nested[column] = text;
-                }
-            }
-            let read = raw(nested, defaults).read(networks, defaults.region.as_deref())?;
-            match &mut record {
-                Some(record) => record.details.extend(read.details),
-                None => record = Some(read),
-            }
-        }
-    }
-    match record {
-        Some(record) => Ok(record),
-        // No details: this reports an invalid profile URL, or else the missing details.
-        None => raw(flat(), defaults).read(networks, defaults.region.as_deref()),
+/// What was read from a line. Names of unknown fields are added to `seen`.
+pub(crate) fn read(text: &[u8], networks: &Networks, defaults: &Defaults, seen: &mut Seen) -> ReadRow {
+    let row = match object(text) {
+        Ok(row) => row,
+        Err(reason) => return ReadRow::rejected(Fault::of_row(reason)),
+    };
+    note_fields(&row, defaults, seen);
+    match row.get(REJECTED_ROW) {
+        Some(Value::String(text)) => match object(text.as_bytes()) {
+            Ok(row) => read_object(&row, networks, defaults),
+            Err(reason) => ReadRow::rejected(Fault::of_row(reason)),
+        },
+        _ => read_object(&row, networks, defaults),
     }
 }
 
-const PHONE: usize = 1;
-const EMAIL: usize = 2;
-const PHONE_LABEL: usize = 3;
-const EMAIL_LABEL: usize = 4;
-const CONFIDENCE: usize = 5;
-const EXPIRES_AT: usize = 8;
-const REGION: usize = 9;
-const SOURCE: usize = 10;
+/// Notes which fields a line has.
+fn note_fields(row: &Map<String, Value>, defaults: &Defaults, seen: &mut Seen) {
+    for name in row.keys().map(String::as_str) {
+        let is_column = |column: &str| name == defaults.mapped(column).unwrap_or(column);
+        match name {
+            "phones" => seen.column(PHONE),
+            "emails" => seen.column(EMAIL),
+            REJECTED_ROW => {}
+            name if REJECTED.contains(&name) => seen.has_rejects = true,
+            name => match COLUMNS.iter().position(|column| is_column(column)) {
+                Some(column) => seen.column(column),
+                None => seen.not_used(name),
+            },
+        }
+    }
+}
+
+fn read_object(row: &Map<String, Value>, networks: &Networks, defaults: &Defaults) -> ReadRow {
+    let texts = COLUMNS.map(|column| field(row, defaults.mapped(column).unwrap_or(column)));
+    let mut flat = Texts::empty();
+    for (column, text) in texts.iter().enumerate() {
+        flat.set(column, text.as_ref().map(AsRef::as_ref).map_err(|reason| *reason));
+    }
+    let lists = [("phones", PHONE, PHONE_LABEL), ("emails", EMAIL, EMAIL_LABEL)];
+    if lists.iter().all(|(list, ..)| !row.contains_key(*list)) {
+        return flat.read(networks, defaults);
+    }
+    let profile = match flat.raw(defaults).profile(networks) {
+        Ok(profile) => profile,
+        Err(error) => return ReadRow::rejected(flat.fault(error)),
+    };
+    let mut read = ReadRow::default();
+    let mut all = Vec::new();
+    let mut has_detail = flat.raw(defaults).has_detail();
+    if has_detail {
+        let ReadDetails { details, rejected, has_doubtful_phone } =
+            flat.raw(defaults).details(&defaults.rules());
+        all = details;
+        read.faults.extend(rejected.into_iter().map(|error| flat.fault(error)));
+        read.has_doubtful_phone = has_doubtful_phone;
+    }
+    for (list, value_column, label_column) in lists {
+        let details = match row.get(list) {
+            None | Some(Value::Null) => continue,
+            Some(Value::Array(details)) if details.len() > MAX_DETAILS_OF_ROW => {
+                return ReadRow::rejected(RecordError { column: list, reason: "too_many_details" });
+            }
+            Some(Value::Array(details)) => details,
+            Some(_) => {
+                has_detail = true;
+                read.faults.push(RecordError { column: list, reason: "not_list" }.into());
+                continue;
+            }
+        };
+        for (at, detail) in details.iter().enumerate().filter(|(_, detail)| !is_blank(detail)) {
+            has_detail = true;
+            let place = Place { list, at, value_column, label_column };
+            place.read(detail, &flat, defaults, &mut all, &mut read);
+        }
+    }
+    if !has_detail {
+        return ReadRow::rejected(RecordError::NO_DETAIL);
+    }
+    read.record = (!all.is_empty()).then_some(Record { profile, details: all });
+    read
+}
 
 /// The maximum length of a list of details.
 const MAX_DETAILS_OF_ROW: usize = 1_000;
 
-/// One detail of a list.
-struct Nested<'a> {
-    value: Cow<'a, str>,
-    label: Cow<'a, str>,
-    source: Cow<'a, str>,
-    region: Cow<'a, str>,
-    /// The columns from confidence to expiry.
-    rest: [Cow<'a, str>; 4],
+/// The place of a detail in a list.
+#[derive(Clone, Copy)]
+struct Place {
+    list: &'static str,
+    at: usize,
+    value_column: usize,
+    label_column: usize,
 }
 
-impl<'a> Nested<'a> {
-    fn read(detail: &'a Value, list: &'static str) -> Result<Self, RecordError> {
-        let object = match detail {
-            Value::Object(object) => object,
-            Value::String(value) => {
-                return Ok(Self {
-                    value: value.into(),
-                    label: "".into(),
-                    source: "".into(),
-                    region: "".into(),
-                    rest: Default::default(),
-                });
-            }
-            _ => return Err(RecordError { column: list, reason: "not_object" }),
-        };
-        let value = field(object, "value", list)?;
-        if value.trim().is_empty() {
-            return Err(RecordError { column: list, reason: "missing" });
+impl Place {
+    /// The name that a column has in a detail of a list.
+    fn field_of(self, column: usize) -> Option<&'static str> {
+        match column {
+            column if column == self.value_column => Some("value"),
+            column if column == self.label_column => Some("label"),
+            0 | PHONE | EMAIL | PHONE_LABEL | EMAIL_LABEL => None,
+            column => Some(COLUMNS[column]),
         }
-        Ok(Self {
-            value,
-            label: field(object, "label", list)?,
-            source: field(object, "source", list)?,
-            region: field(object, "region", list)?,
-            rest: [
-                field(object, "confidence", list)?,
-                field(object, "observedAt", list)?,
-                field(object, "basis", list)?,
-                field(object, "expiresAt", list)?,
-            ],
-        })
     }
-}
 
-fn details<'a>(row: &'a Map<String, Value>, list: &'static str) -> Result<&'a [Value], RecordError> {
-    match row.get(list) {
-        None | Some(Value::Null) => Ok(&[]),
-        Some(Value::Array(details)) if details.len() > MAX_DETAILS_OF_ROW => {
-            Err(RecordError { column: list, reason: "too_many_details" })
+    /// Reads a detail. What it does not state itself is taken from its line.
+    fn read(
+        self,
+        detail: &Value,
+        line: &Texts<'_>,
+        defaults: &Defaults,
+        details: &mut Vec<Detail>,
+        row: &mut ReadRow,
+    ) {
+        let fault = |reason| Fault { column: Cow::Owned(format!("{}[{}]", self.list, self.at)), reason };
+        let own: [Result<Cow<'_, str>, &'static str>; COLUMNS.len()] = match detail {
+            Value::Object(object) => std::array::from_fn(|column| match self.field_of(column) {
+                Some(name) => field(object, name),
+                None => Ok(Cow::Borrowed("")),
+            }),
+            Value::String(value) => std::array::from_fn(|column| {
+                Ok(Cow::Borrowed(if column == self.value_column { value.as_str() } else { "" }))
+            }),
+            _ => return row.faults.push(fault("not_object")),
+        };
+        let is_stated = |column: usize| own[column].as_ref().map_or(true, |text| !text.trim().is_empty());
+        if !is_stated(self.value_column) {
+            return row.faults.push(fault("missing"));
         }
-        Some(Value::Array(details)) => Ok(details),
-        Some(_) => Err(RecordError { column: list, reason: "not_list" }),
+        let mut texts = *line;
+        texts.set(PHONE, Ok(""));
+        texts.set(EMAIL, Ok(""));
+        for column in (0..COLUMNS.len()).filter(|&column| is_stated(column)) {
+            texts.set(column, own[column].as_ref().map(AsRef::as_ref).map_err(|reason| *reason));
+        }
+        let read = texts.raw(defaults).details(&defaults.rules());
+        details.extend(read.details);
+        row.has_doubtful_phone |= read.has_doubtful_phone;
+        for error in read.rejected {
+            let Fault { column, reason } = texts.fault(error);
+            let position = columns::position(error.column).filter(|&column| is_stated(column));
+            match position.and_then(|column| self.field_of(column)) {
+                Some("value") => row.faults.push(fault(reason)),
+                Some(name) => {
+                    let column = Cow::Owned(format!("{}[{}].{name}", self.list, self.at));
+                    row.faults.push(Fault { column, reason });
+                }
+                // A field of the line is reported once, however many details it rejects.
+                None => {
+                    let of_line = Fault { column, reason };
+                    if !row.faults.contains(&of_line) {
+                        row.faults.push(of_line);
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -162,16 +216,16 @@ fn is_blank(detail: &Value) -> bool {
 }
 
 /// A line as an object. Duplicate names are an error, because it is unclear which value is right.
-fn object(text: &[u8]) -> Result<Map<String, Value>, RecordError> {
-    let fault = |reason| RecordError { column: "row", reason };
+pub(crate) fn object(text: &[u8]) -> Result<Map<String, Value>, &'static str> {
     let has_duplicate = Cell::new(false);
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let parsed = Strict { has_duplicate: &has_duplicate }.deserialize(&mut deserializer);
     match parsed.and_then(|value| deserializer.end().map(|()| value)) {
-        _ if has_duplicate.get() => Err(fault("duplicate_field")),
+        _ if has_duplicate.get() => Err("duplicate_field"),
         Ok(Value::Object(row)) => Ok(row),
-        Ok(_) => Err(fault("not_object")),
-        Err(_) => Err(fault("not_json")),
+        Ok(_) => Err("not_object"),
+        Err(_) if std::str::from_utf8(text).is_err() => Err("not_utf8"),
+        Err(_) => Err("not_json"),
     }
 }
 
@@ -240,17 +294,13 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 }
 
-/// A field as the text that it would be in a CSV.
-fn field<'a>(
-    object: &'a Map<String, Value>,
-    name: &str,
-    column: &'static str,
-) -> Result<Cow<'a, str>, RecordError> {
+/// A field as the text that it would be in a CSV, or the reason why it is none.
+fn field<'a>(object: &'a Map<String, Value>, name: &str) -> Result<Cow<'a, str>, &'static str> {
     match object.get(name) {
         None | Some(Value::Null) => Ok(Cow::Borrowed("")),
         Some(Value::String(text)) => Ok(Cow::Borrowed(text)),
         Some(Value::Number(number)) => Ok(Cow::Owned(whole(number.as_f64()).unwrap_or(number.to_string()))),
-        Some(_) => Err(RecordError { column, reason: "not_text" }),
+        Some(_) => Err("not_text"),
     }
 }
 
@@ -260,21 +310,27 @@ mod tests {
 
     const URL: &str = "https://www.linkedin.com/in/ada-quell-1a2b3c";
 
-    fn read(json: &str) -> Result<Vec<(String, String, u8, String)>, RecordError> {
+    type Read = (Vec<(String, String, u8, String)>, Vec<(String, &'static str)>);
+
+    fn read(json: &str) -> Read {
         let defaults = Defaults { source: Some("crm".to_owned()), ..Defaults::default() };
-        let record = record(json.replace("URL", URL).as_bytes(), &Networks::built_in(), &defaults)?;
-        Ok(record
-            .details
-            .into_iter()
-            .map(|detail| {
-                (
-                    detail.value.expose().to_owned(),
-                    detail.label.name().to_owned(),
-                    detail.confidence,
-                    detail.source,
-                )
-            })
-            .collect())
+        let text = json.replace("URL", URL);
+        let read = super::read(text.as_bytes(), &Networks::built_in(), &defaults, &mut Seen::default());
+        let details = read.record.map(|record| record.details).unwrap_or_default();
+        let details = details.into_iter().map(|detail| {
+            (
+                detail.value.expose().to_owned(),
+                detail.label.name().to_owned(),
+                detail.confidence,
+                detail.source,
+            )
+        });
+        let faults = read.faults.into_iter().map(|fault| (fault.column.into_owned(), fault.reason));
+        (details.collect(), faults.collect())
+    }
+
+    fn rejected(column: &str, reason: &'static str) -> Read {
+        (vec![], vec![(column.to_owned(), reason)])
     }
 
     #[test]
@@ -284,18 +340,21 @@ mod tests {
         };
         assert_eq!(
             read(r#"{"profileUrl":"URL","phone":"+14155550123","confidence":90}"#),
-            Ok(vec![phone("+14155550123", "personal", 90, "crm")])
+            (vec![phone("+14155550123", "personal", 90, "crm")], vec![])
         );
         assert_eq!(
             read(
                 r#"{"profileUrl":"URL","confidence":"70","phones":[{"value":"+14155550123","label":"work"},"+14155550124"],
                     "emails":["",null,{"value":"ada@example.com","confidence":20.0,"source":"hr"}],"more":[1]}"#
             ),
-            Ok(vec![
-                phone("+14155550123", "work", 70, "crm"),
-                phone("+14155550124", "personal", 70, "crm"),
-                phone("ada@example.com", "personal", 20, "hr"),
-            ])
+            (
+                vec![
+                    phone("+14155550123", "work", 70, "crm"),
+                    phone("+14155550124", "personal", 70, "crm"),
+                    phone("ada@example.com", "personal", 20, "hr"),
+                ],
+                vec![]
+            )
         );
     }
 
@@ -305,7 +364,7 @@ mod tests {
             "phones":[{"value":"+14155550101","label":" ","confidence":" ","source":"\u00a0"}]}"#;
         assert_eq!(
             read(line),
-            Ok(vec![("+14155550101".to_owned(), "work".to_owned(), 10, "row".to_owned())])
+            (vec![("+14155550101".to_owned(), "work".to_owned(), 10, "row".to_owned())], vec![])
         );
     }
 
@@ -313,7 +372,7 @@ mod tests {
     fn a_line_with_too_many_details_is_rejected() {
         let many = vec![r#""ada@example.com""#; MAX_DETAILS_OF_ROW + 1].join(",");
         let line = format!(r#"{{"profileUrl":"URL","emails":[{many}]}}"#);
-        assert_eq!(read(&line), Err(RecordError { column: "emails", reason: "too_many_details" }));
+        assert_eq!(read(&line), rejected("emails", "too_many_details"));
     }
 
     #[test]
@@ -332,11 +391,66 @@ mod tests {
             (r#"{"phone":"+14155550123"}"#, "profileUrl", "missing"),
             (r#"{"profileUrl":["URL"],"phone":"+14155550123"}"#, "profileUrl", "not_text"),
             (r#"{"profileUrl":"URL","phones":{}}"#, "phones", "not_list"),
-            (r#"{"profileUrl":"URL","phones":[7]}"#, "phones", "not_object"),
-            (r#"{"profileUrl":"URL","phones":[{"label":"work"}]}"#, "phones", "missing"),
-            (r#"{"profileUrl":"URL","emails":[{"value":"ada"}]}"#, "email", "invalid_email"),
+            (r#"{"profileUrl":"URL","phones":[7]}"#, "phones[0]", "not_object"),
+            (r#"{"profileUrl":"URL","phones":[{"label":"work"}]}"#, "phones[0]", "missing"),
+            (r#"{"profileUrl":"URL","emails":["",{"value":"ada"}]}"#, "emails[1]", "invalid_email"),
+            (
+                r#"{"profileUrl":"URL","emails":[{"value":"ada@example.com","basis":[]}]}"#,
+                "emails[0].basis",
+                "not_text",
+            ),
+            (r#"{"profileUrl":"URL","phone":true}"#, "phone", "not_text"),
         ] {
-            assert_eq!(read(json), Err(RecordError { column, reason }), "{json}");
+            assert_eq!(read(json), rejected(column, reason), "{json}");
         }
+        let latin_1 = super::read(
+            b"{\"phone\":\"\xE9\"}",
+            &Networks::built_in(),
+            &Defaults::default(),
+            &mut Seen::default(),
+        );
+        assert_eq!(latin_1.faults, [Fault::of_row("not_utf8")]);
+    }
+
+    #[test]
+    fn a_bad_detail_is_rejected_alone_and_a_bad_field_of_the_line_once() {
+        let email =
+            |value: &str, confidence| (value.to_owned(), "personal".to_owned(), confidence, "crm".to_owned());
+        let line = r#"{"profileUrl":"URL","confidence":"high","phone":"+14155550123",
+            "phones":["+14155550124",{"value":"x","confidence":9}],
+            "emails":[{"value":"ada@example.com","confidence":"90"},{"value":"eve@example.com","label":"home","confidence":1}]}"#;
+        let fault = |column: &str, reason| (column.to_owned(), reason);
+        assert_eq!(
+            read(line),
+            (
+                vec![email("ada@example.com", 90)],
+                vec![
+                    fault("confidence", "invalid_confidence"),
+                    fault("phones[1]", "phone_letters"),
+                    fault("emails[1].label", "unknown_label")
+                ]
+            )
+        );
+    }
+
+    #[test]
+    fn unknown_fields_are_noted_and_those_of_a_rejects_file_are_not() {
+        let mut seen = Seen::default();
+        let line = format!(
+            r#"{{"rejectedLine":2,"rejectedColumn":"row","rejectedReason":"x","profile":"{URL}","phones":[]}}"#
+        );
+        super::read(line.as_bytes(), &Networks::built_in(), &Defaults::default(), &mut seen);
+        let mut about = contactd_core::services::InputRead::default();
+        seen.report(&mut about);
+        assert!(about.holds_rejects);
+        assert_eq!(about.columns_not_used, ["profile"]);
+        assert_eq!(about.suggested_mapping, [("profileUrl", "profile".to_owned())]);
+    }
+
+    #[test]
+    fn a_rejected_line_that_was_no_object_is_read_once_it_is_corrected() {
+        let row = serde_json::json!({"rejectedLine": 2, "rejectedRow": format!(r#"{{"profileUrl":"{URL}","phone":"+14155550123"}}"#)});
+        assert_eq!(read(&row.to_string()).0.len(), 1);
+        assert_eq!(read(r#"{"rejectedLine":2,"rejectedRow":"[1]"}"#), rejected("row", "not_object"));
     }
 }

@@ -6,6 +6,8 @@
 
 mod columns;
 mod csv_rows;
+mod dialect;
+mod encoding;
 mod error;
 mod files;
 mod format;
@@ -16,15 +18,19 @@ mod json_rows;
 mod layout;
 mod load;
 mod packed;
+mod parquet_memory;
 mod parquet_rows;
+mod read_row;
 mod rejects;
 mod rows;
+mod seen;
 mod sort;
+mod suggest;
 
 pub use columns::COLUMNS;
 pub use csv_rows::CsvRows;
 pub use error::FileError;
 pub use files::{Files, Input};
 pub use format::Format;
-pub use rejects::{Rejects, rejects_file};
+pub use rejects::Rejects;
 pub use rows::{Content, Defaults, Row};

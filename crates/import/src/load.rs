@@ -8,13 +8,15 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use contactd_core::services::{ReadRows, RejectedRow, RowChecks};
-use contactd_core::{Cancel, Detail, Observer, Progress, RecordError};
+use contactd_core::services::{Line, ReadRows, RejectedRow, RowChecks, Warning};
+use contactd_core::{Cancel, Detail, Observer, Progress};
 
 use crate::error::{FileError, Tried};
 use crate::input::{self, Rows};
 use crate::layout::Layout;
+use crate::read_row::{Fault, ReadRow};
 use crate::rows::Row;
+use crate::seen::Seen;
 use crate::sort::{Sorted, Sorter};
 use crate::{Defaults, Format, Input, Rejects, packed};
 
@@ -25,7 +27,7 @@ const BATCH_BYTES: usize = 4 << 20;
 /// How much memory sorting may use.
 const SORT_BYTES: usize = 256 << 20;
 
-/// How many rejected rows are reported as examples.
+/// How many rejected values, and lines with a warning, are reported as examples.
 const EXAMPLES: usize = 10;
 
 /// How often threads that wait for rows check for cancellation: a pipe may send nothing for hours.
@@ -58,7 +60,11 @@ struct Checked {
     /// The packed records, concatenated; then the sort key and length of each.
     packed: Vec<u8>,
     records: Vec<(u64, usize)>,
-    rejected: Vec<(Row, RecordError)>,
+    /// Rows of which something was rejected, and whether everything was.
+    rejected: Vec<(Row, Vec<Fault>, bool)>,
+    /// The lines with a doubtful phone number.
+    doubtful: Vec<u64>,
+    seen: Seen,
     suppressed: u64,
     sources: BTreeSet<String>,
 }
@@ -90,8 +96,8 @@ pub(crate) fn read(
         .name("import-read".to_owned())
         .spawn(reading)
         .tried("cannot start a thread")?;
-    let mut collecting =
-        Collecting { read: ReadRows::default(), sorter: Sorter::new(plan.room.clone(), SORT_BYTES), rejects };
+    let sorter = Sorter::new(plan.room.clone(), SORT_BYTES);
+    let mut collecting = Collecting { read: ReadRows::default(), seen: Vec::new(), sorter, rejects };
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         // Dropped when this returns, whatever the reason: a checker that waits to hand over its rows, or for more rows,
@@ -119,8 +125,11 @@ pub(crate) fn read(
         // The thread that reads has ended without saying that it is done: it panicked.
         return Err(FileError::fault());
     }
-    let Collecting { mut read, sorter, .. } = collecting;
+    let Collecting { mut read, seen, sorter, .. } = collecting;
     read.records = sorter.count;
+    for (about, seen) in read.inputs.iter_mut().zip(&seen) {
+        seen.report(about);
+    }
     Ok((read, sorter.finish().tried("cannot sort the rows")?))
 }
 
@@ -145,6 +154,8 @@ impl Drop for Ending<'_> {
 /// The results so far.
 struct Collecting<'a> {
     read: ReadRows,
+    /// The fields of each input.
+    seen: Vec<Seen>,
     sorter: Sorter,
     rejects: &'a mut Rejects,
 }
@@ -176,11 +187,22 @@ impl Collecting<'_> {
     }
 
     fn take(&mut self, mut checked: Checked) -> Result<(), FileError> {
+        // Every input has at least one batch, and batches come in order.
+        if checked.layout.input >= self.read.inputs.len() {
+            self.read.inputs.push(checked.layout.about());
+            self.seen.push(Seen::default());
+            self.rejects.begin(&checked.layout)?;
+        }
+        if let Some(seen) = self.seen.last_mut() {
+            seen.add(&checked.seen);
+        }
+        self.warn(&checked);
         self.read.rows += checked.rows;
         self.read.suppressed += checked.suppressed;
         self.read.sources.append(&mut checked.sources);
-        for (row, error) in &checked.rejected {
-            self.reject(&checked.layout, row, *error)?;
+        for (row, faults, is_whole) in &checked.rejected {
+            self.read.partly_rejected += u64::from(!is_whole);
+            self.reject(&checked.layout, row, faults)?;
         }
         let mut at = 0;
         for (key, len) in checked.records {
@@ -192,19 +214,40 @@ impl Collecting<'_> {
         Ok(())
     }
 
-    fn reject(&mut self, layout: &Layout, row: &Row, error: RecordError) -> Result<(), FileError> {
-        let RecordError { column, reason } = error;
+    fn reject(&mut self, layout: &Layout, row: &Row, faults: &[Fault]) -> Result<(), FileError> {
         self.read.rejected += 1;
-        *self.read.rejected_by_reason.entry(reason).or_default() += 1;
-        if self.read.examples.len() < EXAMPLES {
-            self.read.examples.push(RejectedRow {
-                file: layout.file.clone(),
-                line: row.line,
-                column,
-                reason,
+        for Fault { column, reason } in faults {
+            self.read.values_rejected += 1;
+            *self.read.rejected_by_reason.entry(reason).or_default() += 1;
+            if self.read.examples.len() < EXAMPLES {
+                self.read.examples.push(RejectedRow {
+                    file: layout.file.clone(),
+                    line: row.line,
+                    column: column.clone(),
+                    reason,
+                });
+            }
+        }
+        self.rejects.add(layout, faults, row)
+    }
+
+    fn warn(&mut self, checked: &Checked) {
+        if checked.doubtful.is_empty() {
+            return;
+        }
+        if self.read.warnings.is_empty() {
+            self.read.warnings.push(Warning {
+                warning: Warning::COUNTRY_CODE,
+                count: 0,
+                examples: Vec::new(),
             });
         }
-        self.rejects.add(layout, error, row)
+        for warning in &mut self.read.warnings {
+            warning.count += checked.doubtful.len() as u64;
+            let left = EXAMPLES.saturating_sub(warning.examples.len());
+            let line = |&line: &u64| Line { file: checked.layout.file.clone(), line };
+            warning.examples.extend(checked.doubtful.iter().take(left).map(line));
+        }
     }
 }
 
@@ -247,6 +290,8 @@ impl Checker<'_> {
             packed: Vec::new(),
             records: Vec::with_capacity(rows.len()),
             rejected: Vec::new(),
+            doubtful: Vec::new(),
+            seen: Seen::default(),
             suppressed: 0,
             sources: BTreeSet::new(),
         };
@@ -258,10 +303,15 @@ impl Checker<'_> {
 
     fn check_row(&self, row: Row, checked: &mut Checked) {
         let RowChecks { networks, suppressions, sort_key } = self.checks;
-        let mut record = match checked.layout.record(&row, networks, self.defaults) {
-            Ok(record) => record,
-            Err(error) => return checked.rejected.push((row, error)),
-        };
+        let ReadRow { record, faults, has_doubtful_phone } =
+            checked.layout.read(&row, networks, self.defaults, &mut checked.seen);
+        if has_doubtful_phone {
+            checked.doubtful.push(row.line);
+        }
+        if !faults.is_empty() {
+            checked.rejected.push((row, faults, record.is_none()));
+        }
+        let Some(mut record) = record else { return };
         for detail in &record.details {
             if !checked.sources.contains(&detail.source) {
                 checked.sources.insert(detail.source.clone());
@@ -315,10 +365,10 @@ fn read_all(
         }
         Ok(())
     };
-    for input in &plan.inputs {
+    for (number, input) in plan.inputs.iter().enumerate() {
         let (layout, rows) = match input {
-            Input::Csv(name, csv) => input::text(name, csv, &plan.defaults)?,
-            Input::File(file) => input::open(file, plan.format, &plan.defaults, &plan.room, bytes)?,
+            Input::Csv(name, csv) => input::text((number, name), csv, &plan.defaults)?,
+            Input::File(file) => input::open((number, file), plan.format, &plan.defaults, &plan.room, bytes)?,
         };
         one(layout, rows)?;
     }

@@ -1,17 +1,23 @@
-//! Rows of a Parquet file: it has the same columns as a CSV, and null is empty.
+//! Rows of a Parquet file: it has the same columns as a CSV, and null is empty. Only the columns that are used are read.
 
 use std::fs::File;
+use std::sync::Arc;
 
-use contactd_core::{Timestamp, panics};
+use contactd_core::Timestamp;
 use csv::ByteRecord;
-use parquet::basic::{Compression, LogicalType, TimeUnit};
-use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit};
+use parquet::file::reader::FileReader;
 use parquet::record::Field;
 use parquet::record::reader::RowIter;
+use parquet::schema::types::Type;
 
 use crate::FileError;
 use crate::header::Columns;
+use crate::parquet_memory::{BATCH, BoundedFile, unless_it_panics};
 use crate::rows::{Content, Defaults, Row, whole, whole_below};
+
+/// The maximum length of a row. A small file can repeat a long text in every row.
+const MAX_ROW: usize = 1 << 20;
 
 /// A file being read.
 pub(crate) struct ParquetRows {
@@ -22,37 +28,45 @@ pub(crate) struct ParquetRows {
 }
 
 impl ParquetRows {
-    /// Finds the columns in the file's schema.
-    pub(crate) fn read(file: File, defaults: &Defaults) -> Result<(Self, Columns), FileError> {
-        let mut is_unpackable = true;
-        let opened = unless_it_panics(|| {
-            let reader = SerializedFileReader::new(file)?;
-            let compressions = reader.metadata().row_groups().iter().flat_map(|group| group.columns());
-            is_unpackable = compressions
-                .map(|column| column.compression())
-                .all(|packed| !matches!(packed, Compression::BROTLI(_) | Compression::LZO));
-            let schema = reader.metadata().file_metadata().schema().clone();
-            let nanos = schema.get_fields().iter().map(|field| {
-                let logical = field.get_basic_info().logical_type_ref();
-                matches!(logical, Some(LogicalType::Timestamp(timestamp)) if timestamp.unit == TimeUnit::NANOS)
-            });
-            let nanos = nanos.collect();
-            let header: ByteRecord = schema.get_fields().iter().map(|field| field.name()).collect();
-            Ok((Self { rows: reader.into_iter(), nanos, number: 0 }, header))
-        });
-        let (rows, header) =
-            opened.ok_or_else(|| FileError::unusable("this is not a complete Parquet file"))?;
-        if !is_unpackable {
+    /// Finds the columns in the file's schema. Also returns the names of the columns that are not used.
+    pub(crate) fn read(file: File, defaults: &Defaults) -> Result<(Self, Columns, Vec<String>), FileError> {
+        let file = BoundedFile::open(file)?;
+        let schema = file.metadata().file_metadata().schema_descr().root_schema().clone();
+        let fields = schema.get_fields();
+        let header: ByteRecord = fields.iter().map(|field| field.name()).collect();
+        let columns = Columns::of_parquet(header, defaults)?;
+        let used: Vec<_> = columns.used().into_iter().filter_map(|place| fields.get(place)).collect();
+        if let Some(group) = used.iter().find(|field| !is_plain(field)) {
+            return Err(FileError::unusable(format!(
+                "the column {} holds lists or groups; write one value for each row in it",
+                group.name()
+            )));
+        }
+        let leaves = leaves(&file, &used);
+        let groups = file.metadata().row_groups().iter();
+        let packed = groups.flat_map(|group| leaves.iter().filter_map(|&leaf| group.columns().get(leaf)));
+        if packed.map(|column| column.compression()).any(is_unsupported) {
             return Err(FileError::unusable(
                 "its columns use an unsupported compression; write it with snappy, zstd, gzip or lz4",
             ));
         }
-        Ok((rows, Columns::find(header, defaults)?))
+        file.count(&leaves)?;
+        let nanos = used.iter().map(|field| is_nanos(field)).collect();
+        let projection =
+            Type::group_type_builder(schema.name()).with_fields(used.into_iter().cloned().collect());
+        let rows = unless_it_panics(|| {
+            let rows = RowIter::from_file_into(Box::new(file)).project(Some(projection.build()?))?;
+            Ok(rows.with_batch_size(BATCH))
+        });
+        let rows = rows.ok_or_else(|| FileError::unusable("this is not a complete Parquet file"))?;
+        let only = columns.only(&columns.used());
+        Ok((Self { rows, nanos, number: 0 }, only, columns.not_used()))
     }
 
     /// The next row; its line is its number in the file.
     pub(crate) fn next(&mut self) -> Result<Option<Row>, FileError> {
         self.number += 1;
+        let number = self.number;
         // Turning fields into text is part of it: the reader's own formatting panics on times out of range.
         let nanos = &self.nanos;
         let rows = &mut self.rows;
@@ -65,20 +79,43 @@ impl ParquetRows {
             Ok(Some(fields))
         });
         let fields = fields.ok_or_else(|| {
-            let number = self.number;
             FileError::unusable(format!(
                 "row {number} is damaged, or holds text that is not UTF-8; nothing was loaded"
             ))
         })?;
         let Some(fields) = fields else { return Ok(None) };
-        Ok(Some(Row { line: self.number, content: Content::Fields(fields) }))
+        if fields.as_slice().len() > MAX_ROW {
+            return Err(FileError::unusable(format!(
+                "row {number} is longer than 1 MiB; is this a file of contact records?"
+            )));
+        }
+        Ok(Some(Row { line: number, content: Content::Fields(fields) }))
     }
 }
 
-/// Runs the Parquet reader; none if it fails, or panics, as it may on a damaged file. Its errors are dropped
-/// because they quote from the file.
-fn unless_it_panics<T>(read: impl FnOnce() -> parquet::errors::Result<T>) -> Option<T> {
-    panics::expected(read)?.ok()
+/// Whether a column has one value, or none, in each row.
+fn is_plain(field: &Type) -> bool {
+    let info = field.get_basic_info();
+    field.is_primitive() && info.has_repetition() && info.repetition() != Repetition::REPEATED
+}
+
+/// The positions of these columns among all that hold values, those inside of groups included.
+fn leaves(file: &BoundedFile, used: &[&Arc<Type>]) -> Vec<usize> {
+    let schema = file.metadata().file_metadata().schema_descr();
+    let is_used = |leaf: &usize| match schema.column(*leaf).path().parts() {
+        [name] => used.iter().any(|field| field.name() == name),
+        _ => false,
+    };
+    (0..schema.num_columns()).filter(is_used).collect()
+}
+
+fn is_unsupported(compression: Compression) -> bool {
+    matches!(compression, Compression::BROTLI(_) | Compression::LZO)
+}
+
+fn is_nanos(field: &Type) -> bool {
+    let logical = field.get_basic_info().logical_type_ref();
+    matches!(logical, Some(LogicalType::Timestamp(timestamp)) if timestamp.unit == TimeUnit::NANOS)
 }
 
 /// A decimal without its fraction if that is zero.

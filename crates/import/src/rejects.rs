@@ -1,120 +1,365 @@
-//! The rejects file: every rejected row unchanged, with its file, line, column and reason.
+//! Rejects files: one for each input, in its format. It holds every row of which a value was rejected, as it was, with its line,
+//! column and reason, and can be corrected and imported again.
+//!
+//! A file is written under a temporary name that did not exist, for its owner only, because it holds personal data. When all
+//! rows are read, it is renamed. No symbolic link is followed, and only a rejects file is written over.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
-use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io::{self, BufWriter, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use contactd_core::RecordError;
+use contactd_core::{csv_cell, unmarked};
+use csv::ByteRecord;
+use tempfile::{NamedTempFile, TempPath};
 
 use crate::FileError;
-use crate::error::Tried;
+use crate::columns::{REJECTED, REJECTED_ROW};
+use crate::header::Columns;
+use crate::json_rows;
 use crate::layout::{Layout, Shape};
+use crate::read_row::Fault;
 use crate::rows::{Content, Row};
 
-/// The columns before those of the row itself.
-const NAMES: [&str; 4] = ["file", "line", "column", "reason"];
+/// How the rejects files of earlier versions begin.
+const EARLIER: &str = "file,line,column,reason";
 
-/// A file that is created when the first row is rejected.
+/// Where the rejected rows of all inputs are written.
 pub struct Rejects {
-    path: Option<PathBuf>,
-    writer: Option<csv::Writer<File>>,
-    /// The file whose header was written last.
-    under: String,
+    target: Target,
+    inputs: Vec<PathBuf>,
+    /// The file of the input that is being read; it is made when the first row is rejected.
+    current: Option<Current>,
+    /// Complete files that have no name yet.
+    complete: Vec<(PathBuf, TempPath)>,
+    written: Vec<PathBuf>,
+}
+
+enum Target {
+    Nowhere,
+    /// This file for the first input. The others get its name with their number.
+    Chosen(PathBuf),
+    /// Next to each input.
+    Beside,
+}
+
+struct Current {
+    input: usize,
+    path: PathBuf,
+    writer: Option<Writer>,
 }
 
 impl Rejects {
-    /// Writes rejected rows to `path`. Fails if it is one of the `inputs` or an existing file of another kind.
-    pub fn to(path: PathBuf, inputs: &[PathBuf]) -> Result<Self, FileError> {
-        if let Ok(there) = path.metadata() {
-            let is_same = |input: &PathBuf| {
-                let input = if input == Path::new("-") { Path::new("/dev/stdin") } else { input };
-                input.metadata().is_ok_and(|input| (input.dev(), input.ino()) == (there.dev(), there.ino()))
-            };
-            if inputs.iter().any(is_same) {
-                let what =
-                    format!("--rejects {} is one of the files to import; choose another", path.display());
-                return Err(FileError::Usage(what));
-            }
-            if there.is_file() && !holds_rejects(&path) {
-                return Err(FileError::unusable(format!(
-                    "{} exists and holds something else; choose another file with --rejects",
-                    path.display()
-                )));
-            }
+    /// Writes rejected rows of the first input to `chosen`, and those of the second and later ones to the same name with `.2`,
+    /// `.3`, … before its ending; or without a choice to the name of each input with `.rejects.csv` or `.rejects.jsonl`. Fails if
+    /// the chosen file is one of the `inputs` or an existing file of another kind.
+    pub fn to(chosen: Option<PathBuf>, inputs: &[PathBuf]) -> Result<Self, FileError> {
+        let target = chosen.map_or(Target::Beside, Target::Chosen);
+        let rejects = Self { inputs: inputs.to_vec(), ..Self::with(target) };
+        if let Target::Chosen(path) = &rejects.target {
+            rejects.refuse(path)?;
         }
-        Ok(Self { path: Some(path), writer: None, under: String::new() })
+        Ok(rejects)
     }
 
     /// Discards rejected rows.
     pub fn nowhere() -> Self {
-        Self { path: None, writer: None, under: String::new() }
+        Self::with(Target::Nowhere)
     }
 
-    /// Adds a rejected row. The rows of each input file follow its own header.
-    pub(crate) fn add(&mut self, layout: &Layout, error: RecordError, row: &Row) -> Result<(), FileError> {
-        let Some(path) = &self.path else { return Ok(()) };
-        let writer = match &mut self.writer {
+    fn with(target: Target) -> Self {
+        Self { target, inputs: Vec::new(), current: None, complete: Vec::new(), written: Vec::new() }
+    }
+
+    /// Prepares for the rows of the next input. Fails if its file must not be written, before many rows are read.
+    pub(crate) fn begin(&mut self, layout: &Layout) -> Result<(), FileError> {
+        self.complete_current()?;
+        let Some(path) = self.path_for(layout) else { return Ok(()) };
+        self.refuse(&path)?;
+        self.current = Some(Current { input: layout.input, path, writer: None });
+        Ok(())
+    }
+
+    /// Adds a row of which something was rejected.
+    pub(crate) fn add(&mut self, layout: &Layout, faults: &[Fault], row: &Row) -> Result<(), FileError> {
+        let Some(current) = self.current.as_mut().filter(|current| current.input == layout.input) else {
+            return Ok(());
+        };
+        let unwritable = |error| FileError::RejectsUnwritable { path: current.path.clone(), error };
+        let writer = match &mut current.writer {
             Some(writer) => writer,
-            None => self.writer.insert(csv::WriterBuilder::new().flexible(true).from_writer(make(path)?)),
+            None => current.writer.insert(Writer::begin(&current.path, layout).map_err(unwritable)?),
         };
-        if self.under != layout.file {
-            let names = NAMES.map(str::as_bytes);
-            let written = match &layout.shape {
-                Shape::Fields(columns) => writer.write_record(names.into_iter().chain(&columns.header)),
-                Shape::Json => writer.write_record(names.into_iter().chain([b"row".as_slice()])),
-            };
-            written.tried(&cannot_write(path))?;
-            layout.file.clone_into(&mut self.under);
-        }
-        let line = row.line.to_string();
-        let why = [&layout.file, &line, error.column, error.reason].map(str::as_bytes);
-        let written = match &row.content {
-            Content::Fields(fields) => writer.write_record(why.into_iter().chain(fields)),
-            Content::Json(text) => writer.write_record(why.into_iter().chain([text.as_slice()])),
-        };
-        written.tried(&cannot_write(path))
+        writer.write(layout, faults, row).map_err(unwritable)
     }
 
-    /// Flushes all rows to the file.
+    /// Completes all files and gives them their names.
     pub(crate) fn finish(&mut self) -> Result<(), FileError> {
-        match (&mut self.writer, &self.path) {
-            (Some(writer), Some(path)) => writer.flush().tried(&cannot_write(path)),
-            _ => Ok(()),
+        self.complete_current()?;
+        for (path, _) in &self.complete {
+            // Something else may have got this name in the meantime.
+            self.refuse(path)?;
+        }
+        for (path, temporary) in std::mem::take(&mut self.complete) {
+            temporary
+                .persist(&path)
+                .map_err(|error| FileError::RejectsUnwritable { path: path.clone(), error: error.error })?;
+            self.written.push(path);
+        }
+        Ok(())
+    }
+
+    /// The files that were written, without devices.
+    pub fn written(&self) -> &[PathBuf] {
+        &self.written
+    }
+
+    fn complete_current(&mut self) -> Result<(), FileError> {
+        let Some(Current { path, writer: Some(writer), .. }) = self.current.take() else { return Ok(()) };
+        match writer.complete() {
+            Ok(Some(temporary)) => self.complete.push((path, temporary)),
+            Ok(None) => {}
+            Err(error) => return Err(FileError::RejectsUnwritable { path, error }),
+        }
+        Ok(())
+    }
+
+    fn path_for(&self, layout: &Layout) -> Option<PathBuf> {
+        match &self.target {
+            Target::Nowhere => None,
+            Target::Chosen(path) if layout.input == 0 || is_device(path) => Some(path.clone()),
+            Target::Chosen(path) => Some(numbered(path, layout.input + 1)),
+            Target::Beside => {
+                // Not next to a pipe, whatever its path.
+                let file = self.inputs.get(layout.input).filter(|file| file.is_file());
+                let mut name = file.map_or("stdin".into(), |file| file.as_os_str().to_owned());
+                name.push(match layout.shape {
+                    Shape::Csv { .. } | Shape::Parquet { .. } => ".rejects.csv",
+                    Shape::Json { .. } => ".rejects.jsonl",
+                });
+                let path = PathBuf::from(name);
+                // The same input may be named twice.
+                let is_taken = self.complete.iter().any(|(taken, _)| *taken == path);
+                Some(if is_taken { numbered(&path, layout.input + 1) } else { path })
+            }
         }
     }
 
-    /// The file, if a row was rejected.
-    pub fn written(&self) -> Option<&Path> {
-        self.path.as_deref().filter(|_| self.writer.is_some())
+    /// Fails if rejected rows must not be written here.
+    fn refuse(&self, path: &Path) -> Result<(), FileError> {
+        let Ok(there) = path.symlink_metadata() else { return Ok(()) };
+        let is_same = |input: &PathBuf| {
+            let input = if input == Path::new("-") { Path::new("/dev/stdin") } else { input };
+            input.metadata().is_ok_and(|input| (input.dev(), input.ino()) == (there.dev(), there.ino()))
+        };
+        if self.inputs.iter().any(is_same) {
+            return Err(FileError::RejectsAreInput(path.to_owned()));
+        }
+        if there.is_symlink() {
+            return Err(FileError::RejectsAreLink(path.to_owned()));
+        }
+        if there.is_dir() || there.is_file() && !holds_rejects(path) {
+            return Err(FileError::RejectsTaken(path.to_owned()));
+        }
+        Ok(())
     }
+}
+
+/// Whether this is a device or a pipe: it is written to, not replaced.
+fn is_device(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|there| !there.is_file() && !there.is_dir() && !there.is_symlink())
+}
+
+/// The name of a file with a number before its ending: `rejects.csv` is `rejects.2.csv`.
+fn numbered(path: &Path, number: usize) -> PathBuf {
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(format!(".{number}"));
+    if let Some(ending) = path.extension() {
+        name.push(".");
+        name.push(ending);
+    }
+    path.with_file_name(name)
 }
 
 /// Whether a file is empty or holds the rejects of an earlier import.
 fn holds_rejects(path: &Path) -> bool {
     let mut start = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(64).read_to_end(&mut start));
-    read.is_ok() && (start.is_empty() || start.starts_with(NAMES.join(",").as_bytes()))
+    let read = File::open(path).and_then(|file| file.take(256).read_to_end(&mut start));
+    let text = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&start);
+    let text = match text.get(..4) {
+        Some(sep) if sep.eq_ignore_ascii_case(b"sep=") => {
+            text.splitn(2, |&byte| byte == b'\n').nth(1).unwrap_or_default()
+        }
+        _ => text,
+    };
+    let name = text.strip_prefix(b"{").unwrap_or(text).trim_ascii_start();
+    let name = name.strip_prefix(b"\"").unwrap_or(name);
+    read.is_ok()
+        && (start.is_empty()
+            || name.starts_with(REJECTED[0].as_bytes())
+            || text.starts_with(EARLIER.as_bytes()))
 }
 
-fn cannot_write(path: &Path) -> String {
-    format!("cannot write the rejected rows to {}; choose another file with --rejects", path.display())
+/// A rejects file that is being written.
+enum Writer {
+    Csv(Box<csv::Writer<Sink>>),
+    Json(BufWriter<Sink>),
 }
 
-fn make(path: &Path) -> Result<File, FileError> {
-    // Created for its owner only, because it holds personal data.
-    let made = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
-    made.tried(&cannot_write(path))
-}
-
-/// Where rejected rows are written: the chosen file, or one next to the first input file.
-pub fn rejects_file(chosen: Option<&Path>, files: &[PathBuf]) -> PathBuf {
-    if let Some(chosen) = chosen {
-        return chosen.to_owned();
+impl Writer {
+    /// Makes the file and writes what stands before the first row.
+    fn begin(path: &Path, layout: &Layout) -> io::Result<Self> {
+        let mut sink = Sink::new(path)?;
+        let (columns, delimiter) = match &layout.shape {
+            Shape::Json { .. } => return Ok(Self::Json(BufWriter::new(sink))),
+            Shape::Csv { columns, delimiter, has_sep_line, has_mark, .. } => {
+                if *has_mark {
+                    sink.write_all(b"\xEF\xBB\xBF")?;
+                }
+                if *has_sep_line {
+                    sink.write_all(&[b"sep=".as_slice(), &[*delimiter], b"\n"].concat())?;
+                }
+                (columns, *delimiter)
+            }
+            Shape::Parquet { columns, .. } => (columns, b','),
+        };
+        let mut writer = csv::WriterBuilder::new().flexible(true).delimiter(delimiter).from_writer(sink);
+        let names = kept(&columns.header, columns);
+        writer.write_record(REJECTED.map(|name| Cow::Borrowed(name.as_bytes())).into_iter().chain(names))?;
+        Ok(Self::Csv(Box::new(writer)))
     }
-    // Not next to a pipe, whatever its path.
-    let first = files.first().filter(|file| file.is_file());
-    let mut name = first.map_or("stdin".into(), |file| file.as_os_str().to_owned());
-    name.push(".rejects.csv");
-    PathBuf::from(name)
+
+    fn write(&mut self, layout: &Layout, faults: &[Fault], row: &Row) -> io::Result<()> {
+        let joined = |texts: Vec<&str>| texts.join(" ");
+        let line = row.line.to_string();
+        let columns = joined(faults.iter().map(|fault| &*fault.column).collect());
+        let reasons = joined(faults.iter().map(|fault| fault.reason).collect());
+        match (self, &row.content, &layout.shape) {
+            (
+                Self::Csv(writer),
+                Content::Fields(fields),
+                Shape::Csv { columns: header, .. } | Shape::Parquet { columns: header, .. },
+            ) => {
+                let about = [line, columns, reasons].map(|text| Cow::Owned(text.into_bytes()));
+                writer.write_record(about.into_iter().chain(kept(fields, header)))?;
+                Ok(())
+            }
+            (Self::Json(writer), Content::Json(text), _) => {
+                write_object(writer, &[&line, &columns, &reasons], text)
+            }
+            _ => Err(io::Error::other("a row of another format")),
+        }
+    }
+
+    /// Flushes everything to the disk. Gives the file, unless it is a device.
+    fn complete(self) -> io::Result<Option<TempPath>> {
+        let sink = match self {
+            Self::Csv(writer) => writer.into_inner().map_err(csv::IntoInnerError::into_error)?,
+            Self::Json(writer) => writer.into_inner().map_err(io::IntoInnerError::into_error)?,
+        };
+        match sink {
+            Sink::Temporary(file) => {
+                file.as_file().sync_all()?;
+                Ok(Some(file.into_temp_path()))
+            }
+            Sink::Device(_) => Ok(None),
+        }
+    }
+}
+
+/// The cells of a row as they are written, without those that a rejects file added.
+fn kept<'a>(fields: &'a ByteRecord, columns: &'a Columns) -> impl Iterator<Item = Cow<'a, [u8]>> {
+    let is_kept = |place: usize| !columns.about_rejects.contains(&place);
+    let kept = fields.iter().enumerate().filter(move |(place, _)| is_kept(*place));
+    kept.map(|(_, field)| cell(field, columns.is_marked))
+}
+
+/// A cell that a spreadsheet does not take for a formula. In a CSV it may be marked already.
+fn cell(field: &[u8], is_marked: bool) -> Cow<'_, [u8]> {
+    match std::str::from_utf8(field) {
+        Ok(text) => match csv_cell(if is_marked { unmarked(text) } else { text }) {
+            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+        },
+        Err(_) => {
+            let text = String::from_utf8_lossy(field);
+            let is_formula = !text.starts_with('\'') && csv_cell(&text).len() > text.len();
+            if is_formula { Cow::Owned([b"'", field].concat()) } else { Cow::Borrowed(field) }
+        }
+    }
+}
+
+/// Writes a JSON line with what was rejected before its own fields. A line that is no object is written as a text.
+fn write_object(writer: &mut impl Write, about: &[&str; 3], text: &[u8]) -> io::Result<()> {
+    let [line, columns, reasons] = about;
+    let mut fields = format!(r#"{{"{}":{line}"#, REJECTED[0]).into_bytes();
+    for (name, text) in [(REJECTED[1], columns), (REJECTED[2], reasons)] {
+        write!(fields, r#","{name}":{}"#, serde_json::Value::from(*text))?;
+    }
+    writer.write_all(&fields)?;
+    let text = &*without_rejects(text);
+    match text.strip_prefix(b"{").map(<[u8]>::trim_ascii_start) {
+        Some(rest) if rest.starts_with(b"}") => writer.write_all(rest)?,
+        Some(rest) => {
+            writer.write_all(b",")?;
+            writer.write_all(rest)?;
+        }
+        None => {
+            let text = serde_json::Value::from(String::from_utf8_lossy(text));
+            write!(writer, r#","{REJECTED_ROW}":{text}}}"#)?;
+        }
+    }
+    writer.write_all(b"\n")
+}
+
+/// A line without what an earlier rejects file said about it.
+fn without_rejects(text: &[u8]) -> Cow<'_, [u8]> {
+    let name = format!("\"{}\"", REJECTED[0]);
+    if !text.windows(name.len()).any(|part| part == name.as_bytes()) {
+        return Cow::Borrowed(text);
+    }
+    let Ok(mut row) = json_rows::object(text) else { return Cow::Borrowed(text) };
+    for name in REJECTED {
+        row.remove(name);
+    }
+    match row.get(REJECTED_ROW) {
+        Some(serde_json::Value::String(row)) => Cow::Owned(row.clone().into_bytes()),
+        _ => Cow::Owned(serde_json::Value::Object(row).to_string().into_bytes()),
+    }
+}
+
+/// Where bytes are written.
+enum Sink {
+    Temporary(NamedTempFile),
+    Device(File),
+}
+
+impl Sink {
+    fn new(path: &Path) -> io::Result<Self> {
+        if is_device(path) {
+            return OpenOptions::new().write(true).open(path).map(Self::Device);
+        }
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // Exclusively, with a random name, 0600; removed if it is dropped before it gets its name.
+        let file =
+            tempfile::Builder::new().prefix(".contactd-rejects-").suffix(".unfinished").tempfile_in(dir)?;
+        Ok(Self::Temporary(file))
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Temporary(file) => file.write(bytes),
+            Self::Device(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Temporary(file) => file.flush(),
+            Self::Device(file) => file.flush(),
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! A row of any format, and converting it to a profile with details.
 
-use contactd_core::RawRecord;
+use contactd_core::{DateFormat, RawRecord, RowRules};
 use csv::ByteRecord;
 
 use crate::COLUMNS;
@@ -20,9 +20,24 @@ pub struct Defaults {
     pub region: Option<String>,
     /// Columns with another header in the files: the column and that header.
     pub mapping: Vec<(String, String)>,
+    /// What separates the columns of CSV files, if it is not to be detected.
+    pub delimiter: Option<u8>,
+    /// The format of dates that are not RFC 3339.
+    pub date_format: Option<DateFormat>,
+    /// Reject details without a basis.
+    pub needs_basis: bool,
 }
 
 impl Defaults {
+    /// How rows are read.
+    pub(crate) fn rules(&self) -> RowRules<'_> {
+        RowRules {
+            region: self.region.as_deref(),
+            dates: self.date_format.as_ref(),
+            needs_basis: self.needs_basis,
+        }
+    }
+
     /// The header that a column is mapped to, if any.
     pub(crate) fn mapped(&self, column: &str) -> Option<&str> {
         self.mapping.iter().find(|(name, _)| name == column).map(|(_, header)| header.as_str())

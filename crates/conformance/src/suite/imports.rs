@@ -37,6 +37,20 @@ pub async fn if_a_detail_is_given_twice_the_last_one_wins(store: &impl FullStore
     assert_eq!(store.list_details(&ada).await.expect("reads"), [phone("01", 10)]);
 }
 
+/// The last spelling is kept, within one import and from one to the next.
+pub async fn addresses_that_differ_only_in_case_are_one_detail(store: &impl FullStore) {
+    let ada = profile("ada-quell");
+    let spelt = |text: &str| Detail { value: value(text), ..email("ada") };
+    let counts = put(store, &ada, &[spelt("ADA@example.com"), spelt("Ada@example.com")]).await;
+    assert_eq!(counts, PutCounts { profiles_new: 1, new: 1, unchanged: 1, ..PutCounts::default() });
+    assert_eq!(store.list_details(&ada).await.expect("reads"), [spelt("Ada@example.com")]);
+    let counts = put(store, &ada, &[spelt("ada@example.com")]).await;
+    assert_eq!(counts, PutCounts { profiles_changed: 1, changed: 1, ..PutCounts::default() });
+    assert_eq!(store.list_details(&ada).await.expect("reads"), [spelt("ada@example.com")]);
+    let other = Detail { source: "events".to_owned(), ..spelt("ADA@example.com") };
+    assert_eq!(put(store, &ada, &[other]).await.new, 1, "another source is another detail");
+}
+
 /// Several records of one profile count as one profile, new or changed.
 pub async fn a_profile_is_counted_once_in_an_import(store: &impl FullStore) {
     let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));

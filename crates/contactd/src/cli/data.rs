@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use contactd_core::services::MaxRejects;
-use contactd_core::{Kind, Label, Span, Timestamp};
+use contactd_core::{DateFormat, Kind, Label, Span, Timestamp};
 
 use super::ServiceArgs;
 use super::values::{
-    parse_import, parse_kind, parse_label, parse_mapping, parse_max_rejects, parse_name, parse_region,
-    parse_share, parse_time,
+    parse_date_format, parse_delimiter, parse_import, parse_kind, parse_label, parse_mapping,
+    parse_max_rejects, parse_name, parse_region, parse_share, parse_time,
 };
 
 /// The format of a file to import.
@@ -59,6 +59,15 @@ pub(crate) struct ImportArgs {
     /// The format of the files [default: detected from their content and name]
     #[arg(long)]
     pub(crate) format: Option<ImportFormat>,
+    /// What separates the columns of CSV files: one character, or the word tab [default: detected from the header]
+    #[arg(long, value_name = "CHARACTER", value_parser = parse_delimiter)]
+    pub(crate) delimiter: Option<u8>,
+    /// The format of observedAt and expiresAt, if it is not RFC 3339, such as '%d.%m.%Y' or '%m/%d/%Y %H:%M'
+    #[arg(long, value_name = "FORMAT", value_parser = parse_date_format)]
+    pub(crate) date_format: Option<DateFormat>,
+    /// Reject details without a basis
+    #[arg(long)]
+    pub(crate) require_basis: bool,
     /// Also delete this source's details that are not in the files
     #[arg(long)]
     pub(crate) replace_source: bool,
@@ -74,10 +83,11 @@ pub(crate) struct ImportArgs {
     /// Check everything and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// File for rejected rows [default: the first file's name with .rejects.csv]
+    /// File for rejected rows; with several inputs rejects.csv, rejects.2.csv and so on [default: each input's name with
+    /// .rejects.csv or .rejects.jsonl]
     #[arg(long, value_name = "FILE")]
     pub(crate) rejects: Option<PathBuf>,
-    /// Load nothing if more rows than this are rejected: a share like 10% or a number of rows
+    /// Load nothing if more rows than this have a rejected value: a share like 10% or a number of rows
     #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = parse_max_rejects)]
     pub(crate) max_rejects: MaxRejects,
     /// Print the report as JSON

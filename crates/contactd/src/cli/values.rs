@@ -1,7 +1,7 @@
 //! Parsers for values on the command line, and their error messages.
 
 use contactd_core::services::MaxRejects;
-use contactd_core::{Chain, Kind, Label, Timestamp};
+use contactd_core::{Chain, DateFormat, Kind, Label, Timestamp};
 use contactd_import::COLUMNS;
 
 /// Parses the limit of rejected rows: a share or a number.
@@ -32,6 +32,18 @@ pub(super) fn parse_head(text: &str) -> Result<(u64, Chain), String> {
     parsed.ok_or_else(|| {
         format!("`{text}` is not a head; write it as `contactd audit head` printed it, such as 41:9f86d081…")
     })
+}
+
+pub(super) fn parse_date_format(text: &str) -> Result<DateFormat, String> {
+    DateFormat::parse(text).map_err(|error| error.to_string())
+}
+
+pub(super) fn parse_delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" => Ok(b'\t'),
+        [c] if (c.is_ascii_punctuation() || matches!(c, b'\t' | b' ')) && *c != b'"' => Ok(*c),
+        _ => Err("write one character, such as ';' or '|', or the word tab".to_owned()),
+    }
 }
 
 pub(super) fn parse_import(text: &str) -> Result<i64, String> {

@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
-use contactd_core::{Detail, Kind, Profile, Timestamp};
+use contactd_core::{Detail, Kind, Profile, Timestamp, csv_cell};
 use contactd_import::COLUMNS;
 use serde::Serialize;
 
@@ -107,7 +107,7 @@ impl Writer {
                     let confidence = exported.confidence.to_string();
                     let time = |at: Option<Timestamp>| at.map(|at| at.to_string()).unwrap_or_default();
                     let for_kind = |kind, text| if detail.kind == kind { text } else { "" };
-                    out.write_record([
+                    let cells = [
                         profile.as_str(),
                         for_kind(Kind::Phone, exported.value),
                         for_kind(Kind::Email, exported.value),
@@ -119,7 +119,8 @@ impl Writer {
                         &time(exported.expires_at),
                         "",
                         exported.source,
-                    ])?;
+                    ];
+                    out.write_record(cells.map(csv_cell).iter().map(|cell| cell.as_bytes()))?;
                 }
             }
         }

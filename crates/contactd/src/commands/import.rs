@@ -1,11 +1,13 @@
 //! `contactd import`: all or nothing, and every row accounted for.
 
+mod advice;
+
 use std::path::Path;
 use std::process::ExitCode;
 
-use contactd_core::services::{ImportError, ImportOptions, ImportReport, RejectedRow};
+use contactd_core::services::{ImportOptions, ImportReport, RejectedRow};
 use contactd_core::{Cancel, Span};
-use contactd_import::{Defaults, FileError, Files, Input, Rejects, rejects_file};
+use contactd_import::{Defaults, FileError, Files, Input, Rejects};
 
 use crate::cli::ImportArgs;
 use crate::context::Context;
@@ -19,7 +21,7 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
         leave_a_core_to_the_server();
     }
     let cancel = cancel_on_ctrl_c()?;
-    let mut files = files(args, context.dir.path()).map_err(misuse)?;
+    let mut files = files(args, context.dir.path()).map_err(|error| advice::advised_file(&error))?;
     let options = ImportOptions {
         replace_source: args.replace_source,
         allow_empty: args.allow_empty,
@@ -34,10 +36,10 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
     let imports = &context.services.imports;
     let done = imports.run(&context.actor, &mut files, &options, &|step| progress.show(step), &cancel).await;
     progress.end();
-    let done = done.map_err(with_advice)?;
+    let done = done.map_err(advice::advised)?;
     let report = &done.done;
     if args.json {
-        output::json(report)?;
+        output::json(&advice::Advised::new(report))?;
     } else {
         show(report)?;
     }
@@ -47,8 +49,9 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
     if report.committed {
         output::changed(&context.dir, format_args!("import finished"));
     }
-    if let Some(file) = files.rejects().written() {
-        output::words(format_args!("the rejected rows are in {}", file.display()));
+    let then = if report.committed { "; correct them there and import that file" } else { "" };
+    for file in files.rejects().written() {
+        output::words(format_args!("the rejected rows are in {}{then}", file.display()));
     }
     if report.are_traces_left {
         output::words(format_args!(
@@ -65,7 +68,7 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
     done.confirmed?;
     if report.has_too_many_rejects {
         output::words(format_args!(
-            "contactd: nothing was loaded: {} of {} rows were rejected, more than --max-rejects allows",
+            "contactd: nothing was loaded: {} of {} rows have a rejected value, more than --max-rejects allows",
             report.rejected, report.rows
         ));
         return Ok(ExitCode::FAILURE);
@@ -76,11 +79,17 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
 fn files(args: &ImportArgs, room: &Path) -> Result<Files, FileError> {
     let rejects = match &args.rejects {
         None if args.dry_run => Rejects::nowhere(),
-        chosen => Rejects::to(rejects_file(chosen.as_deref(), &args.files), &args.files)?,
+        chosen => Rejects::to(chosen.clone(), &args.files)?,
     };
     let inputs = args.files.iter().cloned().map(Input::File).collect();
-    let defaults =
-        Defaults { source: args.source.clone(), region: args.region.clone(), mapping: args.map.clone() };
+    let defaults = Defaults {
+        source: args.source.clone(),
+        region: args.region.clone(),
+        mapping: args.map.clone(),
+        delimiter: args.delimiter,
+        date_format: args.date_format.clone(),
+        needs_basis: args.require_basis,
+    };
     Ok(Files::new(inputs, args.format.map(Into::into), defaults, room.to_owned(), rejects))
 }
 
@@ -94,30 +103,9 @@ fn refuse_double_mapping(args: &ImportArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Converts an error about files; an error in how they were named becomes a usage error.
-fn misuse(error: FileError) -> anyhow::Error {
-    match error {
-        FileError::Usage(what) => Misuse(what).into(),
-        error => error.into(),
-    }
-}
-
 /// The name of a file without its directory, which may say more about the machine than the list of imports should.
 fn file_name(file: &Path) -> String {
     file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned()
-}
-
-fn with_advice(error: ImportError) -> anyhow::Error {
-    let is_usage = |error: &FileError| matches!(error, FileError::Usage(_));
-    match &error {
-        ImportError::Rows(rows) if rows.get_ref().downcast_ref().is_some_and(is_usage) => {
-            Misuse(error.to_string()).into()
-        }
-        ImportError::TooManyWithdrawn(_) => {
-            anyhow::anyhow!("{error}. If the files are complete, allow it with --max-withdrawn 100%")
-        }
-        _ => error.into(),
-    }
 }
 
 /// Gives this process and its later threads less priority than the server: it does not use the first core, and has the lowest
@@ -156,14 +144,26 @@ fn show(report: &ImportReport) -> anyhow::Result<()> {
         ("details withdrawn", report.details_withdrawn),
         ("details suppressed", report.suppressed),
         ("rows rejected", report.rejected),
+        ("  of these in part", report.partly_rejected),
+        ("values rejected", report.values_rejected),
     ] {
         output::data(format_args!("{what:<22}{count:>10}"))?;
     }
     for (reason, count) in &report.rejected_by_reason {
-        output::data(format_args!("  {reason:<20}{count:>10}"))?;
+        let hint = advice::hint(reason).map(|hint| format!("  {hint}")).unwrap_or_default();
+        output::data(format_args!("  {reason:<20}{count:>10}{hint}"))?;
     }
     for RejectedRow { file, line, column, reason } in &report.examples {
         output::data(format_args!("  {file}, line {line}, {column}: {reason}"))?;
+    }
+    for line in report.inputs.iter().filter_map(advice::read_as) {
+        output::data(format_args!("{line}"))?;
+    }
+    if let Some(not_used) = advice::not_used(report) {
+        output::data(format_args!("{not_used}"))?;
+    }
+    for warning in &report.warnings {
+        output::data(format_args!("warning: {}", advice::warning(warning)))?;
     }
     Ok(())
 }

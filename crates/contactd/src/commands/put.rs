@@ -53,6 +53,7 @@ pub(crate) async fn run(context: &Context, args: &PutArgs) -> anyhow::Result<Exi
 fn advice(reason: &str) -> &'static str {
     match reason {
         "phone_region_needed" => "write it with + and its country code, or set the country with --region",
+        "spreadsheet_notation" => "this is what a spreadsheet shows instead of the value",
         "phone_letters" => "write it in digits",
         "phone_extension" => "leave the extension out",
         "phone_several" => "give one number at a time",

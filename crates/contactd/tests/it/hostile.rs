@@ -23,8 +23,8 @@ fn fates(rows: &[&str]) -> Vec<Option<String>> {
     if let Ok(mut rejects) = csv::ReaderBuilder::new().flexible(true).from_path(site.path("rejects.csv")) {
         for reject in rejects.records() {
             let reject = reject.expect("a row");
-            let line: usize = reject[1].parse().expect("a line");
-            fates[line - 2] = Some(reject[3].to_owned());
+            let line: usize = reject[0].parse().expect("a line");
+            fates[line - 2] = Some(reject[2].to_owned());
         }
     }
     let kept = fates.iter().filter(|fate| fate.is_none()).count() as u64;
@@ -41,7 +41,7 @@ fn numbers_addresses_dates_and_confidences_in_every_odd_spelling() {
         ("0014155550100,,,", Some("phone_region_needed")),
         ("4155550100,,,", Some("phone_region_needed")),
         ("tel:+14155550100,,,", Some("phone_letters")),
-        ("1.41556E+10,,,", Some("phone_letters")),
+        ("1.41556E+10,,,", Some("spreadsheet_notation")),
         ("+1-800-FLOWERS,,,", Some("phone_letters")),
         ("+14155550100 ext 5,,,", Some("phone_extension")),
         ("+14155550100;ext=5,,,", Some("phone_extension")),
@@ -54,9 +54,10 @@ fn numbers_addresses_dates_and_confidences_in_every_odd_spelling() {
         ("+49 30/1234567,,,", None),
         ("+49 30 12345-67,,,", None),
         ("+1 415 - 555 - 0100,,,", None),
-        ("'+14155550100,,,", Some("invalid_phone")),
-        ("=+14155550100,,,", Some("invalid_phone")),
-        ("+493012345678.0,,,", Some("invalid_phone")),
+        ("'+14155550100,,,", None),
+        ("'14155550100,,,", Some("spreadsheet_notation")),
+        ("=+14155550100,,,", Some("spreadsheet_notation")),
+        ("+493012345678.0,,,", Some("spreadsheet_notation")),
         ("+49.30.12345678,,,", None),
         ("+14155550100,,9999-12-31,", None),
         ("+999999999999999,,,", Some("invalid_phone")),
@@ -69,11 +70,11 @@ fn numbers_addresses_dates_and_confidences_in_every_odd_spelling() {
         (",a b@example.com,,", Some("invalid_email")),
         ("+14155550100,,2026-05-01,", None),
         ("+14155550100,,2026-05-01T10:00:00+02:00,", None),
-        ("+14155550100,,01/05/2026,", Some("invalid_date")),
+        ("+14155550100,,01/05/2026,", Some("date_format_needed")),
         ("+14155550100,,1 May 2026,", Some("invalid_date")),
         ("+14155550100,,2026-02-30,", Some("invalid_date")),
         ("+14155550100,,20260501,", Some("invalid_date")),
-        ("+14155550100,,46143,", Some("invalid_date")),
+        ("+14155550100,,46143,", Some("spreadsheet_notation")),
         ("+14155550100,,, 50 ", None),
         ("+14155550100,,,50.5", Some("invalid_confidence")),
         ("+14155550100,,,-1", Some("invalid_confidence")),
@@ -132,14 +133,13 @@ fn a_file_that_only_looks_compressed_is_refused_and_a_decompression_bomb_is_boun
 }
 
 #[test]
-fn utf_16_is_recognised_and_refused() {
-    let site = Site::empty();
+fn utf_16_is_recognised_and_read() {
     let text = "profileUrl,phone\nhttps://linkedin.com/in/wide-quell,+14155550100\n";
     let little: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
     let big: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
     for bytes in [[b"\xFF\xFE", &little[..]].concat(), [b"\xFE\xFF", &big[..]].concat(), little, big] {
-        let output = site.run_with(&["import", "-", "--source", "crm"], bytes, &[]);
-        assert!(output.code == 1 && output.stderr.contains("UTF-8"), "{}", output.stderr);
+        let report = Site::empty().run_with(&["import", "-", "--source", "crm", "--json"], bytes, &[]).json();
+        assert_eq!(report["detailsNew"], 1, "{report}");
     }
 }
 

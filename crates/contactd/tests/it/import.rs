@@ -70,12 +70,12 @@ fn rejected_rows_are_kept_unchanged_with_line_column_and_reason() {
     assert_eq!(
         kept,
         format!(
-            "file,line,column,reason,profileUrl,phone,email,note\n\
-             standard input,4,profileUrl,not_person,https://linkedin.com/company/x,+14155550100,,\n\
-             standard input,5,phone,phone_region_needed,{EVE},555-0100,,keep me\n\
-             standard input,6,email,invalid_email,{EVE},,not an address,\n\
-             standard input,7,phone,no_detail,{EVE},,,\n\
-             standard input,8,row,too_many_fields,{EVE},+14155550101,,,extra\n"
+            "rejectedLine,rejectedColumn,rejectedReason,profileUrl,phone,email,note\n\
+             4,profileUrl,not_person,https://linkedin.com/company/x,+14155550100,,\n\
+             5,phone,phone_region_needed,{EVE},555-0100,,keep me\n\
+             6,email,invalid_email,{EVE},,not an address,\n\
+             7,phone,no_detail,{EVE},,,\n\
+             8,row,too_many_fields,{EVE},+14155550101,,,extra\n"
         )
     );
 }
@@ -136,8 +136,8 @@ fn a_file_that_cannot_be_read_says_what_to_do() {
         ("profileUrl,phone\n", &[], "--source NAME"),
         ("profileUrl,phone,phone\n", &["--source", "crm"], "two columns"),
         ("profileUrl,phone\n", &["--source", "crm", "--map", "email=Mail"], "no column has that header"),
-        ("profileUrl;phone\n", &["--source", "crm"], "semicolons"),
-        ("profileUrl\tphone\n", &["--source", "crm"], "tabs"),
+        ("profileUrl;phone\n", &["--source", "crm", "--delimiter", ","], "semicolons"),
+        ("profileUrl\tphone\n", &["--source", "crm", "--delimiter", ","], "tabs"),
         ("[{\"profileUrl\":\"x\"}]\n", &["--source", "crm"], "JSON array"),
     ] {
         let output = site.run_with(&[&["import", "-"], flags].concat(), csv, &[]);
@@ -146,7 +146,7 @@ fn a_file_that_cannot_be_read_says_what_to_do() {
     }
     for (bytes, hint) in [
         (&b"\x1F\x8B\x08\0\0"[..], "cannot be read"),
-        (b"\xFF\xFEp\0r\0", "UTF-8"),
+        (b"\xFF\xFEp\0r\0", "the columns are pr"),
         (b"PK\x03\x04", "archive"),
     ] {
         let output = site.run_with(&["import", "-", "--source", "crm"], bytes, &[]);
@@ -259,18 +259,21 @@ fn lines_are_counted_as_an_editor_counts_them() {
 }
 
 #[test]
-fn the_rejects_of_several_files_have_their_own_headers_and_are_never_written_to_an_input() {
+fn every_input_has_its_own_rejects_file_and_none_is_written_to_an_input() {
     let site = Site::empty();
     let first = site.file("one.csv", "profileUrl,phone\nbad1,+14155550101\n");
     let second = site.file("two.csv", "email,profileUrl\nq@example.com,bad2\n");
     let output = site.run(&["import", "one.csv", "two.csv", "--source", "crm", "--max-rejects", "100%"]);
     assert_eq!(output.code, 0, "{output:?}");
-    let kept = std::fs::read_to_string(site.path("one.csv.rejects.csv")).expect("a rejects file");
-    assert_eq!(
-        kept,
-        "file,line,column,reason,profileUrl,phone\none.csv,2,profileUrl,not_a_url,bad1,+14155550101\n\
-         file,line,column,reason,email,profileUrl\ntwo.csv,2,profileUrl,not_a_url,q@example.com,bad2\n"
+    let kept = |name: &str| std::fs::read_to_string(site.path(name)).expect("a rejects file");
+    let (one, two) = (
+        "rejectedLine,rejectedColumn,rejectedReason,profileUrl,phone\n2,profileUrl,not_a_url,bad1,+14155550101\n",
+        "rejectedLine,rejectedColumn,rejectedReason,email,profileUrl\n2,profileUrl,not_a_url,q@example.com,bad2\n",
     );
+    assert_eq!((kept("one.csv.rejects.csv").as_str(), kept("two.csv.rejects.csv").as_str()), (one, two));
+    let chosen = ["--rejects", "both.csv", "--max-rejects", "100%"];
+    site.ok(&[&["import", "one.csv", "two.csv", "--source", "crm"], &chosen[..]].concat());
+    assert_eq!((kept("both.csv").as_str(), kept("both.2.csv").as_str()), (one, two));
     let refused = site.run(&[
         "import",
         &first,
@@ -361,11 +364,11 @@ fn a_rejected_json_line_is_kept_unchanged() {
         format!("{{\"profileUrl\":\"{ADA}\",\"phone\":\"{ADA_PHONE}\"}}\n{{\"profileUrl\":\n\n[1, 2]\n");
     let (code, report) = import(&site, lines, &["--max-rejects", "2"]);
     assert_eq!((code, &report["detailsNew"], &report["rejected"]), (0, &1.into(), &2.into()), "{report}");
-    let kept = std::fs::read_to_string(site.path("stdin.rejects.csv")).expect("a rejects file");
+    let kept = std::fs::read_to_string(site.path("stdin.rejects.jsonl")).expect("a rejects file");
     assert_eq!(
         kept,
-        "file,line,column,reason,row\nstandard input,2,row,not_json,\"{\"\"profileUrl\"\":\"\n\
-         standard input,4,row,not_object,\"[1, 2]\"\n"
+        "{\"rejectedLine\":2,\"rejectedColumn\":\"row\",\"rejectedReason\":\"not_json\",\"profileUrl\":\n\
+         {\"rejectedLine\":4,\"rejectedColumn\":\"row\",\"rejectedReason\":\"not_object\",\"rejectedRow\":\"[1, 2]\"}\n"
     );
 }
 
@@ -496,7 +499,7 @@ fn parquet_means_the_same_as_csv_and_null_is_empty() {
     let (_, report) = import(&site, csv, &[]);
     assert_eq!(report["detailsUnchanged"], 2, "{report}");
     let kept = std::fs::read_to_string(site.path("stdin.rejects.csv")).expect("a rejects file");
-    assert!(kept.contains("standard input,3,profileUrl,not_person,https://linkedin.com/company/x"), "{kept}");
+    assert!(kept.contains("\n3,profileUrl,not_person,https://linkedin.com/company/x,"), "{kept}");
     for cut in [4, file.len() / 2, file.len() - 4] {
         let output = site.run_with(&["import", "-", "--source", "broken"], &file[..cut], &[]);
         assert!(output.code == 1 && output.stderr.contains("Parquet"), "cut at {cut}: {}", output.stderr);

@@ -7,7 +7,7 @@ mod source;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use report::{ImportReport, RejectedRow};
+pub use report::{ImportReport, InputRead, Line, RejectedRow, Warning};
 pub use source::{ReadRows, RecordBatch, RecordSource, RowChecks, RowsError};
 
 use crate::progress::{Cancel, Observer, Progress};
@@ -35,7 +35,7 @@ pub struct ImportOptions {
     pub default_source: Option<String>,
     /// How long the details of the rows' sources are held from now on.
     pub max_age: Option<Duration>,
-    /// How many rejected rows are too many.
+    /// How many rows with a rejected value are too many.
     pub max_rejects: MaxRejects,
     /// With `replace_source`: how large a share of a source's details may be removed, if it holds many.
     pub max_withdrawn: f64,
@@ -60,7 +60,7 @@ impl Default for ImportOptions {
     }
 }
 
-/// How many rejected rows are too many.
+/// How many rows with a rejected value are too many.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MaxRejects {
     /// More than this share of all rows.
@@ -94,6 +94,12 @@ pub enum ImportError {
          that, add --allow-empty"
     )]
     NothingToReplaceWith,
+    /// A source would be replaced by the rejected rows of an earlier import.
+    #[error(
+        "{0} holds only the rejected rows of an earlier import, so the rest of their source would be removed; nothing was \
+         changed. Import it without replacing the source"
+    )]
+    ReplacedByRejects(String),
     /// A source would lose too many of its details.
     #[error(
         "{} of the {} details of source {} would be removed, because the files do not contain them; nothing was changed",
@@ -180,7 +186,12 @@ impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Import
         if report.has_too_many_rejects {
             return Ok(Changed::nothing(report));
         }
-        if options.replace_source && read.rows == read.rejected && !options.allow_empty {
+        if options.replace_source
+            && let Some(file) = read.rejects_file()
+        {
+            return Err(ImportError::ReplacedByRejects(file.to_owned()));
+        }
+        if options.replace_source && read.is_without_details() && !options.allow_empty {
             return Err(ImportError::NothingToReplaceWith);
         }
         let plan = self.plan(&read, options);

@@ -1,5 +1,6 @@
 //! What an import did.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
@@ -24,8 +25,16 @@ pub struct ImportReport {
     pub details_withdrawn: u64,
     pub suppressed: u64,
     pub rejected: u64,
+    pub partly_rejected: u64,
+    pub values_rejected: u64,
     pub rejected_by_reason: BTreeMap<&'static str, u64>,
     pub examples: Vec<RejectedRow>,
+    /// Columns of the inputs that were not used.
+    pub columns_not_used: Vec<String>,
+    /// For columns that are missing, the header that probably means them.
+    pub suggested_mapping: BTreeMap<&'static str, String>,
+    pub warnings: Vec<Warning>,
+    pub inputs: Vec<InputRead>,
     /// Whether nothing was loaded because more rows were rejected than allowed.
     #[serde(skip)]
     pub has_too_many_rejects: bool,
@@ -37,17 +46,67 @@ pub struct ImportReport {
     pub not_swept: Option<String>,
 }
 
-/// A rejected row, without its content.
+/// A rejected value of a row, without its content.
 #[derive(Clone, Debug, Serialize)]
 pub struct RejectedRow {
     /// The file, as it is shown to people.
     pub file: String,
     /// The line on which the row begins, or the row's number.
     pub line: u64,
-    /// The faulty column.
-    pub column: &'static str,
+    /// The faulty column, or the place in a JSON line, such as `phones[1]`.
+    pub column: Cow<'static, str>,
     /// The reason, as a code.
     pub reason: &'static str,
+}
+
+/// What was found out about an input while it was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InputRead {
+    /// The file, as it is shown to people.
+    pub file: String,
+    /// Its format.
+    pub format: &'static str,
+    /// The encoding of a text file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<&'static str>,
+    /// What separates the columns of a CSV.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delimiter: Option<char>,
+    /// Whether it holds the rejected rows of an earlier import.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub holds_rejects: bool,
+    /// Its columns that were not used.
+    #[serde(skip)]
+    pub columns_not_used: Vec<String>,
+    /// For columns that it does not have, the header that probably means them.
+    #[serde(skip)]
+    pub suggested_mapping: Vec<(&'static str, String)>,
+}
+
+/// What was accepted and may be wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Warning {
+    /// What it is, as a code.
+    pub warning: &'static str,
+    /// How many values.
+    pub count: u64,
+    /// The first of them.
+    pub examples: Vec<Line>,
+}
+
+impl Warning {
+    /// A phone number has no `+` and begins with the country code of its region.
+    pub const COUNTRY_CODE: &'static str = "country_code_without_plus";
+}
+
+/// A line of an input.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Line {
+    /// The file, as it is shown to people.
+    pub file: String,
+    /// The line on which the row begins, or the row's number.
+    pub line: u64,
 }
 
 impl ImportReport {
@@ -55,9 +114,15 @@ impl ImportReport {
         Self {
             rows: read.rows,
             rejected: read.rejected,
+            partly_rejected: read.partly_rejected,
+            values_rejected: read.values_rejected,
             rejected_by_reason: read.rejected_by_reason.clone(),
             examples: read.examples.clone(),
             suppressed: read.suppressed,
+            columns_not_used: not_used(&read.inputs),
+            suggested_mapping: suggested(&read.inputs),
+            warnings: read.warnings.clone(),
+            inputs: read.inputs.clone(),
             ..Self::default()
         }
     }
@@ -91,4 +156,24 @@ impl ImportReport {
             },
         }
     }
+}
+
+/// The columns that were not used, each once.
+fn not_used(inputs: &[InputRead]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in inputs.iter().flat_map(|input| &input.columns_not_used) {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
+/// The suggestions of all inputs; for each column the first.
+fn suggested(inputs: &[InputRead]) -> BTreeMap<&'static str, String> {
+    let mut mapping = BTreeMap::new();
+    for (column, header) in inputs.iter().flat_map(|input| &input.suggested_mapping) {
+        mapping.entry(*column).or_insert_with(|| header.clone());
+    }
+    mapping
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
 use crate::progress::{Cancel, Observer};
-use crate::services::imports::RejectedRow;
+use crate::services::imports::{InputRead, RejectedRow, Warning};
 use crate::{Networks, Profile, Record, SuppressionList};
 
 /// Rows to import, from files or from anything else. Call `read` first; then `next_batch` returns everything in
@@ -50,11 +50,15 @@ pub struct RecordBatch {
 pub struct ReadRows {
     /// Rows read, valid or not.
     pub rows: u64,
-    /// Rows that were rejected.
+    /// Rows with a rejected value.
     pub rejected: u64,
-    /// Rejected rows by reason.
+    /// Of these, rows of which another value was accepted.
+    pub partly_rejected: u64,
+    /// Rejected values: a row may have several. A row that is rejected as a whole counts as one.
+    pub values_rejected: u64,
+    /// Rejected values by reason.
     pub rejected_by_reason: BTreeMap<&'static str, u64>,
-    /// Some of the rejected rows.
+    /// Some of the rejected values.
     pub examples: Vec<RejectedRow>,
     /// Details left out because their person, number or address has opted out.
     pub suppressed: u64,
@@ -62,6 +66,22 @@ pub struct ReadRows {
     pub sources: BTreeSet<String>,
     /// Rows to be put.
     pub records: u64,
+    /// What was read, in order.
+    pub inputs: Vec<InputRead>,
+    /// What was accepted and may be wrong.
+    pub warnings: Vec<Warning>,
+}
+
+impl ReadRows {
+    /// Whether no row has a valid detail.
+    pub(super) fn is_without_details(&self) -> bool {
+        self.rows == self.rejected - self.partly_rejected
+    }
+
+    /// The name of an input that holds the rejected rows of an earlier import.
+    pub(super) fn rejects_file(&self) -> Option<&str> {
+        self.inputs.iter().find(|input| input.holds_rejects).map(|input| input.file.as_str())
+    }
 }
 
 /// Why rows could not be read. The text says what to do, and contains no row data.

@@ -1,0 +1,101 @@
+//! How a CSV file separates its columns.
+
+use csv::ByteRecord;
+
+use crate::COLUMNS;
+use crate::rows::Defaults;
+
+/// Characters that separate columns, the most common first.
+const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
+
+/// What the first lines of a CSV file say about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dialect {
+    pub(crate) delimiter: u8,
+    /// Whether the first line is not the header but Excel's `sep=;`.
+    pub(crate) has_sep_line: bool,
+}
+
+impl Dialect {
+    /// The usual one.
+    pub(crate) const COMMAS: Self = Self { delimiter: b',', has_sep_line: false };
+
+    /// The dialect of a file with this first line: the delimiter that was chosen, or the one of its `sep=` line, or the one that
+    /// gives the most known columns and then the most columns.
+    pub(crate) fn of(first_line: &[u8], defaults: &Defaults) -> Self {
+        let line = first_line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(first_line);
+        let sep = sep_line(line);
+        let detected = || {
+            let fit = |delimiter: &u8| {
+                let columns = columns(line, *delimiter);
+                (columns.iter().filter(|name| is_known(name, defaults)).count(), columns.len())
+            };
+            // Of equal ones the last is taken, which has to be the comma.
+            DELIMITERS.into_iter().rev().max_by_key(fit).unwrap_or(b',')
+        };
+        let delimiter = defaults.delimiter.or(sep).unwrap_or_else(detected);
+        Self { delimiter, has_sep_line: sep.is_some() }
+    }
+}
+
+/// The delimiter that a `sep=` line names.
+fn sep_line(line: &[u8]) -> Option<u8> {
+    let line = line.trim_ascii_end();
+    let line = line.strip_prefix(b"\"").and_then(|line| line.strip_suffix(b"\"")).unwrap_or(line);
+    match line {
+        [s, e, p, b'=', delimiter] if [*s, *e, *p].eq_ignore_ascii_case(b"sep") => Some(*delimiter),
+        // The tab was trimmed.
+        [s, e, p, b'='] if [*s, *e, *p].eq_ignore_ascii_case(b"sep") => Some(b'\t'),
+        _ => None,
+    }
+}
+
+fn columns(line: &[u8], delimiter: u8) -> ByteRecord {
+    let mut columns = ByteRecord::new();
+    let mut reader =
+        csv::ReaderBuilder::new().delimiter(delimiter).has_headers(false).flexible(true).from_reader(line);
+    // Reading from memory does not fail.
+    let _ = reader.read_byte_record(&mut columns);
+    columns
+}
+
+fn is_known(name: &[u8], defaults: &Defaults) -> bool {
+    let name = name.trim_ascii();
+    COLUMNS.iter().any(|column| match defaults.mapped(column) {
+        Some(header) => name == header.as_bytes(),
+        None => name.eq_ignore_ascii_case(column.as_bytes()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_delimiter_is_detected_from_the_header() {
+        let defaults = Defaults::default();
+        for (line, delimiter, has_sep_line) in [
+            ("profileUrl,phone", b',', false),
+            ("profileUrl;phone;\"Name, first\"\r\n", b';', false),
+            ("Name, first;profileUrl;phone", b';', false),
+            ("profileUrl\tphone\temail", b'\t', false),
+            ("profileUrl|phone", b'|', false),
+            ("\u{FEFF}profileUrl;phone", b';', false),
+            ("sep=;\r\n", b';', true),
+            ("\u{FEFF}SEP=|\n", b'|', true),
+            ("\"sep=;\"\n", b';', true),
+            ("sep=\t\n", b'\t', true),
+            ("LinkedIn URL;Mobile;E-Mail", b';', false),
+            ("profileUrl", b',', false),
+            ("", b',', false),
+        ] {
+            let dialect = Dialect { delimiter, has_sep_line };
+            assert_eq!(Dialect::of(line.as_bytes(), &defaults), dialect, "{line:?}");
+        }
+        let chosen = Defaults { delimiter: Some(b'~'), ..Defaults::default() };
+        assert_eq!(Dialect::of(b"sep=;\n", &chosen), Dialect { delimiter: b'~', has_sep_line: true });
+        let mapped =
+            Defaults { mapping: vec![("profileUrl".to_owned(), "a;b".to_owned())], ..Defaults::default() };
+        assert_eq!(Dialect::of(b"a;b,c", &mapped).delimiter, b',');
+    }
+}
