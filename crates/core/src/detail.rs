@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::suppression::comparable_email;
 use crate::{EmailError, PhoneError, Timestamp, email, phone};
 
 /// The kind of a detail.

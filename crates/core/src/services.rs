@@ -24,7 +24,8 @@ pub use health::{
 };
 pub use imports::{
     Clearing, ImportError, ImportOptions, ImportReport, Imports, InputRead, Line, ListedImport, MaxRejects,
-    ReadRows, RecordBatch, RecordSource, RejectedRow, RowChecks, RowsError, SweepReport, Warning,
+    ReadRows, RecordBatch, RecordSource, RefusedProfile, RejectedRow, RowChecks, RowsError, SweepReport,
+    Warning,
 };
 pub use opt_outs::{Holder, OnFile, OptOutError, OptOutOptions, OptOuts, OptedOut};
 pub use subjects::{

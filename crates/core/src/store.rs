@@ -26,8 +26,8 @@ pub use access::{Suppressions, Tokens, Usage};
 pub use audit::{ActionFilter, AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, RequestFilter};
 pub use details::{Aged, DetailFilter, DetailTotal, Details, SweepPlan, Swept, Totals};
 pub use imports::{
-    FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, PastImport, PutCounts, Undo,
-    Undone, ValueOfProfile, WithdrawnFrom,
+    Crowd, FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, MOST_DETAILS, PastImport,
+    PutCounts, Undo, Undone, ValueOfProfile, WithdrawnFrom, crowds,
 };
 pub use local::{LocalRead, Verdict};
 pub use outbox::{Noted, Outbox};

@@ -1,10 +1,12 @@
 //! Joining sorted rows by profile, on a separate thread, because reading and joining take as long as writing.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use contactd_core::Record;
 use contactd_core::services::RecordBatch;
+use contactd_core::store::MOST_DETAILS;
+use contactd_core::{ContactValue, Detail, Record};
 
 use crate::error::{FileError, Tried};
 use crate::packed;
@@ -13,8 +15,8 @@ use crate::sort::Sorted;
 /// Profiles per batch.
 const BATCH: usize = 1_000;
 
-/// More details than any person has. The embedded store has room for 32,768 of each kind.
-const MAX_DETAILS: usize = 30_000;
+/// With more details than this in memory, those of a profile are thinned out.
+const MANY: usize = 20 * MOST_DETAILS;
 
 /// Records in order, one for each profile.
 pub(crate) enum Joined {
@@ -93,9 +95,8 @@ fn join(sorted: &mut Sorted, batches: &SyncSender<Result<RecordBatch, FileError>
         match same {
             Some(record) => {
                 record.details.extend(details);
-                if record.details.len() > MAX_DETAILS {
-                    let what = format!("one profile has more than {MAX_DETAILS} details; nothing was loaded");
-                    return Err(FileError::unusable(what));
+                if record.details.len() > MANY {
+                    thin_out(&mut record.details);
                 }
             }
             None => {
@@ -115,4 +116,24 @@ fn join(sorted: &mut Sorted, batches: &SyncSender<Result<RecordBatch, FileError>
         let _ = batches.send(Ok(batch));
     }
     Ok(())
+}
+
+/// Removes details that are given again later. Of a source that still has too many, one more than it may have is left: enough
+/// for the store to refuse it.
+fn thin_out(details: &mut Vec<Detail>) {
+    let mut seen = HashSet::new();
+    let mut by_source: HashMap<String, usize> = HashMap::new();
+    let mut kept: Vec<Detail> = std::mem::take(details)
+        .into_iter()
+        .rev()
+        .filter(|detail| {
+            let value = ContactValue::comparable(detail.kind, detail.value.expose()).into_owned();
+            let count = by_source.entry(detail.source.clone()).or_default();
+            let is_kept = *count <= MOST_DETAILS && seen.insert((detail.kind, value, detail.source.clone()));
+            *count += usize::from(is_kept);
+            is_kept
+        })
+        .collect();
+    kept.reverse();
+    *details = kept;
 }

@@ -5,8 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
 use contactd_core::store::{
-    FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, Noted, PastImport, PutCounts,
-    StoreError, StoreFuture, Undo, Undone, ValueOfProfile, WithdrawnFrom,
+    Crowd, FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, Noted, PastImport,
+    PutCounts, StoreError, StoreFuture, Undo, Undone, ValueOfProfile, WithdrawnFrom, crowds,
 };
 use contactd_core::{Detail, Kind, Profile, Record, Timestamp};
 use rusqlite::{Connection, params};
@@ -17,6 +17,9 @@ use crate::place::first_id;
 use crate::profile_rows::{SourceNames, StoredDetail};
 use crate::writing::Writing;
 use crate::{SqliteStore, connection, outbox, totals, undo, wipe};
+
+/// How many refused sources of profiles are listed.
+const SHOWN_CROWDS: usize = 20;
 
 impl Importing for SqliteStore {
     type Import<'a> = SqliteImport;
@@ -70,6 +73,7 @@ pub struct SqliteImport {
     replaced: Vec<WithdrawnFrom>,
     /// The sources of its details.
     sources: HashSet<i64>,
+    crowds: Vec<Crowd>,
     keep_former: bool,
     counts: PutCounts,
     /// Sources with a maximum age: for them, the last import of an undated detail is recorded.
@@ -100,6 +104,7 @@ impl SqliteImport {
             ahead: Ahead::in_order(plan.records, held, !plan.replaced.is_empty()),
             replaced: held_by(&connection, &plan.replaced)?,
             sources: HashSet::new(),
+            crowds: Vec::new(),
             keep_former: plan.keep_former,
             connection,
             counts: PutCounts::default(),
@@ -122,10 +127,12 @@ impl SqliteImport {
         Ok(import)
     }
 
-    fn put_record(&mut self, profile: &Profile, details: &[Detail]) -> rusqlite::Result<()> {
+    fn put_record(&mut self, profile: &Profile, given: &[Detail]) -> rusqlite::Result<()> {
         self.withdraw_before(first_id(profile, Kind::Phone))?;
         let mut rows = self.ahead.rows_of(&self.connection, profile)?;
         self.same_hash.note(profile, &rows.others);
+        let accepted = self.refuse_crowds(profile, given, &rows.details);
+        let details = accepted.as_deref().unwrap_or(given);
         let was_held = !rows.details.is_empty();
         let was_held_before = rows.details.iter().any(|stored| stored.import != self.id);
         let (mut new, mut changed) = (0, 0);
@@ -199,6 +206,34 @@ impl SqliteImport {
             self.counts.profiles_changed += 1;
         }
         Ok(())
+    }
+
+    /// What is left of the given details without sources that would have too many for this profile; none if all are
+    /// accepted.
+    fn refuse_crowds(
+        &mut self,
+        profile: &Profile,
+        given: &[Detail],
+        held: &[StoredDetail],
+    ) -> Option<Vec<Detail>> {
+        let stays = |stored: &&StoredDetail| {
+            stored.import == self.id || !is_replaced(&self.replaced, &stored.detail.source)
+        };
+        let crowds = crowds(given, held.iter().filter(stays).map(|stored| &stored.detail));
+        if crowds.is_empty() {
+            return None;
+        }
+        let (accepted, refused): (Vec<Detail>, Vec<Detail>) = given
+            .iter()
+            .cloned()
+            .partition(|detail| !crowds.iter().any(|(source, _)| *source == detail.source));
+        self.counts.refused += refused.len() as u64;
+        for (source, details) in crowds {
+            if self.crowds.len() < SHOWN_CROWDS {
+                self.crowds.push(Crowd { profile: profile.clone(), source, details });
+            }
+        }
+        Some(accepted)
     }
 
     /// Removes the details of replaced sources from profiles before the id `end` that are not in the
@@ -361,6 +396,10 @@ impl Import for SqliteImport {
 
     fn counts(&self) -> PutCounts {
         self.counts
+    }
+
+    fn crowds(&self) -> &[Crowd] {
+        &self.crowds
     }
 
     fn withdrawn(&self) -> Vec<WithdrawnFrom> {

@@ -47,6 +47,7 @@ fn past_import(row: &Row<'_>) -> rusqlite::Result<PastImport> {
             unchanged: row.get("unchanged")?,
             withdrawn: row.get("withdrawn")?,
             taken_back: 0,
+            refused: 0,
         },
     };
     let undone_at: Option<i64> = row.get("undone_at")?;

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
 use contactd_core::store::{
-    FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, Noted, PastImport, PutCounts,
-    StoreError, Undo, Undone, ValueOfProfile, WithdrawnFrom,
+    Crowd, FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, Noted, PastImport,
+    PutCounts, StoreError, Undo, Undone, ValueOfProfile, WithdrawnFrom, crowds,
 };
-use contactd_core::{Profile, Record, Timestamp};
+use contactd_core::{Detail, Profile, Record, Timestamp};
 
 use super::{Former, Kept, Memory, State, sort};
 
@@ -20,6 +20,7 @@ pub struct MemoryImport<'a> {
     people: BTreeMap<String, Vec<Kept>>,
     former: Vec<Former>,
     sources: BTreeSet<String>,
+    crowds: Vec<Crowd>,
     counts: PutCounts,
     changed: BTreeSet<String>,
 }
@@ -43,6 +44,7 @@ impl Importing for Memory {
             people: state.people.clone(),
             former: Vec::new(),
             sources: plan.replaced.iter().cloned().collect(),
+            crowds: Vec::new(),
             counts: PutCounts::default(),
             changed: BTreeSet::new(),
         })
@@ -139,6 +141,18 @@ impl State {
 impl MemoryImport<'_> {
     fn put_record(&mut self, record: &Record) {
         let key = record.profile.key().to_owned();
+        let held = self.people.get(&key).map(Vec::as_slice).unwrap_or_default();
+        let stays =
+            |kept: &&Kept| kept.given_by == self.id || !self.plan.replaced.contains(&kept.detail.source);
+        let crowds = crowds(&record.details, held.iter().filter(stays).map(|kept| &kept.detail));
+        let mut record = record.clone();
+        let is_refused = |detail: &mut Detail| crowds.iter().any(|(source, _)| *source == detail.source);
+        self.counts.refused += record.details.extract_if(.., is_refused).count() as u64;
+        let crowd = |(source, details)| Crowd { profile: record.profile.clone(), source, details };
+        self.crowds.extend(crowds.iter().cloned().map(crowd));
+        if record.details.is_empty() {
+            return;
+        }
         let kept = self.people.entry(key.clone()).or_default();
         let mut is_changed = false;
         self.sources.extend(record.details.iter().map(|detail| detail.source.clone()));
@@ -222,6 +236,10 @@ impl Import for MemoryImport<'_> {
 
     fn counts(&self) -> PutCounts {
         self.counts
+    }
+
+    fn crowds(&self) -> &[Crowd] {
+        &self.crowds
     }
 
     fn withdrawn(&self) -> Vec<WithdrawnFrom> {

@@ -1,7 +1,8 @@
 //! Imports.
 
 use contactd_core::store::{
-    Aged, DetailFilter, Import, ImportPlan, ImportSummary, PutCounts, StoreError, Undo, Undone, WithdrawnFrom,
+    Aged, Crowd, DetailFilter, Import, ImportPlan, ImportSummary, PutCounts, StoreError, Undo, Undone,
+    WithdrawnFrom,
 };
 use contactd_core::{Detail, Kind, Profile, Record};
 
@@ -201,6 +202,36 @@ pub async fn a_replaced_source_keeps_only_what_is_put(store: &impl FullStore) {
         assert_eq!(best(store, profile, Kind::Email), None);
     }
     assert_eq!(store.totals().await.expect("counts").profiles, 25 + 50);
+}
+
+/// A source may have 1,000 details for a profile, not more: then none of those that are given is put.
+pub async fn a_source_with_too_many_details_for_a_profile_is_refused_for_that_profile(
+    store: &impl FullStore,
+) {
+    let (ada, bo) = (profile("ada-quell"), profile("bo-quell"));
+    let many = |numbers: std::ops::Range<u32>| -> Vec<Detail> {
+        numbers.map(|number| email(&format!("p{number}"))).collect()
+    };
+    let other = Detail { source: "hr".to_owned(), ..phone("01", 50) };
+    let given = [&many(0..1_001)[..], std::slice::from_ref(&other)].concat();
+    let records = vec![record(&ada, &given), record(&bo, &many(0..1_000))];
+    let mut import = store.begin_import(&ImportPlan::of(2, now())).await.expect("begins");
+    import.put(in_order(store, records)).await.expect("puts");
+    import.finish().await.expect("finishes");
+    assert_eq!((import.counts().new, import.counts().refused), (1_001, 1_001));
+    let crowd = Crowd { profile: ada.clone(), source: "crm".to_owned(), details: 1_001 };
+    assert_eq!(import.crowds(), [crowd]);
+    import.commit(&ImportSummary::default(), None).await.expect("commits");
+    assert_eq!(store.list_details(&ada).await.expect("reads"), [other]);
+    assert_eq!(store.list_details(&bo).await.expect("reads").len(), 1_000);
+    assert_eq!(put(store, &bo, &many(999..1_001)).await.refused, 2, "with what is held");
+    assert_eq!(put(store, &bo, &many(5..7)).await.unchanged, 2);
+    let plan = ImportPlan { replaced: vec!["crm".to_owned()], ..ImportPlan::of(1, now()) };
+    assert_eq!(
+        put_all(store, &plan, vec![record(&bo, &many(999..1_002))]).await.refused,
+        0,
+        "what goes does not count"
+    );
 }
 
 /// Before it is committed, so that the caller can still decide against it.

@@ -5,7 +5,8 @@ mod advice;
 use std::path::Path;
 use std::process::ExitCode;
 
-use contactd_core::services::{ImportOptions, ImportReport, RejectedRow};
+use contactd_core::services::{ImportOptions, ImportReport, RefusedProfile, RejectedRow};
+use contactd_core::store::MOST_DETAILS;
 use contactd_core::{Cancel, Span};
 use contactd_import::{Defaults, FileError, Files, Input, Rejects};
 
@@ -155,6 +156,11 @@ fn show(report: &ImportReport) -> anyhow::Result<()> {
     }
     for RejectedRow { file, line, column, reason } in &report.examples {
         output::data(format_args!("  {file}, line {line}, {column}: {reason}"))?;
+    }
+    for RefusedProfile { profile_url, source, details, .. } in &report.profiles_refused {
+        output::data(format_args!(
+            "  {profile_url}: {source} would have {details} details of this one profile; at most {MOST_DETAILS} are loaded, so none was"
+        ))?;
     }
     for line in report.inputs.iter().filter_map(advice::read_as) {
         output::data(format_args!("{line}"))?;

@@ -505,3 +505,58 @@ fn parquet_means_the_same_as_csv_and_null_is_empty() {
         assert!(output.code == 1 && output.stderr.contains("Parquet"), "cut at {cut}: {}", output.stderr);
     }
 }
+
+#[test]
+fn a_source_with_more_than_1000_details_of_one_profile_is_refused_for_that_profile() {
+    let site = Site::empty();
+    let rows = |people: std::ops::Range<u32>| -> String {
+        people.map(|n| format!("https://linkedin.com/in/crowd-quell,p{n}@example.com\n")).collect()
+    };
+    let file =
+        format!("profileUrl,email\n{}https://linkedin.com/in/bo-quell,bo@example.com\n", rows(0..1_001));
+    let report =
+        site.run_with(&["import", "-", "--source", "crm", "--json", "--max-rejects", "100%"], &file, &[]);
+    let json = report.json();
+    assert_eq!(
+        (&json["committed"], &json["detailsNew"], &json["rejected"], &json["rejectedByReason"]),
+        (&true.into(), &1.into(), &1_001.into(), &serde_json::json!({ "too_many_details": 1_001 }))
+    );
+    assert_eq!(
+        json["profilesRefused"],
+        serde_json::json!([{ "profileUrl": "https://linkedin.com/in/crowd-quell", "source": "crm", "details": 1_001,
+            "reason": "too_many_details" }])
+    );
+    let said = site.run_with(&["import", "-", "--source", "crm", "--max-rejects", "100%"], &file, &[]);
+    assert!(
+        said.stdout.contains(
+            "  https://linkedin.com/in/crowd-quell: crm would have 1001 details of this one profile; at most 1000 are loaded, so \
+             none was\n"
+        ),
+        "{said:?}"
+    );
+    // Nothing at all is loaded if that is more than --max-rejects allows.
+    let refused = site.run_with(&["import", "-", "--source", "hr"], &file, &[]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert_eq!(site.ok(&["export"]).lines().count(), 1);
+    // A thousand are accepted, and any number of rows that say the same.
+    site.ok_with_input(&["import", "-", "--source", "crm"], format!("profileUrl,email\n{}", rows(0..1_000)));
+    site.ok_with_input(
+        &["import", "-", "--source", "crm"],
+        format!("profileUrl,email\n{}", rows(7..8).repeat(50_000)),
+    );
+    let put = site.run(&[
+        "put",
+        "https://linkedin.com/in/crowd-quell",
+        "--email",
+        "one-more@example.com",
+        "--source",
+        "crm",
+    ]);
+    assert_eq!(
+        (put.code, &*put.stderr),
+        (
+            1,
+            "contactd: the source already has 1000 details for this profile, which is the most; nothing was changed\n"
+        )
+    );
+}

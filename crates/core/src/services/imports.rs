@@ -7,7 +7,7 @@ mod source;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use report::{ImportReport, InputRead, Line, RejectedRow, Warning};
+pub use report::{ImportReport, InputRead, Line, RefusedProfile, RejectedRow, Warning};
 pub use source::{ReadRows, RecordBatch, RecordSource, RowChecks, RowsError};
 
 use crate::progress::{Cancel, Observer, Progress};
@@ -215,6 +215,11 @@ impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Import
         stop_if(cancel)?;
         let counts = import.counts();
         report.count(counts);
+        report.refuse(import.crowds(), counts.refused);
+        report.has_too_many_rejects = options.max_rejects.is_exceeded(report.rejected, report.rows);
+        if report.has_too_many_rejects {
+            return Ok(Changed::nothing(report));
+        }
         if options.dry_run {
             return Ok(Changed::nothing(report));
         }

@@ -62,6 +62,9 @@ pub enum CorrectionError {
     /// The person, the number or the address is suppressed.
     #[error("this person, number or address has opted out; `contactd unsuppress` takes that back")]
     OptedOut,
+    /// The source would have more details for this profile than it may.
+    #[error("the source already has {} details for this profile, which is the most; nothing was changed", crate::store::MOST_DETAILS)]
+    TooMany,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -114,6 +117,10 @@ impl<S: SubjectStore> Subjects<S> {
         import.put(vec![record]).await?;
         import.finish().await?;
         let counts = import.counts();
+        if counts.refused > 0 {
+            parts.note_failure(&entry).await;
+            return Err(CorrectionError::TooMany);
+        }
         let summary = ImportSummary {
             source,
             actor: Some(actor.to_string()),

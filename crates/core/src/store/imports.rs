@@ -1,5 +1,7 @@
 //! Importing: many details at once, all or nothing.
 
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use crate::store::{Noted, StoreError, StoreFuture};
@@ -105,6 +107,42 @@ impl ImportPlan {
     }
 }
 
+/// The most details that a source may have for one profile. More are a mistake in the data, and would make every lookup and
+/// every import of that profile slow.
+pub const MOST_DETAILS: usize = 1_000;
+
+/// Details that were refused because their source would have more than [`MOST_DETAILS`] for the profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crowd {
+    /// The profile.
+    pub profile: Profile,
+    /// The source.
+    pub source: String,
+    /// How many details it would have.
+    pub details: u64,
+}
+
+/// The sources that would have more than [`MOST_DETAILS`] for a profile that holds `held` and is given `details`, and how
+/// many that would be. Takes time in proportion to the number of details.
+pub fn crowds<'a>(details: &'a [Detail], held: impl Iterator<Item = &'a Detail>) -> Vec<(String, u64)> {
+    let held: Vec<&Detail> = held.collect();
+    if details.len() + held.len() <= MOST_DETAILS {
+        return Vec::new();
+    }
+    let mut by_source: HashMap<&str, HashSet<(Kind, Cow<'_, str>)>> = HashMap::new();
+    for Detail { kind, value, source, .. } in details.iter().chain(held) {
+        by_source.entry(source).or_default().insert((*kind, ContactValue::comparable(*kind, value.expose())));
+    }
+    let given: HashSet<&str> = details.iter().map(|detail| detail.source.as_str()).collect();
+    let mut crowds: Vec<(String, u64)> = by_source
+        .into_iter()
+        .filter(|(source, values)| values.len() > MOST_DETAILS && given.contains(source))
+        .map(|(source, values)| (source.to_owned(), values.len() as u64))
+        .collect();
+    crowds.sort();
+    crowds
+}
+
 /// One value of one profile.
 pub type ValueOfProfile = (Profile, Kind, ContactValue);
 
@@ -112,7 +150,8 @@ pub type ValueOfProfile = (Profile, Kind, ContactValue);
 /// `commit`.
 pub trait Import: Send {
     /// Adds or updates details. Records must be in ascending order of [`Importing::sort_key`] across all batches,
-    /// with the records of one profile next to each other. If a detail is given twice, the last one wins.
+    /// with the records of one profile next to each other. If a detail is given twice, the last one wins. A source that
+    /// would have more than [`MOST_DETAILS`] for a profile is refused for that profile: none of its details is put.
     fn put(&mut self, batch: Vec<Record>) -> impl StoreFuture<()>;
 
     /// Completes the import after the last `put`. Removes the details of replaced sources that the import did not
@@ -125,6 +164,9 @@ pub trait Import: Send {
 
     /// What the import has done so far. Exact after `finish`.
     fn counts(&self) -> PutCounts;
+
+    /// The sources that were refused for a profile: the first of them.
+    fn crowds(&self) -> &[Crowd];
 
     /// For each replaced source: how much it held before the import, and how much of that was removed. Exact after
     /// `finish`.
@@ -156,6 +198,8 @@ pub struct PutCounts {
     pub withdrawn: u64,
     /// Details removed again because their person, number or address opted out while the import ran.
     pub taken_back: u64,
+    /// Details refused because their source has too many for one profile.
+    pub refused: u64,
 }
 
 /// How much a replaced source lost.

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::Actor;
 use crate::services::imports::ReadRows;
-use crate::store::{ImportSummary, PutCounts};
+use crate::store::{Crowd, ImportSummary, PutCounts};
 
 /// What an import did, or would have done.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -28,6 +28,9 @@ pub struct ImportReport {
     pub partly_rejected: u64,
     pub values_rejected: u64,
     pub rejected_by_reason: BTreeMap<&'static str, u64>,
+    /// Profiles for which a source was refused, because it has too many details: the first of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub profiles_refused: Vec<RefusedProfile>,
     pub examples: Vec<RejectedRow>,
     /// Columns of the inputs that were not used.
     pub columns_not_used: Vec<String>,
@@ -44,6 +47,25 @@ pub struct ImportReport {
     /// Why details older than the new maximum age could not be removed, if that failed.
     #[serde(skip)]
     pub not_swept: Option<String>,
+}
+
+/// A profile for which a source was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RefusedProfile {
+    /// The profile.
+    pub profile_url: String,
+    /// The source.
+    pub source: String,
+    /// How many details it would have for the profile.
+    pub details: u64,
+    /// The reason, as a code.
+    pub reason: &'static str,
+}
+
+impl RefusedProfile {
+    /// A source may have [`MOST_DETAILS`](crate::store::MOST_DETAILS) for a profile.
+    pub const TOO_MANY: &'static str = "too_many_details";
 }
 
 /// A rejected value of a row, without its content.
@@ -137,6 +159,25 @@ impl ImportReport {
         self.suppressed += counts.taken_back;
     }
 
+    /// Counts what was refused as rejected.
+    pub(super) fn refuse(&mut self, crowds: &[Crowd], details: u64) {
+        if details == 0 {
+            return;
+        }
+        self.rejected += details;
+        self.values_rejected += details;
+        *self.rejected_by_reason.entry(RefusedProfile::TOO_MANY).or_default() += details;
+        self.profiles_refused = crowds
+            .iter()
+            .map(|crowd| RefusedProfile {
+                profile_url: crowd.profile.as_str().to_owned(),
+                source: crowd.source.clone(),
+                details: crowd.details,
+                reason: RefusedProfile::TOO_MANY,
+            })
+            .collect();
+    }
+
     pub(super) fn summary(&self, sources: &BTreeSet<String>, actor: &Actor) -> ImportSummary {
         ImportSummary {
             source: Vec::from_iter(sources.iter().map(String::as_str)).join(", "),
@@ -153,6 +194,7 @@ impl ImportReport {
                 unchanged: self.details_unchanged,
                 withdrawn: self.details_withdrawn,
                 taken_back: 0,
+                refused: 0,
             },
         }
     }
