@@ -63,7 +63,10 @@ pub enum CorrectionError {
     #[error("this person, number or address has opted out; `contactd unsuppress` takes that back")]
     OptedOut,
     /// The source would have more details for this profile than it may.
-    #[error("the source already has {} details for this profile, which is the most; nothing was changed", crate::store::MOST_DETAILS)]
+    #[error(
+        "the source already has {} details for this profile, which is the most; nothing was changed",
+        crate::store::MOST_DETAILS
+    )]
     TooMany,
     /// The store failed.
     #[error(transparent)]

@@ -137,7 +137,7 @@ pub(super) fn advised_file(error: &FileError) -> anyhow::Error {
                 true => format!("; try {flags}"),
                 false => format!(
                     "; choose one with --map {}=\"its header\"",
-                    missing.replace(" or ", " or --map ")
+                    missing.split(" or ").next().unwrap_or(missing)
                 ),
             }
         }
