@@ -223,14 +223,12 @@ impl SqliteImport {
         if crowds.is_empty() {
             return None;
         }
-        let (accepted, refused): (Vec<Detail>, Vec<Detail>) = given
-            .iter()
-            .cloned()
-            .partition(|detail| !crowds.iter().any(|(source, _)| *source == detail.source));
+        let (accepted, refused): (Vec<Detail>, Vec<Detail>) =
+            given.iter().cloned().partition(|detail| !crowds.contains(&detail.source));
         self.counts.refused += refused.len() as u64;
-        for (source, details) in crowds {
+        for source in crowds {
             if self.crowds.len() < SHOWN_CROWDS {
-                self.crowds.push(Crowd { profile: profile.clone(), source, details });
+                self.crowds.push(Crowd { profile: profile.clone(), source });
             }
         }
         Some(accepted)

@@ -146,9 +146,9 @@ impl MemoryImport<'_> {
             |kept: &&Kept| kept.given_by == self.id || !self.plan.replaced.contains(&kept.detail.source);
         let crowds = crowds(&record.details, held.iter().filter(stays).map(|kept| &kept.detail));
         let mut record = record.clone();
-        let is_refused = |detail: &mut Detail| crowds.iter().any(|(source, _)| *source == detail.source);
+        let is_refused = |detail: &mut Detail| crowds.contains(&detail.source);
         self.counts.refused += record.details.extract_if(.., is_refused).count() as u64;
-        let crowd = |(source, details)| Crowd { profile: record.profile.clone(), source, details };
+        let crowd = |source| Crowd { profile: record.profile.clone(), source };
         self.crowds.extend(crowds.iter().cloned().map(crowd));
         if record.details.is_empty() {
             return;

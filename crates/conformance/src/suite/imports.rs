@@ -219,7 +219,7 @@ pub async fn a_source_with_too_many_details_for_a_profile_is_refused_for_that_pr
     import.put(in_order(store, records)).await.expect("puts");
     import.finish().await.expect("finishes");
     assert_eq!((import.counts().new, import.counts().refused), (1_001, 1_001));
-    let crowd = Crowd { profile: ada.clone(), source: "crm".to_owned(), details: 1_001 };
+    let crowd = Crowd { profile: ada.clone(), source: "crm".to_owned() };
     assert_eq!(import.crowds(), [crowd]);
     import.commit(&ImportSummary::default(), None).await.expect("commits");
     assert_eq!(store.list_details(&ada).await.expect("reads"), [other]);

@@ -157,9 +157,9 @@ fn show(report: &ImportReport) -> anyhow::Result<()> {
     for RejectedRow { file, line, column, reason } in &report.examples {
         output::data(format_args!("  {file}, line {line}, {column}: {reason}"))?;
     }
-    for RefusedProfile { profile_url, source, details, .. } in &report.profiles_refused {
+    for RefusedProfile { profile_url, source, .. } in &report.profiles_refused {
         output::data(format_args!(
-            "  {profile_url}: {source} would have {details} details of this one profile; at most {MOST_DETAILS} are loaded, so none was"
+            "  {profile_url}: {source} would have more than {MOST_DETAILS} details of this one profile, so none of them was loaded"
         ))?;
     }
     for line in report.inputs.iter().filter_map(advice::read_as) {

@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::{output, sweeper};
 
 pub(crate) async fn run(config: Config, json: bool) -> anyhow::Result<ExitCode> {
-    let (every, keep) = (config.sweep_every(), config.audit_keep());
+    let (every, keep, undo) = (config.sweep_every(), config.audit_keep(), config.undo_for);
     let context = Context::open(config).await?;
     let sources = context.services.imports.retention(&context.actor).await?;
     if json {
@@ -28,6 +28,10 @@ pub(crate) async fn run(config: Config, json: bool) -> anyhow::Result<ExitCode> 
          removes both now",
         Span(every),
         Span(every * sweeper::EVERY)
+    ));
+    output::words(format_args!(
+        "what imports change and withdraw is kept for {} (retention.undo)",
+        Span(undo)
     ));
     match keep {
         Some(keep) => {

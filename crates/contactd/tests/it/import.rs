@@ -523,14 +523,14 @@ fn a_source_with_more_than_1000_details_of_one_profile_is_refused_for_that_profi
     );
     assert_eq!(
         json["profilesRefused"],
-        serde_json::json!([{ "profileUrl": "https://linkedin.com/in/crowd-quell", "source": "crm", "details": 1_001,
+        serde_json::json!([{ "profileUrl": "https://linkedin.com/in/crowd-quell", "source": "crm",
             "reason": "too_many_details" }])
     );
     let said = site.run_with(&["import", "-", "--source", "crm", "--max-rejects", "100%"], &file, &[]);
     assert!(
         said.stdout.contains(
-            "  https://linkedin.com/in/crowd-quell: crm would have 1001 details of this one profile; at most 1000 are loaded, so \
-             none was\n"
+            "  https://linkedin.com/in/crowd-quell: crm would have more than 1000 details of this one profile, so none of them was \
+             loaded\n"
         ),
         "{said:?}"
     );

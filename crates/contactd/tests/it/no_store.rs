@@ -13,6 +13,7 @@ const REFUSING: &[&[&str]] = &[
     &["token", "revoke", "tok_nobody"],
     &["token", "rotate", "tok_nobody"],
     &["remove", ADA],
+    &["retention"],
     &["suppress", ADA],
     &["unsuppress", ADA],
     &["subject", ADA],

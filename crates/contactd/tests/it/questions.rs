@@ -455,8 +455,9 @@ fn an_export_records_its_ticket() {
 #[test]
 fn retention_lists_the_rule_of_every_source_and_what_ends_next() {
     let site = Site::empty();
+    site.token(&[]);
     let rules = "a running server removes expired details every 1m, and details older than the maximum age every 1h; `contactd \
-                 sweep` removes both now\naudit lines are kept for ever (audit.keep)\n";
+                 sweep` removes both now\nwhat imports change and withdraw is kept for 7d (retention.undo)\naudit lines are kept for ever (audit.keep)\n";
     let nothing = site.run(&["retention"]);
     let told = format!("nothing is held, and no source has a maximum age\n{rules}");
     assert_eq!((nothing.code, nothing.stdout.as_str(), nothing.stderr), (0, "", told));

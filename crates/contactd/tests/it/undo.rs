@@ -37,13 +37,14 @@ fn undoing_a_replacement_of_100000_rows_gives_the_same_export_byte_for_byte() {
         (undone.code, &*undone.stdout),
         (0, "{\"id\":2,\"detailsRemoved\":1000,\"detailsRestored\":200000}\n")
     );
-    assert_eq!(
-        undone.stderr,
-        format!(
+    // A slow machine shows its progress before.
+    assert!(
+        undone.stderr.ends_with(&format!(
             "import 2 is undone: 1000 details removed that it had added, 200000 restored that it had changed or withdrawn {}\n\
              what was removed, erased or has expired since is not restored\n",
             in_dir(&site)
-        )
+        )),
+        "{undone:?}"
     );
     assert!(site.ok(&["export"]) == before, "the export after undo is not the one before the import");
 }

@@ -118,13 +118,11 @@ pub struct Crowd {
     pub profile: Profile,
     /// The source.
     pub source: String,
-    /// How many details it would have.
-    pub details: u64,
 }
 
-/// The sources that would have more than [`MOST_DETAILS`] for a profile that holds `held` and is given `details`, and how
-/// many that would be. Takes time in proportion to the number of details.
-pub fn crowds<'a>(details: &'a [Detail], held: impl Iterator<Item = &'a Detail>) -> Vec<(String, u64)> {
+/// The sources that would have more than [`MOST_DETAILS`] for a profile that holds `held` and is given `details`. Takes
+/// time in proportion to the number of details.
+pub fn crowds<'a>(details: &'a [Detail], held: impl Iterator<Item = &'a Detail>) -> Vec<String> {
     let held: Vec<&Detail> = held.collect();
     if details.len() + held.len() <= MOST_DETAILS {
         return Vec::new();
@@ -134,10 +132,10 @@ pub fn crowds<'a>(details: &'a [Detail], held: impl Iterator<Item = &'a Detail>)
         by_source.entry(source).or_default().insert((*kind, ContactValue::comparable(*kind, value.expose())));
     }
     let given: HashSet<&str> = details.iter().map(|detail| detail.source.as_str()).collect();
-    let mut crowds: Vec<(String, u64)> = by_source
+    let mut crowds: Vec<String> = by_source
         .into_iter()
         .filter(|(source, values)| values.len() > MOST_DETAILS && given.contains(source))
-        .map(|(source, values)| (source.to_owned(), values.len() as u64))
+        .map(|(source, _)| source.to_owned())
         .collect();
     crowds.sort();
     crowds

@@ -57,8 +57,6 @@ pub struct RefusedProfile {
     pub profile_url: String,
     /// The source.
     pub source: String,
-    /// How many details it would have for the profile.
-    pub details: u64,
     /// The reason, as a code.
     pub reason: &'static str,
 }
@@ -164,7 +162,8 @@ impl ImportReport {
         if details == 0 {
             return;
         }
-        self.rejected += details;
+        // Each row has at least one detail.
+        self.rejected = self.rows.min(self.rejected + details);
         self.values_rejected += details;
         *self.rejected_by_reason.entry(RefusedProfile::TOO_MANY).or_default() += details;
         self.profiles_refused = crowds
@@ -172,7 +171,6 @@ impl ImportReport {
             .map(|crowd| RefusedProfile {
                 profile_url: crowd.profile.as_str().to_owned(),
                 source: crowd.source.clone(),
-                details: crowd.details,
                 reason: RefusedProfile::TOO_MANY,
             })
             .collect();
