@@ -209,7 +209,7 @@ pub(crate) struct ServeArgs {
     /// Path prefix for every public path, such as /contacts
     #[arg(long, value_name = "PATH", env = "CONTACTD_BASE_PATH")]
     pub(crate) base_path: Option<BasePath>,
-    /// The address at which clients reach the service, such as https://contacts.example.com, for its OpenAPI description
+    /// The address at which clients reach the service, such as `https://contacts.example.com`, for its OpenAPI description
     #[arg(long, value_name = "URL", env = "CONTACTD_PUBLIC_URL")]
     pub(crate) public_url: Option<PublicUrl>,
     /// Number of worker threads [default: one per core]

@@ -500,6 +500,6 @@ manual  none     1        0        none
     assert_eq!(
         kept.stderr,
         "a running server removes expired details every 90s, and details older than the maximum age every 90m; `contactd sweep` \
-         removes both now\naudit lines are removed after 1095d (audit.keep)\n"
+         removes both now\nwhat imports change and withdraw is kept for 7d (retention.undo)\naudit lines are removed after 1095d (audit.keep)\n"
     );
 }

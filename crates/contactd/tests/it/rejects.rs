@@ -26,7 +26,11 @@ fn a_rejects_file_is_for_its_owner_only_and_replaces_an_earlier_one() {
     let first = import(&site, &["a.csv"], &[]);
     assert_eq!(
         first.stderr,
-        "the rejected rows are in a.csv.rejects.csv; correct them there and import that file\n"
+        format!(
+            "import finished (data directory {})\nthe rejected rows are in a.csv.rejects.csv; correct them there and import that \
+             file\n",
+            site.data().display()
+        )
     );
     let rejects = site.path("a.csv.rejects.csv");
     let before = rejects.metadata().expect("is there");
