@@ -23,7 +23,7 @@ import time
 
 import stage
 
-ROUNDS, SECONDS, PAIRS = 16, 2, 20_000
+ROUNDS, SECONDS, PAIRS = 48, 1, 20_000
 MODES = ("off", "os", "disk")
 
 

@@ -4,9 +4,13 @@ use std::collections::HashSet;
 use std::sync::PoisonError;
 
 use super::indexing::catch_up;
+use super::roots;
 use crate::services::{AuditError, Audits};
 use crate::store::{AuditIndex, Facts, Outbox, Tokens};
-use crate::{Actor, AdminEntry, NotRecorded};
+use crate::{Actor, AdminEntry, AuditPosition, JournalLine, NotRecorded};
+
+/// How many times the journal is read before the entries wait for the next attempt.
+const TRIES: u32 = 5;
 
 impl<S: AuditIndex + Facts + Tokens + Outbox> Audits<S> {
     /// Compares settings with those that the store remembered, and puts what has changed on record.
@@ -59,13 +63,7 @@ impl<S: AuditIndex + Facts + Tokens + Outbox> Audits<S> {
         let mut known = match known {
             Some(known) => known,
             // After a kill, an entry may be in both.
-            None => {
-                let ids: Vec<String> = entries.iter().map(|entry| entry.entry.clone()).collect();
-                match catch_up(&self.parts).await {
-                    Ok(_) => self.parts.store.find_entries(&ids).await?.into_iter().collect(),
-                    Err(_) => HashSet::new(),
-                }
-            }
+            None => self.already_recorded(&entries).await?,
         };
         let mut done: Vec<String> = Vec::new();
         for entry in &entries {
@@ -80,5 +78,38 @@ impl<S: AuditIndex + Facts + Tokens + Outbox> Audits<S> {
         // Those that are gone from the outbox need not be known any more.
         *self.recorded.lock().unwrap_or_else(PoisonError::into_inner) = Some(HashSet::new());
         Ok(done.len() == entries.len())
+    }
+
+    /// The entries that are in the journal, from the index or, if that cannot be used now, from the journal itself.
+    async fn already_recorded(&self, entries: &[AdminEntry]) -> Result<HashSet<String>, AuditError> {
+        let parts = &*self.parts;
+        let ids: Vec<String> = entries.iter().map(|entry| entry.entry.clone()).collect();
+        if catch_up(parts).await.is_ok()
+            && let Ok(found) = parts.store.find_entries(&ids).await
+        {
+            return Ok(found.into_iter().collect());
+        }
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.find_in_journal(&ids).await {
+                // A segment may have been compressed or removed while it was read.
+                Err(AuditError::Journal(_)) if tries < TRIES => {}
+                found => return found,
+            }
+        }
+    }
+
+    async fn find_in_journal(&self, ids: &[String]) -> Result<HashSet<String>, AuditError> {
+        let mut lines = self.parts.journal.lines_after(AuditPosition::default(), &roots(&self.parts).await?);
+        let mut found = HashSet::new();
+        while let Some(line) = lines.read()? {
+            if let JournalLine::Admin(record) = line
+                && ids.contains(&record.entry.entry)
+            {
+                found.insert(record.entry.entry);
+            }
+        }
+        Ok(found)
     }
 }
