@@ -205,7 +205,7 @@ def kills(work):
     data, config = work / "kills", work / "k.toml"
     token = disclosure.store(data)
     config.write_text('[audit]\nsegment_bytes = 100000\nepoch = "1s"\nkeep = "60s"\n[retention]\nsweep_every = "1s"\n')
-    answered, changed, problems, number = {}, {}, [], [0]
+    answered, changed, problems, number, attempts = {}, {}, [], [0], [0]
     for kill in range(KILLS):
         with disclosure.serving(data, "--config", config) as server:
             stop = threading.Event()
@@ -221,7 +221,9 @@ def kills(work):
 
             def administer():
                 while not stop.is_set():
-                    ticket = f"T-{kill}-{len(changed)}"
+                    # A command whose server was killed may have made its change and fail: every attempt has its own ticket.
+                    attempts[0] += 1
+                    ticket = f"T-{kill}-{attempts[0]}"
                     person = disclosure.url(100 + len(changed) % 800)
                     if run(data, random.choice(["suppress", "unsuppress"]), person, "--ticket", ticket).returncode == 0:
                         changed[ticket] = time.time()

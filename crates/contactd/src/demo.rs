@@ -31,6 +31,13 @@ pub(crate) struct Demo {
 impl Demo {
     pub(crate) async fn prepare(services: &Services<Store>, room: PathBuf) -> anyhow::Result<Self> {
         let actor = Actor::service();
+        let own = Some(actor.to_string());
+        if services.imports.list(&actor).await?.iter().any(|listed| listed.import.summary.actor != own) {
+            bail!(
+                "{} holds data that is not the demo's; choose another directory, or leave out --data",
+                room.display()
+            );
+        }
         let inputs = vec![Input::Csv("the invented people", PEOPLE)];
         let mut people = Files::new(inputs, None, Defaults::default(), room, Rejects::nowhere());
         let (options, cancel) = (ImportOptions::default(), Cancel::default());

@@ -30,7 +30,8 @@ fn families(callers: &Callers) -> Vec<Family> {
     let (own, rest) = tokens.split_at(tokens.len().min(MOST_TOKENS));
     for (token, counts) in own {
         requests = with_counts(requests, &token.id, &token.name, *counts);
-        if let Some(seconds) = token.expires_at.and_then(|at| u64::try_from(at.seconds()).ok()) {
+        let end = token.expires_at.filter(|_| token.revoked_at.is_none());
+        if let Some(seconds) = end.and_then(|at| u64::try_from(at.seconds()).ok()) {
             expiries = expiries.with(&[("token", &token.id), ("name", &token.name)], seconds);
         }
     }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use contactd_core::services::{EraseError, EraseOptions, Erased};
-use contactd_core::{Kind, Progress};
+use contactd_core::{Kind, Progress, SubjectName};
 use serde::Serialize;
 
 use crate::cli::EraseArgs;
@@ -66,7 +66,7 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
     let options = EraseOptions { values: args.values, must_exist: args.must_exist };
     let approve = approval::asking("Erase", args.yes);
     let erasing = subjects.erase(&actor, &named, options, &approve, &show);
-    let erased = progress::during("erasing", erasing).await.map_err(with_advice)?;
+    let erased = progress::during("erasing", erasing).await.map_err(|error| with_advice(context, error))?;
     if args.json {
         output::json(&report(&erased.done, args, erased.confirmed.is_ok()))?;
     }
@@ -90,14 +90,20 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
         ));
     }
     name_profiles(&erased.done);
+    if let SubjectName::Value(_, value) = &named {
+        output::words(format_args!("{} is opted out itself too, under any profile", value.expose()));
+    }
     output::unrecorded(&erased.recorded);
     erased.confirmed?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn with_advice(error: EraseError) -> anyhow::Error {
+fn with_advice(context: &Context, error: EraseError) -> anyhow::Error {
     match &error {
-        EraseError::NotApproved(_) => anyhow::anyhow!("{error}. To erase all of them, add --yes"),
+        EraseError::NotApproved(_) => anyhow::anyhow!(
+            "{error} (data directory {}). To erase all of them, add --yes",
+            context.dir.shown()
+        ),
         _ => error.into(),
     }
 }

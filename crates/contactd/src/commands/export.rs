@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::cli::{ExportArgs, ExportFormat};
 use crate::context::Context;
+use crate::output;
 use crate::progress::Working;
 
 /// A profile, as one line of JSON.
@@ -58,6 +59,9 @@ pub(crate) async fn run(context: &Context, args: &ExportArgs) -> anyhow::Result<
         return Err(error);
     }
     writer.finish()?;
+    if let (0, Some(source)) = (profiles, &args.source) {
+        output::words(format_args!("nothing of source {source} is held; `contactd stats` lists the sources"));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

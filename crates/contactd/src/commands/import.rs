@@ -54,6 +54,18 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
     for file in files.rejects().written() {
         output::words(format_args!("the rejected rows are in {}{then}", file.display()));
     }
+    if let Some(removed @ 1..) = report.details_too_old {
+        output::words(format_args!(
+            "contactd: {} older than --max-age removed; undo does not restore them",
+            output::counted(removed, "detail")
+        ));
+    }
+    for source in &report.replaced_nothing {
+        output::words(format_args!("contactd: source {source} held nothing before, so nothing was replaced"));
+    }
+    if report.rows == 0 {
+        output::words(format_args!("contactd: the files hold no row"));
+    }
     if report.are_traces_left {
         output::words(format_args!(
             "contactd: somebody opted out during the import. What was read of theirs may be left in the write-ahead log, because a \

@@ -56,6 +56,7 @@ pub(crate) async fn suppress(context: &Context, args: &SuppressArgs) -> anyhow::
         rejected.iter().for_each(RejectedSubject::show);
         bail!("nothing was changed, because of --must-exist");
     }
+    refuse_nothing(&named, &rejected)?;
     // Process the valid subjects even if others are invalid: one typing error must not delay another person's opt-out.
     let approve = approval::asking("Opt out", args.yes);
     let opted_out = context.services.opt_outs.suppress(&actor, &named, options, &approve).await;
@@ -78,7 +79,7 @@ pub(crate) async fn suppress(context: &Context, args: &SuppressArgs) -> anyhow::
         show_rejected(&report.rejected);
     }
     if let Some(found) = found {
-        show_found(found, args.person);
+        show_found(found, args.person, named.len());
     }
     output::unrecorded(&changed.recorded);
     changed.confirmed?;
@@ -89,6 +90,7 @@ pub(crate) async fn suppress(context: &Context, args: &SuppressArgs) -> anyhow::
 
 pub(crate) async fn unsuppress(context: &Context, args: &SubjectArgs) -> anyhow::Result<ExitCode> {
     let (named, rejected) = read(context, args)?;
+    refuse_nothing(&named, &rejected)?;
     let actor = context.actor_for(args.ticket.as_deref());
     let changed = context.services.opt_outs.unsuppress(&actor, &named).await?;
     let read = (named.len() + rejected.len()) as u64;
@@ -108,6 +110,18 @@ pub(crate) async fn unsuppress(context: &Context, args: &SubjectArgs) -> anyhow:
     output::unrecorded(&changed.recorded);
     changed.confirmed?;
     Ok(if report.rejected.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Fails if nobody is left to be done: an empty list is more likely a mistake than a day without opt-outs.
+fn refuse_nothing(named: &[SubjectName], rejected: &[RejectedSubject]) -> anyhow::Result<()> {
+    if !named.is_empty() {
+        return Ok(());
+    }
+    show_rejected(rejected);
+    match rejected {
+        [] => bail!("the list is empty; nothing was changed"),
+        _ => bail!("nothing was changed"),
+    }
 }
 
 impl From<&Holder> for ShownHolder {
@@ -157,7 +171,7 @@ fn show_rejected(rejected: &[RejectedSubject]) {
 }
 
 /// Names what is not on file, and whose other details are still disclosed.
-fn show_found(found: &OnFile, person: bool) {
+fn show_found(found: &OnFile, person: bool, named: usize) {
     match found.unknown.as_slice() {
         unknown if unknown.len() <= SHOWN => {
             for name in unknown {
@@ -173,7 +187,8 @@ fn show_found(found: &OnFile, person: bool) {
     if holders.is_empty() {
         return;
     }
-    output::words(format_args!("{} with it on file:", output::counted(holders.len() as u64, "profile")));
+    let what = if named == 1 { "it" } else { "one of these" };
+    output::words(format_args!("{} with {what} on file:", output::counted(holders.len() as u64, "profile")));
     for Holder { profile, disclosed } in holders.iter().take(SHOWN) {
         let left = match disclosed {
             0 => "nothing is disclosed".to_owned(),

@@ -60,7 +60,7 @@ fn the_five_tasks_of_a_privacy_officer_work_as_the_page_says() {
         format!(
             "dry run, nothing was changed: 6 details of 1 profile would be removed\n{six}6 details removed from every file; the \
              person is suppressed {used}\nearlier backups, exports, rejects files and outputs of `enrich` may still contain \
-             them\n{six}"
+             them\n{six}{ADA_EMAIL} is opted out itself too, under any profile\n"
         )
     );
     assert_eq!(crate::erase::files_with(&site.data(), &[ADA_PHONE, ADA_EMAIL]), [""; 0]);

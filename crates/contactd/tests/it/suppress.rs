@@ -39,6 +39,22 @@ fn a_number_or_an_address_is_not_served_under_any_profile() {
 }
 
 #[test]
+fn an_empty_list_is_an_error_and_leaves_no_line() {
+    let site = Site::with_people();
+    let empty = site.file("empty.txt", "# nobody\n");
+    for command in ["suppress", "unsuppress"] {
+        let refused = site.run(&[command, "--list", &empty]);
+        assert_eq!(
+            (refused.code, &*refused.stderr),
+            (1, "contactd: the list is empty; nothing was changed\n")
+        );
+    }
+    let refused = site.run(&["suppress", "--email", "nonsense", "--ticket", "DSR-9"]);
+    assert!(refused.code == 1 && refused.stderr.ends_with("contactd: nothing was changed\n"), "{refused:?}");
+    assert!(!site.ok(&["audit", "show", "--json"]).contains("DSR-9"));
+}
+
+#[test]
 fn a_list_accepts_all_three_kinds_and_reports_invalid_lines() {
     let (service, token) = Service::with_people();
     let list = service.site.file(

@@ -115,7 +115,8 @@ fn an_erasure_by_address_erases_everybody_who_has_it_and_names_who_shares_someth
         format!(
             "6 details removed from every file; the person is suppressed {}\nearlier backups, exports, rejects files and outputs of \
              `enrich` may still contain them\n  {ADA_CANONICAL}: 6 details\nnot erased: \
-             https://linkedin.com/in/eve-nuvel-2b3c4d has a phone number in common. If it is the same person, erase it too\n",
+             https://linkedin.com/in/eve-nuvel-2b3c4d has a phone number in common. If it is the same person, erase it too\n{ADA_EMAIL} is opted out itself too, under any \
+             profile\n",
             in_dir(site)
         )
     );
@@ -148,11 +149,14 @@ fn more_than_ten_profiles_are_opted_out_or_erased_only_with_yes() {
     site.ok(&["unsuppress", first]);
     let refused = site.run(&["erase", "--phone", "+14155550150"]);
     assert_eq!(
-        (refused.code, &*refused.stderr),
+        (refused.code, refused.stderr),
         (
             1,
-            "contactd: 11 profiles hold it; none of them was erased. It is opted out itself: no lookup discloses it. To erase all \
-             of them, add --yes\n"
+            format!(
+                "contactd: 11 profiles hold it; none of them was erased. It is opted out itself: no lookup discloses it {}. To erase \
+                 all of them, add --yes\n",
+                in_dir(site)
+            )
         )
     );
     assert_eq!(service.look_up(EMAIL, &token, first).status, 200);

@@ -214,12 +214,14 @@ impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Import
         self.take_back(source, &mut import, &suppressions).await?;
         stop_if(cancel)?;
         let counts = import.counts();
-        report.count(counts);
         report.refuse(import.crowds(), counts.refused);
         report.has_too_many_rejects = options.max_rejects.is_exceeded(report.rejected, report.rows);
         if report.has_too_many_rejects {
             return Ok(Changed::nothing(report));
         }
+        report.count(counts);
+        let held_nothing = import.withdrawn().into_iter().filter(|from| from.held == 0);
+        report.replaced_nothing = held_nothing.map(|from| from.source).collect();
         if options.dry_run {
             return Ok(Changed::nothing(report));
         }
@@ -234,6 +236,7 @@ impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Import
         if options.max_age.is_some() {
             let sweep = parts.entry(actor, "sweep");
             let swept = parts.store.sweep(self.sweep_plan(Aged::Policies), Some(&sweep)).await;
+            report.details_too_old = swept.as_ref().ok().map(|swept| swept.aged);
             report.not_swept = swept.err().map(|error| error.to_string());
         }
         Ok(parts.announce(report, Affected::Details).await)

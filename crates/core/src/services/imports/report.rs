@@ -44,6 +44,12 @@ pub struct ImportReport {
     /// Whether details of people who opted out while it ran may be left in the store's logs.
     #[serde(skip)]
     pub are_traces_left: bool,
+    /// Details that were removed after the import, because they are older than the new maximum age.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details_too_old: Option<u64>,
+    /// Replaced sources that held nothing before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replaced_nothing: Vec<String>,
     /// Why details older than the new maximum age could not be removed, if that failed.
     #[serde(skip)]
     pub not_swept: Option<String>,
