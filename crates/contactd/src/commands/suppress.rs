@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::cli::{SubjectArgs, SuppressArgs};
 use crate::context::{self, Context, subject_error};
-use crate::{approval, output};
+use crate::{approval, output, progress};
 
 /// What was done, as JSON.
 #[derive(Serialize)]
@@ -59,8 +59,8 @@ pub(crate) async fn suppress(context: &Context, args: &SuppressArgs) -> anyhow::
     refuse_nothing(&named, &rejected)?;
     // Process the valid subjects even if others are invalid: one typing error must not delay another person's opt-out.
     let approve = approval::asking("Opt out", args.yes);
-    let opted_out = context.services.opt_outs.suppress(&actor, &named, options, &approve).await;
-    let changed = opted_out.map_err(name_unknown)?;
+    let opting_out = context.services.opt_outs.suppress(&actor, &named, options, &approve);
+    let changed = progress::during("opting out", opting_out).await.map_err(name_unknown)?;
     let OptedOut { changed: count, already, on_file } = changed.done;
     let on_file = on_file.transpose();
     let found = on_file.as_ref().ok().and_then(Option::as_ref);

@@ -141,9 +141,19 @@ impl<'a> Checked<'a> {
                         continue;
                     }
                     for (key, value) in settings {
-                        let written = self.written(key, value);
-                        let name = Some(format!("{section}.{}", key.get_ref()));
-                        self.check_one(&format!("[{section}]\n"), "", &written, name);
+                        let (before, name) =
+                            (format!("[{section}]\n"), format!("{section}.{}", key.get_ref()));
+                        match value.get_ref() {
+                            // Each element by itself, so that one error does not hide the others.
+                            DeValue::Array(elements) if !elements.is_empty() => {
+                                for element in elements.iter() {
+                                    let value = format!("[{}]", &self.text[element.span()]);
+                                    let one = Written { value: &value, ..self.written(key, element) };
+                                    self.check_one(&before, "", &one, Some(name.clone()));
+                                }
+                            }
+                            _ => drop(self.check_one(&before, "", &self.written(key, value), Some(name))),
+                        }
                     }
                 }
                 _ => {

@@ -233,3 +233,17 @@ fn a_check_without_errors_says_which_settings_come_from_where() {
         (0, "there is no configuration file\nfrom the environment: data\neverything else has its default\n")
     );
 }
+
+#[test]
+fn every_wrong_element_of_a_list_is_reported() {
+    let site = Site::empty();
+    let file = site.file(
+        "c.toml",
+        "[cors]\nallow_origins = [\n  \"*\",\n  \"https://app.example.com\",\n  \"https://App.example.com/\",\n]\n",
+    );
+    let checked = site.run(&["config", "check", "--config", &file, "--json"]);
+    let errors = checked.json();
+    let lines: Vec<_> =
+        errors.as_array().expect("a list").iter().map(|error| error["line"].clone()).collect();
+    assert_eq!((checked.code, lines), (1, vec![3.into(), 5.into()]), "{errors}");
+}
