@@ -96,7 +96,7 @@ fn slow_and_greedy_clients_of_it_delay_no_lookup() {
         began.elapsed()
     );
     // Those who do not read are given up on, and those who do not finish their request.
-    crate::service::eventually(20, "it answers again", || {
+    crate::service::eventually("it answers again", || {
         let mut connection = Connection::open(service.admin);
         connection.try_send(Request::get("/metrics").bytes());
         connection.try_reply().is_some_and(|reply| reply.status == 200)

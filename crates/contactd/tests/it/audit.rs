@@ -151,7 +151,7 @@ fn an_edit_and_a_removed_tail_are_found_also_while_serving() {
     }
     let site = &service.site;
     assert!(site.ok(&["audit", "verify"]).contains("whole: "));
-    eventually(3, "it is signed", || {
+    eventually("it is signed", || {
         site.ok(&["audit", "verify"]).lines().all(|line| !line.contains("not signed"))
     });
     let head = site.ok(&["audit", "head"]);
@@ -314,7 +314,7 @@ fn nothing_is_disclosed_while_the_journal_fails_and_it_recovers_by_itself() {
             );
             assert_eq!(faulty.service.send(&Request::get("/readyz")).status, 503);
             faulty.fail("ok");
-            eventually(3, "it recovers", || faulty.status() == 200);
+            eventually("it recovers", || faulty.status() == 200);
             assert_eq!(faulty.service.send(&Request::get("/readyz")).status, 200);
         }
         for n in [1, 2, 3, 5, 9, 14] {
@@ -322,7 +322,7 @@ fn nothing_is_disclosed_while_the_journal_fails_and_it_recovers_by_itself() {
                 let how = format!("{how} {n}");
                 faulty.fail(&how);
                 answered.extend(faulty.look_up(&how.replace(' ', "-"), 60).0);
-                eventually(5, "it recovers unaided", || faulty.status() == 200);
+                eventually("it recovers unaided", || faulty.status() == 200);
             }
         }
         assert!(answered.len() > 300, "{sync}: {}", answered.len());
@@ -340,7 +340,7 @@ fn a_sync_that_fails_at_the_start_is_recorded_in_a_new_segment_and_the_old_one_i
     for round in 0..3 {
         answered.extend(faulty.look_up(&format!("round{round}"), 20).0);
         faulty = faulty.begin_anew("sync 1");
-        eventually(5, "it recovers unaided", || faulty.status() == 200);
+        eventually("it recovers unaided", || faulty.status() == 200);
     }
     answered.extend(faulty.look_up("last", 20).0);
     assert!(answered.len() > 40, "{}", answered.len());
@@ -358,14 +358,14 @@ fn a_lookup_waits_only_a_limited_time_for_a_journal_that_hangs() {
     assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
     // Once the journal is known to hang, no lookup waits for it, and other requests do not either.
     let readiness = || faulty.service.send(&Request::get("/readyz")).status;
-    eventually(2, "it is known to hang", || readiness() == 503);
+    eventually("it is known to hang", || readiness() == 503);
     let began = Instant::now();
     assert_eq!(faulty.status(), 500);
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     assert_eq!(faulty.service.send(&Request::get("/healthz")).status, 200);
     assert_eq!(readiness(), 503);
     faulty.fail("ok");
-    eventually(5, "it recovers", || faulty.status() == 200);
+    eventually("it recovers", || faulty.status() == 200);
     assert_eq!(faulty.service.site.run(&["audit", "verify"]).code, 0);
 }
 
@@ -387,7 +387,7 @@ fn every_lookup_that_waits_for_a_journal_that_hangs_is_answered() {
         assert_eq!(connection.reply().status, 500);
     }
     faulty.fail("ok");
-    eventually(5, "it recovers", || faulty.status() == 200);
+    eventually("it recovers", || faulty.status() == 200);
     assert!(faulty.service.metrics().contains("contactd_requests_in_flight 0"));
     // Their lines were written later, and the journal says that nothing was disclosed.
     let hits = shown(&faulty.service.site, &["--outcome", "hit"]);
@@ -406,7 +406,7 @@ fn a_removed_line_is_found_even_if_a_sync_had_failed_before() {
     assert_eq!(faulty.status(), 500);
     faulty.fail("ok");
     for _ in 0..9 {
-        eventually(3, "it recovers", || faulty.status() == 200);
+        eventually("it recovers", || faulty.status() == 200);
     }
     let site = &faulty.service.site;
     assert_eq!(site.run(&["audit", "verify"]).code, 0);
@@ -462,7 +462,7 @@ fn a_lookup_that_cannot_be_recorded_does_not_use_the_quota() {
         assert_eq!(faulty.service.look_up(PHONE, &token, ADA).status, 500);
     }
     faulty.fail("ok");
-    eventually(3, "it recovers", || faulty.status() == 200);
+    eventually("it recovers", || faulty.status() == 200);
     for expected in [200, 200, 200, 429] {
         assert_eq!(faulty.service.look_up(PHONE, &token, ADA).status, expected);
     }
@@ -497,7 +497,7 @@ fn old_segments_are_compressed_and_removed_after_their_retention_time() {
     std::thread::sleep(Duration::from_millis(1_100));
     let service = site.serve_with(&[], "[audit]\nsegment_bytes = 4096\nkeep = \"1s\"\n");
     // Old segments are first checked at the start of the server.
-    eventually(10, "old lines are removed", || {
+    eventually("old lines are removed", || {
         let report = service.site.run(&["audit", "verify", "--json"]).json();
         report["first"].as_u64().is_some_and(|first| first > 20)
     });
@@ -634,7 +634,7 @@ fn a_file_that_is_not_a_segment_does_not_end_the_open_segment() {
 fn a_journal_that_is_moved_away_is_started_again_and_the_loss_is_reported() {
     let (service, token) = Service::with_people();
     assert_eq!(service.send(&ask("one", PHONE, &token, ADA)).status, 200);
-    eventually(5, "it is indexed", || ids(&shown(&service.site, &[])) == ["one"]);
+    eventually("it is indexed", || ids(&shown(&service.site, &[])) == ["one"]);
     let open = segments(&service.data()).remove(0);
     std::fs::rename(&open, open.with_extension("1")).expect("renames");
     assert_eq!(service.send(&ask("two", PHONE, &token, ADA)).status, 200);

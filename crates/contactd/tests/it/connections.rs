@@ -241,7 +241,7 @@ fn connections_over_the_limit_wait_for_their_turn() {
     assert_eq!(second.reply().status, 200);
     let mut third = service.connect();
     third.send(Request::get("/healthz").bytes());
-    crate::service::eventually(5, "two are open, and the third waits", || {
+    crate::service::eventually("two are open, and the third waits", || {
         service.metrics().contains("\ncontactd_connections 2\n")
     });
     drop(first);
@@ -260,7 +260,7 @@ fn requests_over_the_limit_are_refused_early_with_a_time_to_retry() {
     for connection in &mut waiting {
         connection.send(&half);
     }
-    crate::service::eventually(5, "both are being worked on", || {
+    crate::service::eventually("both are being worked on", || {
         service.metrics().contains("\ncontactd_requests_in_flight 2\n")
     });
     let reply = service.look_up(PHONE, &token, ADA);
@@ -269,9 +269,7 @@ fn requests_over_the_limit_are_refused_early_with_a_time_to_retry() {
         (503, "service_unavailable", Some("1"))
     );
     drop(waiting);
-    crate::service::eventually(5, "there is room again", || {
-        service.look_up(PHONE, &token, ADA).status == 200
-    });
+    crate::service::eventually("there is room again", || service.look_up(PHONE, &token, ADA).status == 200);
 }
 
 #[test]

@@ -204,7 +204,7 @@ fn a_killed_run_continues_where_it_stopped() {
     };
     for wanted in [300, 1_500] {
         let mut child = service.site.spawn(&args);
-        crate::service::eventually(20, "it is on its way", || misses() > wanted);
+        crate::service::eventually("it is on its way", || misses() > wanted);
         child.kill().expect("kills");
         child.wait().expect("ends");
         assert!(!service.site.path("out.csv").exists());

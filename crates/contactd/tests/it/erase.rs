@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::fixture::{ADA, ADA_CANONICAL, ADA_EMAIL, ADA_PHONE, EVE, PEOPLE};
 use crate::http::{Request, profile_body};
-use crate::service::{EMAIL, PHONE, Service, Site, eventually};
+use crate::service::{EMAIL, PHONE, Service, SetAtEnd, Site, eventually};
 
 /// The files below a directory that contain one of these texts.
 pub(crate) fn files_with(dir: &Path, texts: &[&str]) -> Vec<String> {
@@ -256,7 +256,7 @@ fn an_expired_detail_is_not_served_from_that_second_on_and_is_removed() {
     assert!(site.ok(&["export"]).contains(ADA_PHONE), "nothing has been swept yet");
 
     let service = service.stop().serve_with(&[], "[retention]\nsweep_every = \"1s\"\n");
-    eventually(5, "it is no longer held", || service.site.ok(&["export"]).is_empty());
+    eventually("it is no longer held", || service.site.ok(&["export"]).is_empty());
     assert_eq!(service.site.run(&["stats", "--json"]).json()["profiles"], 0);
 }
 
@@ -303,6 +303,7 @@ fn nobody_is_disclosed_after_suppress_returns_even_during_imports_and_lookups() 
                 }
             });
         }
+        let _stop = SetAtEnd(stop);
         for _ in 0..8 {
             service.site.ok(&["suppress", ADA]);
             for _ in 0..40 {
@@ -311,7 +312,6 @@ fn nobody_is_disclosed_after_suppress_returns_even_during_imports_and_lookups() 
             }
             service.site.ok(&["unsuppress", ADA]);
         }
-        stop.store(true, Ordering::Relaxed);
     });
 }
 

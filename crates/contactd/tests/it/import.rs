@@ -413,7 +413,7 @@ fn rows_of_a_person_are_combined_in_the_order_of_the_file_wherever_they_are() {
 /// Waits until an import is far enough to handle SIGINT itself, which it does before it reads.
 fn until_ctrl_c_is_handled(child: &std::process::Child) {
     let status = format!("/proc/{}/status", child.id());
-    crate::service::eventually(10, "it handles SIGINT", || {
+    crate::service::eventually("it handles SIGINT", || {
         let status = std::fs::read_to_string(&status).expect("it runs");
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("a mask");
         u64::from_str_radix(caught.trim(), 16).expect("hexadecimal") & (1 << (2 - 1)) != 0
@@ -436,16 +436,18 @@ fn ctrl_c_stops_an_import_and_nothing_is_changed() {
 #[test]
 fn ctrl_c_stops_an_import_that_is_busy_reading() {
     let site = Site::empty();
-    let rows: String = (0..400_000)
-        .map(|n| format!("https://linkedin.com/in/busy-quell-{n},+1415555{:04}\n", 100 + n % 100))
-        .collect();
-    let file = site.file("busy.csv", format!("profileUrl,phone\n{rows}"));
-    let mut child = site.spawn(&["import", &file, "--source", "busy"]);
+    let (mut child, mut feed) = waiting_import(&site);
+    // There is always one more row to read.
+    let rows: String =
+        (0..1_000).map(|n| format!("https://linkedin.com/in/busy-quell-{n},+14155550100\n")).collect();
+    let feeding =
+        std::thread::spawn(move || while std::io::Write::write_all(&mut feed, rows.as_bytes()).is_ok() {});
     until_ctrl_c_is_handled(&child);
     let id = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(id, rustix::process::Signal::INT).expect("tells it");
-    crate::service::eventually(10, "it ends", || child.try_wait().expect("asks").is_some());
+    crate::service::eventually("it ends", || child.try_wait().expect("asks").is_some());
     assert_eq!(child.wait().expect("ends").code(), Some(1));
+    feeding.join().expect("ends with the pipe's reader");
     assert_eq!(site.run(&["stats", "--json"]).json()["profiles"], 0);
 }
 

@@ -45,6 +45,15 @@ fn killed_after(site: &Site, args: &[&str], wait: Duration) -> bool {
     was_running
 }
 
+/// Waits that go from nothing to a little more than a command takes, again and again.
+/// How long it takes is measured for every 20 of them, because other work on the machine makes it differ.
+fn moments(mut duration: impl FnMut() -> Duration) -> impl Iterator<Item = Duration> {
+    (0..10).flat_map(move |_| {
+        let whole = duration();
+        (0..20).map(move |moment| whole * moment / 18)
+    })
+}
+
 /// How long a command takes.
 fn duration(site: &Site, args: &[&str]) -> Duration {
     let began = Instant::now();
@@ -55,11 +64,18 @@ fn duration(site: &Site, args: &[&str]) -> Duration {
 #[test]
 fn what_a_killed_backup_left_is_removed_by_the_next_one_or_by_doctor() {
     let site = large();
-    let whole = duration(&site, &["backup", "first.backup"]);
+    let whole = || {
+        let took = duration(&site, &["backup", "whole.backup"]);
+        fs::remove_file(site.path("whole.backup")).expect("is there");
+        took
+    };
     let mut leaving = 0;
-    for moment in 0..24 {
+    for (moment, wait) in moments(whole).enumerate() {
+        if moment >= 20 && leaving >= 5 {
+            break;
+        }
         let name = format!("killed-{moment}.backup");
-        killed_after(&site, &["backup", &name], whole * moment / 20);
+        killed_after(&site, &["backup", &name], wait);
         let found = all_left(&site);
         leaving += u32::from(!found.is_empty());
         if moment % 2 == 0 {
@@ -98,12 +114,17 @@ fn what_a_killed_restore_left_is_removed_by_the_next_one_or_by_doctor() {
             }
         };
         let other = Site::empty();
-        prepare(&other);
-        let whole = duration(&other, &args);
-        let mut leaving = 0;
-        for moment in 0..20 {
+        let whole = || {
             prepare(&other);
-            killed_after(&other, &args, whole * moment / 18);
+            duration(&other, &args)
+        };
+        let mut leaving = 0;
+        for (moment, wait) in moments(whole).enumerate() {
+            if moment >= 20 && leaving >= 4 {
+                break;
+            }
+            prepare(&other);
+            killed_after(&other, &args, wait);
             let found = all_left(&other);
             leaving += u32::from(!found.is_empty());
             if moment % 2 == 1 {
@@ -257,7 +278,7 @@ fn a_backup_file_is_private_from_the_first_moment() {
     let site = large();
     let mut child = site.spawn(&["backup", "a.backup"]);
     let mut modes = Vec::new();
-    eventually(20, "it is complete", || {
+    eventually("it is complete", || {
         for name in left(&site.path("")) {
             modes.extend(site.path(&name).metadata().map(|metadata| metadata.permissions().mode() & 0o777));
         }

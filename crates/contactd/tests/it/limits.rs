@@ -63,7 +63,7 @@ fn a_quota_survives_a_restart_and_a_kill() {
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
     let service = service.stop().serve();
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
-    crate::service::eventually(5, "usage is written down", || {
+    crate::service::eventually("usage is written down", || {
         service.site.run(&["token", "list", "--json"]).json()[0]["hits"] == 2
     });
     service.signal(rustix::process::Signal::KILL);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::fixture::{ADA, EVE, MIRA, NOBODY};
 use crate::http::{Connection, Request, profile_body};
-use crate::service::{PHONE, Service, Site};
+use crate::service::{PHONE, Service, SetAtEnd, Site};
 
 const LOAD: Duration = Duration::from_secs(30);
 
@@ -23,9 +23,9 @@ fn nothing_unexpected_is_answered_while_tokens_people_and_records_change() {
         }
         let changing = scope.spawn(|| change_tokens_and_people(&service, started));
         let importing = scope.spawn(|| import_again_and_again(&service, started));
+        let _done = SetAtEnd(&done);
         changing.join().expect("the tokens and people changed as expected");
         importing.join().expect("the imports worked");
-        done.store(true, Ordering::Relaxed);
     });
     let answered = answered.load(Ordering::Relaxed);
     assert!(started.elapsed() >= LOAD && answered > 10_000, "{answered} answers");

@@ -61,7 +61,7 @@ impl Moved {
     fn move_back(&mut self) {
         fs::remove_dir_all(&self.from).expect("removes");
         fs::rename(&self.to, &self.from).expect("moves");
-        eventually(5, "it recovers by itself", || self.look_up() == 200);
+        eventually("it recovers by itself", || self.look_up() == 200);
         assert_eq!(self.service.send(&Request::get("/readyz")).status, 200);
     }
 }

@@ -194,7 +194,7 @@ fn every_command_that_changes_something_names_the_data_directory_it_used() {
 
     let service = site.serve();
     let expected = format!("data directory {}", data.display());
-    crate::service::eventually(10, "it names the directory", || service.log.text().contains(&expected));
+    crate::service::eventually("it names the directory", || service.log.text().contains(&expected));
 }
 
 #[test]

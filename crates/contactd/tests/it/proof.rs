@@ -308,7 +308,7 @@ fn many_refusals_are_counted_and_do_not_fill_the_disk() {
         connection.send(&request);
         refused += u64::from(connection.reply().status == 429);
     }
-    eventually(5, "all are counted", || {
+    eventually("all are counted", || {
         let usage = service.site.run(&["usage", "--json"]).json();
         usage[0]["refused"] == refused
     });

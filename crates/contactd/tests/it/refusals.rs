@@ -314,7 +314,5 @@ fn an_internal_error_is_500_without_a_status_and_without_a_cause() {
     std::fs::write(&details, vec![0xAA; usize::try_from(length).expect("small")]).expect("overwrites");
     let reply = service.look_up(PHONE, &token, ADA);
     assert_eq!(reply.shown(), refused(500, "", "{\"message\":\"Internal server error.\"}"));
-    crate::service::eventually(5, "the cause is in the log", || {
-        service.log.text().contains("internal error")
-    });
+    crate::service::eventually("the cause is in the log", || service.log.text().contains("internal error"));
 }

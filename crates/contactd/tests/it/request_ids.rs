@@ -18,7 +18,7 @@ fn a_callers_id_is_repeated_on_the_answer_and_recorded_if_it_cannot_be_personal(
         assert_eq!(events.len(), 1, "{id} is found: {shown}");
         assert_eq!(events[0]["requestId"] == **id, recorded.contains(id), "{shown}");
         let own = events[0]["requestId"].as_str().expect("an id").to_owned();
-        eventually(5, "its id is in the log", || {
+        eventually("its id is in the log", || {
             service.log.text().contains(&format!("\"request_id\":\"{own}\""))
         });
     }

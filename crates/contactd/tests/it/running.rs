@@ -27,7 +27,7 @@ fn reload(service: &Service, config: &str, count: usize) -> Vec<(String, String)
     let before = said(&service.log.text()).len();
     service.site.file("serve.toml", config);
     service.signal(Signal::HUP);
-    eventually(10, "it has reloaded", || said(&service.log.text()).len() >= before + count);
+    eventually("it has reloaded", || said(&service.log.text()).len() >= before + count);
     said(&service.log.text()).split_off(before)
 }
 
@@ -87,7 +87,7 @@ fn a_configuration_with_an_error_changes_nothing_at_sighup() {
     assert_eq!(service.look_up(PHONE, &token, MIRA).status, 400);
     std::fs::remove_file(&file).expect("removes");
     service.signal(Signal::HUP);
-    eventually(10, "it has tried", || said(&service.log.text()).len() == 2);
+    eventually("it has tried", || said(&service.log.text()).len() == 2);
     assert_eq!(
         said(&service.log.text())[1],
         line(
@@ -136,7 +136,7 @@ fn sighup_opens_the_log_file_again_and_changes_the_level() {
     command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--access-log"]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
     let read = || std::fs::read_to_string(&file).unwrap_or_default();
-    eventually(10, "it serves", || read().contains("admin on http://"));
+    eventually("it serves", || read().contains("admin on http://"));
     let address = read().split_once("listening on http://").expect("an address").1.to_owned();
     let address: std::net::SocketAddr =
         address.split_once(' ').expect("an address").0.parse().expect("an address");
@@ -152,9 +152,9 @@ fn sighup_opens_the_log_file_again_and_changes_the_level() {
     site.file("contactd.toml", config("info"));
     let pid = Pid::from_child(&child);
     kill_process(pid, Signal::HUP).expect("signals");
-    eventually(10, "there is a new file", || read().contains("reloaded"));
+    eventually("there is a new file", || read().contains("reloaded"));
     ask();
-    eventually(10, "the request is logged", || read().contains("\"status\":200"));
+    eventually("the request is logged", || read().contains("\"status\":200"));
     kill_process(pid, Signal::TERM).expect("signals");
     assert!(child.wait().expect("ends").success());
     let old = std::fs::read_to_string(&rotated).expect("reads");
@@ -226,7 +226,7 @@ fn with_json_logs_every_line_on_stderr_is_json_from_the_first_to_the_last() {
     reload(&service, "[serve]\nlisten = \"127.0.0.1:1\"\n[limits]\nhead_bytes = 2000\n", 1);
     service.signal(Signal::TERM);
     assert_eq!(service.wait(), 0);
-    eventually(5, "the log is complete", || service.log.text().contains("has stopped"));
+    eventually("the log is complete", || service.log.text().contains("has stopped"));
     let lines = all_json(&service.log.text());
     let has = |part: &str| {
         lines.iter().any(|line| line["message"].as_str().is_some_and(|text| text.contains(part)))

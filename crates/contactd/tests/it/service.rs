@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -286,11 +287,20 @@ impl Drop for Service {
 }
 
 /// Waits until something is so; fails if it is not within `seconds`.
-pub(crate) fn eventually(seconds: u64, what: &str, mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(seconds);
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(30);
     while !is_so() {
-        assert!(Instant::now() < until, "not within {seconds} s: {what}");
+        assert!(Instant::now() < until, "not within 30 s: {what}");
         std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Sets a flag when it goes out of scope: threads that work until it is set also end if their test fails.
+pub(crate) struct SetAtEnd<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

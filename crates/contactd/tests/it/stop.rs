@@ -21,7 +21,7 @@ fn a_started_request_is_answered_and_the_service_is_not_ready_meanwhile() {
     open.send(Request::get("/readyz").bytes());
     assert_eq!(open.reply().status, 200);
     service.signal(Signal::TERM);
-    crate::service::eventually(5, "it is stopping", || service.log.text().contains("is stopping"));
+    crate::service::eventually("it is stopping", || service.log.text().contains("is stopping"));
     std::thread::sleep(Duration::from_millis(50));
     open.send(Request::get("/readyz").bytes());
     let reply = open.reply();

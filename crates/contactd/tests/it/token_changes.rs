@@ -236,7 +236,7 @@ fn when_the_old_token_ends_the_new_one_goes_on_with_what_is_used() {
     assert_eq!(output.stderr, expected);
     assert_eq!(service.look_up(PHONE, &first, ADA).status, 401);
     assert_eq!(service.look_up(PHONE, &second, ADA).status, 200);
-    eventually(5, "usage is written down", || {
+    eventually("usage is written down", || {
         let hits: Vec<u64> =
             listed(&service.site).iter().filter_map(|token| token["hits"].as_u64()).collect();
         hits == [2, 1]
