@@ -49,13 +49,16 @@ impl Walk {
             return Ok(false);
         };
         let key = secret.interval(number);
-        for pending in std::mem::take(&mut self.pending) {
+        let mut waiting = std::mem::take(&mut self.pending);
+        let count = waiting.len();
+        for pending in waiting.drain(..) {
             if pending.is_linked(&key) {
                 self.ready.push_back(pending.proven(false));
             } else if pending.before.is_some() {
                 self.fault_in(&pending, CHANGED.to_owned());
             }
         }
+        self.keep_memory(waiting, count);
         Ok(!self.ready.is_empty())
     }
 
