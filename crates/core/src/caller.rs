@@ -1,7 +1,7 @@
 //! Recognising callers. All tokens are in memory, so this needs no I/O.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -49,7 +49,13 @@ struct Counters {
     last_used_at: AtomicI64,
     /// A second, and in the lowest eight bits how many requests were refused in it.
     refusals: AtomicU64,
+    /// Lookups in progress.
+    places: AtomicUsize,
 }
+
+/// Tells tokens apart while the process runs. It stays the same if the token is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TokenKey(usize);
 
 /// How many refused requests of a token get a line of their own in a second. The rest are counted.
 const REFUSALS_RECORDED: u64 = 5;
@@ -73,6 +79,16 @@ impl Caller {
     /// The record of the token.
     pub fn token(&self) -> &Token {
         &self.0.token
+    }
+
+    /// The key of the token.
+    pub fn key(&self) -> TokenKey {
+        TokenKey(Arc::as_ptr(&self.0.live).addr())
+    }
+
+    /// How many lookups of the token are in progress. The server counts them.
+    pub fn places(&self) -> &AtomicUsize {
+        &self.0.live.places
     }
 
     /// Whether the token's scopes allow looking up `kind`.

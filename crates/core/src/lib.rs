@@ -90,7 +90,7 @@ pub use audit::{
     Audit, AuditEvent, AuditHealth, AuditOutcome, AuditPosition, AuditRecord, Batch, Fate, NOT_RECORDED,
     NoAudit, RefusedKind, ShortDigest, Ticket,
 };
-pub use caller::{Caller, Callers, DefaultLimits, NotACaller, UsageDelta};
+pub use caller::{Caller, Callers, DefaultLimits, NotACaller, TokenKey, UsageDelta};
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use contactd_profile::{Case, Network, NetworkError, Networks, Profile, Reason};
 pub use csv_cell::{csv_cell, unmarked};

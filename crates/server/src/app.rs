@@ -12,6 +12,7 @@ use contactd_core::{Audit, Callers, Clock, Lookups, Networks, SuppressionList};
 use crate::Settings;
 use crate::cors::Cors;
 use crate::metrics::Metrics;
+use crate::places::Places;
 use crate::slots::Slots;
 
 /// The service, as the listeners use it.
@@ -24,7 +25,7 @@ pub struct App<D> {
     pub(crate) metrics: Metrics,
     pub(crate) openapi_json: Bytes,
     pub(crate) openapi_yaml: Bytes,
-    pub(crate) in_flight: AtomicUsize,
+    pub(crate) places: Places,
     pub(crate) connections: AtomicUsize,
     pub(crate) slots: Arc<Slots>,
     stopping: AtomicBool,
@@ -64,7 +65,7 @@ impl<D: LocalRead> App<D> {
             openapi_json: openapi::json_at(settings.server_url()).into(),
             openapi_yaml: openapi::yaml_at(settings.server_url()).into(),
             reloadable: ArcSwap::from_pointee(Reloadable::new(settings, networks)),
-            in_flight: AtomicUsize::new(0),
+            places: Places::default(),
             connections: AtomicUsize::new(0),
             slots: Arc::default(),
             stopping: AtomicBool::new(false),

@@ -1,5 +1,6 @@
 //! The body of a request: reads it within its limits, and finds where the next request begins.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
@@ -19,6 +20,8 @@ const PIECE: usize = 8 * 1024;
 /// The body of a request whose head was read. Most bodies arrive with the head and are not copied.
 pub(crate) struct Body<'a, S> {
     stream: &'a mut S,
+    /// Whether its reader waits for the client.
+    awaited: &'a Cell<bool>,
     /// The bytes that arrived after the head: this body, and later requests if the client pipelines.
     arrived: &'a [u8],
     framing: Framing,
@@ -50,10 +53,16 @@ pub(crate) enum Next {
 }
 
 impl<'a, S: Stream> Body<'a, S> {
-    pub(crate) fn new(head: &Head<'_>, arrived: &'a [u8], stream: &'a mut S) -> Self {
+    pub(crate) fn new(
+        head: &Head<'_>,
+        arrived: &'a [u8],
+        stream: &'a mut S,
+        awaited: &'a Cell<bool>,
+    ) -> Self {
         let end = if head.framing == Framing::Length(0) { End::Arrived(0) } else { End::NotFound };
         Self {
             stream,
+            awaited,
             arrived,
             framing: head.framing,
             expects_continue: head.expects_continue,
@@ -78,12 +87,16 @@ impl<'a, S: Stream> Body<'a, S> {
 
     /// The whole body. A timer is only set if parts of the body are still missing.
     pub(crate) async fn read(&mut self, limit: usize, timeout: Duration) -> Result<&[u8], Refusal> {
+        let awaited = self.awaited;
         let found = {
             let mut reading = pin!(self.find_end(limit));
             match poll_once(reading.as_mut()).await {
                 Poll::Ready(found) => found,
                 Poll::Pending => {
-                    tokio::time::timeout(timeout, reading).await.unwrap_or(Err(Refusal::Timeout))
+                    awaited.set(true);
+                    let read = tokio::time::timeout(timeout, reading).await;
+                    awaited.set(false);
+                    read.unwrap_or(Err(Refusal::Timeout))
                 }
             }
         };
@@ -210,7 +223,7 @@ mod tests {
     fn body<'a>(headers: &str, arrived: &'a [u8], stream: &'a mut DuplexStream) -> Body<'a, DuplexStream> {
         let text = format!("POST / HTTP/1.1\r\nHost: test\r\n{headers}\r\n\r\n");
         let Parsed::Whole(head) = head::parse(text.as_bytes(), 1_000) else { panic!("not a head") };
-        Body::new(&head, arrived, stream)
+        Body::new(&head, arrived, stream, Box::leak(Box::default()))
     }
 
     #[test]

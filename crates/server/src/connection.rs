@@ -37,6 +37,11 @@ const BUFFER: usize = 4 * 1024;
 /// How long a connection without a request may still send one when the service stops.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
+/// How long a connection between two requests has waited before it may have to give way to another client, and how long
+/// one that is in the middle of a request or has sent none yet.
+const IDLE_LONG_ENOUGH: Duration = Duration::from_millis(300);
+const SLOW_LONG_ENOUGH: Duration = Duration::from_secs(1);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// No request has been read yet.
@@ -56,6 +61,12 @@ enum Phase {
 /// The state of a connection, shared by its task and the worker's sweep.
 pub(crate) struct Exchange {
     phase: Cell<Phase>,
+    /// When the phase began, on the worker's clock.
+    since: Cell<Duration>,
+    /// The rest of a request's body has not arrived yet.
+    awaits_body: Cell<bool>,
+    /// It closes so that another client can be served, unless a request has arrived meanwhile.
+    gives_way: Cell<bool>,
     /// When the phase must end, on the worker's clock.
     deadline: Cell<Option<Duration>>,
     clock: Rc<WorkerClock>,
@@ -70,6 +81,9 @@ impl Exchange {
     pub(crate) fn new(clock: Rc<WorkerClock>, settings: &Settings) -> Rc<Self> {
         Rc::new(Self {
             phase: Cell::new(Phase::New),
+            since: Cell::new(clock.elapsed()),
+            awaits_body: Cell::new(false),
+            gives_way: Cell::new(false),
             deadline: Cell::new(Some(clock.elapsed() + settings.head_timeout)),
             clock,
             expired: Cell::new(false),
@@ -89,10 +103,43 @@ impl Exchange {
         }
         if self.deadline.get().is_some_and(|deadline| now >= deadline) {
             self.expired.set(true);
-            if let Some(waker) = self.waker.borrow_mut().take() {
-                waker.wake();
-            }
+            self.wake();
         }
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
+    /// Since when it has waited for its client, if that is long enough to give way to another one.
+    pub(crate) fn waits_since(&self) -> Option<Duration> {
+        let long_enough = match self.phase.get() {
+            Phase::Idle => IDLE_LONG_ENOUGH,
+            Phase::New | Phase::Head | Phase::Writing | Phase::Skipping => SLOW_LONG_ENOUGH,
+            Phase::Serving if self.awaits_body.get() => SLOW_LONG_ENOUGH,
+            Phase::Serving => return None,
+        };
+        let since = self.since.get();
+        (!self.gives_way.get() && self.clock.elapsed() >= since + long_enough).then_some(since)
+    }
+
+    /// Closes the connection for another client, unless it has more to do by now.
+    pub(crate) fn give_way(&self) {
+        self.gives_way.set(true);
+        self.wake();
+    }
+
+    /// Whether it closes now. If a request arrived in time, it does not.
+    fn does_give_way(&self) -> bool {
+        if !self.gives_way.get() {
+            return false;
+        }
+        self.gives_way.set(false);
+        let still_waits = self.waits_since().is_some();
+        self.gives_way.set(still_waits);
+        still_waits
     }
 
     /// Part of a head has arrived.
@@ -121,6 +168,7 @@ impl Exchange {
 
     fn enter(&self, phase: Phase, within: Option<Duration>) {
         self.phase.set(phase);
+        self.since.set(self.clock.elapsed());
         self.deadline.set(within.map(|within| self.clock.elapsed() + within));
     }
 
@@ -150,7 +198,12 @@ pub(crate) async fn serve<D: LocalRead>(
             if exchange.poll_expired(cx).is_ready() {
                 return Poll::Ready(None);
             }
-            answering.as_mut().poll(cx).map(Some)
+            // What has arrived by now is still served.
+            let answered = answering.as_mut().poll(cx).map(Some);
+            if answered.is_pending() && exchange.does_give_way() {
+                return Poll::Ready(None);
+            }
+            answered
         })
         .await
     };
@@ -193,7 +246,7 @@ async fn answer_all<D: LocalRead>(
             }
             Parsed::Whole(head) => {
                 exchange.request_begins();
-                let body = Body::new(&head, &input[head.len..], stream);
+                let body = Body::new(&head, &input[head.len..], stream, &exchange.awaits_body);
                 let mut answered = router::handle(app, &head, body, &exchange.clock, turn, &mut output).await;
                 exchange.answer_begins();
                 if !answered.is_turn_over {
@@ -323,6 +376,36 @@ mod tests {
             assert!(!client.received().await.1, "it may still send a request");
             client.pass(Duration::from_millis(300), true).await;
             assert!(client.received().await.1);
+        });
+    }
+
+    #[test]
+    fn a_connection_that_waits_for_its_client_gives_way_and_one_with_a_request_does_not() {
+        run(async {
+            let served = Served::with(Settings::default()).await;
+            let mut client = served.connect();
+            client.send(served.lookup()).await;
+            assert!(client.received().await.0.starts_with(FOUND));
+            assert_eq!(client.exchange.waits_since(), None, "its client may be about to send");
+            client.pass(IDLE_LONG_ENOUGH, false).await;
+            assert_eq!(client.exchange.waits_since(), Some(Duration::ZERO));
+            // A request that arrives at the last moment is answered.
+            client.stream.write_all(served.lookup().as_bytes()).await.expect("sends");
+            client.exchange.give_way();
+            let (answer, is_closed) = client.received().await;
+            assert!(answer.starts_with(FOUND) && !is_closed, "{answer}");
+            client.pass(IDLE_LONG_ENOUGH, false).await;
+            client.exchange.give_way();
+            assert_eq!(client.received().await, (String::new(), true));
+
+            let mut slow = served.connect();
+            let lookup = served.lookup();
+            slow.send(&lookup[..lookup.len() - 5]).await;
+            assert_eq!(slow.exchange.waits_since(), None);
+            slow.pass(SLOW_LONG_ENOUGH, false).await;
+            assert!(slow.exchange.waits_since().is_some(), "it waits for the rest of a body");
+            slow.exchange.give_way();
+            assert_eq!(slow.received().await, (String::new(), true));
         });
     }
 

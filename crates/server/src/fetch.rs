@@ -1,6 +1,7 @@
 //! The two operations: parse the request, look up, build the answer.
 
 use std::fmt::Write;
+use std::time::Instant;
 
 use contactd_contract::{EmailFound, Operation, PhoneFound, Submitted, header};
 use contactd_core::store::LocalRead;
@@ -37,6 +38,7 @@ pub(crate) async fn fetch<D: LocalRead>(
     if !caller.may_look_up(kind(operation)) {
         return Err(Refusal::Unauthorized(Unauthorized::InsufficientScope));
     }
+    recorder.turn.check(caller.key())?;
     caller.take(now).map_err(Refusal::Limit)?;
     if !is_json(head.content_type) {
         return Err(Refusal::NotJson);
@@ -51,7 +53,9 @@ pub(crate) async fn fetch<D: LocalRead>(
     };
     let body = body.read(most, patience).await?;
     let profile = profile(app, operation, body)?;
-    let request = if has_arrived {
+    let arrived = if has_arrived { recorder.started } else { Instant::now() };
+    let has_waited = recorder.turn.admit(caller.key(), arrived).await?;
+    let request = if has_arrived && !has_waited {
         request
     } else {
         // Meanwhile the token may have been revoked, or a detail may have expired.
@@ -60,6 +64,7 @@ pub(crate) async fn fetch<D: LocalRead>(
         Request { at: now, ..request }
     };
     let profile = &*recorder.profile.insert(profile);
+    let _place = app.places.take(caller, app.now().settings.max_in_flight).ok_or(Refusal::Overloaded)?;
     let looked_up = match app.lookups.find(caller, profile, kind(operation), request) {
         Ok(sealed) => {
             recorder.is_recorded = true;
@@ -83,22 +88,27 @@ pub(crate) struct Recorder<'a> {
     /// Whether the request has its audit line. If so, it has already waited for the end of the turn.
     pub(crate) is_recorded: bool,
     pub(crate) turn: &'a Turn,
+    /// When its head had been read.
+    pub(crate) started: Instant,
 }
 
 impl Recorder<'_> {
     /// Records a refused request if it had a valid token and has no line yet. The answer is the same if the line
-    /// cannot be written, because nothing is disclosed.
+    /// cannot be written, because nothing is disclosed. Under overload it does not wait for the line.
     pub(crate) async fn refused<D: LocalRead>(
         &mut self,
         app: &App<D>,
         operation: Operation,
         request: Request<'_>,
-        code: &'static str,
+        refusal: &Refusal,
     ) {
+        let code = refusal.code().status().unwrap_or("internal_error");
         if let Some(caller) = self.caller.as_ref().filter(|_| !self.is_recorded) {
             let ticket = app.lookups.refuse(caller, kind(operation), request, code, self.profile.as_ref());
             self.is_recorded = true;
-            self.turn.recorded(&ticket).await;
+            if !matches!(refusal, Refusal::Overloaded) {
+                self.turn.recorded(&ticket).await;
+            }
         }
     }
 }

@@ -7,6 +7,7 @@
 
 mod access;
 mod address;
+mod admission;
 mod answer;
 mod app;
 mod authorize;
@@ -20,6 +21,7 @@ mod head;
 mod health;
 mod metrics;
 mod panics;
+mod places;
 mod refusal;
 mod request_id;
 mod route;

@@ -78,13 +78,24 @@ struct Latency {
 /// Counters of this process. They contain no names and no contact values.
 pub(crate) struct Metrics {
     started_at: Timestamp,
+    gave_way: AtomicU64,
     requests: [[AtomicU64; Outcome::NAMES]; OPERATIONS.len()],
     latency: [Latency; OPERATIONS.len()],
 }
 
 impl Metrics {
     pub(crate) fn new(started_at: Timestamp) -> Self {
-        Self { started_at, requests: Default::default(), latency: Default::default() }
+        Self {
+            started_at,
+            gave_way: AtomicU64::new(0),
+            requests: Default::default(),
+            latency: Default::default(),
+        }
+    }
+
+    /// Counts a connection that was told to give way.
+    pub(crate) fn count_gave_way(&self) {
+        self.gave_way.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts one request.
@@ -148,11 +159,11 @@ fn latency(metrics: &Metrics) -> Family {
     family
 }
 
-fn tokens_and_connections<D: LocalRead>(app: &App<D>) -> [Family; 8] {
+fn tokens_and_connections<D: LocalRead>(app: &App<D>) -> [Family; 9] {
     let (live, ending) = app.callers.count(app.clock.now());
     let audit = app.lookups.audit_health();
     let connections = app.connections.load(Ordering::Relaxed) as u64;
-    let in_flight = app.in_flight.load(Ordering::Relaxed) as u64;
+    let in_flight = app.places.taken() as u64;
     [
         Family::gauge("contactd_tokens", "Tokens that are accepted.", live as u64),
         Family::gauge("contactd_tokens_ending", "Accepted tokens that end within 14 days.", ending as u64),
@@ -165,6 +176,11 @@ fn tokens_and_connections<D: LocalRead>(app: &App<D>) -> [Family; 8] {
         Family::counter("contactd_audit_lines_total", "Audit lines written.", audit.lines),
         Family::counter("contactd_audit_lost_total", "Audit lines that could not be written.", audit.lost),
         Family::gauge("contactd_connections", "Open connections of callers.", connections),
+        Family::counter(
+            "contactd_connections_gave_way_total",
+            "Connections that had waited for their clients and were closed for others.",
+            app.metrics.gave_way.load(Ordering::Relaxed),
+        ),
         Family::gauge("contactd_requests_in_flight", "Lookups being worked on.", in_flight),
     ]
 }

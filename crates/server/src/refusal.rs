@@ -7,6 +7,7 @@ use contactd_core::store::StoreError;
 use contactd_core::{LimitExceeded, LookupError, NotACaller, Profile, Reason};
 use http::StatusCode;
 
+use crate::admission::Overloaded;
 use crate::answer::{self, Answer};
 
 /// Seconds after which a client may retry when the service is unavailable.
@@ -159,6 +160,12 @@ impl Refusal {
             Self::Panicked => Some("a handler panicked".to_owned()),
             _ => None,
         }
+    }
+}
+
+impl From<Overloaded> for Refusal {
+    fn from(Overloaded: Overloaded) -> Self {
+        Self::Overloaded
     }
 }
 

@@ -1,7 +1,6 @@
 //! What is done for every request.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -53,7 +52,7 @@ pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
     let given_id = own.as_ref().map(|_| app.lookups.id_digest(id.as_str()));
     let recorded = own.as_ref().unwrap_or(&id);
     let request = Request { id: recorded.as_str(), given_id, at: now };
-    let mut recorder = Recorder { caller: None, profile: None, is_recorded: false, turn };
+    let mut recorder = Recorder { caller: None, profile: None, is_recorded: false, turn, started };
 
     let answering = answer(app, route, is_preflight, head, &mut body, request, &mut recorder);
     let answered = panics::caught(answering).await.unwrap_or(Err(Refusal::Panicked));
@@ -61,8 +60,7 @@ pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
     // A preflight is not a request for its route.
     let route = route.filter(|_| !is_preflight);
     if let (Some(Route::Fetch(operation)), Some(refusal)) = (route, refusal) {
-        let code = refusal.code().status().unwrap_or("internal_error");
-        recorder.refused(app, operation, request, code).await;
+        recorder.refused(app, operation, request, refusal).await;
     }
     let Recorder { caller, is_recorded, .. } = recorder;
     let closes = refusal.is_some_and(Refusal::closes);
@@ -137,10 +135,7 @@ async fn answer<D: LocalRead>(
     }
     route.check_method(head.method)?;
     Ok(match route {
-        Route::Fetch(operation) => {
-            let _slot = Slot::take(app)?;
-            return fetch::fetch(app, operation, head, body, request, recorder).await;
-        }
+        Route::Fetch(operation) => return fetch::fetch(app, operation, head, body, request, recorder).await,
         Route::Root => docs::redirect(app),
         Route::Healthz => health::alive(),
         Route::Readyz => health::ready(app),
@@ -150,21 +145,4 @@ async fn answer<D: LocalRead>(
         Route::DocsStyle => docs::style(),
         Route::DocsScript => docs::script(),
     })
-}
-
-/// One of the limited slots for lookups in progress.
-struct Slot<'a, D>(&'a App<D>);
-
-impl<'a, D: LocalRead> Slot<'a, D> {
-    fn take(app: &'a App<D>) -> Result<Self, Refusal> {
-        let before = app.in_flight.fetch_add(1, Ordering::Relaxed);
-        let slot = Self(app);
-        if before < app.now().settings.max_in_flight { Ok(slot) } else { Err(Refusal::Overloaded) }
-    }
-}
-
-impl<D> Drop for Slot<'_, D> {
-    fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
-    }
 }

@@ -13,6 +13,9 @@ use crate::App;
 use crate::slots::ConnectionSlot;
 use crate::worker::{Accepted, Worker};
 
+/// How long a new connection waits for a slot before another connection is told to give way.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
 /// Serves a bound listener until `stop` is ready, then stops gracefully: requests on open connections are still
 /// answered within the stop timeout. So are connections waiting to be accepted, as long as slots are free.
 pub async fn serve<D: LocalRead>(
@@ -52,17 +55,37 @@ impl<D: LocalRead> Door<D> {
         Ok(Self { listener, queue, app })
     }
 
-    /// Accepts forever. Without a free slot it waits, and so do new connections.
+    /// Accepts forever. Without a free slot, another connection has to give way to a new one, or the new one waits.
     async fn accept_all(&self, workers: &[Worker]) {
         loop {
-            let slot = self.app.slots.take(|| self.app.now().settings.max_connections).await;
             match self.listener.accept().await.and_then(|(stream, _)| stream.into_std()) {
-                Ok(stream) => self.hand_over(stream, slot, workers),
+                Ok(stream) => {
+                    let slot = self.slot(workers).await;
+                    self.hand_over(stream, slot, workers);
+                }
                 Err(error) => {
                     // Most likely out of file descriptors: wait until some are free.
                     tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
+            }
+        }
+    }
+
+    /// Waits for a slot. If none is free, the connection that has waited longest for its client gives way.
+    async fn slot(&self, workers: &[Worker]) -> ConnectionSlot {
+        let most = || self.app.now().settings.max_connections;
+        loop {
+            if let Some(slot) = self.app.slots.try_take(most()) {
+                return slot;
+            }
+            let longest = workers.iter().filter_map(|worker| Some((worker.longest_wait()?, worker)));
+            if let Some((_, worker)) = longest.max_by_key(|(wait, _)| *wait) {
+                self.app.metrics.count_gave_way();
+                worker.give_way();
+            }
+            if let Ok(slot) = tokio::time::timeout(LOOK_AGAIN, self.app.slots.take(most)).await {
+                return slot;
             }
         }
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use contactd_conformance::Memory;
 use contactd_core::store::{Import, ImportPlan, ImportSummary, Importing};
 use contactd_core::{
-    Callers, ContactValue, Detail, DigestKey, DigestKeys, Kind, ManualClock, Networks, NoAudit, Record,
-    SuppressionList, Timestamp, Token, TokenSecret,
+    Caller, Callers, ContactValue, Detail, DigestKey, DigestKeys, Kind, ManualClock, Networks, NoAudit,
+    Record, SuppressionList, Timestamp, Token, TokenSecret,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
@@ -82,11 +82,20 @@ impl Served {
     }
 }
 
+/// Callers with different tokens.
+pub(crate) fn callers(count: usize) -> Vec<Caller> {
+    let secrets: Vec<_> = (0..count).map(|_| TokenSecret::generate().expect("random")).collect();
+    let token = |secret: &TokenSecret| (secret.hash(), Token::new("crm", at()).expect("random"), 0);
+    let callers = Callers::default();
+    callers.replace(secrets.iter().map(token).collect(), at());
+    secrets.iter().map(|secret| callers.find(secret.expose(), at()).expect("known")).collect()
+}
+
 /// The client's end of a connection, and the clock of the worker that serves it.
 pub(crate) struct Client {
     pub(crate) stream: DuplexStream,
     clock: Rc<WorkerClock>,
-    exchange: Rc<Exchange>,
+    pub(crate) exchange: Rc<Exchange>,
 }
 
 impl Client {

@@ -11,10 +11,11 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use contactd_core::{Fate, Ticket};
+use contactd_core::{Fate, Ticket, TokenKey};
 
+use crate::admission::{Admission, Overloaded};
 use crate::worker_clock::WorkerClock;
 
 /// A turn with at least this many requests waits once for more to arrive.
@@ -33,6 +34,7 @@ pub(crate) struct Turn {
     recorded: RefCell<VecDeque<AwaitedLines>>,
     /// The task that ends turns.
     turn_task: RefCell<Option<Waker>>,
+    admission: Admission,
 }
 
 /// Requests whose lines are passed to the journal in the same turn.
@@ -54,6 +56,7 @@ impl Turn {
             recording: RefCell::default(),
             recorded: RefCell::default(),
             turn_task: RefCell::default(),
+            admission: Admission::new(),
         }
     }
 
@@ -65,13 +68,14 @@ impl Turn {
                 self.turn_task.replace(Some(cx.waker().clone()));
                 self.wake_recorded(cx);
                 match self.asking() {
-                    0 => Poll::Pending,
+                    0 if !self.admission.has_waiting() => Poll::Pending,
                     asking => Poll::Ready(asking),
                 }
             })
             .await;
-            if asking >= CROWD {
-                // More requests have probably arrived, and one flush costs the same for all of them.
+            if asking >= CROWD || self.admission.has_waiting() {
+                // More requests have probably arrived, and one flush costs the same for all of them. Lookups that
+                // waited and were admitted to this turn are done now.
                 tokio::task::yield_now().await;
             }
             self.number.update(|number| number + 1);
@@ -80,6 +84,7 @@ impl Turn {
                 flush();
                 self.recorded.borrow_mut().push_back(recording);
             }
+            self.admission.end_turn();
         }
     }
 
@@ -105,9 +110,24 @@ impl Turn {
 
     /// Must be called at every tick of the clock, so that requests that waited too long are woken.
     pub(crate) fn tick(&self) {
+        self.admission.tick();
         if !self.recorded.borrow().is_empty() {
             self.wake_turn_task();
         }
+    }
+
+    /// Refuses a lookup that would have to wait too long. Nothing has been done for it yet.
+    pub(crate) fn check(&self, token: TokenKey) -> Result<(), Overloaded> {
+        self.admission.check(token)
+    }
+
+    /// Waits until it is this token's turn. Returns whether it had to wait.
+    pub(crate) async fn admit(&self, token: TokenKey, now: Instant) -> Result<bool, Overloaded> {
+        if self.admission.try_admit(token, now) {
+            return Ok(false);
+        }
+        self.wake_turn_task();
+        self.admission.wait(token, now).await.map(|()| true)
     }
 
     /// Waits until all other requests that are ready have been processed.

@@ -5,7 +5,7 @@ use std::io;
 use std::net::TcpStream as StdTcpStream;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -30,10 +30,19 @@ pub(crate) struct Accepted {
     pub(crate) slot: ConnectionSlot,
 }
 
+/// What the accepting task tells a worker.
+enum Message {
+    Serve(Accepted),
+    /// Close the connection that has waited longest for its client: another client needs its slot.
+    GiveWay,
+}
+
 /// The accepting task's handle to a worker.
 pub(crate) struct Worker {
-    sender: UnboundedSender<Accepted>,
+    sender: UnboundedSender<Message>,
     load: Arc<AtomicUsize>,
+    /// Since when the connection has waited for its client that has waited longest.
+    longest_wait: Arc<LongestWait>,
     thread: JoinHandle<()>,
 }
 
@@ -42,12 +51,13 @@ impl Worker {
         let (sender, receiver) = unbounded_channel();
         let load = Arc::new(AtomicUsize::new(0));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let thread_load = Arc::clone(&load);
+        let longest_wait = Arc::new(LongestWait::default());
+        let (thread_load, thread_wait) = (Arc::clone(&load), Arc::clone(&longest_wait));
         let thread = std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
             let local = LocalSet::new();
-            runtime.block_on(local.run_until(run(app, receiver, thread_load)));
+            runtime.block_on(local.run_until(run(app, receiver, thread_load, thread_wait)));
         })?;
-        Ok(Self { sender, load, thread })
+        Ok(Self { sender, load, longest_wait, thread })
     }
 
     /// How many connections it has.
@@ -58,7 +68,18 @@ impl Worker {
     pub(crate) fn give(&self, accepted: Accepted) {
         self.load.fetch_add(1, Ordering::Relaxed);
         // This cannot fail: the worker runs until this sender is dropped.
-        let _ = self.sender.send(accepted);
+        let _ = self.sender.send(Message::Serve(accepted));
+    }
+
+    /// How long the connection has waited for its client that has waited longest, as of the last tick; none if no
+    /// connection can give way.
+    pub(crate) fn longest_wait(&self) -> Option<Duration> {
+        self.longest_wait.get()
+    }
+
+    /// Closes the connection that has waited longest for its client, so that another client gets its slot.
+    pub(crate) fn give_way(&self) {
+        let _ = self.sender.send(Message::GiveWay);
     }
 
     /// Tells the worker to end after it has finished its connections. Returns its thread.
@@ -71,8 +92,9 @@ type Exchanges = RefCell<Vec<Weak<Exchange>>>;
 
 async fn run<D: LocalRead>(
     app: Arc<App<D>>,
-    mut receiver: UnboundedReceiver<Accepted>,
+    mut receiver: UnboundedReceiver<Message>,
     load: Arc<AtomicUsize>,
+    longest_wait: Arc<LongestWait>,
 ) {
     let began = Instant::now();
     let clock = Rc::new(WorkerClock::new(app.clock.now()));
@@ -85,8 +107,9 @@ async fn run<D: LocalRead>(
     let mut is_accepting = true;
     while is_accepting || !exchanges.borrow().is_empty() {
         tokio::select! {
-            accepted = receiver.recv(), if is_accepting => match accepted {
-                Some(accepted) => begin(&app, accepted, &clock, &exchanges, &turn, &load),
+            message = receiver.recv(), if is_accepting => match message {
+                Some(Message::Serve(accepted)) => begin(&app, accepted, &clock, &exchanges, &turn, &load),
+                Some(Message::GiveWay) => give_way(&exchanges),
                 None => is_accepting = false,
             },
             _ = tick.tick() => {
@@ -94,6 +117,7 @@ async fn run<D: LocalRead>(
                 app.lookups.renew();
                 turn.tick();
                 sweep(&exchanges, app.is_stopping());
+                longest_wait.set(clock.elapsed(), &exchanges);
             }
         }
     }
@@ -107,6 +131,36 @@ fn sweep(exchanges: &Exchanges, stopping: bool) {
         }
         None => false,
     });
+}
+
+/// Closes the connection that has waited longest for its client.
+fn give_way(exchanges: &Exchanges) {
+    let exchanges = exchanges.borrow();
+    let waiting = exchanges.iter().filter_map(Weak::upgrade).filter_map(|exchange| {
+        let since = exchange.waits_since()?;
+        Some((since, exchange))
+    });
+    if let Some((_, longest)) = waiting.min_by_key(|(since, _)| *since) {
+        longest.give_way();
+    }
+}
+
+/// How long the connection has waited for its client that has waited longest, in milliseconds; zero if none can give way.
+#[derive(Default)]
+struct LongestWait(AtomicU64);
+
+impl LongestWait {
+    fn set(&self, now: Duration, exchanges: &Exchanges) {
+        let waiting = exchanges.borrow();
+        let since =
+            waiting.iter().filter_map(Weak::upgrade).filter_map(|exchange| exchange.waits_since()).min();
+        let millis = since.map_or(0, |since| now.saturating_sub(since).as_millis().max(1));
+        self.0.store(u64::try_from(millis).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Option<Duration> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|&millis| millis > 0).map(Duration::from_millis)
+    }
 }
 
 fn begin<D: LocalRead>(

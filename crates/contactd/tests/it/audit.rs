@@ -246,14 +246,18 @@ fn everything_answered_before_a_kill_is_in_the_journal() {
 }
 
 /// A service whose journal fails on command.
-struct Faulty {
-    service: Service,
-    token: String,
+pub(crate) struct Faulty {
+    pub(crate) service: Service,
+    pub(crate) token: String,
     control: PathBuf,
 }
 
 impl Faulty {
     fn start(sync: &str) -> Self {
+        Self::start_with(sync, "")
+    }
+
+    pub(crate) fn start_with(sync: &str, config: &str) -> Self {
         let site = Site::with_people();
         let token = site.token(&[]);
         let (source, library) =
@@ -262,13 +266,13 @@ impl Faulty {
             Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).status();
         assert!(made.expect("a compiler").success());
         let control = PathBuf::from(site.file("faults", "ok"));
-        Self { service: Self::serve(site, &control, sync), token, control }
+        Self { service: Self::serve(site, &control, sync, config), token, control }
     }
 
-    fn serve(site: Site, control: &Path, sync: &str) -> Service {
+    fn serve(site: Site, control: &Path, sync: &str, config: &str) -> Service {
         let (library, faults) = (site.path("faults.so").display().to_string(), control.display().to_string());
         let env = [("LD_PRELOAD", library.as_str()), ("FAULTS", faults.as_str())];
-        site.serve_in(&["--audit-sync", sync], "", &env)
+        site.serve_in(&["--audit-sync", sync], config, &env)
     }
 
     /// Kills the service, and starts it again with a journal that fails in this way.
@@ -276,10 +280,10 @@ impl Faulty {
         let Self { service, token, control } = self;
         let site = service.kill();
         std::fs::write(&control, how).expect("writes");
-        Self { service: Self::serve(site, &control, "os"), token, control }
+        Self { service: Self::serve(site, &control, "os", ""), token, control }
     }
 
-    fn fail(&self, how: &str) {
+    pub(crate) fn fail(&self, how: &str) {
         // Replaced atomically, so that the service never reads half of it.
         let next = self.control.with_extension("next");
         std::fs::write(&next, how).expect("writes");

@@ -231,48 +231,6 @@ fn http_1_0_is_served_without_a_host_and_closed() {
 }
 
 #[test]
-fn connections_over_the_limit_wait_for_their_turn() {
-    let service = Site::empty().serve_with(&[], "[limits]\nconnections = 2\n");
-    let mut first = service.connect();
-    first.send(Request::get("/healthz").bytes());
-    assert_eq!(first.reply().status, 200);
-    let mut second = service.connect();
-    second.send(Request::get("/healthz").bytes());
-    assert_eq!(second.reply().status, 200);
-    let mut third = service.connect();
-    third.send(Request::get("/healthz").bytes());
-    crate::service::eventually("two are open, and the third waits", || {
-        service.metrics().contains("\ncontactd_connections 2\n")
-    });
-    drop(first);
-    assert_eq!(third.reply().status, 200);
-}
-
-#[test]
-fn requests_over_the_limit_are_refused_early_with_a_time_to_retry() {
-    let site = Site::with_people();
-    let token = site.token(&[]);
-    let service = site.serve_with(&[], "[limits]\nin_flight = 2\n");
-    let half = format!(
-        "POST {PHONE} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {token}\r\nContent-Length: 99\r\n\r\n{{"
-    );
-    let mut waiting: Vec<_> = (0..2).map(|_| service.connect()).collect();
-    for connection in &mut waiting {
-        connection.send(&half);
-    }
-    crate::service::eventually("both are being worked on", || {
-        service.metrics().contains("\ncontactd_requests_in_flight 2\n")
-    });
-    let reply = service.look_up(PHONE, &token, ADA);
-    assert_eq!(
-        (reply.status, reply.code().as_str(), reply.header("retry-after")),
-        (503, "service_unavailable", Some("1"))
-    );
-    drop(waiting);
-    crate::service::eventually("there is room again", || service.look_up(PHONE, &token, ADA).status == 200);
-}
-
-#[test]
 fn the_service_survives_ten_thousand_random_bytes() {
     let (service, token) = Service::with_people();
     let mut seed = 7_u64;

@@ -1,5 +1,6 @@
 //! Web pages of other origins, as their browsers ask and as the service answers.
 
+use crate::audit::Faulty;
 use crate::fixture::{ADA, NOBODY};
 use crate::http::{Reply, Request, profile_body};
 use crate::service::{EMAIL, PHONE, Service, Site};
@@ -137,17 +138,18 @@ fn a_listed_page_can_read_every_answer() {
 
 #[test]
 fn a_listed_page_can_read_that_the_service_is_overloaded() {
-    let site = Site::with_people();
-    let token = site.token(&[]);
-    let service = site.serve_with(&[], &format!("{CONFIG}[limits]\nin_flight = 1\n"));
-    let lookup = Request::lookup(PHONE, profile_body(ADA)).token(&token).header("Origin", PAGE);
-    // Its body does not come, so it stays in flight.
+    let faulty = Faulty::start_with("os", &format!("{CONFIG}[limits]\nin_flight = 1\n"));
+    let service = &faulty.service;
+    let lookup = Request::lookup(PHONE, profile_body(ADA)).token(&faulty.token).header("Origin", PAGE);
+    // Its line is not written, so it stays in flight.
+    faulty.fail("hang");
     let mut waiting = service.connect();
-    waiting.send(lookup.clone().body("").without("Content-Length").header("Content-Length", "10").bytes());
+    waiting.send(lookup.bytes());
     crate::service::eventually("it is in flight", || {
         service.metrics().contains("\ncontactd_requests_in_flight 1\n")
     });
     let reply = service.send(&lookup);
+    faulty.fail("ok");
     assert_eq!((reply.status, reply.header("retry-after")), (503, Some("1")));
     assert_eq!(cors_headers(&reply), on_every_answer(PAGE));
 }

@@ -23,6 +23,7 @@ mod doctor;
 mod enrich;
 mod erase;
 mod export;
+mod fairness;
 mod fixture;
 mod hostile;
 mod http;

@@ -1,0 +1,389 @@
+//! Which lookups a worker does in this turn, which wait for a later turn, and which are refused.
+//!
+//! A worker does one thing at a time. A turn takes about [`WORK`]; lookups that come later in it wait for another turn.
+//! They wait by token, first come first served, and the tokens take turns: a token that sends more does not make
+//! others wait longer. A lookup that would have to wait longer than [`MAX_WAIT`] is refused at once, before any work.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use contactd_core::TokenKey;
+
+/// How long a turn works before the lookups that follow wait for the next one.
+const WORK: Duration = Duration::from_millis(1);
+
+/// How long a lookup may wait. If it would be longer, it is refused.
+const MAX_WAIT: Duration = Duration::from_millis(10);
+
+/// How long, and for how many lookups at most, a turn works for one token while other tokens are in use.
+const SHARE: (Duration, u32) = (Duration::from_micros(100), 8);
+
+/// How many ticks of the worker's clock a token counts as in use.
+const LATELY: u64 = 20;
+
+/// How many waiting lookups a turn takes at most.
+const MOST: u32 = 256;
+
+/// The lookup would wait too long: the worker gets more than it can do.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Overloaded;
+
+/// Decides which lookups a worker does now.
+pub(crate) struct Admission {
+    /// When the first lookup of this turn was admitted.
+    began: Cell<Option<Instant>>,
+    /// How many were admitted in this turn.
+    admitted: Cell<u32>,
+    turn: Cell<u64>,
+    /// How long a lookup takes, smoothed.
+    pace: Cell<Duration>,
+    tick: Cell<u64>,
+    /// The last token, and the tick in which it was noted in `tokens`.
+    last: Cell<Option<(TokenKey, u64)>>,
+    /// More than one token is in use up to this tick.
+    several_until: Cell<u64>,
+    /// The tokens of this tick.
+    tokens: RefCell<HashMap<TokenKey, OfTurn>>,
+    waiting: RefCell<VecDeque<OfToken>>,
+}
+
+/// How many lookups of a token were admitted in a turn.
+#[derive(Clone, Copy, Debug, Default)]
+struct OfTurn {
+    turn: u64,
+    admitted: u32,
+}
+
+/// The lookups of a token that wait, oldest first.
+struct OfToken {
+    token: TokenKey,
+    lookups: VecDeque<Rc<Waiter>>,
+}
+
+/// A lookup that waits.
+struct Waiter {
+    since: Instant,
+    state: Cell<State>,
+    waker: RefCell<Option<Waker>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Waiting,
+    Admitted,
+    /// The client is gone.
+    Abandoned,
+}
+
+impl Admission {
+    pub(crate) fn new() -> Self {
+        Self {
+            began: Cell::new(None),
+            admitted: Cell::new(0),
+            turn: Cell::new(1),
+            pace: Cell::new(Duration::from_micros(10)),
+            tick: Cell::new(1),
+            last: Cell::new(None),
+            several_until: Cell::new(0),
+            tokens: RefCell::default(),
+            waiting: RefCell::default(),
+        }
+    }
+
+    /// Refuses a lookup that would have to wait too long. Nothing has been done for it yet.
+    pub(crate) fn check(&self, token: TokenKey) -> Result<(), Overloaded> {
+        if self.waiting.borrow().is_empty() || self.expected_wait(token) <= MAX_WAIT {
+            Ok(())
+        } else {
+            Err(Overloaded)
+        }
+    }
+
+    /// Admits a lookup to this turn if nobody waits, the turn has time left and the token has not had its share.
+    pub(crate) fn try_admit(&self, token: TokenKey, now: Instant) -> bool {
+        let began = self.began.get();
+        let has_time = began.is_none_or(|began| now.saturating_duration_since(began) < WORK);
+        if !has_time || !self.waiting.borrow().is_empty() || !self.take_share(token) {
+            return false;
+        }
+        if began.is_none() {
+            self.began.set(Some(now));
+        }
+        self.admitted.update(|admitted| admitted + 1);
+        true
+    }
+
+    /// Waits for a later turn. Whoever calls this must also have the turn end.
+    pub(crate) async fn wait(&self, token: TokenKey, now: Instant) -> Result<(), Overloaded> {
+        self.check(token)?;
+        let waiter =
+            Rc::new(Waiter { since: now, state: Cell::new(State::Waiting), waker: RefCell::default() });
+        self.push(token, Rc::clone(&waiter));
+        let _abandon = AbandonAtEnd(&waiter);
+        poll_fn(|cx| {
+            if waiter.state.get() == State::Admitted {
+                return Poll::Ready(());
+            }
+            waiter.waker.replace(Some(cx.waker().clone()));
+            Poll::Pending
+        })
+        .await;
+        // The work took longer than expected: an answer would come too late.
+        if waiter.since.elapsed() > 2 * MAX_WAIT { Err(Overloaded) } else { Ok(()) }
+    }
+
+    /// Whether lookups wait for a later turn.
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.waiting.borrow().is_empty()
+    }
+
+    /// The turn has ended: the next one begins with lookups that wait.
+    pub(crate) fn end_turn(&self) {
+        self.turn.update(|turn| turn + 1);
+        let admitted = self.admitted.replace(0);
+        let Some(began) = self.began.take() else { return };
+        let now = Instant::now();
+        self.learn_pace(now.saturating_duration_since(began) / admitted.max(1));
+        let in_time = WORK.as_nanos() / self.pace.get().as_nanos().max(1);
+        let most = u32::try_from(in_time).unwrap_or(MOST).clamp(1, MOST);
+        let woken = (0..most).take_while(|_| self.admit_next()).count();
+        if woken > 0 || self.has_waiting() {
+            self.began.set(Some(now));
+            self.admitted.set(u32::try_from(woken).unwrap_or(MOST));
+        }
+    }
+
+    /// Must be called at every tick of the worker's clock.
+    pub(crate) fn tick(&self) {
+        self.tick.update(|tick| tick + 1);
+        self.tokens.borrow_mut().clear();
+    }
+
+    /// Counts a lookup of this token in this turn; false if the token has had its share. While only one token is
+    /// in use, its share is everything.
+    fn take_share(&self, token: TokenKey) -> bool {
+        let tick = self.tick.get();
+        let are_several = self.several_until.get() >= tick;
+        if !are_several && self.last.get() == Some((token, tick)) {
+            return true;
+        }
+        let mut tokens = self.tokens.borrow_mut();
+        let of_turn = tokens.entry(token).or_default();
+        if of_turn.turn != self.turn.get() {
+            *of_turn = OfTurn { turn: self.turn.get(), admitted: 0 };
+        }
+        if are_several && of_turn.admitted >= self.share() {
+            return false;
+        }
+        of_turn.admitted += 1;
+        let changed = self.last.get().is_some_and(|(last, at)| last != token && at + LATELY >= tick);
+        if changed || tokens.len() > 1 {
+            self.several_until.set(tick + LATELY);
+        }
+        self.last.set(Some((token, tick)));
+        true
+    }
+
+    fn share(&self) -> u32 {
+        let (time, most) = SHARE;
+        let in_time = time.as_nanos() / self.pace.get().as_nanos().max(1);
+        u32::try_from(in_time).unwrap_or(most).clamp(1, most)
+    }
+
+    /// How long a lookup of this token would wait, with the tokens taking turns.
+    fn expected_wait(&self, token: TokenKey) -> Duration {
+        let waiting = self.waiting.borrow();
+        let own = waiting.iter().find(|of_token| of_token.token == token);
+        let before = own.map_or(0, |of_token| of_token.lookups.len());
+        let tokens = waiting.len() + usize::from(own.is_none());
+        let lookups = (before + 1) * tokens;
+        self.pace.get().saturating_mul(u32::try_from(lookups).unwrap_or(u32::MAX))
+    }
+
+    fn push(&self, token: TokenKey, waiter: Rc<Waiter>) {
+        let mut waiting = self.waiting.borrow_mut();
+        match waiting.iter_mut().find(|of_token| of_token.token == token) {
+            Some(of_token) => of_token.lookups.push_back(waiter),
+            None => waiting.push_back(OfToken { token, lookups: VecDeque::from([waiter]) }),
+        }
+        // Without an admitted lookup, a turn would not know when it began.
+        if self.began.get().is_none() {
+            self.began.set(Some(Instant::now()));
+        }
+    }
+
+    /// Admits the oldest lookup of the token whose turn it is; false if none waits.
+    fn admit_next(&self) -> bool {
+        let mut waiting = self.waiting.borrow_mut();
+        while let Some(mut of_token) = waiting.pop_front() {
+            let next = loop {
+                match of_token.lookups.pop_front() {
+                    Some(waiter) if waiter.state.get() == State::Abandoned => {}
+                    next => break next,
+                }
+            };
+            if !of_token.lookups.is_empty() {
+                waiting.push_back(of_token);
+            }
+            if let Some(waiter) = next {
+                waiter.state.set(State::Admitted);
+                if let Some(waker) = waiter.waker.take() {
+                    waker.wake();
+                }
+                return true;
+            }
+        }
+        false
+    }
+
+    /// One turn says little: this thread may not have had a core for a while. So the pace follows slowly.
+    fn learn_pace(&self, sample: Duration) {
+        let pace = self.pace.get();
+        let sample = sample.min(2 * pace + Duration::from_micros(20));
+        self.pace.set((7 * pace + sample) / 8);
+    }
+}
+
+/// Marks a lookup as abandoned if it is dropped while it waits.
+struct AbandonAtEnd<'a>(&'a Waiter);
+
+impl Drop for AbandonAtEnd<'_> {
+    fn drop(&mut self) {
+        if self.0.state.get() == State::Waiting {
+            self.0.state.set(State::Abandoned);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{callers, run};
+    use tokio::task::{JoinHandle, spawn_local};
+
+    /// A turn of a worker on which every lookup takes this long.
+    struct Worker {
+        admission: Rc<Admission>,
+        took: Duration,
+    }
+
+    impl Worker {
+        fn new(took: Duration) -> Self {
+            let admission = Rc::new(Admission::new());
+            admission.pace.set(took);
+            Self { admission, took }
+        }
+
+        fn wait(&self, token: TokenKey) -> JoinHandle<Result<(), Overloaded>> {
+            let admission = Rc::clone(&self.admission);
+            spawn_local(async move { admission.wait(token, Instant::now()).await })
+        }
+
+        /// Ends the turn, and lets the lookups that it admits go on.
+        async fn end_turn(&self) {
+            self.admission.end_turn();
+            self.admission.pace.set(self.took);
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    async fn settle() {
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn finished(lookups: &[JoinHandle<Result<(), Overloaded>>]) -> usize {
+        lookups.iter().filter(|lookup| lookup.is_finished()).count()
+    }
+
+    #[test]
+    fn a_turn_ends_after_a_millisecond_and_what_comes_later_waits_in_order() {
+        run(async {
+            let (worker, token) = (Worker::new(Duration::from_millis(1)), callers(1)[0].key());
+            let now = Instant::now();
+            assert!(worker.admission.try_admit(token, now));
+            assert!(worker.admission.try_admit(token, now + WORK / 2));
+            assert!(!worker.admission.try_admit(token, now + WORK));
+            let waiting = [worker.wait(token), worker.wait(token)];
+            settle().await;
+            assert!(!worker.admission.try_admit(token, now), "nobody overtakes");
+            worker.end_turn().await;
+            assert_eq!((waiting[0].is_finished(), waiting[1].is_finished()), (true, false));
+            worker.end_turn().await;
+            assert_eq!(finished(&waiting), 2);
+            assert!(!worker.admission.has_waiting());
+        });
+    }
+
+    #[test]
+    fn the_newest_is_refused_if_it_would_wait_too_long_and_another_token_is_not() {
+        run(async {
+            let (worker, callers) = (Worker::new(Duration::from_millis(1)), callers(2));
+            let (busy, calm) = (callers[0].key(), callers[1].key());
+            let waiting: Vec<_> = (0..10).map(|_| worker.wait(busy)).collect();
+            settle().await;
+            assert_eq!(worker.admission.check(busy), Err(Overloaded));
+            assert_eq!(worker.wait(busy).await.expect("ends"), Err(Overloaded));
+            assert_eq!(worker.admission.check(calm), Ok(()));
+            let other = worker.wait(calm);
+            settle().await;
+            worker.end_turn().await;
+            worker.end_turn().await;
+            assert!(other.is_finished(), "tokens take turns");
+            assert_eq!(finished(&waiting), 1);
+        });
+    }
+
+    #[test]
+    fn a_token_has_a_share_of_a_turn_while_another_one_is_in_use_and_all_of_it_otherwise() {
+        run(async {
+            let (worker, callers) = (Worker::new(Duration::from_micros(10)), callers(2));
+            let (busy, calm) = (callers[0].key(), callers[1].key());
+            let now = Instant::now();
+            let admitted = |token| (0..100).take_while(|_| worker.admission.try_admit(token, now)).count();
+            assert_eq!(admitted(busy), 100);
+            worker.end_turn().await;
+            assert_eq!(admitted(calm), 8, "the other one was in use lately");
+            assert_eq!(admitted(busy), 8);
+            worker.end_turn().await;
+            assert_eq!(admitted(busy), 8);
+            for _ in 0..=LATELY {
+                worker.admission.tick();
+            }
+            worker.end_turn().await;
+            assert_eq!(admitted(busy), 100, "it is alone again");
+        });
+    }
+
+    #[test]
+    fn a_lookup_whose_client_is_gone_takes_no_place_in_a_turn() {
+        run(async {
+            let (worker, token) = (Worker::new(Duration::from_millis(1)), callers(1)[0].key());
+            let waiting = [worker.wait(token), worker.wait(token)];
+            settle().await;
+            waiting[0].abort();
+            settle().await;
+            worker.end_turn().await;
+            assert!(waiting[1].is_finished());
+        });
+    }
+
+    #[test]
+    fn one_long_turn_changes_the_pace_little_and_many_change_it() {
+        let admission = Admission::new();
+        let pace = admission.pace.get();
+        admission.learn_pace(Duration::from_millis(50));
+        assert!(admission.pace.get() < 2 * pace);
+        for _ in 0..60 {
+            admission.learn_pace(Duration::from_millis(1));
+        }
+        assert!(admission.pace.get() > Duration::from_micros(900), "{:?}", admission.pace.get());
+    }
+}
