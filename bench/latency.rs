@@ -1,9 +1,10 @@
-//! Measures latency at a given rate, from the time a request is due: `latency PORT RATE SECONDS REQUESTS-FILE [NAP]`
+//! Measures latency at a given rate, from the time a request is due: `latency PORT RATE SECONDS REQUESTS-FILE [NAP [CONNECTIONS]]`
 //!
 //! wrk waits for an answer before it sends the next request, and its timers have a resolution of milliseconds. This
-//! program sends at random times with the given mean rate, on any free connection of 64, and never sleeps. So it counts
+//! program sends at random times with the given mean rate, on any free connection of 64 (or as many as it is told), and never sleeps. So it counts
 //! all waiting time caused by the server, including that of requests delayed by earlier ones. With a nap, in
 //! microseconds, it sleeps at most this long between two polls, so that other programs can use its core.
+//! Answers of 503 are counted apart; any other status but 200 ends it.
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -14,15 +15,16 @@ const CONNECTIONS: usize = 64;
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, port, rate, seconds, file, rest @ ..] = &arguments[..] else {
-        panic!("latency PORT RATE SECONDS REQUESTS-FILE [NAP]")
+        panic!("latency PORT RATE SECONDS REQUESTS-FILE [NAP [CONNECTIONS]]")
     };
     let nap = rest.first().map(|nap| Duration::from_micros(nap.parse().expect("a nap")));
+    let count: usize = rest.get(1).map_or(CONNECTIONS, |count| count.parse().expect("a number of connections"));
     let rate: f64 = rate.parse().expect("a rate");
     let seconds: f64 = seconds.parse().expect("seconds");
     let text = std::fs::read_to_string(file).expect("requests");
     let requests: Vec<&str> = text.split_terminator("\n----\n").collect();
 
-    let mut connections: Vec<TcpStream> = (0..CONNECTIONS)
+    let mut connections: Vec<TcpStream> = (0..count)
         .map(|_| {
             let connection = TcpStream::connect(("127.0.0.1", port.parse().expect("a port"))).expect("connects");
             connection.set_nodelay(true).expect("sets");
@@ -31,10 +33,10 @@ fn main() {
         })
         .collect();
     // Use the connection that has been free the longest, so that the server closes none as idle.
-    let mut free: VecDeque<usize> = (0..CONNECTIONS).collect();
+    let mut free: VecDeque<usize> = (0..count).collect();
     let mut waiting: VecDeque<Instant> = VecDeque::new();
     let mut asked: Vec<(usize, Instant)> = Vec::new();
-    let mut latencies: Vec<Duration> = Vec::new();
+    let (mut latencies, mut refused): (Vec<Duration>, Vec<Duration>) = (Vec::new(), Vec::new());
     let mut buffer = [0; 65536];
     let mut seed = 7_u64;
     let mut sent = 0;
@@ -56,8 +58,12 @@ fn main() {
             asked.push((connection, since));
         }
         asked.retain(|&(connection, since)| match connections[connection].read(&mut buffer) {
-            Ok(read) if buffer[..read].starts_with(b"HTTP/1.1 200") => {
-                latencies.push(since.elapsed());
+            Ok(read) if matches!(&buffer[..read.min(12)], b"HTTP/1.1 200" | b"HTTP/1.1 503") => {
+                let is_refused = &buffer[9..12] == b"503";
+                // The first second is warm-up.
+                if now - began > Duration::from_secs(1) {
+                    if is_refused { &mut refused } else { &mut latencies }.push(since.elapsed());
+                }
                 free.push_back(connection);
                 false
             }
@@ -71,10 +77,16 @@ fn main() {
             std::thread::sleep(due.saturating_duration_since(Instant::now()).min(nap));
         }
     }
-    // The first second is warm-up.
-    latencies.drain(..latencies.len().min(rate as usize));
     latencies.sort();
-    let at = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize].as_micros();
-    let answered = latencies.len() as f64 / (seconds - 1.0);
-    println!("RESULT rate={answered:.0} p50={} p90={} p99={} p999={}", at(0.5), at(0.9), at(0.99), at(0.999));
+    refused.sort();
+    let at = |times: &[Duration], share: f64| {
+        times.get(((times.len().max(1) - 1) as f64 * share) as usize).map_or(0, Duration::as_micros)
+    };
+    let (answered, refusals) = (latencies.len() as f64 / (seconds - 1.0), refused.len() as f64 / (seconds - 1.0));
+    let [p50, p90, p99, p999] = [0.5, 0.9, 0.99, 0.999].map(|share| at(&latencies, share));
+    let [refused_p99, refused_max] = [0.99, 1.0].map(|share| at(&refused, share));
+    println!(
+        "RESULT rate={answered:.0} p50={p50} p90={p90} p99={p99} p999={p999} refused={refusals:.0} refused_p99={refused_p99} refused_max={refused_max} unsent={}",
+        waiting.len()
+    );
 }

@@ -2,7 +2,7 @@
 //!
 //! A worker does one thing at a time. A turn takes about [`WORK`]; lookups that come later in it wait for another turn.
 //! They wait by token, first come first served, and the tokens take turns: a token that sends more does not make
-//! others wait longer. A lookup that would have to wait longer than [`MAX_WAIT`] is refused at once, before any work.
+//! others wait longer. A lookup that would have to wait too long is refused at once, before any work.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -18,6 +18,10 @@ const WORK: Duration = Duration::from_millis(1);
 
 /// How long a lookup may wait. If it would be longer, it is refused.
 const MAX_WAIT: Duration = Duration::from_millis(10);
+
+/// Refusing costs about as much as a fast lookup. So if a lookup takes less than this, more of them may wait, up to
+/// this many times [`MAX_WAIT`].
+const FAST: (Duration, u128) = (Duration::from_micros(400), 20);
 
 /// How long, and for how many lookups at most, a turn works for one token while other tokens are in use.
 const SHARE: (Duration, u32) = (Duration::from_micros(100), 8);
@@ -96,7 +100,7 @@ impl Admission {
 
     /// Refuses a lookup that would have to wait too long. Nothing has been done for it yet.
     pub(crate) fn check(&self, token: TokenKey) -> Result<(), Overloaded> {
-        if self.waiting.borrow().is_empty() || self.expected_wait(token) <= MAX_WAIT {
+        if self.waiting.borrow().is_empty() || self.expected_wait(token) <= self.max_wait() {
             Ok(())
         } else {
             Err(Overloaded)
@@ -133,7 +137,7 @@ impl Admission {
         })
         .await;
         // The work took longer than expected: an answer would come too late.
-        if waiter.since.elapsed() > 2 * MAX_WAIT { Err(Overloaded) } else { Ok(()) }
+        if waiter.since.elapsed() > 2 * self.max_wait() { Err(Overloaded) } else { Ok(()) }
     }
 
     /// Whether lookups wait for a later turn.
@@ -192,6 +196,12 @@ impl Admission {
         let (time, most) = SHARE;
         let in_time = time.as_nanos() / self.pace.get().as_nanos().max(1);
         u32::try_from(in_time).unwrap_or(most).clamp(1, most)
+    }
+
+    fn max_wait(&self) -> Duration {
+        let (time, most) = FAST;
+        let times = (time.as_nanos() / self.pace.get().as_nanos().max(1)).clamp(1, most);
+        MAX_WAIT * u32::try_from(times).unwrap_or(1)
     }
 
     /// How long a lookup of this token would wait, with the tokens taking turns.
