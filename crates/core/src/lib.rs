@@ -102,7 +102,7 @@ pub use journal_files::{
     Chain, JournalError, JournalFault, JournalFiles, JournalHead, JournalLine, JournalLines, KnownLine,
     Outage, ProofMade, RootKey, RootSource, Roots, Verification,
 };
-pub use limit::{Allowance, Allowances, LimitExceeded, LimitSyntax, OrNone, Period, Quota, Rate};
+pub use limit::{Allowance, Allowances, Bucket, LimitExceeded, LimitSyntax, OrNone, Period, Quota, Rate};
 pub use live::{Live, RefreshError};
 pub use lookup::{LookupError, Lookups, Request, Sealed};
 pub use on_record::{NotRecorded, OnRecord, Recording};

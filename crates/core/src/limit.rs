@@ -1,4 +1,4 @@
-//! Rate limits and quotas of tokens.
+//! Rate limits, and quotas of tokens.
 //!
 //! A rate is a bucket that refills evenly (GCRA). A quota counts hits in a UTC day or
 //! month. Both are atomics, so workers never wait for each other.
@@ -6,10 +6,11 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::Timestamp;
 
-/// How many requests a token may send: `count` per `seconds`, at most `burst` at once.
+/// How many requests may be sent: `count` per `seconds`, at most `burst` at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Requests per window.
@@ -179,15 +180,16 @@ pub struct Allowances {
     pub quota: Option<Allowance>,
 }
 
-/// A bucket, stored as the time at which it will be full again, in nanoseconds since 1970.
+/// What is left of a rate, stored as the time at which the bucket will be full again, in nanoseconds since 1970. A new
+/// bucket is full. All calls on one bucket must have the same rate.
 #[derive(Debug, Default)]
-pub(crate) struct Bucket(AtomicI64);
+pub struct Bucket(AtomicI64);
 
 const SECOND: i64 = 1_000_000_000;
 
 impl Bucket {
     /// Takes one request from the bucket, or returns how long to wait.
-    pub(crate) fn take(&self, rate: Rate, now: Timestamp) -> Result<(), LimitExceeded> {
+    pub fn take(&self, rate: Rate, now: Timestamp) -> Result<(), LimitExceeded> {
         let now = nanos(now);
         let (interval, depth) = (interval(rate), depth(rate));
         let taken = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |whole_at| {
@@ -198,6 +200,22 @@ impl Bucket {
             let wait = whole_at + interval - depth - now;
             LimitExceeded::Rate { retry_after: ceil_seconds(wait).max(1) }
         })
+    }
+
+    /// Whether a request could be taken. Takes nothing.
+    pub fn check(&self, rate: Rate, now: Timestamp) -> Result<(), LimitExceeded> {
+        Self(AtomicI64::new(self.0.load(Ordering::Acquire))).take(rate, now)
+    }
+
+    /// Gives back a request that was taken.
+    pub fn give_back(&self, rate: Rate) {
+        self.0.fetch_sub(interval(rate), Ordering::AcqRel);
+    }
+
+    /// How long it takes until the bucket is full; zero if it is full now.
+    pub fn time_to_full(&self, now: Timestamp) -> Duration {
+        let missing = self.0.load(Ordering::Acquire).saturating_sub(nanos(now));
+        Duration::from_nanos(u64::try_from(missing).unwrap_or(0))
     }
 
     pub(crate) fn allowance(&self, rate: Rate, now: Timestamp) -> Allowance {
@@ -355,6 +373,25 @@ mod tests {
         assert_eq!(bucket.allowance(rate, later).remaining, 1);
         bucket.take(rate, later).expect("one has come back");
         assert!(bucket.take(rate, later).is_err());
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_taken_again() {
+        let rate: Rate = "2/h".parse().expect("a rate");
+        let (bucket, now) = (Bucket::default(), at("2026-05-01"));
+        assert_eq!(bucket.time_to_full(now), Duration::ZERO);
+        bucket.take(rate, now).expect("the first");
+        bucket.check(rate, now).expect("there is a second, and this does not take it");
+        bucket.take(rate, now).expect("the second");
+        assert_eq!(bucket.time_to_full(now), Duration::from_secs(3_600));
+        let used_up = Err(LimitExceeded::Rate { retry_after: 1_800 });
+        assert_eq!((bucket.check(rate, now), bucket.take(rate, now)), (used_up, used_up));
+        bucket.give_back(rate);
+        bucket.take(rate, now).expect("it was given back");
+        for _ in 0..2 {
+            bucket.give_back(rate);
+        }
+        assert_eq!(bucket.time_to_full(now), Duration::ZERO);
     }
 
     #[test]
