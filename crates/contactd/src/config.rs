@@ -188,6 +188,7 @@ impl Config {
                 .unwrap_or(defaults.workers),
             max_connections: limits.connections.map_or(defaults.max_connections, |least| least.0),
             max_in_flight: limits.in_flight.map_or(defaults.max_in_flight, |least| least.0),
+            clients: self.file.clients.limits(),
             max_body: limits.body_bytes.map_or(defaults.max_body, |least| least.0),
             max_head: limits.head_bytes.map_or(defaults.max_head, |least| least.0),
             head_timeout: limits.head_timeout.map_or(defaults.head_timeout, |span| span.0),
@@ -237,6 +238,7 @@ impl Config {
         let (file, reloadable) = (&self.file, &config.reloadable);
         let (settings, tokens) = (&reloadable.settings, &reloadable.token_limits);
         let origins: Vec<&str> = settings.allow_origins.iter().map(Origin::as_str).collect();
+        let clients = &settings.clients;
         let names: Vec<&str> = self.networks.iter().map(contactd_core::Network::name).collect();
         let fixed = |name, value| Named { name, value, reloads: false, is_noted: false };
         let live = |name, value| Named { name, value, reloads: true, is_noted: false };
@@ -263,6 +265,14 @@ impl Config {
             live("limits.idle_timeout", format!("{:?}", settings.idle_timeout)),
             live("limits.body_timeout", format!("{:?}", settings.body_timeout)),
             live("limits.stop_timeout", format!("{:?}", settings.stop_timeout)),
+            live("clients.connections", format!("{:?}", clients.connections)),
+            live("clients.failed_authorizations", format!("{:?}", clients.failed_authorizations)),
+            live("clients.misses", format!("{:?}", clients.misses)),
+            live("clients.proxies", format!("{:?}", clients.proxies.as_ref().map(|proxies| &proxies.ranges))),
+            live(
+                "clients.proxy_header",
+                format!("{:?}", clients.proxies.as_ref().map(|proxies| proxies.header)),
+            ),
             live("serve.access_log", settings.access_log.to_string()),
             live("log.level", format!("{:?}", reloadable.log.level)),
             live("log.file", format!("{:?}", reloadable.log.file)),

@@ -200,7 +200,9 @@ fn describe(status: u16) -> &'static str {
         415 => {
             "The `Content-Type` is not JSON, or there is a `Content-Encoding` other than `identity`. Send the body as it is."
         }
-        429 => "The token's rate (`rate_limited`) or quota (`quota_exceeded`) is used up.",
+        429 => {
+            "The token's rate or a rate of the client's address (`rate_limited`), or the token's quota (`quota_exceeded`) is used up."
+        }
         500 => "A fault of the service. The body has no `status`.",
         _ => "Overloaded or stopping: the request was not worked on.",
     }

@@ -9,11 +9,12 @@ use contactd_contract::openapi;
 use contactd_core::store::LocalRead;
 use contactd_core::{Audit, Callers, Clock, Lookups, Networks, SuppressionList};
 
-use crate::Settings;
+use crate::clients::Clients;
 use crate::cors::Cors;
 use crate::metrics::Metrics;
 use crate::places::Places;
 use crate::slots::Slots;
+use crate::{ClientLimits, Settings};
 
 /// The service, as the listeners use it.
 pub struct App<D> {
@@ -28,6 +29,7 @@ pub struct App<D> {
     pub(crate) places: Places,
     pub(crate) connections: AtomicUsize,
     pub(crate) slots: Arc<Slots>,
+    pub(crate) clients: Clients,
     stopping: AtomicBool,
 }
 
@@ -36,12 +38,15 @@ pub(crate) struct Reloadable {
     pub(crate) settings: Settings,
     pub(crate) networks: Networks,
     pub(crate) cors: Cors,
+    /// The limits of requests per client address, if there are any.
+    pub(crate) client_limits: Option<Arc<ClientLimits>>,
 }
 
 impl Reloadable {
     fn new(settings: Settings, networks: Networks) -> Self {
         let cors = Cors::new(&settings.allow_origins);
-        Self { settings, networks, cors }
+        let client_limits = settings.clients.of_requests();
+        Self { settings, networks, cors, client_limits }
     }
 }
 
@@ -68,6 +73,7 @@ impl<D: LocalRead> App<D> {
             places: Places::default(),
             connections: AtomicUsize::new(0),
             slots: Arc::default(),
+            clients: Clients::default(),
             stopping: AtomicBool::new(false),
         }
     }
@@ -83,6 +89,7 @@ impl<D: LocalRead> App<D> {
         let before = self.now();
         let Settings { base_path, public_url, workers, audit_patience, .. } = before.settings.clone();
         let settings = Settings { base_path, public_url, workers, audit_patience, ..settings };
+        self.clients.change(&before.settings.clients, &settings.clients);
         self.reloadable.store(Arc::new(Reloadable::new(settings, networks)));
         self.slots.look_again();
     }

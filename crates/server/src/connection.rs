@@ -18,6 +18,7 @@ use contactd_core::store::LocalRead;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::body::{Body, Next};
+use crate::client_address::Peer;
 use crate::head::{self, Parsed, Persistence};
 use crate::refusal::Refusal;
 use crate::router;
@@ -189,11 +190,12 @@ impl Exchange {
 pub(crate) async fn serve<D: LocalRead>(
     app: Arc<App<D>>,
     mut stream: impl Stream,
+    peer: Peer,
     exchange: Rc<Exchange>,
     turn: Rc<Turn>,
 ) {
     let ended = {
-        let mut answering = pin!(answer_all(&app, &mut stream, &exchange, &turn));
+        let mut answering = pin!(answer_all(&app, &mut stream, peer, &exchange, &turn));
         poll_fn(|cx| {
             if exchange.poll_expired(cx).is_ready() {
                 return Poll::Ready(None);
@@ -213,6 +215,16 @@ pub(crate) async fn serve<D: LocalRead>(
     }
 }
 
+/// Answers a connection that is over the limit of its address 503, without waiting for a request, and closes it.
+pub(crate) async fn refuse<D: LocalRead>(app: Arc<App<D>>, mut stream: impl Stream, exchange: Rc<Exchange>) {
+    let mut output = Vec::new();
+    router::refuse_unread(&app, &Refusal::Overloaded, &exchange.clock, &mut output);
+    let writing = tokio::time::timeout(LINGER_TIME, write(&mut stream, &output, None));
+    if matches!(writing.await, Ok(Ok(()))) {
+        close(stream, EndedBy::Server).await;
+    }
+}
+
 /// Who ended a connection.
 enum EndedBy {
     /// The client. It sends nothing more.
@@ -225,6 +237,7 @@ enum EndedBy {
 async fn answer_all<D: LocalRead>(
     app: &Arc<App<D>>,
     stream: &mut impl Stream,
+    peer: Peer,
     exchange: &Exchange,
     turn: &Turn,
 ) -> io::Result<EndedBy> {
@@ -247,7 +260,8 @@ async fn answer_all<D: LocalRead>(
             Parsed::Whole(head) => {
                 exchange.request_begins();
                 let body = Body::new(&head, &input[head.len..], stream, &exchange.awaits_body);
-                let mut answered = router::handle(app, &head, body, &exchange.clock, turn, &mut output).await;
+                let mut answered =
+                    router::handle(app, peer, &head, body, &exchange.clock, turn, &mut output).await;
                 exchange.answer_begins();
                 if !answered.is_turn_over {
                     turn.end().await;

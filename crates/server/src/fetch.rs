@@ -5,11 +5,12 @@ use std::time::Instant;
 
 use contactd_contract::{EmailFound, Operation, PhoneFound, Submitted, header};
 use contactd_core::store::LocalRead;
-use contactd_core::{Allowance, Allowances, Caller, ContactValue, Kind, Profile, Request};
+use contactd_core::{Allowance, Allowances, Caller, ContactValue, Kind, LookupError, Profile, Request};
 use http::StatusCode;
 
 use crate::answer::{self, Answer};
 use crate::body::Body;
+use crate::clients::Client;
 use crate::head::{Field, Head};
 use crate::refusal::{Refusal, Unauthorized};
 use crate::stream::Stream;
@@ -39,6 +40,8 @@ pub(crate) async fn fetch<D: LocalRead>(
         return Err(Refusal::Unauthorized(Unauthorized::InsufficientScope));
     }
     recorder.turn.check(caller.key())?;
+    let misses = recorder.client.as_ref().and_then(|client| client.misses(now));
+    misses.as_ref().map_or(Ok(()), |misses| misses.check(now))?;
     caller.take(now).map_err(Refusal::Limit)?;
     if !is_json(head.content_type) {
         return Err(Refusal::NotJson);
@@ -65,6 +68,8 @@ pub(crate) async fn fetch<D: LocalRead>(
     };
     let profile = &*recorder.profile.insert(profile);
     let _place = app.places.take(caller, app.now().settings.max_in_flight).ok_or(Refusal::Overloaded)?;
+    // Before anything is read, like a unit of the quota. What is not a miss goes back.
+    let miss = misses.map(|misses| misses.reserve(request.at)).transpose()?;
     let looked_up = match app.lookups.find(caller, profile, kind(operation), request) {
         Ok(sealed) => {
             recorder.is_recorded = true;
@@ -75,12 +80,19 @@ pub(crate) async fn fetch<D: LocalRead>(
     };
     match looked_up {
         Ok(value) => Ok(found(operation, &value, profile)),
-        Err(error) => Err(Refusal::of_lookup(error, operation, profile.clone())),
+        Err(error) => {
+            if let (LookupError::NotFound, Some(miss)) = (&error, miss) {
+                miss.keep();
+            }
+            Err(Refusal::of_lookup(error, operation, profile.clone()))
+        }
     }
 }
 
-/// The caller of a request and its profile, and whether the request is recorded in the journal.
+/// The client and the caller of a request and its profile, and whether the request is recorded in the journal.
 pub(crate) struct Recorder<'a> {
+    /// The client, if requests are limited by address.
+    pub(crate) client: Option<Client<'a>>,
     /// The caller, once known.
     pub(crate) caller: Option<Caller>,
     /// The profile, once known.

@@ -13,6 +13,8 @@ const MAX_HEADERS: usize = 100;
 pub(crate) struct Head<'a> {
     /// Its length in bytes, including the empty line.
     pub(crate) len: usize,
+    /// The whole head as it was received.
+    pub(crate) bytes: &'a [u8],
     pub(crate) method: &'a str,
     /// The path of the request target, still encoded, without the query.
     pub(crate) path: &'a str,
@@ -87,12 +89,13 @@ pub(crate) fn parse(bytes: &[u8], max_len: usize) -> Parsed<'_> {
     }
 }
 
-fn read<'a>(request: &httparse::Request<'_, 'a>, bytes: &[u8]) -> Head<'a> {
+fn read<'a>(request: &httparse::Request<'_, 'a>, bytes: &'a [u8]) -> Head<'a> {
     let is_http_1_0 = request.version == Some(0);
     let (mut host, mut length, mut encoding) = (Field::Absent, Field::Absent, Field::Absent);
     let (mut expect, mut says_close, mut says_keep_alive) = (false, false, false);
     let mut head = Head {
         len: bytes.len(),
+        bytes,
         method: request.method.unwrap_or_default(),
         path: path(request.path.unwrap_or_default()),
         is_sound: true,

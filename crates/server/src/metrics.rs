@@ -120,6 +120,7 @@ impl<D: LocalRead> Measured for App<D> {
     fn families(&self) -> Measuring<'_> {
         let mut families = vec![requests(&self.metrics), latency(&self.metrics)];
         families.extend(tokens_and_connections(self));
+        families.push(self.clients.family());
         let start = u64::try_from(self.metrics.started_at.seconds()).unwrap_or(0);
         families.push(Family::gauge("process_start_time_seconds", "When the process started.", start));
         Box::pin(std::future::ready(families))

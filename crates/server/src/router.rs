@@ -9,6 +9,8 @@ use contactd_core::store::LocalRead;
 
 use crate::answer::{Answer, Envelope};
 use crate::body::Body;
+use crate::client_address::Peer;
+use crate::clients::Client;
 use crate::fetch::Recorder;
 use crate::head::{Head, Persistence};
 use crate::refusal::Refusal;
@@ -33,6 +35,7 @@ pub(crate) struct Answered<'a, S> {
 /// Appends the answer to one request to `out`. There is always an answer, and it always has a request id.
 pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
     app: &Arc<App<D>>,
+    peer: Peer,
     head: &Head<'_>,
     mut body: Body<'a, S>,
     clock: &WorkerClock,
@@ -46,16 +49,22 @@ pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
     let allowed_origin = configured.cors.find(head.origin);
     let is_preflight = allowed_origin.is_some() && cors::is_preflight(head);
     let route = Route::find(configured.settings.base_path.as_str(), head.path);
+    let limits = configured.client_limits.clone();
     drop(configured);
+    let client = limits.map(|limits| Client { limits, clients: &app.clients, peer, head: head.bytes });
     // What is recorded must not become a place for personal data.
     let own = (!id.is_recordable()).then(|| RequestId::new(now));
     let given_id = own.as_ref().map(|_| app.lookups.id_digest(id.as_str()));
     let recorded = own.as_ref().unwrap_or(&id);
     let request = Request { id: recorded.as_str(), given_id, at: now };
-    let mut recorder = Recorder { caller: None, profile: None, is_recorded: false, turn, started };
+    let mut recorder = Recorder { client, caller: None, profile: None, is_recorded: false, turn, started };
 
     let answering = answer(app, route, is_preflight, head, &mut body, request, &mut recorder);
     let answered = panics::caught(answering).await.unwrap_or(Err(Refusal::Panicked));
+    let answered = match (answered, &recorder.client) {
+        (Err(Refusal::Unauthorized(why)), Some(client)) => Err(client.unauthorized(why, now)),
+        (answered, _) => answered,
+    };
     let refusal = answered.as_ref().err();
     // A preflight is not a request for its route.
     let route = route.filter(|_| !is_preflight);

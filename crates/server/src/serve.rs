@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io::{self, ErrorKind};
-use std::net::{TcpListener as StdTcpListener, TcpStream as StdTcpStream};
+use std::net::{SocketAddr, TcpListener as StdTcpListener, TcpStream as StdTcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +10,8 @@ use contactd_core::store::LocalRead;
 use tokio::net::TcpListener;
 
 use crate::App;
+use crate::client_address::Peer;
+use crate::client_connections::Admission;
 use crate::slots::ConnectionSlot;
 use crate::worker::{Accepted, Worker};
 
@@ -58,10 +60,10 @@ impl<D: LocalRead> Door<D> {
     /// Accepts forever. Without a free slot, another connection has to give way to a new one, or the new one waits.
     async fn accept_all(&self, workers: &[Worker]) {
         loop {
-            match self.listener.accept().await.and_then(|(stream, _)| stream.into_std()) {
-                Ok(stream) => {
+            match self.listener.accept().await.and_then(|(stream, from)| Ok((stream.into_std()?, from))) {
+                Ok((stream, from)) => {
                     let slot = self.slot(workers).await;
-                    self.hand_over(stream, slot, workers);
+                    self.hand_over(stream, from, slot, workers);
                 }
                 Err(error) => {
                     // Most likely out of file descriptors: wait until some are free.
@@ -95,7 +97,7 @@ impl<D: LocalRead> Door<D> {
         let most = self.app.now().settings.max_connections;
         while let Some(slot) = self.app.slots.try_take(most) {
             match self.queue.accept() {
-                Ok((stream, _)) => self.hand_over(stream, slot, workers),
+                Ok((stream, from)) => self.hand_over(stream, from, slot, workers),
                 // A client that gave up while waiting does not affect the others.
                 Err(error)
                     if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
@@ -104,11 +106,16 @@ impl<D: LocalRead> Door<D> {
         }
     }
 
-    fn hand_over(&self, stream: StdTcpStream, slot: ConnectionSlot, workers: &[Worker]) {
+    fn hand_over(&self, stream: StdTcpStream, from: SocketAddr, slot: ConnectionSlot, workers: &[Worker]) {
+        let peer = Peer::new(from.ip());
+        let admission = self.app.clients.admit(&self.app.now().settings.clients, peer);
+        if matches!(admission, Admission::Closed) {
+            return;
+        }
         let least_loaded = workers.iter().min_by_key(|worker| worker.load());
         let prepared = stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true));
         if let (Some(worker), Ok(())) = (least_loaded, prepared) {
-            worker.give(Accepted { stream, slot });
+            worker.give(Accepted { stream, slot, peer, admission });
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{BasePath, Origin, PublicUrl};
+use crate::{BasePath, ClientLimits, Origin, PublicUrl};
 
 /// Limits and deadlines. The documentation lists the defaults. `base_path`, `public_url`, `workers` and `audit_patience` stay as they
 /// were at the start; [`App::reload`](crate::App::reload) can change the others.
@@ -20,6 +20,8 @@ pub struct Settings {
     pub max_connections: usize,
     /// Maximum number of lookups in progress; more are answered 503.
     pub max_in_flight: usize,
+    /// The limits of each client address.
+    pub clients: ClientLimits,
     /// Maximum size of a request body, in bytes.
     pub max_body: usize,
     /// Maximum size of the request line and headers together, in bytes.
@@ -47,6 +49,7 @@ impl Default for Settings {
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             max_connections: 10_000,
             max_in_flight: 2_000,
+            clients: ClientLimits::default(),
             max_body: 16 * 1024,
             max_head: 16 * 1024,
             head_timeout: Duration::from_secs(10),

@@ -12,6 +12,7 @@ use contactd_core::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
+use crate::client_address::Peer;
 use crate::connection::{self, Exchange};
 use crate::turn::Turn;
 use crate::worker_clock::WorkerClock;
@@ -76,7 +77,8 @@ impl Served {
         let exchange = Exchange::new(Rc::clone(&clock), &self.app.now().settings);
         let ending = Rc::clone(&turn);
         tokio::task::spawn_local(async move { ending.run(|| {}).await });
-        let serving = connection::serve(Arc::clone(&self.app), served, Rc::clone(&exchange), turn);
+        let peer = Peer::new(std::net::Ipv4Addr::LOCALHOST.into());
+        let serving = connection::serve(Arc::clone(&self.app), served, peer, Rc::clone(&exchange), turn);
         tokio::task::spawn_local(serving);
         Client { stream, clock, exchange }
     }

@@ -16,6 +16,8 @@ use tokio::task::LocalSet;
 use tokio::time::MissedTickBehavior;
 
 use crate::App;
+use crate::client_address::Peer;
+use crate::client_connections::Admission;
 use crate::connection::{self, Exchange};
 use crate::slots::ConnectionSlot;
 use crate::turn::Turn;
@@ -28,6 +30,8 @@ const TICK: Duration = Duration::from_millis(100);
 pub(crate) struct Accepted {
     pub(crate) stream: StdTcpStream,
     pub(crate) slot: ConnectionSlot,
+    pub(crate) peer: Peer,
+    pub(crate) admission: Admission,
 }
 
 /// What the accepting task tells a worker.
@@ -171,7 +175,7 @@ fn begin<D: LocalRead>(
     turn: &Rc<Turn>,
     load: &Arc<AtomicUsize>,
 ) {
-    let Accepted { stream, slot } = accepted;
+    let Accepted { stream, slot, peer, admission } = accepted;
     let exchange = Exchange::new(Rc::clone(clock), &app.now().settings);
     exchanges.borrow_mut().push(Rc::downgrade(&exchange));
     let counted = OpenConnection::begin(app, load, slot);
@@ -179,7 +183,17 @@ fn begin<D: LocalRead>(
     tokio::task::spawn_local(async move {
         let _counted = counted;
         if let Ok(stream) = TcpStream::from_std(stream) {
-            connection::serve(app, stream, exchange, turn).await;
+            match admission {
+                Admission::Served(open) => {
+                    connection::serve(app, stream, peer, exchange, turn).await;
+                    drop(open);
+                }
+                Admission::Refused(refused) => {
+                    connection::refuse(app, stream, exchange).await;
+                    drop(refused);
+                }
+                Admission::Closed => {}
+            }
         }
     });
 }

@@ -62,7 +62,10 @@ pub(super) fn check(path: &Path) -> Result<File, Vec<ConfigError>> {
     if let Ok(file) = toml::from_str::<File>(&text)
         && file.networks().is_ok()
     {
-        return Ok(file);
+        let Some((setting, message)) = file.clients.incomplete() else { return Ok(file) };
+        let line = lines(&text).into_iter().find(|(name, _)| name == setting).map(|(_, line)| line);
+        let (setting, message) = (Some(setting.to_owned()), message.to_owned());
+        return Err(vec![ConfigError { file: name, line, setting, message }]);
     }
     let mut checked = Checked { file: name, text: &text, errors: Vec::new() };
     checked.find_all();

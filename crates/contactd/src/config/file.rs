@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use contactd_core::{Case, Network, NetworkError, Networks, Quota, Rate, Span};
-use contactd_server::{BasePath, Origin, PublicUrl};
+use contactd_server::{AddressRange, BasePath, ClientLimits, Origin, Proxies, ProxyHeader, PublicUrl};
 use serde::Deserialize;
 
 use crate::setting::{AtLeast, AuditSync, Engine, FromText, Interval, Keep, Listen, LogFormat, LogLevel};
@@ -23,6 +23,7 @@ pub(crate) struct File {
     pub(crate) admin: Admin,
     pub(crate) cors: Cors,
     pub(crate) limits: Limits,
+    pub(crate) clients: Clients,
     pub(crate) log: Log,
     pub(crate) audit: Audit,
     pub(crate) keys: Keys,
@@ -102,6 +103,45 @@ impl Limits {
 
     pub(crate) fn quota(&self) -> Option<Quota> {
         Some(self.quota.as_ref()?.0)
+    }
+}
+
+/// Limits per client address, and the proxies that name clients.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Clients {
+    connections: Option<AtLeast<1>>,
+    failed_authorizations: Option<FromText<Rate>>,
+    misses: Option<FromText<Rate>>,
+    proxies: Vec<FromText<AddressRange>>,
+    proxy_header: Option<FromText<ProxyHeader>>,
+}
+
+impl Clients {
+    pub(crate) fn limits(&self) -> ClientLimits {
+        let ranges = self.proxies.iter().map(|range| range.0).collect();
+        ClientLimits {
+            connections: self.connections.map(|connections| connections.0),
+            failed_authorizations: self.failed_authorizations.as_ref().map(|rate| rate.0),
+            misses: self.misses.as_ref().map(|rate| rate.0),
+            proxies: self.proxy_header.as_ref().map(|header| Proxies { ranges, header: header.0 }),
+        }
+    }
+
+    /// A setting that needs another one, and what to do.
+    pub(super) fn incomplete(&self) -> Option<(&'static str, &'static str)> {
+        match (self.proxies.is_empty(), &self.proxy_header) {
+            (false, None) => Some((
+                "clients.proxies",
+                "also set `proxy_header` to the header in which your proxies name the client, \"forwarded\" or \
+                 \"x-forwarded-for\"; the proxies must set it themselves, because the other one may come from the client",
+            )),
+            (true, Some(_)) => Some((
+                "clients.proxy_header",
+                "also list the addresses of your proxies in `proxies`; the header counts only if it comes from one of them",
+            )),
+            _ => None,
+        }
     }
 }
 
@@ -228,6 +268,7 @@ mod tests {
         assert_eq!(file.limits.body_bytes, Some(AtLeast(defaults.max_body)));
         assert_eq!(file.limits.idle_timeout, Some(Span(defaults.idle_timeout)));
         assert_eq!(file.limits.in_flight, Some(AtLeast(defaults.max_in_flight)));
+        assert_eq!((file.clients.limits().connections, file.clients.incomplete()), (Some(100), None));
         assert_eq!(file.audit.sync, Some(AuditSync::default()));
         assert_eq!(file.networks().expect("networks").iter().count(), 3);
     }
@@ -255,6 +296,10 @@ mod tests {
             "[limits]\nhead_timeout = \"10\"",
             "[limits]\nconnections = 0",
             "[limits]\nhead_bytes = 1",
+            "[clients]\nconnections = 0",
+            "[clients]\nmisses = \"600\"",
+            "[clients]\nproxies = [\"10.0.0.1\", \"0.0.0.0/0\"]",
+            "[clients]\nproxy_header = \"x-real-ip\"",
             "[serve]\nworkers = 0",
             "[serve]\nbase_path = \"contacts\"",
             "public_url = \"contacts.example.com\"",

@@ -1,7 +1,7 @@
 //! A client that shows complete replies and can send invalid requests.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpStream};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -55,7 +55,19 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn open(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).expect("connects");
+        Self::of(TcpStream::connect(address).expect("connects"))
+    }
+
+    /// From a certain address of this machine.
+    pub(crate) fn open_from(source: Ipv4Addr, address: SocketAddr) -> Self {
+        use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+        bind(&socket, &SocketAddrV4::new(source, 0)).expect("binds");
+        connect(&socket, &address).expect("connects");
+        Self::of(TcpStream::from(socket))
+    }
+
+    fn of(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("sets");
         stream.set_nodelay(true).expect("sets");
         Self { stream, unread: Vec::new() }

@@ -11,6 +11,7 @@ mod audit;
 mod backup;
 mod base_path;
 mod canonicalize;
+mod client_limits;
 mod clients;
 mod commands;
 mod config;

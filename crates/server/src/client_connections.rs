@@ -1,0 +1,120 @@
+//! How many connections each client has open.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::client_address::ClientAddress;
+
+/// How many connections over the limit are answered at the same time. More are closed without an answer, so that refusing
+/// costs next to nothing, however many there are.
+const MAX_ANSWERED: usize = 64;
+
+/// Counts the connections of each address. An address without a connection has no entry, so there are never more entries
+/// than connections.
+#[derive(Debug, Default)]
+pub(crate) struct ClientConnections {
+    open: Mutex<HashMap<ClientAddress, usize>>,
+    answered: AtomicUsize,
+}
+
+/// What is done with a new connection.
+#[derive(Debug)]
+pub(crate) enum Admission {
+    /// It is served. If connections are limited, it counts until it is dropped.
+    Served(Option<OpenConnection>),
+    /// It is over the limit, and is told so.
+    Refused(RefusedConnection),
+    /// It is over the limit, and is closed at once.
+    Closed,
+}
+
+/// An open connection of an address.
+#[derive(Debug)]
+pub(crate) struct OpenConnection {
+    connections: Arc<ClientConnections>,
+    address: ClientAddress,
+}
+
+/// A connection that is being refused.
+#[derive(Debug)]
+pub(crate) struct RefusedConnection(Arc<ClientConnections>);
+
+impl ClientConnections {
+    /// Counts a new connection of an address that may have `most`.
+    pub(crate) fn admit(self: &Arc<Self>, address: ClientAddress, most: usize) -> Admission {
+        let mut open = self.open();
+        let count = open.entry(address).or_default();
+        if *count < most {
+            *count += 1;
+            return Admission::Served(Some(OpenConnection { connections: Arc::clone(self), address }));
+        }
+        drop(open);
+        let refused = RefusedConnection(Arc::clone(self));
+        match self.answered.fetch_add(1, Ordering::Relaxed) {
+            before if before < MAX_ANSWERED => Admission::Refused(refused),
+            _ => Admission::Closed,
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<ClientAddress, usize>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        let mut open = self.connections.open();
+        if let Some(count) = open.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.address);
+            }
+        }
+    }
+}
+
+impl Drop for RefusedConnection {
+    fn drop(&mut self) {
+        self.0.answered.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client_address::Peer;
+
+    fn address(text: &str) -> ClientAddress {
+        ClientAddress::of_connection(Peer::new(text.parse().expect(text)))
+    }
+
+    #[test]
+    fn an_address_has_as_many_connections_as_it_may_and_more_when_some_have_ended() {
+        let connections = Arc::new(ClientConnections::default());
+        let admit = |text: &str| connections.admit(address(text), 2);
+        let (first, second) = (admit("192.0.2.1"), admit("192.0.2.1"));
+        assert!(matches!((&first, &second), (Admission::Served(Some(_)), Admission::Served(Some(_)))));
+        assert!(matches!(admit("192.0.2.1"), Admission::Refused(_)));
+        assert!(matches!(admit("192.0.2.2"), Admission::Served(Some(_))), "another address");
+        drop(first);
+        let third = admit("192.0.2.1");
+        assert!(matches!(third, Admission::Served(Some(_))));
+        drop((second, third));
+        assert!(connections.open().is_empty());
+    }
+
+    #[test]
+    fn a_limited_number_of_refused_connections_is_answered_at_the_same_time() {
+        let connections = Arc::new(ClientConnections::default());
+        let _open = connections.admit(address("192.0.2.1"), 1);
+        let admit = || connections.admit(address("192.0.2.1"), 1);
+        let mut answered: Vec<Admission> = (0..MAX_ANSWERED).map(|_| admit()).collect();
+        assert!(answered.iter().all(|admission| matches!(admission, Admission::Refused(_))));
+        for _ in 0..3 {
+            assert!(matches!(admit(), Admission::Closed));
+        }
+        answered.pop();
+        assert!(matches!(admit(), Admission::Refused(_)));
+    }
+}
