@@ -9,12 +9,12 @@ use contactd_contract::openapi;
 use contactd_core::store::LocalRead;
 use contactd_core::{Audit, Callers, Clock, Lookups, Networks, SuppressionList};
 
-use crate::clients::Clients;
+use crate::Settings;
+use crate::clients::{Clients, RequestLimits};
 use crate::cors::Cors;
 use crate::metrics::Metrics;
 use crate::places::Places;
 use crate::slots::Slots;
-use crate::{ClientLimits, Settings};
 
 /// The service, as the listeners use it.
 pub struct App<D> {
@@ -39,13 +39,14 @@ pub(crate) struct Reloadable {
     pub(crate) networks: Networks,
     pub(crate) cors: Cors,
     /// The limits of requests per client address, if there are any.
-    pub(crate) client_limits: Option<Arc<ClientLimits>>,
+    pub(crate) client_limits: Option<Arc<RequestLimits>>,
 }
 
 impl Reloadable {
-    fn new(settings: Settings, networks: Networks) -> Self {
+    fn new(settings: Settings, networks: Networks, before: Option<&Self>) -> Self {
         let cors = Cors::new(&settings.allow_origins);
-        let client_limits = settings.clients.of_requests();
+        let client_limits = before.and_then(|before| before.client_limits.as_deref());
+        let client_limits = RequestLimits::new(&settings.clients, client_limits);
         Self { settings, networks, cors, client_limits }
     }
 }
@@ -69,7 +70,7 @@ impl<D: LocalRead> App<D> {
             clock,
             openapi_json: openapi::json_at(settings.server_url()).into(),
             openapi_yaml: openapi::yaml_at(settings.server_url()).into(),
-            reloadable: ArcSwap::from_pointee(Reloadable::new(settings, networks)),
+            reloadable: ArcSwap::from_pointee(Reloadable::new(settings, networks, None)),
             places: Places::default(),
             connections: AtomicUsize::new(0),
             slots: Arc::default(),
@@ -89,8 +90,7 @@ impl<D: LocalRead> App<D> {
         let before = self.now();
         let Settings { base_path, public_url, workers, audit_patience, .. } = before.settings.clone();
         let settings = Settings { base_path, public_url, workers, audit_patience, ..settings };
-        self.clients.change(&before.settings.clients, &settings.clients);
-        self.reloadable.store(Arc::new(Reloadable::new(settings, networks)));
+        self.reloadable.store(Arc::new(Reloadable::new(settings, networks, Some(&before))));
         self.slots.look_again();
     }
 

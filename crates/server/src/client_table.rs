@@ -52,13 +52,6 @@ impl ClientTable {
         }
         Arc::clone(part.entry(address).or_default())
     }
-
-    /// Forgets what was used.
-    pub(crate) fn clear(&self) {
-        for part in &self.parts {
-            *part.lock().unwrap_or_else(PoisonError::into_inner) = Part::default();
-        }
-    }
 }
 
 fn make_room(part: &mut Part, now: Timestamp) {
@@ -156,8 +149,6 @@ mod tests {
         assert_eq!((take(1), take(1)), (Ok(()), Ok(())));
         assert_eq!(take(1), Err(LimitExceeded::Rate { retry_after: 1_800 }));
         assert_eq!(take(2), Ok(()));
-        table.clear();
-        assert_eq!(take(1), Ok(()));
     }
 
     #[test]

@@ -28,18 +28,29 @@ pub struct ClientLimits {
     pub proxies: Option<Proxies>,
 }
 
-impl ClientLimits {
-    /// The limits of requests, if there are any.
-    pub(crate) fn of_requests(&self) -> Option<Arc<Self>> {
-        let has_any = self.failed_authorizations.is_some() || self.misses.is_some();
-        has_any.then(|| Arc::new(self.clone()))
+/// The limits of requests, and what clients have used of them.
+#[derive(Debug)]
+pub(crate) struct RequestLimits {
+    limits: ClientLimits,
+    table: Arc<ClientTable>,
+}
+
+impl RequestLimits {
+    /// The limits of requests, if there are any. What was used of the limits before counts on, unless a rate has changed.
+    pub(crate) fn new(limits: &ClientLimits, before: Option<&Self>) -> Option<Arc<Self>> {
+        let rates = |limits: &ClientLimits| (limits.failed_authorizations, limits.misses);
+        if rates(limits) == (None, None) {
+            return None;
+        }
+        let same = before.filter(|before| rates(&before.limits) == rates(limits));
+        let table = same.map(|before| Arc::clone(&before.table)).unwrap_or_default();
+        Some(Arc::new(Self { limits: limits.clone(), table }))
     }
 }
 
-/// What clients have used of their limits.
+/// The connections of clients, and what was refused.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
-    table: ClientTable,
     connections: Arc<ClientConnections>,
     refused: Refused,
 }
@@ -66,13 +77,6 @@ impl Clients {
         admission
     }
 
-    /// The limits have changed. A changed rate begins anew.
-    pub(crate) fn change(&self, old: &ClientLimits, new: &ClientLimits) {
-        if (old.failed_authorizations, old.misses) != (new.failed_authorizations, new.misses) {
-            self.table.clear();
-        }
-    }
-
     pub(crate) fn family(&self) -> Family {
         let Refused { connections, failed_authorizations, misses } = &self.refused;
         let mut family = Family::new(
@@ -93,7 +97,7 @@ impl Clients {
 
 /// The client of a request, if requests are limited by address. Its address is only found out when it is needed.
 pub(crate) struct Client<'a> {
-    pub(crate) limits: Arc<ClientLimits>,
+    pub(crate) limits: Arc<RequestLimits>,
     pub(crate) clients: &'a Clients,
     pub(crate) peer: Peer,
     /// The head of the request, as it was received.
@@ -102,14 +106,14 @@ pub(crate) struct Client<'a> {
 
 impl<'a> Client<'a> {
     fn buckets(&self, now: Timestamp) -> Arc<Buckets> {
-        let address = ClientAddress::of_request(self.peer, self.head, self.limits.proxies.as_ref());
-        self.clients.table.find(address, now)
+        let RequestLimits { limits, table } = &*self.limits;
+        table.find(ClientAddress::of_request(self.peer, self.head, limits.proxies.as_ref()), now)
     }
 
     /// The answer to a request without a valid token: 401 as long as the client has some left, then 429. A valid token is
     /// not asked about here, even if it is not for this operation.
     pub(crate) fn unauthorized(&self, why: Unauthorized, now: Timestamp) -> Refusal {
-        let rate = self.limits.failed_authorizations;
+        let rate = self.limits.limits.failed_authorizations;
         let taken = match (rate, why) {
             (None, _) | (_, Unauthorized::InsufficientScope) => Ok(()),
             (Some(rate), Unauthorized::NoToken | Unauthorized::InvalidToken(_)) => {
@@ -127,7 +131,7 @@ impl<'a> Client<'a> {
 
     /// What the client has left for misses, if they are limited.
     pub(crate) fn misses(&self, now: Timestamp) -> Option<Misses<'a>> {
-        let rate = self.limits.misses?;
+        let rate = self.limits.limits.misses?;
         Some(Misses { rate, buckets: self.buckets(now), refused: &self.clients.refused.misses })
     }
 }
