@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use contactd_core::Clock;
 use contactd_core::metrics::Measured;
+use contactd_tls::Tls;
 
 pub use hosts::Hosts;
 pub use report_page::render_report;
@@ -28,6 +29,8 @@ pub struct Admin {
     pub measured: Vec<Arc<dyn Measured>>,
     /// The host names that it accepts.
     pub hosts: Hosts,
+    /// The certificate; plain HTTP if `None`.
+    pub tls: Option<Arc<Tls>>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
 }

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use contactd_tls::{HandshakeQueue, Tls};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 
@@ -22,7 +24,7 @@ const BLOCKING_THREADS: usize = 4;
 /// Maximum number of open connections; more wait to be accepted.
 const CONNECTIONS: usize = 64;
 
-/// How long the head of a request may take, including the first one on a connection.
+/// How long a handshake may take, and the head of a request, including the first one on a connection.
 const HEAD_TIME: Duration = Duration::from_secs(5);
 
 /// How long a connection may stay in all. Prometheus opens another one without asking.
@@ -70,6 +72,7 @@ async fn accept_all(
     mut stopped: oneshot::Receiver<()>,
 ) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
+    let tls = admin.tls.clone().map(|tls| (tls, Arc::<HandshakeQueue>::default()));
     let router = routes::router(admin);
     let slots = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
@@ -83,10 +86,10 @@ async fn accept_all(
         };
         match accepted {
             Ok((stream, slot)) => {
-                let router = router.clone();
+                let (tls, router) = (tls.clone(), router.clone());
                 tokio::spawn(async move {
                     let _slot = slot;
-                    let _ = tokio::time::timeout(CONNECTION_TIME, serve(stream, router)).await;
+                    let _ = tokio::time::timeout(CONNECTION_TIME, open(stream, tls, router)).await;
                 });
             }
             Err(error) => {
@@ -98,12 +101,22 @@ async fn accept_all(
     }
 }
 
-async fn serve(stream: TcpStream, router: axum::Router) {
+/// Serves a connection, after its handshake if there is TLS.
+async fn open(stream: TcpStream, tls: Option<(Arc<Tls>, Arc<HandshakeQueue>)>, router: axum::Router) {
     let _ = stream.set_nodelay(true);
+    let stream = Patient::new(stream);
+    let Some((tls, queue)) = tls else { return serve(stream, router).await };
+    // Without a handshake, there is nobody to answer.
+    if let Ok(Ok(stream)) = tokio::time::timeout(HEAD_TIME, tls.accept(stream, &queue)).await {
+        serve(stream, router).await;
+    }
+}
+
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, router: axum::Router) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
-        .serve_connection(TokioIo::new(Patient::new(stream)), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     // If the connection broke, there is nobody to answer.
     let _ = connection.await;
 }

@@ -89,8 +89,10 @@ impl Cli {
 pub(crate) enum Command {
     /// Run the lookup service
     #[command(
-        after_help = "Examples:\n  contactd serve --demo\n  contactd serve --listen 0.0.0.0:8080 --access-log\n\n\
-            SIGTERM and Ctrl-C stop it. SIGHUP reads the configuration file again and opens the log file again."
+        after_help = "Examples:\n  contactd serve --demo\n  contactd serve --listen 0.0.0.0:8080 --access-log\n  \
+            contactd serve --listen 0.0.0.0:8443 --tls-cert server.pem --tls-key server.key\n\n\
+            SIGTERM and Ctrl-C stop it. SIGHUP reads the configuration file and the certificate again, and opens the log \
+            file again."
     )]
     Serve(ServeArgs),
     /// Create, list, update, revoke and rotate tokens
@@ -206,6 +208,12 @@ pub(crate) struct ServeArgs {
     /// The address to listen on for operators: metrics [default: 127.0.0.1:8081]
     #[arg(long, value_name = "ADDRESS", env = "CONTACTD_ADMIN_LISTEN")]
     pub(crate) admin_listen: Option<Listen>,
+    /// Serve HTTPS with the certificate in this PEM file, followed by those that lead to its authority; needs --tls-key
+    #[arg(long, value_name = "FILE", env = "CONTACTD_TLS_CERT")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The key of the certificate, a PEM file that only its owner can read
+    #[arg(long, value_name = "FILE", env = "CONTACTD_TLS_KEY")]
+    pub(crate) tls_key: Option<PathBuf>,
     /// Path prefix for every public path, such as /contacts
     #[arg(long, value_name = "PATH", env = "CONTACTD_BASE_PATH")]
     pub(crate) base_path: Option<BasePath>,

@@ -4,6 +4,7 @@
 mod check;
 mod file;
 mod origin;
+mod tls;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -11,12 +12,14 @@ use std::time::Duration;
 
 use contactd_core::{DefaultLimits, Lifetime, Networks, Span};
 use contactd_server::{Origin, Settings};
+use contactd_tls::PairFiles;
 
 pub(crate) use check::ConfigError;
 use check::check;
 pub(crate) use file::EXAMPLE;
 use file::File;
 pub(crate) use origin::Origins;
+pub(crate) use tls::read_pair;
 
 use crate::cli::{Everywhere, ServeArgs};
 use crate::keys::{KeySource, KeySources};
@@ -54,6 +57,8 @@ pub(crate) struct ServeConfig {
     pub(crate) admin_listen: SocketAddr,
     /// Names that the admin listener answers to, besides IP addresses and loopback names.
     pub(crate) admin_hosts: Vec<String>,
+    /// Whether the admin listener speaks TLS too, if the public one does.
+    pub(crate) admin_tls: bool,
     pub(crate) audit: AuditConfig,
     pub(crate) log_format: LogFormat,
     pub(crate) reloadable: Reloadable,
@@ -67,6 +72,8 @@ pub(crate) struct Reloadable {
     /// Those of the public listener. The server keeps its base path and its workers.
     pub(crate) settings: Settings,
     pub(crate) networks: Networks,
+    /// The certificate and the key; plain HTTP if `None`. Whether there are any stays as it was at the start.
+    pub(crate) tls: Option<PairFiles>,
     pub(crate) token_limits: DefaultLimits,
     /// How long the journal's lines are kept; for ever if `None`.
     pub(crate) audit_keep: Option<Duration>,
@@ -137,8 +144,8 @@ pub(crate) fn errors(everywhere: &Everywhere) -> (Vec<ConfigError>, Origins) {
     match Config::resolve(everywhere) {
         Ok(config) => {
             let origins = Origins::of(everywhere, &config.keys, &set, path.as_deref());
-            if let Err(error) = config.serve(&args) {
-                let name = "serve.admin_listen";
+            let admin = config.admin_listen(&args).err().map(|error| ("serve.admin_listen", error));
+            for (name, error) in admin.into_iter().chain(config.tls_error(&args)) {
                 let line = path.as_deref().and_then(|path| check::line_of(path, name));
                 add(line, line.map(|_| name.to_owned()), &error);
             }
@@ -172,8 +179,22 @@ impl Config {
         })
     }
 
-    /// Resolves what `serve` needs in addition. Refuses an admin listener that other machines can reach, unless the
-    /// configuration allows it.
+    /// Where the admin listener listens. Refuses an address that other machines can reach, unless the configuration allows it.
+    fn admin_listen(&self, args: &ServeArgs) -> anyhow::Result<SocketAddr> {
+        let chosen = args.admin_listen.or(self.file.serve.admin_listen());
+        let address = chosen.map_or(DEFAULT_ADMIN_LISTEN, |listen| listen.0);
+        if !address.ip().to_canonical().is_loopback() && !self.file.admin.allow_remote {
+            return Err(Misuse(format!(
+                "--admin-listen {address} can be reached from other machines, and the admin listener asks for no password. \
+                 Choose a loopback address such as 127.0.0.1:8081, or set `allow_remote = true` under [admin] in the \
+                 configuration file"
+            ))
+            .into());
+        }
+        Ok(address)
+    }
+
+    /// Resolves what `serve` needs in addition.
     pub(crate) fn serve(&self, args: &ServeArgs) -> anyhow::Result<ServeConfig> {
         let (serve, limits, log) = (&self.file.serve, &self.file.limits, &self.file.log);
         let defaults = Settings::default();
@@ -199,16 +220,7 @@ impl Config {
             access_log: args.access_log || serve.access_log.unwrap_or(defaults.access_log),
         };
         let listen = args.listen.or(serve.listen()).map_or(DEFAULT_LISTEN, |listen| listen.0);
-        let admin = args.admin_listen.or(serve.admin_listen());
-        let admin_listen = admin.map_or(DEFAULT_ADMIN_LISTEN, |listen| listen.0);
-        if !admin_listen.ip().to_canonical().is_loopback() && !self.file.admin.allow_remote {
-            return Err(Misuse(format!(
-                "--admin-listen {admin_listen} can be reached from other machines, and the admin listener asks for no password. \
-                 Choose a loopback address such as 127.0.0.1:8081, or set `allow_remote = true` under [admin] in the \
-                 configuration file"
-            ))
-            .into());
-        }
+        let admin_listen = self.admin_listen(args)?;
         let audit = AuditConfig {
             sync: args.audit_sync.or(self.file.audit.sync).unwrap_or_default(),
             segment_bytes: self.file.audit.segment_bytes.map_or(DEFAULT_SEGMENT, |bytes| bytes.0 as u64),
@@ -217,6 +229,7 @@ impl Config {
         let reloadable = Reloadable {
             settings,
             networks: self.networks.clone(),
+            tls: self.tls(args).map_err(|(_, error)| error)?,
             token_limits: DefaultLimits { rate: limits.rate(), quota: limits.quota() },
             audit_keep: self.audit_keep(),
             sweep_every: self.sweep_every(),
@@ -226,9 +239,16 @@ impl Config {
             },
         };
         let log_format = args.log_format.or(log.format).unwrap_or_default();
-        let (admin_hosts, named) = (self.file.admin.hosts.clone(), Vec::new());
-        let mut config =
-            ServeConfig { listen, admin_listen, admin_hosts, audit, log_format, reloadable, named };
+        let mut config = ServeConfig {
+            listen,
+            admin_listen,
+            admin_hosts: self.file.admin.hosts.clone(),
+            admin_tls: self.file.tls.admin.unwrap_or(true),
+            audit,
+            log_format,
+            reloadable,
+            named: Vec::new(),
+        };
         config.named = self.named(&config);
         Ok(config)
     }
@@ -243,6 +263,7 @@ impl Config {
         let fixed = |name, value| Named { name, value, reloads: false, is_noted: false };
         let live = |name, value| Named { name, value, reloads: true, is_noted: false };
         let noted = |named: Named| Named { is_noted: true, ..named };
+        let [cert, key] = tls::named(reloadable.tls.as_ref());
         vec![
             noted(fixed("audit.sync", format!("{:?}", config.audit.sync))),
             noted(live("audit.keep", format!("{:?}", file.audit.keep))),
@@ -274,11 +295,14 @@ impl Config {
                 format!("{:?}", clients.proxies.as_ref().map(|proxies| proxies.header)),
             ),
             live("serve.access_log", settings.access_log.to_string()),
+            live(cert.0, cert.1),
+            live(key.0, key.1),
             live("log.level", format!("{:?}", reloadable.log.level)),
             live("log.file", format!("{:?}", reloadable.log.file)),
             fixed("data", self.data.display().to_string()),
             fixed("serve.listen", config.listen.to_string()),
             fixed("serve.admin_listen", config.admin_listen.to_string()),
+            fixed("tls.admin", config.admin_tls.to_string()),
             fixed("serve.base_path", settings.base_path.as_str().to_owned()),
             fixed("public_url", format!("{:?}", settings.public_url)),
             fixed("serve.workers", settings.workers.to_string()),

@@ -1,7 +1,6 @@
 //! `serve --demo`: invented people, a token for one day, and commands to paste.
 
 use std::io::{self, Write};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -58,11 +57,13 @@ impl Demo {
         Ok(Self { secret, profiles })
     }
 
-    /// Prints the commands to paste.
-    pub(crate) fn show(&self, address: SocketAddr, base_path: &str) -> io::Result<()> {
+    /// Prints the commands to paste, for the service at this URL.
+    pub(crate) fn show(&self, url: &str) -> io::Result<()> {
+        let is_tls = url.starts_with("https:");
         let curl = |operation: Operation, profile_url: &str| {
+            let insecure = if is_tls { " --insecure" } else { "" };
             format!(
-                "curl -sS http://{address}{base_path}{} -H 'Authorization: Bearer {}' \
+                "curl -sS{insecure} {url}{} -H 'Authorization: Bearer {}' \
                  -H 'Content-Type: application/json' -d '{{\"profileUrl\":\"{profile_url}\"}}'",
                 operation.path(),
                 self.secret.expose()
@@ -74,6 +75,9 @@ impl Demo {
             "# {} invented people; this token expires in one day. Look up a phone number:",
             self.profiles
         )?;
+        if is_tls {
+            writeln!(out, "# (--insecure, because your certificate may not have the name of this address)")?;
+        }
         writeln!(out, "{}", curl(Operation::FetchPhoneNumber, PHONE_URL))?;
         writeln!(out, "# Look up an e-mail address:")?;
         writeln!(out, "{}", curl(Operation::FetchPersonalEmail, EMAIL_URL))?;

@@ -1,4 +1,4 @@
-//! SIGHUP: a running server reads its configuration file again and opens its log file again.
+//! SIGHUP: a running server reads its configuration file and its certificate again, and opens its log file again.
 //!
 //! What can be replaced is in [`Reloadable`], and is replaced together: a file with an error changes nothing. Settings that
 //! need a restart are named in the log.
@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use contactd_core::services::Services;
 use contactd_core::{Callers, Live};
 use contactd_server::App;
+use contactd_tls::Tls;
 
 use crate::cli::{Everywhere, ServeArgs};
 use crate::config::{self, Config, Named, Reloadable, ServeConfig};
@@ -27,6 +28,7 @@ pub(crate) struct Running {
     pub(crate) services: Arc<Services<Store>>,
     pub(crate) keep: Keep,
     pub(crate) pace: Pace,
+    pub(crate) tls: Option<Arc<Tls>>,
 }
 
 /// Reloads a running server.
@@ -67,14 +69,19 @@ impl Reloader {
         }
     }
 
-    async fn take_over(&self, new: ServeConfig) -> anyhow::Result<Taken> {
+    async fn take_over(&self, mut new: ServeConfig) -> anyhow::Result<Taken> {
         let before = self.named.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if self.running.tls.is_some() != new.reloadable.tls.is_some() {
+            // A listener cannot begin or end TLS while it runs.
+            let of_tls = new.named.iter_mut().filter(|named| named.name.starts_with("tls."));
+            of_tls.for_each(|named| named.reloads = false);
+        }
         let is_new = |named: &&Named| !before.contains(named);
-        let names = |reloads: bool| -> Vec<&'static str> {
+        let names = |reloads: bool| -> Vec<String> {
             let changed = new.named.iter().filter(is_new).filter(|named| named.reloads == reloads);
-            changed.map(|named| named.name).collect()
+            changed.map(|named| named.name.to_owned()).collect()
         };
-        let taken = Taken { changed: names(true), fixed: names(false) };
+        let mut taken = Taken { changed: names(true), fixed: names(false) };
         // What needs a restart is still as it was.
         let old = |name| before.iter().find(|old| old.name == name).cloned();
         let in_force: Vec<Named> = new
@@ -83,18 +90,24 @@ impl Reloader {
             .filter_map(|named| if named.reloads { Some(named.clone()) } else { old(named.name) })
             .collect();
         // First what can fail: then nothing has changed.
+        let pair = new.reloadable.tls.as_ref().filter(|_| self.running.tls.is_some());
+        let pair = pair.map(config::read_pair).transpose()?;
         let log = log::reopen(&new.reloadable.log)?;
         let noted = config::noted(&in_force);
         self.running.services.audits.note_settings(&actor::of_this_process(), &noted).await?;
-        // Certificates will be read again here, before anything is put in force.
         log.put_in_force();
         self.put_in_force(new.reloadable).await;
+        if let (Some(tls), Some(pair)) = (&self.running.tls, pair)
+            && tls.replace(pair)
+        {
+            taken.changed.push(format!("the certificate, which ends {}", tls.ends()));
+        }
         *self.named.lock().unwrap_or_else(PoisonError::into_inner) = in_force;
         Ok(taken)
     }
 
     async fn put_in_force(&self, new: Reloadable) {
-        let Reloadable { settings, networks, token_limits, audit_keep, sweep_every, log: _ } = new;
+        let Reloadable { settings, networks, tls: _, token_limits, audit_keep, sweep_every, log: _ } = new;
         let running = &self.running;
         files::raise_limit(settings.max_connections);
         if let Some(app) = running.app.upgrade() {
@@ -111,8 +124,8 @@ impl Reloader {
 
 /// What a reload did.
 struct Taken {
-    /// Settings that have a new value.
-    changed: Vec<&'static str>,
+    /// Settings that have a new value, and what else is new.
+    changed: Vec<String>,
     /// Settings that have another value in the configuration, but not in this server.
-    fixed: Vec<&'static str>,
+    fixed: Vec<String>,
 }

@@ -10,6 +10,7 @@ use contactd_core::metrics::{Measured, Measuring};
 use contactd_core::services::Services;
 use contactd_core::{Callers, Live, SuppressionList};
 use contactd_server::App;
+use contactd_tls::{Tls, Watch};
 
 use crate::config::{self, Reloadable, ServeConfig};
 use crate::context::Opened;
@@ -22,10 +23,12 @@ use crate::recording::Recording;
 use crate::reloading::Running;
 use crate::sweeper::Sweeper;
 
-/// Two bound listeners.
+/// Two bound listeners, and the certificate of those that speak TLS.
 pub(crate) struct Listeners {
     pub(crate) public: TcpListener,
     pub(crate) admin: TcpListener,
+    tls: Option<Arc<Tls>>,
+    admin_tls: Option<Arc<Tls>>,
 }
 
 impl Listeners {
@@ -34,9 +37,13 @@ impl Listeners {
             TcpListener::bind(address)
                 .with_context(|| format!("cannot listen on {address}; choose another address with {flag}"))
         };
+        let pair = config.reloadable.tls.as_ref().map(config::read_pair).transpose()?;
+        let tls = pair.map(|pair| Arc::new(Tls::new(pair)));
         Ok(Self {
             public: bind(config.listen, "--listen")?,
             admin: bind(config.admin_listen, "--admin-listen")?,
+            admin_tls: tls.clone().filter(|_| config.admin_tls),
+            tls,
         })
     }
 }
@@ -51,6 +58,7 @@ pub(crate) struct Serving {
     keeper: RunningKeeper,
     recording: Recording,
     sweeper: Sweeper,
+    watch: Option<Watch>,
     control: Control,
     /// What a reload changes.
     pub(crate) running: Running,
@@ -64,7 +72,7 @@ impl Serving {
         listeners: Listeners,
     ) -> anyhow::Result<Self> {
         let control = Control::claim(&opened.dir)?;
-        let Reloadable { settings, networks, token_limits, audit_keep, sweep_every, log: _ } =
+        let Reloadable { settings, networks, tls: _, token_limits, audit_keep, sweep_every, log: _ } =
             config.reloadable;
         let callers = Arc::new(Callers::new(token_limits));
         let suppressions = Arc::new(SuppressionList::new(opened.keys.clone()));
@@ -81,7 +89,10 @@ impl Serving {
         let (noted, keep) = (config::noted(&config.named), Keep::new(audit_keep));
         let recording = Recording::start(&opened, &services, &recorder, &config.audit, &noted, &keep).await?;
         let sweeper = Sweeper::start(Arc::clone(&services), sweep_every)?;
-        let app = Arc::new(App::new(
+        let tls = listeners.tls.clone();
+        let watching = tls.clone().map(|tls| Watch::start(tls, Arc::clone(&opened.clock)));
+        let watch = watching.transpose()?;
+        let app = App::new(
             opened.store,
             Arc::clone(&recording.audit),
             Arc::clone(&callers),
@@ -89,14 +100,18 @@ impl Serving {
             networks,
             Arc::clone(&opened.clock),
             settings,
-        ));
+        );
+        let app = Arc::new(app.with_tls(tls.clone()));
+        let mut measured: Vec<Arc<dyn Measured>> = vec![
+            Arc::<App<_>>::clone(&app),
+            Arc::<Callers>::clone(&callers),
+            Arc::new(ServiceHealth(Arc::clone(&services))),
+        ];
+        measured.extend(tls.clone().map(|tls| tls as Arc<dyn Measured>));
         let admin = Admin {
-            measured: vec![
-                Arc::<App<_>>::clone(&app),
-                Arc::<Callers>::clone(&callers),
-                Arc::new(ServiceHealth(Arc::clone(&services))),
-            ],
+            measured,
             hosts: Hosts::new(config.admin_hosts),
+            tls: listeners.admin_tls.clone(),
             clock: opened.clock,
         };
         let running = Running {
@@ -106,8 +121,9 @@ impl Serving {
             services: Arc::clone(&services),
             keep,
             pace: sweeper.pace(),
+            tls,
         };
-        Ok(Self { services, listeners, app, admin, keeper, recording, sweeper, control, running })
+        Ok(Self { services, listeners, app, admin, keeper, recording, sweeper, watch, control, running })
     }
 
     /// The addresses of the public and the admin listener.
@@ -115,11 +131,18 @@ impl Serving {
         Ok((self.listeners.public.local_addr()?, self.listeners.admin.local_addr()?))
     }
 
+    /// How both are spoken to: `http` or `https`.
+    pub(crate) fn schemes(&self) -> (&'static str, &'static str) {
+        let scheme = |tls: &Option<Arc<Tls>>| if tls.is_some() { "https" } else { "http" };
+        (scheme(&self.listeners.tls), scheme(&self.listeners.admin_tls))
+    }
+
     /// Serves until `stop` is ready, then stops everything in order.
     pub(crate) async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let admin = contactd_admin::start(self.listeners.admin, self.admin)?;
         contactd_server::serve(self.listeners.public, self.app, stop).await?;
         admin.finish();
+        self.watch.into_iter().for_each(Watch::finish);
         self.sweeper.finish();
         self.recording.finish();
         self.keeper.finish();

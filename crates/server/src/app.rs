@@ -8,6 +8,7 @@ use bytes::Bytes;
 use contactd_contract::openapi;
 use contactd_core::store::LocalRead;
 use contactd_core::{Audit, Callers, Clock, Lookups, Networks, SuppressionList};
+use contactd_tls::Tls;
 
 use crate::Settings;
 use crate::clients::{Clients, RequestLimits};
@@ -30,6 +31,8 @@ pub struct App<D> {
     pub(crate) connections: AtomicUsize,
     pub(crate) slots: Arc<Slots>,
     pub(crate) clients: Clients,
+    /// For the connections of callers; plain HTTP if `None`.
+    pub(crate) tls: Option<Arc<Tls>>,
     stopping: AtomicBool,
 }
 
@@ -75,8 +78,15 @@ impl<D: LocalRead> App<D> {
             connections: AtomicUsize::new(0),
             slots: Arc::default(),
             clients: Clients::default(),
+            tls: None,
             stopping: AtomicBool::new(false),
         }
+    }
+
+    /// Serves callers over TLS.
+    #[must_use]
+    pub fn with_tls(self, tls: Option<Arc<Tls>>) -> Self {
+        Self { tls, ..self }
     }
 
     /// The settings and networks of this moment. Do not keep them across an `await`.

@@ -193,6 +193,7 @@ impl<'a, S: Stream> Body<'a, S> {
         if std::mem::take(&mut self.expects_continue) && self.arrived.is_empty() {
             let said = self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await;
             said.map_err(|_| Refusal::BadRequest)?;
+            self.stream.flush().await.map_err(|_| Refusal::BadRequest)?;
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ pub(crate) struct ClientConnections {
 
 /// What is done with a new connection.
 #[derive(Debug)]
-pub(crate) enum Admission {
+pub(crate) enum Reception {
     /// It is served. If connections are limited, it counts until it is dropped.
     Served(Option<OpenConnection>),
     /// It is over the limit, and is told so.
@@ -42,18 +42,18 @@ pub(crate) struct RefusedConnection(Arc<ClientConnections>);
 
 impl ClientConnections {
     /// Counts a new connection of an address that may have `most`.
-    pub(crate) fn admit(self: &Arc<Self>, address: ClientAddress, most: usize) -> Admission {
+    pub(crate) fn admit(self: &Arc<Self>, address: ClientAddress, most: usize) -> Reception {
         let mut open = self.open();
         let count = open.entry(address).or_default();
         if *count < most {
             *count += 1;
-            return Admission::Served(Some(OpenConnection { connections: Arc::clone(self), address }));
+            return Reception::Served(Some(OpenConnection { connections: Arc::clone(self), address }));
         }
         drop(open);
         let refused = RefusedConnection(Arc::clone(self));
         match self.answered.fetch_add(1, Ordering::Relaxed) {
-            before if before < MAX_ANSWERED => Admission::Refused(refused),
-            _ => Admission::Closed,
+            before if before < MAX_ANSWERED => Reception::Refused(refused),
+            _ => Reception::Closed,
         }
     }
 
@@ -94,12 +94,12 @@ mod tests {
         let connections = Arc::new(ClientConnections::default());
         let admit = |text: &str| connections.admit(address(text), 2);
         let (first, second) = (admit("192.0.2.1"), admit("192.0.2.1"));
-        assert!(matches!((&first, &second), (Admission::Served(Some(_)), Admission::Served(Some(_)))));
-        assert!(matches!(admit("192.0.2.1"), Admission::Refused(_)));
-        assert!(matches!(admit("192.0.2.2"), Admission::Served(Some(_))), "another address");
+        assert!(matches!((&first, &second), (Reception::Served(Some(_)), Reception::Served(Some(_)))));
+        assert!(matches!(admit("192.0.2.1"), Reception::Refused(_)));
+        assert!(matches!(admit("192.0.2.2"), Reception::Served(Some(_))), "another address");
         drop(first);
         let third = admit("192.0.2.1");
-        assert!(matches!(third, Admission::Served(Some(_))));
+        assert!(matches!(third, Reception::Served(Some(_))));
         drop((second, third));
         assert!(connections.open().is_empty());
     }
@@ -109,12 +109,12 @@ mod tests {
         let connections = Arc::new(ClientConnections::default());
         let _open = connections.admit(address("192.0.2.1"), 1);
         let admit = || connections.admit(address("192.0.2.1"), 1);
-        let mut answered: Vec<Admission> = (0..MAX_ANSWERED).map(|_| admit()).collect();
-        assert!(answered.iter().all(|admission| matches!(admission, Admission::Refused(_))));
+        let mut answered: Vec<Reception> = (0..MAX_ANSWERED).map(|_| admit()).collect();
+        assert!(answered.iter().all(|reception| matches!(reception, Reception::Refused(_))));
         for _ in 0..3 {
-            assert!(matches!(admit(), Admission::Closed));
+            assert!(matches!(admit(), Reception::Closed));
         }
         answered.pop();
-        assert!(matches!(admit(), Admission::Refused(_)));
+        assert!(matches!(admit(), Reception::Refused(_)));
     }
 }

@@ -10,7 +10,7 @@ use contactd_core::metrics::{Family, MetricKind};
 use contactd_core::{LimitExceeded, Rate, Timestamp};
 
 use crate::client_address::{ClientAddress, Peer};
-use crate::client_connections::{Admission, ClientConnections};
+use crate::client_connections::{ClientConnections, Reception};
 use crate::client_table::{Buckets, ClientTable, ReservedMiss};
 use crate::proxies::Proxies;
 use crate::refusal::{Refusal, Unauthorized};
@@ -65,13 +65,13 @@ struct Refused {
 
 impl Clients {
     /// Counts a new connection.
-    pub(crate) fn admit(&self, limits: &ClientLimits, peer: Peer) -> Admission {
-        let Some(most) = limits.connections else { return Admission::Served(None) };
+    pub(crate) fn admit(&self, limits: &ClientLimits, peer: Peer) -> Reception {
+        let Some(most) = limits.connections else { return Reception::Served(None) };
         if limits.proxies.as_ref().is_some_and(|proxies| peer.is_one_of(proxies)) {
-            return Admission::Served(None);
+            return Reception::Served(None);
         }
         let admission = self.connections.admit(ClientAddress::of_connection(peer), most);
-        if !matches!(admission, Admission::Served(_)) {
+        if !matches!(admission, Reception::Served(_)) {
             self.refused.connections.fetch_add(1, Ordering::Relaxed);
         }
         admission

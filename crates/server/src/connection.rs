@@ -7,7 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -173,6 +173,19 @@ impl Exchange {
         self.deadline.set(within.map(|within| self.clock.elapsed() + within));
     }
 
+    /// The result of `future`; `None` if the connection is past its deadline before, or gives way to another client.
+    pub(crate) async fn within_deadline<F: Future>(&self, mut future: Pin<&mut F>) -> Option<F::Output> {
+        poll_fn(|cx| {
+            if self.poll_expired(cx).is_ready() {
+                return Poll::Ready(None);
+            }
+            // What has arrived by now is still served.
+            let done = future.as_mut().poll(cx).map(Some);
+            if done.is_pending() && self.does_give_way() { Poll::Ready(None) } else { done }
+        })
+        .await
+    }
+
     /// Ready when the sweep has found the connection past its deadline.
     fn poll_expired(&self, cx: &Context<'_>) -> Poll<()> {
         if self.expired.get() {
@@ -194,24 +207,19 @@ pub(crate) async fn serve<D: LocalRead>(
     exchange: Rc<Exchange>,
     turn: Rc<Turn>,
 ) {
-    let ended = {
-        let mut answering = pin!(answer_all(&app, &mut stream, peer, &exchange, &turn));
-        poll_fn(|cx| {
-            if exchange.poll_expired(cx).is_ready() {
-                return Poll::Ready(None);
-            }
-            // What has arrived by now is still served.
-            let answered = answering.as_mut().poll(cx).map(Some);
-            if answered.is_pending() && exchange.does_give_way() {
-                return Poll::Ready(None);
-            }
-            answered
-        })
-        .await
-    };
-    // If the connection broke or expired, it is dropped without further reading.
-    if let Some(Ok(end)) = ended {
-        close(stream, end).await;
+    let ended = exchange.within_deadline(pin!(answer_all(&app, &mut stream, peer, &exchange, &turn))).await;
+    match ended {
+        Some(Ok(end)) => close(stream, end).await,
+        // It broke.
+        Some(Err(_)) => {}
+        // It expired: it is dropped without further reading. TLS tells the client, if there is room to send.
+        None => {
+            poll_fn(|cx| {
+                let _ = Pin::new(&mut stream).poll_shutdown(cx);
+                Poll::Ready(())
+            })
+            .await;
+        }
     }
 }
 
@@ -302,10 +310,11 @@ async fn answer_all<D: LocalRead>(
 
 async fn write(stream: &mut impl Stream, answer: &[u8], large: Option<Bytes>) -> io::Result<()> {
     stream.write_all(answer).await?;
-    match large {
-        Some(body) => stream.write_all(&body).await,
-        None => Ok(()),
+    if let Some(body) = large {
+        stream.write_all(&body).await?;
     }
+    // With TLS, a part may still be in a buffer.
+    stream.flush().await
 }
 
 /// Shuts down the sending side. If the client may still be sending, then reads and discards a limited amount:

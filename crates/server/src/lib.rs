@@ -39,6 +39,7 @@ mod stream;
 mod submission;
 #[cfg(test)]
 mod testing;
+mod tls;
 mod turn;
 mod worker;
 mod worker_clock;

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 
 use crate::App;
 use crate::client_address::Peer;
-use crate::client_connections::Admission;
+use crate::client_connections::Reception;
 use crate::slots::ConnectionSlot;
 use crate::worker::{Accepted, Worker};
 
@@ -108,14 +108,14 @@ impl<D: LocalRead> Door<D> {
 
     fn hand_over(&self, stream: StdTcpStream, from: SocketAddr, slot: ConnectionSlot, workers: &[Worker]) {
         let peer = Peer::new(from.ip());
-        let admission = self.app.clients.admit(&self.app.now().settings.clients, peer);
-        if matches!(admission, Admission::Closed) {
+        let reception = self.app.clients.admit(&self.app.now().settings.clients, peer);
+        if matches!(reception, Reception::Closed) {
             return;
         }
         let least_loaded = workers.iter().min_by_key(|worker| worker.load());
         let prepared = stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true));
         if let (Some(worker), Ok(())) = (least_loaded, prepared) {
-            worker.give(Accepted { stream, slot, peer, admission });
+            worker.give(Accepted { stream, slot, peer, reception });
         }
     }
 }

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use contactd_core::store::LocalRead;
+use contactd_tls::HandshakeQueue;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
@@ -17,9 +18,11 @@ use tokio::time::MissedTickBehavior;
 
 use crate::App;
 use crate::client_address::Peer;
-use crate::client_connections::Admission;
+use crate::client_connections::Reception;
 use crate::connection::{self, Exchange};
 use crate::slots::ConnectionSlot;
+use crate::stream::Stream;
+use crate::tls;
 use crate::turn::Turn;
 use crate::worker_clock::WorkerClock;
 
@@ -31,7 +34,7 @@ pub(crate) struct Accepted {
     pub(crate) stream: StdTcpStream,
     pub(crate) slot: ConnectionSlot,
     pub(crate) peer: Peer,
-    pub(crate) admission: Admission,
+    pub(crate) reception: Reception,
 }
 
 /// What the accepting task tells a worker.
@@ -94,6 +97,16 @@ impl Worker {
 
 type Exchanges = RefCell<Vec<Weak<Exchange>>>;
 
+/// What the tasks of a worker share.
+struct Shared<D> {
+    app: Arc<App<D>>,
+    clock: Rc<WorkerClock>,
+    exchanges: Exchanges,
+    turn: Rc<Turn>,
+    handshakes: Rc<HandshakeQueue>,
+    load: Arc<AtomicUsize>,
+}
+
 async fn run<D: LocalRead>(
     app: Arc<App<D>>,
     mut receiver: UnboundedReceiver<Message>,
@@ -102,28 +115,79 @@ async fn run<D: LocalRead>(
 ) {
     let began = Instant::now();
     let clock = Rc::new(WorkerClock::new(app.clock.now()));
-    let exchanges: Rc<Exchanges> = Rc::default();
     let turn = Rc::new(Turn::new(Rc::clone(&clock), app.now().settings.audit_patience));
     let (ending, recording) = (Rc::clone(&turn), Arc::clone(&app));
     tokio::task::spawn_local(async move { ending.run(|| recording.lookups.flush_audit()).await });
+    let shared = Shared { app, clock, exchanges: RefCell::default(), turn, handshakes: Rc::default(), load };
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut is_accepting = true;
-    while is_accepting || !exchanges.borrow().is_empty() {
+    while is_accepting || !shared.exchanges.borrow().is_empty() {
         tokio::select! {
             message = receiver.recv(), if is_accepting => match message {
-                Some(Message::Serve(accepted)) => begin(&app, accepted, &clock, &exchanges, &turn, &load),
-                Some(Message::GiveWay) => give_way(&exchanges),
+                Some(Message::Serve(accepted)) => shared.begin(accepted),
+                Some(Message::GiveWay) => give_way(&shared.exchanges),
                 None => is_accepting = false,
             },
             _ = tick.tick() => {
-                clock.set(began.elapsed(), app.clock.now());
-                app.lookups.renew();
-                turn.tick();
-                sweep(&exchanges, app.is_stopping());
-                longest_wait.set(clock.elapsed(), &exchanges);
+                shared.clock.set(began.elapsed(), shared.app.clock.now());
+                shared.app.lookups.renew();
+                shared.turn.tick();
+                sweep(&shared.exchanges, shared.app.is_stopping());
+                longest_wait.set(shared.clock.elapsed(), &shared.exchanges);
             }
         }
+    }
+}
+
+impl<D: LocalRead> Shared<D> {
+    fn begin(&self, accepted: Accepted) {
+        let Accepted { stream, slot, peer, reception } = accepted;
+        let exchange = Exchange::new(Rc::clone(&self.clock), &self.app.now().settings);
+        self.exchanges.borrow_mut().push(Rc::downgrade(&exchange));
+        let counted = OpenConnection::begin(&self.app, &self.load, slot);
+        let (app, turn) = (Arc::clone(&self.app), Rc::clone(&self.turn));
+        let Ok(stream) = TcpStream::from_std(stream) else { return };
+        // Two kinds of task, so that a plain connection takes no memory for TLS.
+        match app.tls.clone() {
+            None => tokio::task::spawn_local(async move {
+                let _counted = counted;
+                receive(app, stream, peer, reception, exchange, turn).await;
+            }),
+            Some(tls) => {
+                let handshakes = Rc::clone(&self.handshakes);
+                tokio::task::spawn_local(async move {
+                    let _counted = counted;
+                    // What a handshake needs is freed after it.
+                    let encrypted = Box::pin(tls::handshake(&tls, stream, &handshakes, &exchange)).await;
+                    if let Some(stream) = encrypted {
+                        receive(app, stream, peer, reception, exchange, turn).await;
+                    }
+                })
+            }
+        };
+    }
+}
+
+/// Serves a connection, or refuses it if its address has too many.
+async fn receive<D: LocalRead>(
+    app: Arc<App<D>>,
+    stream: impl Stream,
+    peer: Peer,
+    reception: Reception,
+    exchange: Rc<Exchange>,
+    turn: Rc<Turn>,
+) {
+    match reception {
+        Reception::Served(open) => {
+            connection::serve(app, stream, peer, exchange, turn).await;
+            drop(open);
+        }
+        Reception::Refused(refused) => {
+            connection::refuse(app, stream, exchange).await;
+            drop(refused);
+        }
+        Reception::Closed => {}
     }
 }
 
@@ -165,37 +229,6 @@ impl LongestWait {
     fn get(&self) -> Option<Duration> {
         Some(self.0.load(Ordering::Relaxed)).filter(|&millis| millis > 0).map(Duration::from_millis)
     }
-}
-
-fn begin<D: LocalRead>(
-    app: &Arc<App<D>>,
-    accepted: Accepted,
-    clock: &Rc<WorkerClock>,
-    exchanges: &Rc<Exchanges>,
-    turn: &Rc<Turn>,
-    load: &Arc<AtomicUsize>,
-) {
-    let Accepted { stream, slot, peer, admission } = accepted;
-    let exchange = Exchange::new(Rc::clone(clock), &app.now().settings);
-    exchanges.borrow_mut().push(Rc::downgrade(&exchange));
-    let counted = OpenConnection::begin(app, load, slot);
-    let (app, turn) = (Arc::clone(app), Rc::clone(turn));
-    tokio::task::spawn_local(async move {
-        let _counted = counted;
-        if let Ok(stream) = TcpStream::from_std(stream) {
-            match admission {
-                Admission::Served(open) => {
-                    connection::serve(app, stream, peer, exchange, turn).await;
-                    drop(open);
-                }
-                Admission::Refused(refused) => {
-                    connection::refuse(app, stream, exchange).await;
-                    drop(refused);
-                }
-                Admission::Closed => {}
-            }
-        }
-    });
 }
 
 /// Counts an open connection until it is dropped, however the connection ends.

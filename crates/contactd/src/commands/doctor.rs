@@ -45,6 +45,8 @@ async fn examine(everywhere: &Everywhere) -> Vec<Finding> {
         findings.push(Finding::ok("configuration", "no errors".to_owned()));
     }
     findings.push(clock_finding(SystemClock.now()));
+    // If it cannot be used, the configuration has an error.
+    findings.extend(config.pair().iter().flat_map(|pair| contactd_tls::findings(pair, SystemClock.now())));
     let dir = config.data.clone();
     let exists = match dir.try_exists() {
         Ok(exists) => exists,

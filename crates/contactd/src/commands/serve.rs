@@ -49,13 +49,11 @@ pub(crate) async fn run(everywhere: &Everywhere, args: &ServeArgs) -> anyhow::Re
     files::raise_limit(settings.max_connections);
     let (dir, named) = (opened.dir.clone(), serve.named.clone());
     let serving = Serving::start(opened, serve, listeners).await?;
-    let (public, admin) = serving.addresses()?;
     if args.demo {
         let demo = Demo::prepare(&serving.services, dir.path().to_owned()).await?;
-        announce(public, admin, &settings, &dir);
-        demo.show(reachable(public), settings.base_path.as_str())?;
+        demo.show(&announce(&serving, &settings, &dir)?)?;
     } else {
-        announce(public, admin, &settings, &dir);
+        announce(&serving, &settings, &dir)?;
     }
     let reloader = Reloader::new(everywhere.clone(), args.clone(), serving.running.clone(), named);
     let reloading = tokio::spawn(reload_always(hangups, Arc::new(reloader)));
@@ -82,15 +80,18 @@ async fn reload_always(mut hangups: Signal, reloader: Arc<Reloader>) {
     }
 }
 
-fn announce(public: SocketAddr, admin: SocketAddr, settings: &Settings, dir: &DataDir) {
+/// Says where the server listens. Returns the URL at which this machine can reach it.
+fn announce(serving: &Serving, settings: &Settings, dir: &DataDir) -> anyhow::Result<String> {
+    let ((public, admin), (scheme, admin_scheme)) = (serving.addresses()?, serving.schemes());
     let base = settings.base_path.as_str();
+    let url = format!("{scheme}://{}{base}", reachable(public));
     log::say(format_args!(
-        "contactd {} listening on http://{public}{base} (documentation at http://{}{base}/docs)",
-        env!("CARGO_PKG_VERSION"),
-        reachable(public)
+        "contactd {} listening on {scheme}://{public}{base} (documentation at {url}/docs)",
+        env!("CARGO_PKG_VERSION")
     ));
     log::say(format_args!("data directory {}", dir.shown()));
-    log::say(format_args!("admin on http://{admin} (/metrics)"));
+    log::say(format_args!("admin on {admin_scheme}://{admin} (/metrics)"));
+    Ok(url)
 }
 
 /// The address at which this machine can reach a listener.

@@ -20,6 +20,7 @@ pub(crate) struct File {
     _store: Option<FromText<Engine>>,
     pub(crate) public_url: Option<FromText<PublicUrl>>,
     pub(crate) serve: Serve,
+    pub(crate) tls: Tls,
     pub(crate) admin: Admin,
     pub(crate) cors: Cors,
     pub(crate) limits: Limits,
@@ -54,6 +55,15 @@ impl Serve {
     pub(crate) fn base_path(&self) -> Option<BasePath> {
         self.base_path.as_ref().map(|path| path.0.clone())
     }
+}
+
+/// The certificate of the listeners.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Tls {
+    pub(crate) cert: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
+    pub(crate) admin: Option<bool>,
 }
 
 /// Who may reach the admin listener.

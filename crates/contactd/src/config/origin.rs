@@ -10,9 +10,11 @@ use super::{KeySource, KeySources};
 use crate::cli::{Everywhere, ServeArgs};
 
 /// Flags of `serve` that the environment can set too, and their settings.
-const SERVE: [(&str, &str); 8] = [
+const SERVE: [(&str, &str); 10] = [
     ("listen", "serve.listen"),
     ("admin_listen", "serve.admin_listen"),
+    ("tls_cert", "tls.cert"),
+    ("tls_key", "tls.key"),
     ("base_path", "serve.base_path"),
     ("workers", "serve.workers"),
     ("audit_sync", "audit.sync"),

@@ -48,14 +48,25 @@ impl Reply {
 }
 
 /// A connection on which anything can be sent.
-pub(crate) struct Connection {
-    stream: TcpStream,
+pub(crate) struct Connection<S = TcpStream> {
+    pub(crate) stream: S,
     unread: Vec<u8>,
+}
+
+/// Connects, for reads that wait at most 20 s.
+pub(crate) fn connect(address: SocketAddr) -> TcpStream {
+    prepared(TcpStream::connect(address).expect("connects"))
+}
+
+fn prepared(stream: TcpStream) -> TcpStream {
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("sets");
+    stream.set_nodelay(true).expect("sets");
+    stream
 }
 
 impl Connection {
     pub(crate) fn open(address: SocketAddr) -> Self {
-        Self::of(TcpStream::connect(address).expect("connects"))
+        Self::over(connect(address))
     }
 
     /// From a certain address of this machine.
@@ -64,12 +75,16 @@ impl Connection {
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
         bind(&socket, &SocketAddrV4::new(source, 0)).expect("binds");
         connect(&socket, &address).expect("connects");
-        Self::of(TcpStream::from(socket))
+        Self::over(prepared(TcpStream::from(socket)))
     }
 
-    fn of(stream: TcpStream) -> Self {
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("sets");
-        stream.set_nodelay(true).expect("sets");
+    pub(crate) fn finish_sending(&mut self) {
+        self.stream.shutdown(Shutdown::Write).expect("shuts down");
+    }
+}
+
+impl<S: Read + Write> Connection<S> {
+    pub(crate) fn over(stream: S) -> Self {
         Self { stream, unread: Vec::new() }
     }
 
@@ -80,10 +95,6 @@ impl Connection {
     /// Sends, and ignores an error if the other side has closed the connection.
     pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.stream.write_all(bytes.as_ref()).is_ok()
-    }
-
-    pub(crate) fn finish_sending(&mut self) {
-        self.stream.shutdown(Shutdown::Write).expect("shuts down");
     }
 
     /// The next reply.

@@ -50,6 +50,7 @@ mod service;
 mod stop;
 mod suppress;
 mod tls;
+mod tls_client;
 mod token_changes;
 mod tokens;
 mod undo;

@@ -18,7 +18,7 @@ fn said(log: &str) -> Vec<(String, String)> {
     lines
         .filter(|line| line["target"] == "contactd::server")
         .map(|line| (text(&line["level"]), text(&line["message"])))
-        .filter(|(_, message)| !message.contains(" on http://") && !message.starts_with("data directory "))
+        .filter(|(_, message)| !message.contains(" on http") && !message.starts_with("data directory "))
         .collect()
 }
 

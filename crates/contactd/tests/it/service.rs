@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::fixture;
 use crate::http::{Connection, Reply, Request, profile_body};
+use crate::{fixture, tls_client};
 
 pub(crate) const PHONE: &str = "/api/fetchPhoneNumber";
 pub(crate) const EMAIL: &str = "/api/fetchPersonalEmail";
@@ -155,8 +155,9 @@ impl Log {
             if lines.read_line(&mut line).unwrap_or(0) == 0 {
                 break;
             }
-            for mark in ["listening on http://", "admin on http://"] {
+            for mark in ["listening on http", "admin on http"] {
                 if let Some((_, rest)) = line.split_once(mark) {
+                    let rest = rest.trim_start_matches('s').trim_start_matches("://");
                     let address: String =
                         rest.chars().take_while(|c| !c.is_whitespace() && *c != '/').collect();
                     addresses.push(address.parse().expect("an address"));
@@ -214,9 +215,16 @@ impl Service {
     }
 
     pub(crate) fn metrics(&self) -> String {
-        let mut connection = Connection::open(self.admin);
-        connection.send(Request::get("/metrics").bytes());
-        let reply = connection.reply();
+        let request = Request::get("/metrics").bytes();
+        let reply = if self.log.text().contains("admin on https://") {
+            let mut connection = tls_client::Client::of(&self.site).connect(self.admin).expect("a handshake");
+            connection.send(request);
+            connection.reply()
+        } else {
+            let mut connection = Connection::open(self.admin);
+            connection.send(request);
+            connection.reply()
+        };
         assert_eq!(reply.status, 200, "{}", reply.body);
         reply.body
     }
