@@ -320,10 +320,11 @@ async fn write(stream: &mut impl Stream, answer: &[u8], large: Option<Bytes>) ->
 /// Shuts down the sending side. If the client may still be sending, then reads and discards a limited amount:
 /// closing at once could destroy the answer before the client reads it.
 async fn close(mut stream: impl Stream, end: EndedBy) {
-    if stream.shutdown().await.is_err() || matches!(end, EndedBy::Client) {
-        return;
-    }
-    let mut dropping = pin!(async {
+    let mut closing = pin!(async {
+        // With TLS, this sends a last message, for which there may be no room.
+        if stream.shutdown().await.is_err() || matches!(end, EndedBy::Client) {
+            return;
+        }
         let mut left = LINGER_BYTES;
         let mut buffer = vec![0; 16 * 1024];
         while left > 0 {
@@ -333,7 +334,7 @@ async fn close(mut stream: impl Stream, end: EndedBy) {
             }
         }
     });
-    let _ = tokio::time::timeout(LINGER_TIME, dropping.as_mut()).await;
+    let _ = tokio::time::timeout(LINGER_TIME, closing.as_mut()).await;
 }
 
 #[cfg(test)]

@@ -32,3 +32,23 @@ fn read(certificate: &[u8]) -> der::Result<Option<Timestamp>> {
     };
     Ok(i64::try_from(since_1970.as_secs()).ok().map(Timestamp::from_seconds))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Made;
+
+    #[test]
+    fn the_end_is_found_in_both_forms_of_time_and_not_in_what_is_no_certificate() {
+        // From 2050 on, certificates write times in another form.
+        for days in [1, 20_000] {
+            let made = Made::ending_in_days(days);
+            let shown = made.openssl("x509 -in server.pem -noout -enddate -dateopt iso_8601");
+            let shown = shown.trim().trim_start_matches("notAfter=").replacen(' ', "T", 1);
+            assert_eq!(made.pair().ends.to_string(), shown);
+        }
+        for broken in [&b""[..], b"\x30", b"\x30\x03\x02\x01\x05", &[0x30; 200]] {
+            assert_eq!(of(broken), None);
+        }
+    }
+}

@@ -17,9 +17,8 @@ const ADVICE: &str = "renew it; a running server takes over the new files by its
 
 /// What `doctor` says about a pair.
 pub fn findings(pair: &Pair, now: Timestamp) -> Vec<Finding> {
-    let file = pair.files.cert.display();
     let validity = match words(pair, now) {
-        None => Finding::ok(CHECK, format!("{file} ends {}", pair.ends)),
+        None => Finding::ok(CHECK, format!("{} ends {}", pair.files.cert.display(), pair.ends)),
         Some(words) if pair.ends <= now => Finding::fail(CHECK, words, ADVICE),
         Some(words) => Finding::warn(CHECK, words, ADVICE),
     };
@@ -49,21 +48,49 @@ fn words(pair: &Pair, now: Timestamp) -> Option<String> {
     })
 }
 
-/// Warns in the log: at once, and then once a day.
+/// When to warn in the log: at once, and then once a day.
 #[derive(Debug, Default)]
 pub(crate) struct Warnings {
     next: Option<Timestamp>,
 }
 
 impl Warnings {
-    pub(crate) fn look(&mut self, pair: &Pair, now: Timestamp) {
-        match words(pair, now) {
-            Some(words) if self.next.is_none_or(|next| now >= next) => {
-                tracing::warn!("{words}; {ADVICE}");
-                self.next = Some(now.plus(DAY));
-            }
-            Some(_) => {}
-            None => self.next = None,
+    /// The warning of this moment, if there is one.
+    pub(crate) fn due(&mut self, pair: &Pair, now: Timestamp) -> Option<String> {
+        let Some(words) = words(pair, now) else {
+            self.next = None;
+            return None;
+        };
+        if self.next.is_some_and(|next| now < next) {
+            return None;
         }
+        self.next = Some(now.plus(DAY));
+        Some(format!("{words}; {ADVICE}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Made;
+
+    #[test]
+    fn a_certificate_that_ends_soon_is_warned_about_once_a_day_until_it_is_renewed() {
+        let (made, renewed) = (Made::ending_in_days(30), Made::ending_in_days(60));
+        let (pair, mut warnings) = (made.pair(), Warnings::default());
+        let hour = Duration::from_secs(3_600);
+        let days_before = |days: u32| pair.ends.minus(days * DAY);
+        let warning =
+            |when: String| Some(format!("the certificate in {} {when}; {ADVICE}", pair.files.cert.display()));
+        assert_eq!(warnings.due(&pair, days_before(14).minus(hour)), None);
+        let ends = pair.ends;
+        assert_eq!(warnings.due(&pair, days_before(14)), warning(format!("ends {ends}, in 14 days")));
+        assert_eq!(warnings.due(&pair, days_before(13).minus(hour)), None, "not a day later");
+        assert_eq!(warnings.due(&pair, days_before(13)), warning(format!("ends {ends}, in 13 days")));
+        assert_eq!(warnings.due(&pair, days_before(1)), warning(format!("ends {ends}, in 1 day")));
+        assert_eq!(warnings.due(&renewed.pair(), days_before(1).plus(hour)), None);
+        let late = ends.minus(hour);
+        assert_eq!(warnings.due(&pair, late), warning(format!("ends {ends}, in less than a day")));
+        assert_eq!(warnings.due(&pair, ends.plus(DAY)), warning(format!("ended {ends}: clients refuse it")));
     }
 }

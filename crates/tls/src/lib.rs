@@ -9,6 +9,8 @@ mod ends;
 mod expiry;
 mod handshake;
 mod pair;
+#[cfg(test)]
+mod testing;
 mod tls;
 mod watch;
 

@@ -27,7 +27,9 @@ impl Watch {
         let thread = std::thread::Builder::new().name("certificate".to_owned()).spawn(move || {
             let (mut warnings, mut unfit) = (Warnings::default(), Unfit::default());
             loop {
-                warnings.look(&tls.pair(), clock.now());
+                if let Some(warning) = warnings.due(&tls.pair(), clock.now()) {
+                    tracing::warn!("{warning}");
+                }
                 if stopped.recv_timeout(PAUSE) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
