@@ -33,4 +33,6 @@ pub struct Admin {
     pub tls: Option<Arc<Tls>>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
+    /// Maximum number of open connections; more wait to be accepted.
+    pub connections: usize,
 }

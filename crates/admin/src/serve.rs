@@ -21,9 +21,6 @@ use crate::{Admin, routes};
 const THREADS: usize = 2;
 const BLOCKING_THREADS: usize = 4;
 
-/// Maximum number of open connections; more wait to be accepted.
-const CONNECTIONS: usize = 64;
-
 /// How long a handshake may take, and the head of a request, including the first one on a connection.
 const HEAD_TIME: Duration = Duration::from_secs(5);
 
@@ -73,8 +70,8 @@ async fn accept_all(
 ) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
     let tls = admin.tls.clone().map(|tls| (tls, Arc::<HandshakeQueue>::default()));
+    let slots = Arc::new(Semaphore::new(admin.connections));
     let router = routes::router(admin);
-    let slots = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let accepting = async {
             let slot = Arc::clone(&slots).acquire_owned().await.map_err(io::Error::other)?;

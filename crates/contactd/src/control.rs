@@ -7,8 +7,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -141,12 +141,13 @@ impl Control {
         Ok(Self { path: dir.socket(), _lock: lock })
     }
 
-    /// Listens, and passes requests on to the keeper and to the recorder.
+    /// Listens, and passes requests on to the keeper and to the recorder. At most `connections` are open at once; more wait.
     pub(crate) fn listen(
         &self,
         dir: &DataDir,
         keeper: Sender<ControlRequest>,
         recorder: Arc<Recorder>,
+        connections: usize,
     ) -> anyhow::Result<()> {
         let path = &self.path;
         // A killed server may have left its socket. Because of the lock, it cannot belong to a running one.
@@ -155,15 +156,21 @@ impl Control {
             .with_context(|| format!("cannot create {}", path.display()))?;
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o600))?;
         std::thread::Builder::new().name("control".to_owned()).spawn(move || {
-            for stream in listener.incoming() {
-                let Ok(stream) = stream else {
+            let slots = Arc::new(Slots { free: Mutex::new(connections), freed: Condvar::new() });
+            loop {
+                let slot = Slots::take(&slots);
+                let Ok((stream, _)) = listener.accept() else {
                     // Out of file descriptors, most likely: some will be free in a moment.
                     std::thread::sleep(Duration::from_millis(50));
                     continue;
                 };
                 let (keeper, recorder) = (keeper.clone(), Arc::clone(&recorder));
                 // One thread per command: a command that hangs does not delay others.
-                let answering = move || drop(answer(&stream, &keeper, &recorder));
+                let answering = move || {
+                    drop(answer(&stream, &keeper, &recorder));
+                    drop(stream);
+                    drop(slot);
+                };
                 let _ = std::thread::Builder::new().name("control".to_owned()).spawn(answering);
             }
         })?;
@@ -174,6 +181,33 @@ impl Control {
 impl Drop for Control {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// How many more connections may be open.
+struct Slots {
+    free: Mutex<usize>,
+    freed: Condvar,
+}
+
+/// The slot of one connection. Dropping it frees the slot.
+struct Slot(Arc<Slots>);
+
+impl Slots {
+    /// Waits until a slot is free.
+    fn take(slots: &Arc<Self>) -> Slot {
+        let free = slots.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free =
+            slots.freed.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
+        *free -= 1;
+        Slot(Arc::clone(slots))
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.0.freed.notify_one();
     }
 }
 

@@ -10,13 +10,14 @@ use contactd_core::{Callers, Live};
 use contactd_server::App;
 use contactd_tls::Tls;
 
+use crate::actor;
 use crate::cli::{Everywhere, ServeArgs};
 use crate::config::{self, Config, Named, Reloadable, ServeConfig};
 use crate::engine::Store;
+use crate::files::Files;
 use crate::indexer::Keep;
 use crate::log::{self, ALWAYS};
 use crate::sweeper::Pace;
-use crate::{actor, files};
 
 /// The parts of a running server that take over new settings.
 #[derive(Clone)]
@@ -38,11 +39,18 @@ pub(crate) struct Reloader {
     running: Running,
     /// The settings in force.
     named: Mutex<Vec<Named>>,
+    files: Files,
 }
 
 impl Reloader {
-    pub(crate) fn new(everywhere: Everywhere, args: ServeArgs, running: Running, named: Vec<Named>) -> Self {
-        Self { everywhere, args, running, named: Mutex::new(named) }
+    pub(crate) fn new(
+        everywhere: Everywhere,
+        args: ServeArgs,
+        running: Running,
+        named: Vec<Named>,
+        files: Files,
+    ) -> Self {
+        Self { everywhere, args, running, named: Mutex::new(named), files }
     }
 
     /// Reads everything again, puts it in force and logs what was done.
@@ -92,6 +100,8 @@ impl Reloader {
         // First what can fail: then nothing has changed.
         let pair = new.reloadable.tls.as_ref().filter(|_| self.running.tls.is_some());
         let pair = pair.map(config::read_pair).transpose()?;
+        let settings = &mut new.reloadable.settings;
+        settings.max_connections = self.files.share(settings.max_connections)?.public;
         let log = log::reopen(&new.reloadable.log)?;
         let noted = config::noted(&in_force);
         self.running.services.audits.note_settings(&actor::of_this_process(), &noted).await?;
@@ -109,7 +119,6 @@ impl Reloader {
     async fn put_in_force(&self, new: Reloadable) {
         let Reloadable { settings, networks, tls: _, token_limits, audit_keep, sweep_every, log: _ } = new;
         let running = &self.running;
-        files::raise_limit(settings.max_connections);
         if let Some(app) = running.app.upgrade() {
             app.reload(settings, networks);
         }

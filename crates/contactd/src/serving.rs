@@ -16,6 +16,7 @@ use crate::config::{self, Reloadable, ServeConfig};
 use crate::context::Opened;
 use crate::control::Control;
 use crate::engine::Store;
+use crate::files::Shares;
 use crate::indexer::Keep;
 use crate::keeper::{Keeper, RunningKeeper};
 use crate::on_record::Recorder;
@@ -70,6 +71,7 @@ impl Serving {
         opened: Opened,
         config: ServeConfig,
         listeners: Listeners,
+        shares: Shares,
     ) -> anyhow::Result<Self> {
         let control = Control::claim(&opened.dir)?;
         let Reloadable { settings, networks, tls: _, token_limits, audit_keep, sweep_every, log: _ } =
@@ -85,7 +87,7 @@ impl Serving {
         let recorder = Recorder::new(&opened, true);
         let services = opened.services(Arc::<Live<_>>::clone(&live), &recorder);
         let keeper = Keeper { store: Arc::clone(&opened.store), live: Arc::clone(&live) }.start().await?;
-        control.listen(&opened.dir, keeper.requests.clone(), Arc::clone(&recorder))?;
+        control.listen(&opened.dir, keeper.requests.clone(), Arc::clone(&recorder), shares.control)?;
         let (noted, keep) = (config::noted(&config.named), Keep::new(audit_keep));
         let recording = Recording::start(&opened, &services, &recorder, &config.audit, &noted, &keep).await?;
         let sweeper = Sweeper::start(Arc::clone(&services), sweep_every)?;
@@ -113,6 +115,7 @@ impl Serving {
             hosts: Hosts::new(config.admin_hosts),
             tls: listeners.admin_tls.clone(),
             clock: opened.clock,
+            connections: shares.admin,
         };
         let running = Running {
             app: Arc::downgrade(&app),

@@ -160,7 +160,7 @@ fn latency(metrics: &Metrics) -> Family {
     family
 }
 
-fn tokens_and_connections<D: LocalRead>(app: &App<D>) -> [Family; 9] {
+fn tokens_and_connections<D: LocalRead>(app: &App<D>) -> [Family; 10] {
     let (live, ending) = app.callers.count(app.clock.now());
     let audit = app.lookups.audit_health();
     let connections = app.connections.load(Ordering::Relaxed) as u64;
@@ -181,6 +181,11 @@ fn tokens_and_connections<D: LocalRead>(app: &App<D>) -> [Family; 9] {
             "contactd_connections_gave_way_total",
             "Connections that had waited for their clients and were closed for others.",
             app.metrics.gave_way.load(Ordering::Relaxed),
+        ),
+        Family::gauge(
+            "contactd_connections_limit",
+            "How many connections of callers may be open; more wait to be accepted.",
+            app.now().settings.max_connections as u64,
         ),
         Family::gauge("contactd_requests_in_flight", "Lookups being worked on.", in_flight),
     ]

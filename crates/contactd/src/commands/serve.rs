@@ -14,15 +14,16 @@ use crate::config::{self, Config, LogConfig, ServeConfig};
 use crate::context::Opened;
 use crate::data_dir::DataDir;
 use crate::demo::Demo;
+use crate::files::Files;
 use crate::keys::ExposedKeys;
+use crate::log;
 use crate::reloading::Reloader;
 use crate::serving::{Listeners, Serving};
-use crate::{files, log};
 
 pub(crate) async fn run(everywhere: &Everywhere, args: &ServeArgs) -> anyhow::Result<ExitCode> {
     // First of all: from now on, a SIGHUP does not kill.
     let hangups = signal(SignalKind::hangup())?;
-    let (mut config, serve) = match configure(everywhere, args) {
+    let (mut config, mut serve) = match configure(everywhere, args) {
         Ok(configured) => configured,
         Err(error) => {
             // So that this error has the format of the log too.
@@ -32,6 +33,9 @@ pub(crate) async fn run(everywhere: &Everywhere, args: &ServeArgs) -> anyhow::Re
     };
     log::start(&serve.reloadable.log, serve.log_format)?;
     panics::report_only_where(|location| tracing::error!(location, "panicked"));
+    let files = Files::before_start(serve.reloadable.settings.workers);
+    let shares = files.share(serve.reloadable.settings.max_connections)?;
+    serve.reloadable.settings.max_connections = shares.public;
     // Held until the server stops: the temporary directory is then deleted.
     let _throw_away = match args.demo && !config.data_is_flag {
         true => {
@@ -46,16 +50,15 @@ pub(crate) async fn run(everywhere: &Everywhere, args: &ServeArgs) -> anyhow::Re
     let listeners = Listeners::bind(&serve)?;
     let opened = Opened::open(config).await?;
     let settings = serve.reloadable.settings.clone();
-    files::raise_limit(settings.max_connections);
     let (dir, named) = (opened.dir.clone(), serve.named.clone());
-    let serving = Serving::start(opened, serve, listeners).await?;
+    let serving = Serving::start(opened, serve, listeners, shares).await?;
     if args.demo {
         let demo = Demo::prepare(&serving.services, dir.path().to_owned()).await?;
         demo.show(&announce(&serving, &settings, &dir)?)?;
     } else {
         announce(&serving, &settings, &dir)?;
     }
-    let reloader = Reloader::new(everywhere.clone(), args.clone(), serving.running.clone(), named);
+    let reloader = Reloader::new(everywhere.clone(), args.clone(), serving.running.clone(), named, files);
     let reloading = tokio::spawn(reload_always(hangups, Arc::new(reloader)));
     serving.run(asked_to_stop).await?;
     reloading.abort();

@@ -23,6 +23,7 @@ use crate::cli::{Everywhere, ServeArgs};
 use crate::config::Config;
 use crate::context::Opened;
 use crate::engine::Store;
+use crate::files::Shares;
 use crate::serving::{Listeners, Serving};
 
 const ADA: &str = "https://linkedin.com/in/ada-quell";
@@ -63,7 +64,8 @@ impl InProcess {
         let serve = config.serve(&args).expect("a configuration");
         let listeners = Listeners::bind(&serve).expect("binds");
         let opened = Opened::open(config).await.expect("opens");
-        let serving = Serving::start(opened, serve, listeners).await.expect("starts");
+        let shares = Shares { public: 100, admin: 10, control: 10 };
+        let serving = Serving::start(opened, serve, listeners, shares).await.expect("starts");
         let (services, address) = (Arc::clone(&serving.services), serving.addresses().expect("bound").0);
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let running = std::thread::spawn(move || {

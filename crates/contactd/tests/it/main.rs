@@ -19,6 +19,7 @@ mod connections;
 mod cors;
 mod data_dirs;
 mod demo;
+mod descriptors;
 mod docs;
 mod doctor;
 mod enrich;

@@ -125,8 +125,26 @@ impl Site {
 
     /// As [`serve_with`](Self::serve_with), with more in its environment.
     pub(crate) fn serve_in(self, flags: &[&str], config: &str, env: &[(&str, &str)]) -> Service {
+        let command = self.command();
+        self.start(command, flags, config, env)
+    }
+
+    /// Starts the service after this command of a shell, such as `ulimit -n 64`.
+    pub(crate) fn serve_after(self, shell: &str, flags: &[&str], config: &str) -> Service {
+        let command = self.command_after(shell);
+        self.start(command, flags, config, &[])
+    }
+
+    /// The binary, started by a shell after this command of it.
+    pub(crate) fn command_after(&self, shell: &str) -> Command {
+        let mut command = Command::new("/bin/sh");
+        command.env_clear().env("CONTACTD_DATA", self.data()).current_dir(self.dir.path());
+        command.args(["-c", &format!("{shell}\nexec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_contactd")]);
+        command
+    }
+
+    fn start(self, mut command: Command, flags: &[&str], config: &str, env: &[(&str, &str)]) -> Service {
         let config = self.file("serve.toml", config);
-        let mut command = self.command();
         command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
         command.args(["--log-level", "trace", "--access-log", "--config", &config]).args(flags);
         command.envs(env.iter().copied());
