@@ -4,6 +4,7 @@
 mod check;
 mod file;
 mod origin;
+mod supervisor;
 mod tls;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -19,6 +20,7 @@ use check::check;
 pub(crate) use file::EXAMPLE;
 use file::File;
 pub(crate) use origin::Origins;
+pub(crate) use supervisor::{Sockets, Supervisor};
 pub(crate) use tls::read_pair;
 
 use crate::cli::{Everywhere, ServeArgs};
@@ -55,6 +57,8 @@ pub(crate) struct Config {
 pub(crate) struct ServeConfig {
     pub(crate) listen: SocketAddr,
     pub(crate) admin_listen: SocketAddr,
+    /// Whether other machines may reach the admin listener.
+    allow_remote: bool,
     /// Names that the admin listener answers to, besides IP addresses and loopback names.
     pub(crate) admin_hosts: Vec<String>,
     /// Whether the admin listener speaks TLS too, if the public one does.
@@ -64,6 +68,26 @@ pub(crate) struct ServeConfig {
     pub(crate) reloadable: Reloadable,
     /// Every setting, to find out what has changed.
     pub(crate) named: Vec<Named>,
+}
+
+impl ServeConfig {
+    /// Refuses an admin listener that other machines can reach, unless the configuration allows it.
+    pub(crate) fn check_admin(&self, what: &str, address: SocketAddr) -> anyhow::Result<()> {
+        check_admin(what, address, self.allow_remote)
+    }
+}
+
+/// Refuses an address of the admin listener that other machines can reach, unless the configuration allows it.
+fn check_admin(what: &str, address: SocketAddr, allow_remote: bool) -> anyhow::Result<()> {
+    if address.ip().to_canonical().is_loopback() || allow_remote {
+        return Ok(());
+    }
+    Err(Misuse(format!(
+        "{what} {address} can be reached from other machines, and the admin listener asks for no password. \
+         Choose a loopback address such as 127.0.0.1:8081, or set `allow_remote = true` under [admin] in the \
+         configuration file"
+    ))
+    .into())
 }
 
 /// What a reload replaces in a running server, all of it or nothing.
@@ -183,14 +207,7 @@ impl Config {
     fn admin_listen(&self, args: &ServeArgs) -> anyhow::Result<SocketAddr> {
         let chosen = args.admin_listen.or(self.file.serve.admin_listen());
         let address = chosen.map_or(DEFAULT_ADMIN_LISTEN, |listen| listen.0);
-        if !address.ip().to_canonical().is_loopback() && !self.file.admin.allow_remote {
-            return Err(Misuse(format!(
-                "--admin-listen {address} can be reached from other machines, and the admin listener asks for no password. \
-                 Choose a loopback address such as 127.0.0.1:8081, or set `allow_remote = true` under [admin] in the \
-                 configuration file"
-            ))
-            .into());
-        }
+        check_admin("--admin-listen", address, self.file.admin.allow_remote)?;
         Ok(address)
     }
 
@@ -242,6 +259,7 @@ impl Config {
         let mut config = ServeConfig {
             listen,
             admin_listen,
+            allow_remote: self.file.admin.allow_remote,
             admin_hosts: self.file.admin.hosts.clone(),
             admin_tls: self.file.tls.admin.unwrap_or(true),
             audit,

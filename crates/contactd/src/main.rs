@@ -34,6 +34,7 @@ mod serving;
 mod setting;
 mod surroundings;
 mod sweeper;
+mod systemd;
 mod unfinished;
 
 use std::process::ExitCode;

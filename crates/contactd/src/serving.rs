@@ -9,10 +9,10 @@ use contactd_admin::{Admin, Hosts};
 use contactd_core::metrics::{Measured, Measuring};
 use contactd_core::services::Services;
 use contactd_core::{Callers, Live, SuppressionList};
-use contactd_server::App;
+use contactd_server::{App, AtStop};
 use contactd_tls::{Tls, Watch};
 
-use crate::config::{self, Reloadable, ServeConfig};
+use crate::config::{self, Reloadable, ServeConfig, Sockets};
 use crate::context::Opened;
 use crate::control::Control;
 use crate::engine::Store;
@@ -30,21 +30,30 @@ pub(crate) struct Listeners {
     pub(crate) admin: TcpListener,
     tls: Option<Arc<Tls>>,
     admin_tls: Option<Arc<Tls>>,
+    /// What happens at the stop to callers that wait to be accepted.
+    at_stop: AtStop,
 }
 
 impl Listeners {
-    pub(crate) fn bind(config: &ServeConfig) -> anyhow::Result<Self> {
+    /// Uses the sockets that the service manager opened, and binds what it did not open.
+    pub(crate) fn open(config: &ServeConfig, sockets: Sockets) -> anyhow::Result<Self> {
         let bind = |address: SocketAddr, flag: &str| {
             TcpListener::bind(address)
                 .with_context(|| format!("cannot listen on {address}; choose another address with {flag}"))
         };
         let pair = config.reloadable.tls.as_ref().map(config::read_pair).transpose()?;
         let tls = pair.map(|pair| Arc::new(Tls::new(pair)));
+        // The next server accepts from a socket that stays open.
+        let at_stop = if sockets.public.is_some() { AtStop::LeaveWaiting } else { AtStop::AcceptWaiting };
+        if let Some(admin) = &sockets.admin {
+            config.check_admin("the admin socket that systemd passed,", admin.local_addr()?)?;
+        }
         Ok(Self {
-            public: bind(config.listen, "--listen")?,
-            admin: bind(config.admin_listen, "--admin-listen")?,
+            public: sockets.public.map_or_else(|| bind(config.listen, "--listen"), Ok)?,
+            admin: sockets.admin.map_or_else(|| bind(config.admin_listen, "--admin-listen"), Ok)?,
             admin_tls: tls.clone().filter(|_| config.admin_tls),
             tls,
+            at_stop,
         })
     }
 }
@@ -143,7 +152,7 @@ impl Serving {
     /// Serves until `stop` is ready, then stops everything in order.
     pub(crate) async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let admin = contactd_admin::start(self.listeners.admin, self.admin)?;
-        contactd_server::serve(self.listeners.public, self.app, stop).await?;
+        contactd_server::serve(self.listeners.public, self.app, stop, self.listeners.at_stop).await?;
         admin.finish();
         self.watch.into_iter().for_each(Watch::finish);
         self.sweeper.finish();

@@ -14,7 +14,7 @@ use contactd_core::{
     Callers, Clock, ContactValue, Detail, DigestKey, DigestKeys, Kind, Networks, NoAudit, Profile, Record,
     SuppressionList, SystemClock, Timestamp, Token, TokenSecret,
 };
-use contactd_server::{App, Settings};
+use contactd_server::{App, AtStop, Settings};
 
 const URL: &str = "https://linkedin.com/in/ada-quell";
 
@@ -74,6 +74,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let port = listener.local_addr()?.port();
     writeln!(std::io::stdout(), "{port} {URL} {} {}", secrets[0].expose(), secrets[1].expose())?;
     let stop = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
-    contactd_server::serve(listener, Arc::new(app), async move { drop(stop.await) }).await?;
+    contactd_server::serve(listener, Arc::new(app), async move { drop(stop.await) }, AtStop::AcceptWaiting)
+        .await?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The state that all workers and requests share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
@@ -34,6 +34,8 @@ pub struct App<D> {
     /// For the connections of callers; plain HTTP if `None`.
     pub(crate) tls: Option<Arc<Tls>>,
     stopping: AtomicBool,
+    /// How often each worker has ticked.
+    beats: Box<[AtomicU64]>,
 }
 
 /// What a reload of the configuration replaces, all of it at once.
@@ -65,6 +67,7 @@ impl<D: LocalRead> App<D> {
         clock: Arc<dyn Clock>,
         settings: Settings,
     ) -> Self {
+        let beats = (0..settings.workers.max(1)).map(|_| AtomicU64::new(0)).collect();
         Self {
             lookups: Lookups::new(details, Arc::clone(&suppressions), audit),
             callers,
@@ -80,6 +83,7 @@ impl<D: LocalRead> App<D> {
             clients: Clients::default(),
             tls: None,
             stopping: AtomicBool::new(false),
+            beats,
         }
     }
 
@@ -102,6 +106,17 @@ impl<D: LocalRead> App<D> {
         let settings = Settings { base_path, public_url, workers, audit_patience, ..settings };
         self.reloadable.store(Arc::new(Reloadable::new(settings, networks, Some(&before))));
         self.slots.look_again();
+    }
+
+    /// How often each worker has ticked: a number that stays the same for long is that of a worker that hangs.
+    pub fn beats(&self) -> Vec<u64> {
+        self.beats.iter().map(|beat| beat.load(Ordering::Relaxed)).collect()
+    }
+
+    pub(crate) fn beat(&self, worker: usize) {
+        if let Some(beat) = self.beats.get(worker) {
+            beat.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Whether the service is stopping: it is not ready, and every answer closes its connection.

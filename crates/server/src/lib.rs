@@ -49,5 +49,5 @@ pub use app::App;
 pub use clients::ClientLimits;
 pub use proxies::{AddressRange, Proxies, ProxyError, ProxyHeader};
 pub use refusal::invalid_reason;
-pub use serve::serve;
+pub use serve::{AtStop, serve};
 pub use settings::Settings;

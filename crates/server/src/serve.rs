@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener as StdTcpListener, TcpStream as StdTcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use contactd_core::store::LocalRead;
@@ -18,12 +18,22 @@ use crate::worker::{Accepted, Worker};
 /// How long a new connection waits for a slot before another connection is told to give way.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
+/// What happens at the stop to connections that wait to be accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtStop {
+    /// They are accepted and answered, as long as slots are free: the listener is closed after that.
+    AcceptWaiting,
+    /// They wait for the next server: somebody else keeps the listener open.
+    LeaveWaiting,
+}
+
 /// Serves a bound listener until `stop` is ready, then stops gracefully: requests on open connections are still
-/// answered within the stop timeout. So are connections waiting to be accepted, as long as slots are free.
+/// answered within the stop timeout.
 pub async fn serve<D: LocalRead>(
     listener: StdTcpListener,
     app: Arc<App<D>>,
     stop: impl Future<Output = ()>,
+    at_stop: AtStop,
 ) -> io::Result<()> {
     let workers = (0..app.now().settings.workers.max(1))
         .map(|number| Worker::start(number, Arc::clone(&app)))
@@ -34,7 +44,10 @@ pub async fn serve<D: LocalRead>(
         () = door.accept_all(&workers) => {}
     }
     app.stop();
-    door.empty(&workers);
+    door.hand_over_held(&workers);
+    if at_stop == AtStop::AcceptWaiting {
+        door.empty(&workers);
+    }
     drop(door);
     let patience = app.now().settings.stop_timeout;
     finish(workers, patience).await;
@@ -47,6 +60,8 @@ struct Door<D> {
     /// The same socket, to accept without the event loop, which may not know of new connections yet.
     queue: StdTcpListener,
     app: Arc<App<D>>,
+    /// A connection that was accepted and has no slot yet.
+    held: Mutex<Option<(StdTcpStream, SocketAddr)>>,
 }
 
 impl<D: LocalRead> Door<D> {
@@ -54,16 +69,19 @@ impl<D: LocalRead> Door<D> {
         listener.set_nonblocking(true)?;
         let queue = listener.try_clone()?;
         let listener = TcpListener::from_std(listener)?;
-        Ok(Self { listener, queue, app })
+        Ok(Self { listener, queue, app, held: Mutex::default() })
     }
 
     /// Accepts forever. Without a free slot, another connection has to give way to a new one, or the new one waits.
     async fn accept_all(&self, workers: &[Worker]) {
         loop {
             match self.listener.accept().await.and_then(|(stream, from)| Ok((stream.into_std()?, from))) {
-                Ok((stream, from)) => {
+                Ok(accepted) => {
+                    self.hold(Some(accepted));
                     let slot = self.slot(workers).await;
-                    self.hand_over(stream, from, slot, workers);
+                    if let Some((stream, from)) = self.hold(None) {
+                        self.hand_over(stream, from, slot, workers);
+                    }
                 }
                 Err(error) => {
                     // Most likely out of file descriptors: wait until some are free.
@@ -71,6 +89,20 @@ impl<D: LocalRead> Door<D> {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }
+        }
+    }
+
+    /// Holds a connection until it has a slot. Returns the one that was held before.
+    fn hold(&self, accepted: Option<(StdTcpStream, SocketAddr)>) -> Option<(StdTcpStream, SocketAddr)> {
+        std::mem::replace(&mut self.held.lock().unwrap_or_else(PoisonError::into_inner), accepted)
+    }
+
+    /// Serves the connection that is held without a slot, over the limit: it is the last one.
+    fn hand_over_held(&self, workers: &[Worker]) {
+        if let Some((stream, from)) = self.hold(None)
+            && let Some(slot) = self.app.slots.try_take(usize::MAX)
+        {
+            self.hand_over(stream, from, slot, workers);
         }
     }
 

@@ -62,7 +62,7 @@ impl Worker {
         let (thread_load, thread_wait) = (Arc::clone(&load), Arc::clone(&longest_wait));
         let thread = std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
             let local = LocalSet::new();
-            runtime.block_on(local.run_until(run(app, receiver, thread_load, thread_wait)));
+            runtime.block_on(local.run_until(run(number, app, receiver, thread_load, thread_wait)));
         })?;
         Ok(Self { sender, load, longest_wait, thread })
     }
@@ -108,6 +108,7 @@ struct Shared<D> {
 }
 
 async fn run<D: LocalRead>(
+    number: usize,
     app: Arc<App<D>>,
     mut receiver: UnboundedReceiver<Message>,
     load: Arc<AtomicUsize>,
@@ -131,6 +132,7 @@ async fn run<D: LocalRead>(
             },
             _ = tick.tick() => {
                 shared.clock.set(began.elapsed(), shared.app.clock.now());
+                shared.app.beat(number);
                 shared.app.lookups.renew();
                 shared.turn.tick();
                 sweep(&shared.exchanges, shared.app.is_stopping());

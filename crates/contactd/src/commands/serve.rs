@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::{Everywhere, ServeArgs};
-use crate::config::{self, Config, LogConfig, ServeConfig};
+use crate::config::{self, Config, LogConfig, ServeConfig, Supervisor};
 use crate::context::Opened;
 use crate::data_dir::DataDir;
 use crate::demo::Demo;
@@ -19,11 +19,13 @@ use crate::keys::ExposedKeys;
 use crate::log;
 use crate::reloading::Reloader;
 use crate::serving::{Listeners, Serving};
+use crate::systemd::Notify;
 
 pub(crate) async fn run(everywhere: &Everywhere, args: &ServeArgs) -> anyhow::Result<ExitCode> {
     // First of all: from now on, a SIGHUP does not kill.
     let hangups = signal(SignalKind::hangup())?;
-    let (mut config, mut serve) = match configure(everywhere, args) {
+    let configured = configure(everywhere, args).and_then(|configured| Ok((configured, Supervisor::find()?)));
+    let ((mut config, mut serve), supervisor) = match configured {
         Ok(configured) => configured,
         Err(error) => {
             // So that this error has the format of the log too.
@@ -33,6 +35,7 @@ pub(crate) async fn run(everywhere: &Everywhere, args: &ServeArgs) -> anyhow::Re
     };
     log::start(&serve.reloadable.log, serve.log_format)?;
     panics::report_only_where(|location| tracing::error!(location, "panicked"));
+    let notify = Notify::to(supervisor.notify.as_deref());
     let files = Files::before_start(serve.reloadable.settings.workers);
     let shares = files.share(serve.reloadable.settings.max_connections)?;
     serve.reloadable.settings.max_connections = shares.public;
@@ -45,23 +48,28 @@ pub(crate) async fn run(everywhere: &Everywhere, args: &ServeArgs) -> anyhow::Re
         }
         false => None,
     };
-    let asked_to_stop = asked_to_stop()?;
+    let asked_to_stop = asked_to_stop(notify.clone())?;
     ExposedKeys::find(&config.data.join("keys"), &config.keys).refuse()?;
-    let listeners = Listeners::bind(&serve)?;
+    let listeners = Listeners::open(&serve, supervisor.sockets)?;
     let opened = Opened::open(config).await?;
     let settings = serve.reloadable.settings.clone();
     let (dir, named) = (opened.dir.clone(), serve.named.clone());
     let serving = Serving::start(opened, serve, listeners, shares).await?;
-    if args.demo {
+    let url = if args.demo {
         let demo = Demo::prepare(&serving.services, dir.path().to_owned()).await?;
-        demo.show(&announce(&serving, &settings, &dir)?)?;
+        let url = announce(&serving, &settings, &dir)?;
+        demo.show(&url)?;
+        url
     } else {
-        announce(&serving, &settings, &dir)?;
-    }
+        announce(&serving, &settings, &dir)?
+    };
     let reloader = Reloader::new(everywhere.clone(), args.clone(), serving.running.clone(), named, files);
-    let reloading = tokio::spawn(reload_always(hangups, Arc::new(reloader)));
+    let status = format!("serving {url}");
+    let reloading = tokio::spawn(reload_always(hangups, Arc::new(reloader), notify.clone(), status.clone()));
+    let attending = tokio::spawn(notify.attend(serving.running.app.clone(), status, supervisor.watchdog));
     serving.run(asked_to_stop).await?;
     reloading.abort();
+    attending.abort();
     log::say(format_args!("contactd has stopped"));
     Ok(ExitCode::SUCCESS)
 }
@@ -73,13 +81,15 @@ fn configure(everywhere: &Everywhere, args: &ServeArgs) -> anyhow::Result<(Confi
 }
 
 /// Reloads at every SIGHUP, in a thread of its own: accepting connections does not wait for it.
-async fn reload_always(mut hangups: Signal, reloader: Arc<Reloader>) {
+async fn reload_always(mut hangups: Signal, reloader: Arc<Reloader>, notify: Notify, status: String) {
     while hangups.recv().await.is_some() {
+        notify.reloading();
         let (reloader, runtime) = (Arc::clone(&reloader), Handle::current());
         let reloaded = tokio::task::spawn_blocking(move || runtime.block_on(reloader.reload())).await;
         if reloaded.is_err() {
             tracing::error!(target: log::ALWAYS, "cannot reload, because of an internal error");
         }
+        notify.ready(&status);
     }
 }
 
@@ -109,7 +119,7 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
 }
 
 /// Completes at the first SIGTERM or Ctrl-C.
-fn asked_to_stop() -> anyhow::Result<impl Future<Output = ()>> {
+fn asked_to_stop(notify: Notify) -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {
@@ -117,6 +127,7 @@ fn asked_to_stop() -> anyhow::Result<impl Future<Output = ()>> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
+        notify.stopping();
         log::say(format_args!("contactd is stopping: answering the current requests"));
     })
 }

@@ -20,7 +20,7 @@ use contactd_core::{
 use contactd_import::{Defaults, Files, Input, Rejects};
 
 use crate::cli::{Everywhere, ServeArgs};
-use crate::config::Config;
+use crate::config::{Config, Sockets};
 use crate::context::Opened;
 use crate::engine::Store;
 use crate::files::Shares;
@@ -62,7 +62,7 @@ impl InProcess {
             ..ServeArgs::default()
         };
         let serve = config.serve(&args).expect("a configuration");
-        let listeners = Listeners::bind(&serve).expect("binds");
+        let listeners = Listeners::open(&serve, Sockets::default()).expect("binds");
         let opened = Opened::open(config).await.expect("opens");
         let shares = Shares { public: 100, admin: 10, control: 10 };
         let serving = Serving::start(opened, serve, listeners, shares).await.expect("starts");

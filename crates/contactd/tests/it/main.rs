@@ -50,6 +50,7 @@ mod running;
 mod service;
 mod stop;
 mod suppress;
+mod systemd;
 mod tls;
 mod tls_client;
 mod token_changes;

@@ -1,7 +1,8 @@
 //! The binary: as a service, and as commands on the same data directory.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -126,13 +127,36 @@ impl Site {
     /// As [`serve_with`](Self::serve_with), with more in its environment.
     pub(crate) fn serve_in(self, flags: &[&str], config: &str, env: &[(&str, &str)]) -> Service {
         let command = self.command();
-        self.start(command, flags, config, env)
+        self.start(command, flags, config, env, [Stdio::null(), Stdio::null()])
     }
 
     /// Starts the service after this command of a shell, such as `ulimit -n 64`.
     pub(crate) fn serve_after(self, shell: &str, flags: &[&str], config: &str) -> Service {
         let command = self.command_after(shell);
-        self.start(command, flags, config, &[])
+        self.start(command, flags, config, &[], [Stdio::null(), Stdio::null()])
+    }
+
+    /// As systemd starts a service with two sockets: `names` are their names, such as `public:admin`.
+    pub(crate) fn serve_on(
+        self,
+        public: &TcpListener,
+        admin: &TcpListener,
+        names: &str,
+        env: &[(&str, &str)],
+    ) -> Service {
+        let command = self.command_with_sockets(names);
+        let sockets =
+            [public, admin].map(|socket| Stdio::from(OwnedFd::from(socket.try_clone().expect("clones"))));
+        self.start(command, &[], "", env, sockets)
+    }
+
+    /// The binary, with its stdin and stdout as sockets that systemd passes.
+    pub(crate) fn command_with_sockets(&self, names: &str) -> Command {
+        let count = if names.is_empty() { 2 } else { names.split(':').count() };
+        let shell = format!(
+            "exec 3<&0 4<&1 0</dev/null 1>/dev/null\nexport LISTEN_PID=$$ LISTEN_FDS={count} LISTEN_FDNAMES={names}"
+        );
+        self.command_after(&shell)
     }
 
     /// The binary, started by a shell after this command of it.
@@ -143,13 +167,22 @@ impl Site {
         command
     }
 
-    fn start(self, mut command: Command, flags: &[&str], config: &str, env: &[(&str, &str)]) -> Service {
+    fn start(
+        self,
+        mut command: Command,
+        flags: &[&str],
+        config: &str,
+        env: &[(&str, &str)],
+        [stdin, stdout]: [Stdio; 2],
+    ) -> Service {
         let config = self.file("serve.toml", config);
         command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
         command.args(["--log-level", "trace", "--access-log", "--config", &config]).args(flags);
         command.envs(env.iter().copied());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.stdin(stdin).stdout(stdout).stderr(Stdio::piped());
         let mut child = command.spawn().expect("starts");
+        // It holds the sockets that were passed.
+        drop(command);
         let stderr = child.stderr.take().expect("a pipe");
         let (log, addresses) = Log::follow(stderr);
         let Some((public, admin)) = addresses else {
