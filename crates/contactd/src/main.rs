@@ -14,7 +14,6 @@ mod data_dir;
 mod demo;
 mod durable;
 mod engine;
-mod files;
 #[cfg(test)]
 #[path = "../tests/in_process/mod.rs"]
 mod in_process;
@@ -34,7 +33,6 @@ mod serving;
 mod setting;
 mod surroundings;
 mod sweeper;
-mod systemd;
 mod unfinished;
 
 use std::process::ExitCode;

@@ -7,14 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use contactd_core::services::Services;
 use contactd_core::{Callers, Live};
-use contactd_server::App;
+use contactd_server::{App, OpenFiles};
 use contactd_tls::Tls;
 
 use crate::actor;
 use crate::cli::{Everywhere, ServeArgs};
 use crate::config::{self, Config, Named, Reloadable, ServeConfig};
 use crate::engine::Store;
-use crate::files::Files;
 use crate::indexer::Keep;
 use crate::log::{self, ALWAYS};
 use crate::sweeper::Pace;
@@ -39,7 +38,7 @@ pub(crate) struct Reloader {
     running: Running,
     /// The settings in force.
     named: Mutex<Vec<Named>>,
-    files: Files,
+    files: OpenFiles,
 }
 
 impl Reloader {
@@ -48,7 +47,7 @@ impl Reloader {
         args: ServeArgs,
         running: Running,
         named: Vec<Named>,
-        files: Files,
+        files: OpenFiles,
     ) -> Self {
         Self { everywhere, args, running, named: Mutex::new(named), files }
     }

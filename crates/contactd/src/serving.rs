@@ -9,14 +9,13 @@ use contactd_admin::{Admin, Hosts};
 use contactd_core::metrics::{Measured, Measuring};
 use contactd_core::services::Services;
 use contactd_core::{Callers, Live, SuppressionList};
-use contactd_server::{App, AtStop};
+use contactd_server::{App, AtStop, Shares};
 use contactd_tls::{Tls, Watch};
 
 use crate::config::{self, Reloadable, ServeConfig, Sockets};
 use crate::context::Opened;
 use crate::control::Control;
 use crate::engine::Store;
-use crate::files::Shares;
 use crate::indexer::Keep;
 use crate::keeper::{Keeper, RunningKeeper};
 use crate::on_record::Recorder;

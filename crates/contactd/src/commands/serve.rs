@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use contactd_core::panics;
-use contactd_server::Settings;
+use contactd_server::{Notify, OpenFiles, Settings};
 use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -14,12 +14,10 @@ use crate::config::{self, Config, LogConfig, ServeConfig, Supervisor};
 use crate::context::Opened;
 use crate::data_dir::DataDir;
 use crate::demo::Demo;
-use crate::files::Files;
 use crate::keys::ExposedKeys;
 use crate::log;
 use crate::reloading::Reloader;
 use crate::serving::{Listeners, Serving};
-use crate::systemd::Notify;
 
 pub(crate) async fn run(everywhere: &Everywhere, args: &ServeArgs) -> anyhow::Result<ExitCode> {
     // First of all: from now on, a SIGHUP does not kill.
@@ -36,7 +34,7 @@ pub(crate) async fn run(everywhere: &Everywhere, args: &ServeArgs) -> anyhow::Re
     log::start(&serve.reloadable.log, serve.log_format)?;
     panics::report_only_where(|location| tracing::error!(location, "panicked"));
     let notify = Notify::to(supervisor.notify.as_deref());
-    let files = Files::before_start(serve.reloadable.settings.workers);
+    let files = OpenFiles::before_start(serve.reloadable.settings.workers);
     let shares = files.share(serve.reloadable.settings.max_connections)?;
     serve.reloadable.settings.max_connections = shares.public;
     // Held until the server stops: the temporary directory is then deleted.

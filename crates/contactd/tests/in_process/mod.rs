@@ -18,12 +18,12 @@ use contactd_core::{
     Actor, Cancel, Lifetime, Progress, RawRecord, Scopes, SubjectName, TokenUpdate, Via, unobserved,
 };
 use contactd_import::{Defaults, Files, Input, Rejects};
+use contactd_server::Shares;
 
 use crate::cli::{Everywhere, ServeArgs};
 use crate::config::{Config, Sockets};
 use crate::context::Opened;
 use crate::engine::Store;
-use crate::files::Shares;
 use crate::serving::{Listeners, Serving};
 
 const ADA: &str = "https://linkedin.com/in/ada-quell";

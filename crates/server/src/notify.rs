@@ -9,10 +9,10 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use contactd_server::App;
+use contactd_core::store::LocalRead;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::engine::Store;
+use crate::App;
 
 /// How long a message may wait for the service manager.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -21,11 +21,11 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// Sends messages to the service manager, if there is one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Notify(Option<Arc<(UnixDatagram, SocketAddr)>>);
+pub struct Notify(Option<Arc<(UnixDatagram, SocketAddr)>>);
 
 impl Notify {
     /// Sends to this address: a path, or an abstract name that begins with `@`.
-    pub(crate) fn to(address: Option<&OsStr>) -> Self {
+    pub fn to(address: Option<&OsStr>) -> Self {
         let open = |address: &OsStr| -> io::Result<_> {
             let socket = UnixDatagram::unbound()?;
             socket.set_write_timeout(Some(PATIENCE))?;
@@ -45,18 +45,19 @@ impl Notify {
     }
 
     /// Both listeners serve.
-    pub(crate) fn ready(&self, status: &str) {
+    pub fn ready(&self, status: &str) {
         self.send(&format!("READY=1\nSTATUS={status}"));
     }
 
     /// The configuration is being read again; [`ready`](Self::ready) follows.
-    pub(crate) fn reloading(&self) {
+    pub fn reloading(&self) {
         let now = clock_gettime(ClockId::Monotonic);
         let micros = i128::from(now.tv_sec) * 1_000_000 + i128::from(now.tv_nsec) / 1_000;
         self.send(&format!("RELOADING=1\nMONOTONIC_USEC={micros}\nSTATUS=reading the configuration again"));
     }
 
-    pub(crate) fn stopping(&self) {
+    /// The service begins to stop.
+    pub fn stopping(&self) {
         self.send("STOPPING=1\nSTATUS=answering the current requests");
     }
 
@@ -69,7 +70,7 @@ impl Notify {
 
     /// Says that the service is ready once all workers are at work. Then, if the service manager asks for it, says again and again
     /// that it is alive, at half of the time that is allowed, but only if every worker has shown a sign of life since.
-    pub(crate) async fn attend(self, app: Weak<App<Store>>, status: String, watchdog: Option<Duration>) {
+    pub async fn attend<D: LocalRead>(self, app: Weak<App<D>>, status: String, watchdog: Option<Duration>) {
         let beats = || app.upgrade().map(|app| app.beats());
         while beats().is_some_and(|beats| beats.contains(&0)) {
             tokio::time::sleep(PAUSE).await;

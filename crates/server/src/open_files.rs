@@ -1,7 +1,6 @@
 //! How many files this process may have open, and how many of them connections may use. What the service needs for itself
 //! is kept back, so that lookups, commands and `/metrics` work however many clients connect.
 
-use anyhow::bail;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// What a server opens besides connections: 25 were measured for databases, journal, keys, sockets and event loops; the rest is
@@ -18,21 +17,35 @@ const CONTROL: (u64, u64) = (2, 32);
 
 /// What a server needs besides connections.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Files {
+pub struct OpenFiles {
     needed: u64,
 }
 
 /// How many connections may be open at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shares {
-    pub(crate) public: usize,
-    pub(crate) admin: usize,
-    pub(crate) control: usize,
+pub struct Shares {
+    /// Of callers.
+    pub public: usize,
+    /// Of the admin listener.
+    pub admin: usize,
+    /// Of commands.
+    pub control: usize,
 }
 
-impl Files {
+/// The limit is too low to serve at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the open-files limit is {limit}, and this server needs at least {needed}; raise it (`ulimit -n`, or LimitNOFILE= in a \
+     systemd unit), or use fewer --workers"
+)]
+pub struct TooFewFiles {
+    limit: u64,
+    needed: u64,
+}
+
+impl OpenFiles {
     /// To be called before the server opens anything: what is open by then stays open.
-    pub(crate) fn before_start(workers: usize) -> Self {
+    pub fn before_start(workers: usize) -> Self {
         // One of them is the directory that is being read.
         let open = std::fs::read_dir("/proc/self/fd").map_or(AT_START, |files| files.count() as u64 - 1);
         Self { needed: open + OWN + PER_WORKER * workers as u64 }
@@ -40,15 +53,10 @@ impl Files {
 
     /// Raises the limit as far as `wanted` connections need it and the system allows it, and shares it out. Fails if it is too low
     /// to serve at all.
-    pub(crate) fn share(self, wanted: usize) -> anyhow::Result<Shares> {
+    pub fn share(self, wanted: usize) -> Result<Shares, TooFewFiles> {
         let limit = raise_limit(self.needed + ADMIN.1 + CONTROL.1 + wanted as u64);
-        let Some(shares) = self.shares(limit, wanted) else {
-            bail!(
-                "the open-files limit is {limit}, and this server needs at least {}; raise it (`ulimit -n`, or LimitNOFILE= in a \
-                 systemd unit), or use fewer --workers",
-                self.needed + ADMIN.0 + CONTROL.0 + 1
-            );
-        };
+        let needed = self.needed + ADMIN.0 + CONTROL.0 + 1;
+        let shares = self.shares(limit, wanted).ok_or(TooFewFiles { limit, needed })?;
         if shares.public < wanted {
             tracing::warn!(
                 open_files = limit,
@@ -90,7 +98,7 @@ mod tests {
 
     #[test]
     fn connections_get_what_the_service_does_not_need_itself() {
-        let files = Files { needed: 57 };
+        let files = OpenFiles { needed: 57 };
         let shares = |limit, wanted| {
             files.shares(limit, wanted).map(|shares| (shares.public, shares.admin, shares.control))
         };
