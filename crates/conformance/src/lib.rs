@@ -65,6 +65,7 @@ macro_rules! conformance {
             access: suppressions_can_be_removed,
             access: a_suppression_is_found_with_its_time,
             access: usage_adds_up_by_day,
+            access: hits_can_be_raised_and_are_never_lowered,
             access: opt_outs_and_revocations_do_not_wait_for_an_import,
             audit: the_audit_index_adds_every_line_once,
             audit: the_journals_of_two_nodes_are_separate,

@@ -26,14 +26,14 @@ pub(crate) struct Keeper {
 /// The running keeper.
 pub(crate) struct RunningKeeper {
     pub(crate) requests: Sender<ControlRequest>,
-    thread: JoinHandle<()>,
+    thread: JoinHandle<bool>,
 }
 
 impl RunningKeeper {
-    /// Records the remaining usage and stops.
-    pub(crate) fn finish(self) {
+    /// Records the remaining usage and stops. Returns whether all usage is recorded.
+    pub(crate) fn finish(self) -> bool {
         let _ = self.requests.send(ControlRequest::Finish);
-        let _ = self.thread.join();
+        self.thread.join().unwrap_or(false)
     }
 }
 
@@ -69,7 +69,7 @@ impl Keeper {
         runtime: &tokio::runtime::Runtime,
         requests: &Receiver<ControlRequest>,
         seen: &mut ChangeNumbers,
-    ) {
+    ) -> bool {
         let mut last_flush = Instant::now();
         // Stays set until the changes of other processes have been applied, even if that fails several times.
         let mut is_stale = false;
@@ -100,7 +100,7 @@ impl Keeper {
                 report(runtime.block_on(self.live.flush_usage()), "cannot record usage");
             }
         }
-        report(runtime.block_on(self.live.flush_usage()), "cannot record usage");
+        report(runtime.block_on(self.live.flush_usage()), "cannot record usage")
     }
 }
 

@@ -1,10 +1,11 @@
 //! The journal of a running server, and the indexer that updates its index.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use contactd_core::services::Services;
-use contactd_core::{Audit, NoAudit};
-use contactd_journal::{JournalSettings, OpenedBy, Sync};
+use anyhow::Context as _;
+use contactd_core::services::{JournalEnd, Services};
+use contactd_core::{Audit, Callers, NoAudit};
+use contactd_journal::{Journal, JournalSettings, OpenedBy, Sync};
 
 use crate::actor;
 use crate::config::AuditConfig;
@@ -16,6 +17,7 @@ use crate::setting::AuditSync;
 
 pub(crate) struct Recording {
     pub(crate) audit: Arc<dyn Audit>,
+    journal: Weak<Journal>,
     indexer: Option<Indexer>,
 }
 
@@ -39,7 +41,7 @@ impl Recording {
                     "the audit journal is off: there will be no record of what was disclosed to whom"
                 );
                 recorder.use_journal(OwnJournal::Off);
-                return Ok(Self { audit: Arc::new(NoAudit), indexer: None });
+                return Ok(Self { audit: Arc::new(NoAudit), journal: Weak::new(), indexer: None });
             }
         };
         let settings = JournalSettings {
@@ -61,7 +63,28 @@ impl Recording {
             clock: Arc::clone(&opened.clock),
             keep: keep.clone(),
         })?;
-        Ok(Self { audit: journal, indexer: Some(indexer) })
+        Ok(Self { journal: Arc::downgrade(&journal), audit: journal, indexer: Some(indexer) })
+    }
+
+    /// Where the journal ends now; `None` if it is off.
+    pub(crate) fn end(&self) -> Option<JournalEnd> {
+        let journal = self.journal.upgrade()?;
+        Some(JournalEnd { root: journal.root(), last: journal.last() })
+    }
+
+    /// Counts again what the last server did not store, if it was killed. Returns whether all usage is known now.
+    pub(crate) async fn count_usage_again(
+        &self,
+        services: &Services<Store>,
+        callers: &Callers,
+    ) -> anyhow::Result<bool> {
+        // What is signed can be read.
+        let _ = self.journal.upgrade().is_some_and(|journal| journal.sign());
+        let has_quota = |token: &_| callers.quota_of(token).is_some();
+        let counted = services.audits.count_usage_again(self.end(), has_quota).await;
+        counted.context(
+            "cannot count what tokens used from the audit journal, and their quotas would allow too much",
+        )
     }
 
     /// Stops indexing. The journal is closed when the last lookup has released it.

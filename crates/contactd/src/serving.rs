@@ -66,6 +66,8 @@ pub(crate) struct Serving {
     admin: Admin,
     keeper: RunningKeeper,
     recording: Recording,
+    /// Whether all usage up to the start is known.
+    is_counted: bool,
     sweeper: Sweeper,
     watch: Option<Watch>,
     control: Control,
@@ -94,10 +96,12 @@ impl Serving {
         ));
         let recorder = Recorder::new(&opened, true);
         let services = opened.services(Arc::<Live<_>>::clone(&live), &recorder);
-        let keeper = Keeper { store: Arc::clone(&opened.store), live: Arc::clone(&live) }.start().await?;
-        control.listen(&opened.dir, keeper.requests.clone(), Arc::clone(&recorder), shares.control)?;
         let (noted, keep) = (config::noted(&config.named), Keep::new(audit_keep));
         let recording = Recording::start(&opened, &services, &recorder, &config.audit, &noted, &keep).await?;
+        // Before the keeper reads how much of the quotas is used.
+        let is_counted = recording.count_usage_again(&services, &callers).await?;
+        let keeper = Keeper { store: Arc::clone(&opened.store), live: Arc::clone(&live) }.start().await?;
+        control.listen(&opened.dir, keeper.requests.clone(), Arc::clone(&recorder), shares.control)?;
         let sweeper = Sweeper::start(Arc::clone(&services), sweep_every)?;
         let tls = listeners.tls.clone();
         let watching = tls.clone().map(|tls| Watch::start(tls, Arc::clone(&opened.clock)));
@@ -134,7 +138,19 @@ impl Serving {
             pace: sweeper.pace(),
             tls,
         };
-        Ok(Self { services, listeners, app, admin, keeper, recording, sweeper, watch, control, running })
+        Ok(Self {
+            services,
+            listeners,
+            app,
+            admin,
+            keeper,
+            recording,
+            is_counted,
+            sweeper,
+            watch,
+            control,
+            running,
+        })
     }
 
     /// The addresses of the public and the admin listener.
@@ -155,8 +171,14 @@ impl Serving {
         admin.finish();
         self.watch.into_iter().for_each(Watch::finish);
         self.sweeper.finish();
+        // A worker that was cut off may still use something.
+        let is_over = self.running.app.strong_count() == 0;
+        let end = self.recording.end().filter(|_| is_over && self.is_counted);
         self.recording.finish();
-        self.keeper.finish();
+        let is_stored = self.keeper.finish();
+        if let Some(end) = end.filter(|_| is_stored) {
+            self.services.audits.usage_is_stored(end).await?;
+        }
         // Last, so that the next server finds everything written and closed.
         drop(self.control);
         Ok(())

@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use audits::{
-    AuditError, AuditQuery, Audits, IndexState, NamedUsage, ReadFrom, Recipient, ShownEvent, remember_roots,
+    AuditError, AuditQuery, Audits, IndexState, JournalEnd, NamedUsage, ReadFrom, Recipient, ShownEvent,
+    remember_roots,
 };
 pub use health::{
     BackupError, BackupMade, BackupTarget, Backups, Finding, Health, HealthError, Making, Severity, Stats,

@@ -22,7 +22,7 @@ mod upkeep;
 
 use std::future::Future;
 
-pub use access::{Suppressions, Tokens, Usage};
+pub use access::{DayHits, Suppressions, Tokens, Usage};
 pub use audit::{ActionFilter, AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, RequestFilter};
 pub use details::{Aged, DetailFilter, DetailTotal, Details, SweepPlan, Swept, Totals};
 pub use imports::{

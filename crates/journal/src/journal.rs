@@ -95,6 +95,11 @@ impl Journal {
         self.root
     }
 
+    /// The number of the last line that was written.
+    pub fn last(&self) -> u64 {
+        self.shared.last.load(Ordering::Relaxed)
+    }
+
     /// Records an administrative action. When this returns true, its line is on disk.
     pub fn record(&self, entry: &AdminEntry) -> bool {
         let mut fields = Vec::new();
@@ -108,7 +113,7 @@ impl Journal {
 
     /// Waits until everything that was written so far is on disk; false if that takes too long.
     fn settle(&self) -> bool {
-        let last = self.shared.last.load(Ordering::Relaxed);
+        let last = self.last();
         wait_until(|| self.shared.sync.synced_through() >= last)
     }
 

@@ -1,6 +1,6 @@
 //! Usage counts of tokens by UTC day.
 
-use contactd_core::store::{StoreError, StoreFuture, Usage};
+use contactd_core::store::{DayHits, StoreError, StoreFuture, Usage};
 use contactd_core::{Timestamp, UsageDelta};
 use rusqlite::params;
 
@@ -20,9 +20,41 @@ impl Usage for SqliteStore {
         );
         std::future::ready(hits.map_err(connection::error))
     }
+
+    fn hits_by_day(&self, since: i64) -> impl StoreFuture<Vec<DayHits>> {
+        std::future::ready(self.read_hits(since).map_err(connection::error))
+    }
+
+    fn raise_hits(&self, hits: &[DayHits]) -> impl StoreFuture<()> {
+        std::future::ready(self.raise(hits))
+    }
 }
 
 impl SqliteStore {
+    fn read_hits(&self, since: i64) -> rusqlite::Result<Vec<DayHits>> {
+        let main = self.main();
+        let mut read = main.prepare_cached("SELECT token, day, hits FROM usage WHERE day >= ?1")?;
+        let rows = read.query_map([since], |row| {
+            Ok(DayHits { token: row.get(0)?, day: row.get(1)?, hits: row.get(2)? })
+        })?;
+        rows.collect()
+    }
+
+    fn raise(&self, hits: &[DayHits]) -> Result<(), StoreError> {
+        let mut main = self.main();
+        let transaction = connection::write(&mut main)?;
+        for DayHits { token, day, hits } in hits {
+            transaction
+                .prepare_cached(
+                    "INSERT INTO usage VALUES (?1, ?2, ?3, 0, 0)
+                     ON CONFLICT DO UPDATE SET hits = max(hits, excluded.hits)",
+                )
+                .and_then(|mut raise| raise.execute(params![token, day, hits]))
+                .map_err(connection::error)?;
+        }
+        transaction.commit().map_err(connection::error)
+    }
+
     fn record(&self, usage: &[UsageDelta], at: Timestamp) -> Result<(), StoreError> {
         let mut main = self.main();
         let transaction = connection::write(&mut main)?;

@@ -1,6 +1,6 @@
 //! Tokens, suppressions and usage.
 
-use contactd_core::store::{Noted, StoreError, StoreFuture, Suppressions, Tokens, Usage};
+use contactd_core::store::{DayHits, Noted, StoreError, StoreFuture, Suppressions, Tokens, Usage};
 use contactd_core::{SubjectDigest, Timestamp, Token, TokenHash, TokenUpdate, UpdatedToken, UsageDelta};
 
 use super::Memory;
@@ -156,5 +156,26 @@ impl Usage for Memory {
             counts.map(|(.., hits)| hits).sum()
         });
         std::future::ready(hits)
+    }
+
+    async fn hits_by_day(&self, since: i64) -> Result<Vec<DayHits>, StoreError> {
+        let mut hits: Vec<DayHits> = Vec::new();
+        for (token, day, more) in self.state()?.usage.iter().filter(|(_, day, _)| *day >= since) {
+            match hits.iter_mut().find(|known| known.token == *token && known.day == *day) {
+                Some(known) => known.hits += more,
+                None => hits.push(DayHits { token: token.clone(), day: *day, hits: *more }),
+            }
+        }
+        Ok(hits)
+    }
+
+    async fn raise_hits(&self, hits: &[DayHits]) -> Result<(), StoreError> {
+        for wanted in hits {
+            let held = self.hits_by_day(wanted.day).await?;
+            let held = held.iter().find(|held| held.token == wanted.token && held.day == wanted.day);
+            let missing = wanted.hits.saturating_sub(held.map_or(0, |held| held.hits));
+            self.state()?.usage.push((wanted.token.clone(), wanted.day, missing));
+        }
+        Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use contactd_core::store::ImportPlan;
+use contactd_core::store::{DayHits, ImportPlan};
 use contactd_core::{
     DigestKey, DigestKeys, Lifetime, OrNone, Rate, Scopes, Subject, SubjectDigest, Timestamp, Token,
     TokenSecret, TokenUpdate, UsageDelta,
@@ -202,6 +202,25 @@ pub async fn usage_adds_up_by_day(store: &impl FullStore) {
     assert_eq!(store.hits_since(&token.id, day("2026-06-02").day()).await.expect("reads"), 2);
     let (_, listed) = store.list_tokens().await.expect("lists").remove(0);
     assert_eq!((listed.hits, listed.last_used_at), (6, Some(day("2026-06-02"))));
+}
+
+/// Counts can be raised, also of a day without any, and are never lowered.
+pub async fn hits_can_be_raised_and_are_never_lowered(store: &impl FullStore) {
+    let (secret, token) = token("crm");
+    store.create_token(&secret.hash(), &token, None).await.expect("creates");
+    let (first, second) = (day("2026-06-01"), day("2026-06-02"));
+    let delta = UsageDelta { token: token.id.clone(), hits: 5, misses: 1, refused: 0, last_used_at: None };
+    store.record_usage(std::slice::from_ref(&delta), first).await.expect("records");
+    let of = |day: Timestamp, hits| DayHits { token: token.id.clone(), day: day.day(), hits };
+    store.raise_hits(&[of(first, 4), of(second, 3)]).await.expect("raises");
+    store.raise_hits(&[of(first, 7)]).await.expect("raises");
+    let mut listed = store.hits_by_day(first.day()).await.expect("reads");
+    listed.sort_by_key(|hits| hits.day);
+    assert_eq!(listed, [of(first, 7), of(second, 3)]);
+    assert_eq!(store.hits_by_day(second.day()).await.expect("reads"), [of(second, 3)]);
+    assert_eq!(store.hits_since(&token.family, first.day()).await.expect("reads"), 10);
+    store.record_usage(&[delta], second).await.expect("records");
+    assert_eq!(store.hits_since(&token.family, second.day()).await.expect("reads"), 8);
 }
 
 /// A long import never delays a revocation or an opt-out.

@@ -1,8 +1,10 @@
 //! Rates and quotas.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::fixture::{ADA, NOBODY};
-use crate::http::{Reply, Request, profile_body};
-use crate::service::{EMAIL, PHONE, Site};
+use crate::http::{Connection, Reply, Request, profile_body};
+use crate::service::{EMAIL, PHONE, Service, Site, eventually};
 
 fn limits(reply: &Reply) -> (Option<&str>, Option<&str>) {
     (reply.header("ratelimit-policy"), reply.header("ratelimit"))
@@ -75,6 +77,127 @@ fn a_quota_survives_a_restart_and_a_kill() {
     let service = again.serve();
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 429);
+}
+
+/// Looks up until the quota is used up, and says how often it was answered.
+fn use_up(service: &Service, tokens: &[&str]) -> u64 {
+    let mut answered = 0;
+    for token in tokens.iter().cycle() {
+        match service.look_up(PHONE, token, ADA).status {
+            200 => answered += 1,
+            429 => return answered,
+            status => panic!("{status}"),
+        }
+    }
+    answered
+}
+
+fn use_some(service: &Service, token: &str, times: u64) {
+    for _ in 0..times {
+        assert_eq!(service.look_up(PHONE, token, ADA).status, 200);
+    }
+}
+
+#[test]
+fn kills_at_any_moment_never_let_a_quota_be_exceeded() {
+    const QUOTA: u64 = 600;
+    const CLIENTS: u64 = 4;
+    const LIVES: u64 = 6;
+    let mut site = Site::with_people();
+    let token = site.token(&["--quota", &format!("{QUOTA}/month")]);
+    let request = Request::lookup(PHONE, profile_body(ADA)).token(&token).bytes();
+    let answered = AtomicU64::new(0);
+    for life in 0..LIVES {
+        let service = site.serve();
+        let address = service.public;
+        let before = answered.load(Ordering::Relaxed);
+        site = std::thread::scope(|scope| {
+            for _ in 0..CLIENTS {
+                scope.spawn(|| {
+                    let mut connection = Connection::open(address);
+                    // Until the server is killed.
+                    while connection.try_send(&request) {
+                        match connection.try_reply().map(|reply| reply.status) {
+                            Some(200) => drop(answered.fetch_add(1, Ordering::Relaxed)),
+                            Some(429) | None => return,
+                            Some(status) => panic!("{status}"),
+                        }
+                    }
+                });
+            }
+            eventually("some are answered", || answered.load(Ordering::Relaxed) >= before + 20 + 13 * life);
+            service.kill()
+        });
+    }
+    let service = site.serve();
+    let total = answered.load(Ordering::Relaxed) + use_up(&service, &[&token]);
+    assert!(total <= QUOTA, "{total}");
+    assert!(total >= QUOTA - LIVES * CLIENTS, "{total}: only requests under way may be lost");
+}
+
+#[test]
+fn after_a_kill_the_rest_of_a_quota_is_exact_also_for_rotated_tokens() {
+    let site = Site::with_people();
+    let first = site.token(&["--quota", "20/day"]);
+    let second = site.ok(&["token", "rotate", "test"]);
+    let service = site.serve();
+    use_some(&service, &first, 5);
+    let service = service.kill().serve();
+    use_some(&service, &second, 4);
+    let service = service.kill().serve();
+    assert_eq!(use_up(&service, &[&first, &second]), 11);
+    let service = service.kill().serve();
+    assert_eq!(use_up(&service, &[&second]), 0);
+    // A stop stores everything, so nothing has to be counted again.
+    let service = service.stop().serve();
+    assert_eq!(use_up(&service, &[&first]), 0);
+    assert!(!service.log.text().contains("counted hits again"), "{}", service.log.text());
+}
+
+#[test]
+fn a_journal_that_was_moved_aside_takes_no_counted_hit_with_it() {
+    let site = Site::with_people();
+    let token = site.token(&["--quota", "30/month"]);
+    let service = site.serve();
+    use_some(&service, &token, 10);
+    eventually("usage is written down", || {
+        service.site.run(&["token", "list", "--json"]).json()[0]["hits"] == 10
+    });
+    let site = service.kill();
+    std::fs::rename(site.data().join("audit"), site.path("moved")).expect("moves");
+    let service = site.serve();
+    assert!(
+        service
+            .log
+            .text()
+            .contains("the audit journal lacks hits that had been counted: it was moved aside or shortened"),
+        "{}",
+        service.log.text()
+    );
+    use_some(&service, &token, 8);
+    let service = service.kill().serve();
+    assert_eq!(use_up(&service, &[&token]), 12);
+}
+
+#[test]
+fn a_quota_is_exact_after_a_kill_also_without_the_index_and_with_compressed_segments() {
+    let site = Site::with_people();
+    let token = site.token(&["--quota", "40/month"]);
+    let small = "[audit]\nsegment_bytes = 4096\n";
+    let service = site.serve_with(&[], small);
+    use_some(&service, &token, 30);
+    // A server compresses closed segments when it starts.
+    let service = service.kill().serve_with(&[], small);
+    eventually("a segment is compressed", || {
+        let files = std::fs::read_dir(service.data().join("audit")).expect("reads");
+        files.flatten().any(|file| file.path().extension().is_some_and(|end| end == "zst"))
+    });
+    let site = service.kill();
+    for file in ["audit-index.db", "audit-index.db-wal", "audit-index.db-shm"] {
+        let _ = std::fs::remove_file(site.data().join(file));
+    }
+    let service = site.serve_with(&[], small);
+    assert_eq!(use_up(&service, &[&token]), 10);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The journal: who received what, and the check that nothing was changed.
 
+mod counting;
 mod index_check;
 mod indexing;
 mod outbox;
@@ -10,6 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
+pub use counting::JournalEnd;
 pub(super) use indexing::known_from_index;
 pub use questions::{AuditQuery, Recipient, ShownEvent};
 pub use reading::ReadFrom;

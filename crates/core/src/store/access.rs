@@ -60,4 +60,21 @@ pub trait Usage: Send + Sync + 'static {
 
     /// Hits of all tokens of a family, also of those that have ended, since the start of a UTC day.
     fn hits_since(&self, family: &str, day: i64) -> impl StoreFuture<u64>;
+
+    /// Hits of every token and day since the start of a UTC day.
+    fn hits_by_day(&self, since: i64) -> impl StoreFuture<Vec<DayHits>>;
+
+    /// Makes counts at least this high: all of them or none. Committed and synced when this returns.
+    fn raise_hits(&self, hits: &[DayHits]) -> impl StoreFuture<()>;
+}
+
+/// Hits of a token on a UTC day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DayHits {
+    /// The token's id.
+    pub token: String,
+    /// The day.
+    pub day: i64,
+    /// Details it received.
+    pub hits: u64,
 }
