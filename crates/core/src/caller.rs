@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 
 use crate::first_bytes::ByFirstBytes;
 use crate::limit::{Bucket, Meter};
-use crate::{Allowances, Kind, LimitExceeded, Period, Quota, Rate, Timestamp, Token, TokenHash};
+use crate::{Allowance, Allowances, Kind, LimitExceeded, Period, Quota, Rate, Timestamp, Token, TokenHash};
 
 /// A recognised token, with its limits. No detail is read without one.
 #[derive(Clone, Debug)]
@@ -291,6 +291,17 @@ impl Callers {
             (known.token.clone(), counts)
         });
         counts.collect()
+    }
+
+    /// The accepted tokens that have a quota, with what is left of it. Tokens of a family share one.
+    pub(crate) fn quotas(&self, now: Timestamp) -> Vec<(Token, Allowance)> {
+        let table = self.table.load();
+        let live = table.values().filter(|known| known.token.is_live(now));
+        let metered = live.filter_map(|known| {
+            let quota = known.token.quota?;
+            Some((known.token.clone(), known.meter.allowance(quota, now)))
+        });
+        metered.collect()
     }
 
     /// How many tokens are accepted at `now`, and how many of them end soon.

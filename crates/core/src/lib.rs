@@ -115,4 +115,5 @@ pub use suppression::{
     DigestKey, DigestKeys, Subject, SubjectCheck, SubjectDigest, SuppressionList, UnknownKey,
 };
 pub use token::{Scopes, Token, TokenHash, TokenSecret};
+pub use token_metrics::quota_families;
 pub use token_update::{TokenUpdate, UpdatedToken};

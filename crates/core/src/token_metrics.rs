@@ -1,6 +1,7 @@
 //! Metrics of tokens. A token's name is the operator's own text; the documentation says that it names a system and not a
 //! person.
 
+use crate::Timestamp;
 use crate::caller::{Callers, Counts};
 use crate::metrics::{Family, Measured, Measuring, MetricKind};
 
@@ -43,6 +44,28 @@ fn families(callers: &Callers) -> Vec<Family> {
     vec![requests, expiries]
 }
 
+/// The quotas of accepted tokens, and what is used of them.
+pub fn quota_families(callers: &Callers, now: Timestamp) -> [Family; 2] {
+    let mut limits = Family::new(
+        "contactd_token_quota",
+        MetricKind::Gauge,
+        "The quota of an accepted token; tokens without one are left out.",
+    );
+    let mut used = Family::new(
+        "contactd_token_quota_used",
+        MetricKind::Gauge,
+        "What is used of the quota in its current day or month; tokens of a family share one.",
+    );
+    let mut quotas = callers.quotas(now);
+    quotas.sort_by(|(a, _), (b, _)| a.id.cmp(&b.id));
+    for (token, quota) in quotas.iter().take(MOST_TOKENS) {
+        let labels = [("token", token.id.as_str()), ("name", token.name.as_str())];
+        limits = limits.with(&labels, quota.limit);
+        used = used.with(&labels, quota.limit.saturating_sub(quota.remaining));
+    }
+    [limits, used]
+}
+
 fn with_counts(requests: Family, id: &str, name: &str, counts: Counts) -> Family {
     let Counts { hits, misses, refused } = counts;
     let outcomes = [("hit", hits), ("miss", misses), ("refused", refused)];
@@ -54,7 +77,7 @@ fn with_counts(requests: Family, id: &str, name: &str, counts: Counts) -> Family
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Timestamp, Token, TokenSecret};
+    use crate::{Token, TokenSecret};
 
     fn now() -> Timestamp {
         Timestamp::parse("2026-05-01").expect("a date")

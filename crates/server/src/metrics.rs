@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use contactd_contract::{ErrorCode, Operation};
-use contactd_core::Timestamp;
 use contactd_core::metrics::{Family, Measured, Measuring, MetricKind, MetricValue};
 use contactd_core::store::LocalRead;
+use contactd_core::{Timestamp, quota_families};
 
 use crate::App;
 use crate::route::Route;
@@ -121,6 +121,7 @@ impl<D: LocalRead> Measured for App<D> {
         let mut families = vec![requests(&self.metrics), latency(&self.metrics)];
         families.extend(tokens_and_connections(self));
         families.push(self.clients.family());
+        families.extend(quota_families(&self.callers, self.clock.now()));
         let start = u64::try_from(self.metrics.started_at.seconds()).unwrap_or(0);
         families.push(Family::gauge("process_start_time_seconds", "When the process started.", start));
         Box::pin(std::future::ready(families))

@@ -38,6 +38,7 @@ mod moved;
 mod no_store;
 mod operations;
 mod order;
+mod packaging;
 mod parquet;
 mod privacy_tasks;
 mod progress;
