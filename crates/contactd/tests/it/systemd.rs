@@ -1,9 +1,10 @@
 //! What systemd is told, and sockets that it passes.
 
-use std::net::{TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -85,6 +86,41 @@ fn signs_of_life_come_twice_in_the_time_that_the_watchdog_allows_and_not_without
     site = service.stop();
     assert!(manager.any().starts_with("STOPPING=1\n"));
     drop(site);
+}
+
+/// Ends a process, also if its test fails.
+struct KilledAtEnd(Child);
+
+impl Drop for KilledAtEnd {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_worker_that_hangs_gives_no_sign_of_life() {
+    let site = Site::empty();
+    let (manager, address) = Manager::listen(&site);
+    let mut command = site.command();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--workers", "1"]);
+    command.arg("--access-log").env("NOTIFY_SOCKET", address).env("WATCHDOG_USEC", "400000");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let _child = KilledAtEnd(command.spawn().expect("starts"));
+    let ready = manager.any();
+    let public: SocketAddr = ready.split("http://").nth(1).expect("an address").parse().expect("an address");
+    assert_eq!(manager.any(), "WATCHDOG=1");
+    // Nobody reads the log: a worker that writes to it hangs once the pipe is full.
+    let is_answered = || {
+        let mut stream = TcpStream::connect(public).expect("connects");
+        stream.set_read_timeout(Some(Duration::from_secs(2))).expect("sets");
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n").expect("sends");
+        stream.read(&mut [0; 16]).is_ok_and(|read| read > 0)
+    };
+    assert!((0..10_000).any(|_| !is_answered()), "the worker does not hang");
+    manager.0.set_read_timeout(Some(Duration::from_secs(2))).expect("sets");
+    let is_silent = || manager.0.recv(&mut [0; 1024]).is_err();
+    assert!((0..1_000).any(|_| is_silent()), "there are still signs of life");
 }
 
 #[test]
