@@ -1,9 +1,33 @@
 //! Decodes bodies with `Transfer-Encoding: chunked`.
+//!
+//! The grammar is that of RFC 9112, section 7.1, without the whitespace that it allows before and after the `;`
+//! and `=` of an extension. Extensions and trailers are checked and ignored.
+
+use crate::head::is_token;
 
 /// Maximum length of a line with a chunk's size and extensions.
 const MAX_LINE: usize = 256;
+/// Maximum number of digits of a chunk's size. With more, other parsers may overflow, even if the first are zeros.
+const MAX_DIGITS: usize = 16;
 /// Maximum length of all trailers together.
 const MAX_TRAILERS: usize = 4 * 1024;
+/// Fields that decide how a request is framed, where it goes and what it means. A parser that adds trailers to the
+/// headers would read another request, so they are refused in trailers.
+const NEVER_TRAILERS: [&[u8]; 11] = [
+    b"host",
+    b"te",
+    b"expect",
+    b"trailer",
+    b"connection",
+    b"content-type",
+    b"authorization",
+    b"content-range",
+    b"content-length",
+    b"content-encoding",
+    b"transfer-encoding",
+];
+/// The longest of them.
+const LONGEST_NAME: usize = 17;
 
 /// Decodes a chunked body incrementally, reading each byte once.
 #[derive(Debug)]
@@ -13,14 +37,25 @@ pub(crate) struct Chunks {
     size: u64,
     /// How many bytes of the line, or of the trailers, were read so far.
     line: usize,
+    /// The begin of the trailer's name, and its length so far.
+    name: [u8; LONGEST_NAME],
+    name_len: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     SizeBegin,
     Size,
-    SizeSpace,
-    Extension,
+    /// After the `;` of an extension.
+    ExtensionBegin,
+    ExtensionName,
+    /// After its `=`.
+    ValueBegin,
+    Value,
+    Quoted,
+    /// After a `\` in quotes.
+    QuotedPair,
+    QuotedEnd,
     SizeLineFeed,
     Data,
     DataReturn,
@@ -44,7 +79,7 @@ pub(crate) enum ChunkFault {
 
 impl Chunks {
     pub(crate) fn new() -> Self {
-        Self { at: At::SizeBegin, size: 0, line: 0 }
+        Self { at: At::SizeBegin, size: 0, line: 0, name: [0; LONGEST_NAME], name_len: 0 }
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -97,16 +132,21 @@ impl Chunks {
         Ok(match (self.at, byte) {
             (At::SizeBegin | At::Size, digit) if digit.is_ascii_hexdigit() => {
                 let digit = char::from(digit).to_digit(16).unwrap_or_default();
-                if self.size >> 60 != 0 {
+                if self.line > MAX_DIGITS {
                     return Err(ChunkFault::Broken);
                 }
                 self.size = self.size << 4 | u64::from(digit);
                 At::Size
             }
-            (At::Size | At::SizeSpace, b' ' | b'\t') => At::SizeSpace,
-            (At::Size | At::SizeSpace, b';') => At::Extension,
-            (At::Extension, byte) if is_text(byte) => At::Extension,
-            (At::Size | At::SizeSpace | At::Extension, b'\r') => At::SizeLineFeed,
+            (At::Size | At::ExtensionName | At::Value | At::QuotedEnd, b';') => At::ExtensionBegin,
+            (At::Size | At::ExtensionName | At::Value | At::QuotedEnd, b'\r') => At::SizeLineFeed,
+            (At::ExtensionName, b'=') => At::ValueBegin,
+            (At::ExtensionBegin | At::ExtensionName, byte) if is_token(byte) => At::ExtensionName,
+            (At::ValueBegin, b'"') => At::Quoted,
+            (At::ValueBegin | At::Value, byte) if is_token(byte) => At::Value,
+            (At::Quoted, b'"') => At::QuotedEnd,
+            (At::Quoted, b'\\') => At::QuotedPair,
+            (At::Quoted | At::QuotedPair, byte) if is_text(byte) => At::Quoted,
             (At::SizeLineFeed, b'\n') => {
                 self.line = 0;
                 if self.size == 0 { At::TrailerBegin } else { At::Data }
@@ -117,8 +157,12 @@ impl Chunks {
                 At::SizeBegin
             }
             (At::TrailerBegin, b'\r') => At::LastLineFeed,
-            (At::TrailerName, b':') => At::TrailerValue,
-            (At::TrailerBegin | At::TrailerName, byte) if is_token(byte) => At::TrailerName,
+            (At::TrailerName, b':') if self.may_be_trailer() => At::TrailerValue,
+            (At::TrailerBegin, byte) if is_token(byte) => {
+                self.name_len = 0;
+                self.add_to_name(byte)
+            }
+            (At::TrailerName, byte) if is_token(byte) => self.add_to_name(byte),
             (At::TrailerValue, b'\r') => At::TrailerLineFeed,
             (At::TrailerValue, byte) if is_text(byte) => At::TrailerValue,
             (At::TrailerLineFeed, b'\n') => At::TrailerBegin,
@@ -126,10 +170,20 @@ impl Chunks {
             _ => return Err(ChunkFault::Broken),
         })
     }
-}
 
-fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+    fn add_to_name(&mut self, byte: u8) -> At {
+        if let Some(place) = self.name.get_mut(self.name_len) {
+            *place = byte;
+        }
+        self.name_len += 1;
+        At::TrailerName
+    }
+
+    fn may_be_trailer(&self) -> bool {
+        // A name that does not fit is none of them.
+        let name = self.name.get(..self.name_len).unwrap_or_default();
+        !NEVER_TRAILERS.iter().any(|never| name.eq_ignore_ascii_case(never))
+    }
 }
 
 fn is_text(byte: u8) -> bool {
@@ -160,9 +214,91 @@ mod tests {
     fn chunks_are_joined_and_what_follows_is_left() {
         let body = "4\r\nabcd\r\n0A;name=\"v\"\r\n0123456789\r\n0\r\n\r\nGET /";
         assert_eq!(decoded(body), Ok(Some(("abcd0123456789".to_owned(), body.len() - 5))));
-        let with_trailers = "1 \r\nx\r\n000\r\nA: b\r\nC: d\r\n\r\n";
+        let with_trailers = "1\r\nx\r\n000\r\nA: b\r\nC: d\r\n\r\n";
         assert_eq!(decoded(with_trailers), Ok(Some(("x".to_owned(), with_trailers.len()))));
         assert_eq!(decoded("0\r\n\r\n"), Ok(Some((String::new(), 5))));
+    }
+
+    #[test]
+    fn an_extension_has_a_name_and_may_have_a_value() {
+        for line in [
+            "1;a",
+            "1;a=b",
+            "1;a=\"\"",
+            "1;a=\"b c;d\\\"e\\\\\"",
+            "1;a;b=c;d=\"e\"",
+            "1;!#=~|",
+            "1;a=\"\t\u{e9}\\\u{e9}\"",
+        ] {
+            let body = format!("{line}\r\nx\r\n0;end\r\n\r\n");
+            assert_eq!(decoded(&body), Ok(Some(("x".to_owned(), body.len()))), "{line:?}");
+        }
+        for line in [
+            "1 ",
+            "1\t",
+            "1 ;a",
+            "1; a",
+            "1;a ",
+            "1;a =b",
+            "1;a= b",
+            "1;a=b ",
+            "1;",
+            "1;;",
+            "1;=",
+            "1;=b",
+            "1;a=",
+            "1;a=;b",
+            "1;a=b=c",
+            "1;a=\"b",
+            "1;a=\"b\"c",
+            "1;a=b\"c\"",
+            "1;a=\"\\",
+            "1;a=\"\0\"",
+            "1;a=\"\\\0\"",
+            "1;a\0",
+            "1;a,b",
+            "1;\u{e9}",
+            "1;a=\"\n\"",
+            "1;a\rb",
+            " 1",
+            "+1",
+            "1_0",
+            "1h",
+            "00000000000000001",
+        ] {
+            assert_eq!(decoded(&format!("{line}\r\nx\r\n0\r\n\r\n")), Err(ChunkFault::Broken), "{line:?}");
+        }
+        let longest = "0".repeat(MAX_DIGITS - 1);
+        let body = format!("{longest}1\r\nx\r\n0\r\n\r\n");
+        assert_eq!(decoded(&body), Ok(Some(("x".to_owned(), body.len()))));
+    }
+
+    #[test]
+    fn a_trailer_does_not_change_the_request() {
+        for good in [
+            "a: b",
+            "a:",
+            "x-content-length: 5",
+            "content-lengthx: 5",
+            "transfer-encoding-x: chunked",
+            "hos: t",
+            "a: \u{e9}\t",
+        ] {
+            let body = format!("0\r\n{good}\r\nb: c\r\n\r\n");
+            assert_eq!(decoded(&body), Ok(Some((String::new(), body.len()))), "{good:?}");
+        }
+        for name in NEVER_TRAILERS {
+            let name = String::from_utf8_lossy(name).to_uppercase();
+            assert!(name.len() <= LONGEST_NAME);
+            assert_eq!(
+                decoded(&format!("0\r\na: b\r\n{name}: 5\r\n\r\n")),
+                Err(ChunkFault::Broken),
+                "{name}"
+            );
+        }
+        for bad in ["a : b", " a: b", "a: b\r\n c", "a: b\rc", "a\0: b", "a: \x7F"] {
+            assert_eq!(decoded(&format!("0\r\n{bad}\r\n\r\n")), Err(ChunkFault::Broken), "{bad:?}");
+        }
     }
 
     #[test]

@@ -1,9 +1,13 @@
 //! The head of a request: the parts that this service uses, and whether the request may be served.
 //!
-//! httparse parses the grammar. This module refuses heads that httparse accepts but that other servers
-//! read differently, because such differences make request smuggling possible.
+//! httparse parses the grammar: it refuses folded lines, spaces before a colon, control characters, bare carriage
+//! returns, and versions other than 1.0 and 1.1. This module refuses heads that httparse accepts but that other
+//! servers read differently, because such differences make request smuggling possible. `fuzz/checks/http.rs`
+//! compares the result with hyper and llhttp.
 
 use std::mem::MaybeUninit;
+
+use crate::target;
 
 /// The most header lines that a request may have.
 const MAX_HEADERS: usize = 100;
@@ -18,7 +22,7 @@ pub(crate) struct Head<'a> {
     pub(crate) method: &'a str,
     /// The path of the request target, still encoded, without the query.
     pub(crate) path: &'a str,
-    /// Whether the request may be served: exactly one Host, an unambiguous body length, no bare line feeds.
+    /// Whether the request may be served: every server and proxy reads it the same way.
     pub(crate) is_sound: bool,
     pub(crate) framing: Framing,
     /// The client waits for `100 Continue` before it sends the body.
@@ -77,8 +81,12 @@ pub(crate) enum Parsed<'a> {
     Broken,
 }
 
-/// Parses a head of at most `max_len` bytes from the start of `bytes`.
+/// Parses a head of at most `max_len` bytes from the start of `bytes`. One empty line before it is ignored, because
+/// old clients send one after a body.
 pub(crate) fn parse(bytes: &[u8], max_len: usize) -> Parsed<'_> {
+    if bytes.starts_with(b"\r\n\r\n") {
+        return Parsed::Broken;
+    }
     let mut lines = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut request = httparse::Request::new(&mut []);
     match request.parse_with_uninit_headers(bytes, &mut lines) {
@@ -92,12 +100,16 @@ pub(crate) fn parse(bytes: &[u8], max_len: usize) -> Parsed<'_> {
 fn read<'a>(request: &httparse::Request<'_, 'a>, bytes: &'a [u8]) -> Head<'a> {
     let is_http_1_0 = request.version == Some(0);
     let (mut host, mut length, mut encoding) = (Field::Absent, Field::Absent, Field::Absent);
-    let (mut expect, mut says_close, mut says_keep_alive) = (false, false, false);
+    let mut expect = Field::Absent;
+    let (mut says_close, mut says_keep_alive) = (false, false);
+    let (mut has_bad_option, mut has_space_at_end) = (false, false);
+    let method = request.method.unwrap_or_default();
+    let target = target::read(method, request.path.unwrap_or_default());
     let mut head = Head {
         len: bytes.len(),
         bytes,
-        method: request.method.unwrap_or_default(),
-        path: path(request.path.unwrap_or_default()),
+        method,
+        path: target.as_ref().map_or("", |target| target.path),
         is_sound: true,
         framing: Framing::Length(0),
         expects_continue: false,
@@ -114,26 +126,38 @@ fn read<'a>(request: &httparse::Request<'_, 'a>, bytes: &'a [u8]) -> Head<'a> {
         match line.name.len() {
             4 if is("host") => host.add(line.value),
             6 if is("origin") => head.origin.add(line.value),
-            6 if is("expect") => expect |= line.value.eq_ignore_ascii_case(b"100-continue"),
+            6 if is("expect") => expect.add(line.value),
             10 if is("connection") => {
                 let mut options = line.value.split(|&b| b == b',').map(<[u8]>::trim_ascii);
                 says_close |= options.clone().any(|option| option.eq_ignore_ascii_case(b"close"));
-                says_keep_alive |= options.any(|option| option.eq_ignore_ascii_case(b"keep-alive"));
+                says_keep_alive |= options.clone().any(|option| option.eq_ignore_ascii_case(b"keep-alive"));
+                has_bad_option |= options.any(|option| !is_connection_option(option));
             }
             12 if is("content-type") => head.content_type.add(line.value),
             12 if is("x-request-id") => head.request_id.add(line.value),
             13 if is("authorization") => head.authorization.add(line.value),
-            14 if is("content-length") => length.add(line.value),
+            14 if is("content-length") => {
+                length.add(line.value);
+                has_space_at_end |= !ends_line(line.value, bytes);
+            }
             16 if is("content-encoding") => head.is_encoded |= is_encoding(line.value),
-            17 if is("transfer-encoding") => encoding.add(line.value),
+            17 if is("transfer-encoding") => {
+                encoding.add(line.value);
+                has_space_at_end |= !ends_line(line.value, bytes);
+            }
             29 if is("access-control-request-method") => head.requests_method = true,
             _ => {}
         }
     }
     let framing = framing(length, encoding, is_http_1_0);
-    head.is_sound = is_host(host, is_http_1_0) && framing.is_some() && has_whole_line_ends(bytes);
+    head.is_sound = is_method(method)
+        && target.is_some_and(|target| is_host(host, target.authority, is_http_1_0))
+        && framing.is_some()
+        && is_expectation(expect)
+        && !(has_bad_option || has_space_at_end)
+        && has_whole_line_ends(bytes);
     head.framing = framing.unwrap_or(Framing::Length(0));
-    head.expects_continue = expect && !is_http_1_0;
+    head.expects_continue = expect != Field::Absent && !is_http_1_0;
     head.connection = match is_http_1_0 {
         _ if says_close => Persistence::Closes,
         true if says_keep_alive => Persistence::StaysOnRequest,
@@ -143,28 +167,44 @@ fn read<'a>(request: &httparse::Request<'_, 'a>, bytes: &'a [u8]) -> Head<'a> {
     head
 }
 
-/// The path of a request target, which is `/path?query` or a full URL.
-fn path(target: &str) -> &str {
-    let end = memchr::memchr2(b'?', b'#', target.as_bytes()).unwrap_or(target.len());
-    let target = &target[..end];
-    if target.starts_with('/') {
-        return target;
-    }
-    match target.split_once("://") {
-        Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),
-        None => target,
-    }
+/// Methods are capital letters: some servers do not distinguish case, others refuse what they do not know. After
+/// CONNECT, some expect a tunnel and no body.
+fn is_method(method: &str) -> bool {
+    method.bytes().all(|b| b.is_ascii_uppercase() || b == b'-' || b == b'_') && method != "CONNECT"
 }
 
-/// HTTP/1.1 requires exactly one plausible Host. HTTP/1.0 may have none.
-fn is_host(host: Field<'_>, is_http_1_0: bool) -> bool {
+/// HTTP/1.1 requires exactly one Host, and HTTP/1.0 may have none. It must be the one of the target if that is a
+/// full URL, because servers differ in which of the two they use.
+fn is_host(host: Field<'_>, authority: Option<&str>, is_http_1_0: bool) -> bool {
     match host {
         Field::Once(host) => {
-            !host.is_empty() && host.iter().all(|b| b.is_ascii_graphic() && !b"/?#@\\,<>\"".contains(b))
+            target::is_authority(host)
+                && authority.is_none_or(|authority| host.eq_ignore_ascii_case(authority.as_bytes()))
         }
         Field::Absent => is_http_1_0,
         Field::Repeated => false,
     }
+}
+
+/// The one expectation that there is. A server that does not know another would ignore it or wait for it.
+fn is_expectation(expect: Field<'_>) -> bool {
+    match expect {
+        Field::Absent => true,
+        Field::Once(expected) => expected.eq_ignore_ascii_case(b"100-continue"),
+        Field::Repeated => false,
+    }
+}
+
+/// Whether this is a word, and not the name of a field without which the request means something else: a proxy
+/// removes the fields that Connection names. Some servers ignore a list with something that is not a word.
+fn is_connection_option(option: &[u8]) -> bool {
+    let fields: [&[u8]; 4] = [b"host", b"content-length", b"transfer-encoding", b"authorization"];
+    option.iter().all(|&b| is_token(b)) && !fields.iter().any(|name| option.eq_ignore_ascii_case(name))
+}
+
+/// A character of a word in RFC 9110, section 5.6.2.
+pub(crate) fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 /// Whether a list of content codings has one other than `identity`.
@@ -185,8 +225,18 @@ fn framing(length: Field<'_>, encoding: Field<'_>, is_http_1_0: bool) -> Option<
     }
 }
 
-/// Accepts only digits.
+/// Whether a value is followed by its line end. In the fields that frame a body, spaces and tabs there are refused:
+/// llhttp reads `chunked` with a tab after it as another coding.
+fn ends_line(value: &[u8], head: &[u8]) -> bool {
+    let end = value.as_ptr_range().end.addr().checked_sub(head.as_ptr().addr());
+    end.and_then(|end| head.get(end)) == Some(&b'\r')
+}
+
+/// Accepts only digits, without leading zeros: some parsers read those as octal.
 fn content_length(value: &[u8]) -> Option<u64> {
+    if value.len() > 1 && value[0] == b'0' {
+        return None;
+    }
     let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()))?;
     digits.parse().ok()
 }
@@ -241,27 +291,114 @@ mod tests {
         for text in [
             "\x16\x03\x01\r\n\r\n",
             "GET\r\n\r\n",
+            "GET /\r\n\r\n",
             "GET / HTTP/2.0\r\n\r\n",
+            "GET / HTTP/1.2\r\n\r\n",
+            "GET / HTTP/0.9\r\n\r\n",
+            "GET / http/1.1\r\n\r\n",
+            "GET / HTTP/1.1 \r\n\r\n",
+            "GET  / HTTP/1.1\r\n\r\n",
+            "GET /  HTTP/1.1\r\n\r\n",
+            "GET\t/ HTTP/1.1\r\n\r\n",
+            " GET / HTTP/1.1\r\n\r\n",
+            "GET /a\0b HTTP/1.1\r\n\r\n",
             "GET / HTTP/1.1\r\na : b\r\n\r\n",
+            "GET / HTTP/1.1\r\n a: b\r\n\r\n",
+            "GET / HTTP/1.1\r\na: b\r\n c\r\n\r\n",
+            "GET / HTTP/1.1\r\na: b\r\n\tc\r\n\r\n",
+            "GET / HTTP/1.1\r\na: b\rc: d\r\n\r\n",
+            "GET / HTTP/1.1\r\na: b\r\r\n\r\n",
+            "GET / HTTP/1.1\ra: b\r\n\r\n",
+            "GET / HTTP/1.1\r\na: b\0c\r\n\r\n",
+            "GET / HTTP/1.1\r\na: b\x0Bc\r\n\r\n",
+            "GET / HTTP/1.1\r\na: b\x7F\r\n\r\n",
+            "GET / HTTP/1.1\r\na\0: b\r\n\r\n",
+            "GET / HTTP/1.1\r\na\r\n\r\n",
+            "GET / HTTP/1.1\r\n: b\r\n\r\n",
+            "\rGET / HTTP/1.1\r\n\r\n",
         ] {
             assert!(matches!(parse(text.as_bytes(), MAX), Parsed::Broken), "{text:?}");
         }
     }
 
     #[test]
-    fn the_path_is_found_in_every_form_of_a_target() {
-        for (target, expected) in [
-            ("/", "/"),
-            ("/a/b?c=/d", "/a/b"),
-            ("/a#b", "/a"),
-            ("http://host/a?b", "/a"),
-            ("http://host", "/"),
-            ("http://host?a", "/"),
-            ("*", "*"),
-            ("host:80", "host:80"),
-            ("/a://b", "/a://b"),
+    fn one_empty_line_may_come_first() {
+        let head = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+        assert!(whole(&format!("\r\n{head}")).is_sound);
+        for lines in ["\r\n\r\n", "\r\n\r\n\r\n"] {
+            assert!(matches!(parse(lines.as_bytes(), MAX), Parsed::Broken), "{lines:?}");
+            assert!(matches!(parse(format!("{lines}{head}").as_bytes(), MAX), Parsed::Broken), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn a_method_is_in_capitals_and_opens_no_tunnel() {
+        let is_sound = |line: &str| whole(&format!("{line} HTTP/1.1\r\nHost: a\r\n\r\n")).is_sound;
+        for good in ["POST /", "BREW /", "M-SEARCH /", "OPTIONS *"] {
+            assert!(is_sound(good), "{good}");
+        }
+        for bad in [
+            "post /",
+            "Post /",
+            "P0ST /",
+            "GET! /",
+            "CONNECT a",
+            "CONNECT /",
+            "CONNECT a:80",
+            "GET *",
+            "GET a",
         ] {
-            assert_eq!(path(target), expected, "{target}");
+            assert!(!is_sound(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_full_url_names_the_same_host_as_the_header() {
+        let is_sound = |target: &str, host: &str| {
+            whole(&format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n")).is_sound
+        };
+        assert!(is_sound("http://a.example/b", "A.example"));
+        assert!(is_sound("https://a.example:8443", "a.example:8443"));
+        for (target, host) in [
+            ("http://a.example/", "b.example"),
+            ("http://a.example:80/", "a.example"),
+            ("http://a.example@b.example/", "b.example"),
+            ("http:///", "a.example"),
+            ("gopher://a.example/", "a.example"),
+        ] {
+            assert!(!is_sound(target, host), "{target} {host}");
+        }
+        assert!(whole("GET http://a.example/ HTTP/1.0\r\n\r\n").is_sound);
+    }
+
+    #[test]
+    fn the_only_expectation_is_100_continue() {
+        assert!(is_sound("Host: a\r\nExpect: 100-Continue\r\n"));
+        for bad in [
+            "Expect:\r\n",
+            "Expect: 200-ok\r\n",
+            "Expect: 100-continue, x\r\n",
+            "Expect: 100-continue\r\nExpect: 100-continue\r\n",
+        ] {
+            assert!(!is_sound(&format!("Host: a\r\n{bad}")), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn connection_is_a_list_of_words_that_does_not_name_what_decides_the_request() {
+        for good in ["", "close, X-Request-Id", ",,close\t,"] {
+            assert!(is_sound(&format!("Host: a\r\nConnection: {good}\r\n")), "{good:?}");
+        }
+        for bad in [
+            "Content-Length",
+            "close ,\tTransfer-Encoding",
+            "HOST",
+            "authorization,close",
+            "\u{e9}, close",
+            "a b, close",
+            "\"close\"",
+        ] {
+            assert!(!is_sound(&format!("Host: a\r\nConnection: {bad}\r\n")), "{bad:?}");
         }
     }
 
@@ -269,9 +406,16 @@ mod tests {
     fn exactly_one_host() {
         assert!(is_sound("Host: a.example:80\r\n"));
         assert!(is_sound("host: [::1]:80\r\n"));
-        for bad in
-            ["", "Host:\r\n", "Host: a\r\nHost: a\r\n", "Host: a/b\r\n", "Host: a, b\r\n", "Host: a b\r\n"]
-        {
+        for bad in [
+            "",
+            "Host:\r\n",
+            "Host: a\r\nHost: a\r\n",
+            "Host: a/b\r\n",
+            "Host: a, b\r\n",
+            "Host: a b\r\n",
+            "Host: a:\r\n",
+            "Host: user@a\r\n",
+        ] {
             assert!(!is_sound(bad), "{bad:?}");
         }
         assert!(whole("GET / HTTP/1.0\r\n\r\n").is_sound);
@@ -286,6 +430,7 @@ mod tests {
         };
         assert_eq!(framing(""), Some(Framing::Length(0)));
         assert_eq!(framing("Content-Length: 12\r\n"), Some(Framing::Length(12)));
+        assert_eq!(framing("content-length:\t 0\r\n"), Some(Framing::Length(0)));
         assert_eq!(framing("Transfer-Encoding: Chunked\r\n"), Some(Framing::Chunked));
         for bad in [
             "Content-Length: 1\r\nContent-Length: 1\r\n",
@@ -294,11 +439,31 @@ mod tests {
             "Content-Length: -1\r\n",
             "Content-Length: 1x\r\n",
             "Content-Length: \r\n",
+            "Content-Length: 1 \r\n",
+            "Content-Length: 1\t\r\n",
+            "Content-Length: 01\r\n",
+            "Content-Length: 00\r\n",
+            "Content-Length: 0x1\r\n",
+            "Content-Length: 1 1\r\n",
+            "Content-Length: 1.0\r\n",
+            "Content-Length: \"1\"\r\n",
             "Content-Length: 99999999999999999999\r\n",
             "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n",
             "Transfer-Encoding: gzip, chunked\r\n",
             "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
             "Transfer-Encoding: identity\r\n",
+            "Transfer-Encoding: chunked, identity\r\n",
+            "Transfer-Encoding: identity, chunked\r\n",
+            "Transfer-Encoding: chunked, chunked\r\n",
+            "Transfer-Encoding: xchunked\r\n",
+            "Transfer-Encoding: chunked \r\n",
+            "Transfer-Encoding: chunked\t\r\n",
+            "Transfer-Encoding: chunked;q=1\r\n",
+            "Transfer-Encoding: \"chunked\"\r\n",
+            "Transfer-Encoding: ,chunked\r\n",
+            "Transfer-Encoding:\r\n",
+            "Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n",
+            "Transfer-Encoding: chunked\r\nContent-Length: 0\r\n",
         ] {
             assert_eq!(framing(bad), None, "{bad:?}");
         }

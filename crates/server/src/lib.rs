@@ -22,6 +22,8 @@ mod cors;
 mod docs;
 mod fetch;
 mod forwarded;
+#[doc(hidden)]
+pub mod fuzzing;
 mod head;
 mod health;
 mod metrics;
@@ -39,6 +41,7 @@ mod settings;
 mod slots;
 mod stream;
 mod submission;
+mod target;
 #[cfg(test)]
 mod testing;
 mod tls;

@@ -284,6 +284,105 @@ fn http_that_must_not_be_served_is_400_and_closed() {
 }
 
 #[test]
+fn every_request_that_two_parsers_may_read_differently_is_400_and_closed() {
+    let (service, token) = Service::with_people();
+    let body =
+        "{\"status\":\"bad_request\",\"message\":\"The request is not valid HTTP/1.1 for this service.\"}";
+    let good = Request::lookup(PHONE, profile_body(ADA)).token(&token);
+    let text = String::from_utf8(good.bytes()).expect("ASCII");
+    let line = format!("POST {PHONE} HTTP/1.1");
+    let heads = [
+        ("two empty lines first", format!("\r\n\r\n{text}")),
+        ("a method in small letters", text.replacen("POST", "post", 1)),
+        ("a tunnel", text.replacen(&line, "CONNECT 127.0.0.1:80 HTTP/1.1", 1)),
+        ("a tunnel to a path", text.replacen("POST", "CONNECT", 1)),
+        ("an asterisk without OPTIONS", text.replacen(PHONE, "*", 1)),
+        ("a host as the target", text.replacen(PHONE, "127.0.0.1:80", 1)),
+        ("a fragment", text.replacen(PHONE, &format!("{PHONE}#a"), 1)),
+        ("a backslash", text.replacen(PHONE, "\\api\\fetchPhoneNumber", 1)),
+        ("a broken escape", text.replacen(PHONE, "/api/%zz", 1)),
+        ("a URL of another host", text.replacen(PHONE, &format!("http://other.example{PHONE}"), 1)),
+        ("a URL without a host", text.replacen(PHONE, &format!("http://{PHONE}"), 1)),
+        ("a URL with a user", text.replacen(PHONE, &format!("http://user@127.0.0.1{PHONE}"), 1)),
+        ("another version", text.replacen("HTTP/1.1", "HTTP/1.2", 1)),
+        ("a folded line", text.replacen("Host: ", "Host:\r\n ", 1)),
+        ("a space before a colon", text.replacen("Host:", "Host :", 1)),
+        ("a bare carriage return", text.replacen("\r\nHost", "\rHost", 1)),
+        ("a NUL", text.replacen("Host: ", "Host: \0", 1)),
+        ("a control character", text.replacen("Host: ", "A: \u{1}\r\nHost: ", 1)),
+        ("a port that is none", text.replacen("Host: 127.0.0.1", "Host: 127.0.0.1:x", 1)),
+        ("a length with a sign", text.replacen("Content-Length: ", "Content-Length: +", 1)),
+        ("a length with a zero first", text.replacen("Content-Length: ", "Content-Length: 0", 1)),
+        ("a list of lengths", text.replacen("Content-Length: ", "Content-Length: 1, ", 1)),
+        ("another expectation", text.replacen("Host: ", "Expect: 200-ok\r\nHost: ", 1)),
+        ("a length that a proxy removes", text.replacen("Host: ", "Connection: Content-Length\r\nHost: ", 1)),
+    ];
+    let codings = [
+        "xchunked",
+        "chunked, identity",
+        "identity",
+        "chunked\t",
+        "chunked\r\nTransfer-Encoding: chunked",
+        "chunked\r\nContent-Length: 5",
+    ];
+    let chunks = [
+        "1 \r\nx\r\n0\r\n\r\n",
+        "1 ;a\r\nx\r\n0\r\n\r\n",
+        "1;\r\nx\r\n0\r\n\r\n",
+        "1;a=\r\nx\r\n0\r\n\r\n",
+        "1;a=\"b\r\nx\r\n0\r\n\r\n",
+        "1;a b\r\nx\r\n0\r\n\r\n",
+        "1\nx\r\n0\r\n\r\n",
+        "1\r\nx\n0\r\n\r\n",
+        "0x1\r\nx\r\n0\r\n\r\n",
+        "00000000000000001\r\nx\r\n0\r\n\r\n",
+        "0\r\nContent-Length: 5\r\n\r\n",
+        "0\r\nHost: a\r\n\r\n",
+        "0\r\nA : b\r\n\r\n",
+    ];
+    let head = |coding: &str| {
+        format!(
+            "{line}\r\nHost: test\r\nAuthorization: Bearer {token}\r\nTransfer-Encoding: {coding}\r\n\r\n"
+        )
+    };
+    let heads = heads.map(|(what, text)| (what.to_owned(), text));
+    let codings = codings.map(|coding| (coding.to_owned(), head(coding) + "0\r\n\r\n"));
+    let chunks = chunks.map(|chunks| (chunks.to_owned(), head("chunked") + chunks));
+    for (what, text) in heads.into_iter().chain(codings).chain(chunks) {
+        let mut connection = service.connect();
+        connection.send(text);
+        assert_eq!(connection.reply().shown(), refused(400, "connection: close\n", body), "{what:?}");
+        assert!(connection.is_closed(), "{what:?}");
+    }
+}
+
+#[test]
+fn unusual_requests_that_every_parser_reads_the_same_way_are_served() {
+    let (service, token) = Service::with_people();
+    let body = profile_body(ADA);
+    let text = String::from_utf8(Request::lookup(PHONE, &body).token(&token).bytes()).expect("ASCII");
+    let chunked = |chunks: &str| {
+        format!(
+            "POST {PHONE} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {token}\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}"
+        )
+    };
+    let size = body.len();
+    for request in [
+        format!("\r\n{text}"),
+        text.replacen(PHONE, &format!("{PHONE}?a={{[|]}}"), 1),
+        text.replacen(PHONE, &format!("http://127.0.0.1{PHONE}"), 1),
+        text.replacen("Host: ", "Host:\t", 1),
+        text.replacen("Host: 127.0.0.1", "Host: [::1]:8080", 1),
+        text.replacen("Host: ", "EXPECT: 100-Continue\r\nHost: ", 1),
+        chunked(&format!("{size:04X};a;b=c;d=\"e\\\" f\"\r\n{body}\r\n0;end\r\nX-Sum: 1\r\n\r\n")),
+    ] {
+        let mut connection = service.connect();
+        connection.send(format!("{request}GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n"));
+        assert_eq!((connection.reply().status, connection.reply().status), (200, 200), "{request}");
+    }
+}
+
+#[test]
 fn input_that_is_not_http_is_refused_with_our_own_body_too() {
     let (service, _) = Service::with_people();
     let body =

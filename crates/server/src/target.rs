@@ -1,0 +1,168 @@
+//! The target of a request: the part of the first line between the method and the version.
+//!
+//! RFC 9112, section 3.2, has four forms. The tunnel form belongs to CONNECT and is refused with it. This module
+//! also refuses characters that some servers and proxies change or end a path at.
+
+/// A target that may be served.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Target<'a> {
+    /// Still encoded, without the query.
+    pub(crate) path: &'a str,
+    /// The host and port, if the target is a full URL.
+    pub(crate) authority: Option<&'a str>,
+}
+
+/// Reads a target, or returns `None` if it has none of the forms that the method may have.
+pub(crate) fn read<'a>(method: &str, target: &'a str) -> Option<Target<'a>> {
+    let (path, query) = match memchr::memchr(b'?', target.as_bytes()) {
+        Some(at) => (&target[..at], &target[at + 1..]),
+        None => (target, ""),
+    };
+    if !query.bytes().all(is_query) {
+        return None;
+    }
+    if path.starts_with('/') {
+        return is_path(path).then_some(Target { path, authority: None });
+    }
+    if target == "*" {
+        return (method == "OPTIONS").then_some(Target { path, authority: None });
+    }
+    let (scheme, rest) = path.split_once("://")?;
+    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+        return None;
+    }
+    let (authority, path) = match memchr::memchr(b'/', rest.as_bytes()) {
+        Some(at) => rest.split_at(at),
+        None => (rest, "/"),
+    };
+    (is_authority(authority.as_bytes()) && is_path(path))
+        .then_some(Target { path, authority: Some(authority) })
+}
+
+/// Whether this is a host, with a port or without. User names are refused.
+pub(crate) fn is_authority(text: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(text) else { return false };
+    let (is_host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let Some((address, port)) = rest.split_once(']') else { return false };
+            (address.parse::<std::net::Ipv6Addr>().is_ok(), port)
+        }
+        None => {
+            let (name, port) = text.split_at(text.find(':').unwrap_or(text.len()));
+            (!name.is_empty() && name.bytes().all(is_name) && has_whole_escapes(name), port)
+        }
+    };
+    let is_port = |port: &str| port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    is_host && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
+}
+
+/// The characters of a name in RFC 3986, without the comma, at which some servers split a list.
+fn is_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+;=%".contains(&byte)
+}
+
+fn is_path(path: &str) -> bool {
+    path.bytes().all(|b| b == b'/' || b == b':' || b == b'@' || b == b',' || is_name(b))
+        && has_whole_escapes(path)
+}
+
+/// The characters of a query: those of RFC 3986, and those that browsers do not encode.
+fn is_query(byte: u8) -> bool {
+    byte.is_ascii_graphic() && !b"\"#<>".contains(&byte)
+}
+
+/// Whether two hexadecimal digits follow every `%`.
+fn has_whole_escapes(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    memchr::memchr_iter(b'%', bytes)
+        .all(|at| bytes.get(at + 1..at + 3).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_is_found_in_every_form_of_a_target() {
+        for (target, path, authority) in [
+            ("/", "/", None),
+            ("/a/b?c=/d", "/a/b", None),
+            ("/a?b={[^|`\\]}%", "/a", None),
+            ("//host/a", "//host/a", None),
+            ("/a://b", "/a://b", None),
+            ("/%41-._~!$&'()*+,;=:@", "/%41-._~!$&'()*+,;=:@", None),
+            ("http://host/a?b", "/a", Some("host")),
+            ("HTTPS://Host:80", "/", Some("Host:80")),
+            ("http://host?a", "/", Some("host")),
+            ("http://[::1]:8080/a", "/a", Some("[::1]:8080")),
+        ] {
+            assert_eq!(read("POST", target), Some(Target { path, authority }), "{target}");
+        }
+        assert_eq!(read("OPTIONS", "*"), Some(Target { path: "*", authority: None }));
+    }
+
+    #[test]
+    fn every_other_target_is_refused() {
+        for target in [
+            "",
+            "*",
+            "a",
+            "?a",
+            "host:80",
+            "/a#b",
+            "/a?b#c",
+            "/a\\b",
+            "/a\"b",
+            "/a<b",
+            "/a[b",
+            "/a{b",
+            "/a^b",
+            "/%",
+            "/%4",
+            "/%4x",
+            "/é",
+            "/a?é",
+            "http:/host/a",
+            "http:///a",
+            "://host/a",
+            "ftp://host/a",
+            "http://user@host/a",
+            "http://host:/a",
+            "http://host:port/a",
+            "http://host:99999/a",
+            "http://ho st/a",
+            "http://[::1/a",
+            "http://[::1]x/a",
+            "http://[x]/a",
+        ] {
+            assert_eq!(read("POST", target), None, "{target}");
+        }
+        assert_eq!(read("OPTIONS", "*?a"), None);
+    }
+
+    #[test]
+    fn an_authority_is_a_name_or_an_address_with_or_without_a_port() {
+        for good in ["a", "a.example:80", "127.0.0.1:8080", "[::1]", "[2001:db8::1]:443", "a_b", "%41", "a."]
+        {
+            assert!(is_authority(good.as_bytes()), "{good}");
+        }
+        for bad in [
+            "",
+            ":80",
+            "a:",
+            "a:+1",
+            "a:1:2",
+            "a/b",
+            "a,b",
+            "a b",
+            "a@b",
+            "a\tb",
+            "::1",
+            "[]",
+            "[::1%25eth0]",
+            "%4",
+        ] {
+            assert!(!is_authority(bad.as_bytes()), "{bad}");
+        }
+    }
+}
