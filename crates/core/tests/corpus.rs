@@ -1,7 +1,13 @@
-//! Properties of any row, checked with random rows and with the fuzzer's corpus.
+//! Properties of any row and any token, checked with random rows and with the fuzzer's inputs.
+
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 #[path = "../../../fuzz/checks/record.rs"]
 mod checks;
+#[path = "../../../fuzz/checks/seeds.rs"]
+mod seeds;
+#[path = "../../../fuzz/checks/token.rs"]
+mod token;
 
 use contactd_core::Networks;
 use proptest::prelude::*;
@@ -30,4 +36,11 @@ fn the_fuzzers_corpus_passes_the_checks() {
         replayed += 1;
     }
     assert!(replayed >= 20, "only {replayed} inputs in the corpus");
+}
+
+#[test]
+fn the_fuzzers_tokens_pass_the_checks() {
+    for input in seeds::inputs("token") {
+        token::check(&String::from_utf8_lossy(&input));
+    }
 }

@@ -1,0 +1,56 @@
+//! A segment of any content: nothing is read from it that was not written.
+
+use std::path::Path;
+
+use contactd_core::{AuditPosition, Roots};
+use contactd_journal::{Entry, Line, Lines, Verifier, roots};
+
+/// The first segment of a journal that an earlier version wrote.
+pub(crate) const SEGMENT: &[u8] = include_bytes!("../../fixtures/data-3/data/audit/000000000001.jsonl.zst");
+
+/// A journal, and what is written in it.
+pub(crate) struct Written {
+    room: tempfile::TempDir,
+    roots: Roots,
+    lines: Vec<Line>,
+}
+
+impl Written {
+    pub(crate) fn new() -> Self {
+        let room = tempfile::tempdir().expect("a directory");
+        std::fs::write(segment(room.path()), zstd::decode_all(SEGMENT).expect("unpacks")).expect("writes");
+        let roots = Roots::remembered(roots(room.path()).expect("reads"));
+        let mut written = Self { room, roots, lines: Vec::new() };
+        written.lines = written.read();
+        assert!(written.lines.len() > 5, "a journal with lines");
+        written
+    }
+
+    /// What is read from the segment, without the journal's remarks about itself.
+    fn read(&self) -> Vec<Line> {
+        let verifier = Verifier { roots: self.roots.clone(), keys: None, old_key: None };
+        let mut lines = Lines::after(self.room.path(), AuditPosition::default(), verifier);
+        let mut found = Vec::new();
+        while let Ok(Some(line)) = lines.read() {
+            if !matches!(line.entry, Entry::Mark(_)) {
+                found.push(line);
+            }
+        }
+        found
+    }
+}
+
+fn segment(dir: &Path) -> std::path::PathBuf {
+    dir.join("000000000001.jsonl")
+}
+
+/// Reading and verifying never panic. What is read was written, in this order.
+pub(crate) fn check(written: &Written, bytes: &[u8]) {
+    std::fs::write(segment(written.room.path()), bytes).expect("writes");
+    let mut rest = written.lines.iter();
+    for line in written.read() {
+        assert!(rest.any(|written| *written == line), "this was not written: {line:?}");
+    }
+    let verifier = Verifier { roots: written.roots.clone(), keys: None, old_key: None };
+    let _ = verifier.verify(written.room.path(), &[]);
+}
