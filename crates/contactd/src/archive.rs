@@ -122,6 +122,10 @@ pub(crate) fn read(backup: &Path, into: Option<&Path>, observer: Observer<'_>) -
     let mut manifest = None;
     for item in archive.entries().with_context(what)? {
         let mut item = item.with_context(what)?;
+        // A sparse file could be larger than any disk, and a link could lead elsewhere.
+        if !item.header().entry_type().is_file() {
+            bail!("{}: it contains something that is not a file", what());
+        }
         let name = item.path().with_context(what)?.to_string_lossy().into_owned();
         if name == MANIFEST {
             manifest = Some(serde_json::from_reader::<_, Manifest>(&mut item).with_context(what)?);
@@ -172,4 +176,24 @@ fn entry(name: &str, data: impl Read) -> io::Result<ArchivedFile> {
     }
     let sha256 = hex::encode(&hasher.finalize());
     Ok(ArchivedFile { name: name.to_owned(), bytes, sha256 })
+}
+
+#[cfg(test)]
+#[path = "../../../fuzz/checks/backup.rs"]
+mod checks;
+#[cfg(test)]
+#[path = "../../../fuzz/checks/seeds.rs"]
+mod seeds;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_complete_backup_is_read_and_nothing_is_written_beside_it() {
+        let room = tempfile::tempdir().expect("a directory");
+        let inputs = seeds::inputs("backup");
+        let complete = inputs.iter().filter(|input| checks::check(room.path(), input)).count();
+        assert!((2..inputs.len() / 2).contains(&complete), "{complete} of {}", inputs.len());
+    }
 }
