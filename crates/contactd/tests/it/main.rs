@@ -43,6 +43,7 @@ mod parquet;
 mod privacy_tasks;
 mod progress;
 mod proof;
+mod proxies;
 mod questions;
 mod refusals;
 mod rejects;

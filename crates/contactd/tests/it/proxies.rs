@@ -1,0 +1,494 @@
+//! Behind the real nginx and the real HAProxy: whatever is sent, both sides see the same requests.
+//!
+//! Every request has an id of its own, also those that are hidden in the body of another. After each case, the log of the
+//! proxy and ours have to name the same requests, with the same answers. Both proxies keep connections to the service
+//! and use them for all clients, so a request that only one side sees would also answer somebody else.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::fixture::{ADA, ADA_PHONE};
+use crate::http::{Connection, Request, profile_body};
+use crate::service::{PHONE, Service, eventually};
+
+#[test]
+fn nginx_and_the_service_see_the_same_requests() {
+    both_see_the_same(Proxy::nginx);
+}
+
+#[test]
+fn haproxy_and_the_service_see_the_same_requests() {
+    both_see_the_same(Proxy::haproxy);
+}
+
+fn both_see_the_same(start: fn(&Path, SocketAddr) -> Proxy) {
+    let (service, token) = Service::with_people();
+    let dir = tempfile::tempdir().expect("a directory");
+    let proxy = start(dir.path(), service.public);
+    // How much of the proxy's log and of ours was compared.
+    let mut logs = (0, 0);
+    let (mut faults, mut refused_by_us) = (Vec::new(), 0);
+    for (number, (name, bytes)) in cases(&token).into_iter().enumerate() {
+        let id = |kind: &str| format!("{number:08x}{kind:0>8}0000000000000000");
+        let text = bytes.replace("@1", &id("1")).replace("@2", &id("2")).replace("@3", &id("3"));
+        let text = text.replace("@hidden", &id(HIDDEN));
+        let last = format!(
+            "GET /healthz HTTP/1.1\r\nHost: test\r\nConnection: close\r\nX-Request-Id: {}\r\n\r\n",
+            id("4")
+        );
+        // Latin-1, so that a case can have any byte.
+        let bytes: Vec<u8> = (text + &last).chars().map(|c| u8::try_from(c).expect("Latin-1")).collect();
+        proxy.exchange(&bytes);
+        // A client that comes later gets its own answer.
+        let mut later = Connection::open(proxy.address);
+        let request = Request::lookup(PHONE, profile_body(ADA)).token(&token).header("Connection", "close");
+        later.send(request.header("X-Request-Id", &id(LATER)).bytes());
+        let reply = later.reply();
+        if reply.header("x-request-id") != Some(&id(LATER)) || !reply.body.contains(ADA_PHONE) {
+            faults.push(format!("{name}: a later client got {reply:?}"));
+        }
+
+        let (mut theirs, mut ours) = (Vec::new(), Vec::new());
+        let is_same = wait(|| {
+            (theirs, ours) = (proxy.forwarded(logs.0), access_log(&service, logs.1));
+            let is_over = |log: &[Line]| log.iter().any(|line| line.id == id(LATER));
+            is_over(&theirs) && is_over(&ours) && is_same(&theirs, &ours)
+        });
+        if !is_same {
+            faults.push(format!("{name}: the proxy saw {theirs:?}, the service {ours:?}"));
+        }
+        if ours.iter().any(|line| line.id == id(HIDDEN)) {
+            faults.push(format!("{name}: a hidden request was served: {ours:?}"));
+        }
+        refused_by_us += ours.iter().filter(|line| line.status == 400).count();
+        logs = (logs.0 + theirs.len(), logs.1 + ours.len());
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert_eq!(proxy.forwarded(logs.0), [], "nothing more was forwarded");
+    assert_eq!(access_log(&service, logs.1), [], "nothing more arrived");
+    assert!(logs.0 > 300 && refused_by_us > 5, "{} forwarded, {refused_by_us} refused by us", logs.0);
+}
+
+/// Ids of requests in the bodies of others, and of those that come after a case.
+const HIDDEN: &str = "bad";
+const LATER: &str = "1a7e4";
+
+/// A request in a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Line {
+    id: String,
+    /// 0 if there was no answer to see.
+    status: u16,
+}
+
+/// Whether two logs have the same requests. A head that we could not read has no id in our log, and an answer that the proxy
+/// did not wait for has no status in its log.
+fn is_same(theirs: &[Line], ours: &[Line]) -> bool {
+    // The last request of a case may end after the later one began.
+    let sorted = |log: &[Line]| {
+        let mut log = log.to_vec();
+        log.sort_by_key(|line| line.id.contains(LATER));
+        log
+    };
+    theirs.len() == ours.len()
+        && sorted(theirs).iter().zip(sorted(ours)).all(|(theirs, ours)| {
+            let is_unread = ours.id.len() != theirs.id.len() && ours.status == 400;
+            (is_unread || theirs.id == ours.id) && (theirs.status == 0 || theirs.status == ours.status)
+        })
+}
+
+/// Waits until something is so. Returns whether it is.
+fn wait(mut is_so: impl FnMut() -> bool) -> bool {
+    let until = Instant::now() + Duration::from_secs(10);
+    while !is_so() {
+        if Instant::now() > until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    true
+}
+
+/// Our access log after the first lines.
+fn access_log(service: &Service, after: usize) -> Vec<Line> {
+    let text = service.log.text();
+    // The last line may not have arrived completely.
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let lines = whole.lines().filter(|line| line.contains("contactd::access")).map(|line| {
+        let field = |name: &str| {
+            let (_, rest) = line.split_once(name).unwrap_or_else(|| panic!("no {name} in {line}"));
+            rest.trim_start_matches(['=', '"', ':'])
+                .split(['"', ' ', ','])
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        Line { id: field("request_id"), status: field("status").parse().expect("a status") }
+    });
+    lines.skip(after).collect()
+}
+
+/// A proxy in front of the service, on a port of its own.
+struct Proxy {
+    child: Child,
+    address: SocketAddr,
+    log: std::path::PathBuf,
+}
+
+impl Proxy {
+    fn nginx(dir: &Path, service: SocketAddr) -> Self {
+        let (address, log) = (free_address(), dir.join("access.log"));
+        let shown = dir.display();
+        let config = format!(
+            "daemon off; master_process off; pid {shown}/nginx.pid; error_log {shown}/error.log;
+            events {{ }}
+            http {{
+                log_format line '$http_x_request_id $upstream_addr $upstream_status'; access_log {shown}/access.log line;
+                client_body_temp_path {shown}/body; proxy_temp_path {shown}/proxy; fastcgi_temp_path {shown}/fastcgi;
+                uwsgi_temp_path {shown}/uwsgi; scgi_temp_path {shown}/scgi;
+                client_header_timeout 1s; client_body_timeout 1s; keepalive_timeout 1s; lingering_close off;
+                upstream contactd {{ server {service}; keepalive 4; }}
+                server {{
+                    listen {address};
+                    location / {{
+                        proxy_pass http://contactd; proxy_http_version 1.1; proxy_next_upstream off;
+                        proxy_set_header Connection ''; proxy_set_header Host $http_host; proxy_request_buffering off;
+                    }}
+                }}
+            }}"
+        );
+        let file = dir.join("nginx.conf");
+        std::fs::write(&file, config).expect("writes");
+        let mut command = Command::new(installed("nginx"));
+        command.arg("-p").arg(dir).arg("-c").arg(&file).arg("-e").arg(dir.join("error.log"));
+        Self::start(command, address, log)
+    }
+
+    fn haproxy(dir: &Path, service: SocketAddr) -> Self {
+        let (address, log) = (free_address(), dir.join("access.log"));
+        let config = format!(
+            "global\n  log stdout format raw local0\n\
+             defaults\n  mode http\n  log global\n  option dontlognull\n  timeout connect 5s\n  timeout client 1s\n  timeout server 5s\n  timeout http-request 1s\n\
+             frontend public\n  bind {address}\n  http-request capture req.hdr(x-request-id) len 64\n  log-format \"%[capture.req.hdr(0)] %s %ST%ts\"\n  default_backend contactd\n\
+             backend contactd\n  http-reuse always\n  server contactd {service}\n"
+        );
+        let file = dir.join("haproxy.cfg");
+        std::fs::write(&file, config).expect("writes");
+        let mut command = Command::new(installed("haproxy"));
+        command.arg("-db").arg("-f").arg(&file).stdout(std::fs::File::create(&log).expect("a file"));
+        Self::start(command, address, log)
+    }
+
+    /// Starts it, and fails if it is not installed.
+    fn start(mut command: Command, address: SocketAddr, log: std::path::PathBuf) -> Self {
+        command.stdin(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().unwrap_or_else(|error| panic!("install nginx and haproxy: {error}"));
+        let proxy = Self { child, address, log };
+        eventually("the proxy listens", || TcpStream::connect(address).is_ok());
+        proxy
+    }
+
+    /// Sends bytes, and reads until the proxy closes the connection.
+    fn exchange(&self, bytes: &[u8]) {
+        let mut stream = TcpStream::connect(self.address).expect("connects");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("sets");
+        // It may refuse the begin and close before it has read the end.
+        let _ = stream.write_all(bytes);
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+
+    /// The requests that it forwarded, after the first ones.
+    fn forwarded(&self, after: usize) -> Vec<Line> {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines = log.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        let lines = lines.filter(|line| line.len() == 3 && !["-", "<NOSRV>"].contains(&line[1]));
+        // HAProxy also says how it ended. An answer of its own, because something was missing, is not ours.
+        let status = |text: &str| text.trim_end_matches("--").parse().unwrap_or(0);
+        let lines = lines.map(|line| Line { id: line[0].to_owned(), status: status(line[2]) });
+        lines.skip(after).collect()
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Where a program is. Debian has these where only root looks.
+fn installed(name: &str) -> String {
+    let sbin = format!("/usr/sbin/{name}");
+    if Path::new(&sbin).exists() { sbin } else { name.to_owned() }
+}
+
+fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("an address")
+}
+
+/// What is sent: `@1` to `@3` are ids of requests, `@hidden` the id of one in a body.
+fn cases(token: &str) -> Vec<(String, String)> {
+    let body = profile_body(ADA);
+    let head = |id: &str| {
+        format!(
+            "POST {PHONE} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {token}\r\n\
+             Content-Type: application/json\r\nX-Request-Id: {id}\r\n"
+        )
+    };
+    let hidden = "GET /healthz HTTP/1.1\r\nHost: test\r\nX-Request-Id: @hidden\r\n\r\n";
+    // As long as it is when it is sent.
+    let hidden_len = hidden.len() - "@hidden".len() + 32;
+    let get =
+        |target: &str, fields: &str| format!("GET {target} HTTP/1.1\r\nX-Request-Id: @1\r\n{fields}\r\n");
+    let plain = |id: &str| format!("{}Content-Length: {}\r\n\r\n{body}", head(id), body.len());
+    let chunked = |fields: &str, chunks: &str| {
+        format!("{}Transfer-Encoding: chunked\r\n{fields}\r\n{chunks}", head("@1"))
+    };
+    let whole = |size: &str, end: &str, rest: &str| {
+        let size = size.replace("{x}", &format!("{:x}", body.len()));
+        chunked("", &format!("{size}\r\n{body}{end}{rest}"))
+    };
+    let mut cases = vec![
+        ("a lookup".to_owned(), plain("@1")),
+        ("three lookups at once".to_owned(), [plain("@1"), plain("@2"), plain("@3")].concat()),
+        ("garbage after a body".to_owned(), format!("{}garbage\r\n\r\n", plain("@1"))),
+        ("a space after a body".to_owned(), format!("{} {}", plain("@1"), plain("@2"))),
+        ("an incomplete body".to_owned(), format!("{}Content-Length: 9000\r\n\r\n{hidden}", head("@1"))),
+        (
+            "a request in a body".to_owned(),
+            format!("{}Content-Length: {hidden_len}\r\n\r\n{hidden}", head("@1")),
+        ),
+        (
+            "a GET with a body".to_owned(),
+            get("/healthz", &format!("Host: test\r\nContent-Length: {hidden_len}\r\n")) + hidden,
+        ),
+        (
+            "a GET with chunks".to_owned(),
+            get("/healthz", "Host: test\r\nTransfer-Encoding: chunked\r\n")
+                + &format!("{hidden_len:x}\r\n{hidden}\r\n0\r\n\r\n"),
+        ),
+        (
+            "a HEAD with a body".to_owned(),
+            format!(
+                "HEAD /healthz HTTP/1.1\r\nHost: test\r\nX-Request-Id: @1\r\nContent-Length: {hidden_len}\r\n\r\n{hidden}"
+            ),
+        ),
+        ("an unknown path with a body".to_owned(), plain("@1").replace(PHONE, "/nothing") + &plain("@2")),
+        ("no token".to_owned(), plain("@1").replace("Bearer", "Basic") + &plain("@2")),
+        (
+            "100-continue".to_owned(),
+            plain("@1").replace("Host: test", "Host: test\r\nExpect: 100-continue") + &plain("@2"),
+        ),
+        (
+            "another expectation".to_owned(),
+            plain("@1").replace("Host: test", "Host: test\r\nExpect: something") + &plain("@2"),
+        ),
+        ("HTTP/1.0".to_owned(), plain("@1").replace("HTTP/1.1", "HTTP/1.0") + hidden),
+        (
+            "HTTP/1.0 that stays".to_owned(),
+            plain("@1").replace("HTTP/1.1", "HTTP/1.0\r\nConnection: keep-alive") + &plain("@2"),
+        ),
+        (
+            "HTTP/1.0 with chunks".to_owned(),
+            whole("{x}", "\r\n", "0\r\n\r\n").replace("HTTP/1.1", "HTTP/1.0"),
+        ),
+        ("HTTP/1.2".to_owned(), plain("@1").replace("HTTP/1.1", "HTTP/1.2")),
+        ("line feeds alone".to_owned(), plain("@1").replace("\r\n", "\n")),
+        (
+            "a head in which a line feed hides chunks".to_owned(),
+            format!("{}X: y\nTransfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n{hidden}", head("@1")),
+        ),
+    ];
+    for first in ["\r\n", "\r\n\r\n", "\n", "\n\n", "\0", " "] {
+        cases.push((format!("{first:?} before a request"), format!("{first}{}", plain("@1"))));
+        cases.push((format!("{first:?} between requests"), format!("{}{first}{}", plain("@1"), plain("@2"))));
+    }
+    // Two lengths: with the first or second, the hidden request is part of the body or not.
+    for coding in [
+        "Transfer-Encoding: chunked",
+        "transfer-encoding:CHUNKED",
+        "Transfer-Encoding: xchunked",
+        "Transfer-Encoding : chunked",
+        "Transfer-Encoding\t: chunked",
+        "Transfer-Encoding: chunked, identity",
+        "Transfer-Encoding: identity, chunked",
+        "Transfer-Encoding: identity",
+        "Transfer-Encoding: gzip, chunked",
+        "Transfer-Encoding: \u{b}chunked",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
+        "Transfer-Encoding: identity\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding:\r\n chunked",
+        "X: y\r\n Transfer-Encoding: chunked",
+        "X: y\rTransfer-Encoding: chunked",
+        "Transfer-Encoding: \"chunked\"",
+        "Transfer-Encoding: chunked;a=b",
+        "Transfer-Encoding: ,chunked",
+        "Transfer-Encoding:",
+        "Transfer_Encoding: chunked",
+        "Transfer-Encoding: chunked\u{a0}",
+        "Transfer-Encoding: chunked\0",
+        "\u{a0}Transfer-Encoding: chunked",
+        "Connection: Transfer-Encoding\r\nTransfer-Encoding: chunked",
+        "TE: chunked",
+        "Connection: Content-Length",
+    ] {
+        let all = format!("0\r\n\r\n{hidden}");
+        let all_len = 5 + hidden_len;
+        cases.push((
+            format!("{coding:?} and a length of all"),
+            format!("{}{coding}\r\nContent-Length: {all_len}\r\n\r\n{all}", head("@1")),
+        ));
+        let chunk = format!("{hidden_len:x}\r\n");
+        // Where the coding is none, this is an open second request and may be served.
+        let open = hidden.replace("@hidden", "@2");
+        cases.push((
+            format!("a length of a part and {coding:?}"),
+            format!(
+                "{}Content-Length: {}\r\n{coding}\r\n\r\n{chunk}{open}\r\n0\r\n\r\n",
+                head("@1"),
+                chunk.len()
+            ),
+        ));
+        cases.push((
+            format!("{coding:?} alone"),
+            format!("{}{coding}\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", head("@1"), body.len()),
+        ));
+    }
+    let n = body.len();
+    for length in [
+        format!("Content-Length: {n}\r\nContent-Length: {n}"),
+        format!("Content-Length: {n}\r\nContent-Length: 0"),
+        format!("Content-Length: 0\r\nContent-Length: {n}"),
+        format!("Content-Length: {n}, {n}"),
+        format!("Content-Length: +{n}"),
+        format!("Content-Length: -{n}"),
+        format!("Content-Length: 0{n}"),
+        format!("Content-Length: 0x{n:x}"),
+        format!("Content-Length: {n}.0"),
+        format!("Content-Length: {n} 0"),
+        format!("Content-Length:\r\n {n}"),
+        format!("Content-Length : {n}"),
+        format!("Content_Length: {n}"),
+        format!("Content-Length: {n}\0"),
+        format!("Content-Length: \u{b}{n}"),
+        "Content-Length:".to_owned(),
+        "Content-Length: 18446744073709551616".to_owned(),
+        "X: y\0z\r\nContent-Length: 0".to_owned(),
+        "X: y\u{7f}\r\nContent-Length: 0".to_owned(),
+        "X: y\u{e9}\r\nContent-Length: 0".to_owned(),
+    ] {
+        cases.push((format!("{length:?}"), format!("{}{length}\r\n\r\n{body}", head("@1"))));
+    }
+    for size in [
+        "{x}",
+        "0{x}",
+        "00000000000000000000{x}",
+        "{x};a",
+        "{x};a=b",
+        "{x};a=\"b;c\\\"\"",
+        "{x};",
+        "{x} ",
+        "{x}\t",
+        "{x} ;a=b",
+        "{x}; a=b",
+        "{x};a = b",
+        "{x};a\nb",
+        "{x};a\rb",
+        "{x};a=\"\r\n\"",
+        "{x};a=\u{e9}",
+        "{x}\n",
+        "{x}\r",
+        "0x{x}",
+        "+{x}",
+        "-{x}",
+        " {x}",
+        "{x}g",
+        "",
+        "fffffffff",
+        "10000000000000000{x}",
+        "1\r\n{",
+    ] {
+        cases.push((format!("a chunk of {size:?}"), whole(size, "\r\n", "0\r\n\r\n")));
+    }
+    for (end, rest) in [
+        ("\r\n", "0\r\nA: b\r\n\r\n"),
+        ("\r\n", "0\r\nContent-Length: 50\r\n\r\n"),
+        ("\r\n", "0\r\nTransfer-Encoding: chunked\r\n\r\n"),
+        ("\r\n", "0\r\nHost: other\r\n\r\n"),
+        ("\r\n", "0\r\nX-Request-Id: @hidden\r\n\r\n"),
+        ("\r\n", "0\r\nA : b\r\n\r\n"),
+        ("\r\n", "0\r\nA: b\r\n c\r\n\r\n"),
+        ("\r\n", "0\r\nA: b\n\n"),
+        ("\r\n", "0\r\n\n"),
+        ("\r\n", "0\n\n"),
+        ("\r\n", "0\r\n\rX"),
+        ("\r\n", "0 \r\n\r\n"),
+        ("\r\n", "0;\r\n\r\n"),
+        ("\r\n", "00\r\n\r\n"),
+        ("\r\n", "0;a=b\r\n\r\n"),
+        ("\n", "0\r\n\r\n"),
+        ("", "0\r\n\r\n"),
+        ("\r\n\r\n", "0\r\n\r\n"),
+        ("XX", "0\r\n\r\n"),
+        ("\r\n", "0\r\nGET /healthz HTTP/1.1\r\nHost: test\r\nX-Request-Id: @hidden\r\n\r\n"),
+    ] {
+        cases.push((format!("a chunk that ends with {end:?} and then {rest:?}"), whole("{x}", end, rest)));
+    }
+    for (target, host) in [
+        ("http://test/healthz", "Host: test"),
+        ("http://TEST/healthz", "Host: test"),
+        ("http://other/healthz", "Host: test"),
+        ("http://test:80/healthz", "Host: test"),
+        ("http://user@test/healthz", "Host: test"),
+        ("http:///healthz", "Host: test"),
+        ("http://test", "Host: test"),
+        ("ftp://test/healthz", "Host: test"),
+        ("test:80", "Host: test"),
+        ("*", "Host: test"),
+        ("//healthz", "Host: test"),
+        ("/healthz#x", "Host: test"),
+        ("/healthz?x#y", "Host: test"),
+        ("/healthz?x={y}|", "Host: test"),
+        ("/health%7a", "Host: test"),
+        ("/healthz%", "Host: test"),
+        ("/a/../healthz", "Host: test"),
+        ("/healthz\\", "Host: test"),
+        ("/healthz\u{e9}", "Host: test"),
+        ("/healthz\0", "Host: test"),
+        ("/healthz HTTP/1.1 x", "Host: test"),
+        ("/healthz", ""),
+        ("/healthz", "Host:"),
+        ("/healthz", "Host: test\r\nHost: test"),
+        ("/healthz", "Host: test\r\nHost: other"),
+        ("/healthz", "Host: a b"),
+        ("/healthz", "Host: a/b"),
+        ("/healthz", "Host: a,b"),
+        ("/healthz", "Host: user@test"),
+        ("/healthz", "Host: test:"),
+        ("/healthz", "Host: test:x"),
+        ("/healthz", "Host: [::1"),
+        ("/healthz", "Host : test"),
+        ("/healthz", "Host: test\r\n other"),
+        ("/healthz", "Host: test\0"),
+        ("/healthz", "Host: test\r\nConnection: Host"),
+        ("/healthz", "Host: test\r\nConnection: Upgrade\r\nUpgrade: h2c"),
+        ("/healthz", "Host: test\r\nConnection: Upgrade\r\nUpgrade: websocket"),
+        ("/healthz", "Host: test\r\nA\r\nB: c"),
+        ("/healthz", "Host: test\r\n: c"),
+        ("/healthz", "Host: test\r\nA B: c"),
+    ] {
+        let fields = if host.is_empty() { String::new() } else { format!("{host}\r\n") };
+        cases.push((format!("{target:?} with {host:?}"), get(target, &fields)));
+    }
+    for method in ["get", "Get", "BREW", "CONNECT", "OPTIONS", "TRACE", "GET\t", " GET", "G\0T", "POST"] {
+        cases.push((
+            format!("the method {method:?}"),
+            get("/healthz", "Host: test\r\n").replacen("GET", method, 1),
+        ));
+    }
+    cases
+}
