@@ -70,6 +70,30 @@ fn a_damaged_backup_is_not_restored() {
 }
 
 #[test]
+fn a_backup_with_something_other_than_files_is_not_restored() {
+    for kind in [tar::EntryType::Symlink, tar::EntryType::GNUSparse, tar::EntryType::Directory] {
+        let mut archive = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_size(0);
+        // A hole of 8 GiB.
+        let sparse = header.as_gnu_mut().expect("this format");
+        sparse.realsize = *b"77777777777\0";
+        sparse.sparse[0].offset = sparse.realsize;
+        sparse.sparse[0].numbytes = *b"00000000000\0";
+        archive.append_data(&mut header, "contactd.db", &[][..]).expect("appends");
+        let packed = zstd::encode_all(&archive.into_inner().expect("finishes")[..], 1).expect("packs");
+        let site = Site::empty();
+        let odd = site.file("odd.backup", packed);
+        let refused = site.run(&["restore", &odd]);
+        let message =
+            format!("contactd: {odd} is not a complete backup: it contains something that is not a file\n");
+        assert_eq!((refused.code, refused.stderr), (1, message), "{kind:?}");
+        assert!(!site.data().exists(), "{kind:?}");
+    }
+}
+
+#[test]
 fn a_restore_does_not_lose_opt_outs_unless_that_is_accepted() {
     let site = Site::with_people();
     let token = site.token(&[]);
