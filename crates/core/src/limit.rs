@@ -1,11 +1,13 @@
 //! Rate limits, and quotas of tokens.
 //!
 //! A rate is a bucket that refills evenly (GCRA). A quota counts hits in a UTC day or
-//! month. Both are atomics, so workers never wait for each other.
+//! month. Both are atomics, so workers never wait for each other; only a change of the day or month takes a lock.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::Timestamp;
@@ -192,12 +194,17 @@ impl Bucket {
     pub fn take(&self, rate: Rate, now: Timestamp) -> Result<(), LimitExceeded> {
         let now = nanos(now);
         let (interval, depth) = (interval(rate), depth(rate));
+        // More than an empty bucket needs can be missing only if the clock went back. It counts as empty then.
+        let missing = |whole_at: i64| whole_at.saturating_sub(now).clamp(0, depth);
         let taken = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |whole_at| {
-            let next = whole_at.max(now) + interval;
-            (next - now <= depth).then_some(next)
+            let missing = missing(whole_at) + interval;
+            (missing <= depth).then(|| now.saturating_add(missing))
         });
         taken.map(|_| ()).map_err(|whole_at| {
-            let wait = whole_at + interval - depth - now;
+            // Stored, so that it refills from now on, although nothing was taken.
+            let empty = now.saturating_add(depth);
+            self.0.fetch_min(empty, Ordering::AcqRel);
+            let wait = missing(whole_at) + interval - depth;
             LimitExceeded::Rate { retry_after: ceil_seconds(wait).max(1) }
         })
     }
@@ -220,7 +227,7 @@ impl Bucket {
 
     pub(crate) fn allowance(&self, rate: Rate, now: Timestamp) -> Allowance {
         let (interval, burst) = (interval(rate), rate.burst.max(1));
-        let missing = (self.0.load(Ordering::Acquire) - nanos(now)).max(0);
+        let missing = self.0.load(Ordering::Acquire).saturating_sub(nanos(now)).clamp(0, depth(rate));
         let used = u64::try_from(missing.div_ceil_positive(interval)).unwrap_or(0);
         Allowance {
             name: "rate",
@@ -260,14 +267,19 @@ impl DivCeil for i64 {
     }
 }
 
-/// Hits in the current period.
+/// Hits in the current period, and in others if the clock went back or forward.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     /// The upper bits hold the first day of the period, the lower bits the count.
     packed: AtomicU64,
     /// How many of them are only reserved, by requests under way.
     reserved: AtomicU64,
+    /// What was counted in other periods, by their first day. A day that begins again goes on with its count.
+    others: Mutex<BTreeMap<u64, u32>>,
 }
+
+/// How many other periods a meter remembers: the newest.
+const OTHER_PERIODS: usize = 8;
 
 impl Meter {
     const COUNT_BITS: u32 = 32;
@@ -275,22 +287,63 @@ impl Meter {
     /// Starts with the hits already counted in the period that contains `now`.
     pub(crate) fn starting_at(quota: Quota, used: u64, now: Timestamp) -> Self {
         let used = u32::try_from(used).unwrap_or(u32::MAX);
-        Self { packed: AtomicU64::new(Self::pack(quota.period.days(now).0, used)), ..Self::default() }
+        Self {
+            packed: AtomicU64::new(Self::pack(first_day(quota.period.days(now).0), used)),
+            ..Self::default()
+        }
     }
 
-    fn pack(first_day: i64, used: u32) -> u64 {
-        (u64::try_from(first_day).unwrap_or(0) << Self::COUNT_BITS) | u64::from(used)
+    const fn pack(first: u64, used: u32) -> u64 {
+        (first << Self::COUNT_BITS) | used as u64
     }
 
-    fn used(packed: u64, first_day: i64) -> u32 {
-        let is_current = packed >> Self::COUNT_BITS == u64::try_from(first_day).unwrap_or(0);
-        if is_current { u32::try_from(packed & u64::from(u32::MAX)).unwrap_or(u32::MAX) } else { 0 }
+    /// The first day of the period, and the count.
+    const fn unpack(packed: u64) -> (u64, u32) {
+        (packed >> Self::COUNT_BITS, (packed & u32::MAX as u64) as u32)
+    }
+
+    fn others(&self) -> MutexGuard<'_, BTreeMap<u64, u32>> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The hits in a period, which need not be the current one.
+    fn used(&self, first: u64) -> u32 {
+        match Self::unpack(self.packed.load(Ordering::Acquire)) {
+            (current, used) if current == first => used,
+            _ => {
+                let others = self.others();
+                // Another thread may have made it the current one meanwhile.
+                match Self::unpack(self.packed.load(Ordering::Acquire)) {
+                    (current, used) if current == first => used,
+                    _ => others.get(&first).copied().unwrap_or(0),
+                }
+            }
+        }
+    }
+
+    /// Makes a period the current one, with what was counted in it.
+    fn enter(&self, first: u64) {
+        if Self::unpack(self.packed.load(Ordering::Acquire)).0 == first {
+            return;
+        }
+        let mut others = self.others();
+        let again = others.get(&first).copied().unwrap_or(0);
+        let entered = self.packed.fetch_update(Ordering::AcqRel, Ordering::Acquire, |packed| {
+            (Self::unpack(packed).0 != first).then(|| Self::pack(first, again))
+        });
+        let Ok(left) = entered else { return };
+        others.remove(&first);
+        let (left, used) = Self::unpack(left);
+        others.insert(left, used);
+        while others.len() > OTHER_PERIODS {
+            others.pop_first();
+        }
     }
 
     /// Checks whether another hit is allowed.
     pub(crate) fn check(&self, quota: Quota, now: Timestamp) -> Result<(), LimitExceeded> {
         let (first, next) = quota.period.days(now);
-        if Self::used(self.packed.load(Ordering::Acquire), first) < quota.limit {
+        if self.used(first_day(first)) < quota.limit {
             return Ok(());
         }
         Err(self.exceeded(quota, first, next, now))
@@ -299,7 +352,7 @@ impl Meter {
     /// What is reserved may be given back in a moment.
     fn exceeded(&self, quota: Quota, first: i64, next: i64, now: Timestamp) -> LimitExceeded {
         let reserved = self.reserved.load(Ordering::Acquire);
-        let used = u64::from(Self::used(self.packed.load(Ordering::Acquire), first));
+        let used = u64::from(self.used(first_day(first)));
         let is_used_up = used.saturating_sub(reserved) >= u64::from(quota.limit);
         LimitExceeded::Quota { retry_after: if is_used_up { seconds_until(next, now) } else { 1 } }
     }
@@ -309,14 +362,24 @@ impl Meter {
     pub(crate) fn reserve(&self, quota: Quota, now: Timestamp) -> Result<(), LimitExceeded> {
         let (first, next) = quota.period.days(now);
         self.reserved.fetch_add(1, Ordering::AcqRel);
-        let reserved = self.packed.fetch_update(Ordering::AcqRel, Ordering::Acquire, |packed| {
-            let used = Self::used(packed, first);
-            (used < quota.limit).then(|| Self::pack(first, used + 1))
-        });
-        reserved.map(|_| ()).map_err(|_| {
-            self.keep();
-            self.exceeded(quota, first, next, now)
-        })
+        loop {
+            self.enter(first_day(first));
+            let mut is_left = false;
+            let reserved = self.packed.fetch_update(Ordering::AcqRel, Ordering::Acquire, |packed| {
+                let (current, used) = Self::unpack(packed);
+                is_left = current != first_day(first);
+                (!is_left && used < quota.limit).then(|| packed + 1)
+            });
+            match reserved {
+                Ok(_) => return Ok(()),
+                // Another thread, whose clock is in another period, was faster.
+                Err(_) if is_left => {}
+                Err(_) => {
+                    self.keep();
+                    return Err(self.exceeded(quota, first, next, now));
+                }
+            }
+        }
     }
 
     /// A reserved hit was disclosed.
@@ -324,19 +387,29 @@ impl Meter {
         self.reserved.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Takes back a hit that was reserved at `reserved_at`, if its period is still the current one.
+    /// Takes back a hit that was reserved at `reserved_at`, in the period in which it was counted.
     pub(crate) fn give_back(&self, quota: Quota, reserved_at: Timestamp) {
-        let (first, _) = quota.period.days(reserved_at);
+        let first = first_day(quota.period.days(reserved_at).0);
         self.keep();
-        let _ = self.packed.fetch_update(Ordering::AcqRel, Ordering::Acquire, |packed| {
-            let used = Self::used(packed, first);
-            (used > 0).then(|| Self::pack(first, used - 1))
-        });
+        let give_back = || {
+            self.packed.fetch_update(Ordering::AcqRel, Ordering::Acquire, |packed| {
+                let (current, used) = Self::unpack(packed);
+                (current == first && used > 0).then(|| packed - 1)
+            })
+        };
+        if give_back().is_ok() {
+            return;
+        }
+        // With the lock, no other period becomes the current one.
+        let mut others = self.others();
+        if let (Err(_), Some(used)) = (give_back(), others.get_mut(&first)) {
+            *used = used.saturating_sub(1);
+        }
     }
 
     pub(crate) fn allowance(&self, quota: Quota, now: Timestamp) -> Allowance {
         let (first, next) = quota.period.days(now);
-        let used = Self::used(self.packed.load(Ordering::Acquire), first);
+        let used = self.used(first_day(first));
         Allowance {
             name: "quota",
             limit: u64::from(quota.limit),
@@ -345,6 +418,11 @@ impl Meter {
             reset: seconds_until(next, now),
         }
     }
+}
+
+/// The first day of a period, as it is stored.
+fn first_day(day: i64) -> u64 {
+    u64::try_from(day).unwrap_or(0)
 }
 
 fn seconds_until(day: i64, now: Timestamp) -> u64 {
@@ -420,6 +498,68 @@ mod tests {
         assert_eq!(meter.reserve(quota, noon), Err(LimitExceeded::Quota { retry_after: 43_200 }));
         assert_eq!(meter.check(quota, noon), Err(LimitExceeded::Quota { retry_after: 43_200 }));
         meter.reserve(quota, at("2026-05-02")).expect("a new day");
+    }
+
+    #[test]
+    fn after_the_clock_went_back_a_bucket_is_empty_and_refills_from_then_on() {
+        let rate: Rate = "2/s".parse().expect("a rate");
+        let (bucket, start) = (Bucket::default(), at("2026-05-01T12:00:00Z"));
+        bucket.take(rate, start).expect("within the burst");
+        let back = at("2025-05-01T12:00:00Z");
+        assert_eq!(bucket.take(rate, back), Err(LimitExceeded::Rate { retry_after: 1 }));
+        assert_eq!(bucket.allowance(rate, back).reset, 1, "not a year");
+        let later = Timestamp::from_millis(back.millis() + 500);
+        bucket.take(rate, later).expect("one has come back");
+        assert!(bucket.take(rate, later).is_err());
+        // Forward, it is full.
+        for _ in 0..rate.burst {
+            bucket.take(rate, start).expect("within the burst");
+        }
+    }
+
+    #[test]
+    fn a_day_that_begins_again_goes_on_with_what_was_used_of_it() {
+        let quota: Quota = "2/day".parse().expect("a quota");
+        let (meter, today, tomorrow) = (Meter::default(), at("2026-05-01T23:59:00Z"), at("2026-05-02"));
+        let used_up = |now| meter.reserve(quota, now).is_err() && meter.check(quota, now).is_err();
+        let use_one = |now| {
+            meter.reserve(quota, now).expect("not used up");
+            meter.keep();
+        };
+        use_one(today);
+        use_one(today);
+        use_one(tomorrow);
+        assert!(used_up(today), "the clock went back");
+        use_one(tomorrow);
+        assert!(used_up(tomorrow), "the day was not given twice");
+        // A clock that was a year ahead for a moment.
+        use_one(at("2027-05-02"));
+        assert!(used_up(tomorrow));
+        assert_eq!(meter.allowance(quota, at("2026-05-03")).remaining, 2, "the next day is a whole one");
+    }
+
+    #[test]
+    fn a_hit_goes_back_to_the_period_in_which_it_was_reserved() {
+        let quota: Quota = "1/day".parse().expect("a quota");
+        let (meter, today, tomorrow) = (Meter::default(), at("2026-05-01"), at("2026-05-02"));
+        meter.reserve(quota, today).expect("today's");
+        meter.reserve(quota, tomorrow).expect("tomorrow's");
+        meter.give_back(quota, today);
+        assert_eq!(meter.allowance(quota, tomorrow).remaining, 0);
+        assert_eq!(meter.allowance(quota, today).remaining, 1);
+    }
+
+    #[test]
+    fn threads_on_both_sides_of_midnight_use_each_quota_exactly_once() {
+        let quota: Quota = "1000/day".parse().expect("a quota");
+        let meter = Meter::default();
+        let use_all = |now| (0..2_000).filter(|_| meter.reserve(quota, now).is_ok()).count();
+        let (today, tomorrow) = (at("2026-05-01T23:59:59Z"), at("2026-05-02"));
+        let used: Vec<usize> = std::thread::scope(|scope| {
+            let threads = [today, tomorrow, today, tomorrow].map(|now| scope.spawn(move || use_all(now)));
+            threads.map(|thread| thread.join().expect("ends")).to_vec()
+        });
+        assert_eq!((used[0] + used[2], used[1] + used[3]), (1_000, 1_000));
     }
 
     #[test]
