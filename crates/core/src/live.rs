@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::in_force::{Affected, Announcing, InForce, NotConfirmed};
 use crate::store::{LocalRead, StoreError, Suppressions, Tokens, Usage};
-use crate::{Callers, Clock, SuppressionList, UnknownKey};
+use crate::{Callers, Clock, SuppressionList, UnknownKey, UsageDelta};
 
 /// Keeps callers and suppressions in sync with the store, and writes usage to it. Inside a server it is the
 /// direct way to put a change in force.
@@ -93,15 +93,25 @@ impl<S: LocalRead + Tokens + Suppressions + Usage> Live<S> {
 
     /// Writes the usage since the last call to the store.
     pub async fn flush_usage(&self) -> Result<(), StoreError> {
-        let usage = self.callers.take_usage();
-        if usage.is_empty() {
+        let mut taken = TakenUsage { callers: &self.callers, usage: self.callers.take_usage() };
+        if taken.usage.is_empty() {
             return Ok(());
         }
-        let recorded = self.store.record_usage(&usage, self.clock.now()).await;
-        if recorded.is_err() {
-            self.callers.return_usage(&usage);
-        }
-        recorded
+        self.store.record_usage(&taken.usage, self.clock.now()).await?;
+        taken.usage.clear();
+        Ok(())
+    }
+}
+
+/// Usage that is not stored yet. If it is dropped, because that failed or whoever asked for it has gone, it goes back.
+struct TakenUsage<'a> {
+    callers: &'a Callers,
+    usage: Vec<UsageDelta>,
+}
+
+impl Drop for TakenUsage<'_> {
+    fn drop(&mut self) {
+        self.callers.return_usage(&self.usage);
     }
 }
 

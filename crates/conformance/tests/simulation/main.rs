@@ -1,0 +1,59 @@
+//! Thousands of short lives of a service in which the store, the journal, the clock and the clients fail, each life
+//! from a seed. A model beside it checks what the product promises.
+//!
+//! A failing run prints its seed; `CONTACTD_SIM_SEED=… cargo test -p contactd-conformance --test simulation` repeats it.
+
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says how to repeat it"
+)]
+
+mod actions;
+mod dice;
+mod faulty;
+mod model;
+mod surroundings;
+mod world;
+
+use crate::world::World;
+
+const RUNS: u64 = 5_000;
+const STEPS: u32 = 60;
+
+/// Prints the seed of a run that fails.
+struct Seed(u64);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("this run failed; repeat it with CONTACTD_SIM_SEED={}", self.0);
+        }
+    }
+}
+
+fn run(seed: u64) -> u64 {
+    let _told = Seed(seed);
+    let mut world = World::new(seed);
+    for _ in 0..STEPS {
+        world.step();
+    }
+    world.end()
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test that is repeated is told so by the environment")]
+fn every_promise_holds_whatever_store_journal_clock_and_clients_do() {
+    if let Ok(seed) = std::env::var("CONTACTD_SIM_SEED") {
+        run(seed.parse().expect("a number"));
+        return;
+    }
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    let hits: u64 = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads as u64)
+            .map(|thread| scope.spawn(move || (thread..RUNS).step_by(threads).map(run).sum::<u64>()))
+            .collect();
+        running.into_iter().map(|thread| thread.join().expect("no run fails")).sum()
+    });
+    assert!(hits > RUNS, "most runs disclose something: {hits}");
+}

@@ -1,0 +1,173 @@
+//! What the services need besides a store: a journal that fails or is late, and a record of actions.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use contactd_core::services::{BackupError, BackupTarget, Backups, Making};
+use contactd_core::store::Outbox;
+use contactd_core::{
+    AdminEntry, AdminOutcome, Audit, AuditEvent, AuditHealth, AuditOutcome, AuditPosition, Batch,
+    JournalError, JournalFiles, JournalHead, JournalLine, JournalLines, KnownLine, NotRecorded, Observer,
+    OnRecord, ProofMade, Recording, RefusedKind, RootKey, Roots, Ticket, Timestamp, Verification,
+};
+
+use crate::faulty::{Faulty, Plan};
+
+/// The journal of lookups. Lines wait until they are written or lost.
+#[derive(Default)]
+pub(crate) struct Lines(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    waiting: Vec<(Arc<Batch>, String, AuditOutcome)>,
+    /// By request id.
+    written: HashMap<String, AuditOutcome>,
+}
+
+impl Lines {
+    /// Decides what happens to all lines that wait.
+    pub(crate) fn settle(&self, is_written: bool) {
+        let mut state = self.0.lock().expect("a lock");
+        for (batch, id, outcome) in std::mem::take(&mut state.waiting) {
+            if is_written {
+                // In this order: whoever is told so finds the line.
+                state.written.insert(id, outcome);
+            }
+            batch.settle(is_written);
+        }
+    }
+
+    /// The outcome that is written for a request.
+    pub(crate) fn written(&self, id: &str) -> Option<AuditOutcome> {
+        self.0.lock().expect("a lock").written.get(id).copied()
+    }
+}
+
+impl Audit for Lines {
+    fn append(&self, event: &AuditEvent<'_>) -> Ticket {
+        assert_eq!(event.value.is_some(), event.outcome == AuditOutcome::Hit, "a digest for every hit only");
+        let batch = Batch::begin();
+        let ticket = batch.ticket(0);
+        self.0.lock().expect("a lock").waiting.push((batch, event.request_id.to_owned(), event.outcome));
+        ticket
+    }
+
+    fn count_refused(&self, _: RefusedKind) {}
+
+    fn flush(&self) {}
+
+    fn health(&self) -> AuditHealth {
+        AuditHealth { is_up: true, lines: 0, lost: 0 }
+    }
+}
+
+/// The journal of actions.
+pub(crate) struct Actions {
+    pub(crate) store: Arc<Faulty>,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) recorded: Mutex<Vec<AdminEntry>>,
+}
+
+impl Actions {
+    fn add(&self, entries: &[AdminEntry]) {
+        let mut recorded = self.recorded.lock().expect("a lock");
+        for entry in entries {
+            if !recorded.iter().any(|known| known.entry == entry.entry) {
+                recorded.push(entry.clone());
+            }
+        }
+    }
+
+    /// How often an action is on record as done.
+    pub(crate) fn count(&self, operation: &str) -> usize {
+        let is_it = |entry: &&AdminEntry| entry.operation == operation && entry.outcome == AdminOutcome::Done;
+        self.recorded.lock().expect("a lock").iter().filter(is_it).count()
+    }
+
+    async fn may_fail(&self) -> Result<(), NotRecorded> {
+        self.plan.pause().await;
+        if self.plan.one_in(10) { Err(NotRecorded::Unavailable("planned".to_owned())) } else { Ok(()) }
+    }
+}
+
+impl OnRecord for Actions {
+    fn record<'a>(&'a self, entry: &'a AdminEntry) -> Recording<'a> {
+        Box::pin(async move {
+            self.may_fail().await?;
+            self.add(std::slice::from_ref(entry));
+            Ok(())
+        })
+    }
+
+    fn collect(&self) -> Recording<'_> {
+        Box::pin(async move {
+            self.may_fail().await?;
+            let not_now =
+                |error: contactd_core::store::StoreError| NotRecorded::Unavailable(error.to_string());
+            let entries = self.store.list_entries().await.map_err(not_now)?;
+            self.add(&entries);
+            let ids: Vec<String> = entries.into_iter().map(|entry| entry.entry).collect();
+            self.store.remove_entries(&ids).await.map_err(not_now)
+        })
+    }
+}
+
+/// No journal files, and no backups.
+pub(crate) struct Nothing;
+
+impl JournalLines for Nothing {
+    fn position(&self) -> AuditPosition {
+        AuditPosition::default()
+    }
+
+    fn read(&mut self) -> Result<Option<JournalLine>, JournalError> {
+        Ok(None)
+    }
+}
+
+impl JournalFiles for Nothing {
+    fn lines_after(&self, _: AuditPosition, _: &Roots) -> Box<dyn JournalLines> {
+        Box::new(Self)
+    }
+
+    fn verify(&self, _: &[KnownLine], _: &Roots) -> Result<Verification, JournalError> {
+        unreachable!("not simulated")
+    }
+
+    fn head(&self, _: &Roots) -> Result<Option<JournalHead>, JournalError> {
+        Ok(None)
+    }
+
+    fn roots(&self) -> Result<Vec<RootKey>, JournalError> {
+        Ok(Vec::new())
+    }
+
+    fn begins(&self) -> Result<Option<Timestamp>, JournalError> {
+        Ok(None)
+    }
+
+    fn bytes(&self) -> Result<u64, JournalError> {
+        Ok(0)
+    }
+
+    fn prove(
+        &self,
+        _: Timestamp,
+        _: Timestamp,
+        _: &Roots,
+        _: &mut dyn Write,
+    ) -> Result<ProofMade, JournalError> {
+        unreachable!("not simulated")
+    }
+}
+
+impl Backups for Nothing {
+    fn make<'a>(&'a self, _: BackupTarget<'a>, _: Timestamp, _: Observer<'a>) -> Making<'a> {
+        Box::pin(async { Err(BackupError("not simulated".to_owned())) })
+    }
+
+    fn remove_abandoned(&self) -> Result<bool, BackupError> {
+        Ok(true)
+    }
+}
