@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use jiff::civil::{Date, DateTime, Time, date};
 use jiff::{SignedDuration, Span, Unit};
@@ -137,6 +137,11 @@ impl ManualClock {
     pub fn advance(&self, by: Duration) {
         self.0.store(self.now().plus(by).0, Ordering::SeqCst);
     }
+
+    /// Sets the clock, forward or back.
+    pub fn set(&self, now: Timestamp) {
+        self.0.store(now.0, Ordering::SeqCst);
+    }
 }
 
 impl Clock for ManualClock {
@@ -145,9 +150,58 @@ impl Clock for ManualClock {
     }
 }
 
+/// Notices that the clock was set, by comparing it with one that cannot be.
+#[derive(Debug)]
+pub struct ClockWatch {
+    /// What both clocks said last.
+    last: (Timestamp, Instant),
+}
+
+/// The clock was set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockJump {
+    /// By how much.
+    pub by: Duration,
+    /// Whether it was set back.
+    pub is_back: bool,
+}
+
+impl ClockWatch {
+    /// What the clock may differ from one look to the next: it is being corrected, or the machine was busy.
+    const TOLERANCE: Duration = Duration::from_secs(5);
+
+    /// Begins to watch.
+    pub fn start(now: Timestamp, steady: Instant) -> Self {
+        Self { last: (now, steady) }
+    }
+
+    /// Whether the clock was set since the last call.
+    pub fn jump(&mut self, now: Timestamp, steady: Instant) -> Option<ClockJump> {
+        let (last, last_steady) = std::mem::replace(&mut self.last, (now, steady));
+        let passed = steady.saturating_duration_since(last_steady);
+        let ahead = now.0.saturating_sub(last.plus(passed).0);
+        let by = Duration::from_millis(ahead.unsigned_abs());
+        (by >= Self::TOLERANCE).then_some(ClockJump { by, is_back: ahead < 0 })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_that_is_set_is_noticed_once() {
+        let (start, steady) = (Timestamp::from_seconds(1_000_000), Instant::now());
+        let mut watch = ClockWatch::start(start, steady);
+        let later = |seconds: i64| (Timestamp::from_seconds(1_000_000 + seconds), Duration::from_secs(10));
+        let mut look = |(now, passed): (Timestamp, Duration), by: u32| watch.jump(now, steady + passed * by);
+        assert_eq!(look(later(10), 1), None);
+        assert_eq!(look(later(24), 2), None, "it is being corrected");
+        let hour = Duration::from_secs(3_600);
+        assert_eq!(look(later(34 - 3_600), 3), Some(ClockJump { by: hour, is_back: true }));
+        assert_eq!(look(later(44 - 3_600), 4), None);
+        assert_eq!(look(later(54), 5), Some(ClockJump { by: hour, is_back: false }));
+    }
 
     #[test]
     fn a_date_means_the_beginning_of_that_day_in_utc() {

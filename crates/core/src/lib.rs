@@ -74,6 +74,7 @@ pub mod panics;
 mod phone;
 mod progress;
 mod record;
+mod repeats;
 pub mod services;
 mod span;
 mod spreadsheet;
@@ -91,7 +92,7 @@ pub use audit::{
     NoAudit, RefusedKind, ShortDigest, Ticket,
 };
 pub use caller::{Caller, Callers, DefaultLimits, NotACaller, TokenKey, UsageDelta};
-pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
+pub use clock::{Clock, ClockJump, ClockWatch, ManualClock, SystemClock, Timestamp};
 pub use contactd_profile::{Case, Network, NetworkError, Networks, Profile, Reason};
 pub use csv_cell::{csv_cell, unmarked};
 pub use date_format::{DateFormat, DateFormatError};
@@ -109,6 +110,7 @@ pub use on_record::{NotRecorded, OnRecord, Recording};
 pub use phone::{PhoneError, is_phone_region};
 pub use progress::{Cancel, Observer, Progress, unobserved};
 pub use record::{RawRecord, ReadDetails, Record, RecordError, RowRules};
+pub use repeats::Repeats;
 pub use span::{Lifetime, Moment, Span};
 pub use subject_name::{SubjectName, SubjectNameError, subject_lines};
 pub use suppression::{

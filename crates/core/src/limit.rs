@@ -298,8 +298,9 @@ impl Meter {
     }
 
     /// The first day of the period, and the count.
-    const fn unpack(packed: u64) -> (u64, u32) {
-        (packed >> Self::COUNT_BITS, (packed & u32::MAX as u64) as u32)
+    fn unpack(packed: u64) -> (u64, u32) {
+        let used = u32::try_from(packed & u64::from(u32::MAX)).unwrap_or(u32::MAX);
+        (packed >> Self::COUNT_BITS, used)
     }
 
     fn others(&self) -> MutexGuard<'_, BTreeMap<u64, u32>> {

@@ -54,8 +54,8 @@ pub enum StoreError {
     /// Another writer took too long. Nothing has changed.
     #[error("the store is busy: another command is writing; try again when it has finished")]
     Busy,
-    /// The engine cannot be reached. Callers get a 503.
-    #[error("the store cannot be reached: {0}")]
+    /// The engine cannot be reached, or cannot read or write now. Callers get a 503. The text says what to do.
+    #[error("the store cannot be used now: {0}")]
     Unavailable(String),
 }
 

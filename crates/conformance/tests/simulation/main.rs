@@ -19,7 +19,7 @@ mod world;
 use crate::world::World;
 
 const RUNS: u64 = 5_000;
-const STEPS: u32 = 60;
+const STEPS: u32 = 80;
 
 /// Prints the seed of a run that fails.
 struct Seed(u64);
@@ -55,5 +55,5 @@ fn every_promise_holds_whatever_store_journal_clock_and_clients_do() {
             .collect();
         running.into_iter().map(|thread| thread.join().expect("no run fails")).sum()
     });
-    assert!(hits > RUNS, "most runs disclose something: {hits}");
+    assert!(hits > RUNS / 2, "many runs disclose something: {hits}");
 }
