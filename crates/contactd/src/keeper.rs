@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use contactd_core::Live;
 use contactd_core::store::{ChangeNumbers, Changes, LocalRead, Maintenance};
+use contactd_core::{Clock, ClockWatch, Live, Repeats, Timestamp};
 
 use crate::control::ControlRequest;
 use crate::engine::Store;
@@ -21,6 +21,7 @@ const FLUSH: Duration = Duration::from_secs(1);
 pub(crate) struct Keeper {
     pub(crate) store: Arc<Store>,
     pub(crate) live: Arc<Live<Store>>,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 /// The running keeper.
@@ -55,8 +56,9 @@ impl Keeper {
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let store = Arc::downgrade(&self.store);
         std::thread::Builder::new().name("upkeep".to_owned()).spawn(move || {
+            let reports = Reports::default();
             while let Some(store) = store.upgrade() {
-                report(runtime.block_on(store.tidy()), "cannot maintain the store's files");
+                reports.add(runtime.block_on(store.tidy()), "cannot maintain the store's files");
                 drop(store);
                 std::thread::sleep(FLUSH);
             }
@@ -73,41 +75,68 @@ impl Keeper {
         let mut last_flush = Instant::now();
         // Stays set until the changes of other processes have been applied, even if that fails several times.
         let mut is_stale = false;
+        let reports = Reports::default();
+        let mut watch = ClockWatch::start(self.clock.now(), Instant::now());
         loop {
             let asked = match requests.recv_timeout(POLL) {
                 Ok(ControlRequest::Refresh(done)) => Some(done),
                 Err(RecvTimeoutError::Timeout) => None,
                 Ok(ControlRequest::Finish) | Err(RecvTimeoutError::Disconnected) => break,
             };
-            match runtime.block_on(self.store.changes()) {
-                Ok(changes) => {
-                    is_stale |= changes.access != seen.access;
-                    if changes.details != seen.details {
-                        self.store.renew_all();
-                    }
-                    *seen = changes;
+            report_jump(&mut watch, self.clock.now());
+            if let Some(changes) =
+                reports.add(runtime.block_on(self.store.changes()), "cannot look for changes")
+            {
+                is_stale |= changes.access != seen.access;
+                if changes.details != seen.details {
+                    self.store.renew_all();
                 }
-                Err(error) => tracing::error!(%error, "cannot look for changes"),
+                *seen = changes;
             }
             if is_stale || asked.is_some() {
-                is_stale = !report(runtime.block_on(self.live.refresh()), "cannot apply a change");
+                is_stale =
+                    reports.add(runtime.block_on(self.live.refresh()), "cannot apply a change").is_none();
             }
             if let Some(done) = asked {
                 let _ = done.send(!is_stale);
             }
             if last_flush.elapsed() >= FLUSH {
                 last_flush = Instant::now();
-                report(runtime.block_on(self.live.flush_usage()), "cannot record usage");
+                reports.add(runtime.block_on(self.live.flush_usage()), "cannot record usage");
             }
         }
-        report(runtime.block_on(self.live.flush_usage()), "cannot record usage")
+        reports.add(runtime.block_on(self.live.flush_usage()), "cannot record usage").is_some()
     }
 }
 
-/// Logs a failure. Returns true if there was none.
-fn report<E: std::fmt::Display>(result: Result<(), E>, what: &str) -> bool {
-    if let Err(error) = &result {
-        tracing::error!(%error, "{what}");
+/// Logs failures: the first at once, the same again only now and then with a count.
+#[derive(Default)]
+struct Reports(Repeats);
+
+impl Reports {
+    fn add<T, E: std::fmt::Display>(&self, result: Result<T, E>, what: &str) -> Option<T> {
+        let now = Instant::now();
+        for (fault, times) in self.0.due(now) {
+            tracing::error!(times, "{fault}, again");
+        }
+        match result {
+            Ok(done) => Some(done),
+            Err(error) => {
+                if self.0.is_new(&format!("{what}: {error}"), now) {
+                    tracing::error!(%error, "{what}; trying again");
+                }
+                None
+            }
+        }
     }
-    result.is_ok()
+}
+
+/// Logs that the clock was set.
+fn report_jump(watch: &mut ClockWatch, now: Timestamp) {
+    let Some(jump) = watch.jump(now, Instant::now()) else { return };
+    let (seconds, direction) = (jump.by.as_secs(), if jump.is_back { "back" } else { "forward" });
+    tracing::warn!(
+        "the system clock went {direction} by {seconds} s: quotas, and the ends of tokens and details, follow it; check that the time is \
+         right and synchronised"
+    );
 }

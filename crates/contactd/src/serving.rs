@@ -100,7 +100,8 @@ impl Serving {
         let recording = Recording::start(&opened, &services, &recorder, &config.audit, &noted, &keep).await?;
         // Before the keeper reads how much of the quotas is used.
         let is_counted = recording.count_usage_again(&services, &callers).await?;
-        let keeper = Keeper { store: Arc::clone(&opened.store), live: Arc::clone(&live) }.start().await?;
+        let (store, clock) = (Arc::clone(&opened.store), Arc::clone(&opened.clock));
+        let keeper = Keeper { store, live: Arc::clone(&live), clock }.start().await?;
         control.listen(&opened.dir, keeper.requests.clone(), Arc::clone(&recorder), shares.control)?;
         let sweeper = Sweeper::start(Arc::clone(&services), sweep_every)?;
         let tls = listeners.tls.clone();

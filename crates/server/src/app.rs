@@ -7,7 +7,7 @@ use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
 use contactd_contract::openapi;
 use contactd_core::store::LocalRead;
-use contactd_core::{Audit, Callers, Clock, Lookups, Networks, SuppressionList};
+use contactd_core::{Audit, Callers, Clock, Lookups, Networks, Repeats, SuppressionList};
 use contactd_tls::Tls;
 
 use crate::Settings;
@@ -25,6 +25,7 @@ pub struct App<D> {
     pub(crate) clock: Arc<dyn Clock>,
     reloadable: ArcSwap<Reloadable>,
     pub(crate) metrics: Metrics,
+    pub(crate) faults: Repeats,
     pub(crate) openapi_json: Bytes,
     pub(crate) openapi_yaml: Bytes,
     pub(crate) places: Places,
@@ -73,6 +74,7 @@ impl<D: LocalRead> App<D> {
             callers,
             suppressions,
             metrics: Metrics::new(clock.now()),
+            faults: Repeats::default(),
             clock,
             openapi_json: openapi::json_at(settings.server_url()).into(),
             openapi_yaml: openapi::yaml_at(settings.server_url()).into(),

@@ -156,7 +156,9 @@ impl Refusal {
     pub(crate) fn fault(&self) -> Option<String> {
         match self {
             Self::Store(error) => Some(error.to_string()),
-            Self::Unrecorded => Some("the audit line could not be written".to_owned()),
+            Self::Unrecorded => Some(
+                "the audit line could not be written in time; check the disk that holds audit/".to_owned(),
+            ),
             Self::Panicked => Some("a handler panicked".to_owned()),
             _ => None,
         }

@@ -73,7 +73,9 @@ pub(crate) async fn handle<'a, D: LocalRead, S: Stream>(
     }
     let Recorder { caller, is_recorded, .. } = recorder;
     let closes = refusal.is_some_and(Refusal::closes);
-    if let Some(fault) = refusal.and_then(Refusal::fault) {
+    if let Some(fault) = refusal.and_then(Refusal::fault)
+        && app.faults.is_new(&fault, started)
+    {
         tracing::error!(request_id = recorded.as_str(), fault, "internal error");
     }
     let outcome = app.metrics.record(route, refusal.map(Refusal::code), started.elapsed());

@@ -135,6 +135,9 @@ async fn run<D: LocalRead>(
                 shared.app.beat(number);
                 shared.app.lookups.renew();
                 shared.turn.tick();
+                for (fault, times) in shared.app.faults.due(Instant::now()) {
+                    tracing::error!(times, fault, "internal error, again");
+                }
                 sweep(&shared.exchanges, shared.app.is_stopping());
                 longest_wait.set(shared.clock.elapsed(), &shared.exchanges);
             }

@@ -13,6 +13,8 @@ pub const WAL_LIMIT: u64 = 1 << 20;
 const BUSY: Duration = Duration::from_secs(10);
 /// How long a writer of details waits for another one before it reports that the store is busy.
 const WRITE_PATIENCE: Duration = Duration::from_millis(500);
+/// How long a lookup waits for a lock. Readers wait for no writer, only while another process repairs a log, or locks the files.
+const LOOKUP_PATIENCE: Duration = Duration::from_millis(20);
 /// How long emptying a log waits for readers, which renew their snapshot every 100 ms.
 const CHECKPOINT_BUSY: Duration = Duration::from_millis(300);
 
@@ -66,6 +68,13 @@ pub(crate) fn reader(file: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
+/// A connection for lookups: it waits only briefly, because other lookups wait meanwhile.
+pub(crate) fn lookup_reader(file: &Path) -> Result<Connection, StoreError> {
+    let connection = reader(file)?;
+    connection.busy_timeout(LOOKUP_PATIENCE).map_err(error)?;
+    Ok(connection)
+}
+
 /// A connection that reads and can sort more than fits into memory. It sorts in unnamed temporary files in the
 /// directory of the database, which are as private as the database.
 pub(crate) fn sorting_reader(file: &Path) -> Result<Connection, StoreError> {
@@ -113,13 +122,18 @@ pub(crate) fn error(error: rusqlite::Error) -> StoreError {
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
             StoreError::Engine("its files cannot be written; run this as the user who owns them".to_owned())
         }
-        Some(ErrorCode::CannotOpen) => StoreError::Engine(
+        Some(ErrorCode::CannotOpen) => StoreError::Unavailable(
             "its files cannot be opened; check that the directory exists and that this user may write to it"
                 .to_owned(),
         ),
         Some(ErrorCode::DiskFull) => {
-            StoreError::Engine("the disk is full; make room and run it again".to_owned())
+            StoreError::Unavailable("the disk is full; make room and run it again".to_owned())
         }
+        Some(ErrorCode::SystemIoFailure) => StoreError::Unavailable(
+            "a file of it cannot be read or written (disk I/O error); look at the system's log and check the disk"
+                .to_owned(),
+        ),
+        Some(ErrorCode::OutOfMemory) => StoreError::Unavailable("there is not enough memory".to_owned()),
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError::Damaged(
             "a database file is damaged; restore the data directory from a backup".to_owned(),
         ),

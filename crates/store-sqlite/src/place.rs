@@ -30,6 +30,11 @@ pub(crate) fn first_id_of_key(profile: &str, kind: i64) -> i64 {
     (hash.cast_signed() << (PLACE_BITS + 1)) | (kind << PLACE_BITS)
 }
 
+/// Whether a detail of this profile can have this id. If not, the row is damaged.
+pub(crate) fn is_place_of(id: i64, profile: &str) -> bool {
+    id & !(PLACES_OF_PROFILE - 1) == first_id_of_key(profile, 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,26 +4,40 @@
 //! lookups. The snapshot ends when a change is announced (the generation increases) or when
 //! [`Reader::renew`] is called, which the serving thread does every 100 ms, also when idle. A longer
 //! snapshot would hide changes and block checkpoints.
+//!
+//! After an error, [`Reader::renew`] opens the file again, so that nothing of what was read before is kept: once the file
+//! or the disk is repaired, lookups work again. If the file is locked, only one lookup waits for it between two renewals.
 
-use std::cell::Cell;
-use std::path::Path;
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
 
 use contactd_core::store::{StoreError, Verdict};
 use contactd_core::{ContactValue, Kind, Profile, Timestamp};
-use rusqlite::Connection;
+use rusqlite::{Connection, ffi};
 
 use crate::{connection, place};
 
 pub(crate) struct Reader {
-    connection: Connection,
+    file: PathBuf,
+    connection: RefCell<Connection>,
+    /// What the last lookup met, if it failed.
+    trouble: Cell<Option<Trouble>>,
     /// The generation of the current snapshot, if there is one.
     held: Cell<Option<u64>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trouble {
+    /// Another process locks the file.
+    Locked,
+    /// It could not be read, or is damaged.
+    Unreadable,
 }
 
 /// Rows from the id of a profile's best detail of a kind on, each with whether it may be returned.
 // 32768 is place::PLACES.
 const FROM_PLACE: &str = "SELECT
-        id < ?1 + 32768 AND profile = ?2 AND label = 0 AND (expires_at IS NULL OR expires_at > ?3), value, id
+        id < ?1 + 32768 AND profile = ?2 AND label = 0 AND (expires_at IS NULL OR expires_at > ?3), value, id, profile
     FROM details WHERE id >= ?1 ORDER BY id";
 
 /// If no row is taken, at least this many are read (unless the table ends), so that a person whose detail
@@ -32,7 +46,8 @@ const LEAST_ROWS: u32 = 2;
 
 impl Reader {
     pub(crate) fn open(file: &Path) -> Result<Self, StoreError> {
-        Ok(Self { connection: connection::reader(file)?, held: Cell::new(None) })
+        let connection = RefCell::new(connection::lookup_reader(file)?);
+        Ok(Self { file: file.to_owned(), connection, trouble: Cell::new(None), held: Cell::new(None) })
     }
 
     /// Reads in a snapshot that is not older than `generation`.
@@ -44,10 +59,16 @@ impl Reader {
         now: Timestamp,
         judge: impl Fn(&str) -> Verdict,
     ) -> Result<Option<ContactValue>, StoreError> {
+        if self.trouble.get() == Some(Trouble::Locked) {
+            return Err(told(StoreError::Busy));
+        }
         let found = self.hold(generation).and_then(|()| self.first_taken(profile, kind, now, judge));
         found.map_err(|error| {
-            self.renew();
-            connection::error(error)
+            self.end_snapshot();
+            let error = connection::error(error);
+            let is_locked = matches!(error, StoreError::Busy);
+            self.trouble.set(Some(if is_locked { Trouble::Locked } else { Trouble::Unreadable }));
+            told(error)
         })
     }
 
@@ -58,7 +79,8 @@ impl Reader {
         now: Timestamp,
         judge: impl Fn(&str) -> Verdict,
     ) -> rusqlite::Result<Option<ContactValue>> {
-        let mut statement = self.connection.prepare_cached(FROM_PLACE)?;
+        let connection = self.connection.borrow();
+        let mut statement = connection.prepare_cached(FROM_PLACE)?;
         let first = place::first_id(profile, kind);
         let mut rows = statement.query((first, profile.key(), now.seconds()))?;
         let (mut read, mut is_over) = (0, false);
@@ -66,6 +88,10 @@ impl Reader {
             read += 1;
             #[cfg(test)]
             tests::ROWS.set(tests::ROWS.get() + 1);
+            let id = row.get::<_, i64>(2)?;
+            if !place::is_place_of(id, row.get_ref(3)?.as_str()?) {
+                return Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_CORRUPT), None));
+            }
             let counts = !is_over && row.get::<_, bool>(0)?;
             // The first row is always judged, even if it belongs to another profile, so that timing is equal.
             if counts || read == 1 {
@@ -76,7 +102,7 @@ impl Reader {
                 }
                 is_over |= counts && verdict == Verdict::Enough;
             }
-            is_over |= row.get::<_, i64>(2)? >= first + place::PLACES;
+            is_over |= id >= first + place::PLACES;
             if is_over && read >= LEAST_ROWS {
                 break;
             }
@@ -88,21 +114,47 @@ impl Reader {
         if self.held.get() == Some(generation) {
             return Ok(());
         }
-        self.renew();
-        self.connection.prepare_cached("BEGIN")?.execute(())?;
+        self.end_snapshot();
+        self.connection.borrow().prepare_cached("BEGIN")?.execute(())?;
         self.held.set(Some(generation));
         Ok(())
     }
 
-    /// Ends the snapshot, if one is held.
+    /// Ends the snapshot, if one is held. After an error, it opens the file again.
     pub(crate) fn renew(&self) {
-        if self.held.take().is_some() {
-            // A read transaction has nothing to lose, so errors are ignored. If COMMIT fails, roll back.
-            let ended = self.connection.prepare_cached("COMMIT").and_then(|mut end| end.execute(()));
-            if ended.is_err() && !self.connection.is_autocommit() {
-                let _ = self.connection.execute_batch("ROLLBACK");
+        self.end_snapshot();
+        if self.trouble.take() == Some(Trouble::Unreadable) {
+            match connection::lookup_reader(&self.file) {
+                Ok(opened) => drop(self.connection.replace(opened)),
+                // It is tried again; until then the old connection may still read what is whole.
+                Err(_) => self.trouble.set(Some(Trouble::Unreadable)),
             }
         }
+    }
+
+    fn end_snapshot(&self) {
+        if self.held.take().is_some() {
+            let connection = self.connection.borrow();
+            // A read transaction has nothing to lose, so errors are ignored. If COMMIT fails, roll back.
+            let ended = connection.prepare_cached("COMMIT").and_then(|mut end| end.execute(()));
+            if ended.is_err() && !connection.is_autocommit() {
+                let _ = connection.execute_batch("ROLLBACK");
+            }
+        }
+    }
+}
+
+/// Names the file that a lookup found locked or damaged.
+fn told(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Busy => StoreError::Unavailable(
+            "another process locks details.db; wait until it has finished, or end it".to_owned(),
+        ),
+        StoreError::Damaged(_) => StoreError::Damaged(
+            "details.db is damaged: lookups that need the damaged page fail, the others work; restore the data directory from a backup"
+                .to_owned(),
+        ),
+        other => other,
     }
 }
 

@@ -279,7 +279,7 @@ fn without_an_index_the_answers_are_the_same() {
         assert_eq!((after.code, after.stdout.trim_end()), (0, before.as_str()), "{question:?}");
         assert_eq!(
             after.stderr,
-            "contactd: the index cannot be used (store: its files cannot be opened; check that the directory exists and that this \
+            "contactd: the index cannot be used (the store cannot be used now: its files cannot be opened; check that the directory exists and that this \
              user may write to it); the whole journal was read\n"
         );
     }
