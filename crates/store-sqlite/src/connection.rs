@@ -50,8 +50,8 @@ fn prepare_once(connection: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A connection that reads, on one thread. The first 2 GiB of the file, the most that SQLite maps, are
-/// read straight from the page cache.
+/// A connection that reads, on one thread. Nothing is mapped into memory: where a file is mapped, a read error, or a file
+/// that somebody truncates, ends the process instead of one lookup.
 pub(crate) fn reader(file: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file, flags).map_err(error)?;
@@ -60,7 +60,7 @@ pub(crate) fn reader(file: &Path) -> Result<Connection, StoreError> {
         .execute_batch(
             "PRAGMA query_only = ON;
              PRAGMA temp_store = MEMORY;
-             PRAGMA mmap_size = 2147418112;
+             PRAGMA mmap_size = 0;
              PRAGMA cache_size = -8192;",
         )
         .map_err(error)?;

@@ -245,7 +245,7 @@ fn everything_answered_before_a_kill_is_in_the_journal() {
     assert!(answered.is_subset(&recorded), "{} answered, {} recorded", answered.len(), recorded.len());
 }
 
-/// A service whose journal fails on command.
+/// A service whose journal, databases or clock fail on command.
 pub(crate) struct Faulty {
     pub(crate) service: Service,
     pub(crate) token: String,
@@ -253,7 +253,7 @@ pub(crate) struct Faulty {
 }
 
 impl Faulty {
-    fn start(sync: &str) -> Self {
+    pub(crate) fn start(sync: &str) -> Self {
         Self::start_with(sync, "")
     }
 

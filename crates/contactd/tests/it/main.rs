@@ -26,6 +26,7 @@ mod enrich;
 mod erase;
 mod export;
 mod fairness;
+mod faults;
 mod fixture;
 mod hostile;
 mod http;
