@@ -117,7 +117,7 @@ impl Reports {
     fn add<T, E: std::fmt::Display>(&self, result: Result<T, E>, what: &str) -> Option<T> {
         let now = Instant::now();
         for (fault, times) in self.0.due(now) {
-            tracing::error!(times, "{fault}, again");
+            tracing::error!(times, fault, "failed again");
         }
         match result {
             Ok(done) => Some(done),

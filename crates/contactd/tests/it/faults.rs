@@ -9,7 +9,7 @@ use crate::fixture::{ADA, NOBODY};
 use crate::http::Reply;
 use crate::service::{EMAIL, PHONE, Service, Site, eventually};
 
-const PAGE: u64 = 4096;
+const PAGE: usize = 4096;
 const UNAVAILABLE: &str = "{\"status\":\"service_unavailable\",\"message\":";
 const INTERNAL: &str = "{\"message\":\"Internal server error.\"}";
 
@@ -24,18 +24,18 @@ fn assert_unavailable(reply: &Reply) {
 }
 
 /// The page of a file that contains a text.
-fn page_with(file: &Path, text: &str) -> u64 {
+fn page_with(file: &Path, text: &str) -> usize {
     let content = fs::read(file).expect("reads");
     let at = content.windows(text.len()).position(|window| window == text.as_bytes()).expect("it is there");
-    at as u64 / PAGE
+    at / PAGE
 }
 
 /// Replaces a page, and returns what it was.
-fn replace_page(file: &Path, page: u64, with: &[u8]) -> Vec<u8> {
+fn replace_page(file: &Path, page: usize, with: &[u8]) -> Vec<u8> {
     let opened = fs::File::options().read(true).write(true).open(file).expect("opens");
-    let mut was = vec![0; PAGE as usize];
-    opened.read_exact_at(&mut was, page * PAGE).expect("reads");
-    opened.write_all_at(with, page * PAGE).expect("writes");
+    let mut was = vec![0; PAGE];
+    opened.read_exact_at(&mut was, (page * PAGE) as u64).expect("reads");
+    opened.write_all_at(with, (page * PAGE) as u64).expect("writes");
     was
 }
 
@@ -79,7 +79,7 @@ fn a_damaged_page_is_500_never_404_and_everybody_else_is_found() {
         let page = page_with(&file, &format!("linkedin.com/in/{hurt}"));
         let service = site.serve();
         let url = |slug: &str| format!("https://www.linkedin.com/in/{slug}");
-        let was = replace_page(&file, page, &[garbage; PAGE as usize]);
+        let was = replace_page(&file, page, &[garbage; PAGE]);
         for _ in 0..5 {
             let reply = service.look_up(PHONE, &token, &url(hurt));
             assert_eq!((reply.status, reply.body.as_str()), (500, INTERNAL));
@@ -103,7 +103,7 @@ fn a_row_whose_name_was_changed_on_disk_is_500_and_not_404() {
     let page = page_with(&file, name);
     let service = site.serve();
     let content = fs::read(&file).expect("reads");
-    let mut changed = content[(page * PAGE) as usize..][..PAGE as usize].to_vec();
+    let mut changed = content[page * PAGE..][..PAGE].to_vec();
     let at = changed.windows(name.len()).position(|window| window == name.as_bytes()).expect("it is there");
     changed[at + "linkedin.com/in/q".len()] ^= 1;
     replace_page(&file, page, &changed);
