@@ -201,6 +201,12 @@ impl Usage for Faulty {
     async fn hits_since(&self, family: &str, day: i64) -> Result<u64, StoreError> {
         planned!(self, self.memory.hits_since(family, day))
     }
+    async fn hits_by_day(&self, since: i64) -> Result<Vec<DayHits>, StoreError> {
+        planned!(self, self.memory.hits_by_day(since))
+    }
+    async fn raise_hits(&self, hits: &[DayHits]) -> Result<(), StoreError> {
+        planned!(self, self.memory.raise_hits(hits))
+    }
 }
 
 impl Details for Faulty {
