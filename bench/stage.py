@@ -159,11 +159,11 @@ class Server:
             total += int(re.search(r"RssAnon:\s+(\d+)", status).group(1))
         return total // 1024
 
-    def ready(self, first_request):
+    def ready(self, first_request, wrap=lambda connection: connection):
         deadline = time.monotonic() + 300
         while time.monotonic() < deadline and self.process.poll() is None:
             try:
-                with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                with wrap(socket.create_connection(("127.0.0.1", self.port), timeout=1)) as connection:
                     connection.sendall(first_request)
                     if connection.recv(65536).startswith(b"HTTP/1.1 200"):
                         return
@@ -177,14 +177,17 @@ class Server:
         self.process.wait()
 
 
-def start(name, profiles, data, tokens):
+def start(name, profiles, data, tokens, pair=None):
+    """A server; with TLS if there is a pair of a certificate and a key, for contactd and nginx."""
     port, loopback = free_port(), "127.0.0.1"
     if name == "contactd":
+        tls = ["--tls-cert", pair[0], "--tls-key", pair[1]] if pair else []
         return Server(name, port, [BINARY, "serve", "--workers", "1", "--data", data, "--listen", f"{loopback}:{port}",
-                                   "--admin-listen", f"{loopback}:{free_port()}"])
+                                   "--admin-listen", f"{loopback}:{free_port()}", *tls])
     if name == "nginx":
-        folder = WORK / "nginx"
+        folder = WORK / ("nginx-tls" if pair else "nginx")
         folder.mkdir(exist_ok=True)
+        listen_with = f" ssl; ssl_certificate {pair[0]}; ssl_certificate_key {pair[1]}; ssl_session_tickets off" if pair else ""
         answer = json.dumps({"phoneNumber": phone(1), "profileUrl": f"https://{key(1)}"}, separators=(",", ":"))
         (folder / "nginx.conf").write_text(f"""
             daemon off; worker_processes 1; pid {folder}/pid; error_log /dev/null;
@@ -192,7 +195,7 @@ def start(name, profiles, data, tokens):
             http {{
                 access_log off; client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder};
                 uwsgi_temp_path {folder}; scgi_temp_path {folder}; keepalive_requests 1000000000;
-                server {{ listen {loopback}:{port}; location / {{ default_type application/json; return 200 '{answer}'; }} }}
+                server {{ listen {loopback}:{port}{listen_with}; location / {{ default_type application/json; return 200 '{answer}'; }} }}
             }}""")
         return Server(name, port, ["nginx", "-p", folder, "-c", folder / "nginx.conf"])
     environment = os.environ | {"PEER_DB": str(peer_db(tokens)), "PORT": str(port)}
@@ -215,10 +218,10 @@ def start(name, profiles, data, tokens):
     raise SystemExit(f"unknown server {name}")
 
 
-def wrk(server, script, connections, seconds, *arguments):
+def wrk(server, script, connections, seconds, *arguments, scheme="http"):
     """Runs a load and returns the counts of its script. Fails if any answer is an error."""
     out = subprocess.run(["taskset", "-c", LOAD_CORE, "wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", BENCH / script,
-                          f"http://127.0.0.1:{server.port}", "--", *map(str, arguments)],
+                          f"{scheme}://127.0.0.1:{server.port}", "--", *map(str, arguments)],
                          check=True, capture_output=True, text=True).stdout
     found = {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", out[out.index("RESULT"):])}
     if wrong := sum(found[name] for name in ("connect", "read", "write", "timeout", "bad")):
@@ -226,9 +229,9 @@ def wrk(server, script, connections, seconds, *arguments):
     return found
 
 
-def measure(server, requests, seconds):
+def measure(server, requests, seconds, scheme="http"):
     before = server.cpu_seconds()
-    found = wrk(server, "load.lua", CONNECTIONS, seconds, requests)
+    found = wrk(server, "load.lua", CONNECTIONS, seconds, requests, scheme=scheme)
     cpu, count = server.cpu_seconds() - before, found["requests"]
     return {"cpuMicros": cpu / count * 1e6, "requestsPerSecond": count / found["micros"] * 1e6,
             "p50Micros": found["p50"], "p99Micros": found["p99"], "requests": count}
