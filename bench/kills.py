@@ -84,8 +84,9 @@ class Model:
             out, said = command.communicate(options.get("input"), timeout=until)
         except subprocess.TimeoutExpired:
             command.kill()
-            command.communicate()
-            self.counts["commandsKilled"] += 1
+            # It may have ended just before.
+            out, said = command.communicate()
+            self.counts["commandsKilled"] += command.returncode < 0
         # The server was killed before it confirmed the change, but the command says that it is made.
         is_unconfirmed = command.returncode == 1 and "committed, not confirmed" in said
         if command.returncode == 0 or is_unconfirmed:

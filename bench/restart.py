@@ -265,13 +265,13 @@ def restarts(work, count):
     problems += [{"recordedAndNotAnswered": request} for request in sorted(recorded - answered)[:20]]
     problems += [{"answeredAndNotRecorded": request} for request in sorted(answered - recorded)[:20]]
     if subprocess.run([stage.BINARY, "audit", "verify", "--data", data], capture_output=True).returncode:
-        problems.append("the journal does not verify")
+        problems.append({"journal": "does not verify"})
     if problems:
         print(log.read_text()[-3000:])
-    lost = total["lost"] + len(unanswered & recorded)
+    lost = {each["lost"] for each in problems if "lost" in each} | (unanswered & recorded)
     return {"restarts": count, "requests": total["requests"], "answered": total["answered"], "otherAnswers": total["otherAnswers"],
             "closedWhileIdle": total["closedWhileIdle"], "closedBeforeItWasRead": total["closedBeforeItWasRead"],
-            "lost": lost, "refused": total["refused"], "recorded": len(shown), "recordedAndNotAnswered": len(recorded - answered),
+            "lost": len(lost), "refused": total["refused"], "recorded": len(shown), "recordedAndNotAnswered": len(recorded - answered),
             "longestWaitSeconds": {kind: round(max(each["longest"] for each in found if each["kind"] == kind), 2) for kind in by_kind},
             "longestStopSeconds": round(max(stops), 2), "longestStartSeconds": round(max(starts), 2),
             "byKind": by_kind, "problems": problems[:100]}
