@@ -152,9 +152,7 @@ impl Admission {
         let Some(began) = self.began.take() else { return };
         let now = Instant::now();
         self.learn_pace(now.saturating_duration_since(began) / admitted.max(1));
-        let in_time = WORK.as_nanos() / self.pace.get().as_nanos().max(1);
-        let most = u32::try_from(in_time).unwrap_or(MOST).clamp(1, MOST);
-        let woken = (0..most).take_while(|_| self.admit_next()).count();
+        let woken = (0..self.most_waiting()).take_while(|_| self.admit_next()).count();
         if woken > 0 || self.has_waiting() {
             self.began.set(Some(now));
             self.admitted.set(u32::try_from(woken).unwrap_or(MOST));
@@ -194,8 +192,22 @@ impl Admission {
 
     fn share(&self) -> u32 {
         let (time, most) = SHARE;
-        let in_time = time.as_nanos() / self.pace.get().as_nanos().max(1);
-        u32::try_from(in_time).unwrap_or(most).clamp(1, most)
+        self.in_time(time, most)
+    }
+
+    /// How many waiting lookups a turn takes. While several tokens are in use it is a short one, so that nobody waits
+    /// long for its end.
+    fn most_waiting(&self) -> u32 {
+        let tokens = u32::try_from(self.waiting.borrow().len()).unwrap_or(MOST);
+        let are_several = self.several_until.get() >= self.tick.get();
+        let shares = if are_several { self.share().saturating_mul(tokens) } else { MOST };
+        self.in_time(WORK, MOST).min(shares.max(1))
+    }
+
+    /// How many lookups can be done in this time: at least one.
+    fn in_time(&self, time: Duration, most: u32) -> u32 {
+        let count = time.as_nanos() / self.pace.get().as_nanos().max(1);
+        u32::try_from(count).unwrap_or(most).clamp(1, most)
     }
 
     fn max_wait(&self) -> Duration {
