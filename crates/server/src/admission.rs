@@ -26,6 +26,10 @@ const FAST: (Duration, u128) = (Duration::from_micros(400), 20);
 /// How long, and for how many lookups at most, a turn works for one token while other tokens are in use.
 const SHARE: (Duration, u32) = (Duration::from_micros(100), 8);
 
+/// So many lookups of a token may always wait. When the machine is busy with other things, a few lookups take long
+/// without being too many.
+const FEW: usize = 8;
+
 /// How many ticks of the worker's clock a token counts as in use.
 const LATELY: u64 = 20;
 
@@ -100,11 +104,11 @@ impl Admission {
 
     /// Refuses a lookup that would have to wait too long. Nothing has been done for it yet.
     pub(crate) fn check(&self, token: TokenKey) -> Result<(), Overloaded> {
-        if self.waiting.borrow().is_empty() || self.expected_wait(token) <= self.max_wait() {
-            Ok(())
-        } else {
-            Err(Overloaded)
+        if self.waiting.borrow().is_empty() {
+            return Ok(());
         }
+        let (own, expected) = self.expected_wait(token);
+        if own < FEW || expected <= self.max_wait() { Ok(()) } else { Err(Overloaded) }
     }
 
     /// Admits a lookup to this turn if nobody waits, the turn has time left and the token has not had its share.
@@ -136,8 +140,8 @@ impl Admission {
             Poll::Pending
         })
         .await;
-        // The work took longer than expected: an answer would come too late.
-        if waiter.since.elapsed() > 2 * self.max_wait() { Err(Overloaded) } else { Ok(()) }
+        // The work took much longer than expected: an answer would come too late.
+        if waiter.since.elapsed() > 10 * self.max_wait() { Err(Overloaded) } else { Ok(()) }
     }
 
     /// Whether lookups wait for a later turn.
@@ -216,14 +220,14 @@ impl Admission {
         MAX_WAIT * u32::try_from(times).unwrap_or(1)
     }
 
-    /// How long a lookup of this token would wait, with the tokens taking turns.
-    fn expected_wait(&self, token: TokenKey) -> Duration {
+    /// How many lookups of this token wait, and how long another one would wait, with the tokens taking turns.
+    fn expected_wait(&self, token: TokenKey) -> (usize, Duration) {
         let waiting = self.waiting.borrow();
         let own = waiting.iter().find(|of_token| of_token.token == token);
         let before = own.map_or(0, |of_token| of_token.lookups.len());
         let tokens = waiting.len() + usize::from(own.is_none());
         let lookups = (before + 1) * tokens;
-        self.pace.get().saturating_mul(u32::try_from(lookups).unwrap_or(u32::MAX))
+        (before, self.pace.get().saturating_mul(u32::try_from(lookups).unwrap_or(u32::MAX)))
     }
 
     fn push(&self, token: TokenKey, waiter: Rc<Waiter>) {
