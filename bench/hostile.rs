@@ -314,7 +314,7 @@ fn body(random: &mut Random) -> Vec<u8> {
         16 => field(&format!("\"{}\"", "u".repeat(random.below(40_000)))),
         17 => [field("\"https://linkedin.com/in/told-quell-1\""), random.bytes(20)].concat(),
         18 => format!("{{{}\"profileUrl\":\"https://linkedin.com/in/told-quell-3\"}}", "\"k\":[1,{\"x\":null}],".repeat(random.below(400))).into_bytes(),
-        19 => field(&format!("\"https://linkedin.com/in/told-quell-{}\"", random.below(20))),
+        19..=22 => field(&format!("\"https://linkedin.com/in/told-quell-{}\"", random.below(20))),
         _ => {
             let url = url(random);
             field(&format!("\"{}\"", if random.is_one_in(2) { escaped(&url) } else { url.replace(['"', '\\'], "") }))
