@@ -107,7 +107,8 @@ def main():
         "documented statuses that never came": is_long and report["statusesNeverSeen"], "the server no longer answers": not report["stillAnswers"],
         "internal errors in the log": report["faultsInLog"], "memory grew": is_long and not report["isMemoryFlat"]}.items() if is_wrong]
     out = stage.BENCH / f"runs/{datetime.date.today().isoformat()}-hostile.json"
-    out.write_text(json.dumps({"command": " ".join(["python3 bench/hostile.py", *sys.argv[1:]]), "commit": stage.commit(), "failed": failed, **report}, indent=1) + "\n")
+    command = " ".join(["python3 bench/hostile.py", *sys.argv[1:]])
+    out.write_text(json.dumps({"command": command, "commit": stage.commit(), "failed": failed, **report}, indent=1) + "\n")
     if failed:
         raise SystemExit("failed: " + "; ".join(failed))
 
