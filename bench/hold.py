@@ -146,19 +146,19 @@ class Held:
         while (now := time.monotonic()) < deadline and (started < self.count or self.open):
             due = min(self.count, int((now - began) * OPENED_PER_SECOND) + 1)
             # A few at a time, so that the good client gets the core in between.
-            for _ in range(min(due - started, 20)):
+            for _ in range(min(due - started, 3)):
                 self.connect()
                 started += 1
             if self.kind.each_second:
                 if queue_at >= len(queue):
                     queue, queue_at = list(self.open), 0
-                for number in queue[queue_at:queue_at + 50]:
+                for number in queue[queue_at:queue_at + 20]:
                     if number in self.open and self.open[number][2] <= now:
                         self.open[number][2] = now + 1
                         with contextlib.suppress(OSError):
                             self.open[number][0].send(self.kind.each_second)
-                queue_at += 50
-            self.look(0.002)
+                queue_at += 20
+            self.look(0.001)
         left = len(self.open)
         for connection, *_ in self.open.values():
             connection.close()
