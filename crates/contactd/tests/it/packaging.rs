@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::fixture::ADA;
+use crate::http::{Request, profile_body};
 use crate::service::{PHONE, Site};
+use crate::tls_client::{Client, make_certificates};
 
 fn packaged(name: &str) -> String {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(name);
@@ -31,10 +33,14 @@ fn expressions(value: &serde_json::Value, found: &mut Vec<String>) {
 
 #[test]
 fn every_metric_of_the_dashboard_and_the_alerts_is_in_the_metrics_of_a_server() {
+    // With TLS, because its metrics are absent without it.
     let site = Site::with_people();
+    make_certificates(&site);
     let token = site.token(&["--quota", "100/day", "--expires", "10d"]);
-    let service = site.serve();
-    assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
+    let service = site.serve_with(&["--tls-cert", "server.pem", "--tls-key", "server.key"], "");
+    let mut connection = Client::of(&service.site).connect(service.public).expect("a handshake");
+    connection.send(Request::lookup(PHONE, profile_body(ADA)).token(&token).bytes());
+    assert_eq!(connection.reply().status, 200);
     service.site.ok(&["backup", "copy.tar.zst"]);
     let shown = service.metrics();
     let samples = shown.lines().filter(|line| !line.starts_with('#'));
