@@ -146,6 +146,7 @@ fn every_test_that_a_page_names_exists() {
         "docs/privacy.md",
         "docs/operating.md",
         "docs/performance.md",
+        "docs/threats.md",
     ] {
         for name in quoted(&read(&Path::new(ROOT).join(page))) {
             let Some((_, test)) = name.rsplit_once("::") else { continue };
