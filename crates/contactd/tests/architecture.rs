@@ -137,6 +137,25 @@ fn the_table_of_commands_lists_every_file_with_its_size() {
 }
 
 #[test]
+fn every_threat_has_a_defence_tests_and_what_remains() {
+    let page = read(&Path::new(ROOT).join("docs/threats.md"));
+    for number in 1..=10 {
+        assert!(page.contains(&format!("\n### API{number}: ")), "API{number} is missing");
+    }
+    for threat in page.split("\n### ").skip(1) {
+        for part in ["\n- **Defence.** ", "\n- **Tests.** ", "\n- **Remains.** "] {
+            assert_eq!(threat.matches(part).count(), 1, "{part} of {threat}");
+        }
+    }
+    for command in quoted(&page) {
+        let file = command.trim_start_matches("python3 ").split(' ').next().unwrap_or_default();
+        let is_ours =
+            ["bench/", "contract-tests/", "fuzz/", "packaging/"].iter().any(|dir| file.starts_with(dir));
+        assert!(!is_ours || Path::new(ROOT).join(file).exists(), "{file} does not exist");
+    }
+}
+
+#[test]
 fn every_test_that_a_page_names_exists() {
     let sources: String = rust_files(&Path::new(ROOT).join("crates")).iter().map(|file| read(file)).collect();
     for page in [
