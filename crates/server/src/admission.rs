@@ -26,9 +26,9 @@ const FAST: (Duration, u128) = (Duration::from_micros(400), 20);
 /// How long, and for how many lookups at most, a turn works for one token while other tokens are in use.
 const SHARE: (Duration, u32) = (Duration::from_micros(100), 8);
 
-/// So many lookups of a token may always wait. When the machine is busy with other things, a few lookups take long
+/// A lookup may always wait for so many others. When the machine is busy with other things, a few lookups take long
 /// without being too many.
-const FEW: usize = 8;
+const FEW: u32 = 12;
 
 /// How many ticks of the worker's clock a token counts as in use.
 const LATELY: u64 = 20;
@@ -107,8 +107,9 @@ impl Admission {
         if self.waiting.borrow().is_empty() {
             return Ok(());
         }
-        let (own, expected) = self.expected_wait(token);
-        if own < FEW || expected <= self.max_wait() { Ok(()) } else { Err(Overloaded) }
+        let others = self.before(token);
+        let expected = self.pace.get().saturating_mul(others + 1);
+        if others < FEW || expected <= self.max_wait() { Ok(()) } else { Err(Overloaded) }
     }
 
     /// Admits a lookup to this turn if nobody waits, the turn has time left and the token has not had its share.
@@ -220,14 +221,13 @@ impl Admission {
         MAX_WAIT * u32::try_from(times).unwrap_or(1)
     }
 
-    /// How many lookups of this token wait, and how long another one would wait, with the tokens taking turns.
-    fn expected_wait(&self, token: TokenKey) -> (usize, Duration) {
+    /// How many lookups would be done before another one of this token, with the tokens taking turns.
+    fn before(&self, token: TokenKey) -> u32 {
         let waiting = self.waiting.borrow();
         let own = waiting.iter().find(|of_token| of_token.token == token);
         let before = own.map_or(0, |of_token| of_token.lookups.len());
         let tokens = waiting.len() + usize::from(own.is_none());
-        let lookups = (before + 1) * tokens;
-        (before, self.pace.get().saturating_mul(u32::try_from(lookups).unwrap_or(u32::MAX)))
+        u32::try_from((before + 1) * tokens).unwrap_or(u32::MAX) - 1
     }
 
     fn push(&self, token: TokenKey, waiter: Rc<Waiter>) {
@@ -353,7 +353,7 @@ mod tests {
         run(async {
             let (worker, callers) = (Worker::new(Duration::from_millis(1)), callers(2));
             let (busy, calm) = (callers[0].key(), callers[1].key());
-            let waiting: Vec<_> = (0..10).map(|_| worker.wait(busy)).collect();
+            let waiting: Vec<_> = (0..12).map(|_| worker.wait(busy)).collect();
             settle().await;
             assert_eq!(worker.admission.check(busy), Err(Overloaded));
             assert_eq!(worker.wait(busy).await.expect("ends"), Err(Overloaded));

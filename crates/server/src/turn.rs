@@ -8,9 +8,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use contactd_core::{Fate, Ticket, TokenKey};
@@ -73,9 +76,12 @@ impl Turn {
                 }
             })
             .await;
-            if asking >= CROWD || self.admission.has_waiting() {
-                // More requests have probably arrived, and one flush costs the same for all of them. Lookups that
-                // waited and were admitted to this turn are done now.
+            if self.admission.has_waiting() {
+                // Lookups that waited and were admitted to this turn are done now. New requests are read meanwhile, so
+                // that they are refused in time.
+                after_io().await;
+            } else if asking >= CROWD {
+                // More requests have probably arrived, and one flush costs the same for all of them.
                 tokio::task::yield_now().await;
             }
             self.number.update(|number| number + 1);
@@ -185,6 +191,32 @@ impl Turn {
             task.wake_by_ref();
         }
     }
+}
+
+/// Waits until the runtime has looked for I/O. [`tokio::task::yield_now`] ends earlier if the task is woken meanwhile.
+async fn after_io() {
+    struct Seen {
+        is_set: AtomicBool,
+        task: Waker,
+    }
+    impl Wake for Seen {
+        fn wake(self: Arc<Self>) {
+            self.is_set.store(true, Ordering::Release);
+            self.task.wake_by_ref();
+        }
+    }
+    let mut yielding = pin!(tokio::task::yield_now());
+    let mut seen: Option<Arc<Seen>> = None;
+    poll_fn(|cx| {
+        let seen = seen.get_or_insert_with(|| {
+            let seen = Arc::new(Seen { is_set: AtomicBool::new(false), task: cx.waker().clone() });
+            let waker = Waker::from(Arc::clone(&seen));
+            let _ = yielding.as_mut().poll(&mut Context::from_waker(&waker));
+            seen
+        });
+        if seen.is_set.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
 }
 
 #[cfg(test)]
