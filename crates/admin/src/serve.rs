@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::TcpListener as StdTcpListener;
+use std::pin::pin;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::patient::Patient;
 use crate::{Admin, routes};
@@ -27,6 +28,10 @@ const HEAD_TIME: Duration = Duration::from_secs(5);
 /// How long a connection may stay in all. Prometheus opens another one without asking.
 const CONNECTION_TIME: Duration = Duration::from_secs(300);
 
+/// How long a connection may still send a request when the service stops, and how long answers may still take.
+const LAST_REQUEST: Duration = Duration::from_millis(300);
+const LAST_ANSWER: Duration = Duration::from_secs(2);
+
 /// How long work that blocks, such as reading the store, may still take when the service stops.
 const STOP_TIME: Duration = Duration::from_secs(5);
 
@@ -37,7 +42,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Stops accepting and ends connections; waits a moment for work that blocks.
+    /// Stops accepting, answers current requests and ends connections; waits a moment for work that blocks.
     pub fn finish(self) {
         let _ = self.stop.send(());
         let _ = self.thread.join();
@@ -69,8 +74,10 @@ async fn accept_all(
     mut stopped: oneshot::Receiver<()>,
 ) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
+    let connections = admin.connections;
+    let (end, ending) = watch::channel(false);
     let tls = admin.tls.clone().map(|tls| (tls, Arc::<HandshakeQueue>::default()));
-    let slots = Arc::new(Semaphore::new(admin.connections));
+    let slots = Arc::new(Semaphore::new(connections));
     let router = routes::router(admin);
     loop {
         let accepting = async {
@@ -79,14 +86,14 @@ async fn accept_all(
         };
         let accepted = tokio::select! {
             accepted = accepting => accepted,
-            _ = &mut stopped => return Ok(()),
+            _ = &mut stopped => break,
         };
         match accepted {
             Ok((stream, slot)) => {
-                let (tls, router) = (tls.clone(), router.clone());
+                let (tls, router, ending) = (tls.clone(), router.clone(), ending.clone());
                 tokio::spawn(async move {
                     let _slot = slot;
-                    let _ = tokio::time::timeout(CONNECTION_TIME, open(stream, tls, router)).await;
+                    let _ = tokio::time::timeout(CONNECTION_TIME, open(stream, tls, router, ending)).await;
                 });
             }
             Err(error) => {
@@ -96,24 +103,49 @@ async fn accept_all(
             }
         }
     }
+    drop(listener);
+    if slots.available_permits() < connections {
+        // Who has just connected may still ask.
+        tokio::time::sleep(LAST_REQUEST).await;
+        let _ = end.send(true);
+        let all = u32::try_from(connections).unwrap_or(u32::MAX);
+        let _ = tokio::time::timeout(LAST_ANSWER, slots.acquire_many(all)).await;
+    }
+    Ok(())
 }
 
 /// Serves a connection, after its handshake if there is TLS.
-async fn open(stream: TcpStream, tls: Option<(Arc<Tls>, Arc<HandshakeQueue>)>, router: axum::Router) {
+async fn open(
+    stream: TcpStream,
+    tls: Option<(Arc<Tls>, Arc<HandshakeQueue>)>,
+    router: axum::Router,
+    ending: watch::Receiver<bool>,
+) {
     let _ = stream.set_nodelay(true);
     let stream = Patient::new(stream);
-    let Some((tls, queue)) = tls else { return serve(stream, router).await };
+    let Some((tls, queue)) = tls else { return serve(stream, router, ending).await };
     // Without a handshake, there is nobody to answer.
     if let Ok(Ok(stream)) = tokio::time::timeout(HEAD_TIME, tls.accept(stream, &queue)).await {
-        serve(stream, router).await;
+        serve(stream, router, ending).await;
     }
 }
 
-async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, router: axum::Router) {
+/// Serves a connection until it ends or, when the listener stops, to the end of its current request.
+async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    router: axum::Router,
+    mut ending: watch::Receiver<bool>,
+) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    // If the connection broke, there is nobody to answer.
+    let mut connection = pin!(connection);
+    tokio::select! {
+        // If the connection broke, there is nobody to answer.
+        _ = connection.as_mut() => return,
+        _ = ending.wait_for(|is_ending| *is_ending) => {}
+    }
+    connection.as_mut().graceful_shutdown();
     let _ = connection.await;
 }
