@@ -174,7 +174,7 @@ impl Admission {
     /// in use, its share is everything.
     fn take_share(&self, token: TokenKey) -> bool {
         let tick = self.tick.get();
-        let are_several = self.several_until.get() >= tick;
+        let are_several = self.are_several_in_use();
         if !are_several && self.last.get() == Some((token, tick)) {
             return true;
         }
@@ -195,6 +195,10 @@ impl Admission {
         true
     }
 
+    fn are_several_in_use(&self) -> bool {
+        self.several_until.get() >= self.tick.get()
+    }
+
     fn share(&self) -> u32 {
         let (time, most) = SHARE;
         self.in_time(time, most)
@@ -204,8 +208,7 @@ impl Admission {
     /// long for its end.
     fn most_waiting(&self) -> u32 {
         let tokens = u32::try_from(self.waiting.borrow().len()).unwrap_or(MOST);
-        let are_several = self.several_until.get() >= self.tick.get();
-        let shares = if are_several { self.share().saturating_mul(tokens) } else { MOST };
+        let shares = if self.are_several_in_use() { self.share().saturating_mul(tokens) } else { MOST };
         self.in_time(WORK, MOST).min(shares.max(1))
     }
 

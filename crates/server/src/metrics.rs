@@ -93,7 +93,7 @@ impl Metrics {
         }
     }
 
-    /// Counts a connection that was told to give way.
+    /// Counts a connection that was told to close for another one.
     pub(crate) fn count_gave_way(&self) {
         self.gave_way.fetch_add(1, Ordering::Relaxed);
     }
@@ -180,7 +180,7 @@ fn tokens_and_connections<D: LocalRead>(app: &App<D>) -> [Family; 10] {
         Family::gauge("contactd_connections", "Open connections of callers.", connections),
         Family::counter(
             "contactd_connections_gave_way_total",
-            "Connections that had waited for their clients and were closed for others.",
+            "Connections that had waited for their clients and were told to close for others.",
             app.metrics.gave_way.load(Ordering::Relaxed),
         ),
         Family::gauge(

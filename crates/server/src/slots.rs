@@ -30,11 +30,16 @@ impl Slots {
 
     /// Takes a slot if fewer than `most` are taken.
     pub(crate) fn try_take(self: &Arc<Self>, most: usize) -> Option<ConnectionSlot> {
-        if self.taken.load(Ordering::Acquire) >= most {
+        if self.are_all_taken(most) {
             return None;
         }
         self.taken.fetch_add(1, Ordering::AcqRel);
         Some(ConnectionSlot(Arc::clone(self)))
+    }
+
+    /// Whether `most` slots are taken.
+    pub(crate) fn are_all_taken(&self, most: usize) -> bool {
+        self.taken.load(Ordering::Acquire) >= most
     }
 
     /// The limit may have changed.

@@ -78,8 +78,8 @@ impl Worker {
         let _ = self.sender.send(Message::Serve(accepted));
     }
 
-    /// How long the connection has waited for its client that has waited longest, as of the last tick; none if no
-    /// connection can give way.
+    /// How long the connection has waited for its client that has waited longest, as of the last tick with all slots taken;
+    /// none if no connection can give way.
     pub(crate) fn longest_wait(&self) -> Option<Duration> {
         self.longest_wait.get()
     }
@@ -139,7 +139,10 @@ async fn run<D: LocalRead>(
                     tracing::error!(times, fault, "internal error, again");
                 }
                 sweep(&shared.exchanges, shared.app.is_stopping());
-                longest_wait.set(shared.clock.elapsed(), &shared.exchanges);
+                // Looking at all connections once more is needed only if one may have to give way.
+                if shared.app.slots.are_all_taken(shared.app.now().settings.max_connections) {
+                    longest_wait.set(shared.clock.elapsed(), &shared.exchanges);
+                }
             }
         }
     }
