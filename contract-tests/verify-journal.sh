@@ -188,6 +188,7 @@ expect found "a restored journal, with the old root alone" "$work/restored" "${b
 expect found "a restored journal, with the new root alone" "$work/restored" "${both[1]}"
 
 cp -r fixtures/data-1/data "$work/old"
+chmod -R go= "$work/old"
 serve "$work/old"
 stop
 mapfile -t root < <(roots "$work/old")
