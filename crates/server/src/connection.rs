@@ -95,14 +95,19 @@ impl Exchange {
         })
     }
 
-    /// Ends the connection if it is past its deadline.
-    pub(crate) fn sweep(&self, stopping: bool) {
+    /// Whether the connection is past its deadline.
+    pub(crate) fn is_due(&self, stopping: bool) -> bool {
         let now = self.clock.elapsed();
         if stopping && matches!(self.phase.get(), Phase::New | Phase::Idle) {
             let grace = now + STOP_GRACE;
             self.deadline.set(Some(self.deadline.get().map_or(grace, |deadline| deadline.min(grace))));
         }
-        if self.deadline.get().is_some_and(|deadline| now >= deadline) {
+        self.deadline.get().is_some_and(|deadline| now >= deadline)
+    }
+
+    /// Ends the connection if it is still past its deadline.
+    pub(crate) fn end_if_due(&self, stopping: bool) {
+        if self.is_due(stopping) {
             self.expired.set(true);
             self.wake();
         }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use contactd_core::store::LocalRead;
+use rustix::net::sockopt;
 use tokio::net::TcpListener;
 
 use crate::App;
@@ -54,6 +55,10 @@ pub async fn serve<D: LocalRead>(
     Ok(())
 }
 
+/// How much the system holds of the answers that a client does not read, of each connection. It would be megabytes. Linux
+/// doubles this, and counts its own overhead.
+const SEND_BUFFER: usize = 64 * 1024;
+
 /// The listener, and the app that has the slots for its connections.
 struct Door<D> {
     listener: TcpListener,
@@ -67,6 +72,8 @@ struct Door<D> {
 impl<D: LocalRead> Door<D> {
     fn open(listener: StdTcpListener, app: Arc<App<D>>) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
+        // Connections inherit it.
+        sockopt::set_socket_send_buffer_size(&listener, SEND_BUFFER)?;
         let queue = listener.try_clone()?;
         let listener = TcpListener::from_std(listener)?;
         Ok(Self { listener, queue, app, held: Mutex::default() })

@@ -117,7 +117,7 @@ impl Client {
     pub(crate) async fn pass(&self, time: Duration, is_stopping: bool) {
         let elapsed = self.clock.elapsed() + time;
         self.clock.set(elapsed, at().plus(elapsed));
-        self.exchange.sweep(is_stopping);
+        self.exchange.end_if_due(is_stopping);
         self.settle().await;
     }
 

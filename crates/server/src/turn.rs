@@ -194,7 +194,7 @@ impl Turn {
 }
 
 /// Waits until the runtime has looked for I/O. [`tokio::task::yield_now`] ends earlier if the task is woken meanwhile.
-async fn after_io() {
+pub(crate) async fn after_io() {
     struct Seen {
         is_set: AtomicBool,
         task: Waker,

@@ -6,14 +6,14 @@ use std::net::TcpStream as StdTcpStream;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::thread::JoinHandle;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use contactd_core::store::LocalRead;
 use contactd_tls::HandshakeQueue;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::LocalSet;
+use tokio::task::{JoinHandle, LocalSet};
 use tokio::time::MissedTickBehavior;
 
 use crate::App;
@@ -23,11 +23,14 @@ use crate::connection::{self, Exchange};
 use crate::slots::ConnectionSlot;
 use crate::stream::Stream;
 use crate::tls;
-use crate::turn::Turn;
+use crate::turn::{Turn, after_io};
 use crate::worker_clock::WorkerClock;
 
 /// How often deadlines are checked and the store's snapshot is released.
 const TICK: Duration = Duration::from_millis(100);
+
+/// How many connections that are past their deadline are ended before requests are served again.
+const ENDED_TOGETHER: usize = 4;
 
 /// An accepted connection for a worker, with its connection slot.
 pub(crate) struct Accepted {
@@ -50,7 +53,7 @@ pub(crate) struct Worker {
     load: Arc<AtomicUsize>,
     /// Since when the connection has waited for its client that has waited longest.
     longest_wait: Arc<LongestWait>,
-    thread: JoinHandle<()>,
+    thread: thread::JoinHandle<()>,
 }
 
 impl Worker {
@@ -60,7 +63,7 @@ impl Worker {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let longest_wait = Arc::new(LongestWait::default());
         let (thread_load, thread_wait) = (Arc::clone(&load), Arc::clone(&longest_wait));
-        let thread = std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
+        let thread = thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
             let local = LocalSet::new();
             runtime.block_on(local.run_until(run(number, app, receiver, thread_load, thread_wait)));
         })?;
@@ -90,7 +93,7 @@ impl Worker {
     }
 
     /// Tells the worker to end after it has finished its connections. Returns its thread.
-    pub(crate) fn finish(self) -> JoinHandle<()> {
+    pub(crate) fn finish(self) -> thread::JoinHandle<()> {
         self.thread
     }
 }
@@ -123,6 +126,7 @@ async fn run<D: LocalRead>(
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut is_accepting = true;
+    let mut ending: Option<JoinHandle<()>> = None;
     while is_accepting || !shared.exchanges.borrow().is_empty() {
         tokio::select! {
             message = receiver.recv(), if is_accepting => match message {
@@ -138,7 +142,11 @@ async fn run<D: LocalRead>(
                 for (fault, times) in shared.app.faults.due(Instant::now()) {
                     tracing::error!(times, fault, "internal error, again");
                 }
-                sweep(&shared.exchanges, shared.app.is_stopping());
+                if ending.as_ref().is_none_or(JoinHandle::is_finished) {
+                    let is_stopping = shared.app.is_stopping();
+                    let due = due(&shared.exchanges, is_stopping);
+                    ending = (!due.is_empty()).then(|| tokio::task::spawn_local(end(due, is_stopping)));
+                }
                 // Looking at all connections once more is needed only if one may have to give way.
                 if shared.app.slots.are_all_taken(shared.app.now().settings.max_connections) {
                     longest_wait.set(shared.clock.elapsed(), &shared.exchanges);
@@ -199,14 +207,27 @@ async fn receive<D: LocalRead>(
     }
 }
 
-fn sweep(exchanges: &Exchanges, stopping: bool) {
-    exchanges.borrow_mut().retain(|exchange| match exchange.upgrade() {
+/// The connections that are past their deadline.
+fn due(exchanges: &Exchanges, stopping: bool) -> Vec<Weak<Exchange>> {
+    let mut due = Vec::new();
+    exchanges.borrow_mut().retain(|weak| match weak.upgrade() {
         Some(exchange) => {
-            exchange.sweep(stopping);
+            if exchange.is_due(stopping) {
+                due.push(Weak::clone(weak));
+            }
             true
         }
         None => false,
     });
+    due
+}
+
+/// Ends connections, a few at a time: closing one with full buffers takes long, and requests are served in between.
+async fn end(due: Vec<Weak<Exchange>>, stopping: bool) {
+    for few in due.chunks(ENDED_TOGETHER) {
+        few.iter().filter_map(Weak::upgrade).for_each(|exchange| exchange.end_if_due(stopping));
+        after_io().await;
+    }
 }
 
 /// Closes the connection that has waited longest for its client.
