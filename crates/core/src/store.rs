@@ -57,6 +57,11 @@ pub enum StoreError {
     /// The engine cannot be reached, or cannot read or write now. Callers get a 503. The text says what to do.
     #[error("the store cannot be used now: {0}")]
     Unavailable(String),
+    /// The engine stopped answering while it committed. The change was made once or not at all.
+    #[error(
+        "the outcome is unknown, and it is safe to repeat: the store stopped answering while it stored the change ({0})"
+    )]
+    OutcomeUnknown(String),
 }
 
 /// Shorthand for what an async method of an engine returns.

@@ -85,7 +85,9 @@ impl Refusal {
             Self::NotJson | Self::Encoded => ErrorCode::UnsupportedMediaType,
             Self::InvalidProfileUrl { .. } => ErrorCode::InvalidProfileUrl,
             Self::NotOnFile { .. } => ErrorCode::ContactNotFound,
-            Self::Store(StoreError::Unavailable(_) | StoreError::Busy) => ErrorCode::ServiceUnavailable,
+            Self::Store(StoreError::Unavailable(_) | StoreError::OutcomeUnknown(_) | StoreError::Busy) => {
+                ErrorCode::ServiceUnavailable
+            }
             Self::Store(StoreError::Engine(_) | StoreError::Damaged(_) | StoreError::SchemaTooNew { .. })
             | Self::Unrecorded
             | Self::Panicked => ErrorCode::Internal,

@@ -1,0 +1,146 @@
+//! Connecting: each host in turn, each with its own deadline, until one is the primary.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use contactd_core::store::StoreError;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use tokio::sync::Notify;
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Socket};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::failure::Failure;
+use crate::url::StoreUrl;
+
+/// How long a host may take to accept a connection and answer the first questions. A host that is frozen accepts, and says
+/// nothing.
+const HOST_PATIENCE: Duration = Duration::from_secs(4);
+
+/// How long a connection that carries nothing goes on without an answer to a keep-alive.
+const KEEPALIVE: Duration = Duration::from_secs(5);
+
+/// A connection, and what the server has said without being asked.
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    pub(crate) heard: Arc<Heard>,
+}
+
+/// What the server says without being asked.
+#[derive(Default)]
+pub(crate) struct Heard {
+    /// Notified at every NOTIFY that the session listens to, and when the connection ends.
+    pub(crate) changes: Notify,
+    /// Whether the server gave up waiting for a standby: what was committed then may be lost in a failover.
+    pub(crate) gave_up_waiting: AtomicBool,
+}
+
+/// How to connect.
+pub(crate) struct Connecting {
+    hosts: Vec<Config>,
+    tls: Option<MakeRustlsConnect>,
+}
+
+impl Connecting {
+    pub(crate) fn new(url: &StoreUrl) -> Result<Self, StoreError> {
+        let tls = url.root_cert.as_deref().map(tls).transpose()?;
+        let hosts = url.hosts.iter().cloned().map(|mut config| {
+            config.connect_timeout(HOST_PATIENCE);
+            config.keepalives_idle(KEEPALIVE).keepalives_interval(KEEPALIVE).keepalives_retries(3);
+            config.tcp_user_timeout(3 * KEEPALIVE);
+            config
+        });
+        Ok(Self { hosts: hosts.collect(), tls })
+    }
+
+    /// Connects to the first host that can be written to.
+    pub(crate) async fn connect(&self) -> Result<Session, Failure> {
+        let mut last = Failure::Silent;
+        for host in &self.hosts {
+            match tokio::time::timeout(HOST_PATIENCE, self.connect_to(host)).await {
+                Ok(Ok(session)) => return Ok(session),
+                Ok(Err(failure)) => last = failure,
+                Err(_) => last = Failure::Silent,
+            }
+        }
+        Err(last)
+    }
+
+    async fn connect_to(&self, host: &Config) -> Result<Session, Failure> {
+        let session = match &self.tls {
+            Some(tls) => open(host, tls.clone()).await?,
+            None => open(host, NoTls).await?,
+        };
+        // What we commit has to survive, whatever the default of the database is.
+        session
+            .client
+            .batch_execute(
+                "SET search_path TO contactd, pg_temp;
+                 SET lock_timeout TO '10s';
+                 SET idle_in_transaction_session_timeout TO '5min';
+                 SELECT set_config('synchronous_commit', 'on', FALSE)
+                 WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')",
+            )
+            .await?;
+        Ok(session)
+    }
+}
+
+async fn open<T>(host: &Config, tls: T) -> Result<Session, Failure>
+where
+    T: MakeTlsConnect<Socket> + Send,
+    T::Stream: Send + 'static,
+    T::TlsConnect: Send,
+    <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+{
+    let (client, connection) = host.connect(tls).await?;
+    let heard = Arc::new(Heard::default());
+    tokio::spawn(listen(connection, Arc::clone(&heard)));
+    Ok(Session { client, heard })
+}
+
+/// Drives a connection until it ends.
+async fn listen<S, T>(mut connection: Connection<S, T>, heard: Arc<Heard>)
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
+    while let Some(Ok(message)) = std::future::poll_fn(|context| connection.poll_message(context)).await {
+        match message {
+            AsyncMessage::Notification(_) => heard.changes.notify_one(),
+            // "canceling wait for synchronous replication": it is committed here, and maybe nowhere else.
+            AsyncMessage::Notice(notice) if notice.code().code() == "01000" => {
+                heard.gave_up_waiting.store(true, Ordering::SeqCst);
+            }
+            _ => {}
+        }
+    }
+    heard.changes.notify_one();
+}
+
+fn tls(root_cert: &Path) -> Result<MakeRustlsConnect, StoreError> {
+    let unusable = |what: String| {
+        StoreError::Unavailable(format!("the certificates in {} cannot be used: {what}", root_cert.display()))
+    };
+    let file = File::open(root_cert).map_err(|error| unusable(error.to_string()))?;
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in CertificateDer::pem_reader_iter(BufReader::new(file)) {
+        let certificate = certificate.map_err(|_| unusable("this is not PEM".to_owned()))?;
+        roots.add(certificate).map_err(|error| unusable(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        return Err(unusable("there is no certificate in it".to_owned()));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| unusable(error.to_string()))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(MakeRustlsConnect::new(config))
+}

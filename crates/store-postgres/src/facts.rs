@@ -1,0 +1,39 @@
+//! Facts that the store remembers about itself.
+
+use contactd_core::store::{Facts, Noted, StoreFuture};
+
+use crate::PostgresStore;
+use crate::database::Counter;
+
+impl Facts for PostgresStore {
+    fn fact(&self, name: &str) -> impl StoreFuture<Option<String>> {
+        self.database.read(move |work| async move {
+            let found = work.query_opt("SELECT value FROM facts WHERE name = $1", &[&name]).await?;
+            Ok(found.map(|row| row.get(0)))
+        })
+    }
+
+    fn remember(&self, name: &str, value: &str) -> impl StoreFuture<String> {
+        self.database.change(Counter::Access, move |work| async move {
+            work.execute("INSERT INTO facts VALUES ($1, $2) ON CONFLICT DO NOTHING", &[&name, &value])
+                .await?;
+            Ok(work.query_one("SELECT value FROM facts WHERE name = $1", &[&name]).await?.get(0))
+        })
+    }
+
+    fn replace_fact(&self, name: &str, value: &str, _entry: Noted<'_>) -> impl StoreFuture<()> {
+        self.database.change(Counter::Access, move |work| async move {
+            let replace =
+                "INSERT INTO facts VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+            work.execute(replace, &[&name, &value]).await?;
+            Ok(())
+        })
+    }
+
+    fn forget(&self, name: &str) -> impl StoreFuture<()> {
+        self.database.change(Counter::Access, move |work| async move {
+            work.execute("DELETE FROM facts WHERE name = $1", &[&name]).await?;
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,85 @@
+//! What can go wrong with a statement, and what to do about it.
+
+use contactd_core::store::StoreError;
+use tokio_postgres::error::SqlState;
+
+/// Why an attempt failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// PostgreSQL refused, or the connection was lost.
+    Postgres(tokio_postgres::Error),
+    /// There was no answer in time. The connection cannot be used any more.
+    Silent,
+    /// Something that repeating does not change.
+    Store(StoreError),
+}
+
+impl From<tokio_postgres::Error> for Failure {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Postgres(error)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Conditions that end by themselves: another server becomes the primary, or a conflicting transaction ends.
+const PASSING: &[SqlState] = &[
+    SqlState::ADMIN_SHUTDOWN,
+    SqlState::CRASH_SHUTDOWN,
+    SqlState::CANNOT_CONNECT_NOW,
+    SqlState::READ_ONLY_SQL_TRANSACTION,
+    SqlState::T_R_SERIALIZATION_FAILURE,
+    SqlState::T_R_DEADLOCK_DETECTED,
+    SqlState::TOO_MANY_CONNECTIONS,
+    SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+];
+
+impl Failure {
+    /// Whether it is worth trying again, with another connection.
+    pub(crate) fn is_passing(&self) -> bool {
+        match self {
+            Self::Silent => true,
+            Self::Store(_) => false,
+            Self::Postgres(error) => match error.code() {
+                Some(code) => PASSING.contains(code) || code.code().starts_with("08"),
+                // Not an answer of the server: the connection failed.
+                None => true,
+            },
+        }
+    }
+
+    /// Whether it says that another transaction holds a lock.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self, Self::Postgres(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE))
+    }
+
+    /// What happened, without any text of the server: that can contain data.
+    pub(crate) fn what(&self) -> String {
+        match self {
+            Self::Silent => "it did not answer in time".to_owned(),
+            Self::Store(error) => error.to_string(),
+            Self::Postgres(error) => match error.code() {
+                Some(code) => format!("it answered with error {}", code.code()),
+                None if error.is_closed() => "the connection was closed".to_owned(),
+                None => "the connection failed".to_owned(),
+            },
+        }
+    }
+
+    /// As an error of the store, when it is not tried again.
+    pub(crate) fn into_store_error(self) -> StoreError {
+        if self.is_busy() {
+            return StoreError::Busy;
+        }
+        let is_passing = self.is_passing();
+        match self {
+            Self::Store(error) => error,
+            failure if is_passing => StoreError::Unavailable(format!("PostgreSQL: {}", failure.what())),
+            failure => StoreError::Engine(format!("PostgreSQL: {}", failure.what())),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Migrations: numbered, forward only, never edited once landed. They only add, so that nodes of the version before go on
+//! while the first new one starts.
+
+use contactd_core::store::StoreError;
+
+use crate::database::Database;
+use crate::failure::Failure;
+
+const MIGRATIONS: &[&str] = &[
+    include_str!("../migrations/001_access.sql"),
+    include_str!("../migrations/002_details.sql"),
+    include_str!("../migrations/003_audit.sql"),
+    include_str!("../migrations/004_nodes.sql"),
+];
+
+/// The number of the advisory lock under which one process at a time migrates.
+const LOCK: i64 = 0x636f_6e74_6163_7464;
+
+/// Creates the tables, or brings them to the newest schema.
+pub(crate) async fn migrate(database: &Database) -> Result<(), StoreError> {
+    let known = i32::try_from(MIGRATIONS.len()).unwrap_or(i32::MAX);
+    let found = database.read(|work| async move { version(&work).await }).await?;
+    if found == Some(known) {
+        return Ok(());
+    }
+    database
+        .prepare(|work| async move {
+            work.query_one("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await?;
+            work.batch_execute("CREATE SCHEMA IF NOT EXISTS contactd").await?;
+            work.batch_execute("CREATE TABLE IF NOT EXISTS schema_version (number integer NOT NULL)").await?;
+            // Another process may have migrated while this one waited.
+            let found = version(&work).await?.unwrap_or(0);
+            if found > known {
+                let number = |number: i32| u32::try_from(number).unwrap_or(0);
+                return Err(StoreError::SchemaTooNew { found: number(found), known: number(known) }.into());
+            }
+            for migration in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or(0)) {
+                work.batch_execute(migration).await?;
+            }
+            work.batch_execute("DELETE FROM schema_version").await?;
+            work.execute("INSERT INTO schema_version VALUES ($1)", &[&known]).await?;
+            Ok(())
+        })
+        .await
+}
+
+/// The schema of the database; `None` if there is none yet.
+async fn version(client: &tokio_postgres::Client) -> Result<Option<i32>, Failure> {
+    let table = client.query_one("SELECT to_regclass('contactd.schema_version') IS NOT NULL", &[]).await?;
+    if !table.get::<_, bool>(0) {
+        return Ok(None);
+    }
+    let row = client.query_opt("SELECT number FROM contactd.schema_version", &[]).await?;
+    Ok(row.map(|row| row.get(0)))
+}
