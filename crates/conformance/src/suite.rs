@@ -9,14 +9,14 @@ pub mod outbox;
 pub mod undo;
 pub mod upkeep;
 
-use contactd_core::store::{
-    Aged, Import, ImportPlan, ImportSummary, LocalRead, PutCounts, Store, SweepPlan, Verdict,
+use contactd_core::store::{Aged, Import, ImportPlan, ImportSummary, LocalRead, PutCounts, Store, SweepPlan};
+use contactd_core::{
+    ContactValue, Detail, Kind, Label, Networks, Profile, Record, Timestamp, Token, TokenSecret,
 };
-use contactd_core::{ContactValue, Detail, Kind, Networks, Profile, Record, Timestamp, Token, TokenSecret};
 
-/// An engine that implements all store traits.
-pub trait FullStore: Store + LocalRead {}
-impl<S: Store + LocalRead> FullStore for S {}
+/// An engine whose lookups read its own files.
+pub trait LocalStore: Store + LocalRead {}
+impl<S: Store + LocalRead> LocalStore for S {}
 
 fn day(text: &str) -> Timestamp {
     Timestamp::parse(text).unwrap_or(Timestamp::from_millis(0))
@@ -56,12 +56,12 @@ fn record(profile: &Profile, details: &[Detail]) -> Record {
 }
 
 /// Imports one profile's details.
-async fn put(store: &impl FullStore, profile: &Profile, details: &[Detail]) -> PutCounts {
+async fn put(store: &impl Store, profile: &Profile, details: &[Detail]) -> PutCounts {
     put_all(store, &ImportPlan::of(1, now()), vec![record(profile, details)]).await
 }
 
 /// Imports records in the store's order, in small batches.
-async fn put_all(store: &impl FullStore, plan: &ImportPlan, records: Vec<Record>) -> PutCounts {
+async fn put_all(store: &impl Store, plan: &ImportPlan, records: Vec<Record>) -> PutCounts {
     let mut import = store.begin_import(plan).await.expect("begins");
     for batch in in_order(store, records).chunks(7) {
         import.put(batch.to_vec()).await.expect("puts");
@@ -70,16 +70,21 @@ async fn put_all(store: &impl FullStore, plan: &ImportPlan, records: Vec<Record>
     let counts = import.counts();
     let summary = ImportSummary { source: "crm".to_owned(), counts, ..ImportSummary::default() };
     import.commit(&summary, None).await.expect("commits");
-    store.renew_all();
     counts
 }
 
-fn in_order(store: &impl FullStore, mut records: Vec<Record>) -> Vec<Record> {
+fn in_order(store: &impl Store, mut records: Vec<Record>) -> Vec<Record> {
     records.sort_by_key(|record| store.sort_key(&record.profile));
     records
 }
 
-fn best(store: &impl FullStore, profile: &Profile, kind: Kind) -> Option<String> {
-    let found = store.best_personal(profile, kind, now(), |_| Verdict::Take).expect("reads");
-    found.map(|value| value.expose().to_owned())
+/// The best personal detail of a kind that has not expired.
+async fn best(store: &impl Store, profile: &Profile, kind: Kind) -> Option<String> {
+    let listed = store.list_details(profile).await.expect("lists");
+    let is_served = |detail: &&Detail| {
+        detail.kind == kind
+            && detail.label == Label::Personal
+            && detail.expires_at.is_none_or(|end| end.seconds() > now().seconds())
+    };
+    listed.iter().find(is_served).map(|detail| detail.value.expose().to_owned())
 }

@@ -8,4 +8,4 @@ async fn open() -> Arc<Memory> {
     Arc::new(Memory::new())
 }
 
-contactd_conformance::conformance!(open);
+contactd_conformance::local_conformance!(open);

@@ -23,4 +23,4 @@ async fn open() -> InTempDir {
     InTempDir { store: SqliteStore::open(dir.path()).expect("opens"), _dir: dir }
 }
 
-contactd_conformance::conformance!(open);
+contactd_conformance::local_conformance!(open);

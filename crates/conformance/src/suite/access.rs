@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use contactd_core::store::{DayHits, ImportPlan};
+use contactd_core::store::{DayHits, ImportPlan, Store};
 use contactd_core::{
     DigestKey, DigestKeys, Lifetime, OrNone, Rate, Scopes, Subject, SubjectDigest, Timestamp, Token,
     TokenSecret, TokenUpdate, UsageDelta,
 };
 
-use super::{FullStore, day, now, profile, token};
+use super::{day, now, profile, token};
 
 /// No field of a token is lost.
-pub async fn tokens_are_listed_as_they_were_created(store: &impl FullStore) {
+pub async fn tokens_are_listed_as_they_were_created(store: &impl Store) {
     let (first_secret, first) = token("crm");
     let (second_secret, second) = token("ats");
     let second = Token {
@@ -32,7 +32,7 @@ pub async fn tokens_are_listed_as_they_were_created(store: &impl FullStore) {
 }
 
 /// Revoking again changes nothing; an unknown token gives `None`.
-pub async fn revoking_twice_keeps_the_first_time(store: &impl FullStore) {
+pub async fn revoking_twice_keeps_the_first_time(store: &impl Store) {
     let (secret, token) = token("crm");
     store.create_token(&secret.hash(), &token, None).await.expect("creates");
     let revoked =
@@ -45,7 +45,7 @@ pub async fn revoking_twice_keeps_the_first_time(store: &impl FullStore) {
 }
 
 /// Rotating again can only make the old token expire earlier.
-pub async fn rotating_keeps_both_until_the_overlap_ends(store: &impl FullStore) {
+pub async fn rotating_keeps_both_until_the_overlap_ends(store: &impl Store) {
     let (old_secret, old) = token("crm");
     store.create_token(&old_secret.hash(), &old, None).await.expect("creates");
     for (ends_at, expected) in
@@ -62,7 +62,7 @@ pub async fn rotating_keeps_both_until_the_overlap_ends(store: &impl FullStore) 
 }
 
 /// Either both tokens change or neither does.
-pub async fn rotating_an_unknown_or_revoked_token_creates_none(store: &impl FullStore) {
+pub async fn rotating_an_unknown_or_revoked_token_creates_none(store: &impl Store) {
     let (secret, new) = token("crm");
     assert!(!store.rotate_token("tok_unknown", now(), &secret.hash(), &new, None).await.expect("asks"));
     assert!(store.list_tokens().await.expect("lists").is_empty());
@@ -74,7 +74,7 @@ pub async fn rotating_an_unknown_or_revoked_token_creates_none(store: &impl Full
 }
 
 /// Only what is named changes, and only of a token that is live.
-pub async fn an_update_changes_what_it_names(store: &impl FullStore) {
+pub async fn an_update_changes_what_it_names(store: &impl Store) {
     let (secret, token) = token("crm");
     let token = Token { rate: "50/s".parse().ok(), quota: "10/day".parse().ok(), ..token };
     store.create_token(&secret.hash(), &token, None).await.expect("creates");
@@ -105,7 +105,7 @@ pub async fn an_update_changes_what_it_names(store: &impl FullStore) {
 }
 
 /// A family has one quota; everything else belongs to each token.
-pub async fn a_new_quota_is_for_the_live_tokens_of_the_family(store: &impl FullStore) {
+pub async fn a_new_quota_is_for_the_live_tokens_of_the_family(store: &impl Store) {
     let ((_, first), (_, second), (_, ended), (_, stranger)) =
         (token("crm"), token("crm"), token("crm"), token("crm"));
     let family = || first.family.clone();
@@ -128,7 +128,7 @@ pub async fn a_new_quota_is_for_the_live_tokens_of_the_family(store: &impl FullS
 }
 
 /// Hits of a family are counted together, also those of tokens that have ended.
-pub async fn hits_of_a_family_add_up(store: &impl FullStore) {
+pub async fn hits_of_a_family_add_up(store: &impl Store) {
     let ((first_secret, first), (second_secret, second), (other_secret, other)) =
         (token("crm"), token("crm"), token("ats"));
     let second = Token { family: first.family.clone(), ..second };
@@ -157,14 +157,14 @@ fn digests() -> Vec<SubjectDigest> {
 }
 
 /// Suppressing twice is not an error.
-pub async fn suppressing_twice_is_one_suppression(store: &impl FullStore) {
+pub async fn suppressing_twice_is_one_suppression(store: &impl Store) {
     assert_eq!(store.suppress(&digests()[..1], now(), None).await.expect("suppresses"), 1);
     assert_eq!(store.suppress(&digests(), now(), None).await.expect("suppresses"), 1);
     assert_eq!(store.list_suppressions().await.expect("lists").len(), 2);
 }
 
 /// Only the named suppressions are removed.
-pub async fn suppressions_can_be_removed(store: &impl FullStore) {
+pub async fn suppressions_can_be_removed(store: &impl Store) {
     store.suppress(&digests(), now(), None).await.expect("suppresses");
     assert_eq!(store.unsuppress(&digests()[..1], None).await.expect("unsuppresses"), 1);
     assert_eq!(store.unsuppress(&digests()[..1], None).await.expect("unsuppresses"), 0);
@@ -172,7 +172,7 @@ pub async fn suppressions_can_be_removed(store: &impl FullStore) {
 }
 
 /// The earliest time counts, whichever key it was made with.
-pub async fn a_suppression_is_found_with_its_time(store: &impl FullStore) {
+pub async fn a_suppression_is_found_with_its_time(store: &impl Store) {
     let keys = DigestKeys::new(vec![DigestKey::new(&[1; 32]), DigestKey::new(&[2; 32])]).expect("keys");
     let (ada, bo) = (profile("ada-quell"), profile("bo-quell"));
     let digests = keys.all_digests(Subject::Profile(&ada));
@@ -185,7 +185,7 @@ pub async fn a_suppression_is_found_with_its_time(store: &impl FullStore) {
 }
 
 /// Counts of one day add up, and the token's last use is stored.
-pub async fn usage_adds_up_by_day(store: &impl FullStore) {
+pub async fn usage_adds_up_by_day(store: &impl Store) {
     let (secret, token) = token("crm");
     store.create_token(&secret.hash(), &token, None).await.expect("creates");
     let delta = |at: Timestamp| UsageDelta {
@@ -205,7 +205,7 @@ pub async fn usage_adds_up_by_day(store: &impl FullStore) {
 }
 
 /// Counts can be raised, also of a day without any, and are never lowered.
-pub async fn hits_can_be_raised_and_are_never_lowered(store: &impl FullStore) {
+pub async fn hits_can_be_raised_and_are_never_lowered(store: &impl Store) {
     let (secret, token) = token("crm");
     store.create_token(&secret.hash(), &token, None).await.expect("creates");
     let (first, second) = (day("2026-06-01"), day("2026-06-02"));
@@ -224,7 +224,7 @@ pub async fn hits_can_be_raised_and_are_never_lowered(store: &impl FullStore) {
 }
 
 /// A long import never delays a revocation or an opt-out.
-pub async fn opt_outs_and_revocations_do_not_wait_for_an_import(store: &impl FullStore) {
+pub async fn opt_outs_and_revocations_do_not_wait_for_an_import(store: &impl Store) {
     let (secret, token) = token("crm");
     store.create_token(&secret.hash(), &token, None).await.expect("creates");
     let import = store.begin_import(&ImportPlan::of(1, now())).await.expect("begins");

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use contactd_core::store::{ActionFilter, AuditFilter, IndexStep, IndexedLine, RequestFilter};
+use contactd_core::store::{ActionFilter, AuditFilter, IndexStep, IndexedLine, RequestFilter, Store};
 use contactd_core::{AdminEntry, AdminRecord, AuditPosition, AuditRecord, Kind, ShortDigest};
 
-use super::{FullStore, now};
+use super::now;
 
 fn record(node: &str, seq: u64, token: &str, outcome: &str) -> AuditRecord {
     AuditRecord {
@@ -24,7 +24,7 @@ fn record(node: &str, seq: u64, token: &str, outcome: &str) -> AuditRecord {
     }
 }
 
-async fn newest(store: &impl FullStore, filter: &AuditFilter) -> Vec<IndexedLine> {
+async fn newest(store: &impl Store, filter: &AuditFilter) -> Vec<IndexedLine> {
     let mut found = Vec::new();
     let take = |line| {
         found.push(line);
@@ -35,7 +35,7 @@ async fn newest(store: &impl FullStore, filter: &AuditFilter) -> Vec<IndexedLine
 }
 
 /// The requests that match, by node and number.
-async fn list(store: &impl FullStore, requests: RequestFilter) -> Vec<AuditRecord> {
+async fn list(store: &impl Store, requests: RequestFilter) -> Vec<AuditRecord> {
     let request = |line| match line {
         IndexedLine::Request(record) => record,
         IndexedLine::Admin(record) => panic!("an action: {record:?}"),
@@ -47,7 +47,7 @@ async fn list(store: &impl FullStore, requests: RequestFilter) -> Vec<AuditRecor
 }
 
 /// Indexing the same lines again changes nothing, and filters find the right lines.
-pub async fn the_audit_index_adds_every_line_once(store: &impl FullStore) {
+pub async fn the_audit_index_adds_every_line_once(store: &impl Store) {
     let records = [
         record("n1", 1, "a", "hit"),
         record("n1", 2, "b", "miss"),
@@ -114,7 +114,7 @@ pub async fn the_audit_index_adds_every_line_once(store: &impl FullStore) {
 }
 
 /// The same number on two nodes is two lines; a change to one journal does not affect the other.
-pub async fn the_journals_of_two_nodes_are_separate(store: &impl FullStore) {
+pub async fn the_journals_of_two_nodes_are_separate(store: &impl Store) {
     let end = AuditPosition { segment: 1, offset: 90, seq: 1, chain: [3; 16] };
     for node in ["n1", "n2"] {
         let records = [record(node, 1, "a", "hit")];
@@ -150,7 +150,7 @@ pub async fn the_journals_of_two_nodes_are_separate(store: &impl FullStore) {
 }
 
 /// Which value was disclosed, ids that are kept as digests, refusals that are counted together, and actions.
-pub async fn values_ids_counts_and_actions_are_indexed(store: &impl FullStore) {
+pub async fn values_ids_counts_and_actions_are_indexed(store: &impl Store) {
     let many = AuditRecord {
         request_id: String::new(),
         given_id: None,
@@ -196,7 +196,7 @@ pub async fn values_ids_counts_and_actions_are_indexed(store: &impl FullStore) {
 }
 
 /// Requests and actions of all nodes come in one order, by time, and the limit keeps the newest.
-pub async fn lines_are_visited_newest_first(store: &impl FullStore) {
+pub async fn lines_are_visited_newest_first(store: &impl Store) {
     let at = |seconds: u64| now().plus(Duration::from_secs(seconds));
     let request = |node: &str, seq, seconds| AuditRecord { at: at(seconds), ..record(node, seq, "a", "hit") };
     let action = |node: &str, seq, seconds, operation| {

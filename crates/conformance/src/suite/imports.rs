@@ -1,17 +1,15 @@
 //! Imports.
 
 use contactd_core::store::{
-    Aged, Crowd, DetailFilter, Import, ImportPlan, ImportSummary, PutCounts, StoreError, Undo, Undone,
+    Aged, Crowd, DetailFilter, Import, ImportPlan, ImportSummary, PutCounts, Store, StoreError, Undo, Undone,
     WithdrawnFrom,
 };
 use contactd_core::{Detail, Kind, Profile, Record};
 
-use super::{
-    FullStore, best, day, email, in_order, now, phone, profile, put, put_all, record, sweeping, value,
-};
+use super::{best, day, email, in_order, now, phone, profile, put, put_all, record, sweeping, value};
 
 /// Importing the same details twice has the same effect as importing them once.
-pub async fn importing_the_same_again_changes_nothing(store: &impl FullStore) {
+pub async fn importing_the_same_again_changes_nothing(store: &impl Store) {
     let ada = profile("ada-quell");
     let first = put(store, &ada, &[phone("01", 90), email("ada")]).await;
     assert_eq!(first, PutCounts { profiles_new: 1, new: 2, ..PutCounts::default() });
@@ -20,7 +18,7 @@ pub async fn importing_the_same_again_changes_nothing(store: &impl FullStore) {
 }
 
 /// Profile, kind, value and source identify a detail; the other fields are updated.
-pub async fn a_new_date_or_confidence_updates_the_detail(store: &impl FullStore) {
+pub async fn a_new_date_or_confidence_updates_the_detail(store: &impl Store) {
     let ada = profile("ada-quell");
     put(store, &ada, &[phone("01", 90)]).await;
     let updated =
@@ -31,7 +29,7 @@ pub async fn a_new_date_or_confidence_updates_the_detail(store: &impl FullStore)
 }
 
 /// Within one record.
-pub async fn if_a_detail_is_given_twice_the_last_one_wins(store: &impl FullStore) {
+pub async fn if_a_detail_is_given_twice_the_last_one_wins(store: &impl Store) {
     let ada = profile("ada-quell");
     let counts = put(store, &ada, &[phone("01", 90), phone("01", 10)]).await;
     assert_eq!(counts, PutCounts { profiles_new: 1, new: 1, unchanged: 1, ..PutCounts::default() });
@@ -39,7 +37,7 @@ pub async fn if_a_detail_is_given_twice_the_last_one_wins(store: &impl FullStore
 }
 
 /// The last spelling is kept, within one import and from one to the next.
-pub async fn addresses_that_differ_only_in_case_are_one_detail(store: &impl FullStore) {
+pub async fn addresses_that_differ_only_in_case_are_one_detail(store: &impl Store) {
     let ada = profile("ada-quell");
     let spelt = |text: &str| Detail { value: value(text), ..email("ada") };
     let counts = put(store, &ada, &[spelt("ADA@example.com"), spelt("Ada@example.com")]).await;
@@ -53,7 +51,7 @@ pub async fn addresses_that_differ_only_in_case_are_one_detail(store: &impl Full
 }
 
 /// Several records of one profile count as one profile, new or changed.
-pub async fn a_profile_is_counted_once_in_an_import(store: &impl FullStore) {
+pub async fn a_profile_is_counted_once_in_an_import(store: &impl Store) {
     let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
     put(store, &ada, &[phone("01", 90)]).await;
     let details = [phone("02", 90), phone("03", 90), phone("01", 80)];
@@ -66,33 +64,30 @@ pub async fn a_profile_is_counted_once_in_an_import(store: &impl FullStore) {
 }
 
 /// Removing the details of one source leaves those of the others.
-pub async fn the_same_value_from_two_sources_is_two_details(store: &impl FullStore) {
+pub async fn the_same_value_from_two_sources_is_two_details(store: &impl Store) {
     let ada = profile("ada-quell");
     let other = Detail { source: "events".to_owned(), ..phone("01", 90) };
     put(store, &ada, &[phone("01", 90), other]).await;
     let of_crm = DetailFilter { values: None, source: Some("crm".to_owned()) };
     assert_eq!(store.remove_details(&ada, &of_crm, None).await.expect("removes"), 1);
-    store.renew_all();
-    assert_eq!(best(store, &ada, Kind::Phone).as_deref(), Some("+14155550101"));
+    assert_eq!(best(store, &ada, Kind::Phone).await.as_deref(), Some("+14155550101"));
 }
 
 /// All or nothing.
-pub async fn a_dropped_import_changes_nothing(store: &impl FullStore) {
+pub async fn a_dropped_import_changes_nothing(store: &impl Store) {
     let ada = profile("ada-quell");
     let mut import = store.begin_import(&ImportPlan::of(1, now())).await.expect("begins");
     import.put(vec![record(&ada, &[phone("01", 90)])]).await.expect("puts");
-    store.renew_all();
-    assert_eq!(best(store, &ada, Kind::Phone), None, "visible before it was committed");
+    assert_eq!(best(store, &ada, Kind::Phone).await, None, "visible before it was committed");
     drop(import);
-    store.renew_all();
-    assert_eq!(best(store, &ada, Kind::Phone), None);
+    assert_eq!(best(store, &ada, Kind::Phone).await, None);
     assert_eq!(store.totals().await.expect("counts").profiles, 0);
     put(store, &ada, &[phone("02", 90)]).await;
-    assert_eq!(best(store, &ada, Kind::Phone).as_deref(), Some("+14155550102"));
+    assert_eq!(best(store, &ada, Kind::Phone).await.as_deref(), Some("+14155550102"));
 }
 
 /// Only details that the import added are taken back.
-pub async fn values_taken_back_are_neither_stored_nor_counted(store: &impl FullStore) {
+pub async fn values_taken_back_are_neither_stored_nor_counted(store: &impl Store) {
     let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
     put(store, &ada, &[phone("01", 90)]).await;
     let mut import = store.begin_import(&ImportPlan::of(2, now())).await.expect("begins");
@@ -113,16 +108,15 @@ pub async fn values_taken_back_are_neither_stored_nor_counted(store: &impl FullS
     let counts = import.counts();
     assert_eq!((counts.new, counts.changed, counts.taken_back), (0, 1, 4), "what was only updated stays");
     import.commit(&ImportSummary::default(), None).await.expect("commits");
-    store.renew_all();
-    assert_eq!(best(store, &ada, Kind::Phone).as_deref(), Some("+14155550101"));
-    assert_eq!(best(store, &ada, Kind::Email), None);
-    assert_eq!(best(store, &eve, Kind::Phone), None);
+    assert_eq!(best(store, &ada, Kind::Phone).await.as_deref(), Some("+14155550101"));
+    assert_eq!(best(store, &ada, Kind::Email).await, None);
+    assert_eq!(best(store, &eve, Kind::Phone).await, None);
     assert_eq!(store.totals().await.expect("counts").profiles, 1);
 }
 
 /// Someone who was held before is not counted as new, whatever is left of them.
 pub async fn taking_back_the_last_detail_of_someone_who_was_held_is_not_one_new_profile_less(
-    store: &impl FullStore,
+    store: &impl Store,
 ) {
     let ada = profile("ada-quell");
     put(store, &ada, &[phone("01", 90)]).await;
@@ -138,7 +132,7 @@ pub async fn taking_back_the_last_detail_of_someone_who_was_held_is_not_one_new_
 }
 
 /// Records are merged correctly into an empty store, and in a large or a small import into a filled one.
-pub async fn large_and_small_imports_do_the_same(store: &impl FullStore) {
+pub async fn large_and_small_imports_do_the_same(store: &impl Store) {
     let profiles: Vec<Profile> = (0..200).map(|number| profile(&format!("quell-{number}"))).collect();
     for (round, step) in [(0_u8, 1), (1, 2), (2, 150)] {
         let records: Vec<Record> = profiles
@@ -166,12 +160,12 @@ pub async fn large_and_small_imports_do_the_same(store: &impl FullStore) {
     }
     assert_eq!(store.totals().await.expect("counts").profiles, 200);
     for profile in &profiles {
-        assert_eq!(best(store, profile, Kind::Phone).as_deref(), Some("+14155550102"));
+        assert_eq!(best(store, profile, Kind::Phone).await.as_deref(), Some("+14155550102"));
     }
 }
 
 /// Details of a replaced source that the import does not put are removed; those of other sources stay.
-pub async fn a_replaced_source_keeps_only_what_is_put(store: &impl FullStore) {
+pub async fn a_replaced_source_keeps_only_what_is_put(store: &impl Store) {
     let profiles: Vec<Profile> = (0..100).map(|number| profile(&format!("quell-{number}"))).collect();
     let other = Detail { source: "hr".to_owned(), ..phone("09", 10) };
     for (number, profile) in profiles.iter().enumerate() {
@@ -198,16 +192,14 @@ pub async fn a_replaced_source_keeps_only_what_is_put(store: &impl FullStore) {
             (_, 0) => Some("+14155550109"),
             _ => None,
         };
-        assert_eq!(best(store, profile, Kind::Phone).as_deref(), expected, "{number}");
-        assert_eq!(best(store, profile, Kind::Email), None);
+        assert_eq!(best(store, profile, Kind::Phone).await.as_deref(), expected, "{number}");
+        assert_eq!(best(store, profile, Kind::Email).await, None);
     }
     assert_eq!(store.totals().await.expect("counts").profiles, 25 + 50);
 }
 
 /// A source may have 1,000 details for a profile, not more: then none of those that are given is put.
-pub async fn a_source_with_too_many_details_for_a_profile_is_refused_for_that_profile(
-    store: &impl FullStore,
-) {
+pub async fn a_source_with_too_many_details_for_a_profile_is_refused_for_that_profile(store: &impl Store) {
     let (ada, bo) = (profile("ada-quell"), profile("bo-quell"));
     let many = |numbers: std::ops::Range<u32>| -> Vec<Detail> {
         numbers.map(|number| email(&format!("p{number}"))).collect()
@@ -235,7 +227,7 @@ pub async fn a_source_with_too_many_details_for_a_profile_is_refused_for_that_pr
 }
 
 /// Before it is committed, so that the caller can still decide against it.
-pub async fn a_replaced_source_tells_how_much_it_loses(store: &impl FullStore) {
+pub async fn a_replaced_source_tells_how_much_it_loses(store: &impl Store) {
     let (ada, bo) = (profile("ada-quell"), profile("bo-quell"));
     let other = Detail { source: "hr".to_owned(), ..phone("09", 10) };
     put(store, &ada, &[phone("01", 50), phone("02", 60), other]).await;
@@ -250,7 +242,7 @@ pub async fn a_replaced_source_tells_how_much_it_loses(store: &impl FullStore) {
 }
 
 /// The second one gets `Busy`, and can begin when the first has ended.
-pub async fn a_second_import_is_refused_while_one_is_in_progress(store: &impl FullStore) {
+pub async fn a_second_import_is_refused_while_one_is_in_progress(store: &impl Store) {
     let plan = ImportPlan::of(1, now());
     let first = store.begin_import(&plan).await.expect("begins");
     assert!(matches!(store.begin_import(&plan).await.err(), Some(StoreError::Busy)));
@@ -259,7 +251,7 @@ pub async fn a_second_import_is_refused_while_one_is_in_progress(store: &impl Fu
 }
 
 /// Their changes have not been made.
-pub async fn other_writers_of_details_get_busy_during_an_import(store: &impl FullStore) {
+pub async fn other_writers_of_details_get_busy_during_an_import(store: &impl Store) {
     let ada = profile("ada-quell");
     let ended = Detail { expires_at: Some(now()), ..email("ada") };
     put(store, &ada, &[phone("01", 90), ended]).await;
@@ -275,7 +267,7 @@ pub async fn other_writers_of_details_get_busy_during_an_import(store: &impl Ful
 }
 
 /// Undoing removes the details that the import added and that are still held, and nothing else.
-pub async fn imports_are_listed_and_can_be_undone_once(store: &impl FullStore) {
+pub async fn imports_are_listed_and_can_be_undone_once(store: &impl Store) {
     let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
     put(store, &ada, &[phone("01", 90)]).await;
     let plan = ImportPlan::of(2, day("2026-06-02"));
@@ -303,9 +295,8 @@ pub async fn imports_are_listed_and_can_be_undone_once(store: &impl FullStore) {
     let undone = store.undo_import(id, day("2026-06-03"), None).await.expect("undoes");
     assert_eq!(undone, Undo::Done(Undone { removed: 2, restored: 0 }));
     assert_eq!(store.undo_import(id, day("2026-06-04"), None).await.expect("undoes"), Undo::Already);
-    store.renew_all();
     assert_eq!(store.list_imports().await.expect("lists")[1].undone_at, Some(day("2026-06-03")));
-    assert_eq!(best(store, &ada, Kind::Phone).as_deref(), Some("+14155550101"));
-    assert_eq!(best(store, &eve, Kind::Phone), None);
+    assert_eq!(best(store, &ada, Kind::Phone).await.as_deref(), Some("+14155550101"));
+    assert_eq!(best(store, &eve, Kind::Phone).await, None);
     assert_eq!(store.totals().await.expect("counts").profiles, 1);
 }

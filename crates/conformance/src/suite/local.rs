@@ -3,12 +3,23 @@
 use std::cell::RefCell;
 
 use contactd_core::store::Verdict;
-use contactd_core::{Detail, Kind, Label, Timestamp};
+use contactd_core::{Detail, Kind, Label, Profile, Timestamp};
 
-use super::{FullStore, best, day, email, now, phone, profile, put};
+use super::{LocalStore, day, email, now, phone, profile};
+
+/// Imports one profile's details, and shows them to this thread.
+async fn put(store: &impl LocalStore, profile: &Profile, details: &[Detail]) {
+    super::put(store, profile, details).await;
+    store.renew_all();
+}
+
+fn best(store: &impl LocalStore, profile: &Profile, kind: Kind) -> Option<String> {
+    let found = store.best_personal(profile, kind, now(), |_| Verdict::Take).expect("reads");
+    found.map(|value| value.expose().to_owned())
+}
 
 /// Highest confidence, then newest, then smallest value; details without a date count as oldest.
-pub async fn a_lookup_prefers_confidence_then_date_then_the_smallest_value(store: &impl FullStore) {
+pub async fn a_lookup_prefers_confidence_then_date_then_the_smallest_value(store: &impl LocalStore) {
     let ada = profile("ada-quell");
     let dated = |detail: Detail, date: &str| Detail { observed_at: Some(day(date)), ..detail };
     let steps = [
@@ -26,7 +37,7 @@ pub async fn a_lookup_prefers_confidence_then_date_then_the_smallest_value(store
 }
 
 /// Lookups return only details with the personal label.
-pub async fn work_details_are_kept_and_never_returned(store: &impl FullStore) {
+pub async fn work_details_are_kept_and_never_returned(store: &impl LocalStore) {
     let ada = profile("ada-quell");
     let work = Detail { label: Label::Work, ..phone("01", 100) };
     put(store, &ada, &[work.clone(), phone("02", 1)]).await;
@@ -35,7 +46,7 @@ pub async fn work_details_are_kept_and_never_returned(store: &impl FullStore) {
 }
 
 /// It is not returned from the second in which it expires; the next best detail is.
-pub async fn an_expired_detail_is_kept_and_not_returned(store: &impl FullStore) {
+pub async fn an_expired_detail_is_kept_and_not_returned(store: &impl LocalStore) {
     let ada = profile("ada-quell");
     let ended = Detail { expires_at: Some(now()), ..phone("01", 90) };
     let ending = Detail { expires_at: Some(Timestamp::from_seconds(now().seconds() + 1)), ..phone("02", 80) };
@@ -46,7 +57,7 @@ pub async fn an_expired_detail_is_kept_and_not_returned(store: &impl FullStore) 
 }
 
 /// A suppressed number must not hide the person's other one.
-pub async fn if_a_value_is_not_taken_the_next_one_is_offered(store: &impl FullStore) {
+pub async fn if_a_value_is_not_taken_the_next_one_is_offered(store: &impl LocalStore) {
     let ada = profile("ada-quell");
     put(store, &ada, &[phone("01", 90), phone("02", 80)]).await;
     let not_the_first = |value: &str| if value == "+14155550101" { Verdict::Next } else { Verdict::Take };
@@ -60,7 +71,7 @@ pub async fn if_a_value_is_not_taken_the_next_one_is_offered(store: &impl FullSt
 }
 
 /// Another person's value is offered, and the verdict on it is ignored.
-pub async fn a_person_who_is_not_held_still_costs_one_value(store: &impl FullStore) {
+pub async fn a_person_who_is_not_held_still_costs_one_value(store: &impl LocalStore) {
     // Enough other profiles that one of them comes next, whatever order the engine uses.
     for number in 0..40 {
         put(store, &profile(&format!("other-quell-{number}")), &[phone("01", 90)]).await;
@@ -78,7 +89,7 @@ pub async fn a_person_who_is_not_held_still_costs_one_value(store: &impl FullSto
 }
 
 /// A phone number is never returned in place of an e-mail address.
-pub async fn phone_numbers_and_addresses_are_separate(store: &impl FullStore) {
+pub async fn phone_numbers_and_addresses_are_separate(store: &impl LocalStore) {
     let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
     put(store, &ada, &[phone("01", 90)]).await;
     put(store, &eve, &[email("eve")]).await;
@@ -88,17 +99,17 @@ pub async fn phone_numbers_and_addresses_are_separate(store: &impl FullStore) {
 }
 
 /// The whole key is compared.
-pub async fn profiles_with_a_common_prefix_are_separate(store: &impl FullStore) {
+pub async fn profiles_with_a_common_prefix_are_separate(store: &impl LocalStore) {
     let (ada, longer) = (profile("ada-quell"), profile("ada-quell-1a2b3c"));
     put(store, &longer, &[phone("01", 90)]).await;
     assert_eq!(best(store, &ada, Kind::Phone), None);
 }
 
 /// On this thread (`renew`) and on all threads (`renew_all`).
-pub async fn renewing_shows_what_was_committed(store: &impl FullStore) {
+pub async fn renewing_shows_what_was_committed(store: &impl LocalStore) {
     let ada = profile("ada-quell");
     assert_eq!(best(store, &ada, Kind::Phone), None);
-    put(store, &ada, &[phone("01", 90)]).await;
+    super::put(store, &ada, &[phone("01", 90)]).await;
     store.renew();
     assert_eq!(best(store, &ada, Kind::Phone).as_deref(), Some("+14155550101"));
     store.remove_details(&ada, &contactd_core::store::DetailFilter::all(), None).await.expect("removes");

@@ -1,16 +1,16 @@
 //! The outbox: no change without its entry.
 
-use contactd_core::store::{Aged, DetailFilter, Import, ImportPlan, ImportSummary, PutCounts};
+use contactd_core::store::{Aged, DetailFilter, Import, ImportPlan, ImportSummary, PutCounts, Store};
 use contactd_core::{Actor, AdminEntry, SubjectDigest, TokenUpdate, Via};
 
-use super::{FullStore, in_order, now, phone, profile, put, record, sweeping, token};
+use super::{in_order, now, phone, profile, put, record, sweeping, token};
 
 pub(super) fn entry(operation: &'static str) -> AdminEntry {
     AdminEntry::new(&Actor::new("olga", Via::CommandLine), operation, now())
 }
 
 /// The operations and counts in the outbox, which is emptied.
-async fn taken(store: &impl FullStore) -> Vec<(String, Vec<(String, u64)>)> {
+async fn taken(store: &impl Store) -> Vec<(String, Vec<(String, u64)>)> {
     let entries = store.list_entries().await.expect("lists");
     let ids: Vec<String> = entries.iter().map(|entry| entry.entry.clone()).collect();
     store.remove_entries(&ids).await.expect("removes");
@@ -23,7 +23,7 @@ fn said(operation: &str, counts: &[(&str, u64)]) -> Vec<(String, Vec<(String, u6
 }
 
 /// Tokens, opt-outs, imports, removals: each stores its entry, with what it counted.
-pub async fn every_change_stores_its_entry_with_its_counts(store: &impl FullStore) {
+pub async fn every_change_stores_its_entry_with_its_counts(store: &impl Store) {
     let ((secret, token), (other_secret, other)) = (token("crm"), token("ats"));
     store.create_token(&secret.hash(), &token, Some(&entry("token create"))).await.expect("creates");
     assert_eq!(taken(store).await, said("token create", &[]));
@@ -67,7 +67,7 @@ pub async fn every_change_stores_its_entry_with_its_counts(store: &impl FullStor
 }
 
 /// What a server does every minute leaves an entry only if it removed something. An entry can be added by itself.
-pub async fn nothing_removed_is_no_entry_and_entries_can_be_removed(store: &impl FullStore) {
+pub async fn nothing_removed_is_no_entry_and_entries_can_be_removed(store: &impl Store) {
     let (removal, sweep) = (entry("remove"), entry("sweep"));
     store.remove_details(&profile("nobody"), &DetailFilter::all(), Some(&removal)).await.expect("removes");
     store.sweep(sweeping(now(), Aged::Policies), Some(&sweep)).await.expect("sweeps");

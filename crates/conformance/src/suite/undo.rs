@@ -1,12 +1,12 @@
 //! Undoing imports.
 
-use contactd_core::store::{Aged, DetailFilter, ImportPlan, SweepPlan, Swept, Undo, Undone};
+use contactd_core::store::{Aged, DetailFilter, ImportPlan, Store, SweepPlan, Swept, Undo, Undone};
 use contactd_core::{Detail, Kind, Profile, Record};
 
-use super::{FullStore, day, email, now, phone, profile, put, put_all, record, sweeping, value};
+use super::{day, email, now, phone, profile, put, put_all, record, sweeping, value};
 
 /// Everything that is held, in order.
-async fn everything(store: &impl FullStore) -> Vec<(String, Vec<Detail>)> {
+async fn everything(store: &impl Store) -> Vec<(String, Vec<Detail>)> {
     let mut all = Vec::new();
     let visit = |profile: &Profile, details: Vec<Detail>| {
         all.push((profile.key().to_owned(), details));
@@ -20,12 +20,12 @@ fn replacing() -> ImportPlan {
     ImportPlan { replaced: vec!["crm".to_owned()], ..ImportPlan::of(50, now()) }
 }
 
-async fn newest(store: &impl FullStore) -> i64 {
+async fn newest(store: &impl Store) -> i64 {
     store.list_imports().await.expect("lists").last().expect("an import").id
 }
 
 /// 60 people of two sources.
-async fn fill(store: &impl FullStore) -> Vec<Profile> {
+async fn fill(store: &impl Store) -> Vec<Profile> {
     let profiles: Vec<Profile> = (0..60).map(|number| profile(&format!("quell-{number}"))).collect();
     let other = Detail { source: "hr".to_owned(), ..phone("09", 10) };
     let of = |(number, profile): (usize, &Profile)| match number % 3 {
@@ -43,7 +43,7 @@ fn replacement(profiles: &[Profile]) -> Vec<Record> {
 }
 
 /// Undoing restores what was changed and withdrawn, and removes what was added.
-pub async fn undoing_a_replacement_leaves_everything_as_before(store: &impl FullStore) {
+pub async fn undoing_a_replacement_leaves_everything_as_before(store: &impl Store) {
     let profiles = fill(store).await;
     let (before, totals) = (everything(store).await, store.totals().await.expect("counts"));
     let counts = put_all(store, &replacing(), replacement(&profiles)).await;
@@ -60,7 +60,7 @@ pub async fn undoing_a_replacement_leaves_everything_as_before(store: &impl Full
 }
 
 /// The newest import of a source has to be undone first. Other sources do not matter.
-pub async fn imports_of_a_source_are_undone_newest_first(store: &impl FullStore) {
+pub async fn imports_of_a_source_are_undone_newest_first(store: &impl Store) {
     let ada = profile("ada-quell");
     for confidence in [10, 20, 30] {
         put(store, &ada, &[phone("01", confidence)]).await;
@@ -82,7 +82,7 @@ pub async fn imports_of_a_source_are_undone_newest_first(store: &impl FullStore)
 }
 
 /// What was removed or has expired since stays gone, and everything else is restored.
-pub async fn what_is_gone_since_is_not_restored(store: &impl FullStore) {
+pub async fn what_is_gone_since_is_not_restored(store: &impl Store) {
     let (ada, bo) = (profile("ada-quell"), profile("bo-quell"));
     let ending = Detail { expires_at: Some(day("2026-06-03")), ..phone("04", 40) };
     put(store, &ada, &[phone("01", 50), phone("02", 50), ending, email("ada")]).await;
@@ -103,7 +103,7 @@ pub async fn what_is_gone_since_is_not_restored(store: &impl FullStore) {
 }
 
 /// What is kept is listed, counted, and found by its value.
-pub async fn what_is_kept_for_undo_counts_as_held(store: &impl FullStore) {
+pub async fn what_is_kept_for_undo_counts_as_held(store: &impl Store) {
     let (ada, bo) = (profile("ada-quell"), profile("bo-quell"));
     put(store, &ada, &[phone("01", 50), email("ada")]).await;
     put(store, &bo, &[phone("02", 50)]).await;
@@ -125,7 +125,7 @@ pub async fn what_is_kept_for_undo_counts_as_held(store: &impl FullStore) {
 }
 
 /// After that an import that changed something cannot be undone; one that only added can.
-pub async fn what_is_kept_for_undo_is_forgotten_in_time(store: &impl FullStore) {
+pub async fn what_is_kept_for_undo_is_forgotten_in_time(store: &impl Store) {
     let (ada, bo) = (profile("ada-quell"), profile("bo-quell"));
     let ended = Detail { expires_at: Some(day("2026-06-02")), ..phone("02", 50) };
     let old = Detail { observed_at: Some(day("2025-01-01")), ..phone("03", 50) };

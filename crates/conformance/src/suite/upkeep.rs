@@ -1,12 +1,12 @@
 //! Facts, change detection, maintenance.
 
-use contactd_core::store::{DetailFilter, TakenOver, Withdrawals};
+use contactd_core::store::{DetailFilter, Store, TakenOver, Withdrawals};
 use contactd_core::{Kind, Scopes, SubjectDigest, Token, TokenUpdate, UsageDelta};
 
-use super::{FullStore, best, day, email, now, phone, profile, put, token};
+use super::{best, day, email, now, phone, profile, put, token};
 
 /// The first value counts until it is forgotten.
-pub async fn a_fact_is_remembered_once_and_can_be_forgotten(store: &impl FullStore) {
+pub async fn a_fact_is_remembered_once_and_can_be_forgotten(store: &impl Store) {
     assert_eq!(store.fact("node").await.expect("reads"), None);
     assert_eq!(store.remember("node", "a1").await.expect("remembers"), "a1");
     assert_eq!(store.remember("node", "b2").await.expect("remembers"), "a1");
@@ -18,7 +18,7 @@ pub async fn a_fact_is_remembered_once_and_can_be_forgotten(store: &impl FullSto
 }
 
 /// Unlike remembering, replacing counts in any case. Its entry comes with it.
-pub async fn a_fact_can_be_replaced(store: &impl FullStore) {
+pub async fn a_fact_can_be_replaced(store: &impl Store) {
     store.replace_fact("roots", "a", None).await.expect("replaces");
     let entry = super::outbox::entry("configuration");
     store.replace_fact("roots", "a,b", Some(&entry)).await.expect("replaces");
@@ -27,7 +27,7 @@ pub async fn a_fact_can_be_replaced(store: &impl FullStore) {
 }
 
 /// Tokens and suppressions have one number, details the other.
-pub async fn every_change_is_detected_and_usage_is_not_a_change(store: &impl FullStore) {
+pub async fn every_change_is_detected_and_usage_is_not_a_change(store: &impl Store) {
     let (secret, token) = token("crm");
     let (other_secret, other) = super::token("ats");
     let digest = SubjectDigest { key: "k".to_owned(), bytes: [7; 32] };
@@ -66,23 +66,21 @@ pub async fn every_change_is_detected_and_usage_is_not_a_change(store: &impl Ful
 }
 
 /// No maintenance method changes the details that are held.
-pub async fn maintenance_changes_no_details(store: &impl FullStore) {
+pub async fn maintenance_changes_no_details(store: &impl Store) {
     let (ada, eve) = (profile("ada-quell"), profile("eve-nuvel"));
     put(store, &ada, &[phone("01", 90), email("ada")]).await;
     put(store, &eve, &[phone("02", 90)]).await;
     store.remove_details(&eve, &DetailFilter::all(), None).await.expect("removes");
     store.tidy().await.expect("tidies");
     store.wipe_removed().await.expect("wipes");
-    store.renew();
     assert!(store.flush_removed().await.expect("flushes"));
     assert_eq!(store.check().await.expect("checks"), [""; 0]);
-    store.renew_all();
     assert_eq!(store.list_details(&ada).await.expect("reads"), [phone("01", 90), email("ada")]);
-    assert_eq!(best(store, &ada, Kind::Phone).as_deref(), Some("+14155550101"));
+    assert_eq!(best(store, &ada, Kind::Phone).await.as_deref(), Some("+14155550101"));
 }
 
 /// What a backup needs: files to copy, and their sizes.
-pub async fn a_copy_has_files_and_the_sizes_are_reported(store: &impl FullStore) {
+pub async fn a_copy_has_files_and_the_sizes_are_reported(store: &impl Store) {
     put(store, &profile("ada-quell"), &[phone("01", 90)]).await;
     let sizes = store.sizes().await.expect("tells");
     assert!(sizes.iter().map(|part| part.bytes).sum::<u64>() > 0, "{sizes:?}");
@@ -97,7 +95,7 @@ pub async fn a_copy_has_files_and_the_sizes_are_reported(store: &impl FullStore)
 }
 
 /// Suppressions keep their times; tokens of the other store are stored as revoked.
-pub async fn withdrawals_of_another_store_are_applied_with_their_times(store: &impl FullStore) {
+pub async fn withdrawals_of_another_store_are_applied_with_their_times(store: &impl Store) {
     let ((known_secret, known), (new_secret, new)) = (token("crm"), token("ats"));
     let (old_secret, mut old) = token("old");
     old.revoked_at = Some(day("2026-01-05"));
@@ -132,7 +130,7 @@ pub async fn withdrawals_of_another_store_are_applied_with_their_times(store: &i
 }
 
 /// A token that ends earlier in the other store, or has fewer scopes there, does here too; never the other way round.
-pub async fn a_token_gets_the_earlier_end_and_the_fewer_scopes_of_another_store(store: &impl FullStore) {
+pub async fn a_token_gets_the_earlier_end_and_the_fewer_scopes_of_another_store(store: &impl Store) {
     let phone_only = Scopes { phone: true, email: false };
     let (early, late) = (Some(day("2026-05-01")), Some(day("2026-07-01")));
     // Its end and scopes here, those in the other store, and what it has afterwards. Now is 2026-06-01.
