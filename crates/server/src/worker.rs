@@ -30,7 +30,7 @@ use crate::worker_clock::WorkerClock;
 const TICK: Duration = Duration::from_millis(100);
 
 /// How many connections that are past their deadline are ended before requests are served again.
-const ENDED_TOGETHER: usize = 4;
+const ENDED_TOGETHER: usize = 2;
 
 /// An accepted connection for a worker, with its connection slot.
 pub(crate) struct Accepted {

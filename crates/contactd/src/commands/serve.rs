@@ -100,6 +100,12 @@ fn announce(serving: &Serving, settings: &Settings, dir: &DataDir) -> anyhow::Re
         "contactd {} listening on {scheme}://{public}{base} (documentation at {url}/docs)",
         env!("CARGO_PKG_VERSION")
     ));
+    if scheme == "http" && !public.ip().to_canonical().is_loopback() && settings.clients.proxies.is_none() {
+        tracing::warn!(
+            "serving plain HTTP on {public}: whoever can read the network reads tokens and personal data; set [tls], or put a proxy \
+             that speaks TLS in front and name it in clients.proxies"
+        );
+    }
     log::say(format_args!("data directory {}", dir.shown()));
     log::say(format_args!("admin on {admin_scheme}://{admin} (/metrics)"));
     Ok(url)

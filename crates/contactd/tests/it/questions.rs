@@ -136,6 +136,9 @@ fn a_time_may_be_a_date_a_time_or_how_long_ago_it_was() {
             )
         )
     );
+    let reversed = site.run(&["audit", "show", "--since", "1h", "--until", "2h"]);
+    let said = (reversed.code, reversed.stderr.as_str());
+    assert_eq!(said, (2, "contactd: --since is not before --until, so nothing can match\n"));
     let none = site.run(&["audit", "show", "--until", "1h"]);
     let shown = (none.code, none.stdout.as_str(), none.stderr.as_str());
     assert_eq!(shown, (0, "", "nothing in the journal matches\n"));

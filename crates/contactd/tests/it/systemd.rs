@@ -186,6 +186,16 @@ fn what_cannot_be_served_on_is_refused_with_a_clear_error() {
 }
 
 #[test]
+fn plain_http_that_other_machines_can_reach_is_warned_about() {
+    let warning = "serving plain HTTP on 0.0.0.0:";
+    let everywhere = TcpListener::bind("0.0.0.0:0").expect("binds");
+    let service = Site::with_people().serve_on(&everywhere, &bind(), "public:admin", &[]);
+    assert!(service.log.text().contains(warning), "{}", service.log.text());
+    let service = Site::with_people().serve_on(&bind(), &bind(), "public:admin", &[]);
+    assert!(!service.log.text().contains("serving plain HTTP"), "{}", service.log.text());
+}
+
+#[test]
 fn restarts_under_load_refuse_nobody_and_lose_no_request() {
     let mut site = Site::with_people();
     let token = site.token(&[]);

@@ -10,9 +10,16 @@ use super::listing::{Form, Listing};
 use super::warn;
 use crate::cli::AuditShowArgs;
 use crate::context::Context;
+use crate::misuse::Misuse;
 use crate::output;
 
 pub(super) async fn run(context: &Context, args: &AuditShowArgs) -> anyhow::Result<ExitCode> {
+    let now = context.clock.now();
+    if let (Some(since), Some(until)) = (args.since, args.until)
+        && since.when(now) >= until.when(now)
+    {
+        return Err(Misuse("--since is not before --until, so nothing can match".to_owned()).into());
+    }
     let query = AuditQuery {
         token: args.token.clone(),
         profile: args.profile.as_deref().map(|url| context.profile(url)).transpose()?,
