@@ -412,9 +412,9 @@ def repeat(model, server, is_over, step):
     while not is_over.is_set():
         try:
             step(model, client)
-        except Unanswered:
-            if not is_over.wait(0.2) and server.process.poll() is None:
-                model.problem("a request was not answered, and the server was not killed")
+        except Unanswered as error:
+            if not is_over.is_set():
+                model.problem("a request was not answered, and the server was not killed", error=repr(error.__cause__))
             return
         except Exception as error:
             model.problem("a step of this script failed", step=step.__name__, error=repr(error))
@@ -442,9 +442,10 @@ def live(model, server):
     time.sleep(random.uniform(SHORTEST_LIFE, LONGEST_LIFE))
     if server.process.poll() is not None:
         model.problem("the server ended by itself", exit=server.process.returncode)
+    # Before the kill: whatever fails earlier is the server's fault.
+    is_over.set()
     server.process.kill()
     server.process.wait()
-    is_over.set()
     for thread in threads:
         thread.join()
 
