@@ -11,6 +11,8 @@ const MAX_LINE: usize = 256;
 const MAX_DIGITS: usize = 16;
 /// Maximum length of all trailers together.
 const MAX_TRAILERS: usize = 4 * 1024;
+/// Maximum number of trailers. Other parsers have a limit too, and refuse what they would have to ignore.
+const MAX_TRAILER_LINES: usize = 64;
 /// Fields that decide how a request is framed, where it goes and what it means. A parser that adds trailers to the
 /// headers would read another request, so they are refused in trailers.
 const NEVER_TRAILERS: [&[u8]; 11] = [
@@ -40,6 +42,8 @@ pub(crate) struct Chunks {
     /// The begin of the trailer's name, and its length so far.
     name: [u8; LONGEST_NAME],
     name_len: usize,
+    /// How many trailers have begun.
+    trailers: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +83,7 @@ pub(crate) enum ChunkFault {
 
 impl Chunks {
     pub(crate) fn new() -> Self {
-        Self { at: At::SizeBegin, size: 0, line: 0, name: [0; LONGEST_NAME], name_len: 0 }
+        Self { at: At::SizeBegin, size: 0, line: 0, name: [0; LONGEST_NAME], name_len: 0, trailers: 0 }
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -158,7 +162,8 @@ impl Chunks {
             }
             (At::TrailerBegin, b'\r') => At::LastLineFeed,
             (At::TrailerName, b':') if self.may_be_trailer() => At::TrailerValue,
-            (At::TrailerBegin, byte) if is_token(byte) => {
+            (At::TrailerBegin, byte) if is_token(byte) && self.trailers < MAX_TRAILER_LINES => {
+                self.trailers += 1;
                 self.name_len = 0;
                 self.add_to_name(byte)
             }
@@ -331,7 +336,11 @@ mod tests {
             assert_eq!(decoded(body), Err(ChunkFault::Broken), "{body:?}");
         }
         assert_eq!(decoded(&format!("1;{}\r\n", "x".repeat(MAX_LINE))), Err(ChunkFault::Broken));
-        assert_eq!(decoded(&format!("0\r\n{}", "a: b\r\n".repeat(MAX_TRAILERS))), Err(ChunkFault::Broken));
+        let trailers = |count| decoded(&format!("0\r\n{}\r\n", "a: b\r\n".repeat(count)));
+        assert!(matches!(trailers(MAX_TRAILER_LINES), Ok(Some(_))));
+        assert_eq!(trailers(MAX_TRAILER_LINES + 1), Err(ChunkFault::Broken));
+        let long = format!("a: {}\r\n", "b".repeat(MAX_TRAILERS));
+        assert_eq!(decoded(&format!("0\r\n{long}\r\n")), Err(ChunkFault::Broken));
     }
 
     #[test]
