@@ -288,13 +288,13 @@ def kills(work, options):
 
 def restored(cluster, server, node, work):
     """The database goes back to an earlier point."""
-    server.copy_to(work / "earlier")
+    server.copy_to(work / "postgres/earlier")
     node.wait()
     person = 7
     for number in range(5):
         cluster.command("import", "-", "--source", "later", input=f"profileUrl,email\n{disclosure.url(person)},later{number}@example.com\n")
     node.wait()
-    server.restore_from(work / "earlier")
+    server.restore_from(work / "postgres/earlier")
     was_unready, deadline = False, time.monotonic() + 120
     while time.monotonic() < deadline:
         was_unready |= not node.is_ready()
