@@ -16,6 +16,7 @@ scale: 10 million profiles. Import, beside the embedded import and beside a bare
 takes until it is ready; how long a single change takes to reach every node.
 """
 import argparse
+import atexit
 import contextlib
 import datetime
 import http.client
@@ -38,6 +39,7 @@ import disclosure
 import postgres
 import stage
 
+STARTED = []
 PARTS = ("opt-outs", "kills", "cost", "scale")
 LEASE = 2
 
@@ -93,6 +95,7 @@ class Node:
         self.process = subprocess.Popen([str(part) for part in (*core, stage.BINARY, "serve", "--workers", 1, "--data", self.data, "--store", self.url,
                                          "--config", self.config, "--listen", f"127.0.0.1:{self.port}", "--admin-listen", f"127.0.0.1:{self.admin}")],
                                         stdout=subprocess.DEVNULL, stderr=open(self.work / f"{self.name}.log", "a"))
+        STARTED.append(self.process)
         if wait:
             self.wait()
         return self
@@ -319,7 +322,6 @@ def cost(work, options):
         copied = work / "moved"
         shutil.copytree(data, copied)
         stage.sh(stage.BINARY, "migrate", "--data", copied, "--to", url, stdout=subprocess.DEVNULL)
-        cluster = type("", (), {})()
         embedded = stage.Server("contactd", port := stage.free_port(), [stage.BINARY, "serve", "--workers", "1", "--data", data, "--listen", f"127.0.0.1:{port}",
                                                                         "--admin-listen", f"127.0.0.1:{stage.free_port()}"])
         node = Node(work, "a", url, copied / "keys", 60, stage.SERVER_CORE).start()
@@ -455,6 +457,14 @@ def change_reaches(nodes, home, url, token, number):
             if connection.getresponse().status == 200:
                 waiting.remove(node)
     return round(time.monotonic() - began, 3)
+
+
+@atexit.register
+def end_all():
+    """Nodes do not outlive this script, also if it fails."""
+    for process in STARTED:
+        if process.poll() is None:
+            process.kill()
 
 
 def main():
