@@ -4,7 +4,7 @@
 //! [`Sealed`](crate::Sealed) result, which can be opened once its [`Ticket`] says that the line is written. This
 //! module defines what lines contain; the journal writes them.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -136,6 +136,9 @@ pub trait Audit: Send + Sync {
     /// The ticket tells when.
     fn append(&self, event: &AuditEvent<'_>) -> Ticket;
 
+    /// Says that nothing was disclosed for a line, although it is written. It is recorded within a second or two.
+    fn take_back(&self, ticket: &Ticket);
+
     /// Counts a refused request, which is recorded together with others of its kind within a second or two.
     fn count_refused(&self, refused: RefusedKind);
 
@@ -180,6 +183,8 @@ pub struct Ticket {
 #[derive(Debug, Default)]
 pub struct Batch {
     fate: AtomicU8,
+    /// The number of its first line in the journal, once it is written.
+    first: AtomicU64,
     claims: Mutex<Claims>,
 }
 
@@ -207,6 +212,12 @@ impl Batch {
     /// Decides the final fate of all lines, and wakes the tasks that wait. Returns the lines that were given up:
     /// nothing was disclosed for them, whatever they say.
     pub fn settle(&self, is_written: bool) -> Vec<u32> {
+        self.settle_at(is_written, 0)
+    }
+
+    /// Like [`settle`](Self::settle), with the number of the first line in the journal.
+    pub fn settle_at(&self, is_written: bool, first: u64) -> Vec<u32> {
+        self.first.store(first, Ordering::Relaxed);
         let mut claims = self.claims();
         self.fate.store(if is_written { WRITTEN } else { FAILED }, Ordering::Release);
         let Claims { waiting, mut given_up } = std::mem::take(&mut *claims);
@@ -247,9 +258,15 @@ impl Ticket {
         self.batch.fate()
     }
 
+    /// The number of the line in the journal, if it is written.
+    pub fn number(&self) -> Option<u64> {
+        let is_written = self.fate() == Fate::Written;
+        is_written.then(|| self.batch.first.load(Ordering::Relaxed) + u64::from(self.line))
+    }
+
     /// Whether the line is written. A line that is not decided yet is given up: it counts as failed, and
     /// [`Batch::settle`] reports it to the journal.
-    pub fn is_written(self) -> bool {
+    pub fn is_written(&self) -> bool {
         if self.fate() == Fate::Waiting {
             let mut claims = self.batch.claims();
             // It may have been settled just before the lock was taken.
@@ -286,6 +303,8 @@ impl Audit for NoAudit {
     fn append(&self, _: &AuditEvent<'_>) -> Ticket {
         Ticket::settled(true)
     }
+
+    fn take_back(&self, _: &Ticket) {}
 
     fn count_refused(&self, _: RefusedKind) {}
 

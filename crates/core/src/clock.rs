@@ -1,7 +1,7 @@
 //! The time, which is passed in where it is needed. Only this module reads the system clock.
 
 use std::fmt;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::civil::{Date, DateTime, Time, date};
@@ -123,30 +123,55 @@ impl Clock for SystemClock {
     }
 }
 
+/// Also tells how long ago the machine was started, which nobody can set.
+pub trait BootClock: Clock {
+    /// The time since the machine was started, including the time it was asleep.
+    fn since_boot(&self) -> Duration;
+}
+
+impl BootClock for SystemClock {
+    fn since_boot(&self) -> Duration {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+    }
+}
+
 /// A clock that only moves when [`advance`](Self::advance) is called.
 #[derive(Debug)]
-pub struct ManualClock(AtomicI64);
+pub struct ManualClock {
+    now: AtomicI64,
+    /// Milliseconds since the machine was started.
+    since_boot: AtomicU64,
+}
 
 impl ManualClock {
     /// A clock set to `now`.
     pub fn at(now: Timestamp) -> Self {
-        Self(AtomicI64::new(now.0))
+        Self { now: AtomicI64::new(now.0), since_boot: AtomicU64::new(1_000) }
     }
 
     /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
-        self.0.store(self.now().plus(by).0, Ordering::SeqCst);
+        self.now.store(self.now().plus(by).0, Ordering::SeqCst);
+        self.since_boot.fetch_add(u64::try_from(by.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
     }
 
-    /// Sets the clock, forward or back.
+    /// Sets the clock, forward or back. The time since the machine was started stays the same.
     pub fn set(&self, now: Timestamp) {
-        self.0.store(now.0, Ordering::SeqCst);
+        self.now.store(now.0, Ordering::SeqCst);
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        Timestamp(self.0.load(Ordering::SeqCst))
+        Timestamp(self.now.load(Ordering::SeqCst))
+    }
+}
+
+impl BootClock for ManualClock {
+    fn since_boot(&self) -> Duration {
+        Duration::from_millis(self.since_boot.load(Ordering::SeqCst))
     }
 }
 

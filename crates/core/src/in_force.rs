@@ -24,7 +24,20 @@ pub enum Affected {
 }
 
 /// An announcement in progress.
-pub type Announcing<'a> = Pin<Box<dyn Future<Output = Result<(), NotConfirmed>> + Send + 'a>>;
+pub type Announcing<'a> = Pin<Box<dyn Future<Output = Result<Vec<NodeNote>, NotConfirmed>> + Send + 'a>>;
+
+/// What there is to say about a node of a cluster after a change, although the change is in force.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NodeNote {
+    /// It did not confirm the change. Its lease has ended since, so it answers no lookup before it has the change.
+    #[error(
+        "node {0} did not confirm this. Its lease has ended, so it answers no lookup before it has the change"
+    )]
+    Silent(String),
+    /// It answers lookups, and has not applied a change of details yet.
+    #[error("node {0} has not applied this change of details yet. It will do so by itself")]
+    Behind(String),
+}
 
 /// A change is committed, but not known to be in force.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,6 +53,12 @@ pub enum NotConfirmed {
          It applies changes by itself within a second unless it hangs; if it does, restart it"
     )]
     Silent(String),
+    /// The database of a cluster could not be asked whether its nodes have the change.
+    #[error(
+        "committed, not confirmed: the nodes could not be asked ({0}). \
+         They apply changes by themselves within a second, or stop answering when their lease ends"
+    )]
+    NotAsked(String),
 }
 
 /// The result of a change. It is committed; [`confirmed`](Self::confirmed) says whether it is in force.
@@ -50,6 +69,8 @@ pub struct Changed<T> {
     pub done: T,
     /// Whether it is in force.
     pub confirmed: Result<(), NotConfirmed>,
+    /// What there is to say about nodes of a cluster.
+    pub notes: Vec<NodeNote>,
     /// Whether it is on record. If not, its entry is kept in the store until it is.
     pub recorded: Result<(), NotRecorded>,
 }
@@ -64,15 +85,18 @@ pub(crate) struct Announcer {
 impl Announcer {
     /// Announces a committed change. It takes effect first; that never waits for the journal.
     pub(crate) async fn announce<T>(&self, done: T, affected: Affected) -> Changed<T> {
-        let confirmed = self.in_force.announce(affected).await;
-        Changed { done, confirmed, recorded: self.on_record.collect().await }
+        let (confirmed, notes) = match self.in_force.announce(affected).await {
+            Ok(notes) => (Ok(()), notes),
+            Err(error) => (Err(error), Vec::new()),
+        };
+        Changed { done, confirmed, notes, recorded: self.on_record.collect().await }
     }
 }
 
 impl<T> Changed<T> {
     /// A result that changed nothing.
     pub(crate) const fn nothing(done: T) -> Self {
-        Self { done, confirmed: Ok(()), recorded: Ok(()) }
+        Self { done, confirmed: Ok(()), notes: Vec::new(), recorded: Ok(()) }
     }
 }
 

@@ -51,6 +51,8 @@
 //! - **on record**: an action is on record when its line is in the journal ([`OnRecord`]). The **outbox** keeps the
 //!   entries of changes until then.
 //! - **in force**: a change is in force when every lookup that starts from now on sees it ([`InForce`]).
+//! - **node**: a server of a cluster, which answers from its own copy of the database. **lease**: how long it may do so
+//!   without hearing from the database ([`Lease`]).
 
 mod actor;
 mod admin_entry;
@@ -65,6 +67,7 @@ mod first_bytes;
 pub mod hex;
 mod in_force;
 mod journal_files;
+mod lease;
 mod limit;
 mod live;
 mod lookup;
@@ -92,17 +95,18 @@ pub use audit::{
     NoAudit, RefusedKind, ShortDigest, Ticket,
 };
 pub use caller::{Caller, Callers, DefaultLimits, NotACaller, TokenKey, UsageDelta};
-pub use clock::{Clock, ClockJump, ClockWatch, ManualClock, SystemClock, Timestamp};
+pub use clock::{BootClock, Clock, ClockJump, ClockWatch, ManualClock, SystemClock, Timestamp};
 pub use contactd_profile::{Case, Network, NetworkError, Networks, Profile, Reason};
 pub use csv_cell::{csv_cell, unmarked};
 pub use date_format::{DateFormat, DateFormatError};
 pub use detail::{ContactValue, Detail, Kind, Label};
 pub use email::EmailError;
-pub use in_force::{Affected, Announcing, Changed, Committed, InForce, NotConfirmed};
+pub use in_force::{Affected, Announcing, Changed, Committed, InForce, NodeNote, NotConfirmed};
 pub use journal_files::{
     Chain, JournalError, JournalFault, JournalFiles, JournalHead, JournalLine, JournalLines, KnownLine,
     Outage, ProofMade, RootKey, RootSource, Roots, Verification,
 };
+pub use lease::{ClockReading, Lease};
 pub use limit::{Allowance, Allowances, Bucket, LimitExceeded, LimitSyntax, OrNone, Period, Quota, Rate};
 pub use live::{Live, RefreshError};
 pub use lookup::{LookupError, Lookups, Request, Sealed};

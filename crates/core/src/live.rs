@@ -119,10 +119,12 @@ impl<S: LocalRead + Tokens + Suppressions + Usage> InForce for Live<S> {
     fn announce(&self, affected: Affected) -> Announcing<'_> {
         Box::pin(async move {
             match affected {
-                Affected::Access => self.refresh().await.map_err(|_| NotConfirmed::Failed),
+                Affected::Access => {
+                    self.refresh().await.map(|()| Vec::new()).map_err(|_| NotConfirmed::Failed)
+                }
                 Affected::Details => {
                     self.store.renew_all();
-                    Ok(())
+                    Ok(Vec::new())
                 }
             }
         })

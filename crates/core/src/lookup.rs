@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::caller::ReservedHit;
 use crate::store::{LocalRead, StoreError, Verdict};
 use crate::{
-    Audit, AuditEvent, AuditHealth, AuditOutcome, Caller, ContactValue, Kind, LimitExceeded, Profile,
+    Audit, AuditEvent, AuditHealth, AuditOutcome, Caller, ContactValue, Kind, Lease, LimitExceeded, Profile,
     RefusedKind, ShortDigest, SuppressionList, Ticket, Timestamp,
 };
 
@@ -16,6 +16,7 @@ pub struct Lookups<D> {
     details: Arc<D>,
     suppressions: Arc<SuppressionList>,
     audit: Arc<dyn Audit>,
+    lease: Lease,
 }
 
 /// Why a lookup disclosed nothing.
@@ -34,6 +35,9 @@ pub enum LookupError {
     /// The lookup could not be recorded.
     #[error("the audit line could not be written")]
     Audit,
+    /// The lease of this node has ended: others may have changed what it would answer. See [`Lease`].
+    #[error("this node has not heard from the database for too long")]
+    NoLease,
 }
 
 /// The request that a lookup belongs to.
@@ -64,8 +68,7 @@ impl Sealed {
 
     /// Returns what was found. If the audit line is not written yet, this fails as if writing had failed, and a
     /// hit is returned to the caller's quota.
-    pub fn open(self, caller: &Caller) -> Result<ContactValue, LookupError> {
-        let is_written = self.ticket.is_written();
+    fn open(self, caller: &Caller, is_written: bool) -> Result<ContactValue, LookupError> {
         match self.found {
             Some(value) if is_written => {
                 caller.count_hit();
@@ -86,7 +89,13 @@ impl Sealed {
 impl<D: LocalRead> Lookups<D> {
     /// Creates lookups in `details` that leave out `suppressions` and are recorded in `audit`.
     pub fn new(details: Arc<D>, suppressions: Arc<SuppressionList>, audit: Arc<dyn Audit>) -> Self {
-        Self { details, suppressions, audit }
+        Self { details, suppressions, audit, lease: Lease::none() }
+    }
+
+    /// Answers only while this lease holds.
+    #[must_use]
+    pub fn with_lease(self, lease: Lease) -> Self {
+        Self { lease, ..self }
     }
 
     /// Finds the best personal detail of this kind that has not expired at the time of the request.
@@ -99,6 +108,9 @@ impl<D: LocalRead> Lookups<D> {
         kind: Kind,
         request: Request<'_>,
     ) -> Result<Sealed, LookupError> {
+        if !self.lease.holds() {
+            return Err(LookupError::NoLease);
+        }
         // Before anything is read: with a quota that is used up, nobody learns who is on file.
         let reserved = caller.reserve_hit(request.at)?;
         let person = self.suppressions.check_profile(profile);
@@ -130,6 +142,23 @@ impl<D: LocalRead> Lookups<D> {
             outcome: if found.is_some() { AuditOutcome::Hit } else { AuditOutcome::Miss },
         });
         Ok(Sealed { found, ticket, reserved })
+    }
+
+    /// Opens the result of a lookup. If its audit line is not written yet, this fails as if writing had failed. If the lease
+    /// has ended since the lookup, nothing is disclosed, neither a hit nor a miss, and the journal says so. A hit that is not
+    /// disclosed is returned to the caller's quota.
+    pub fn open(&self, sealed: Sealed, caller: &Caller) -> Result<ContactValue, LookupError> {
+        let is_written = sealed.ticket.is_written();
+        if is_written && !self.lease.holds() {
+            self.audit.take_back(&sealed.ticket);
+            return Err(LookupError::NoLease);
+        }
+        sealed.open(caller, is_written)
+    }
+
+    /// Whether the lease holds without which nothing is answered.
+    pub fn has_lease(&self) -> bool {
+        self.lease.holds()
     }
 
     /// Records that a request was refused with this error code of the contract. Of many in one second, most are
@@ -251,7 +280,7 @@ mod tests {
             let sealed = lookups
                 .find(&caller, asked, Kind::Phone, Request { id: "r", given_id: None, at })
                 .expect("looks up");
-            let is_found = sealed.open(&caller).is_ok();
+            let is_found = lookups.open(sealed, &caller).is_ok();
             let offered = store.lock().expect("a lock").offered.get();
             (is_found, DIGESTS.get() - before, offered)
         };
@@ -268,5 +297,62 @@ mod tests {
         let value = [Subject::Value(Kind::Phone, &number)];
         assert_eq!(work(vec!["+14155550101"], &ada, &value), (false, 4, 1), "the number is suppressed");
         assert_eq!(work(vec![], &ada, &[]), (false, 4, 0), "the store is empty");
+    }
+
+    /// Counts the lines that are taken back.
+    #[derive(Default)]
+    struct Lines(std::sync::atomic::AtomicU64);
+
+    impl Audit for Lines {
+        fn append(&self, _: &AuditEvent<'_>) -> Ticket {
+            Ticket::settled(true)
+        }
+
+        fn take_back(&self, _: &Ticket) {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        }
+
+        fn count_refused(&self, _: RefusedKind) {}
+
+        fn flush(&self) {}
+
+        fn health(&self) -> AuditHealth {
+            AuditHealth { is_up: true, ..AuditHealth::default() }
+        }
+    }
+
+    #[test]
+    fn without_a_lease_nothing_is_looked_up_and_nothing_is_opened() {
+        let at = Timestamp::from_seconds(1_000);
+        let clock = Arc::new(crate::ManualClock::at(at));
+        let lease = Lease::of_node(Arc::<crate::ManualClock>::clone(&clock));
+        let secret = TokenSecret::generate().expect("random");
+        let callers = Callers::default();
+        callers.replace(vec![(secret.hash(), Token::new("crm", at).expect("random"), 0)], at);
+        let caller = callers.find(secret.expose(), at).expect("known");
+        let profile = |slug: &str| {
+            Networks::built_in().canonicalize(&format!("linkedin.com/in/{slug}-quell")).expect("a profile")
+        };
+        let (ada, values) = (profile("ada"), vec!["+14155550101"]);
+        let held = Held { profile: ada.clone(), values, offered: Cell::new(0) };
+        let store = Arc::new(Arc::new(std::sync::Mutex::new(held)));
+        let keys = DigestKeys::new(vec![DigestKey::new(&[1; 32])]).expect("keys");
+        let (suppressions, lines) = (Arc::new(SuppressionList::new(keys)), Arc::new(Lines::default()));
+        let audit = Arc::<Lines>::clone(&lines);
+        let lookups = Lookups::new(Arc::clone(&store), suppressions, audit).with_lease(lease.clone());
+        let find =
+            |who: &Profile| lookups.find(&caller, who, Kind::Phone, Request { id: "r", given_id: None, at });
+        assert!(matches!(find(&ada), Err(LookupError::NoLease)));
+        assert_eq!(store.lock().expect("a lock").offered.get(), 0, "nothing is read");
+        let length = std::time::Duration::from_secs(60);
+        for who in [&ada, &profile("unknown")] {
+            lease.renew(crate::ClockReading::of(&*clock), length);
+            let sealed = find(who).expect("looks up");
+            clock.advance(length);
+            assert!(matches!(lookups.open(sealed, &caller), Err(LookupError::NoLease)), "hit and miss alike");
+        }
+        assert_eq!(lines.0.load(std::sync::atomic::Ordering::SeqCst), 2, "the journal says so");
+        lease.renew(crate::ClockReading::of(&*clock), length);
+        assert!(lookups.open(find(&ada).expect("looks up"), &caller).is_ok());
     }
 }

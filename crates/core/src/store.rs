@@ -13,10 +13,14 @@
 
 mod access;
 mod audit;
+pub mod copying;
 mod details;
 mod imports;
 mod local;
+pub mod merge;
+pub mod moving;
 mod outbox;
+pub mod place;
 mod retention;
 mod upkeep;
 

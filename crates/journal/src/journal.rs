@@ -151,6 +151,12 @@ impl Audit for Journal {
         })
     }
 
+    fn take_back(&self, ticket: &Ticket) {
+        if let Some(line) = ticket.number() {
+            self.shared.take_back(line);
+        }
+    }
+
     fn count_refused(&self, refused: RefusedKind) {
         self.shared.count_refused(refused);
     }

@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) must_sign: AtomicBool,
     /// Refused requests that are recorded together.
     refused: Mutex<HashMap<RefusedKind, u64>>,
+    /// Numbers of written lines for which nothing was disclosed, and which the journal does not know yet.
+    taken_back: Mutex<Vec<u64>>,
 }
 
 impl Shared {
@@ -50,6 +52,7 @@ impl Shared {
             last: AtomicU64::new(0),
             must_sign: AtomicBool::new(false),
             refused: Mutex::default(),
+            taken_back: Mutex::default(),
         }
     }
 
@@ -69,6 +72,18 @@ impl Shared {
             self.note_lost(1);
             Ticket::settled(false)
         })
+    }
+
+    pub(crate) fn take_back(&self, line: u64) {
+        self.taken_back.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        self.queue.poke();
+    }
+
+    /// The lines that were taken back since the last call, in order.
+    pub(crate) fn taken_back(&self) -> Vec<u64> {
+        let mut lines = std::mem::take(&mut *self.taken_back.lock().unwrap_or_else(PoisonError::into_inner));
+        lines.sort_unstable();
+        lines
     }
 
     fn refused(&self) -> MutexGuard<'_, HashMap<RefusedKind, u64>> {

@@ -122,9 +122,9 @@ impl Writer {
                 Next::Write(batch) => {
                     let written = self.prepare().and_then(|()| self.write(&lines));
                     let is_written = self.report(written, lines.len() as u64);
-                    let given_up = batch.settle(is_written);
+                    let first = (self.last + 1).saturating_sub(lines.len() as u64);
+                    let given_up = batch.settle_at(is_written, first);
                     if is_written {
-                        let first = self.last + 1 - lines.len() as u64;
                         self.undisclosed.extend(given_up.into_iter().map(|line| first + u64::from(line)));
                     }
                 }
@@ -155,6 +155,7 @@ impl Writer {
 
     /// Work that no request waits for: lines about the journal itself, checkpoints, seals.
     fn do_what_is_due(&mut self) {
+        self.undisclosed.extend(self.shared.taken_back());
         if !self.undisclosed.is_empty() {
             // If this fails, it is tried again with the next lines.
             let _ = self.say_undisclosed();
@@ -181,6 +182,12 @@ impl Writer {
     /// Signs what is left.
     fn end(&mut self) {
         self.shared.queue.note_busy();
+        self.undisclosed.extend(self.shared.taken_back());
+        if !self.undisclosed.is_empty()
+            && let Err(error) = self.say_undisclosed()
+        {
+            tracing::error!(%error, "cannot record which lookups were not answered");
+        }
         let stopped = (self.settings.opened_by == OpenedBy::Server).then(|| self.fields(&Mark::Stopped));
         let signed = self
             .say_refused()
@@ -251,7 +258,7 @@ impl Writer {
         }
     }
 
-    /// Records which lines are in the file although their requests were answered 500.
+    /// Records which lines are in the file although their requests were answered 500 or 503.
     fn say_undisclosed(&mut self) -> io::Result<()> {
         let mut marks: Vec<Vec<u8>> = Vec::new();
         let mut lines = self.undisclosed.iter().copied().peekable();

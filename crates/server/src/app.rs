@@ -7,7 +7,7 @@ use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
 use contactd_contract::openapi;
 use contactd_core::store::LocalRead;
-use contactd_core::{Audit, Callers, Clock, Lookups, Networks, Repeats, SuppressionList};
+use contactd_core::{Audit, Callers, Clock, Lease, Lookups, Networks, Repeats, SuppressionList};
 use contactd_tls::Tls;
 
 use crate::Settings;
@@ -87,6 +87,12 @@ impl<D: LocalRead> App<D> {
             stopping: AtomicBool::new(false),
             beats,
         }
+    }
+
+    /// Answers lookups only while this lease holds.
+    #[must_use]
+    pub fn with_lease(self, lease: Lease) -> Self {
+        Self { lookups: self.lookups.with_lease(lease), ..self }
     }
 
     /// Serves callers over TLS.

@@ -74,7 +74,7 @@ pub(crate) async fn fetch<D: LocalRead>(
         Ok(sealed) => {
             recorder.is_recorded = true;
             recorder.turn.recorded(sealed.ticket()).await;
-            sealed.open(caller)
+            app.lookups.open(sealed, caller)
         }
         Err(error) => Err(error),
     };

@@ -15,7 +15,7 @@ pub(crate) fn ready<D: LocalRead>(app: &App<D>) -> Answer {
     if app.is_stopping() {
         return Refusal::Stopping.answer();
     }
-    if !app.lookups.audit_health().is_up {
+    if !app.lookups.audit_health().is_up || !app.lookups.has_lease() {
         return Refusal::NotReady.answer();
     }
     answer::json(StatusCode::OK, &b"{\"status\":\"ready\"}"[..])

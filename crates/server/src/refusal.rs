@@ -44,8 +44,10 @@ pub(crate) enum Refusal {
     Panicked,
     Overloaded,
     Stopping,
-    /// Lookups cannot be recorded at the moment, so none is answered.
+    /// Lookups cannot be recorded at the moment, or this node may not answer them, so none is answered.
     NotReady,
+    /// The lease of this node has ended.
+    NoLease,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +70,7 @@ impl Refusal {
             LookupError::Limit(limit) => Self::Limit(limit),
             LookupError::Store(error) => Self::Store(error),
             LookupError::Audit => Self::Unrecorded,
+            LookupError::NoLease => Self::NoLease,
         }
     }
 
@@ -91,7 +94,9 @@ impl Refusal {
             Self::Store(StoreError::Engine(_) | StoreError::Damaged(_) | StoreError::SchemaTooNew { .. })
             | Self::Unrecorded
             | Self::Panicked => ErrorCode::Internal,
-            Self::Overloaded | Self::Stopping | Self::NotReady => ErrorCode::ServiceUnavailable,
+            Self::Overloaded | Self::Stopping | Self::NotReady | Self::NoLease => {
+                ErrorCode::ServiceUnavailable
+            }
         }
     }
 
@@ -145,6 +150,7 @@ impl Refusal {
             Self::Overloaded
             | Self::Stopping
             | Self::NotReady
+            | Self::NoLease
             | Self::Store(StoreError::Unavailable(_) | StoreError::Busy) => {
                 ("retry-after", OVERLOAD_RETRY.into())
             }
@@ -162,6 +168,7 @@ impl Refusal {
                 "the audit line could not be written in time; check the disk that holds audit/".to_owned(),
             ),
             Self::Panicked => Some("a handler panicked".to_owned()),
+            Self::NoLease => Some(LookupError::NoLease.to_string()),
             _ => None,
         }
     }

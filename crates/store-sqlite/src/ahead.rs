@@ -5,10 +5,10 @@
 
 use std::collections::VecDeque;
 
+use contactd_core::store::place::{PLACES_OF_PROFILE, first_id};
 use contactd_core::{Kind, Profile};
 use rusqlite::Connection;
 
-use crate::place::{PLACES_OF_PROFILE, first_id};
 use crate::profile_rows::{ProfileRows, SourceNames, StoredRow};
 
 /// Rows read at a time.

@@ -166,6 +166,14 @@ impl SqliteStore {
         Ok(OpenIndex(audit))
     }
 
+    /// Reads the file itself.
+    pub(crate) fn with_index<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        self.read_index(read)
+    }
+
     fn read_index<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         self.audit().and_then(|mut audit| read(audit.connection()?).map_err(error))
     }

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use contactd_core::store::place::kind_number;
 use contactd_core::store::{
     DetailFilter, Details, Noted, SourceRetention, StoreError, StoreFuture, SweepPlan, Swept, Totals,
 };
 use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
 use rusqlite::{Connection, Transaction};
 
-use crate::numbers::kind_number;
 use crate::profile_rows::{ProfileRows, SourceNames};
 use crate::writing::Writing;
 use crate::{SqliteStore, connection, former, outbox, profile_rows, retention, totals};

@@ -1,19 +1,12 @@
 //! What imports changed or withdrew, as it was before, so that they can be undone.
 
+use contactd_core::store::merge::{Fate, HeldDetail};
+use contactd_core::store::place::{first_id, kind_number, label_number, observed};
 use contactd_core::store::{DetailFilter, FormerDetail, FormerTotal};
 use contactd_core::{Kind, Profile, Timestamp};
 use rusqlite::{Connection, params};
 
-use crate::numbers::{kind_number, label_number};
-use crate::place::first_id;
-use crate::profile_rows::{SourceNames, StoredDetail, observed, read_stored};
-
-/// What an import did with a detail.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
-    Changed,
-    Withdrawn,
-}
+use crate::profile_rows::{SourceNames, read_stored};
 
 /// A kept row.
 pub(crate) struct FormerRow {
@@ -21,7 +14,7 @@ pub(crate) struct FormerRow {
     import: i64,
     pub(crate) profile: String,
     pub(crate) fate: Fate,
-    pub(crate) stored: StoredDetail,
+    pub(crate) stored: HeldDetail,
 }
 
 const COLUMNS: &str =
@@ -33,7 +26,7 @@ pub(crate) fn keep(
     connection: &Connection,
     import: i64,
     profile: &Profile,
-    stored: &StoredDetail,
+    stored: &HeldDetail,
     fate: Fate,
 ) -> rusqlite::Result<()> {
     let detail = &stored.detail;
@@ -133,9 +126,9 @@ pub(crate) fn remove(
     connection: &Connection,
     profile: &Profile,
     which: &DetailFilter,
-) -> rusqlite::Result<Vec<StoredDetail>> {
+) -> rusqlite::Result<Vec<HeldDetail>> {
     let mut delete = connection.prepare_cached("DELETE FROM former WHERE id = ?1")?;
-    let mut removed: Vec<StoredDetail> = Vec::new();
+    let mut removed: Vec<HeldDetail> = Vec::new();
     for row in of_profile(connection, profile)? {
         if which.matches(&row.stored.detail) {
             delete.execute([row.id])?;

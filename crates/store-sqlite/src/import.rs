@@ -1,25 +1,21 @@
 //! Importing: one transaction, so that a crash at any moment leaves the old data or the new data, never a mix.
 
-use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
+use contactd_core::store::merge::Merging;
+use contactd_core::store::place::first_id;
 use contactd_core::store::{
     Crowd, FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, Noted, PastImport,
-    PutCounts, StoreError, StoreFuture, Undo, Undone, ValueOfProfile, WithdrawnFrom, crowds,
+    PutCounts, StoreError, StoreFuture, Undo, Undone, ValueOfProfile, WithdrawnFrom,
 };
-use contactd_core::{Detail, Kind, Profile, Record, Timestamp};
+use contactd_core::{Kind, Profile, Record, Timestamp};
 use rusqlite::{Connection, params};
 
 use crate::ahead::Ahead;
-use crate::former::{self, Fate};
-use crate::place::first_id;
-use crate::profile_rows::{SourceNames, StoredDetail};
+use crate::former;
+use crate::profile_rows::{ProfileRows, SourceNames};
 use crate::writing::Writing;
 use crate::{SqliteStore, connection, outbox, totals, undo, wipe};
-
-/// How many refused sources of profiles are listed.
-const SHOWN_CROWDS: usize = 20;
 
 impl Importing for SqliteStore {
     type Import<'a> = SqliteImport;
@@ -65,21 +61,10 @@ impl Importing for SqliteStore {
 /// An import in progress, on its own connection. Dropping it rolls it back.
 pub struct SqliteImport {
     connection: Connection,
-    id: i64,
     at: Timestamp,
+    merging: Merging,
     writing: Writing,
     ahead: Ahead,
-    /// Sources whose details are removed unless the import contains them, with what they lose.
-    replaced: Vec<WithdrawnFrom>,
-    /// The sources of its details.
-    sources: HashSet<i64>,
-    crowds: Vec<Crowd>,
-    keep_former: bool,
-    counts: PutCounts,
-    /// Sources with a maximum age: for them, the last import of an undated detail is recorded.
-    aged: HashSet<i64>,
-    /// Profiles held before that have been counted as changed, by hash.
-    changed: HashSet<u64>,
     same_hash: SameHash,
 }
 
@@ -97,147 +82,53 @@ impl SqliteImport {
         let aged = connection
             .prepare("SELECT id FROM sources WHERE max_age IS NOT NULL")
             .and_then(|mut aged| aged.query_map((), |row| row.get(0))?.collect())?;
+        let mut merging = Merging::new(id, held_by(&connection, &plan.replaced)?, plan.keep_former);
+        merging.aged = aged;
         let mut import = Self {
-            id,
             at: plan.at,
+            merging,
             writing: Writing::default(),
             ahead: Ahead::in_order(plan.records, held, !plan.replaced.is_empty()),
-            replaced: held_by(&connection, &plan.replaced)?,
-            sources: HashSet::new(),
-            crowds: Vec::new(),
-            keep_former: plan.keep_former,
             connection,
-            counts: PutCounts::default(),
-            aged,
             same_hash: SameHash::default(),
-            changed: HashSet::new(),
         };
         if let Some((sources, max_age)) = &plan.max_age {
             let seconds = i64::try_from(max_age.as_secs()).unwrap_or(i64::MAX);
             for source in sources {
-                let id = import.writing.source(&import.connection, source)?;
-                import.aged.insert(id);
+                let id = import.writing.sources.of(&import.connection, source)?;
+                import.merging.aged.insert(id);
                 import.connection.execute("UPDATE sources SET max_age = ?2 WHERE id = ?1", (id, seconds))?;
             }
         }
         for source in &plan.replaced {
-            let id = import.writing.source(&import.connection, source)?;
-            import.sources.insert(id);
+            let id = import.writing.sources.of(&import.connection, source)?;
+            import.merging.sources.insert(id);
         }
         Ok(import)
     }
 
-    fn put_record(&mut self, profile: &Profile, given: &[Detail]) -> rusqlite::Result<()> {
+    fn put_record(&mut self, record: &Record) -> rusqlite::Result<()> {
+        let Record { profile, details } = record;
         self.withdraw_before(first_id(profile, Kind::Phone))?;
         let mut rows = self.ahead.rows_of(&self.connection, profile)?;
         self.same_hash.note(profile, &rows.others);
-        let accepted = self.refuse_crowds(profile, given, &rows.details);
-        let details = accepted.as_deref().unwrap_or(given);
-        let was_held = !rows.details.is_empty();
-        let was_held_before = rows.details.iter().any(|stored| stored.import != self.id);
-        let (mut new, mut changed) = (0, 0);
-        let mut written = Vec::new();
-        for (at, detail) in details.iter().enumerate() {
-            // If a detail is given twice, the last one counts.
-            if details[at + 1..].iter().any(|later| later.is_same(detail)) {
-                self.counts.unchanged += 1;
-                continue;
-            }
-            // Stores of earlier versions may hold two spellings of an address: the given one is updated.
-            let same = rows.details.iter_mut().filter(|stored| stored.detail.is_same(detail));
-            match same.max_by_key(|stored| stored.detail.value == detail.value) {
-                Some(same) if same.detail == *detail => {
-                    self.sources.insert(same.source);
-                    self.counts.unchanged += 1;
-                    if detail.observed_at.is_some() || !self.aged.contains(&same.source) {
-                        continue;
-                    }
-                    same.said_by = Some(self.id);
-                }
-                Some(same) => {
-                    self.sources.insert(same.source);
-                    if self.keep_former && same.import != self.id {
-                        former::keep(&self.connection, self.id, profile, same, Fate::Changed)?;
-                    }
-                    same.said_by = Some(self.id);
-                    self.writing.count(same.source, &same.detail, -1);
-                    self.writing.count(same.source, detail, 1);
-                    same.detail = detail.clone();
-                    changed += 1;
-                }
-                None => {
-                    let source = self.writing.source(&self.connection, &detail.source)?;
-                    self.sources.insert(source);
-                    self.writing.count(source, detail, 1);
-                    rows.details.push(StoredDetail {
-                        detail: detail.clone(),
-                        source,
-                        import: self.id,
-                        said_by: None,
-                    });
-                    new += 1;
-                }
-            }
-            written.push(detail.kind);
-        }
-        let is_gone = |stored: &StoredDetail| {
-            is_replaced(&self.replaced, &stored.detail.source)
-                && !details
-                    .iter()
-                    .any(|detail| detail.value == stored.detail.value && detail.is_same(&stored.detail))
-                && stored.import != self.id
-        };
-        let gone: Vec<_> = rows.details.extract_if(.., |stored| is_gone(stored)).collect();
-        for gone in &gone {
-            self.writing.count(gone.source, &gone.detail, -1);
-            written.push(gone.detail.kind);
-        }
-        self.note_withdrawn(profile, &gone)?;
-        rows.write(&self.connection, profile, |kind| written.contains(&kind))?;
-        self.counts.new += new;
-        self.counts.changed += changed;
-        if !was_held && new > 0 {
-            self.counts.profiles_new += 1;
-            self.writing.profiles += 1;
-        } else if was_held_before
-            && (!gone.is_empty() || new + changed > 0)
-            && self.changed.insert(hash(profile))
-        {
-            self.counts.profiles_changed += 1;
-        }
-        Ok(())
-    }
-
-    /// What is left of the given details without sources that would have too many for this profile; none if all are
-    /// accepted.
-    fn refuse_crowds(
-        &mut self,
-        profile: &Profile,
-        given: &[Detail],
-        held: &[StoredDetail],
-    ) -> Option<Vec<Detail>> {
-        let stays = |stored: &&StoredDetail| {
-            stored.import == self.id || !is_replaced(&self.replaced, &stored.detail.source)
-        };
-        let crowds = crowds(given, held.iter().filter(stays).map(|stored| &stored.detail));
-        if crowds.is_empty() {
-            return None;
-        }
-        let (accepted, refused): (Vec<Detail>, Vec<Detail>) =
-            given.iter().cloned().partition(|detail| !crowds.contains(&detail.source));
-        self.counts.refused += refused.len() as u64;
-        for source in crowds {
-            if self.crowds.len() < SHOWN_CROWDS {
-                self.crowds.push(Crowd { profile: profile.clone(), source });
-            }
-        }
-        Some(accepted)
+        let (connection, import) = (&self.connection, self.merging.id);
+        let Writing { sources, totals } = &mut self.writing;
+        let touched = self.merging.put(
+            totals,
+            profile,
+            details,
+            &mut rows.details,
+            |source| sources.of(connection, source),
+            |held, fate| former::keep(connection, import, profile, held, fate),
+        )?;
+        rows.write(connection, profile, touched)
     }
 
     /// Removes the details of replaced sources from profiles before the id `end` that are not in the
     /// import.
     fn withdraw_before(&mut self, end: i64) -> rusqlite::Result<()> {
-        if self.replaced.is_empty() {
+        if self.merging.replaced.is_empty() {
             return Ok(());
         }
         let missed = self.same_hash.missed_before(end);
@@ -245,7 +136,7 @@ impl SqliteImport {
         loop {
             let mut profiles = Vec::new();
             let more = self.ahead.pass(&self.connection, end, |row| {
-                if is_replaced(&self.replaced, row.source()) {
+                if self.merging.is_replaced(row.source()) {
                     profiles.push(row.profile);
                 }
             })?;
@@ -259,44 +150,23 @@ impl SqliteImport {
 
     fn withdraw_from(&mut self, profiles: &[String]) -> rusqlite::Result<()> {
         let mut names = SourceNames::default();
+        let (connection, import) = (&self.connection, self.merging.id);
         for key in profiles {
             let profile = Profile::from_key(key);
-            let is_gone = |stored: &StoredDetail| is_replaced(&self.replaced, &stored.detail.source);
-            let taken = self.writing.take_away(&self.connection, &mut names, &profile, is_gone)?;
-            self.counts.profiles_changed += u64::from(!taken.gone.is_empty() && !taken.was_last);
-            self.note_withdrawn(&profile, &taken.gone)?;
+            let mut rows = ProfileRows::read(connection, &mut names, &profile)?;
+            let keep = |held: &_, fate| former::keep(connection, import, &profile, held, fate);
+            let touched = self.merging.withdraw(&mut self.writing.totals, &mut rows.details, keep)?;
+            rows.write(connection, &profile, touched)?;
         }
         Ok(())
     }
 
-    /// Counts details that were withdrawn, and keeps them.
-    fn note_withdrawn(&mut self, profile: &Profile, gone: &[StoredDetail]) -> rusqlite::Result<()> {
-        self.counts.withdrawn += gone.len() as u64;
-        for gone in gone {
-            let source = &gone.detail.source;
-            if let Some(from) = self.replaced.iter_mut().find(|from| from.source == *source) {
-                from.withdrawn += 1;
-            }
-            if self.keep_former {
-                former::keep(&self.connection, self.id, profile, gone, Fate::Withdrawn)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes only what this import added: a detail keeps the number of the import that added it.
     fn take_back_all(&mut self, values: &[ValueOfProfile]) -> rusqlite::Result<()> {
         let mut names = SourceNames::default();
-        for (profile, kind, value) in values {
-            let is_gone = |stored: &StoredDetail| {
-                stored.import == self.id && stored.detail.kind == *kind && stored.detail.value == *value
-            };
-            let gone = self.writing.take_away(&self.connection, &mut names, profile, is_gone)?;
-            self.counts.new -= gone.gone.len() as u64;
-            self.counts.taken_back += gone.gone.len() as u64;
-            // A profile that was held before was counted as changed, not as new.
-            let was_new = gone.was_last && !self.changed.contains(&hash(profile));
-            self.counts.profiles_new -= u64::from(was_new);
+        for value in values {
+            let mut rows = ProfileRows::read(&self.connection, &mut names, &value.0)?;
+            let touched = self.merging.take_back(&mut self.writing.totals, value, &mut rows.details);
+            rows.write(&self.connection, &value.0, touched)?;
         }
         Ok(())
     }
@@ -309,7 +179,7 @@ impl SqliteImport {
                  profiles_new, profiles_changed, new, changed, unchanged, withdrawn, actor, files, is_kept)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
             params![
-                self.id,
+                self.merging.id,
                 self.at.millis(),
                 summary.source,
                 summary.rows,
@@ -323,12 +193,12 @@ impl SqliteImport {
                 counts.withdrawn,
                 summary.actor,
                 serde_json::to_string(&summary.files).unwrap_or_default(),
-                self.keep_former
+                self.merging.keep_former
             ],
         )?;
         let mut add = self.connection.prepare("INSERT INTO import_sources VALUES (?1, ?2)")?;
-        for source in &self.sources {
-            add.execute((self.id, source))?;
+        for source in &self.merging.sources {
+            add.execute((self.merging.id, source))?;
         }
         drop(add);
         let counted = [
@@ -339,7 +209,7 @@ impl SqliteImport {
             ("withdrawn", counts.withdrawn),
         ];
         outbox::add(&self.connection, entry, &counted)?;
-        if self.counts.taken_back > 0 {
+        if self.merging.counts.taken_back > 0 {
             // These people may have been erased already, and nobody else will look for their traces.
             wipe::wipe_gaps(&self.connection)?;
         }
@@ -380,7 +250,7 @@ impl SameHash {
 
 impl Import for SqliteImport {
     fn put(&mut self, batch: Vec<Record>) -> impl StoreFuture<()> {
-        let put = batch.iter().try_for_each(|record| self.put_record(&record.profile, &record.details));
+        let put = batch.iter().try_for_each(|record| self.put_record(record));
         std::future::ready(put.map_err(connection::error))
     }
 
@@ -393,22 +263,22 @@ impl Import for SqliteImport {
     }
 
     fn counts(&self) -> PutCounts {
-        self.counts
+        self.merging.counts
     }
 
     fn crowds(&self) -> &[Crowd] {
-        &self.crowds
+        &self.merging.crowds
     }
 
     fn withdrawn(&self) -> Vec<WithdrawnFrom> {
-        self.replaced.clone()
+        self.merging.replaced.clone()
     }
 
     async fn commit(mut self, summary: &ImportSummary, entry: Noted<'_>) -> Result<i64, StoreError> {
         self.write_summary(summary, entry).map_err(connection::error)?;
         // The import is committed, even if its log cannot be emptied now.
         let _ = connection::truncate_wal(&self.connection);
-        Ok(self.id)
+        Ok(self.merging.id)
     }
 }
 
@@ -424,22 +294,12 @@ fn held_by(connection: &Connection, sources: &[String]) -> rusqlite::Result<Vec<
     sources.iter().map(of_source).collect()
 }
 
-fn is_replaced(replaced: &[WithdrawnFrom], source: &str) -> bool {
-    replaced.iter().any(|from| from.source == source)
-}
-
-fn hash(profile: &Profile) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    profile.hash(&mut hasher);
-    hasher.finish()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{now, put_all};
-    use contactd_core::ContactValue;
     use contactd_core::store::Details;
+    use contactd_core::{ContactValue, Detail};
 
     /// Three profiles, of which the first two have the same hash.
     const KEYS: [&str; 3] =

@@ -12,15 +12,15 @@ mod ahead;
 mod audit;
 mod changes;
 mod connection;
+mod copy;
 mod details;
 mod facts;
 mod former;
 mod import;
 mod local;
 mod maintenance;
-mod numbers;
+mod moving;
 mod outbox;
-mod place;
 mod profile_rows;
 mod reader;
 mod retention;
@@ -49,6 +49,7 @@ use crate::changes::Watch;
 use crate::reader::Reader;
 
 pub use connection::WAL_LIMIT;
+pub use copy::{ApplyingDetails, CopyState};
 
 /// The databases in a data directory.
 pub struct SqliteStore {

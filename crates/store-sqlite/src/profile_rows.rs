@@ -1,37 +1,23 @@
 //! Reading and writing the rows of one profile.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use contactd_core::store::merge::{HeldDetail, Touched};
+use contactd_core::store::place::{
+    NEVER_OBSERVED, PLACES, PLACES_OF_PROFILE, first_id, kind, kind_number, label, label_number, observed,
+};
 use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
 use rusqlite::{Connection, Row, params};
 
-use crate::numbers::{kind, kind_number, label, label_number};
-use crate::place::{PLACES, PLACES_OF_PROFILE, first_id};
-
-/// Stored for a missing `observed_at`, which counts as oldest.
-pub(crate) const NEVER_OBSERVED: i64 = -(1 << 39);
-
 /// The details of one profile, to be changed and written back.
 pub(crate) struct ProfileRows {
-    pub(crate) details: Vec<StoredDetail>,
+    pub(crate) details: Vec<HeldDetail>,
     /// Kinds that had details in the table.
     kinds_before: Vec<Kind>,
     /// Ids used by other profiles with the same hash.
     taken: Vec<i64>,
     /// Those profiles: hardly ever one.
     pub(crate) others: Vec<String>,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct StoredDetail {
-    pub(crate) detail: Detail,
-    /// The id of its source.
-    pub(crate) source: i64,
-    /// The import that added it.
-    pub(crate) import: i64,
-    /// The last import that contained it again, if recorded.
-    pub(crate) said_by: Option<i64>,
 }
 
 /// The names of sources by id, each read once.
@@ -54,7 +40,7 @@ impl SourceNames {
 pub(crate) struct StoredRow {
     pub(crate) id: i64,
     pub(crate) profile: String,
-    stored: StoredDetail,
+    stored: HeldDetail,
 }
 
 impl StoredRow {
@@ -118,22 +104,22 @@ impl ProfileRows {
         &self,
         connection: &Connection,
         profile: &Profile,
-        kinds: impl Fn(Kind) -> bool,
+        touched: Touched,
     ) -> rusqlite::Result<()> {
-        for kind in Kind::ALL.into_iter().filter(|&kind| kinds(kind)) {
+        for kind in Kind::ALL.into_iter().filter(|&kind| touched.has(kind)) {
             let first = first_id(profile, kind);
             if self.kinds_before.contains(&kind) {
                 connection
                     .prepare_cached("DELETE FROM details WHERE id >= ?1 AND id < ?1 + ?2 AND profile = ?3")?
                     .execute((first, PLACES, profile.key()))?;
             }
-            let mut details: Vec<&StoredDetail> =
+            let mut details: Vec<&HeldDetail> =
                 self.details.iter().filter(|stored| stored.detail.kind == kind).collect();
             details.sort_by_key(|stored| stored.preference());
             let mut free = (first..first + PLACES).filter(|id| !self.taken.contains(id));
             for stored in details {
                 let id = free.next().ok_or_else(no_room)?;
-                stored.insert(connection, profile, id)?;
+                insert(stored, connection, profile, id)?;
             }
         }
         Ok(())
@@ -177,43 +163,25 @@ pub(crate) fn visit_all(
     Ok(())
 }
 
-impl StoredDetail {
-    /// The import whose time counts as the age of a detail without a date.
-    pub(crate) fn newest_import(&self) -> i64 {
-        self.said_by.unwrap_or(self.import)
-    }
-
-    /// Smallest is best.
-    fn preference(&self) -> impl Ord + use<'_> {
-        let detail = &self.detail;
-        let newest = Reverse(observed(detail));
-        (label_number(detail.label), Reverse(detail.confidence), newest, detail.value.expose(), self.source)
-    }
-
-    fn insert(&self, connection: &Connection, profile: &Profile, id: i64) -> rusqlite::Result<()> {
-        let detail = &self.detail;
-        connection
-            .prepare_cached("INSERT INTO details VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)")?
-            .execute(params![
-                id,
-                profile.key(),
-                kind_number(detail.kind),
-                label_number(detail.label),
-                detail.confidence,
-                observed(detail),
-                detail.value.expose(),
-                self.source,
-                detail.expires_at.map(Timestamp::seconds),
-                detail.basis,
-                self.import,
-                self.said_by
-            ])?;
-        Ok(())
-    }
-}
-
-pub(crate) fn observed(detail: &Detail) -> i64 {
-    detail.observed_at.map_or(NEVER_OBSERVED, Timestamp::seconds)
+fn insert(held: &HeldDetail, connection: &Connection, profile: &Profile, id: i64) -> rusqlite::Result<()> {
+    let detail = &held.detail;
+    connection
+        .prepare_cached("INSERT INTO details VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)")?
+        .execute(params![
+            id,
+            profile.key(),
+            kind_number(detail.kind),
+            label_number(detail.label),
+            detail.confidence,
+            observed(detail),
+            detail.value.expose(),
+            held.source,
+            detail.expires_at.map(Timestamp::seconds),
+            detail.basis,
+            held.import,
+            held.said_by
+        ])?;
+    Ok(())
 }
 
 /// Reads a row with the columns of [`StoredRow::read`].
@@ -221,10 +189,10 @@ pub(crate) fn read_stored(
     connection: &Connection,
     names: &mut SourceNames,
     row: &Row<'_>,
-) -> rusqlite::Result<StoredDetail> {
+) -> rusqlite::Result<HeldDetail> {
     let source = row.get(5)?;
     let detail = read_detail(row, names.of(connection, source)?)?;
-    Ok(StoredDetail { detail, source, import: row.get(10)?, said_by: row.get(11)? })
+    Ok(HeldDetail { detail, source, import: row.get(10)?, said_by: row.get(11)? })
 }
 
 fn read_detail(row: &Row<'_>, source: String) -> rusqlite::Result<Detail> {

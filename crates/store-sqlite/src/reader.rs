@@ -11,11 +11,11 @@
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 
-use contactd_core::store::{StoreError, Verdict};
+use contactd_core::store::{StoreError, Verdict, place};
 use contactd_core::{ContactValue, Kind, Profile, Timestamp};
 use rusqlite::{Connection, ffi};
 
-use crate::{connection, place};
+use crate::connection;
 
 pub(crate) struct Reader {
     file: PathBuf,

@@ -4,10 +4,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use contactd_core::store::SourceRetention;
+use contactd_core::store::place::NEVER_OBSERVED;
 use contactd_core::{Span, Timestamp};
 use rusqlite::Connection;
-
-use crate::profile_rows::NEVER_OBSERVED;
 
 /// Every source that holds details or has a maximum age, by name. Reads all details that can end.
 pub(crate) fn list(details: &Connection, now: Timestamp) -> rusqlite::Result<Vec<SourceRetention>> {

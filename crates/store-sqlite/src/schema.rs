@@ -2,17 +2,18 @@
 
 use std::path::Path;
 
-use contactd_core::store::StoreError;
+use contactd_core::store::{StoreError, place};
 use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
 
-use crate::{connection, place};
+use crate::connection;
 
 pub(crate) const CONTACTD: &[&str] = &[
     include_str!("../migrations/contactd/001_tokens_suppressions_usage.sql"),
     include_str!("../migrations/contactd/002_changes.sql"),
     include_str!("../migrations/contactd/003_outbox.sql"),
     include_str!("../migrations/contactd/004_token_families.sql"),
+    include_str!("../migrations/contactd/005_copy.sql"),
 ];
 
 pub(crate) const DETAILS: &[&str] = &[
@@ -23,6 +24,7 @@ pub(crate) const DETAILS: &[&str] = &[
     include_str!("../migrations/details/005_actor.sql"),
     include_str!("../migrations/details/006_outbox.sql"),
     include_str!("../migrations/details/007_undo.sql"),
+    include_str!("../migrations/details/008_copy.sql"),
 ];
 
 pub(crate) const AUDIT: &[&str] = &[
@@ -90,7 +92,10 @@ mod tests {
         let audit: Vec<_> = AUDIT.iter().copied().map(fingerprint).collect();
         let details: Vec<_> = DETAILS.iter().copied().map(fingerprint).collect();
         assert_eq!(audit, ["e00dc168e97d", "1ea255ff3535", "72086273b216", "d2ebacb280ba"]);
-        assert_eq!(contactd, ["3fdff0a8a751", "c0fa3a96eb19", "b4827a0210ed", "a22a9473ba4b"]);
+        assert_eq!(
+            contactd,
+            ["3fdff0a8a751", "c0fa3a96eb19", "b4827a0210ed", "a22a9473ba4b", "e8eb99609b7b"]
+        );
         assert_eq!(
             details,
             [
@@ -100,7 +105,8 @@ mod tests {
                 "1ec02b4d4b95",
                 "0a862cfe8873",
                 "b4827a0210ed",
-                "b0cf981d9b87"
+                "b0cf981d9b87",
+                "59ddb6a6b1af"
             ]
         );
     }
@@ -200,6 +206,6 @@ mod tests {
         let newer: Vec<&str> = CONTACTD.iter().copied().chain(["CREATE TABLE later (id INTEGER)"]).collect();
         drop(open(&file, &newer).expect("opens"));
         let refused = open(&file, CONTACTD).expect_err("is newer");
-        assert!(matches!(refused, StoreError::SchemaTooNew { found: 5, known: 4 }), "{refused}");
+        assert!(matches!(refused, StoreError::SchemaTooNew { found: 6, known: 5 }), "{refused}");
     }
 }

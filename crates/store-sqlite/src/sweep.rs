@@ -4,11 +4,13 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
+use contactd_core::store::merge::HeldDetail;
+use contactd_core::store::place::{NEVER_OBSERVED, observed};
 use contactd_core::store::{Aged, LocalRead, Noted, StoreError, SweepPlan, Swept};
 use contactd_core::{AdminEntry, Profile};
 use rusqlite::Connection;
 
-use crate::profile_rows::{NEVER_OBSERVED, SourceNames, StoredDetail, observed};
+use crate::profile_rows::SourceNames;
 use crate::writing::Writing;
 use crate::{SqliteStore, connection, outbox};
 
@@ -57,7 +59,7 @@ impl Sweep {
     }
 
     fn expired(&mut self, now: i64) -> Result<u64, StoreError> {
-        let is_over = |stored: &StoredDetail| stored.detail.expires_at.is_some_and(|at| at.seconds() <= now);
+        let is_over = |stored: &HeldDetail| stored.detail.expires_at.is_some_and(|at| at.seconds() <= now);
         let mut all = 0;
         loop {
             let profiles = self.find_expired(now).map_err(connection::error)?;
@@ -79,7 +81,7 @@ impl Sweep {
     /// Removes the details of a source from before this time. Reads the whole table once.
     fn aged(&mut self, source: i64, before: i64) -> Result<u64, StoreError> {
         let imports = self.imports_before(before).map_err(connection::error)?;
-        let is_over = |stored: &StoredDetail| {
+        let is_over = |stored: &HeldDetail| {
             stored.source == source
                 && match observed(&stored.detail) {
                     NEVER_OBSERVED => imports.contains(&stored.newest_import()),
@@ -117,7 +119,7 @@ impl Sweep {
     fn take_away_from(
         &mut self,
         profiles: &[String],
-        is_over: impl Fn(&StoredDetail) -> bool,
+        is_over: impl Fn(&HeldDetail) -> bool,
     ) -> Result<u64, StoreError> {
         if profiles.is_empty() {
             return Ok(0);

@@ -1,10 +1,9 @@
 //! Totals of what is held, and past imports.
 
 use contactd_core::Timestamp;
+use contactd_core::store::place::{kind, label};
 use contactd_core::store::{DetailTotal, ImportSummary, PastImport, PutCounts, Totals};
 use rusqlite::{Connection, Row};
-
-use crate::numbers::{kind, label};
 
 pub(crate) fn read(connection: &Connection) -> rusqlite::Result<Totals> {
     let mut statement = connection.prepare_cached(

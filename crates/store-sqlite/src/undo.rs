@@ -1,11 +1,12 @@
 //! Undoing an import.
 
+use contactd_core::store::merge::HeldDetail;
 use contactd_core::store::{Undo, Undone};
 use contactd_core::{Profile, Timestamp};
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::former::{self, Fate, FormerRow};
-use crate::profile_rows::{ProfileRows, SourceNames, StoredDetail};
+use crate::former::{self, FormerRow};
+use crate::profile_rows::{ProfileRows, SourceNames};
 use crate::writing::Writing;
 
 /// Rows or places read at a time.
@@ -69,7 +70,7 @@ fn remove_added(connection: &Connection, writing: &mut Writing, import: i64) -> 
         profiles.dedup();
         for key in profiles {
             let profile = Profile::from_key(&key);
-            let is_gone = |stored: &StoredDetail| stored.import == import;
+            let is_gone = |stored: &HeldDetail| stored.import == import;
             removed += writing.take_away(connection, &mut names, &profile, is_gone)?.gone.len() as u64;
         }
         after = last;
@@ -110,30 +111,9 @@ fn put_back_to(
     former: Vec<FormerRow>,
 ) -> rusqlite::Result<u64> {
     let mut held = ProfileRows::read(connection, names, profile)?;
-    let was_held = !held.details.is_empty();
-    let mut restored: Vec<StoredDetail> = Vec::new();
-    for FormerRow { fate, stored, .. } in former {
-        let same = held.details.iter_mut().find(|held| held.detail.is_same(&stored.detail));
-        match (fate, same) {
-            (Fate::Changed, Some(same)) => {
-                writing.count(same.source, &same.detail, -1);
-                writing.count(stored.source, &stored.detail, 1);
-                *same = stored.clone();
-            }
-            (Fate::Withdrawn, None) => {
-                writing.count(stored.source, &stored.detail, 1);
-                held.details.push(stored.clone());
-            }
-            // It was removed since.
-            (Fate::Changed, None) => continue,
-            (Fate::Withdrawn, Some(_)) => continue,
-        }
-        if !restored.iter().any(|other| other.detail.is_same(&stored.detail)) {
-            restored.push(stored);
-        }
-    }
-    held.write(connection, profile, |kind| restored.iter().any(|stored| stored.detail.kind == kind))?;
-    writing.profiles += i64::from(!was_held && !held.details.is_empty());
+    let former = former.into_iter().map(|row| (row.fate, row.stored)).collect();
+    let restored = writing.totals.put_back(&mut held.details, former);
+    held.write(connection, profile, restored.iter().collect())?;
     Ok(restored.len() as u64)
 }
 

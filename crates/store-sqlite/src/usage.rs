@@ -31,6 +31,29 @@ impl Usage for SqliteStore {
 }
 
 impl SqliteStore {
+    /// The counts of every token and day since the start of a UTC day, and when each token was last used.
+    pub fn usage_since(&self, day: i64) -> Result<Vec<(i64, UsageDelta)>, StoreError> {
+        let read = || -> rusqlite::Result<Vec<(i64, UsageDelta)>> {
+            let main = self.main();
+            let mut read = main.prepare_cached(
+                "SELECT usage.day, usage.token, usage.hits, usage.misses, usage.refused, tokens.last_used_at
+                 FROM usage LEFT JOIN tokens ON tokens.id = usage.token WHERE usage.day >= ?1",
+            )?;
+            let rows = read.query_map([day], |row| {
+                let delta = UsageDelta {
+                    token: row.get(1)?,
+                    hits: row.get(2)?,
+                    misses: row.get(3)?,
+                    refused: row.get(4)?,
+                    last_used_at: row.get::<_, Option<i64>>(5)?.map(Timestamp::from_millis),
+                };
+                Ok((row.get(0)?, delta))
+            })?;
+            rows.collect()
+        };
+        read().map_err(connection::error)
+    }
+
     fn read_hits(&self, since: i64) -> rusqlite::Result<Vec<DayHits>> {
         let main = self.main();
         let mut read = main.prepare_cached("SELECT token, day, hits FROM usage WHERE day >= ?1")?;

@@ -2,38 +2,28 @@
 
 use std::collections::HashMap;
 
-use contactd_core::{Detail, Profile};
+use contactd_core::Profile;
+use contactd_core::store::merge::{HeldDetail, TakenAway, TotalChanges};
+use contactd_core::store::place::{kind_number, label_number};
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::numbers::{kind_number, label_number};
-use crate::profile_rows::{ProfileRows, SourceNames, StoredDetail};
+use crate::profile_rows::{ProfileRows, SourceNames};
 
 /// Changes to the totals, collected until [`Writing::finish`] writes them.
 #[derive(Default)]
 pub(crate) struct Writing {
-    sources: HashMap<String, i64>,
-    totals: HashMap<(i64, i64, i64), i64>,
-    /// Profiles gained, or lost if negative.
-    pub(crate) profiles: i64,
+    pub(crate) sources: SourceIds,
+    pub(crate) totals: TotalChanges,
 }
 
-/// What was removed from a profile.
-pub(crate) struct TakenAway {
-    pub(crate) gone: Vec<StoredDetail>,
-    /// Whether the profile has no details left.
-    pub(crate) was_last: bool,
-}
+/// The ids of sources by name, each read once.
+#[derive(Default)]
+pub(crate) struct SourceIds(HashMap<String, i64>);
 
-impl Writing {
-    /// Adds `by` to the count of details like this one.
-    pub(crate) fn count(&mut self, source: i64, detail: &Detail, by: i64) {
-        let sort = (source, kind_number(detail.kind), label_number(detail.label));
-        *self.totals.entry(sort).or_default() += by;
-    }
-
+impl SourceIds {
     /// The id of a source; a new source is added.
-    pub(crate) fn source(&mut self, connection: &Connection, name: &str) -> rusqlite::Result<i64> {
-        if let Some(&id) = self.sources.get(name) {
+    pub(crate) fn of(&mut self, connection: &Connection, name: &str) -> rusqlite::Result<i64> {
+        if let Some(&id) = self.0.get(name) {
             return Ok(id);
         }
         let known = connection
@@ -47,27 +37,24 @@ impl Writing {
                 connection.last_insert_rowid()
             }
         };
-        self.sources.insert(name.to_owned(), id);
+        self.0.insert(name.to_owned(), id);
         Ok(id)
     }
+}
 
+impl Writing {
     /// Removes the details of a profile for which `is_gone` is true.
     pub(crate) fn take_away(
         &mut self,
         connection: &Connection,
         names: &mut SourceNames,
         profile: &Profile,
-        is_gone: impl Fn(&StoredDetail) -> bool,
+        is_gone: impl Fn(&HeldDetail) -> bool,
     ) -> rusqlite::Result<TakenAway> {
         let mut rows = ProfileRows::read(connection, names, profile)?;
-        let gone: Vec<_> = rows.details.extract_if(.., |stored| is_gone(stored)).collect();
-        for gone in &gone {
-            self.count(gone.source, &gone.detail, -1);
-        }
-        rows.write(connection, profile, |kind| gone.iter().any(|gone| gone.detail.kind == kind))?;
-        let was_last = !gone.is_empty() && rows.details.is_empty();
-        self.profiles -= i64::from(was_last);
-        Ok(TakenAway { gone, was_last })
+        let taken = self.totals.take_away(&mut rows.details, is_gone);
+        rows.write(connection, profile, taken.gone.iter().collect())?;
+        Ok(taken)
     }
 
     /// Updates the totals; call it in the same transaction.
@@ -76,11 +63,11 @@ impl Writing {
             "INSERT INTO totals VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT DO UPDATE SET count = count + excluded.count",
         )?;
-        for ((source, kind, label), by) in self.totals.drain().filter(|(_, by)| *by != 0) {
-            add.execute((source, kind, label, by))?;
+        let TotalChanges { details, profiles } = std::mem::take(&mut self.totals);
+        for ((source, kind, label), by) in details.into_iter().filter(|(_, by)| *by != 0) {
+            add.execute((source, kind_number(kind), label_number(label), by))?;
         }
-        connection
-            .execute("UPDATE profile_total SET count = count + ?1", [std::mem::take(&mut self.profiles)])?;
+        connection.execute("UPDATE profile_total SET count = count + ?1", [profiles])?;
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Facts, change detection, maintenance.
 
-use contactd_core::store::{DetailFilter, Store, TakenOver, Withdrawals};
+use contactd_core::store::{DetailFilter, Store, StoreError, TakenOver, Withdrawals};
 use contactd_core::{Kind, Scopes, SubjectDigest, Token, TokenUpdate, UsageDelta};
 
 use super::{best, day, email, now, phone, profile, put, token};
@@ -79,17 +79,25 @@ pub async fn maintenance_changes_no_details(store: &impl Store) {
     assert_eq!(best(store, &ada, Kind::Phone).await.as_deref(), Some("+14155550101"));
 }
 
-/// What a backup needs: files to copy, and their sizes.
+/// What a backup needs: files to copy, and their sizes. An engine whose copies are made with other tools says so.
 pub async fn a_copy_has_files_and_the_sizes_are_reported(store: &impl Store) {
     put(store, &profile("ada-quell"), &[phone("01", 90)]).await;
     let sizes = store.sizes().await.expect("tells");
     assert!(sizes.iter().map(|part| part.bytes).sum::<u64>() > 0, "{sizes:?}");
     let dir = std::env::temp_dir().join(format!("contactd-copy-{:p}-{}", store, std::process::id()));
     std::fs::create_dir(&dir).expect("a directory");
-    let names = store.copy_to(&dir).await.expect("copies");
-    assert!(!names.is_empty());
-    for name in names {
-        assert!(dir.join(&name).metadata().expect("a file").len() > 0, "{name}");
+    match store.copy_to(&dir).await {
+        Ok(names) => {
+            assert!(!names.is_empty());
+            for name in names {
+                assert!(dir.join(&name).metadata().expect("a file").len() > 0, "{name}");
+            }
+        }
+        Err(StoreError::Unavailable(what)) => {
+            assert!(what.contains("back it up"), "{what}");
+            assert_eq!(std::fs::read_dir(&dir).expect("a directory").count(), 0, "nothing is written");
+        }
+        Err(error) => panic!("neither copies nor says who does: {error}"),
     }
     std::fs::remove_dir_all(&dir).expect("removes");
 }

@@ -53,6 +53,8 @@ impl Audit for Lines {
         ticket
     }
 
+    fn take_back(&self, _: &Ticket) {}
+
     fn count_refused(&self, _: RefusedKind) {}
 
     fn flush(&self) {}

@@ -263,7 +263,7 @@ impl World {
             return;
         }
         let line = self.lines.written(&asked.id);
-        match asked.sealed.open(&asked.caller) {
+        match self.lookups.open(asked.sealed, &asked.caller) {
             Ok(value) => {
                 assert_eq!(line, Some(AuditOutcome::Hit), "disclosed without its line");
                 match &asked.expected {

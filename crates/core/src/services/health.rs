@@ -288,12 +288,22 @@ impl<S: Details + Importing + Suppressions + Tokens + AuditIndex + Facts + Maint
 impl<S: Details + Suppressions + Tokens + AuditIndex + Facts + Maintenance> Measured for Health<S> {
     fn families(&self) -> Measuring<'_> {
         Box::pin(async {
-            let up = |is_up| Family::gauge("contactd_store_up", "Whether the store could be asked.", is_up);
             match self.store_families().await {
-                Ok(families) => [vec![up(1)], families].concat(),
-                Err(_) => vec![up(0)],
+                Ok(families) => [vec![store_up(1)], families].concat(),
+                Err(_) => self.unreachable(),
             }
         })
+    }
+}
+
+fn store_up(is_up: u64) -> Family {
+    Family::gauge("contactd_store_up", "Whether the store could be asked.", is_up)
+}
+
+impl<S> Health<S> {
+    /// What is measured while the store cannot be asked.
+    pub fn unreachable(&self) -> Vec<Family> {
+        vec![store_up(0)]
     }
 }
 

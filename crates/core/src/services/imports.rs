@@ -253,6 +253,7 @@ impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Import
             replaced: if options.replace_source { sources.clone() } else { Vec::new() },
             max_age: options.max_age.map(|max_age| (sources, max_age)),
             keep_former: !self.parts.undo_for.is_zero(),
+            is_trial: options.dry_run,
         }
     }
 
@@ -362,7 +363,8 @@ impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Import
             tracing::warn!(%error, "the store's logs could not be cleared");
         }
         let report = SweepReport { swept, logs_are_clear: cleared.unwrap_or(false) };
-        Ok(Changed { done: report, confirmed: changed.confirmed, recorded: changed.recorded })
+        let Changed { confirmed, notes, recorded, .. } = changed;
+        Ok(Changed { done: report, confirmed, notes, recorded })
     }
 }
 

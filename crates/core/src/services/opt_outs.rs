@@ -116,6 +116,7 @@ impl<S: Suppressions + Details + Outbox> OptOuts<S> {
             done.done.changed += parts.store.suppress(&digests, parts.clock.now(), Some(&entry)).await?;
             let announced = parts.announce((), Affected::Access).await;
             (done.confirmed, done.recorded) = (announced.confirmed, announced.recorded);
+            done.notes = announced.notes;
         }
         let (suppressions, now) = (parts.suppressions().await?, parts.clock.now());
         let mut holders = Vec::new();

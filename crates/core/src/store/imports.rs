@@ -98,12 +98,14 @@ pub struct ImportPlan {
     pub max_age: Option<(Vec<String>, Duration)>,
     /// Whether to keep what the import changes and withdraws, so that it can be undone.
     pub keep_former: bool,
+    /// Whether it is only to be tried: it will not be committed, so an engine need not write it.
+    pub is_trial: bool,
 }
 
 impl ImportPlan {
     /// An import of about this many records that replaces nothing.
     pub const fn of(records: u64, at: Timestamp) -> Self {
-        Self { at, records, replaced: Vec::new(), max_age: None, keep_former: true }
+        Self { at, records, replaced: Vec::new(), max_age: None, keep_former: true, is_trial: false }
     }
 }
 

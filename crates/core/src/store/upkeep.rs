@@ -57,7 +57,8 @@ pub trait Maintenance: Send + Sync + 'static {
     fn sizes(&self) -> impl StoreFuture<Vec<PartSize>>;
 
     /// Writes a copy of everything into a directory, while others read and write. The details are a consistent
-    /// snapshot; tokens and suppressions are another one, not older. Returns the names of the files.
+    /// snapshot; tokens and suppressions are another one, not older. Returns the names of the files. An engine whose copies
+    /// are made with other tools returns [`StoreError::Unavailable`](crate::store::StoreError::Unavailable), which names them.
     fn copy_to(&self, dir: &Path) -> impl StoreFuture<Vec<String>>;
 
     /// Applies suppressions and revocations of another store, with their original times. A token that ends earlier

@@ -4,10 +4,10 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contactd_core::{AuditPosition as Position, Fate, Roots};
+use contactd_core::{Audit, AuditPosition as Position, Fate, Roots};
 use contactd_journal::{Entry, Journal, Mark, Sync, outdated, remove};
 
-use crate::place::{Place, at, copy_dir, fill, names, settled};
+use crate::place::{Place, append, at, copy_dir, fill, names, settled};
 
 #[test]
 fn lines_are_chained_across_segments_and_restarts_in_both_sync_modes() {
@@ -347,4 +347,29 @@ fn a_copy_is_verified_elsewhere_with_the_root_alone() {
         contactd_journal::Verifier { roots: Roots::given(vec![place.root()]), keys: None, old_key: None };
     let verified = verifier.verify(&copy.audit(), &[]).expect("reads");
     assert_eq!((verified.faults, verified.unsigned), (vec![], 0));
+}
+
+#[test]
+fn a_written_line_that_is_taken_back_is_marked_as_undisclosed() {
+    let place = Place::new();
+    let journal = place.open();
+    fill(&journal, 0, 3);
+    let ticket = append(&journal, "r3");
+    journal.flush();
+    assert_eq!(settled(&ticket), Fate::Written);
+    let number = ticket.number().expect("it is written");
+    journal.take_back(&ticket);
+    fill(&journal, 4, 6);
+    drop(journal);
+    let mut lines = place.lines_after(Position::default());
+    let mut marked = Vec::new();
+    while let Some(line) = lines.read().expect("reads") {
+        match line.entry {
+            Entry::Request(record) if record.request_id == "r3" => assert_eq!(record.seq, number),
+            Entry::Mark(Mark::Undisclosed { from, through }) => marked.push((from, through)),
+            _ => {}
+        }
+    }
+    assert_eq!(marked, [(number, number)]);
+    assert_eq!(place.faults(), [""; 0]);
 }

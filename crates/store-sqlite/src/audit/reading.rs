@@ -5,8 +5,8 @@ use contactd_core::{AdminRecord, AuditOutcome, AuditRecord, ShortDigest, Timesta
 use rusqlite::{Connection, Row};
 
 use super::names::find_name;
-use crate::numbers::{kind, kind_number};
 use crate::outbox;
+use contactd_core::store::place::{kind, kind_number};
 
 const EVENTS: &str = "SELECT seq, at, node.name, request_id, token.name, operation, outcome, reason.name, digest.name, profile,
     given_id, value, count

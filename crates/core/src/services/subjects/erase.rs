@@ -6,8 +6,8 @@ use crate::services::waiting::until_free;
 use crate::services::{Approve, FEW};
 use crate::store::{DetailFilter, StoreError};
 use crate::{
-    Actor, AdminEntry, Affected, Changed, ContactValue, Kind, NotConfirmed, NotRecorded, Profile, Subject,
-    SubjectName,
+    Actor, AdminEntry, Affected, Changed, ContactValue, Kind, NodeNote, NotConfirmed, NotRecorded, Profile,
+    Subject, SubjectName,
 };
 
 /// What an erasure covers, and when it is refused.
@@ -147,12 +147,15 @@ impl<S: SubjectStore> Subjects<S> {
         }
         let recorded = parts.on_record.collect().await;
         match (done, confirmed) {
-            (Ok(done), confirmed) => Ok(Changed { done, confirmed, recorded }),
+            (Ok(done), Ok(notes)) => Ok(Changed { done, confirmed: Ok(()), notes, recorded }),
+            (Ok(done), Err(error)) => {
+                Ok(Changed { done, confirmed: Err(error), notes: Vec::new(), recorded })
+            }
             // Nothing may be claimed that the server has not confirmed.
             (Err(error), Err(not_confirmed)) => {
                 Err(EraseError::NotConfirmed(not_confirmed, error.what_is_left().to_owned()))
             }
-            (Err(error), Ok(())) => Err(error),
+            (Err(error), Ok(_)) => Err(error),
         }
     }
 
@@ -222,7 +225,7 @@ impl<S: SubjectStore> Subjects<S> {
         options: EraseOptions,
         approve: Approve<'_>,
         entry: &AdminEntry,
-        confirmed: &mut Result<(), NotConfirmed>,
+        confirmed: &mut Result<Vec<NodeNote>, NotConfirmed>,
         observer: Observer<'_>,
     ) -> Result<Erased, EraseError> {
         let parts = &*self.parts;
@@ -257,7 +260,7 @@ impl<S: SubjectStore> Subjects<S> {
         profile: &Profile,
         options: EraseOptions,
         entry: &AdminEntry,
-        confirmed: &mut Result<(), NotConfirmed>,
+        confirmed: &mut Result<Vec<NodeNote>, NotConfirmed>,
         values: &mut Vec<(Kind, ContactValue)>,
         observer: Observer<'_>,
     ) -> Result<u64, EraseError> {

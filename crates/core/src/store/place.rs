@@ -1,4 +1,4 @@
-//! Where a profile's details are in the table.
+//! Where a profile's details are in the tables of an engine, and the numbers that stand for what they are.
 //!
 //! A detail's `id` is 47 bits of its profile's hash, one bit for its kind, and 15 bits that count the
 //! details of that profile and kind in order of preference. So all rows of a profile are adjacent, the
@@ -7,32 +7,69 @@
 //!
 //! The hash is XXH3 of [`Profile::key`], which is specified and does not change.
 
-use contactd_core::{Kind, Profile};
-
-use crate::numbers::kind_number;
+use crate::{Detail, Kind, Label, Profile, Timestamp};
 
 const PLACE_BITS: u32 = 15;
 
 /// The maximum number of details of one kind under one hash.
-pub(crate) const PLACES: i64 = 1 << PLACE_BITS;
+pub const PLACES: i64 = 1 << PLACE_BITS;
 
 /// The same for both kinds together.
-pub(crate) const PLACES_OF_PROFILE: i64 = 2 * PLACES;
+pub const PLACES_OF_PROFILE: i64 = 2 * PLACES;
 
 /// The first id of the range for a profile's details of a kind.
-pub(crate) fn first_id(profile: &Profile, kind: Kind) -> i64 {
+pub fn first_id(profile: &Profile, kind: Kind) -> i64 {
     first_id_of_key(profile.key(), kind_number(kind))
 }
 
 /// Like [`first_id`], with the profile and kind as they are stored in the table.
-pub(crate) fn first_id_of_key(profile: &str, kind: i64) -> i64 {
+pub fn first_id_of_key(profile: &str, kind: i64) -> i64 {
     let hash = twox_hash::XxHash3_64::oneshot(profile.as_bytes()) >> (PLACE_BITS + 2);
     (hash.cast_signed() << (PLACE_BITS + 1)) | (kind << PLACE_BITS)
 }
 
 /// Whether a detail of this profile can have this id. If not, the row is damaged.
-pub(crate) fn is_place_of(id: i64, profile: &str) -> bool {
-    id & !(PLACES_OF_PROFILE - 1) == first_id_of_key(profile, 0)
+pub fn is_place_of(id: i64, profile: &str) -> bool {
+    place_of(id) == first_id_of_key(profile, 0)
+}
+
+/// The first id of the place of a row: the range of ids of one hash.
+pub const fn place_of(id: i64) -> i64 {
+    id & !(PLACES_OF_PROFILE - 1)
+}
+
+/// Stored for a missing `observed_at`, which counts as oldest.
+pub const NEVER_OBSERVED: i64 = -(1 << 39);
+
+/// When a detail was observed, as it is stored.
+pub fn observed(detail: &Detail) -> i64 {
+    detail.observed_at.map_or(NEVER_OBSERVED, Timestamp::seconds)
+}
+
+/// The number of a kind.
+pub const fn kind_number(kind: Kind) -> i64 {
+    match kind {
+        Kind::Phone => 0,
+        Kind::Email => 1,
+    }
+}
+
+/// The number of a label.
+pub const fn label_number(label: Label) -> i64 {
+    match label {
+        Label::Personal => 0,
+        Label::Work => 1,
+    }
+}
+
+/// The kind with this number.
+pub const fn kind(number: i64) -> Kind {
+    if number == kind_number(Kind::Phone) { Kind::Phone } else { Kind::Email }
+}
+
+/// The label with this number.
+pub const fn label(number: i64) -> Label {
+    if number == label_number(Label::Personal) { Label::Personal } else { Label::Work }
 }
 
 #[cfg(test)]
