@@ -121,9 +121,23 @@ impl TestServer {
         let _ = child.wait();
     }
 
-    /// The process id of the server, to freeze it.
-    pub fn process(&self) -> u32 {
-        self.running.lock().expect("not poisoned").as_ref().expect("it runs").id()
+    /// Stops all processes of the server until [`thaw`](Self::thaw). The system still accepts connections for it.
+    pub fn freeze(&self) {
+        self.signal(rustix::process::Signal::STOP);
+    }
+
+    /// Lets the server go on.
+    pub fn thaw(&self) {
+        self.signal(rustix::process::Signal::CONT);
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let main = self.running.lock().expect("not poisoned").as_ref().expect("it runs").id();
+        for process in std::iter::once(main).chain(children(main)) {
+            let id = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw);
+            // It may have ended since.
+            let _ = rustix::process::kill_process(id.expect("an id"), signal);
+        }
     }
 
     /// The port.
@@ -206,6 +220,18 @@ fn as_user(program: &Path) -> Command {
     }
     command.args(["--pdeathsig", "QUIT"]).arg(program).current_dir("/");
     command
+}
+
+/// The processes that a process has started.
+fn children(parent: u32) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc").expect("processes").flatten();
+    let is_child = |process: &u32| {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+        status
+            .lines()
+            .any(|line| line.strip_prefix("PPid:").is_some_and(|id| id.trim() == parent.to_string()))
+    };
+    processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_child).collect()
 }
 
 fn give_to_user(path: &Path) {

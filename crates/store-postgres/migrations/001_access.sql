@@ -6,13 +6,13 @@ CREATE TABLE facts (
     value text NOT NULL
 );
 
--- Two counters: 'access' for tokens and suppressions, 'details' for details. A writer locks the row of its counter, so
--- the order of numbers is the order of commits.
+-- Counters: 'access' for tokens and suppressions, 'details' for details, 'usage' for usage that is added up. A writer locks the
+-- row of its counter, so the order of numbers is the order of commits. Nodes follow the first two.
 CREATE TABLE counters (
     counter text COLLATE "C" PRIMARY KEY,
     number  bigint NOT NULL
 );
-INSERT INTO counters VALUES ('access', 0), ('details', 0);
+INSERT INTO counters VALUES ('access', 0), ('details', 0), ('usage', 0);
 
 -- Every change, by its number and a random id. A node that knows a number with another id follows another history.
 CREATE TABLE changes (

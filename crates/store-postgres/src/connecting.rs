@@ -1,18 +1,21 @@
 //! Connecting: each host in turn, each with its own deadline, until one is the primary.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use contactd_core::store::StoreError;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tokio::sync::Notify;
+use tokio::task::AbortHandle;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
-use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Socket};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error, NoTls, Row, Socket, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::failure::Failure;
@@ -25,10 +28,66 @@ const HOST_PATIENCE: Duration = Duration::from_secs(4);
 /// How long a connection that carries nothing goes on without an answer to a keep-alive.
 const KEEPALIVE: Duration = Duration::from_secs(5);
 
+/// The values of a statement.
+pub(crate) type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
+
 /// A connection, and what the server has said without being asked.
 pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) heard: Arc<Heard>,
+    /// Which host it leads to.
+    pub(crate) host: usize,
+    driver: AbortHandle,
+    /// Statements that are prepared already: each costs one round trip less.
+    statements: Mutex<HashMap<String, Statement>>,
+}
+
+/// How many statements a connection remembers. There are fewer, unless texts contain values.
+const STATEMENTS: usize = 200;
+
+impl Session {
+    async fn prepared(&self, sql: &str) -> Result<Statement, Error> {
+        let known = self.statements().get(sql).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let prepared = self.client.prepare(sql).await?;
+        if sql.starts_with("FETCH") {
+            // The columns are those of the cursor, which is another one next time.
+            return Ok(prepared);
+        }
+        let mut statements = self.statements();
+        if statements.len() >= STATEMENTS {
+            statements.clear();
+        }
+        statements.insert(sql.to_owned(), prepared.clone());
+        Ok(prepared)
+    }
+
+    fn statements(&self) -> MutexGuard<'_, HashMap<String, Statement>> {
+        self.statements.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) async fn query(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, Error> {
+        self.client.query(&self.prepared(sql).await?, values).await
+    }
+
+    pub(crate) async fn query_one(&self, sql: &str, values: Values<'_>) -> Result<Row, Error> {
+        self.client.query_one(&self.prepared(sql).await?, values).await
+    }
+
+    pub(crate) async fn query_opt(&self, sql: &str, values: Values<'_>) -> Result<Option<Row>, Error> {
+        self.client.query_opt(&self.prepared(sql).await?, values).await
+    }
+
+    pub(crate) async fn execute(&self, sql: &str, values: Values<'_>) -> Result<u64, Error> {
+        self.client.execute(&self.prepared(sql).await?, values).await
+    }
+
+    /// Closes the connection now, whoever still holds it and whatever it waits for. Dropping it would wait for the answer.
+    pub(crate) fn cut(&self) {
+        self.driver.abort();
+    }
 }
 
 /// What the server says without being asked.
@@ -61,7 +120,7 @@ impl Connecting {
     /// Connects to the first host that can be written to.
     pub(crate) async fn connect(&self) -> Result<Session, Failure> {
         let mut last = Failure::Silent;
-        for host in &self.hosts {
+        for host in 0..self.hosts.len() {
             match tokio::time::timeout(HOST_PATIENCE, self.connect_to(host)).await {
                 Ok(Ok(session)) => return Ok(session),
                 Ok(Err(failure)) => last = failure,
@@ -71,11 +130,23 @@ impl Connecting {
         Err(last)
     }
 
-    async fn connect_to(&self, host: &Config) -> Result<Session, Failure> {
-        let session = match &self.tls {
-            Some(tls) => open(host, tls.clone()).await?,
-            None => open(host, NoTls).await?,
+    /// Whether a host still answers, and can be written to.
+    pub(crate) async fn does_answer(&self, host: usize) -> bool {
+        match tokio::time::timeout(HOST_PATIENCE, self.connect_to(host)).await {
+            Ok(Ok(_)) => true,
+            // It refuses, for instance because there are too many connections: that is an answer.
+            Ok(Err(failure)) => failure.is_answer(),
+            Err(_) => false,
+        }
+    }
+
+    async fn connect_to(&self, host: usize) -> Result<Session, Failure> {
+        let config = &self.hosts[host];
+        let (client, heard, driver) = match &self.tls {
+            Some(tls) => open(config, tls.clone()).await?,
+            None => open(config, NoTls).await?,
         };
+        let session = Session { client, heard, host, driver, statements: Mutex::default() };
         // What we commit has to survive, whatever the default of the database is.
         session
             .client
@@ -91,7 +162,7 @@ impl Connecting {
     }
 }
 
-async fn open<T>(host: &Config, tls: T) -> Result<Session, Failure>
+async fn open<T>(host: &Config, tls: T) -> Result<(Client, Arc<Heard>, AbortHandle), Failure>
 where
     T: MakeTlsConnect<Socket> + Send,
     T::Stream: Send + 'static,
@@ -100,8 +171,8 @@ where
 {
     let (client, connection) = host.connect(tls).await?;
     let heard = Arc::new(Heard::default());
-    tokio::spawn(listen(connection, Arc::clone(&heard)));
-    Ok(Session { client, heard })
+    let driver = tokio::spawn(listen(connection, Arc::clone(&heard))).abort_handle();
+    Ok((client, heard, driver))
 }
 
 /// Drives a connection until it ends.

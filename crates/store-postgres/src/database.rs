@@ -7,25 +7,31 @@
 //! A statement is never cancelled: that would end the wait for a standby and report a commit that can be lost. A connection
 //! that does not answer is cut instead.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use contactd_core::store::StoreError;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
-use tokio_postgres::Client;
+use tokio::task::JoinHandle;
+use tokio_postgres::{Client, Error, Row};
 
 use crate::Settings;
-use crate::connecting::{Connecting, Session};
+use crate::connecting::{Connecting, Session, Values};
 use crate::failure::Failure;
 
-/// How long one statement of a change or a short read may take.
-const STATEMENT: Duration = Duration::from_secs(15);
+/// How long a server may take to begin or end a transaction, at most and at least.
+pub(crate) const LONGEST_STATEMENT: Duration = Duration::from_secs(15);
+const SHORTEST_STATEMENT: Duration = Duration::from_secs(2);
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(250);
+/// How long a statement waits for a lock, once the counter is locked.
+const LOCK_TIMEOUT: &str = "10s";
 /// Connections that are kept for the next use.
 const KEPT: usize = 4;
 
@@ -38,6 +44,8 @@ pub(crate) struct Database {
     connecting: Arc<Connecting>,
     idle: Mutex<Vec<Arc<Session>>>,
     patience: Duration,
+    /// How long a server may take to begin or end a transaction. Then it is asked whether it still answers.
+    statement: Duration,
     on_wait: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -48,6 +56,8 @@ pub(crate) enum Counter {
     Access,
     /// Details.
     Details,
+    /// Usage that is added up. Nodes do not follow it.
+    Usage,
 }
 
 impl Counter {
@@ -55,14 +65,15 @@ impl Counter {
         match self {
             Self::Access => "access",
             Self::Details => "details",
+            Self::Usage => "usage",
         }
     }
 
     /// How long to wait for another change of the same counter. An import holds the one of details for long.
-    const fn lock_timeout(self) -> &'static str {
+    const fn lock_timeout(self) -> Duration {
         match self {
-            Self::Access => "10s",
-            Self::Details => "500ms",
+            Self::Access | Self::Usage => Duration::from_secs(2),
+            Self::Details => Duration::from_millis(500),
         }
     }
 }
@@ -73,6 +84,39 @@ pub(crate) struct Work {
     session: Arc<Session>,
     /// The number of this change.
     pub(crate) number: i64,
+    runtime: Handle,
+}
+
+impl Work {
+    /// Waits for a statement, not longer than this.
+    pub(crate) async fn within<T, E: Into<Failure>>(
+        &self,
+        limit: Duration,
+        statement: impl Future<Output = Result<T, E>> + Send,
+    ) -> Result<T, Failure> {
+        within(&self.runtime, limit, statement).await
+    }
+
+    pub(crate) async fn query(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, Error> {
+        self.session.query(sql, values).await
+    }
+
+    pub(crate) async fn query_one(&self, sql: &str, values: Values<'_>) -> Result<Row, Error> {
+        self.session.query_one(sql, values).await
+    }
+
+    pub(crate) async fn query_opt(&self, sql: &str, values: Values<'_>) -> Result<Option<Row>, Error> {
+        self.session.query_opt(sql, values).await
+    }
+
+    pub(crate) async fn execute(&self, sql: &str, values: Values<'_>) -> Result<u64, Error> {
+        self.session.execute(sql, values).await
+    }
+
+    /// Closes the connection now, which discards what was not committed.
+    pub(crate) fn cut(&self) {
+        self.session.cut();
+    }
 }
 
 impl std::ops::Deref for Work {
@@ -99,75 +143,95 @@ impl Database {
             connecting: Arc::new(Connecting::new(&settings.url)?),
             idle: Mutex::default(),
             patience: settings.patience,
+            // Some attempts fit into the patience.
+            statement: (settings.patience / 4).clamp(SHORTEST_STATEMENT, LONGEST_STATEMENT),
             on_wait: settings.on_wait,
         })
     }
 
     /// Changes something in one transaction under the lock of a counter. `work` may run several times; what it does is
     /// committed once.
-    pub(crate) async fn change<T, F, Fut>(&self, counter: Counter, mut work: F) -> Result<T, StoreError>
+    pub(crate) async fn change<T, F, Fut>(&self, counter: Counter, work: F) -> Result<T, StoreError>
+    where
+        T: Send,
+        F: FnMut(Work) -> Fut + Send,
+        Fut: Future<Output = Result<T, Failure>> + Send,
+    {
+        self.change_if(counter, |_| true, work).await
+    }
+
+    /// Like [`change`](Self::change). If what `work` returns is no change, it takes no number: nodes have nothing to follow.
+    pub(crate) async fn change_if<T, F, Fut>(
+        &self,
+        counter: Counter,
+        is_change: fn(&T) -> bool,
+        mut work: F,
+    ) -> Result<T, StoreError>
     where
         T: Send,
         F: FnMut(Work) -> Fut + Send,
         Fut: Future<Output = Result<T, Failure>> + Send,
     {
         let mut waiting = Waiting::new(self);
+        // Nobody holds the others for long, unless the server hangs.
+        waiting.waits_for_locks = counter != Counter::Details;
         // The attempts whose end is not known, and what the last of them did.
         let mut unknown: Vec<Vec<u8>> = Vec::new();
         let mut done_maybe: Option<T> = None;
         loop {
-            let session = match self.session().await {
-                Ok(session) => session,
-                Err(failure) => {
-                    waiting.after(failure, done_maybe.is_some()).await?;
-                    continue;
-                }
-            };
-            let begun = self.begin(&session, counter, &unknown).await;
-            let number = match begun {
-                Ok(Begun::Earlier) => {
-                    self.end(&session).await;
-                    match done_maybe {
-                        Some(done) => return Ok(done),
-                        None => {
-                            return Err(StoreError::Engine(
-                                "a change that nobody made is on record".to_owned(),
-                            ));
-                        }
-                    }
-                }
-                Ok(Begun::Number(number)) => number,
-                Err(failure) => {
-                    self.give_back_unless_lost(session, &failure).await;
-                    waiting.after(failure, done_maybe.is_some()).await?;
-                    continue;
-                }
-            };
-            let worked = work(Work { session: Arc::clone(&session), number }).await;
-            let done = match worked {
-                Ok(done) => done,
-                Err(failure) => {
-                    self.give_back_unless_lost(session, &failure).await;
-                    waiting.after(failure, done_maybe.is_some()).await?;
-                    continue;
-                }
-            };
             let id = random_id()?;
-            match self.commit(&session, counter, number, &id).await {
-                Ok(()) => {
-                    self.keep(session);
-                    return Ok(done);
+            match self.attempt(counter, (&unknown, &id), is_change, &mut work).await {
+                Ok(Attempt::Made(done)) => return Ok(done),
+                Ok(Attempt::MadeEarlier) => {
+                    let nobody = || StoreError::Engine("a change that nobody made is on record".to_owned());
+                    return done_maybe.ok_or_else(nobody);
                 }
-                Err(failure) => {
-                    if failure.is_passing() {
-                        unknown.push(id);
-                        done_maybe = Some(done);
-                    }
-                    self.give_back_unless_lost(session, &failure).await;
-                    waiting.after(failure, done_maybe.is_some()).await?;
+                Ok(Attempt::Unknown(done, failure)) => {
+                    unknown.push(id);
+                    done_maybe = Some(done);
+                    waiting.after(failure, true).await?;
                 }
+                Err(failure) => waiting.after(failure, done_maybe.is_some()).await?,
             }
         }
+    }
+
+    async fn attempt<T, F, Fut>(
+        &self,
+        counter: Counter,
+        (unknown, id): (&[Vec<u8>], &[u8]),
+        is_change: fn(&T) -> bool,
+        work: &mut F,
+    ) -> Result<Attempt<T>, Failure>
+    where
+        T: Send,
+        F: FnMut(Work) -> Fut + Send,
+        Fut: Future<Output = Result<T, Failure>> + Send,
+    {
+        let session = self.session().await?;
+        let attempted = async {
+            let Some(number) = self.begin(&session, counter, unknown).await? else {
+                // The standby may not have it yet. This commit waits for that too, because the lock was written.
+                self.commit(&session).await?;
+                return Ok(Attempt::MadeEarlier);
+            };
+            let working = work(self.work(&session, number));
+            let done = self.watched(&session, working).await?;
+            if is_change(&done) {
+                self.count(&session, counter, number, id).await?;
+            }
+            match self.commit(&session).await {
+                Ok(()) => Ok(Attempt::Made(done)),
+                Err(failure) if failure.is_passing() => Ok(Attempt::Unknown(done, failure)),
+                Err(failure) => Err(failure),
+            }
+        };
+        let attempted = attempted.await;
+        match &attempted {
+            Ok(Attempt::Made(_) | Attempt::MadeEarlier) => self.keep(session),
+            Ok(Attempt::Unknown(_, failure)) | Err(failure) => self.give_back(session, failure).await,
+        }
+        attempted
     }
 
     /// Reads in one snapshot. `work` may run several times.
@@ -194,24 +258,27 @@ impl Database {
         Fut: Future<Output = Result<T, Failure>> + Send,
     {
         let session = self.session().await?;
-        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-        let read = match self.within(STATEMENT, session.client.batch_execute(begin)).await {
-            Ok(()) => work(Work { session: Arc::clone(&session), number: 0 }).await,
-            Err(failure) => Err(failure),
+        let read = async {
+            let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+            // It is only sent: if it fails, so does what follows.
+            let mut beginning = std::pin::pin!(session.client.batch_execute(begin));
+            sent(beginning.as_mut()).await;
+            let working = work(self.work(&session, 0));
+            self.watched(&session, working).await
         };
-        match read {
-            Ok(read) => {
-                self.end(&session).await;
-                Ok(read)
+        let read = read.await;
+        match &read {
+            Ok(_) => {
+                // Whoever uses the connection next waits for the end of the transaction.
+                sent(std::pin::pin!(session.client.batch_execute("COMMIT"))).await;
+                self.keep(session);
             }
-            Err(failure) => {
-                self.give_back_unless_lost(session, &failure).await;
-                Err(failure)
-            }
+            Err(failure) => self.give_back(session, failure).await,
         }
+        read
     }
 
-    /// Runs a transaction without a number, that can be repeated: to make the tables.
+    /// Runs a transaction without a number, which may be committed more than once: doing it again must change nothing.
     pub(crate) async fn prepare<T, F, Fut>(&self, mut work: F) -> Result<T, StoreError>
     where
         T: Send,
@@ -219,15 +286,17 @@ impl Database {
         Fut: Future<Output = Result<T, Failure>> + Send,
     {
         let mut waiting = Waiting::new(self);
+        let mut is_unknown = false;
         loop {
-            match self.prepare_once(&mut work).await {
+            match self.prepare_once(&mut work, &mut is_unknown).await {
                 Ok(done) => return Ok(done),
-                Err(failure) => waiting.after(failure, false).await?,
+                Err(failure) => waiting.after(failure, is_unknown).await?,
             }
         }
     }
 
-    async fn prepare_once<T, F, Fut>(&self, work: &mut F) -> Result<T, Failure>
+    /// `is_unknown` is whether an attempt may have been committed.
+    async fn prepare_once<T, F, Fut>(&self, work: &mut F, is_unknown: &mut bool) -> Result<T, Failure>
     where
         T: Send,
         F: FnMut(Work) -> Fut + Send,
@@ -235,19 +304,77 @@ impl Database {
     {
         let session = self.session().await?;
         let prepared = async {
-            self.within(STATEMENT, session.client.batch_execute("BEGIN")).await?;
-            let done = work(Work { session: Arc::clone(&session), number: 0 }).await?;
-            self.within(STATEMENT, session.client.batch_execute("COMMIT")).await?;
-            Ok(done)
-        };
-        match prepared.await {
-            Ok(done) => {
-                self.keep(session);
-                Ok(done)
+            let begin = "BEGIN ISOLATION LEVEL READ COMMITTED";
+            self.within(self.statement, session.client.batch_execute(begin)).await?;
+            if *is_unknown {
+                // If there is nothing left to do, the commit must still wait for the standby: so it writes something.
+                let write = "SELECT pg_logical_emit_message(TRUE, 'contactd', '')";
+                self.within(self.statement, session.client.batch_execute(write)).await?;
             }
-            Err(failure) => {
-                self.give_back_unless_lost(session, &failure).await;
-                Err(failure)
+            let working = work(self.work(&session, 0));
+            let done = self.watched(&session, working).await?;
+            let committed = self.commit(&session).await;
+            *is_unknown |= committed.as_ref().is_err_and(Failure::is_passing);
+            committed.map(|()| done)
+        };
+        let prepared = prepared.await;
+        match &prepared {
+            Ok(_) => self.keep(session),
+            Err(failure) => self.give_back(session, failure).await,
+        }
+        prepared
+    }
+
+    /// Runs a statement outside of any transaction, such as VACUUM. It may run several times, and waits for other statements
+    /// of its kind.
+    pub(crate) async fn run_alone(&self, limit: Duration, statement: &str) -> Result<(), StoreError> {
+        let mut waiting = Waiting::new(self);
+        waiting.waits_for_locks = true;
+        loop {
+            match self.run_alone_once(limit, statement).await {
+                Ok(()) => return Ok(()),
+                Err(failure) => waiting.after(failure, false).await?,
+            }
+        }
+    }
+
+    /// Like [`run_alone`](Self::run_alone), but does not try again.
+    pub(crate) async fn run_alone_once(&self, limit: Duration, statement: &str) -> Result<(), Failure> {
+        let session = self.session().await?;
+        let run = self.within(limit, session.client.batch_execute(statement)).await;
+        match &run {
+            Ok(()) => self.keep(session),
+            Err(failure) if failure.is_passing() => self.give_up(&session),
+            Err(_) => self.keep(session),
+        }
+        run
+    }
+
+    /// Takes a lock that one process has at a time, and nobody waits for: `None` if another has it. It ends with its connection.
+    pub(crate) async fn try_lock(&self, lock: i64) -> Result<Option<Locked<'_>>, StoreError> {
+        let mut waiting = Waiting::new(self);
+        loop {
+            let tried = async {
+                let session = self.session().await?;
+                let locking = async { session.query_one("SELECT pg_try_advisory_lock($1)", &[&lock]).await };
+                match self.within(self.statement, locking).await {
+                    Ok(row) if row.get(0) => {
+                        Ok(Some(Locked { database: self, session, lock, is_released: false }))
+                    }
+                    Ok(_) => {
+                        self.keep(session);
+                        Ok(None)
+                    }
+                    Err(failure) => {
+                        // It may have the lock.
+                        self.give_up(&session);
+                        Err(failure)
+                    }
+                }
+            };
+            match tried.await {
+                Ok(locked) => return Ok(locked),
+                Err(failure) => waiting.after(failure, false).await?,
             }
         }
     }
@@ -267,18 +394,132 @@ impl Database {
         connected.unwrap_or(Err(Failure::Silent)).map(Arc::new)
     }
 
+    /// Waits for work of any length, as long as the server still answers others: one that is frozen does not.
+    async fn watched<T>(
+        &self,
+        session: &Session,
+        work: impl Future<Output = Result<T, Failure>> + Send,
+    ) -> Result<T, Failure> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                () = self.sleep(self.statement) => {}
+            }
+            let (connecting, host) = (Arc::clone(&self.connecting), session.host);
+            let asking = self.runtime.spawn(async move { connecting.does_answer(host).await });
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                answered = asking => if !answered.unwrap_or(false) {
+                    return Err(Failure::Silent);
+                }
+            }
+        }
+    }
+
     /// Waits for a statement, not longer than this.
     pub(crate) async fn within<T, E: Into<Failure>>(
         &self,
         limit: Duration,
         statement: impl Future<Output = Result<T, E>> + Send,
     ) -> Result<T, Failure> {
-        let sleep = self.sleep(limit);
-        tokio::select! {
-            biased;
-            done = statement => done.map_err(Into::into),
-            () = sleep => Err(Failure::Silent),
+        within(&self.runtime, limit, statement).await
+    }
+
+    /// Runs something beside the caller. Dropping the handle does not end it.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.runtime.spawn(task)
+    }
+
+    /// A connection for reading beside a change, outside of any transaction. It is not given back.
+    pub(crate) async fn reader(&self) -> Result<Work, Failure> {
+        Ok(self.work(&self.session().await?, 0))
+    }
+
+    fn work(&self, session: &Arc<Session>, number: i64) -> Work {
+        Work { session: Arc::clone(session), number, runtime: self.runtime.clone() }
+    }
+
+    /// Begins a change that takes long and cannot be repeated. Whoever does not commit it has to [cut](Work::cut) it.
+    pub(crate) async fn begin_long(&self, counter: Counter) -> Result<Work, StoreError> {
+        let mut waiting = Waiting::new(self);
+        loop {
+            let begun = async {
+                let session = self.session().await?;
+                match self.begin(&session, counter, &[]).await {
+                    Ok(number) => Ok(self.work(&session, number.unwrap_or_default())),
+                    Err(failure) => {
+                        self.give_back(session, &failure).await;
+                        Err(failure)
+                    }
+                }
+            };
+            match begun.await {
+                Ok(work) => return Ok(work),
+                Err(failure) => waiting.after(failure, false).await?,
+            }
         }
+    }
+
+    /// Commits what [`begin_long`](Self::begin_long) began. If the connection is lost meanwhile, it finds out whether the
+    /// change was made.
+    pub(crate) async fn commit_long(&self, counter: Counter, work: Work) -> Result<(), StoreError> {
+        let id = random_id()?;
+        let Work { session, number, .. } = work;
+        let mut is_unknown = false;
+        let committed = async {
+            self.count(&session, counter, number, &id).await?;
+            let committed = self.commit(&session).await;
+            is_unknown = committed.as_ref().is_err_and(Failure::is_passing);
+            committed
+        };
+        let mut failure = match committed.await {
+            Ok(()) => {
+                self.keep(session);
+                return Ok(());
+            }
+            Err(failure) => {
+                self.give_back(session, &failure).await;
+                failure
+            }
+        };
+        if !is_unknown {
+            return Err(failure.into_store_error());
+        }
+        let mut waiting = Waiting::new(self);
+        loop {
+            waiting.after(failure, true).await?;
+            failure = match self.was_made(counter, &id).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => {
+                    let what = "PostgreSQL: the connection was lost; nothing was changed, try again";
+                    return Err(StoreError::Unavailable(what.to_owned()));
+                }
+                Err(failure) => failure,
+            };
+        }
+    }
+
+    /// Whether the change with this id is committed. Waits for its end first.
+    async fn was_made(&self, counter: Counter, id: &[u8]) -> Result<bool, Failure> {
+        let session = self.session().await?;
+        let looked = async {
+            let begun = self.begin(&session, counter, &[id.to_vec()]).await?;
+            // The standby may not have it yet. This commit waits for that too, because the lock was written.
+            self.commit(&session).await?;
+            Ok(begun.is_none())
+        };
+        let looked = looked.await;
+        match &looked {
+            Ok(_) => self.keep(session),
+            Err(failure) => self.give_back(session, failure).await,
+        }
+        looked
     }
 
     /// Sleeps. Works on every thread.
@@ -287,48 +528,59 @@ impl Database {
         tokio::time::sleep(time)
     }
 
+    /// Takes the lock of the counter. Returns the number of the change; `None` if an earlier attempt was committed.
     async fn begin(
         &self,
         session: &Session,
         counter: Counter,
         unknown: &[Vec<u8>],
-    ) -> Result<Begun, Failure> {
+    ) -> Result<Option<i64>, Failure> {
         let client = &session.client;
-        let begin = format!("BEGIN; SET LOCAL lock_timeout TO '{}'", counter.lock_timeout());
-        self.within(STATEMENT, client.batch_execute(&begin)).await?;
-        let name = counter.name();
-        let lock = async {
-            client.query_one("SELECT number FROM counters WHERE counter = $1 FOR UPDATE", &[&name]).await
-        };
-        let number: i64 = self.within(STATEMENT, lock).await?.get(0);
+        let (name, lock_timeout) = (counter.name(), counter.lock_timeout());
+        let begin = format!(
+            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout TO {}",
+            lock_timeout.as_millis()
+        );
+        // It is only sent: if it fails, so does what follows.
+        let mut beginning = std::pin::pin!(client.batch_execute(&begin));
+        sent(beginning.as_mut()).await;
+        // The short limit is for this lock only: nobody holds a row for long. It is set when the lock is there, in one round trip.
+        let lock = "WITH locked AS MATERIALIZED (SELECT number FROM counters WHERE counter = $1 FOR UPDATE)
+            SELECT number, set_config('lock_timeout', $2, TRUE) FROM locked";
+        let lock = async { session.query_one(lock, &[&name, &LOCK_TIMEOUT]).await };
+        let number: i64 = self.within(self.statement + lock_timeout, lock).await?.get(0);
         if !unknown.is_empty() {
             let known =
-                async { client.query_opt("SELECT 1 FROM changes WHERE id = ANY($1)", &[&unknown]).await };
-            if self.within(STATEMENT, known).await?.is_some() {
-                return Ok(Begun::Earlier);
+                async { session.query_opt("SELECT 1 FROM changes WHERE id = ANY($1)", &[&unknown]).await };
+            if self.within(self.statement, known).await?.is_some() {
+                return Ok(None);
             }
         }
-        Ok(Begun::Number(number + 1))
+        Ok(Some(number + 1))
     }
 
-    async fn commit(
+    /// Stores the number and the id of a change.
+    async fn count(
         &self,
         session: &Session,
         counter: Counter,
         number: i64,
         id: &[u8],
     ) -> Result<(), Failure> {
-        let client = &session.client;
-        let name = counter.name();
+        let (name, number) = (counter.name(), &number);
         let count = async {
-            client.execute("UPDATE counters SET number = $2 WHERE counter = $1", &[&name, &number]).await?;
-            let stored = "INSERT INTO changes (counter, number, id) VALUES ($1, $2, $3)";
-            client.execute(stored, &[&name, &number, &id]).await?;
-            client.batch_execute("NOTIFY contactd").await
+            let count = "WITH counted AS (UPDATE counters SET number = $2 WHERE counter = $1),
+                    stored AS (INSERT INTO changes (counter, number, id) VALUES ($1, $2, $3))
+                SELECT pg_notify('contactd', '') WHERE $1 <> 'usage'";
+            session.execute(count, &[&name, number, &id]).await.map(|_| ())
         };
-        self.within(STATEMENT, count).await?;
+        self.within(self.statement, count).await
+    }
+
+    /// Commits. If this fails in passing, it is not known whether it was committed.
+    async fn commit(&self, session: &Session) -> Result<(), Failure> {
         session.heard.gave_up_waiting.store(false, Ordering::SeqCst);
-        self.within(STATEMENT, client.batch_execute("COMMIT")).await?;
+        self.within(self.statement, session.client.batch_execute("COMMIT")).await?;
         if session.heard.gave_up_waiting.load(Ordering::SeqCst) {
             // The next attempt finds it if it was not lost.
             return Err(Failure::Silent);
@@ -336,21 +588,20 @@ impl Database {
         Ok(())
     }
 
-    /// Ends a transaction that changed nothing.
-    async fn end(&self, session: &Arc<Session>) {
-        if self.within(STATEMENT, session.client.batch_execute("COMMIT")).await.is_ok() {
-            self.keep(Arc::clone(session));
+    /// After a failure: ends the transaction and keeps the connection, or gives it up if it does not work any more.
+    async fn give_back(&self, session: Arc<Session>, failure: &Failure) {
+        let is_lost = failure.is_passing() || session.client.is_closed();
+        if is_lost || self.within(self.statement, session.client.batch_execute("ROLLBACK")).await.is_err() {
+            self.give_up(&session);
+        } else {
+            self.keep(session);
         }
     }
 
-    /// After a failure. A connection that does not answer is cut by dropping it.
-    async fn give_back_unless_lost(&self, session: Arc<Session>, failure: &Failure) {
-        if failure.is_passing() || session.client.is_closed() {
-            return;
-        }
-        if self.within(STATEMENT, session.client.batch_execute("ROLLBACK")).await.is_ok() {
-            self.keep(session);
-        }
+    /// Cuts a connection that does not work any more, and forgets those that are kept: they lead to the same server.
+    fn give_up(&self, session: &Session) {
+        session.cut();
+        self.idle().clear();
     }
 
     /// Keeps a connection that is in no transaction for the next use.
@@ -366,36 +617,94 @@ impl Database {
     }
 }
 
-enum Begun {
-    /// An earlier attempt was committed.
-    Earlier,
-    /// The number of the change.
-    Number(i64),
+/// A lock on a connection of its own. Dropping it cuts the connection, which gives the lock back too.
+pub(crate) struct Locked<'a> {
+    database: &'a Database,
+    session: Arc<Session>,
+    lock: i64,
+    is_released: bool,
 }
 
-/// Waits between attempts, until patience ends.
+impl Locked<'_> {
+    /// Gives the lock back, and keeps the connection.
+    pub(crate) async fn release(mut self) {
+        let release = async { self.session.query_one("SELECT pg_advisory_unlock($1)", &[&self.lock]).await };
+        if self.database.within(self.database.statement, release).await.is_ok() {
+            self.is_released = true;
+            self.database.keep(Arc::clone(&self.session));
+        }
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        if !self.is_released {
+            self.session.cut();
+        }
+    }
+}
+
+/// Polls once, which sends a statement.
+async fn sent<F: Future>(mut statement: Pin<&mut F>) {
+    poll_fn(|context| {
+        let _ = statement.as_mut().poll(context);
+        Poll::Ready(())
+    })
+    .await;
+}
+
+async fn within<T, E: Into<Failure>>(
+    runtime: &Handle,
+    limit: Duration,
+    statement: impl Future<Output = Result<T, E>> + Send,
+) -> Result<T, Failure> {
+    let sleep = {
+        let _entered = runtime.enter();
+        tokio::time::sleep(limit)
+    };
+    tokio::select! {
+        biased;
+        done = statement => done.map_err(Into::into),
+        () = sleep => Err(Failure::Silent),
+    }
+}
+
+/// How an attempt to change something ended.
+enum Attempt<T> {
+    /// It is committed.
+    Made(T),
+    /// An earlier attempt was committed.
+    MadeEarlier,
+    /// It may be committed or not.
+    Unknown(T, Failure),
+}
+
+/// Waits between attempts, until patience ends. It begins with the first failure, because work may take long.
 struct Waiting<'a> {
     database: &'a Database,
-    until: Instant,
-    has_told: bool,
+    until: Option<Instant>,
+    /// Whether a lock that another transaction holds is waited for too.
+    waits_for_locks: bool,
 }
 
 impl<'a> Waiting<'a> {
-    fn new(database: &'a Database) -> Self {
-        Self { database, until: Instant::now() + database.patience, has_told: false }
+    const fn new(database: &'a Database) -> Self {
+        Self { database, until: None, waits_for_locks: false }
     }
 
     /// Returns when it is time for another attempt; an error if there is none.
     async fn after(&mut self, failure: Failure, is_unknown: bool) -> Result<(), StoreError> {
-        if !failure.is_passing() {
+        // The lock may be held by the attempt whose end is not known.
+        let waits_for_lock = (is_unknown || self.waits_for_locks) && failure.is_busy();
+        let is_passing = failure.is_passing() || waits_for_lock;
+        let until = *self.until.get_or_insert_with(|| {
+            if failure.is_passing() {
+                (self.database.on_wait)();
+            }
+            Instant::now() + self.database.patience
+        });
+        if !is_passing || Instant::now() + PAUSE > until {
             return Err(if is_unknown { unknown(&failure) } else { failure.into_store_error() });
-        }
-        if Instant::now() + PAUSE > self.until {
-            return Err(if is_unknown { unknown(&failure) } else { failure.into_store_error() });
-        }
-        if !self.has_told {
-            self.has_told = true;
-            (self.database.on_wait)();
         }
         self.database.sleep(PAUSE).await;
         Ok(())
@@ -406,7 +715,7 @@ fn unknown(failure: &Failure) -> StoreError {
     StoreError::OutcomeUnknown(format!("PostgreSQL: {}", failure.what()))
 }
 
-fn random_id() -> Result<Vec<u8>, StoreError> {
+pub(crate) fn random_id() -> Result<Vec<u8>, StoreError> {
     let mut id = vec![0; 16];
     getrandom::fill(&mut id)
         .map_err(|error| StoreError::Engine(format!("cannot get random bytes from the system: {error}")))?;

@@ -2,8 +2,7 @@
 
 use contactd_core::store::{Facts, Noted, StoreFuture};
 
-use crate::PostgresStore;
-use crate::database::Counter;
+use crate::{PostgresStore, outbox};
 
 impl Facts for PostgresStore {
     fn fact(&self, name: &str) -> impl StoreFuture<Option<String>> {
@@ -14,24 +13,28 @@ impl Facts for PostgresStore {
     }
 
     fn remember(&self, name: &str, value: &str) -> impl StoreFuture<String> {
-        self.database.change(Counter::Access, move |work| async move {
+        self.database.prepare(move |work| async move {
+            let find = "SELECT value FROM facts WHERE name = $1";
+            if let Some(known) = work.query_opt(find, &[&name]).await? {
+                return Ok(known.get(0));
+            }
             work.execute("INSERT INTO facts VALUES ($1, $2) ON CONFLICT DO NOTHING", &[&name, &value])
                 .await?;
-            Ok(work.query_one("SELECT value FROM facts WHERE name = $1", &[&name]).await?.get(0))
+            Ok(work.query_one(find, &[&name]).await?.get(0))
         })
     }
 
-    fn replace_fact(&self, name: &str, value: &str, _entry: Noted<'_>) -> impl StoreFuture<()> {
-        self.database.change(Counter::Access, move |work| async move {
+    fn replace_fact(&self, name: &str, value: &str, entry: Noted<'_>) -> impl StoreFuture<()> {
+        self.database.prepare(move |work| async move {
             let replace =
                 "INSERT INTO facts VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
             work.execute(replace, &[&name, &value]).await?;
-            Ok(())
+            outbox::add(&work, entry, &[]).await
         })
     }
 
     fn forget(&self, name: &str) -> impl StoreFuture<()> {
-        self.database.change(Counter::Access, move |work| async move {
+        self.database.prepare(move |work| async move {
             work.execute("DELETE FROM facts WHERE name = $1", &[&name]).await?;
             Ok(())
         })

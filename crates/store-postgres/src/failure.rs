@@ -52,6 +52,18 @@ impl Failure {
         }
     }
 
+    /// Whether the server said so itself.
+    pub(crate) fn is_answer(&self) -> bool {
+        matches!(self, Self::Postgres(error) if error.code().is_some())
+    }
+
+    /// A row that we did not write like this.
+    pub(crate) fn damaged(what: &str) -> Self {
+        Self::Store(StoreError::Damaged(format!(
+            "{what} in the database cannot be read; restore it from a backup"
+        )))
+    }
+
     /// Whether it says that another transaction holds a lock.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self, Self::Postgres(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE))

@@ -4,24 +4,53 @@
 //! can ask for everything newer than what they have. A change is a transaction that is repeated when the connection is lost,
 //! and is made once however often it is repeated (`database.rs`).
 
+mod ahead;
+mod audit;
+mod changes;
 mod connecting;
 mod database;
+mod details;
 mod facts;
 mod failure;
+mod following;
+mod former;
+mod import;
+mod maintenance;
+mod moving;
+mod nodes;
+mod outbox;
+mod places;
+mod rows;
 mod schema;
+mod suppressions;
+mod sweep;
+mod tokens;
+mod totals;
+mod undo;
 mod url;
+mod usage;
+mod withdrawals;
 
-use std::time::Duration;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use contactd_core::store::StoreError;
 
 use crate::database::Database;
 
+pub use following::Listening;
+pub use moving::MoveState;
+pub use nodes::{
+    ClusterNode, Forgotten, Heartbeat, HeartbeatAnswer, NewestChanges, Registration, Speaker, new_process_id,
+};
 pub use url::{StoreUrl, UrlError};
+pub use usage::NodeUsage;
 
 /// A database.
 pub struct PostgresStore {
     database: Database,
+    /// When old rows were last removed.
+    tidied: Mutex<Option<Instant>>,
 }
 
 /// How to use a database.
@@ -39,6 +68,6 @@ impl PostgresStore {
     pub async fn open(settings: Settings) -> Result<Self, StoreError> {
         let database = Database::new(settings)?;
         schema::migrate(&database).await?;
-        Ok(Self { database })
+        Ok(Self { database, tidied: Mutex::default() })
     }
 }

@@ -1,0 +1,118 @@
+//! The index of the journals of all nodes.
+//!
+//! Who changes what is indexed of a node locks the row of its name. Indexing is no change of the store and has no number: a
+//! step says where it begins and ends, which makes it happen once.
+
+mod adding;
+mod names;
+mod reading;
+
+use std::sync::atomic::AtomicBool;
+
+use contactd_core::AuditPosition;
+use contactd_core::store::{
+    AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, StoreError, StoreFuture,
+};
+
+use crate::PostgresStore;
+use crate::usage::{signed, unsigned};
+use adding::{add_step, move_to, position};
+use names::{find_name, lock_node};
+
+/// The tables that have lines of nodes.
+const TABLES: [&str; 4] = ["events", "admin_events", "positions", "audit_usage"];
+
+impl AuditIndex for PostgresStore {
+    fn audit_position(&self, node: &str) -> impl StoreFuture<AuditPosition> {
+        self.database.read(move |work| async move {
+            match find_name(&work, node).await? {
+                Some(node) => position(&work, node).await,
+                None => Ok(AuditPosition::default()),
+            }
+        })
+    }
+
+    async fn index_audit(&self, step: IndexStep<'_>) -> Result<bool, StoreError> {
+        // Whether an earlier attempt got as far as its commit, and may have been committed.
+        let was_added = &AtomicBool::new(false);
+        self.database.prepare(move |work| async move { add_step(&work, step, was_added).await }).await
+    }
+
+    fn reset_audit_index(&self, node: &str, first_day: i64) -> impl StoreFuture<()> {
+        self.database.prepare(move |work| async move {
+            let node = lock_node(&work, node).await?;
+            work.execute("DELETE FROM events WHERE node = $1", &[&node]).await?;
+            work.execute("DELETE FROM admin_events WHERE node = $1", &[&node]).await?;
+            work.execute("DELETE FROM audit_usage WHERE node = $1 AND day >= $2", &[&node, &first_day])
+                .await?;
+            move_to(&work, node, AuditPosition::default()).await
+        })
+    }
+
+    fn forget_audit(&self, node: &str, through: u64) -> impl StoreFuture<()> {
+        self.database.prepare(move |work| async move {
+            let (node, through) = (lock_node(&work, node).await?, signed(through));
+            work.execute("DELETE FROM events WHERE node = $1 AND seq <= $2", &[&node, &through]).await?;
+            work.execute("DELETE FROM admin_events WHERE node = $1 AND seq <= $2", &[&node, &through])
+                .await?;
+            Ok(())
+        })
+    }
+
+    fn find_entries(&self, ids: &[String]) -> impl StoreFuture<Vec<String>> {
+        self.database.read(move |work| async move {
+            let find = "SELECT DISTINCT entry FROM admin_events WHERE entry = ANY($1)";
+            Ok(work.query(find, &[&ids]).await?.iter().map(|row| row.get(0)).collect())
+        })
+    }
+
+    fn indexed(&self, node: &str, from: u64, through: u64) -> impl StoreFuture<Vec<IndexedLine>> {
+        self.database.read(move |work| async move { reading::indexed(&work, node, from, through).await })
+    }
+
+    fn count_foreign(&self, node: &str) -> impl StoreFuture<u64> {
+        self.database.read(move |work| async move {
+            let node = find_name(&work, node).await?.unwrap_or(0);
+            let count = "WITH here AS (SELECT coalesce(max(seq), 0) AS seq FROM positions WHERE node = $1)
+                SELECT (SELECT count(*) FROM events, here WHERE node <> $1 OR events.seq > here.seq)
+                    + (SELECT count(*) FROM admin_events, here WHERE node <> $1 OR admin_events.seq > here.seq)
+                    + (SELECT count(*) FROM audit_usage WHERE node <> $1)
+                    + (SELECT count(*) FROM positions WHERE node <> $1)";
+            Ok(unsigned(work.query_one(count, &[&node]).await?.get(0)))
+        })
+    }
+
+    fn remove_foreign(&self, node: &str) -> impl StoreFuture<()> {
+        self.database.prepare(move |work| async move {
+            let node = lock_node(&work, node).await?;
+            for table in TABLES {
+                work.execute(&format!("DELETE FROM {table} WHERE node <> $1"), &[&node]).await?;
+            }
+            Ok(())
+        })
+    }
+
+    /// PostgreSQL checks its own files.
+    fn check_index(&self) -> impl StoreFuture<Vec<String>> {
+        std::future::ready(Ok::<_, StoreError>(Vec::new()))
+    }
+
+    fn audit_usage_of(&self, node: &str) -> impl StoreFuture<Vec<AuditUsage>> {
+        self.database.read(move |work| async move {
+            let node = find_name(&work, node).await?.unwrap_or(0);
+            reading::usage(&work, Some(node)).await
+        })
+    }
+
+    fn visit_audit(
+        &self,
+        filter: &AuditFilter,
+        visit: impl FnMut(IndexedLine) -> bool + Send,
+    ) -> impl StoreFuture<()> {
+        reading::visit_newest(&self.database, filter, visit)
+    }
+
+    fn audit_usage(&self) -> impl StoreFuture<Vec<AuditUsage>> {
+        self.database.read(|work| async move { reading::usage(&work, None).await })
+    }
+}

@@ -1,0 +1,24 @@
+//! Noticing changes.
+
+use contactd_core::store::{ChangeNumbers, Changes, StoreFuture};
+
+use crate::PostgresStore;
+use crate::database::Counter;
+use crate::usage::unsigned;
+
+impl Changes for PostgresStore {
+    fn changes(&self) -> impl StoreFuture<ChangeNumbers> {
+        self.database.read(|work| async move {
+            let mut numbers = ChangeNumbers::default();
+            for row in work.query("SELECT counter, number FROM counters", &[]).await? {
+                let number = unsigned(row.get(1));
+                match row.get::<_, &str>(0) {
+                    name if name == Counter::Access.name() => numbers.access = number,
+                    name if name == Counter::Details.name() => numbers.details = number,
+                    _ => {}
+                }
+            }
+            Ok(numbers)
+        })
+    }
+}

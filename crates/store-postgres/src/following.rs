@@ -1,0 +1,304 @@
+//! What nodes read to follow the database.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use contactd_core::store::StoreError;
+use contactd_core::store::copying::{
+    AccessChanges, ChangePoint, CopiedDetail, CopiedSource, CopiedSuppression, CopiedToken, CopyDigest,
+    DetailsChanges, DetailsChunk, DetailsDigest, PLACE, access_digest, place_of,
+};
+use tokio_postgres::Row;
+
+use crate::PostgresStore;
+use crate::connecting::Session;
+use crate::database::{Counter, LONGEST_STATEMENT, Work};
+use crate::failure::Failure;
+use crate::nodes::{knows, newest};
+
+/// Rows that are fetched at once.
+const FETCHED: usize = 5_000;
+
+/// How long it may take until the first of the changed details come: the database may have to sort them.
+const SORTING: Duration = Duration::from_secs(30 * 60);
+
+const DETAILS: &str =
+    "SELECT id, profile, kind, label, confidence, observed_at, value, source, expires_at, basis, import,
+    said_by FROM details";
+
+const TOKENS: &str =
+    "SELECT id, hash, name, phone, email, created_at, expires_at, revoked_at, rate, burst, quota,
+    last_used_at, family, rotated_from, lifetime FROM tokens WHERE number > $1 ORDER BY place";
+
+impl PostgresStore {
+    /// The id of this database, which stays the same for its whole life. It is made when it is first asked for.
+    pub async fn lineage(&self) -> Result<String, StoreError> {
+        let id = contactd_core::hex::encode(&crate::database::random_id()?);
+        let id = &id;
+        self.database
+            .prepare(move |work| async move {
+                work.execute("INSERT INTO facts VALUES ('lineage', $1) ON CONFLICT DO NOTHING", &[id])
+                    .await?;
+                Ok(work.query_one("SELECT value FROM facts WHERE name = 'lineage'", &[]).await?.get(0))
+            })
+            .await
+    }
+
+    /// The tokens and suppressions that changed after a number; all of them after -1.
+    pub async fn read_access_since(&self, number: i64) -> Result<AccessChanges, StoreError> {
+        self.database.read(move |work| async move { access_since(&work, number).await }).await
+    }
+
+    /// The next details in the order of their ids, after an id: about as many as asked for, in whole places. `None` if the
+    /// database does not know the change `seen`, which the details before that id contain: it was restored.
+    pub async fn read_details_chunk(
+        &self,
+        after: i64,
+        limit: i64,
+        seen: &ChangePoint,
+    ) -> Result<Option<DetailsChunk>, StoreError> {
+        self.database
+            .read(move |work| async move {
+                if !knows(&work, Counter::Details, seen).await? {
+                    return Ok(None);
+                }
+                let read = format!("{DETAILS} WHERE id > $1 ORDER BY id LIMIT $2");
+                let rows = work.query(&read, &[&after, &limit]).await?;
+                let mut details: Vec<CopiedDetail> = rows.iter().map(detail).collect();
+                let is_last = i64::try_from(details.len()).unwrap_or(i64::MAX) < limit;
+                let through = match details.last() {
+                    Some(last) if !is_last => {
+                        let end = place_of(last.id) + PLACE - 1;
+                        let rest = format!("{DETAILS} WHERE id > $1 AND id <= $2 ORDER BY id");
+                        details.extend(work.query(&rest, &[&last.id, &end]).await?.iter().map(detail));
+                        Some(end)
+                    }
+                    _ => None,
+                };
+                let at = newest(&work, Counter::Details).await?;
+                Ok(Some(DetailsChunk { details, sources: sources(&work).await?, through, at }))
+            })
+            .await
+    }
+
+    /// Passes everything about details that changed after a number to `take`, part by part and in one snapshot. Returns the
+    /// newest change that this contains. It is not repeated: after an error, whoever asked begins again.
+    pub async fn read_details_since<F>(&self, number: i64, take: F) -> Result<ChangePoint, StoreError>
+    where
+        F: FnMut(DetailsChanges) -> Result<(), StoreError> + Send,
+    {
+        let take = std::sync::Mutex::new(take);
+        let take = &take;
+        let mut read = move |work: Work| async move {
+            let give = |part: DetailsChanges| {
+                let mut take = take.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                (*take)(part).map_err(Failure::Store)
+            };
+            let at = newest(&work, Counter::Details).await?;
+            if at.number <= number {
+                return Ok(at);
+            }
+            give(DetailsChanges { sources: sources(&work).await?, ..DetailsChanges::default() })?;
+            let query = format!("{DETAILS} WHERE number > {number} ORDER BY id");
+            self.visit_details(&work, &query, |details| {
+                give(DetailsChanges { details, ..DetailsChanges::default() })
+            })
+            .await?;
+            // A place that has details again has no tombstone any more; if it has, the details count.
+            let emptied = format!(
+                "SELECT place FROM tombstones WHERE number > {number} AND NOT EXISTS (
+                     SELECT 1 FROM details WHERE id BETWEEN place AND place + {}) ORDER BY place",
+                PLACE - 1
+            );
+            self.visit(&work, &emptied, |rows| {
+                let emptied = rows.iter().map(|row| row.get(0)).collect();
+                give(DetailsChanges { emptied, ..DetailsChanges::default() })
+            })
+            .await?;
+            Ok(at)
+        };
+        self.database.read_once(&mut read).await.map_err(Failure::into_store_error)
+    }
+
+    /// Whether at least this many details changed, or places were emptied, after a number.
+    pub async fn has_changed_details(&self, number: i64, least: i64) -> Result<bool, StoreError> {
+        self.database
+            .read(move |work| async move {
+                let count = "SELECT count(*) >= $2 FROM (SELECT 1 FROM details WHERE number > $1
+                    UNION ALL SELECT 1 FROM tombstones WHERE number > $1 LIMIT $2) AS changed";
+                Ok(work.query_one(count, &[&number, &least]).await?.get(0))
+            })
+            .await
+    }
+
+    /// Reads everything in one snapshot and computes its digest, as a copy does.
+    pub async fn digest(&self) -> Result<CopyDigest, StoreError> {
+        let mut read = move |work: Work| async move {
+            let names = sources(&work).await?;
+            let names: HashMap<i64, String> = names.into_iter().map(|s| (s.id, s.name)).collect();
+            let mut digest = DetailsDigest::default();
+            let query = format!("{DETAILS} ORDER BY id");
+            self.visit_details(&work, &query, |details| {
+                for detail in &details {
+                    digest.add(detail, names.get(&detail.source).map_or("", String::as_str));
+                }
+                Ok(())
+            })
+            .await?;
+            let AccessChanges { mut tokens, mut suppressions, at } = access_since(&work, -1).await?;
+            suppressions.retain(|suppression| !suppression.is_removed);
+            let (profiles, details, details_digest) = digest.finish();
+            Ok(CopyDigest {
+                details_number: newest(&work, Counter::Details).await?.number,
+                access_number: at.number,
+                profiles,
+                details,
+                tokens: tokens.len() as u64,
+                suppressions: suppressions.len() as u64,
+                details_digest,
+                access_digest: access_digest(&mut tokens, &mut suppressions),
+            })
+        };
+        self.database.read_once(&mut read).await.map_err(Failure::into_store_error)
+    }
+
+    /// Begins to listen for changes.
+    pub async fn listen(&self) -> Result<Listening<'_>, StoreError> {
+        let session = async {
+            let session = self.database.session().await?;
+            let listen = async { session.client.batch_execute("LISTEN contactd").await };
+            self.database.within(LONGEST_STATEMENT, listen).await?;
+            Ok::<_, Failure>(session)
+        };
+        let session = session.await.map_err(Failure::into_store_error)?;
+        Ok(Listening { store: self, session })
+    }
+
+    /// Sleeps. Works on every thread.
+    pub fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send {
+        self.database.sleep(time)
+    }
+
+    /// Passes details to `take` in whole places.
+    async fn visit_details(
+        &self,
+        work: &Work,
+        query: &str,
+        mut take: impl FnMut(Vec<CopiedDetail>) -> Result<(), Failure> + Send,
+    ) -> Result<(), Failure> {
+        let mut held: Vec<CopiedDetail> = Vec::new();
+        self.visit(work, query, |rows| {
+            held.extend(rows.iter().map(detail));
+            let last = held.last().map(|detail| place_of(detail.id));
+            let whole = held.partition_point(|detail| Some(place_of(detail.id)) != last);
+            let rest = held.split_off(whole);
+            take(std::mem::replace(&mut held, rest))
+        })
+        .await?;
+        take(held)
+    }
+
+    /// Passes the rows of a query to `take`, some at a time.
+    async fn visit(
+        &self,
+        work: &Work,
+        query: &str,
+        mut take: impl FnMut(Vec<Row>) -> Result<(), Failure> + Send,
+    ) -> Result<(), Failure> {
+        work.batch_execute(&format!("DECLARE visited NO SCROLL CURSOR FOR {query}")).await?;
+        let fetch = format!("FETCH {FETCHED} FROM visited");
+        loop {
+            let rows = self.database.within(SORTING, async { work.query(&fetch, &[]).await }).await?;
+            let is_last = rows.len() < FETCHED;
+            take(rows)?;
+            if is_last {
+                break;
+            }
+        }
+        Ok(work.batch_execute("CLOSE visited").await?)
+    }
+}
+
+/// A connection that hears of changes. It says nothing if its host is frozen, so whoever waits also looks by itself from time
+/// to time.
+pub struct Listening<'a> {
+    store: &'a PostgresStore,
+    session: Arc<Session>,
+}
+
+impl Listening<'_> {
+    /// Returns when something was changed, or after this time at the latest. False if the connection has ended.
+    pub async fn wait(&self, most: Duration) -> bool {
+        let sleep = self.store.database.sleep(most);
+        tokio::select! {
+            () = self.session.heard.changes.notified() => {}
+            () = sleep => {}
+        }
+        !self.session.client.is_closed()
+    }
+}
+
+async fn access_since(work: &Work, number: i64) -> Result<AccessChanges, Failure> {
+    let tokens = work.query(TOKENS, &[&number]).await?;
+    let suppressions = "SELECT digest, key, suppressed_at, is_removed FROM suppressions WHERE number > $1 ORDER BY digest, key";
+    let suppressions = work.query(suppressions, &[&number]).await?;
+    let suppression = |row: &Row| CopiedSuppression {
+        digest: row.get(0),
+        key: row.get(1),
+        suppressed_at: row.get(2),
+        is_removed: row.get(3),
+    };
+    Ok(AccessChanges {
+        tokens: tokens.iter().map(token).collect(),
+        suppressions: suppressions.iter().map(suppression).collect(),
+        at: newest(work, Counter::Access).await?,
+    })
+}
+
+async fn sources(work: &Work) -> Result<Vec<CopiedSource>, Failure> {
+    let rows = work.query("SELECT id, name, max_age FROM sources ORDER BY id", &[]).await?;
+    let source = |row: &Row| CopiedSource {
+        id: i64::from(row.get::<_, i32>(0)),
+        name: row.get(1),
+        max_age: row.get(2),
+    };
+    Ok(rows.iter().map(source).collect())
+}
+
+fn detail(row: &Row) -> CopiedDetail {
+    CopiedDetail {
+        id: row.get(0),
+        profile: row.get(1),
+        kind: i64::from(row.get::<_, i16>(2)),
+        label: i64::from(row.get::<_, i16>(3)),
+        confidence: i64::from(row.get::<_, i16>(4)),
+        observed_at: row.get(5),
+        value: row.get(6),
+        source: i64::from(row.get::<_, i32>(7)),
+        expires_at: row.get(8),
+        basis: row.get(9),
+        import: row.get(10),
+        said_by: row.get(11),
+    }
+}
+
+fn token(row: &Row) -> CopiedToken {
+    CopiedToken {
+        id: row.get(0),
+        hash: row.get(1),
+        name: row.get(2),
+        phone: row.get(3),
+        email: row.get(4),
+        created_at: row.get(5),
+        expires_at: row.get(6),
+        revoked_at: row.get(7),
+        rate: row.get(8),
+        burst: row.get(9),
+        quota: row.get(10),
+        last_used_at: row.get(11),
+        family: row.get(12),
+        rotated_from: row.get(13),
+        lifetime: row.get(14),
+    }
+}

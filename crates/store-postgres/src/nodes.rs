@@ -1,0 +1,331 @@
+//! The nodes of the cluster: which there are, how far each is, and how long each may answer.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use contactd_core::Timestamp;
+use contactd_core::store::StoreError;
+use contactd_core::store::copying::ChangePoint;
+use tokio_postgres::Row;
+
+use crate::PostgresStore;
+use crate::connecting::Session;
+use crate::connecting::Values;
+use crate::database::{Counter, LONGEST_STATEMENT, Work, random_id};
+use crate::failure::Failure;
+
+/// A node of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterNode {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// The version of contactd that it runs.
+    pub version: String,
+    /// When it was registered.
+    pub joined_at: Timestamp,
+    /// When its last heartbeat was committed, by the clock of the database.
+    pub seen_at: Timestamp,
+    /// How long ago that is.
+    pub silent_for: Duration,
+    /// How long it may answer after a heartbeat; zero if it has given its lease back.
+    pub lease: Duration,
+    /// Whether it was stopped in order.
+    pub has_left: bool,
+    /// Whether its copy is complete.
+    pub is_ready: bool,
+    /// The last change of tokens and suppressions that its copy contains.
+    pub access_number: i64,
+    /// The last change of details that its copy contains.
+    pub details_number: i64,
+    /// The last change of details of which no removed values are left in its files.
+    pub wiped_number: i64,
+}
+
+/// Who says something as a node.
+#[derive(Clone, Copy, Debug)]
+pub struct Speaker<'a> {
+    /// The id of the node.
+    pub node: &'a str,
+    /// A random id of the process.
+    pub process: &'a [u8],
+    /// Higher than that of everything it has said before: what comes late changes nothing.
+    pub beat: i64,
+}
+
+/// What a node says when it joins.
+#[derive(Clone, Debug)]
+pub struct Registration<'a> {
+    /// Who says it.
+    pub speaker: Speaker<'a>,
+    /// Its name.
+    pub name: &'a str,
+    /// The version of contactd that it runs.
+    pub version: &'a str,
+    /// Its data directory, if that is known: one in which only one process can run at a time.
+    pub home: Option<&'a [u8]>,
+    /// The last change of details in its copy: what changes afterwards is kept for it.
+    pub details_number: i64,
+    /// The last change of details of which no removed values are left in its files.
+    pub wiped_number: i64,
+}
+
+/// What a node says in a heartbeat.
+#[derive(Clone, Debug)]
+pub struct Heartbeat<'a> {
+    /// Who says it.
+    pub speaker: Speaker<'a>,
+    /// How long it wants to answer from now on; zero to ask for nothing, which is always granted.
+    pub lease: Duration,
+    /// Whether its copy is complete.
+    pub is_ready: bool,
+    /// The last change of tokens and suppressions in its copy.
+    pub access: &'a ChangePoint,
+    /// The last change of details in its copy.
+    pub details_number: i64,
+    /// The last change of details of which no removed values are left in its files.
+    pub wiped_number: i64,
+}
+
+/// The answer to a heartbeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeartbeatAnswer {
+    /// The lease is renewed.
+    Renewed,
+    /// It is not renewed: there are newer changes of tokens and suppressions, or the database has another history.
+    Behind,
+    /// There is no such node: it was forgotten, the database was restored, or another process has taken its place.
+    Unknown,
+}
+
+/// What became of a node that was to be forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forgotten {
+    /// It is forgotten.
+    Done,
+    /// Its lease lasts, so it may answer lookups. Stop it first, or wait until its lease ends.
+    Alive,
+    /// There is none with this id.
+    Unknown,
+}
+
+/// The newest changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewestChanges {
+    /// Of tokens and suppressions.
+    pub access: ChangePoint,
+    /// Of details.
+    pub details: ChangePoint,
+}
+
+const NODES: &str = "SELECT id, name, version, (extract(epoch FROM joined_at) * 1000)::bigint,
+        (extract(epoch FROM seen_at) * 1000)::bigint,
+        greatest(0, extract(epoch FROM clock_timestamp() - seen_at) * 1000)::bigint,
+        lease_ms, is_ready, access_number, details_number, wiped_number
+    FROM nodes ORDER BY name, id";
+
+impl PostgresStore {
+    /// Registers a process as a node, without a lease. False if another process may still run as this node: its lease lasts, or
+    /// it said something a moment ago, and it does not have the same data directory.
+    pub async fn register_node(&self, registration: &Registration<'_>) -> Result<bool, StoreError> {
+        // A process without a lease says something every second.
+        let register = "INSERT INTO nodes AS held (id, name, version, process, beat, details_number, wiped_number, home)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+            ON CONFLICT (id) DO UPDATE SET name = excluded.name, version = excluded.version, seen_at = now(), lease_ms = 0,
+                is_ready = FALSE, process = excluded.process, beat = excluded.beat,
+                details_number = excluded.details_number, wiped_number = excluded.wiped_number, home = excluded.home
+            WHERE held.process IS NULL OR held.process <> excluded.process AND held.home = excluded.home OR held.process = excluded.process AND held.beat < excluded.beat
+                OR held.process <> excluded.process
+                    AND clock_timestamp() > held.seen_at + greatest(held.lease_ms, 2000) * interval '1 millisecond'";
+        self.database
+            .prepare(move |work| async move {
+                let Registration { speaker, name, version, home, details_number, wiped_number } =
+                    registration;
+                let Speaker { node, process, beat } = speaker;
+                let values: Values<'_> =
+                    &[node, name, version, process, beat, details_number, wiped_number, home];
+                work.execute(register, values).await?;
+                let is_ours = "SELECT process = $2 FROM nodes WHERE id = $1";
+                Ok(work.query_one(is_ours, &[node, process]).await?.get::<_, Option<bool>>(0) == Some(true))
+            })
+            .await
+    }
+
+    /// Renews the lease of a node, if its copy has the newest change of tokens and suppressions. One statement, committed as
+    /// durably as every change. It is not repeated: the node asks again.
+    pub async fn heartbeat(&self, heartbeat: &Heartbeat<'_>) -> Result<HeartbeatAnswer, StoreError> {
+        // The lock makes every change of tokens and suppressions come before or after this. If it comes after, whoever made it
+        // sees this lease and waits for it; if it comes before, the number is not the newest any more.
+        let beat = "WITH newest AS MATERIALIZED (
+                SELECT number FROM counters WHERE counter = 'access' AND $2 > 0::bigint FOR SHARE),
+            beaten AS (
+                UPDATE nodes SET seen_at = now(), lease_ms = $2, is_ready = $3, access_number = $4, details_number = $6,
+                    wiped_number = $7, beat = $9
+                WHERE id = $1 AND process = $8 AND beat < $9 AND ($2 = 0::bigint OR (
+                    (SELECT number FROM newest) = $4
+                    AND ($4 = 0::bigint OR EXISTS (
+                        SELECT 1 FROM changes WHERE counter = 'access' AND number = $4 AND id = $5))))
+                RETURNING 1)
+            SELECT EXISTS (SELECT 1 FROM beaten), EXISTS (SELECT 1 FROM nodes WHERE id = $1 AND process = $8)";
+        let lease = i64::try_from(heartbeat.lease.as_millis()).unwrap_or(i64::MAX);
+        let Heartbeat { speaker, is_ready, access, details_number, wiped_number, .. } = heartbeat;
+        let Speaker { node, process, beat: number } = speaker;
+        let beaten = async {
+            let session = self.database.session().await?;
+            // Whatever goes wrong: what was sent and has not arrived yet never does.
+            let cut = CutOnDrop(Some(&session));
+            session.heard.gave_up_waiting.store(false, Ordering::SeqCst);
+            let beat = async {
+                session
+                    .query_one(
+                        beat,
+                        &[
+                            node,
+                            &lease,
+                            is_ready,
+                            &access.number,
+                            &access.id,
+                            details_number,
+                            wiped_number,
+                            process,
+                            number,
+                        ],
+                    )
+                    .await
+            };
+            let row = self.database.within(LONGEST_STATEMENT, beat).await?;
+            if session.heard.gave_up_waiting.load(Ordering::SeqCst) {
+                // It may be lost, so it does not count.
+                return Err(Failure::Silent);
+            }
+            cut.keep();
+            self.database.keep(Arc::clone(&session));
+            Ok(match (row.get(0), row.get(1)) {
+                (true, _) => HeartbeatAnswer::Renewed,
+                (false, true) => HeartbeatAnswer::Behind,
+                (false, false) => HeartbeatAnswer::Unknown,
+            })
+        };
+        beaten.await.map_err(Failure::into_store_error)
+    }
+
+    /// Gives the lease of a node back: it answers nothing any more, and nobody waits for it. Changes nothing if another process
+    /// has taken its place.
+    pub async fn leave(&self, node: &str, process: &[u8]) -> Result<(), StoreError> {
+        self.database
+            .prepare(move |work| async move {
+                let leave =
+                    "UPDATE nodes SET lease_ms = -1, is_ready = FALSE, seen_at = now(), process = NULL
+                    WHERE id = $1 AND process = $2";
+                work.execute(leave, &[&node, &process]).await?;
+                Ok(())
+            })
+            .await
+    }
+
+    /// All nodes, by name.
+    pub async fn list_nodes(&self) -> Result<Vec<ClusterNode>, StoreError> {
+        let rows = self.database.read(|work| async move { Ok(work.query(NODES, &[]).await?) }).await?;
+        Ok(rows.iter().map(node).collect())
+    }
+
+    /// Forgets a node: nothing is kept for it and nobody waits for it. One that may still answer lookups is not forgotten.
+    pub async fn forget_node(&self, id: &str) -> Result<Forgotten, StoreError> {
+        self.database
+            .prepare(move |work| async move {
+                let forget = "DELETE FROM nodes WHERE id = $1
+                    AND clock_timestamp() > seen_at + lease_ms * interval '1 millisecond'";
+                if work.execute(forget, &[&id]).await? > 0 {
+                    return Ok(Forgotten::Done);
+                }
+                let left = work.query_opt("SELECT 1 FROM nodes WHERE id = $1", &[&id]).await?;
+                Ok(if left.is_some() { Forgotten::Alive } else { Forgotten::Unknown })
+            })
+            .await
+    }
+
+    /// The newest changes.
+    pub async fn numbers(&self) -> Result<NewestChanges, StoreError> {
+        self.database
+            .read(|work| async move {
+                Ok(NewestChanges {
+                    access: newest(&work, Counter::Access).await?,
+                    details: newest(&work, Counter::Details).await?,
+                })
+            })
+            .await
+    }
+
+    /// Whether the database still knows this change of tokens and suppressions. If not, it was restored to an earlier point, or
+    /// what a node needs to go on from there was removed.
+    pub async fn knows_access(&self, point: &ChangePoint) -> Result<bool, StoreError> {
+        self.database.read(move |work| async move { knows(&work, Counter::Access, point).await }).await
+    }
+
+    /// The same for a change of details.
+    pub async fn knows_details(&self, point: &ChangePoint) -> Result<bool, StoreError> {
+        self.database.read(move |work| async move { knows(&work, Counter::Details, point).await }).await
+    }
+}
+
+/// Cuts a connection, unless it is kept.
+struct CutOnDrop<'a>(Option<&'a Session>);
+
+impl CutOnDrop<'_> {
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for CutOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(session) = self.0 {
+            session.cut();
+        }
+    }
+}
+
+/// A random id for a process.
+pub fn new_process_id() -> Result<Vec<u8>, StoreError> {
+    random_id()
+}
+
+fn node(row: &Row) -> ClusterNode {
+    let length = |column: usize| Duration::from_millis(u64::try_from(row.get::<_, i64>(column)).unwrap_or(0));
+    ClusterNode {
+        id: row.get(0),
+        name: row.get(1),
+        version: row.get(2),
+        joined_at: Timestamp::from_millis(row.get(3)),
+        seen_at: Timestamp::from_millis(row.get(4)),
+        silent_for: length(5),
+        lease: length(6),
+        has_left: row.get::<_, i64>(6) < 0,
+        is_ready: row.get(7),
+        access_number: row.get(8),
+        details_number: row.get(9),
+        wiped_number: row.get(10),
+    }
+}
+
+/// The newest change of a counter.
+pub(crate) async fn newest(work: &Work, counter: Counter) -> Result<ChangePoint, Failure> {
+    let find = "SELECT number, coalesce((SELECT id FROM changes WHERE changes.counter = counters.counter
+                    AND changes.number = counters.number), ''::bytea)
+                FROM counters WHERE counter = $1";
+    let row = work.query_one(find, &[&counter.name()]).await?;
+    Ok(ChangePoint { number: row.get(0), id: row.get(1) })
+}
+
+pub(crate) async fn knows(work: &Work, counter: Counter, point: &ChangePoint) -> Result<bool, Failure> {
+    if point.number == 0 {
+        // Nothing was made yet, so nothing can be missing but what was removed since.
+        let kept = "SELECT NOT EXISTS (SELECT 1 FROM counters WHERE counter = $1 AND number > 0)
+            OR EXISTS (SELECT 1 FROM changes WHERE counter = $1 AND number = 1)";
+        return Ok(work.query_one(kept, &[&counter.name()]).await?.get(0));
+    }
+    let find = "SELECT EXISTS (SELECT 1 FROM changes WHERE counter = $1 AND number = $2 AND id = $3)";
+    Ok(work.query_one(find, &[&counter.name(), &point.number, &point.id]).await?.get(0))
+}

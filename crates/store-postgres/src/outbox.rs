@@ -1,0 +1,81 @@
+//! The outbox: entries of administrative actions that are not in a journal yet.
+
+use contactd_core::AdminEntry;
+use contactd_core::store::{Noted, Outbox, StoreError, StoreFuture};
+use tokio_postgres::Row;
+
+use crate::PostgresStore;
+use crate::database::Work;
+use crate::failure::Failure;
+
+/// Claims what nobody has claimed, and what belongs to a node that was forgotten, or whose lease ended ten minutes ago.
+const CLAIM: &str = "UPDATE outbox SET claimed_by = $1 WHERE claimed_by IS NULL OR NOT EXISTS (
+    SELECT 1 FROM nodes WHERE nodes.id = outbox.claimed_by
+        AND seen_at + lease_ms * interval '1 millisecond' + interval '10 minutes' > now())";
+
+/// Removes what is in the journal of a node already, which did not get to removing it: the next one would write it again.
+const REMOVE_RECORDED: &str = "DELETE FROM outbox
+    WHERE (SELECT TRUE FROM admin_events WHERE admin_events.entry = outbox.entry LIMIT 1)";
+
+/// An entry as the outbox and the index keep it.
+pub(crate) fn to_text(entry: &AdminEntry) -> Result<String, Failure> {
+    serde_json::to_string(entry)
+        .map_err(|_| StoreError::Engine("an administrative entry cannot be stored".to_owned()).into())
+}
+
+/// The entry in a column of a row.
+pub(crate) fn from_text(row: &Row, column: usize) -> Result<AdminEntry, Failure> {
+    serde_json::from_str(row.get(column)).map_err(|_| Failure::damaged("an administrative entry"))
+}
+
+/// Adds an entry, with the counts of its change, in the transaction of the change. Adding it twice is not an error.
+pub(crate) async fn add(work: &Work, entry: Noted<'_>, counts: &[(&str, u64)]) -> Result<(), Failure> {
+    let Some(entry) = entry else { return Ok(()) };
+    let text = to_text(&entry.counted(counts))?;
+    let insert = "INSERT INTO outbox (entry, record) VALUES ($1, $2) ON CONFLICT (entry) DO NOTHING";
+    work.execute(insert, &[&entry.entry, &text]).await?;
+    Ok(())
+}
+
+impl Outbox for PostgresStore {
+    fn add_entry(&self, entry: &AdminEntry) -> impl StoreFuture<()> {
+        self.database.prepare(move |work| async move { add(&work, Some(entry), &[]).await })
+    }
+
+    fn list_entries(&self) -> impl StoreFuture<Vec<AdminEntry>> {
+        self.database.read(|work| async move {
+            let rows = work.query("SELECT record FROM outbox ORDER BY id", &[]).await?;
+            rows.iter().map(|row| from_text(row, 0)).collect()
+        })
+    }
+
+    fn remove_entries(&self, ids: &[String]) -> impl StoreFuture<()> {
+        self.database.prepare(move |work| async move {
+            work.execute("DELETE FROM outbox WHERE entry = ANY($1)", &[&ids]).await?;
+            Ok(())
+        })
+    }
+}
+
+impl PostgresStore {
+    /// Claims entries for a node, which writes them to its journal and then removes them: those that nobody has claimed, and
+    /// those of nodes that were forgotten or have been silent for long. Returns all that the node has claimed, oldest first.
+    pub async fn claim_entries(&self, node: &str) -> Result<Vec<AdminEntry>, StoreError> {
+        let claim = move |work: Work| async move {
+            work.execute(REMOVE_RECORDED, &[]).await?;
+            work.execute(CLAIM, &[&node]).await?;
+            let claimed = "SELECT record FROM outbox WHERE claimed_by = $1 ORDER BY id";
+            let rows = work.query(claimed, &[&node]).await?;
+            rows.iter().map(|row| from_text(row, 0)).collect()
+        };
+        self.database.prepare(claim).await
+    }
+
+    /// Whether an entry is in the outbox. If not, a node has written it to its journal.
+    pub async fn has_entry(&self, id: &str) -> Result<bool, StoreError> {
+        let find = move |work: Work| async move {
+            Ok(work.query_opt("SELECT 1 FROM outbox WHERE entry = $1", &[&id]).await?.is_some())
+        };
+        self.database.read(find).await
+    }
+}

@@ -1,0 +1,173 @@
+//! Totals of what is held, past imports, and which details end next.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use contactd_core::store::merge::Merging;
+use contactd_core::store::place::{NEVER_OBSERVED, kind, label};
+use contactd_core::store::{DetailTotal, ImportSummary, PastImport, PutCounts, SourceRetention, Totals};
+use contactd_core::{Span, Timestamp};
+use futures_util::StreamExt;
+use tokio_postgres::Row;
+
+use crate::database::Work;
+use crate::failure::Failure;
+use crate::rows::{LONG_SILENCE, SILENCE};
+
+pub(crate) async fn read(work: &Work) -> Result<Totals, Failure> {
+    let details = async {
+        let list =
+            "SELECT sources.name, kind, label, count FROM totals JOIN sources ON sources.id = totals.source
+                    WHERE count > 0 ORDER BY sources.name, kind, label";
+        work.query(list, &[]).await
+    };
+    let details = work.within(SILENCE, details).await?;
+    let total = |row: &Row| DetailTotal {
+        source: row.get(0),
+        kind: kind(row.get::<_, i16>(1).into()),
+        label: label(row.get::<_, i16>(2).into()),
+        count: row.get::<_, i64>(3).cast_unsigned(),
+    };
+    let profiles = async { work.query_one("SELECT count FROM profile_total", &[]).await };
+    let profiles: i64 = work.within(SILENCE, profiles).await?.get(0);
+    Ok(Totals {
+        profiles: profiles.cast_unsigned(),
+        details: details.iter().map(total).collect(),
+        newest_import: imports(work, "ORDER BY id DESC LIMIT 1").await?.pop(),
+    })
+}
+
+/// How many details a source holds.
+pub(crate) async fn held_by(work: &Work, source: &str) -> Result<u64, Failure> {
+    let held = "SELECT coalesce(sum(count), 0)::bigint FROM totals JOIN sources ON sources.id = totals.source
+                WHERE name = $1";
+    let held = work.within(SILENCE, async { work.query_one(held, &[&source]).await }).await?;
+    Ok(held.get::<_, i64>(0).cast_unsigned())
+}
+
+pub(crate) async fn imports(work: &Work, order: &str) -> Result<Vec<PastImport>, Failure> {
+    let list = format!("SELECT * FROM imports {order}");
+    let rows = work.within(SILENCE, async { work.query(&list, &[]).await }).await?;
+    Ok(rows.iter().map(past_import).collect())
+}
+
+fn past_import(row: &Row) -> PastImport {
+    let count = |column: &str| row.get::<_, i64>(column).cast_unsigned();
+    let summary = ImportSummary {
+        source: row.get("source"),
+        actor: row.get("actor"),
+        files: serde_json::from_str(row.get("files")).unwrap_or_default(),
+        rows: count("rows"),
+        rejected: count("rejected"),
+        suppressed: count("suppressed"),
+        counts: PutCounts {
+            profiles_new: count("profiles_new"),
+            profiles_changed: count("profiles_changed"),
+            new: count("new"),
+            changed: count("changed"),
+            unchanged: count("unchanged"),
+            withdrawn: count("withdrawn"),
+            taken_back: 0,
+            refused: 0,
+        },
+    };
+    let undone_at: Option<i64> = row.get("undone_at");
+    PastImport {
+        id: row.get("id"),
+        at: Timestamp::from_millis(row.get("imported_at")),
+        is_kept: undone_at.is_none()
+            && (row.get("is_kept") || summary.counts.changed + summary.counts.withdrawn == 0),
+        summary,
+        undone_at: undone_at.map(Timestamp::from_millis),
+    }
+}
+
+/// Records an import.
+pub(crate) async fn add_import(
+    work: &Work,
+    merging: &Merging,
+    at: Timestamp,
+    summary: &ImportSummary,
+) -> Result<(), Failure> {
+    let counts = summary.counts;
+    let [rows, rejected, suppressed] =
+        [summary.rows, summary.rejected, summary.suppressed].map(u64::cast_signed);
+    let [profiles_new, profiles_changed] =
+        [counts.profiles_new, counts.profiles_changed].map(u64::cast_signed);
+    let [new, changed, unchanged, withdrawn] =
+        [counts.new, counts.changed, counts.unchanged, counts.withdrawn].map(u64::cast_signed);
+    let files = serde_json::to_string(&summary.files).unwrap_or_default();
+    let add = async {
+        work.execute(
+            "INSERT INTO imports (id, imported_at, source, rows, rejected, suppressed,
+                 profiles_new, profiles_changed, new, changed, unchanged, withdrawn, actor, files, is_kept)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
+            &[
+                &merging.id,
+                &at.millis(),
+                &summary.source,
+                &rows,
+                &rejected,
+                &suppressed,
+                &profiles_new,
+                &profiles_changed,
+                &new,
+                &changed,
+                &unchanged,
+                &withdrawn,
+                &summary.actor,
+                &files,
+                &merging.keep_former,
+            ],
+        )
+        .await?;
+        let sources: Vec<i64> = merging.sources.iter().copied().collect();
+        let add = "INSERT INTO import_sources SELECT $1, unnest($2::bigint[])";
+        work.execute(add, &[&merging.id, &sources]).await
+    };
+    work.within(SILENCE, add).await?;
+    Ok(())
+}
+
+/// Every source that holds details or has a maximum age, by name. Reads all details that can end.
+pub(crate) async fn retention(work: &Work, now: Timestamp) -> Result<Vec<SourceRetention>, Failure> {
+    let mut sources = retained(work).await?;
+    let imports = async { work.query("SELECT id, imported_at FROM imports", &[]).await };
+    let imports: HashMap<i64, Timestamp> = work
+        .within(SILENCE, imports)
+        .await?
+        .iter()
+        .map(|row| (row.get(0), Timestamp::from_millis(row.get(1))))
+        .collect();
+    let find = "SELECT source, expires_at, observed_at, coalesce(said_by, import) FROM details
+                WHERE expires_at IS NOT NULL OR source IN (SELECT id FROM sources WHERE max_age IS NOT NULL)";
+    let rows = work.within(LONG_SILENCE, work.query_raw(find, std::iter::empty::<i64>())).await?;
+    let mut rows = std::pin::pin!(rows);
+    while let Some(row) = work.within(LONG_SILENCE, async { rows.next().await.transpose() }).await? {
+        let Some(source) = sources.get_mut(&row.get(0)) else { continue };
+        let expires_at = row.get::<_, Option<i64>>(1).map(Timestamp::from_seconds);
+        let known_at = match row.get(2) {
+            NEVER_OBSERVED => imports.get(&row.get(3)).copied(),
+            observed_at => Some(Timestamp::from_seconds(observed_at)),
+        };
+        source.add(expires_at, known_at, now);
+    }
+    let mut list: Vec<SourceRetention> = sources.into_values().collect();
+    list.sort_by(|a, b| a.source.cmp(&b.source));
+    Ok(list)
+}
+
+async fn retained(work: &Work) -> Result<HashMap<i32, SourceRetention>, Failure> {
+    let list = "SELECT * FROM (
+                    SELECT id, name, max_age,
+                        (SELECT coalesce(sum(count), 0)::bigint FROM totals WHERE totals.source = id) AS held
+                    FROM sources
+                ) AS all_sources WHERE max_age IS NOT NULL OR held > 0";
+    let rows = work.within(SILENCE, async { work.query(list, &[]).await }).await?;
+    let source = |row: &Row| {
+        let max_age: Option<i64> = row.get(2);
+        let max_age = max_age.map(|seconds| Span(Duration::from_secs(seconds.cast_unsigned())));
+        (row.get(0), SourceRetention::new(row.get(1), max_age, row.get::<_, i64>(3).cast_unsigned()))
+    };
+    Ok(rows.iter().map(source).collect())
+}

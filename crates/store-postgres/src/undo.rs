@@ -1,0 +1,167 @@
+//! Undoing an import.
+
+use std::collections::HashMap;
+
+use contactd_core::Timestamp;
+use contactd_core::store::merge::TotalChanges;
+use contactd_core::store::{Undo, Undone};
+
+use crate::database::Work;
+use crate::failure::Failure;
+use crate::former::{self, FormerRow};
+use crate::places::{Place, Rewrite, places_of, take_away, write_totals};
+use crate::rows::{LONG_SILENCE, SILENCE, Sources};
+
+/// Rows or places read at a time.
+const CHUNK: i64 = 2_000;
+
+/// Undoes an import if that is possible.
+pub(crate) async fn undo(work: &Work, import: i64, at: Timestamp) -> Result<Undo, Failure> {
+    if let Some(reason) = find_obstacle(work, import).await? {
+        return Ok(reason);
+    }
+    let done = "UPDATE imports SET undone_at = $2 WHERE id = $1";
+    work.within(SILENCE, async { work.execute(done, &[&import, &at.millis()]).await }).await?;
+    let sources = Sources::read(work).await?;
+    let mut totals = TotalChanges::default();
+    let removed = remove_added(work, &sources, &mut totals, import).await?;
+    let restored = put_back(work, &sources, &mut totals, import, at).await?;
+    write_totals(work, totals).await?;
+    let forget = async { work.execute("DELETE FROM former WHERE import = $1", &[&import]).await };
+    work.within(LONG_SILENCE, forget).await?;
+    if !sources.aged.is_empty() {
+        give_older_dates(work, &sources, import).await?;
+    }
+    Ok(Undo::Done(Undone { removed, restored }))
+}
+
+/// Why an import cannot be undone, if it cannot.
+async fn find_obstacle(work: &Work, import: i64) -> Result<Option<Undo>, Failure> {
+    let find = "SELECT undone_at IS NOT NULL, is_kept OR changed + withdrawn = 0 FROM imports WHERE id = $1";
+    let found = work.within(SILENCE, async { work.query_opt(find, &[&import]).await }).await?;
+    let Some(found) = found else { return Ok(Some(Undo::Unknown)) };
+    let (is_undone, is_kept): (bool, bool) = (found.get(0), found.get(1));
+    if is_undone {
+        return Ok(Some(Undo::Already));
+    }
+    let later = "SELECT max(imports.id) FROM imports
+                 JOIN import_sources AS later ON later.import = imports.id
+                 JOIN import_sources AS this ON this.source = later.source
+                 WHERE this.import = $1 AND imports.id > $1 AND imports.undone_at IS NULL";
+    let later = work.within(SILENCE, async { work.query_one(later, &[&import]).await }).await?;
+    let later: Option<i64> = later.get(0);
+    Ok(later.map(Undo::Later).or(if is_kept { None } else { Some(Undo::NotKept) }))
+}
+
+/// Removes the details that the import added and that are still held; returns how many.
+async fn remove_added(
+    work: &Work,
+    sources: &Sources,
+    totals: &mut TotalChanges,
+    import: i64,
+) -> Result<u64, Failure> {
+    let mut removed = 0;
+    let found = Found::open(work, "import", import).await?;
+    loop {
+        let ids = found.next(work).await?;
+        if ids.is_empty() {
+            found.close(work).await?;
+            return Ok(removed);
+        }
+        let gone = take_away(work, sources, totals, &places_of(ids), |_, held| held.import == import).await?;
+        removed += gone.len() as u64;
+    }
+}
+
+/// Details with this number in a column that has no index: found in one pass over the table, whatever the server knows about it.
+/// What is written meanwhile is not found.
+struct Found(&'static str);
+
+impl Found {
+    async fn open(work: &Work, column: &'static str, import: i64) -> Result<Self, Failure> {
+        let open = format!(
+            "DECLARE {column} NO SCROLL CURSOR FOR SELECT id FROM details WHERE {column} = {import} ORDER BY id"
+        );
+        work.within(SILENCE, async { work.batch_execute(&open).await }).await?;
+        Ok(Self(column))
+    }
+
+    /// Their next ids, in order.
+    async fn next(&self, work: &Work) -> Result<Vec<i64>, Failure> {
+        let fetch = format!("FETCH {CHUNK} FROM {}", self.0);
+        let rows = work.within(LONG_SILENCE, async { work.query(&fetch, &[]).await }).await?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    }
+
+    async fn close(self, work: &Work) -> Result<(), Failure> {
+        let close = format!("CLOSE {}", self.0);
+        work.within(SILENCE, async { work.batch_execute(&close).await }).await
+    }
+}
+
+/// Puts back what the import changed and withdrew; returns how many details.
+async fn put_back(
+    work: &Work,
+    sources: &Sources,
+    totals: &mut TotalChanges,
+    import: i64,
+    at: Timestamp,
+) -> Result<u64, Failure> {
+    let (mut restored, mut after) = (0, -1_i64);
+    loop {
+        let places = former::places(work, import, after, CHUNK).await?;
+        let Some(&last) = places.last() else { return Ok(restored) };
+        let mut rows = former::at_places(work, sources, import, &places).await?;
+        let has_ended =
+            |row: &FormerRow| row.row.held.detail.expires_at.is_some_and(|end| end.seconds() <= at.seconds());
+        rows.retain(|row| !has_ended(row));
+        let mut rows = rows.into_iter().peekable();
+        let mut rewrite = Rewrite::new(work.number);
+        for mut place in Place::read(work, sources, &places).await? {
+            let mut by_profile: Vec<(String, Vec<_>)> = Vec::new();
+            while let Some(FormerRow { fate, row, .. }) = rows.next_if(|row| row.place == place.first) {
+                match by_profile.iter_mut().find(|(profile, _)| *profile == row.profile) {
+                    Some((_, former)) => former.push((fate, row.held)),
+                    None => by_profile.push((row.profile, vec![(fate, row.held)])),
+                }
+            }
+            let mut of_place = 0;
+            for (profile, former) in by_profile {
+                of_place += totals.put_back(place.held_by(&profile), former).len() as u64;
+            }
+            if of_place > 0 {
+                rewrite.add(place)?;
+            }
+            restored += of_place;
+        }
+        rewrite.write(work).await?;
+        after = last;
+    }
+}
+
+/// A detail without a date is as old as the last import that contained it. If that was the import that is undone, it is the
+/// one before of the same source.
+async fn give_older_dates(work: &Work, sources: &Sources, import: i64) -> Result<(), Failure> {
+    let earlier = "SELECT import_sources.source, max(imports.id)
+                   FROM import_sources JOIN imports ON imports.id = import_sources.import
+                   WHERE imports.id < $1 AND undone_at IS NULL GROUP BY import_sources.source";
+    let earlier = work.within(SILENCE, async { work.query(earlier, &[&import]).await }).await?;
+    let earlier: HashMap<i64, i64> =
+        earlier.iter().map(|row| (row.get::<_, i32>(0).into(), row.get(1))).collect();
+    let found = Found::open(work, "said_by", import).await?;
+    loop {
+        let ids = found.next(work).await?;
+        if ids.is_empty() {
+            return found.close(work).await;
+        }
+        let mut rewrite = Rewrite::new(work.number);
+        for mut place in Place::read(work, sources, &places_of(ids)).await? {
+            let held = place.profiles.iter_mut().flat_map(|(_, held)| held);
+            for held in held.filter(|held| held.said_by == Some(import)) {
+                held.said_by = earlier.get(&held.source).copied();
+            }
+            rewrite.add(place)?;
+        }
+        rewrite.write(work).await?;
+    }
+}
