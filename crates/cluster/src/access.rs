@@ -1,0 +1,199 @@
+//! Following tokens and suppressions, and heartbeats.
+
+use std::time::{Duration, Instant};
+
+use contactd_core::RefreshError;
+use contactd_core::store::StoreError;
+use contactd_core::store::copying::ChangePoint;
+use contactd_store_postgres::{Heartbeat, HeartbeatAnswer, Listening, NewestChanges, PostgresStore};
+
+use crate::node::NodeSettings;
+use crate::state::{Following, Shared};
+
+/// The longest pause between two looks at the database: a connection to a frozen host hears nothing.
+const POLL: Duration = Duration::from_secs(1);
+
+/// The pause after a failure.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Between two heartbeats.
+const MOST: Duration = Duration::from_secs(5);
+const LEAST: Duration = Duration::from_millis(100);
+
+/// What this thread remembers between two looks.
+struct Follower<'a> {
+    shared: &'a Shared,
+    is_registered: bool,
+    next_heartbeat: Instant,
+}
+
+pub(crate) fn run(shared: &Shared) -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    runtime.block_on(async {
+        Follower { shared, is_registered: false, next_heartbeat: Instant::now() }.run().await;
+    });
+    Ok(())
+}
+
+/// Why a look at the database failed.
+#[derive(Debug, thiserror::Error)]
+enum LookError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Refresh(#[from] RefreshError),
+}
+
+impl Follower<'_> {
+    async fn run(&mut self) {
+        let shared = self.shared;
+        let database = &*shared.settings.database;
+        let mut listening: Option<Listening<'_>> = None;
+        while !shared.is_stopping() {
+            if listening.is_none() {
+                // It listens before it looks, so that it misses nothing.
+                listening = shared.unless_stopped(database.listen()).await.ok();
+            }
+            let looked = shared.unless_stopped(async { Ok(self.look().await) }).await;
+            match looked.map_err(LookError::from).flatten() {
+                Ok(()) => self.shared.note_no_trouble(Following::Access),
+                Err(error) => {
+                    self.shared.note_trouble(Following::Access, &error);
+                    listening = None;
+                }
+            }
+            let waited = shared.unless_stopped(async { Ok(self.wait(database, listening.as_ref()).await) });
+            if !waited.await.unwrap_or(false) {
+                listening = None;
+            }
+        }
+    }
+
+    /// Waits for a change, for a heartbeat that is due, or for the thread of details.
+    async fn wait(&self, database: &PostgresStore, listening: Option<&Listening<'_>>) -> bool {
+        let shared = self.shared;
+        let Some(listening) = listening else {
+            tokio::select! {
+                () = database.sleep(PAUSE) => {}
+                () = shared.heartbeat_due.notified() => {}
+            }
+            return false;
+        };
+        let most = POLL.min(self.next_heartbeat.saturating_duration_since(Instant::now()));
+        tokio::select! {
+            is_open = listening.wait(most) => is_open,
+            () = shared.heartbeat_due.notified() => true,
+        }
+    }
+
+    /// Looks at the database once: applies what is new, and sends a heartbeat if it is due.
+    async fn look(&mut self) -> Result<(), LookError> {
+        let shared = self.shared;
+        let NodeSettings { database, local, applied, .. } = &shared.settings;
+        if !self.is_registered {
+            self.check_lineage(&database.lineage().await?)?;
+            let (details, wiped) = {
+                let state = shared.state();
+                (state.details_number(), state.wiped)
+            };
+            shared.register(details, wiped).await?;
+            self.is_registered = true;
+        }
+        let newest = database.numbers().await?;
+        let mine = shared.state().access.clone();
+        let mut is_known = mine.number == 0 || database.knows_access(&mine).await?;
+        if !is_known || newest.access.number != mine.number || !shared.state().access_is_in_force {
+            let mut since = mine.number;
+            let mut changes = database.read_access_since(since).await?;
+            // What was needed may have been removed before it was read, so this is checked afterwards.
+            is_known = is_known && (mine.number == 0 || database.knows_access(&mine).await?);
+            if !is_known {
+                tracing::warn!("the database has another history than this node: everything is copied anew");
+                shared.forget_copy();
+                since = -1;
+                changes = database.read_access_since(since).await?;
+            }
+            let is_whole = since <= 0;
+            local.apply_access(&changes, is_whole)?;
+            applied.access().await?;
+            let mut state = shared.state();
+            state.access = changes.at;
+            state.access_is_in_force = true;
+            drop(state);
+            self.next_heartbeat = Instant::now();
+        }
+        let mine = shared.state().details.clone();
+        if let Some(mine) = mine
+            && !database.knows_details(&mine).await?
+        {
+            tracing::warn!("the database does not know the details of this node: they are copied anew");
+            shared.forget_copy();
+        }
+        let NewestChanges { access, details } = newest;
+        shared.note_newest(access.number, details.number);
+        Ok(self.beat_if_due().await?)
+    }
+
+    /// A copy of another database is replaced.
+    fn check_lineage(&self, lineage: &str) -> Result<(), StoreError> {
+        let shared = self.shared;
+        let local = &shared.settings.local;
+        if local.copy_state()?.is_none_or(|copied| copied.lineage != lineage) {
+            local.begin_copy(lineage)?;
+            shared.forget_copy();
+            shared.state().access = ChangePoint::default();
+        }
+        Ok(())
+    }
+
+    async fn beat_if_due(&mut self) -> Result<(), StoreError> {
+        let shared = self.shared;
+        let settings = &shared.settings;
+        let (speaker, access, told, may_answer, epoch) = {
+            let mut state = shared.state();
+            if !settings.lease.holds() {
+                state.note_no_lease();
+            }
+            let told = (state.details_number(), state.wiped, state.is_loaded);
+            if Instant::now() < self.next_heartbeat && state.told == told {
+                return Ok(());
+            }
+            let may_answer = state.may_answer();
+            if !may_answer {
+                // Whoever sees the heartbeat does not wait for this node any more.
+                settings.lease.end();
+            }
+            (shared.speaker(), state.access.clone(), told, may_answer, state.epoch)
+        };
+        // The lease runs from here on.
+        let from = shared.clocks();
+        let lease = if may_answer { settings.lease_length } else { Duration::ZERO };
+        let (details_number, wiped_number, is_ready) = told;
+        let heartbeat = Heartbeat { speaker, lease, is_ready, access: &access, details_number, wiped_number };
+        let answer = settings.database.heartbeat(&heartbeat).await?;
+        shared.state().told = told;
+        let pause = (settings.lease_length / 6).clamp(LEAST, MOST);
+        match answer {
+            HeartbeatAnswer::Renewed if may_answer => {
+                let mut state = shared.state();
+                if state.epoch == epoch {
+                    settings.lease.renew(from, settings.lease_length);
+                    state.required = None;
+                    self.next_heartbeat = Instant::now() + pause;
+                } else {
+                    // The copy was forgotten meanwhile. The next heartbeat gives the lease back.
+                    self.next_heartbeat = Instant::now();
+                }
+            }
+            HeartbeatAnswer::Renewed => self.next_heartbeat = Instant::now() + pause.min(POLL),
+            // The next look finds what is newer.
+            HeartbeatAnswer::Behind => self.next_heartbeat = Instant::now(),
+            HeartbeatAnswer::Unknown => {
+                shared.state().end_lease(settings);
+                self.is_registered = false;
+                self.next_heartbeat = Instant::now();
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,28 @@
+//! Work that must not delay lookups.
+
+use std::thread;
+
+use contactd_core::store::StoreError;
+use thread_priority::ThreadPriority;
+use thread_priority::unix::{
+    NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
+};
+
+/// Does something on a thread that runs only when its core has nothing else to do, and waits for it. There is no way back for
+/// such a thread without privileges, so it is a new one. It must hold no lock that other threads wait for: it may not run for
+/// long.
+pub(crate) fn in_background<T: Send>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send,
+) -> Result<T, StoreError> {
+    thread::scope(|scope| {
+        let working = scope.spawn(|| {
+            let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+            if let Err(error) = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle)
+            {
+                tracing::debug!(%error, "a background thread runs like any other");
+            }
+            work()
+        });
+        working.join().unwrap_or_else(|_| Err(StoreError::Engine("a background thread panicked".to_owned())))
+    })
+}

@@ -1,0 +1,101 @@
+//! Waiting until a change is in force on every node.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use contactd_core::store::StoreError;
+use contactd_core::{Affected, Announcing, InForce, NodeNote, NotConfirmed};
+use contactd_store_postgres::{ClusterNode, PostgresStore};
+
+/// Between two looks at the nodes.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How long a change of details waits for the nodes that answer lookups.
+const DETAILS: Duration = Duration::from_secs(10);
+
+/// How long an erasure waits for a node that answers and has not wiped what was removed.
+const WIPING: Duration = Duration::from_secs(600);
+
+/// Waits until the nodes of a cluster have a change.
+pub struct ClusterInForce {
+    database: Arc<PostgresStore>,
+}
+
+/// Nodes that have not wiped what was removed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "these nodes have not removed all traces from their files: {}. They do it before they answer lookups again",
+    .0.join(", ")
+)]
+pub struct NotWiped(pub Vec<String>);
+
+impl ClusterInForce {
+    /// For the nodes of this database.
+    pub fn new(database: Arc<PostgresStore>) -> Self {
+        Self { database }
+    }
+
+    /// Waits until every node has the newest change of tokens and suppressions, or may not answer any more: it gave its lease
+    /// back, or a whole lease has passed since this was called. Names those that did not confirm.
+    async fn access(&self) -> Result<Vec<NodeNote>, StoreError> {
+        let began = Instant::now();
+        let number = self.database.numbers().await?.access.number;
+        loop {
+            let mut silent = self.database.list_nodes().await?;
+            silent.retain(|node| !node.lease.is_zero() && node.access_number < number);
+            if silent.iter().all(|node| began.elapsed() > node.lease) {
+                return Ok(silent.into_iter().map(|node| NodeNote::Silent(node.name)).collect());
+            }
+            self.database.sleep(LOOK).await;
+        }
+    }
+
+    /// Waits until every node that answers lookups has the newest change of details. Names those that take long.
+    async fn details(&self) -> Result<Vec<NodeNote>, StoreError> {
+        let began = Instant::now();
+        let number = self.database.numbers().await?.details.number;
+        loop {
+            let mut behind = self.database.list_nodes().await?;
+            behind.retain(|node| is_alive(node) && node.details_number < number);
+            if behind.is_empty() || began.elapsed() > DETAILS {
+                return Ok(behind.into_iter().map(|node| NodeNote::Behind(node.name)).collect());
+            }
+            self.database.sleep(LOOK).await;
+        }
+    }
+
+    /// Waits until every node that answers lookups has wiped what was removed so far. The others are named: they do it before
+    /// they answer again.
+    pub async fn wait_for_wipe(&self) -> Result<Result<(), NotWiped>, StoreError> {
+        let began = Instant::now();
+        let number = self.database.numbers().await?.details.number;
+        loop {
+            let mut left = self.database.list_nodes().await?;
+            left.retain(|node| node.wiped_number < number);
+            if left.is_empty() {
+                return Ok(Ok(()));
+            }
+            if !left.iter().any(is_alive) || began.elapsed() > WIPING {
+                return Ok(Err(NotWiped(left.into_iter().map(|node| node.name).collect())));
+            }
+            self.database.sleep(LOOK).await;
+        }
+    }
+}
+
+/// Whether a node may answer lookups.
+fn is_alive(node: &ClusterNode) -> bool {
+    !node.lease.is_zero() && node.silent_for < node.lease
+}
+
+impl InForce for ClusterInForce {
+    fn announce(&self, affected: Affected) -> Announcing<'_> {
+        Box::pin(async move {
+            let notes = match affected {
+                Affected::Access => self.access().await,
+                Affected::Details => self.details().await,
+            };
+            notes.map_err(|error| NotConfirmed::NotAsked(error.to_string()))
+        })
+    }
+}

@@ -1,0 +1,38 @@
+//! A node of a cluster.
+//!
+//! PostgreSQL is the source of truth. Every node answers lookups from a copy of it in its own files, which follows the database
+//! ([`Node`]). A change is in force when every node has it, or may not answer any more because its lease has ended
+//! ([`ClusterInForce`]).
+//!
+//! A node has a thread for everything that may take long. One follows tokens and suppressions, which is quick, and sends
+//! heartbeats (`access.rs`); so a large import never delays an opt-out. Another loads and follows details (`details.rs`). Another
+//! wipes what was removed (`wiping.rs`), and one removes from the database what no node needs any more (`upkeep.rs`).
+
+mod access;
+mod any_store;
+mod background;
+mod details;
+mod entries;
+mod home;
+mod in_force;
+mod metrics;
+mod migrating;
+mod node;
+mod nodes;
+mod state;
+mod upkeep;
+mod usage;
+mod verify;
+mod wiping;
+
+pub use any_store::{AnyImport, AnyStore, ClusterStore, LocalNode};
+pub use entries::{record_by_a_node, taken_by_nodes};
+pub use home::home_of;
+pub use in_force::{ClusterInForce, NotWiped};
+pub use metrics::NodeMeasures;
+pub use migrating::{MigrateError, Migrated, MigratedTable, Migration};
+pub use node::{Applied, Applying, Node, NodeError, NodeSettings};
+pub use nodes::{ForgetError, ListedNode, NodeState, Nodes};
+pub use state::NodeStatus;
+pub use usage::UsageShipping;
+pub use verify::{Verified, verify};

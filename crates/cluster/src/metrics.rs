@@ -1,0 +1,62 @@
+//! Metrics of a node.
+
+use std::sync::Arc;
+
+use contactd_core::metrics::{Family, Measured, Measuring, MetricKind, MetricValue};
+
+use crate::state::Shared;
+
+/// Measures a node. Does not keep it running.
+pub struct NodeMeasures(pub(crate) Arc<Shared>);
+
+impl Measured for NodeMeasures {
+    fn families(&self) -> Measuring<'_> {
+        Box::pin(std::future::ready(self.measure()))
+    }
+}
+
+impl NodeMeasures {
+    fn measure(&self) -> Vec<Family> {
+        let status = self.0.status();
+        let seconds = |name, help, time: std::time::Duration| {
+            let mut family = Family::new(name, MetricKind::Gauge, help);
+            family.push("", &[], MetricValue::Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)));
+            family
+        };
+        let by_counter = |name, help, access: u64, details: u64| {
+            Family::new(name, MetricKind::Gauge, help)
+                .with(&[("counter", "access")], access)
+                .with(&[("counter", "details")], details)
+        };
+        let number = |number: i64| u64::try_from(number).unwrap_or(0);
+        vec![
+            seconds(
+                "contactd_lease_seconds",
+                "How long this node may still answer lookups without hearing from the database.",
+                self.0.settings.lease.left().unwrap_or_default(),
+            ),
+            Family::gauge(
+                "contactd_copy_ready",
+                "Whether this node's copy of the database is complete.",
+                u64::from(status.is_loaded),
+            ),
+            by_counter(
+                "contactd_copy_number",
+                "The last change that this node's copy contains.",
+                number(status.access_number),
+                number(status.details_number),
+            ),
+            by_counter(
+                "contactd_copy_behind",
+                "How many changes of the database this node's copy does not contain yet.",
+                status.access_behind,
+                status.details_behind,
+            ),
+            seconds(
+                "contactd_copy_lag_seconds",
+                "For how long this node's copy has been behind the database.",
+                status.behind_for,
+            ),
+        ]
+    }
+}

@@ -1,0 +1,154 @@
+//! Starting and stopping a node.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use contactd_core::store::{LocalRead, StoreError, Suppressions, Tokens, Usage};
+use contactd_core::{BootClock, Lease, Live, RefreshError};
+use contactd_store_postgres::{PostgresStore, new_process_id};
+use contactd_store_sqlite::SqliteStore;
+
+use crate::metrics::NodeMeasures;
+use crate::state::{NodeStatus, Shared, State};
+use crate::{access, details, upkeep, wiping};
+
+/// What a node needs.
+pub struct NodeSettings {
+    /// The database.
+    pub database: Arc<PostgresStore>,
+    /// The files of this node, which hold its copy.
+    pub local: Arc<SqliteStore>,
+    /// The id of this node, which stays the same when it is started again.
+    pub node: String,
+    /// Its name, for people.
+    pub name: String,
+    /// Its data directory, as [`home_of`](crate::home_of) names it. Whoever starts a node has the lock of that directory.
+    pub home: Option<Vec<u8>>,
+    /// How long it may answer lookups after a heartbeat.
+    pub lease_length: Duration,
+    /// The clock of its lease.
+    pub clock: Arc<dyn BootClock>,
+    /// Puts changes in force in this process.
+    pub applied: Arc<dyn Applied>,
+    /// Its lease, which lookups ask.
+    pub lease: Lease,
+}
+
+/// Puts what is in the local files in force in this process.
+pub trait Applied: Send + Sync {
+    /// When this has returned, every lookup that starts afterwards sees the tokens and suppressions in the local files.
+    fn access(&self) -> Applying<'_>;
+}
+
+/// Changes that are being put in force.
+pub type Applying<'a> = Pin<Box<dyn Future<Output = Result<(), RefreshError>> + Send + 'a>>;
+
+impl<S: LocalRead + Tokens + Suppressions + Usage> Applied for Live<S> {
+    fn access(&self) -> Applying<'_> {
+        Box::pin(self.refresh())
+    }
+}
+
+/// Why a node could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// The files are a store of their own.
+    #[error(
+        "this data directory holds a store of its own, not the copy of a node. \
+         Give the node an empty directory, or move the store into the cluster with `contactd migrate`"
+    )]
+    NotACopy,
+    /// The files could not be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The system has no thread for it.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// A node that follows the database. Dropping it stops it without giving its lease back, as a crash does.
+pub struct Node {
+    pub(crate) shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Node {
+    /// Starts a node. This returns at once; lookups may be answered as soon as its lease holds, which needs a complete copy.
+    pub fn start(settings: NodeSettings) -> Result<Self, NodeError> {
+        let copied = settings.local.copy_state()?;
+        if copied.is_none() && settings.local.holds_anything()? {
+            return Err(NodeError::NotACopy);
+        }
+        let mut state = State::default();
+        if let Some(copied) = copied {
+            state.access = copied.access;
+            // Until changes since loading began are applied, the details are of different moments.
+            state.is_loaded =
+                copied.details.is_some() && copied.loaded_through.is_none() && copied.seen.is_none();
+            state.details = copied.details;
+            state.loaded_through = copied.loaded_through;
+            state.seen = copied.seen;
+            state.wiped = copied.wiped_number;
+        }
+        let shared = Arc::new(Shared::new(settings, new_process_id()?, state));
+        let mut threads = Vec::new();
+        for (name, run) in [
+            ("node-access", access::run as fn(&Shared) -> Result<(), std::io::Error>),
+            ("node-details", details::run),
+            ("node-wiping", wiping::run),
+            ("node-upkeep", upkeep::run),
+        ] {
+            let shared = Arc::clone(&shared);
+            let run = move || {
+                if let Err(error) = run(&shared) {
+                    tracing::error!(%error, "a thread of this node cannot run");
+                }
+            };
+            threads.push(thread::Builder::new().name(name.to_owned()).spawn(run)?);
+        }
+        Ok(Self { shared, threads })
+    }
+
+    /// How it is.
+    pub fn status(&self) -> NodeStatus {
+        self.shared.status()
+    }
+
+    /// Its metrics.
+    pub fn measures(&self) -> NodeMeasures {
+        NodeMeasures(Arc::clone(&self.shared))
+    }
+
+    /// Stops it and gives its lease back, so that no command waits for it. Lookups must have ended.
+    pub fn finish(mut self) {
+        self.stop();
+        self.shared.settings.lease.end();
+        // On a thread of its own, because the caller may be in a runtime.
+        thread::scope(|scope| scope.spawn(|| self.leave()).join().ok());
+    }
+
+    fn leave(&self) {
+        let leave = self.shared.leave();
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        if let Ok(Err(error)) = runtime.map(|runtime| runtime.block_on(leave)) {
+            tracing::warn!(%error, "the lease could not be given back: commands wait until it ends");
+        }
+    }
+
+    fn stop(&mut self) {
+        self.shared.stop();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.stop();
+        self.shared.settings.lease.end();
+    }
+}

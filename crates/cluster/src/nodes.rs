@@ -1,0 +1,213 @@
+//! The nodes of a cluster, for operators.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use contactd_core::services::Finding;
+use contactd_core::store::{Outbox, StoreError};
+use contactd_core::{Actor, AdminEntry, Timestamp};
+use contactd_store_postgres::{ClusterNode, Forgotten, PostgresStore};
+use serde::Serialize;
+
+/// Between two looks at a node.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Lists and forgets nodes.
+pub struct Nodes {
+    database: Arc<PostgresStore>,
+}
+
+/// A node, and how it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the fields are the words of the glossary")]
+pub struct ListedNode {
+    pub id: String,
+    pub name: String,
+    pub version: String,
+    pub joined_at: Timestamp,
+    /// When its last heartbeat was committed.
+    pub seen_at: Timestamp,
+    pub state: NodeState,
+    /// For how many milliseconds it may still answer lookups without another heartbeat.
+    pub lease_left_ms: u64,
+    /// Whether its copy is complete.
+    pub is_ready: bool,
+    pub access_number: i64,
+    pub details_number: i64,
+    /// How many changes of tokens and suppressions its copy does not contain.
+    pub access_behind: u64,
+    /// How many changes of details its copy does not contain.
+    pub details_behind: u64,
+}
+
+/// What a node does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum NodeState {
+    /// It answers lookups.
+    Serving,
+    /// It copies the database, and answers no lookups yet.
+    Loading,
+    /// It was stopped in order.
+    Stopped,
+    /// Its lease has ended without a word: it was killed, hangs, or cannot reach the database.
+    Silent,
+}
+
+impl NodeState {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Serving => "serving",
+            Self::Loading => "loading",
+            Self::Stopped => "stopped",
+            Self::Silent => "silent",
+        }
+    }
+}
+
+/// Why a node was not forgotten.
+#[derive(Debug, thiserror::Error)]
+pub enum ForgetError {
+    /// There is none.
+    #[error("there is no node `{0}`; `contactd node list` shows their ids")]
+    Unknown(String),
+    /// It may still answer lookups.
+    #[error(
+        "node {name} may answer lookups for another {} s. Stop it first; if it cannot be reached, add --yes to wait that long",
+        left.as_secs() + 1
+    )]
+    MayAnswer {
+        /// Its name.
+        name: String,
+        /// For how long.
+        left: Duration,
+    },
+    /// It goes on.
+    #[error("node {0} is running and renews its lease. Stop it first: a running node would register again")]
+    Runs(String),
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Nodes {
+    /// Of this database.
+    pub fn new(database: Arc<PostgresStore>) -> Self {
+        Self { database }
+    }
+
+    /// All nodes, by name.
+    pub async fn list(&self) -> Result<Vec<ListedNode>, StoreError> {
+        let nodes = self.database.list_nodes().await?;
+        let newest = self.database.numbers().await?;
+        let behind = |newest: i64, number: i64| u64::try_from(newest - number).unwrap_or(0);
+        let listed = nodes.into_iter().map(|node| ListedNode {
+            state: state(&node),
+            lease_left_ms: u64::try_from(left(&node).as_millis()).unwrap_or(u64::MAX),
+            access_behind: behind(newest.access.number, node.access_number),
+            details_behind: behind(newest.details.number, node.details_number),
+            id: node.id,
+            name: node.name,
+            version: node.version,
+            joined_at: node.joined_at,
+            seen_at: node.seen_at,
+            is_ready: node.is_ready,
+            access_number: node.access_number,
+            details_number: node.details_number,
+        });
+        Ok(listed.collect())
+    }
+
+    /// What `doctor` has to say about them.
+    pub async fn findings(&self) -> Vec<Finding> {
+        let nodes = match self.list().await {
+            Ok(nodes) => nodes,
+            Err(error) => {
+                let advice = "check that the database runs and can be reached from here";
+                return vec![Finding::fail("cluster", error.to_string(), advice)];
+            }
+        };
+        let serving = nodes.iter().filter(|node| node.state == NodeState::Serving).count();
+        let mut findings = vec![match serving {
+            0 => Finding::warn("cluster", "no node serves".to_owned(), "start one with contactd serve"),
+            _ => Finding::ok("cluster", format!("{serving} of {} nodes serve", nodes.len())),
+        }];
+        for node in &nodes {
+            let ListedNode { id, name, seen_at, .. } = node;
+            if node.state == NodeState::Silent {
+                let message = format!("node {name} has been silent since {seen_at}");
+                let advice = format!("look at its log; if it will not come back: contactd node forget {id}");
+                findings.push(Finding::warn("cluster", message, &advice));
+            }
+            if node.state == NodeState::Serving && node.access_behind + node.details_behind > 0 {
+                let message = format!(
+                    "the copy of node {name} lacks {} changes of tokens and opt-outs, and {} of details",
+                    node.access_behind, node.details_behind
+                );
+                let advice = "run this again; if it stays behind, look at its log";
+                findings.push(Finding::warn("cluster", message, advice));
+            }
+        }
+        findings
+    }
+
+    /// Forgets a node: no change waits for it any more, and nothing is kept for it. One that may still answer lookups is
+    /// forgotten only once its lease has ended; without `waits`, it is refused. Returns its name. The entry for the journal
+    /// waits in the database.
+    pub async fn forget(
+        &self,
+        actor: &Actor,
+        id: &str,
+        waits: bool,
+        at: Timestamp,
+    ) -> Result<String, ForgetError> {
+        let entry = AdminEntry::new(actor, "node forget", at).about(id);
+        let forgotten = self.forget_node(id, waits).await;
+        let noted = if forgotten.is_ok() { entry } else { entry.failed() };
+        self.database.add_entry(&noted).await?;
+        forgotten
+    }
+
+    async fn forget_node(&self, id: &str, waits: bool) -> Result<String, ForgetError> {
+        let began = Instant::now();
+        let first = self.find(id).await?;
+        loop {
+            match self.database.forget_node(id).await? {
+                Forgotten::Done => return Ok(first.name),
+                Forgotten::Unknown => return Err(ForgetError::Unknown(id.to_owned())),
+                Forgotten::Alive => {}
+            }
+            let node = self.find(id).await?;
+            if !waits {
+                return Err(ForgetError::MayAnswer { left: left(&node), name: node.name });
+            }
+            if node.seen_at != first.seen_at && began.elapsed() > first.lease {
+                return Err(ForgetError::Runs(node.name));
+            }
+            self.database.sleep(LOOK).await;
+        }
+    }
+
+    async fn find(&self, id: &str) -> Result<ClusterNode, ForgetError> {
+        let nodes = self.database.list_nodes().await?;
+        nodes.into_iter().find(|node| node.id == id).ok_or_else(|| ForgetError::Unknown(id.to_owned()))
+    }
+}
+
+/// How long a node may still answer lookups.
+fn left(node: &ClusterNode) -> Duration {
+    node.lease.saturating_sub(node.silent_for)
+}
+
+fn state(node: &ClusterNode) -> NodeState {
+    /// A node without a lease says at least this often that it is there.
+    const SAYS: Duration = Duration::from_secs(30);
+    match node {
+        _ if !left(node).is_zero() => NodeState::Serving,
+        node if node.has_left => NodeState::Stopped,
+        node if node.lease.is_zero() && node.silent_for < SAYS => NodeState::Loading,
+        _ => NodeState::Silent,
+    }
+}

@@ -1,0 +1,339 @@
+//! What the threads of a node share.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use contactd_core::ClockReading;
+use contactd_core::store::StoreError;
+use contactd_core::store::copying::ChangePoint;
+use contactd_store_postgres::{Registration, Speaker};
+use tokio::sync::Notify;
+
+use crate::node::NodeSettings;
+
+/// What the threads of a node share.
+pub(crate) struct Shared {
+    pub(crate) settings: NodeSettings,
+    /// A random id of this process.
+    process: Vec<u8>,
+    /// The number of the last thing that this process said to the database.
+    beats: AtomicI64,
+    state: Mutex<State>,
+    /// For the threads that wait for something in the state.
+    changed: Condvar,
+    /// Held while removed values are wiped, and while a snapshot begins: so what was wiped is never noted for another history.
+    wiping: Mutex<()>,
+    /// For the thread of heartbeats.
+    pub(crate) heartbeat_due: Notify,
+    stopping: AtomicBool,
+    stopped: Notify,
+}
+
+/// For how long later changes delay the next lease: a steady stream of them must not prevent it for ever.
+const RAISING: Duration = Duration::from_secs(600);
+
+/// What the threads of a node know.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    /// Rises when the lease is ended: a heartbeat that was sent before does not renew it.
+    pub(crate) epoch: u64,
+    /// The last change of tokens and suppressions that is in force in this process.
+    pub(crate) access: ChangePoint,
+    /// Whether `access` is in force, not only in the files.
+    pub(crate) access_is_in_force: bool,
+    /// The last change of details in the copy; `None` before the first snapshot began.
+    pub(crate) details: Option<ChangePoint>,
+    /// Whether the snapshot of details is complete.
+    pub(crate) is_loaded: bool,
+    /// Up to where a snapshot that is not complete is loaded.
+    pub(crate) loaded_through: Option<i64>,
+    /// The newest change that the loaded details contain, until changes since loading began are applied.
+    pub(crate) seen: Option<ChangePoint>,
+    /// The last change of details whose removed values have left no traces.
+    pub(crate) wiped: i64,
+    /// The newest changes of the database, as far as is known.
+    pub(crate) newest_access: i64,
+    pub(crate) newest_details: i64,
+    /// Without a lease: the change of details that has to be applied and wiped before the next one begins.
+    pub(crate) required: Option<Required>,
+    /// Since when the copy is behind.
+    pub(crate) behind_since: Option<Instant>,
+    /// What the last heartbeat told: the last change of details, what is wiped, and whether it is loaded.
+    pub(crate) told: (i64, i64, bool),
+    /// What went wrong last on each thread, if it has not been overcome.
+    trouble: [Option<String>; 3],
+}
+
+/// A change of details that is required.
+#[derive(Debug)]
+pub(crate) struct Required {
+    number: i64,
+    /// Since when this alone may keep the node from answering: its copy is complete.
+    since: Option<Instant>,
+}
+
+/// The threads of a node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Following {
+    Access,
+    Details,
+    Wiping,
+}
+
+/// How a node is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeStatus {
+    /// Whether its copy is complete.
+    pub is_loaded: bool,
+    /// Whether it may answer lookups.
+    pub has_lease: bool,
+    /// The last change of tokens and suppressions that is in force.
+    pub access_number: i64,
+    /// The last change of details in its copy.
+    pub details_number: i64,
+    /// The last change of details whose removed values have left no traces.
+    pub wiped_number: i64,
+    /// How many changes of tokens and suppressions it is behind, as far as it knows.
+    pub access_behind: u64,
+    /// How many changes of details.
+    pub details_behind: u64,
+    /// For how long it has been behind.
+    pub behind_for: Duration,
+    /// What keeps it from following, if anything does.
+    pub trouble: Option<String>,
+}
+
+impl Shared {
+    pub(crate) fn new(settings: NodeSettings, process: Vec<u8>, state: State) -> Self {
+        Self {
+            settings,
+            process,
+            beats: AtomicI64::new(0),
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            wiping: Mutex::default(),
+            heartbeat_due: Notify::new(),
+            stopping: AtomicBool::new(false),
+            stopped: Notify::new(),
+        }
+    }
+
+    pub(crate) fn wiping(&self) -> MutexGuard<'_, ()> {
+        self.wiping.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For the next thing that this process says to the database.
+    pub(crate) fn speaker(&self) -> Speaker<'_> {
+        let beat = self.beats.fetch_add(1, Ordering::SeqCst) + 1;
+        Speaker { node: &self.settings.node, process: &self.process, beat }
+    }
+
+    /// Registers this process as the node. It has no lease then.
+    pub(crate) async fn register(&self, details_number: i64, wiped_number: i64) -> Result<(), StoreError> {
+        self.state().end_lease(&self.settings);
+        let registration = Registration {
+            speaker: self.speaker(),
+            name: &self.settings.name,
+            version: env!("CARGO_PKG_VERSION"),
+            home: self.settings.home.as_deref(),
+            details_number,
+            wiped_number,
+        };
+        if self.settings.database.register_node(&registration).await? {
+            return Ok(());
+        }
+        Err(StoreError::Unavailable(
+            "another process runs as this node, or was killed and its lease has not ended. If it was killed, wait; if it runs, \
+             give each node its own data directory"
+                .to_owned(),
+        ))
+    }
+
+    /// Gives the lease back.
+    pub(crate) async fn leave(&self) -> Result<(), StoreError> {
+        self.settings.database.leave(&self.settings.node, &self.process).await
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
+    /// Lets all threads end.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        // Whoever is about to wait holds the lock until it waits.
+        drop(self.state());
+        self.changed.notify_all();
+        self.stopped.notify_waiters();
+    }
+
+    /// Waits for something of the database, unless the node stops.
+    pub(crate) async fn unless_stopped<T>(
+        &self,
+        waited_for: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let mut stopped = std::pin::pin!(self.stopped.notified());
+        stopped.as_mut().enable();
+        if self.is_stopping() {
+            return Err(StoreError::Unavailable("this node is stopping".to_owned()));
+        }
+        tokio::select! {
+            done = waited_for => done,
+            () = stopped => Err(StoreError::Unavailable("this node is stopping".to_owned())),
+        }
+    }
+
+    /// Both clocks at this moment.
+    pub(crate) fn clocks(&self) -> ClockReading {
+        ClockReading::of(&*self.settings.clock)
+    }
+
+    /// Notes the newest changes of the database, and wakes the thread of details if it is behind.
+    pub(crate) fn note_newest(&self, access: i64, details: i64) {
+        let mut state = self.state();
+        (state.newest_access, state.newest_details) = (access, details);
+        state.note_whether_behind();
+        if state.details_are_due() {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Forgets what the copy contains: everything is copied again.
+    pub(crate) fn forget_copy(&self) {
+        let mut state = self.state();
+        state.end_lease(&self.settings);
+        state.details = None;
+        state.is_loaded = false;
+        state.loaded_through = None;
+        state.seen = None;
+        // These are numbers of another history.
+        state.wiped = -1;
+        state.newest_details = 0;
+        state.required = None;
+        self.changed.notify_all();
+    }
+
+    /// Wakes the threads that wait for something in the state.
+    pub(crate) fn wake(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Waits until there is something to do, or for this time, or until the node stops.
+    pub(crate) fn wait(&self, most: Duration, is_due: impl Fn(&State) -> bool) {
+        let state = self.state();
+        let waits = |state: &mut State| !self.is_stopping() && !is_due(state);
+        drop(self.changed.wait_timeout_while(state, most, waits).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Notes what went wrong, and logs it when it is new.
+    pub(crate) fn note_trouble(&self, following: Following, what: &dyn std::fmt::Display) {
+        if self.is_stopping() {
+            return;
+        }
+        let what = what.to_string();
+        let mut state = self.state();
+        let trouble = &mut state.trouble[following as usize];
+        if trouble.as_ref() != Some(&what) {
+            tracing::warn!(
+                error = what,
+                ?following,
+                "this node cannot follow the database now; it goes on trying"
+            );
+            *trouble = Some(what);
+        }
+    }
+
+    pub(crate) fn note_no_trouble(&self, following: Following) {
+        if self.state().trouble[following as usize].take().is_some() {
+            tracing::info!(?following, "this node follows the database again");
+        }
+    }
+
+    pub(crate) fn status(&self) -> NodeStatus {
+        let state = self.state();
+        let details_number = state.details.as_ref().map_or(0, |details| details.number);
+        let behind = |newest: i64, number: i64| u64::try_from(newest - number).unwrap_or(0);
+        NodeStatus {
+            is_loaded: state.is_loaded,
+            has_lease: self.settings.lease.holds(),
+            access_number: state.access.number,
+            details_number,
+            wiped_number: state.wiped,
+            access_behind: behind(state.newest_access, state.access.number),
+            details_behind: behind(state.newest_details, details_number),
+            behind_for: state.behind_since.map_or(Duration::ZERO, |since| since.elapsed()),
+            trouble: state.trouble.iter().flatten().next().cloned(),
+        }
+    }
+}
+
+impl State {
+    pub(crate) fn details_number(&self) -> i64 {
+        self.details.as_ref().map_or(0, |details| details.number)
+    }
+
+    /// Whether there is something to do for the thread of details.
+    pub(crate) fn details_are_due(&self) -> bool {
+        !self.is_loaded || self.newest_details > self.details_number()
+    }
+
+    /// Whether there is something to wipe.
+    pub(crate) fn wiping_is_due(&self) -> bool {
+        self.is_loaded && self.wiped < self.details_number()
+    }
+
+    /// Ends the lease, also for a heartbeat that was sent already.
+    pub(crate) fn end_lease(&mut self, settings: &NodeSettings) {
+        self.epoch += 1;
+        settings.lease.end();
+    }
+
+    /// Without a lease, everything that is removed has to be gone from the files before the next one begins: an erasure has not
+    /// waited for it.
+    pub(crate) fn note_no_lease(&mut self) {
+        let (newest, is_loaded) = (self.newest_details, self.is_loaded);
+        let required = self.required.get_or_insert(Required { number: newest, since: None });
+        let since = is_loaded.then(|| *required.since.get_or_insert_with(Instant::now));
+        if since.is_none_or(|since| since.elapsed() < RAISING) {
+            required.number = required.number.max(newest);
+        }
+    }
+
+    /// Whether the node may answer lookups, if it has the newest change of tokens and suppressions.
+    pub(crate) fn may_answer(&self) -> bool {
+        let done = self.details_number().min(self.wiped);
+        let has_required = self.required.as_ref().is_none_or(|required| done >= required.number);
+        self.is_loaded && self.access_is_in_force && has_required
+    }
+
+    pub(crate) fn note_whether_behind(&mut self) {
+        let is_behind = !self.is_loaded
+            || self.newest_access > self.access.number
+            || self.newest_details > self.details_number();
+        self.behind_since = is_behind.then(|| self.behind_since.unwrap_or_else(Instant::now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_removed_while_there_is_no_lease_is_wiped_before_the_next_one() {
+        let mut state = State { is_loaded: true, access_is_in_force: true, ..State::default() };
+        let at = |number: i64| Some(ChangePoint { number, id: vec![1] });
+        (state.newest_details, state.details, state.wiped) = (1, at(1), 0);
+        state.note_no_lease();
+        assert!(!state.may_answer());
+        (state.newest_details, state.details, state.wiped) = (2, at(2), 1);
+        state.note_no_lease();
+        assert!(!state.may_answer(), "change 2 is not wiped");
+        state.wiped = 2;
+        assert!(state.may_answer());
+    }
+}

@@ -1,0 +1,72 @@
+//! Wiping the traces of removed details from the files.
+
+use std::time::{Duration, Instant};
+
+use contactd_core::store::{Maintenance, StoreError};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::background::in_background;
+use crate::state::{Following, Shared, State};
+
+/// The longest wait for work. Another thread wakes this one.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// The pause after a failure.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Wiping reads the whole file. So while lookups are answered, it rests ten times as long as it took, but not longer than this:
+/// an erasure waits for it.
+const RESTS: u32 = 10;
+const LONGEST_REST: Duration = Duration::from_secs(120);
+
+pub(crate) fn run(shared: &Shared) -> std::io::Result<()> {
+    let runtime = Builder::new_current_thread().build()?;
+    while !shared.is_stopping() {
+        shared.wait(LONG, State::wiping_is_due);
+        if shared.is_stopping() || !shared.state().wiping_is_due() {
+            continue;
+        }
+        let began = Instant::now();
+        let wiped = wipe(shared, &runtime);
+        let rest = (began.elapsed() * RESTS).min(LONGEST_REST);
+        let pause = match wiped {
+            Ok(()) if shared.settings.lease.holds() => rest,
+            Ok(()) => Duration::ZERO,
+            // A large change is being applied.
+            Err(StoreError::Busy) => rest.max(PAUSE),
+            Err(error) => {
+                shared.note_trouble(Following::Wiping, &error);
+                rest.max(PAUSE)
+            }
+        };
+        shared.wait(pause, |_| false);
+    }
+    Ok(())
+}
+
+/// Overwrites what was removed up to the newest change in the copy.
+fn wipe(shared: &Shared, runtime: &Runtime) -> Result<(), StoreError> {
+    let local = &shared.settings.local;
+    let _wiping = shared.wiping();
+    let (epoch, number) = {
+        let state = shared.state();
+        (state.epoch, state.details_number())
+    };
+    in_background(|| runtime.block_on(local.wipe_removed()))?;
+    while !runtime.block_on(local.flush_removed())? {
+        shared.note_trouble(Following::Wiping, &"a reader keeps removed details in the write-ahead log");
+        shared.wait(PAUSE, |_| false);
+        if shared.is_stopping() || shared.state().epoch != epoch {
+            return Ok(());
+        }
+    }
+    local.note_wiped(number)?;
+    let mut state = shared.state();
+    if state.epoch == epoch {
+        state.wiped = state.wiped.max(number);
+    }
+    drop(state);
+    shared.note_no_trouble(Following::Wiping);
+    shared.heartbeat_due.notify_one();
+    Ok(())
+}

@@ -1,0 +1,313 @@
+//! A cluster in a test: a database of its own, changes by SQL, and nodes.
+
+use std::ops::{Deref, Range};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use contactd_cluster::{Applied, Applying, Node, NodeError, NodeSettings, Verified, verify};
+use contactd_core::store::Suppressions;
+use contactd_core::{Lease, SubjectDigest, SystemClock, Timestamp};
+use contactd_postgres_testing::TestServer;
+use contactd_store_postgres::{PostgresStore, Settings};
+use contactd_store_sqlite::SqliteStore;
+
+pub(crate) struct Cluster {
+    url: String,
+    name: String,
+    lease: Duration,
+    _store: Arc<PostgresStore>,
+}
+
+impl Cluster {
+    pub(crate) fn new() -> Self {
+        let url = TestServer::shared().database();
+        let name = url.rsplit('/').next().expect("a name").to_owned();
+        let store = open(&url);
+        Self { url, name, lease: Duration::from_secs(2), _store: store }
+    }
+
+    pub(crate) fn with_lease(self, lease: Duration) -> Self {
+        Self { lease, ..self }
+    }
+
+    pub(crate) fn open(&self) -> Arc<PostgresStore> {
+        open(&self.url)
+    }
+
+    pub(crate) fn sql(&self, sql: &str) -> String {
+        TestServer::shared().sql(&self.name, &format!("SET search_path TO contactd; {sql}"))
+    }
+
+    /// Makes a change of a counter, as the store does. `:n` stands for its number.
+    fn change(&self, counter: &str, sql: &str) {
+        let number: i64 = self
+            .sql(&format!("SELECT number + 1 FROM counters WHERE counter = '{counter}'"))
+            .parse()
+            .expect("a number");
+        let sql = sql.replace(":n", &number.to_string());
+        self.sql(&format!(
+            "BEGIN; {sql};
+             UPDATE counters SET number = {number} WHERE counter = '{counter}';
+             INSERT INTO changes (counter, number, id) VALUES ('{counter}', {number}, sha256(random()::text::bytea));
+             NOTIFY contactd; COMMIT"
+        ));
+    }
+
+    /// Gives each of these places one phone number and one e-mail address.
+    pub(crate) fn put_places(&self, places: Range<u64>, value: &str) {
+        let Range { start, end } = places;
+        self.change(
+            "details",
+            &format!(
+                "INSERT INTO sources VALUES (7, 'crm', NULL, :n) ON CONFLICT DO NOTHING;
+                 DELETE FROM tombstones WHERE place / 65536 BETWEEN {start} AND {end} - 1;
+                 DELETE FROM details WHERE id / 65536 BETWEEN {start} AND {end} - 1;
+                 INSERT INTO details SELECT place * 65536 + kind * 32768, :n, 1000 + place, NULL, :n, NULL, 7, kind, 0, 50,
+                     'linkedin.com/in/quell-' || place, '{value}' || place || '@example.com', 'consent'
+                 FROM generate_series({start}, {end} - 1) AS place, generate_series(0, 1) AS kind"
+            ),
+        );
+    }
+
+    pub(crate) fn empty_places(&self, places: Range<u64>) {
+        let Range { start, end } = places;
+        self.change(
+            "details",
+            &format!(
+                "DELETE FROM details WHERE id / 65536 BETWEEN {start} AND {end} - 1;
+                 INSERT INTO tombstones SELECT place * 65536, :n FROM generate_series({start}, {end} - 1) AS place
+                 ON CONFLICT (place) DO UPDATE SET number = excluded.number"
+            ),
+        );
+    }
+
+    pub(crate) fn put_token(&self, id: &str) {
+        self.change(
+            "access",
+            &format!(
+                "INSERT INTO tokens (id, hash, name, phone, email, created_at, family, number)
+                 VALUES ('{id}', sha256('{id}'), 'crm', TRUE, FALSE, 5, '{id}', :n)
+                 ON CONFLICT (id) DO UPDATE SET number = :n, revoked_at = :n"
+            ),
+        );
+    }
+
+    pub(crate) fn suppress(&self, subject: u64) {
+        self.set_suppression(subject, false);
+    }
+
+    pub(crate) fn unsuppress(&self, subject: u64) {
+        self.set_suppression(subject, true);
+    }
+
+    fn set_suppression(&self, subject: u64, is_removed: bool) {
+        self.change(
+            "access",
+            &format!(
+                "INSERT INTO suppressions VALUES (sha256('{subject}'), 'k1', 9, {is_removed}, :n)
+                 ON CONFLICT (digest, key) DO UPDATE SET is_removed = {is_removed}, number = :n"
+            ),
+        );
+    }
+
+    pub(crate) fn node(&self, id: &str) -> TestNode {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut node = self.node_in(dir.path(), id);
+        node.own_dir = Some(dir);
+        node
+    }
+
+    pub(crate) fn node_in(&self, dir: &Path, id: &str) -> TestNode {
+        self.try_node_in(dir, id).expect("starts")
+    }
+
+    pub(crate) fn try_node_in(&self, dir: &Path, id: &str) -> Result<TestNode, NodeError> {
+        let (gate, clock) = (Arc::new(Gate::default()), Arc::new(SystemClock));
+        let lease = Lease::of_node(Arc::<SystemClock>::clone(&clock));
+        let node = Node::start(NodeSettings {
+            database: self.open(),
+            local: Arc::new(SqliteStore::open(dir)?),
+            node: id.to_owned(),
+            name: format!("node {id}"),
+            home: None,
+            lease_length: self.lease,
+            clock,
+            applied: Arc::<Gate>::clone(&gate),
+            lease: lease.clone(),
+        })?;
+        Ok(TestNode { node: Some(node), lease, gate, dir: dir.to_owned(), own_dir: None })
+    }
+
+    /// Runs this in a transaction that stays open until what is returned is dropped, as a holder of locks.
+    pub(crate) fn hold(&self, sql: &str) -> Held {
+        static KEYS: AtomicU32 = AtomicU32::new(1);
+        let (key, name) = (KEYS.fetch_add(1, Ordering::SeqCst), self.name.clone());
+        self.sql("CREATE TABLE IF NOT EXISTS released (key integer)");
+        let held = format!(
+            "SET search_path TO contactd;
+             DO $$ BEGIN {sql}; PERFORM pg_advisory_lock({key});
+             WHILE NOT EXISTS (SELECT 1 FROM released WHERE key = {key}) LOOP PERFORM pg_sleep(0.02); END LOOP; END $$"
+        );
+        let holder_of = name.clone();
+        let holder = std::thread::spawn(move || drop(TestServer::shared().sql(&holder_of, &held)));
+        let is_held = format!(
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = {key} AND granted"
+        );
+        eventually(|| self.sql(&is_held) == "1");
+        Held { name, key, holder: Some(holder) }
+    }
+
+    /// Waits until a statement with this in its text waits for a lock.
+    pub(crate) fn waits_for_lock(&self, text: &str) {
+        let waiting = format!(
+            "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+                 AND query LIKE '%{text}%'"
+        );
+        eventually(|| self.sql(&waiting) == "t");
+    }
+
+    /// Makes a change of details that changes nothing.
+    pub(crate) fn change_nothing(&self) {
+        self.change("details", "SELECT 1");
+    }
+
+    /// Waits until a copy holds the same as the database.
+    pub(crate) fn assert_equal(&self, node: &TestNode) {
+        let local = SqliteStore::open(node.dir()).expect("opens");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let patience = Duration::from_secs(30);
+        let verified = runtime.block_on(verify(&local, &self.open(), patience)).expect("verifies");
+        assert!(matches!(verified, Verified::Equal(_)), "{verified:?}");
+    }
+}
+
+/// An open transaction.
+pub(crate) struct Held {
+    name: String,
+    key: u32,
+    holder: Option<JoinHandle<()>>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        TestServer::shared().sql(&self.name, &format!("INSERT INTO contactd.released VALUES ({})", self.key));
+        let _ = self.holder.take().map(JoinHandle::join);
+    }
+}
+
+fn open(url: &str) -> Arc<PostgresStore> {
+    let settings = Settings {
+        url: url.parse().expect("a URL"),
+        patience: Duration::from_secs(5),
+        on_wait: Box::new(|| {}),
+    };
+    let runtime = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(PostgresStore::open(settings))
+    });
+    Arc::new(runtime.join().expect("ends").expect("opens"))
+}
+
+pub(crate) struct TestNode {
+    node: Option<Node>,
+    pub(crate) lease: Lease,
+    pub(crate) gate: Arc<Gate>,
+    dir: PathBuf,
+    own_dir: Option<tempfile::TempDir>,
+}
+
+impl TestNode {
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Waits until it may answer lookups.
+    pub(crate) fn is_ready(&self) {
+        let until = Instant::now() + Duration::from_secs(60);
+        while !self.lease.holds() {
+            assert!(Instant::now() < until, "{:?}", self.status());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub(crate) fn finish(mut self) {
+        self.node.take().expect("a node").finish();
+    }
+}
+
+impl Deref for TestNode {
+    type Target = Node;
+
+    fn deref(&self) -> &Node {
+        self.node.as_ref().expect("a node")
+    }
+}
+
+impl Drop for TestNode {
+    fn drop(&mut self) {
+        self.gate.open();
+        drop(self.node.take());
+        drop(self.own_dir.take());
+    }
+}
+
+/// Puts changes in force, unless it is closed: then the node hangs, as if it was paused.
+#[derive(Default)]
+pub(crate) struct Gate {
+    is_closed: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Gate {
+    pub(crate) fn close(&self) {
+        *self.is_closed.lock().expect("not poisoned") = true;
+    }
+
+    pub(crate) fn open(&self) {
+        *self.is_closed.lock().expect("not poisoned") = false;
+        self.changed.notify_all();
+    }
+}
+
+impl Applied for Gate {
+    fn access(&self) -> Applying<'_> {
+        let is_closed = self.is_closed.lock().expect("not poisoned");
+        drop(self.changed.wait_while(is_closed, |is_closed| *is_closed).expect("not poisoned"));
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+pub(crate) fn suppress_in(store: &SqliteStore) {
+    let subject = SubjectDigest { key: "k1".to_owned(), bytes: [1; 32] };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let suppressed = runtime.block_on(store.suppress(&[subject], Timestamp::from_seconds(1), None));
+    assert_eq!(suppressed.expect("suppresses"), 1);
+}
+
+pub(crate) fn eventually(mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < until, "it does not happen");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Numbers that are the same for the same seed.
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % limit
+    }
+}
