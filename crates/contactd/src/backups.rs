@@ -42,6 +42,10 @@ impl Backups for DirBackups {
     }
 
     fn remove_abandoned(&self) -> Result<bool, BackupError> {
+        if !self.dir.keys().is_dir() {
+            // Without a node on this machine, nobody made a backup here.
+            return Ok(true);
+        }
         let removed = remove_abandoned(&self.dir).map_err(|error| BackupError(format!("{error:#}")))?;
         Ok(removed.is_some())
     }

@@ -6,12 +6,13 @@ mod values;
 
 use std::path::PathBuf;
 
+use clap::builder::TypedValueParser as _;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use contactd_core::{Kind, Lifetime, OrNone, Quota, Rate, Span};
 use contactd_server::{BasePath, PublicUrl};
 
-use crate::setting::{AuditSync, Engine, Listen, LogFormat, LogLevel};
+use crate::setting::{AuditSync, Listen, LogFormat, LogLevel, StoreText};
 pub(crate) use data::{
     BackupArgs, EnrichArgs, ExportArgs, ExportFormat, ImportArgs, ImportsArgs, ImportsCommand, PutArgs,
     RemoveArgs, RestoreArgs,
@@ -44,9 +45,19 @@ pub(crate) struct Everywhere {
     /// The data directory [default: ./contactd-data]
     #[arg(long, global = true, value_name = "DIR", env = "CONTACTD_DATA", help_heading = "Global options")]
     pub(crate) data: Option<PathBuf>,
-    /// The storage engine: `sqlite`, which keeps its files in the data directory [default: sqlite]
-    #[arg(long, global = true, value_name = "URL", env = "CONTACTD_STORE", help_heading = "Global options")]
-    pub(crate) store: Option<Engine>,
+    /// Where the store is: `sqlite` for files in the data directory, or the `postgres://USER@HOST/DATABASE` of a cluster. A URL
+    /// with a password belongs into the environment or the file, because flags are visible to other users
+    /// [default: sqlite]
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "CONTACTD_STORE",
+        hide_env_values = true,
+        value_parser = clap::builder::StringValueParser::new().map(StoreText::from),
+        help_heading = "Global options"
+    )]
+    pub(crate) store: Option<StoreText>,
     /// The configuration file [default: contactd.toml, if there is one]
     #[arg(
         long,
@@ -163,6 +174,18 @@ pub(crate) enum Command {
     /// Show what is held
     #[command(after_help = "Example:\n  contactd stats --json")]
     Stats(JsonArg),
+    /// Move the store of a data directory into the database of a cluster; the server must be stopped
+    #[command(
+        after_help = "Example:\n  contactd migrate --to postgres://contactd@db.example.com/contacts?sslrootcert=ca.pem\n\n\
+        After an interruption, run it again: it continues where it stopped. `export` and `import` lead back."
+    )]
+    Migrate(MigrateArgs),
+    /// List the nodes of a cluster, forget one, or compare this machine's copy with the database
+    #[command(
+        subcommand,
+        after_help = "Example:\n  contactd node list --store postgres://contactd@db.example.com/contacts"
+    )]
+    Node(NodeCommand),
     /// Look up people in a running service
     #[command(
         after_help = "Example:\n  CONTACTD_TOKEN=ctd_… contactd lookup phone https://www.linkedin.com/in/ada-quell-1a2b3c"
@@ -238,6 +261,44 @@ pub(crate) struct ServeArgs {
     /// Log to this file instead of stderr; SIGHUP opens it again
     #[arg(long, value_name = "FILE", env = "CONTACTD_LOG_FILE")]
     pub(crate) log_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MigrateArgs {
+    /// The database, which must be empty
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "CONTACTD_MIGRATE_TO",
+        hide_env_values = true,
+        value_parser = clap::builder::StringValueParser::new().map(StoreText::from)
+    )]
+    pub(crate) to: StoreText,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum NodeCommand {
+    /// List the nodes: what they do, how long their lease lasts, and how far their copies are behind
+    #[command(after_help = "Example:\n  contactd node list --json")]
+    List(JsonArg),
+    /// Forget a node that will not come back, so that no change waits for it and nothing is kept for it
+    #[command(after_help = "Example:\n  contactd node forget 7fc1f6a4")]
+    Forget(NodeForgetArgs),
+    /// Compare counts and digests of this machine's copy with the database; exit 1 if they differ
+    #[command(after_help = "Example:\n  contactd node verify --data /var/lib/contactd")]
+    Verify(JsonArg),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NodeForgetArgs {
+    /// The node's id, from `node list`
+    pub(crate) id: String,
+    /// If it may still answer lookups, wait until its lease has ended
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Subcommand)]

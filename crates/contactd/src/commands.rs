@@ -12,6 +12,8 @@ mod export;
 mod import;
 mod imports;
 mod lookup;
+mod migrate;
+mod node;
 mod put;
 mod remove;
 mod restore;
@@ -36,6 +38,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let config = || Config::resolve(everywhere);
     let open = async || Context::open(config()?).await;
     let open_or_make = async || Context::open_or_make(config()?).await;
+    let open_cluster = async || Context::open_cluster(config()?).await;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match cli.command {
@@ -65,6 +68,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Usage(args) => usage::run(&open().await?, &args).await,
             Command::Retention(args) => retention::run(config()?, args.json).await,
             Command::Sweep(args) => sweep::run(&open().await?, &args).await,
+            Command::Migrate(args) => migrate::run(config()?, &args).await,
+            Command::Node(command) => node::run(&open_cluster().await?, &command).await,
             Command::Stats(args) => stats::run(&open().await?, args.json).await,
         }
     })

@@ -26,7 +26,7 @@ pub(crate) use tls::read_pair;
 use crate::cli::{Everywhere, ServeArgs};
 use crate::keys::{KeySource, KeySources};
 use crate::misuse::Misuse;
-use crate::setting::{AuditSync, LogFormat, LogLevel};
+use crate::setting::{AuditSync, LogFormat, LogLevel, StoreAt, StoreText};
 
 /// The configuration file that is used if no other is given.
 const DEFAULT_FILE: &str = "contactd.toml";
@@ -36,6 +36,8 @@ const DEFAULT_SWEEP: Duration = Duration::from_secs(60);
 const DEFAULT_UNDO: Duration = Duration::from_secs(7 * 86_400);
 pub(crate) const DEFAULT_SEGMENT: u64 = 64 << 20;
 const DEFAULT_EPOCH: Duration = Duration::from_secs(3600);
+const DEFAULT_LEASE: Duration = Duration::from_secs(60);
+const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 const DEFAULT_ADMIN_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8081);
 
@@ -43,13 +45,28 @@ const DEFAULT_ADMIN_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LO
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) data: PathBuf,
+    /// Whether the data directory was set at all.
+    pub(crate) data_is_given: bool,
     /// Whether the data directory was set on the command line, and not in the environment or a file.
     pub(crate) data_is_flag: bool,
+    pub(crate) store: StoreAt,
+    pub(crate) cluster: ClusterConfig,
     pub(crate) networks: Networks,
     pub(crate) keys: KeySources,
     /// How long imports can be undone.
     pub(crate) undo_for: Duration,
     file: File,
+}
+
+/// How this machine takes part in a cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterConfig {
+    /// How long a node may serve without the database.
+    pub(crate) lease: Duration,
+    /// How long to wait for a database that cannot be reached.
+    pub(crate) patience: Duration,
+    /// The name of this node in lists.
+    pub(crate) name: String,
 }
 
 /// What `serve` needs in addition.
@@ -190,8 +207,21 @@ impl Config {
             None => File::default(),
         };
         let chosen = everywhere.data.clone().or_else(|| file.data.clone());
+        let store = match &everywhere.store {
+            Some(StoreText(text)) if !text.is_empty() => {
+                Some(text.parse().map_err(|error| Misuse(format!("--store: {error}")))?)
+            }
+            _ => file.store.as_ref().map(|store| store.0.clone()),
+        };
         Ok(Self {
             data_is_flag: everywhere.data_is_flag,
+            data_is_given: chosen.is_some(),
+            store: store.unwrap_or(StoreAt::DataDir),
+            cluster: ClusterConfig {
+                lease: file.cluster.lease.as_ref().map_or(DEFAULT_LEASE, |lease| lease.0.0),
+                patience: file.cluster.patience.as_ref().map_or(DEFAULT_PATIENCE, |patience| patience.0.0),
+                name: file.cluster.name.as_ref().map_or_else(host_name, |name| name.0.0.clone()),
+            },
             data: chosen.unwrap_or_else(|| PathBuf::from(DEFAULT_DATA)),
             networks: file.networks().map_err(|(_, error)| error)?,
             keys: KeySources {
@@ -282,7 +312,7 @@ impl Config {
         let live = |name, value| Named { name, value, reloads: true, is_noted: false };
         let noted = |named: Named| Named { is_noted: true, ..named };
         let [cert, key] = tls::named(reloadable.tls.as_ref());
-        vec![
+        let mut all = vec![
             noted(fixed("audit.sync", format!("{:?}", config.audit.sync))),
             noted(live("audit.keep", format!("{:?}", file.audit.keep))),
             noted(fixed("audit.epoch", format!("{:?}", file.audit.epoch))),
@@ -328,11 +358,26 @@ impl Config {
             fixed("keys.digest", self.keys.digest.words(Path::new("keys"))),
             fixed("keys.audit", self.keys.audit.words(Path::new("keys"))),
             fixed("log.format", format!("{:?}", config.log_format)),
-        ]
+        ];
+        match &self.store {
+            StoreAt::DataDir => all.push(fixed("store", "sqlite".to_owned())),
+            StoreAt::Database(url) => all.extend([
+                fixed("store", url.to_string()),
+                noted(fixed("cluster.lease", format!("{:?}", self.cluster.lease))),
+                fixed("cluster.patience", format!("{:?}", self.cluster.patience)),
+                fixed("cluster.name", self.cluster.name.clone()),
+            ]),
+        }
+        all
     }
 }
 
 impl Config {
+    /// Whether the store is the database of a cluster.
+    pub(crate) const fn is_cluster(&self) -> bool {
+        matches!(self.store, StoreAt::Database(_))
+    }
+
     /// How often details that have expired or are too old are removed.
     pub(crate) fn sweep_every(&self) -> Duration {
         self.file.retention.sweep_every.as_ref().map_or(DEFAULT_SWEEP, |pause| pause.0.0)
@@ -351,6 +396,12 @@ impl Config {
 pub(crate) fn noted(named: &[Named]) -> Vec<(String, String)> {
     let noted = named.iter().filter(|named| named.is_noted);
     noted.map(|Named { name, value, .. }| ((*name).to_owned(), value.clone())).collect()
+}
+
+/// The name of this machine.
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    if name.trim().is_empty() { "unnamed".to_owned() } else { name.trim().chars().take(64).collect() }
 }
 
 /// Where a key comes from: the environment, a file, or the data directory.

@@ -1,34 +1,45 @@
 //! The wiring: which engine, which files and which services a command or a server works with.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use contactd_cluster::ClusterInForce;
 use contactd_core::services::{Parts, Services};
-use contactd_core::store::Facts;
 use contactd_core::{
-    Actor, Clock, DigestKeys, InForce, Networks, Profile, SubjectName, SubjectNameError, SystemClock, hex,
+    Actor, BootClock, Clock, DigestKeys, InForce, Networks, Profile, SubjectName, SubjectNameError,
 };
 use contactd_journal::{JournalDir, KeyDir};
 
 use crate::backups::DirBackups;
-use crate::config::Config;
+use crate::config::{ClusterConfig, Config};
 use crate::control::ControlSocket;
 use crate::data_dir::DataDir;
-use crate::engine::Store;
+use crate::engine::{Database, Files, Store};
 use crate::keys::{self, KeySources};
 use crate::on_record::Recorder;
-use crate::{actor, reasons};
+use crate::opening::Purpose;
+use crate::setting::StoreAt;
+use crate::{actor, output, reasons};
 
-/// An open data directory.
+/// An open store.
 pub(crate) struct Opened {
     pub(crate) dir: DataDir,
+    /// Which store it is, for messages.
+    pub(crate) place: String,
+    /// The store of the services.
     pub(crate) store: Arc<Store>,
+    /// The files in the data directory, which lookups read. A command on a machine without a node has none.
+    pub(crate) files: Option<Arc<Files>>,
+    /// The database of a cluster.
+    pub(crate) database: Option<Arc<Database>>,
     pub(crate) keys: DigestKeys,
     pub(crate) key_sources: KeySources,
     pub(crate) networks: Networks,
-    pub(crate) clock: Arc<dyn Clock>,
-    /// The name of this node in the journal.
+    pub(crate) cluster: ClusterConfig,
+    pub(crate) clock: Arc<dyn BootClock>,
+    /// The name of this node in the journal; empty if there is none on this machine.
     pub(crate) node: String,
     /// How long imports can be undone.
     pub(crate) undo_for: Duration,
@@ -39,24 +50,65 @@ pub(crate) struct Context {
     pub(crate) services: Arc<Services<Store>>,
     pub(crate) actor: Actor,
     pub(crate) dir: DataDir,
+    /// Which store it is, for messages.
+    pub(crate) place: String,
     pub(crate) networks: Networks,
     pub(crate) clock: Arc<dyn Clock>,
+    /// The database of a cluster.
+    pub(crate) database: Option<Arc<Database>>,
+    /// The files of this machine's node or store.
+    pub(crate) files: Option<Arc<Files>>,
 }
 
 impl Context {
-    /// Opens a data directory that exists. Changes take effect in a running server, if there is one.
+    /// Opens a store that exists. Changes take effect in running servers, if there are any.
     pub(crate) async fn open(config: Config) -> anyhow::Result<Self> {
-        DataDir::require(&config.data)?;
-        Self::open_or_make(config).await
+        if matches!(config.store, StoreAt::DataDir) {
+            DataDir::require(&config.data)?;
+        }
+        Self::open_for(config, Purpose::Using).await
     }
 
-    /// As [`open`](Self::open), but creates the data directory if it is missing.
+    /// As [`open`](Self::open), but refuses if there is no cluster.
+    pub(crate) async fn open_cluster(config: Config) -> anyhow::Result<Self> {
+        if matches!(config.store, StoreAt::DataDir) {
+            bail!(
+                "this is about a cluster: give its database with --store postgres://…, or CONTACTD_STORE, or `store` in the \
+                 configuration file"
+            );
+        }
+        Self::open(config).await
+    }
+
+    /// As [`open`](Self::open), but creates what is missing.
     pub(crate) async fn open_or_make(config: Config) -> anyhow::Result<Self> {
-        let opened = Opened::open(config).await?;
+        Self::open_for(config, Purpose::Making).await
+    }
+
+    async fn open_for(config: Config, purpose: Purpose) -> anyhow::Result<Self> {
+        let opened = Opened::open(config, purpose).await?;
         let recorder = Recorder::new(&opened, false);
-        let services = opened.services(Arc::new(ControlSocket::of(&opened.dir)), &recorder);
-        let Opened { dir, networks, clock, .. } = opened;
-        Ok(Self { services, actor: actor::of_this_process(), dir, networks, clock })
+        let in_force: Arc<dyn InForce> = match &opened.database {
+            Some(database) => Arc::new(ClusterInForce::new(Arc::clone(database))),
+            None => Arc::new(ControlSocket::of(&opened.dir)),
+        };
+        let services = opened.services(in_force, &recorder);
+        let Opened { dir, place, networks, clock, database, files, .. } = opened;
+        Ok(Self { services, actor: actor::of_this_process(), dir, place, networks, clock, database, files })
+    }
+
+    /// The journal of this machine's node. Refuses if there is none, and says which it is if there are others.
+    pub(crate) fn require_node(&self) -> anyhow::Result<()> {
+        files_of(self.files.as_ref(), &self.dir)?;
+        if self.database.is_some() {
+            output::words(format_args!("of the node in {}", self.dir.shown()));
+        }
+        Ok(())
+    }
+
+    /// Where temporary files with personal data go: the data directory if there is one, because only its owner can read it.
+    pub(crate) fn room(&self) -> PathBuf {
+        if self.dir.path().is_dir() { self.dir.path().to_owned() } else { tempfile::env::temp_dir() }
     }
 
     /// Who runs the command, and for which case.
@@ -90,6 +142,12 @@ impl Context {
     }
 }
 
+fn files_of(files: Option<&Arc<Files>>, dir: &DataDir) -> anyhow::Result<Arc<Files>> {
+    files.cloned().with_context(|| {
+        format!("there is no node in {}; give the data directory of a node with --data DIR", dir.shown())
+    })
+}
+
 /// Says that nothing is on file about somebody who is opted out now.
 pub(crate) fn not_on_file(named: &SubjectName) -> String {
     let whom = match named {
@@ -115,21 +173,13 @@ pub(crate) fn subject_error(error: SubjectNameError) -> anyhow::Error {
 }
 
 impl Opened {
-    /// Opens the data directory, creating it if it is missing, and checks that the store and the keys belong together.
-    pub(crate) async fn open(config: Config) -> anyhow::Result<Self> {
-        let dir = DataDir::make(&config.data)?;
-        let (store, keys) = open_store(&dir, &config.keys).await?;
-        let node = node(&store).await?;
-        dir.give_to_owner();
-        Ok(Self {
-            dir,
-            store: Arc::new(store),
-            keys,
-            key_sources: config.keys,
-            networks: config.networks,
-            clock: Arc::new(SystemClock),
-            node,
-            undo_for: config.undo_for,
+    /// The files in the data directory. Refuses if there are none.
+    pub(crate) fn files(&self) -> anyhow::Result<Arc<Files>> {
+        self.files.clone().with_context(|| {
+            format!(
+                "there is no node in {}; give the data directory of a node with --data DIR",
+                self.dir.shown()
+            )
         })
     }
 
@@ -156,7 +206,7 @@ impl Opened {
             store: Arc::clone(&self.store),
             keys: self.keys.clone(),
             networks: self.networks.clone(),
-            clock: Arc::clone(&self.clock),
+            clock: Arc::<dyn BootClock>::clone(&self.clock),
             in_force,
             on_record: Arc::<Recorder>::clone(recorder),
             journal: Arc::new(journal),
@@ -167,34 +217,4 @@ impl Opened {
         recorder.attach(&services);
         services
     }
-}
-
-/// Opens the store and its keys, and checks that they belong together.
-pub(crate) async fn open_store(dir: &DataDir, keys: &KeySources) -> anyhow::Result<(Store, DigestKeys)> {
-    let store = Store::open(dir.path())
-        .with_context(|| format!("cannot open the store in {}", dir.path().display()))?;
-    // A store that already had a key never gets a new one in its place.
-    let expected = store.fact("digest_key").await?;
-    let source = &keys.digest;
-    let keys = keys::digest(source, &dir.keys(), expected.is_none())?;
-    if let Some(expected) = expected.filter(|expected| !keys.hold(expected)) {
-        bail!(
-            "the digest keys {} do not belong to this store: with them, people who opted out would be disclosed. \
-             Restore the key with fingerprint {expected}",
-            source.words(&dir.keys())
-        );
-    }
-    store.remember("digest_key", keys.newest_id()).await?;
-    Ok((store, keys))
-}
-
-/// The name of this node: created at random once, and stored.
-async fn node(store: &Store) -> anyhow::Result<String> {
-    if let Some(node) = store.fact("node").await? {
-        return Ok(node);
-    }
-    let mut bytes = [0; 4];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| anyhow::anyhow!("cannot get random bytes from the system: {error}"))?;
-    Ok(store.remember("node", &hex::encode(&bytes)).await?)
 }

@@ -53,7 +53,7 @@ impl ControlSocket {
 impl InForce for ControlSocket {
     fn announce(&self, _: Affected) -> Announcing<'_> {
         Box::pin(std::future::ready(match ask(&self.dir, REFRESH) {
-            Ok(ControlAnswer::NoServer | ControlAnswer::Done) => Ok(()),
+            Ok(ControlAnswer::NoServer | ControlAnswer::Done) => Ok(Vec::new()),
             Ok(ControlAnswer::Failed | ControlAnswer::Off) => Err(NotConfirmed::Failed),
             Err(error) => Err(NotConfirmed::Silent(match error.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it took too long".to_owned(),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use crate::engine::Store;
+use crate::engine::Files;
 
 /// A data directory that exists.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ impl DataDir {
 
     /// Checks that there is one. Creates nothing.
     pub(crate) fn require(path: &Path) -> Result<(), NoDataDir> {
-        if Store::is_in(path) { Ok(()) } else { Err(NoDataDir(path.to_owned())) }
+        if Files::is_in(path) { Ok(()) } else { Err(NoDataDir(path.to_owned())) }
     }
 
     /// A directory that exists, as it is.

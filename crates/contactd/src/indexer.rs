@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use contactd_core::services::Services;
-use contactd_core::{Audit, Clock, Fate, JournalLines, OnRecord};
+use contactd_core::services::{AuditError, Services};
+use contactd_core::store::StoreError;
+use contactd_core::{Audit, Clock, Fate, JournalLines, OnRecord, Repeats};
 use contactd_journal::{Journal, Mark, Verifier};
 
 use crate::engine::Store;
@@ -24,7 +25,9 @@ const MANY: u64 = 2_000;
 /// How often old segments are checked.
 const TIDY: Duration = Duration::from_secs(60);
 /// How often entries are collected whose command was killed before it asked for that.
-const COLLECT: Duration = Duration::from_secs(10);
+pub(crate) const COLLECT: Duration = Duration::from_secs(10);
+/// The same in a cluster, where commands on machines without a node wait for it.
+pub(crate) const COLLECT_OF_NODE: Duration = Duration::from_millis(500);
 /// If more segments than this wait to be compressed, they are compressed even under load.
 const UNCOMPRESSED: usize = 64;
 
@@ -60,6 +63,8 @@ pub(crate) struct IndexerWork {
     pub(crate) dir: PathBuf,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) keep: Keep,
+    /// How often entries are collected.
+    pub(crate) collects_every: Duration,
 }
 
 impl Indexer {
@@ -80,12 +85,18 @@ impl Indexer {
     }
 }
 
+/// Whether the store cannot be reached. A node says so itself, once.
+fn is_away(error: &AuditError) -> bool {
+    matches!(error, AuditError::Store(StoreError::Unavailable(_)))
+}
+
 impl IndexerWork {
     async fn run(&self, stopped: &Receiver<()>) {
         let (mut last_written, mut last_look) = (0, Instant::now());
         let (mut last_tidy, mut last_collect): (Option<Instant>, Option<Instant>) = (None, None);
         let mut pause = Duration::ZERO;
         let mut lines = None;
+        let reports = Repeats::default();
         while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(pause) {
             let written = self.journal.upgrade().map_or(0, |journal| journal.health().lines);
             let seconds = last_look.elapsed().as_secs_f64().max(0.001);
@@ -93,17 +104,23 @@ impl IndexerWork {
             (last_written, last_look) = (written, Instant::now());
             let began = Instant::now();
             pause = match self.services.audits.index_some(&mut lines).await {
-                Ok(false) => PAUSE,
+                Ok(false) => PAUSE.min(self.collects_every),
                 Ok(true) if is_busy => began.elapsed() * SHARE,
                 Ok(true) => Duration::ZERO,
+                Err(error) if is_away(&error) => {
+                    tracing::debug!(%error, "the audit journal is indexed when the database is back");
+                    PAUSE
+                }
                 Err(error) => {
                     tracing::error!(%error, "cannot index the audit journal; trying again");
                     10 * PAUSE
                 }
             };
-            if last_collect.is_none_or(|last| last.elapsed() > COLLECT) {
+            if last_collect.is_none_or(|last| last.elapsed() > self.collects_every) {
                 last_collect = Some(Instant::now());
-                if let Err(error) = self.recorder.collect().await {
+                if let Err(error) = self.recorder.collect().await
+                    && reports.is_new(&error.to_string(), began)
+                {
                     tracing::warn!(%error, "entries for the audit journal wait in the store");
                 }
             }

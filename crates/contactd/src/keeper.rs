@@ -10,7 +10,7 @@ use contactd_core::store::{ChangeNumbers, Changes, LocalRead, Maintenance};
 use contactd_core::{Clock, ClockWatch, Live, Repeats, Timestamp};
 
 use crate::control::ControlRequest;
-use crate::engine::Store;
+use crate::engine::Files;
 
 /// How often the keeper looks for changes by other processes, in case it received no announcement.
 const POLL: Duration = Duration::from_millis(200);
@@ -19,8 +19,8 @@ const FLUSH: Duration = Duration::from_secs(1);
 
 /// What the keeper works on.
 pub(crate) struct Keeper {
-    pub(crate) store: Arc<Store>,
-    pub(crate) live: Arc<Live<Store>>,
+    pub(crate) store: Arc<Files>,
+    pub(crate) live: Arc<Live<Files>>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 

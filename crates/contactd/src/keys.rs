@@ -108,6 +108,11 @@ fn given(source: &KeySource) -> anyhow::Result<Option<Vec<Key>>> {
     keys.collect::<anyhow::Result<Vec<_>>>().map(Some)
 }
 
+/// Whether a directory exists and has digest keys.
+pub(crate) fn are_in(dir: &Path) -> bool {
+    list(dir).is_ok_and(|names| !names.is_empty())
+}
+
 fn list(dir: &Path) -> anyhow::Result<Vec<String>> {
     let entries = fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))?;
     let mut names = Vec::new();

@@ -18,6 +18,7 @@ use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::LogConfig;
+use crate::output;
 use crate::setting::{LogFormat, LogLevel};
 
 /// What has this target is logged at every level: where the server listens, what a reload did, why it ended.
@@ -87,11 +88,12 @@ impl Reopened {
     }
 }
 
-/// Says something to whoever started the server: as plain words, or as a JSON line of the log.
+/// Says something to whoever started the server: as plain words, or as a JSON line of the log. In a command, on stderr.
 pub(crate) fn say(words: fmt::Arguments<'_>) {
     match LOG.get() {
         Some(log) if log.is_human => drop(writeln!(Writer(Arc::clone(&log.output)), "{words}")),
-        _ => tracing::info!(target: ALWAYS, "{words}"),
+        Some(_) => tracing::info!(target: ALWAYS, "{words}"),
+        None => output::words(words),
     }
 }
 

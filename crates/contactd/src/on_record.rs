@@ -4,20 +4,25 @@
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
+use contactd_cluster::{record_by_a_node, taken_by_nodes};
 use contactd_core::services::Services;
-use contactd_core::{AdminEntry, Clock, JournalError, NotRecorded, OnRecord, Recording};
+use contactd_core::store::StoreError;
+use contactd_core::{AdminEntry, BootClock, Clock, JournalError, NotRecorded, OnRecord, Recording};
 use contactd_journal::{Journal, JournalSettings, KeyDir, OpenedBy, Sync};
 
 use crate::config::DEFAULT_SEGMENT;
 use crate::context::Opened;
 use crate::control::{self, ControlAnswer};
 use crate::data_dir::DataDir;
-use crate::engine::Store;
+use crate::engine::{Database, Store};
 use crate::keys::{self, KeySources};
 
 /// How long to wait for another process that has the journal open, or for the journal of a server that starts.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
+/// Why nothing gets on record from a machine without a node.
+const NO_NODE: &str =
+    "no node has taken it into its journal within 5 seconds; `contactd node list` shows which nodes run";
 
 /// The journal of this process.
 pub(crate) enum OwnJournal {
@@ -34,6 +39,8 @@ pub(crate) struct Recorder {
     /// In a server: its journal, once it is open.
     own: OnceLock<OwnJournal>,
     is_server: bool,
+    /// The database of a cluster, if there is no node on this machine: then a node puts entries into its journal.
+    elsewhere: Option<Arc<Database>>,
     services: OnceLock<Weak<Services<Store>>>,
     /// Only one at a time moves entries out of the outbox.
     turn: tokio::sync::Mutex<()>,
@@ -45,9 +52,10 @@ impl Recorder {
             dir: opened.dir.clone(),
             key_sources: opened.key_sources.clone(),
             node: opened.node.clone(),
-            clock: Arc::clone(&opened.clock),
+            clock: Arc::<dyn BootClock>::clone(&opened.clock),
             own: OnceLock::new(),
             is_server,
+            elsewhere: opened.database.clone().filter(|_| opened.files.is_none()),
             services: OnceLock::new(),
             turn: tokio::sync::Mutex::default(),
         })
@@ -91,6 +99,9 @@ impl Recorder {
         if self.is_server {
             return written(self.own_journal()?.record(entry));
         }
+        if let Some(database) = &self.elsewhere {
+            return taken(record_by_a_node(database, entry).await);
+        }
         let text = serde_json::to_string(entry).map_err(|error| unavailable(&error.to_string()))?;
         match control::ask(&self.dir, &format!("{} {text}", control::RECORD)) {
             Ok(ControlAnswer::NoServer) => written(self.open_briefly().await?.record(entry)),
@@ -101,6 +112,9 @@ impl Recorder {
     async fn collect_entries(&self) -> Result<(), NotRecorded> {
         if self.is_server {
             return self.collect_into(&*self.own_journal()?).await;
+        }
+        if let Some(database) = &self.elsewhere {
+            return taken(taken_by_nodes(database).await);
         }
         if let Some(services) = self.services()
             && matches!(services.audits.has_entries().await, Ok(false))
@@ -143,6 +157,15 @@ impl Recorder {
 
     fn services(&self) -> Option<Arc<Services<Store>>> {
         self.services.get().and_then(Weak::upgrade)
+    }
+}
+
+/// Whether a node has taken entries into its journal.
+fn taken(is_taken: Result<bool, StoreError>) -> Result<(), NotRecorded> {
+    match is_taken {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(unavailable(NO_NODE)),
+        Err(error) => Err(unavailable(&error.to_string())),
     }
 }
 

@@ -4,10 +4,8 @@ use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use contactd_core::{NotRecorded, csv_cell};
+use contactd_core::{NodeNote, NotRecorded, csv_cell};
 use serde::Serialize;
-
-use crate::data_dir::DataDir;
 
 /// Whether a terminal shows a line of progress, which other lines replace.
 static HAS_PROGRESS: AtomicBool = AtomicBool::new(false);
@@ -39,9 +37,17 @@ pub(crate) fn end_progress() {
     }
 }
 
-/// Says what a command did, and to which data directory.
-pub(crate) fn changed(dir: &DataDir, done: fmt::Arguments<'_>) {
-    words(format_args!("{done} (data directory {})", dir.shown()));
+/// Says what a command did, and to which store.
+pub(crate) fn changed(place: &str, done: fmt::Arguments<'_>) {
+    words(format_args!("{done} ({place})"));
+}
+
+/// Says what there is to say about nodes after a change, and warns if it is not on record yet.
+pub(crate) fn remarks(notes: &[NodeNote], recorded: &Result<(), NotRecorded>) {
+    for note in notes {
+        words(format_args!("contactd: {note}"));
+    }
+    unrecorded(recorded);
 }
 
 /// Warns that a change is not on record yet. It is kept in the store until it is.

@@ -4,14 +4,14 @@ use std::sync::{Arc, Weak};
 
 use anyhow::Context as _;
 use contactd_core::services::{JournalEnd, Services};
-use contactd_core::{Audit, Callers, NoAudit};
+use contactd_core::{Audit, BootClock, Callers, Clock, NoAudit};
 use contactd_journal::{Journal, JournalSettings, OpenedBy, Sync};
 
 use crate::actor;
 use crate::config::AuditConfig;
 use crate::context::Opened;
 use crate::engine::Store;
-use crate::indexer::{Indexer, IndexerWork, Keep};
+use crate::indexer::{COLLECT, COLLECT_OF_NODE, Indexer, IndexerWork, Keep};
 use crate::on_record::{self, OwnJournal, Recorder};
 use crate::setting::AuditSync;
 
@@ -52,7 +52,8 @@ impl Recording {
             opened_by: OpenedBy::Server,
             ..recorder.settings()?
         };
-        let journal = Arc::new(on_record::open_patiently(&settings, &opened.clock)?);
+        let clock: Arc<dyn Clock> = Arc::<dyn BootClock>::clone(&opened.clock);
+        let journal = Arc::new(on_record::open_patiently(&settings, &clock)?);
         services.audits.remember_root(journal.root()).await?;
         recorder.use_journal(OwnJournal::On(Arc::downgrade(&journal)));
         let indexer = Indexer::start(IndexerWork {
@@ -60,7 +61,8 @@ impl Recording {
             journal: Arc::downgrade(&journal),
             recorder: Arc::clone(recorder),
             dir: settings.dir,
-            clock: Arc::clone(&opened.clock),
+            clock,
+            collects_every: if opened.database.is_some() { COLLECT_OF_NODE } else { COLLECT },
             keep: keep.clone(),
         })?;
         Ok(Self { journal: Arc::downgrade(&journal), audit: journal, indexer: Some(indexer) })

@@ -13,7 +13,7 @@ use contactd_tls::Tls;
 use crate::actor;
 use crate::cli::{Everywhere, ServeArgs};
 use crate::config::{self, Config, Named, Reloadable, ServeConfig};
-use crate::engine::Store;
+use crate::engine::{Files, Store};
 use crate::indexer::Keep;
 use crate::log::{self, ALWAYS};
 use crate::sweeper::Pace;
@@ -22,9 +22,9 @@ use crate::sweeper::Pace;
 #[derive(Clone)]
 pub(crate) struct Running {
     /// Not kept alive: the journal is closed when the last lookup has released it.
-    pub(crate) app: Weak<App<Store>>,
+    pub(crate) app: Weak<App<Files>>,
     pub(crate) callers: Arc<Callers>,
-    pub(crate) live: Arc<Live<Store>>,
+    pub(crate) live: Arc<Live<Files>>,
     pub(crate) services: Arc<Services<Store>>,
     pub(crate) keep: Keep,
     pub(crate) pace: Pace,

@@ -10,11 +10,11 @@ use contactd_core::store::{Maintenance, Outbox, TakenOver};
 use contactd_core::{AdminEntry, Clock, KnownLine, Observer, Progress, SystemClock, services};
 use contactd_journal::{Journal, JournalSettings, KeyDir, Verifier};
 
-use crate::context::open_store;
 use crate::control::{self, ControlAnswer};
 use crate::data_dir::DataDir;
-use crate::engine::Store;
+use crate::engine::Files;
 use crate::keys::KeySources;
+use crate::opening::open_files;
 use crate::{actor, archive, durable, keys, on_record, unfinished};
 
 /// The temporary name of an incomplete restore, in a directory that existed before.
@@ -26,6 +26,8 @@ const LIST: &str = "names-being-put-in-place";
 pub(crate) struct Restored {
     /// When the backup was made.
     pub(crate) made_at: String,
+    /// Whether it is the backup of a node of a cluster.
+    pub(crate) is_of_node: bool,
     /// What was kept of another data directory, if one was named.
     pub(crate) kept: Option<KeptState>,
     /// What killed restores had left, and was removed.
@@ -86,7 +88,8 @@ pub(crate) async fn restore(
         let _ = fs::remove_dir_all(&unfinished);
     }
     let kept = made.with_context(|| format!("cannot restore {}", backup.display()))?;
-    Ok(Restored { made_at, kept, removed })
+    let (kept, is_of_node) = kept;
+    Ok(Restored { made_at, is_of_node, kept, removed })
 }
 
 /// What is in the target besides an unfinished restore.
@@ -153,7 +156,11 @@ pub(crate) fn remove_abandoned(target: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 /// Creates a complete data directory.
-async fn make(backup: &Path, dir: &Path, options: &RestoreOptions<'_>) -> anyhow::Result<Option<KeptState>> {
+async fn make(
+    backup: &Path,
+    dir: &Path,
+    options: &RestoreOptions<'_>,
+) -> anyhow::Result<(Option<KeptState>, bool)> {
     let RestoreOptions { suppressions_from, keys, observer, .. } = options;
     DirBuilder::new().mode(0o700).create(dir.join("keys"))?;
     archive::read(backup, Some(dir), observer)?;
@@ -164,14 +171,14 @@ async fn make(backup: &Path, dir: &Path, options: &RestoreOptions<'_>) -> anyhow
             bail!("{} is not a data directory: it has no contactd.db", other.display());
         }
         // Open only what is needed: the rest may be damaged, which may be the reason for this restore.
-        let newer = Store::read_withdrawals(other)
+        let newer = Files::read_withdrawals(other)
             .with_context(|| format!("cannot read the opt-outs in {}", other.display()))?;
         keys::add_all(&other.join("keys"), &dir.join("keys"))?;
-        let (store, _) = open_store(&DataDir::make(dir)?, keys).await?;
+        let (store, _) = open_files(&DataDir::make(dir)?, keys).await?;
         let journal = keep_journal(other, dir, keys, &store).await?;
         kept = Some(KeptState { journal, withdrawals: store.take_over(&newer, SystemClock.now()).await? });
     }
-    let (store, _) = open_store(&DataDir::make(dir)?, keys).await?;
+    let (store, _) = open_files(&DataDir::make(dir)?, keys).await?;
     let wrong = store.check().await?;
     if !wrong.is_empty() {
         bail!("a database in the backup is damaged: {}", wrong.join("; "));
@@ -180,14 +187,15 @@ async fn make(backup: &Path, dir: &Path, options: &RestoreOptions<'_>) -> anyhow
     let entry = AdminEntry::new(&actor::of_this_process(), "restore", SystemClock.now());
     let counts = [("optOutsKept", taken.suppressions), ("revocationsKept", taken.revocations)];
     store.add_entry(&entry.counted(&counts)).await?;
+    let is_of_node = store.is_copy()?;
     drop(store);
     durable::sync_dir(dir)?;
-    Ok(kept)
+    Ok((kept, is_of_node))
 }
 
 /// Keeps the journal of the other directory if it continues the backup's, because it records what was disclosed to whom since
 /// then. Returns whether it was kept.
-async fn keep_journal(other: &Path, dir: &Path, sources: &KeySources, store: &Store) -> anyhow::Result<bool> {
+async fn keep_journal(other: &Path, dir: &Path, sources: &KeySources, store: &Files) -> anyhow::Result<bool> {
     let (newer, audit) = (other.join("audit"), dir.join("audit"));
     if contactd_journal::segments(&newer)?.is_empty() {
         return Ok(false);

@@ -3,25 +3,31 @@
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use contactd_admin::{Admin, Hosts};
+use contactd_cluster::ClusterInForce;
 use contactd_core::metrics::{Measured, Measuring};
 use contactd_core::services::Services;
-use contactd_core::{Callers, Live, SuppressionList};
+use contactd_core::{BootClock, Callers, InForce, Lease, Live, SuppressionList};
 use contactd_server::{App, AtStop, Shares};
 use contactd_tls::{Tls, Watch};
 
 use crate::config::{self, Reloadable, ServeConfig, Sockets};
 use crate::context::Opened;
 use crate::control::Control;
-use crate::engine::Store;
+use crate::engine::{Files, Store};
 use crate::indexer::Keep;
 use crate::keeper::{Keeper, RunningKeeper};
+use crate::member::Member;
 use crate::on_record::Recorder;
 use crate::recording::Recording;
 use crate::reloading::Running;
 use crate::sweeper::Sweeper;
+
+/// How long metrics wait for what is in the store.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Two bound listeners, and the certificate of those that speak TLS.
 pub(crate) struct Listeners {
@@ -62,7 +68,7 @@ pub(crate) struct Serving {
     /// The services, whose changes take effect in this server directly.
     pub(crate) services: Arc<Services<Store>>,
     listeners: Listeners,
-    app: Arc<App<Store>>,
+    app: Arc<App<Files>>,
     admin: Admin,
     keeper: RunningKeeper,
     recording: Recording,
@@ -70,6 +76,8 @@ pub(crate) struct Serving {
     is_counted: bool,
     sweeper: Sweeper,
     watch: Option<Watch>,
+    /// The part of this server that is a node of a cluster.
+    member: Option<Member>,
     control: Control,
     /// What a reload changes.
     pub(crate) running: Running,
@@ -84,45 +92,53 @@ impl Serving {
         shares: Shares,
     ) -> anyhow::Result<Self> {
         let control = Control::claim(&opened.dir)?;
+        let files = opened.files()?;
         let Reloadable { settings, networks, tls: _, token_limits, audit_keep, sweep_every, log: _ } =
             config.reloadable;
         let callers = Arc::new(Callers::new(token_limits));
         let suppressions = Arc::new(SuppressionList::new(opened.keys.clone()));
         let live = Arc::new(Live::new(
-            Arc::clone(&opened.store),
+            Arc::clone(&files),
             Arc::clone(&callers),
             Arc::clone(&suppressions),
-            Arc::clone(&opened.clock),
+            Arc::<dyn BootClock>::clone(&opened.clock),
         ));
         let recorder = Recorder::new(&opened, true);
-        let services = opened.services(Arc::<Live<_>>::clone(&live), &recorder);
+        let in_force: Arc<dyn InForce> = match &opened.database {
+            Some(database) => Arc::new(ClusterInForce::new(Arc::clone(database))),
+            None => Arc::<Live<_>>::clone(&live),
+        };
+        let services = opened.services(in_force, &recorder);
         let (noted, keep) = (config::noted(&config.named), Keep::new(audit_keep));
         let recording = Recording::start(&opened, &services, &recorder, &config.audit, &noted, &keep).await?;
         // Before the keeper reads how much of the quotas is used.
         let is_counted = recording.count_usage_again(&services, &callers).await?;
-        let (store, clock) = (Arc::clone(&opened.store), Arc::clone(&opened.clock));
+        let (store, clock) = (Arc::clone(&files), Arc::<dyn BootClock>::clone(&opened.clock));
         let keeper = Keeper { store, live: Arc::clone(&live), clock }.start().await?;
+        let member = Member::join(&opened, &files, &live)?;
         control.listen(&opened.dir, keeper.requests.clone(), Arc::clone(&recorder), shares.control)?;
         let sweeper = Sweeper::start(Arc::clone(&services), sweep_every)?;
         let tls = listeners.tls.clone();
-        let watching = tls.clone().map(|tls| Watch::start(tls, Arc::clone(&opened.clock)));
+        let watching = tls.clone().map(|tls| Watch::start(tls, Arc::<dyn BootClock>::clone(&opened.clock)));
         let watch = watching.transpose()?;
         let app = App::new(
-            opened.store,
+            files,
             Arc::clone(&recording.audit),
             Arc::clone(&callers),
             suppressions,
             networks,
-            Arc::clone(&opened.clock),
+            Arc::<dyn BootClock>::clone(&opened.clock),
             settings,
         );
-        let app = Arc::new(app.with_tls(tls.clone()));
+        let lease = member.as_ref().map_or_else(Lease::none, |member| member.lease.clone());
+        let app = Arc::new(app.with_tls(tls.clone()).with_lease(lease));
         let mut measured: Vec<Arc<dyn Measured>> = vec![
             Arc::<App<_>>::clone(&app),
             Arc::<Callers>::clone(&callers),
             Arc::new(ServiceHealth(Arc::clone(&services))),
         ];
         measured.extend(tls.clone().map(|tls| tls as Arc<dyn Measured>));
+        measured.extend(member.as_ref().map(|member| Arc::new(member.node.measures()) as Arc<dyn Measured>));
         let admin = Admin {
             measured,
             hosts: Hosts::new(config.admin_hosts),
@@ -149,6 +165,7 @@ impl Serving {
             is_counted,
             sweeper,
             watch,
+            member,
             control,
             running,
         })
@@ -169,6 +186,11 @@ impl Serving {
     pub(crate) async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let admin = contactd_admin::start(self.listeners.admin, self.admin)?;
         contactd_server::serve(self.listeners.public, self.app, stop, self.listeners.at_stop).await?;
+        // No lookup is answered any more, so no command needs to wait for this node.
+        let usage = match self.member {
+            Some(member) => Some(member.leave().await),
+            None => None,
+        };
         admin.finish();
         self.watch.into_iter().for_each(Watch::finish);
         self.sweeper.finish();
@@ -179,6 +201,9 @@ impl Serving {
         let is_stored = self.keeper.finish();
         if let Some(end) = end.filter(|_| is_stored) {
             self.services.audits.usage_is_stored(end).await?;
+        }
+        if let Some(usage) = usage {
+            usage.ship_last().await;
         }
         // Last, so that the next server finds everything written and closed.
         drop(self.control);
@@ -191,6 +216,12 @@ struct ServiceHealth(Arc<Services<Store>>);
 
 impl Measured for ServiceHealth {
     fn families(&self) -> Measuring<'_> {
-        self.0.health.families()
+        Box::pin(async {
+            // The other metrics do not wait for a database that is away.
+            match tokio::time::timeout(PATIENCE, self.0.health.families()).await {
+                Ok(families) => families,
+                Err(_) => self.0.health.unreachable(),
+            }
+        })
     }
 }

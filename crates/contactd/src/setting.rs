@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, de};
 
 use contactd_core::{Lifetime, Span};
+use contactd_store_postgres::{StoreUrl, UrlError};
 
 /// An address to listen on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,24 +56,77 @@ impl FromStr for Interval {
     }
 }
 
-/// The storage engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Engine {
-    Sqlite,
+/// Where the store is.
+#[derive(Clone, Debug)]
+pub(crate) enum StoreAt {
+    /// In files of the data directory.
+    DataDir,
+    /// In a database that the nodes of a cluster share.
+    Database(StoreUrl),
 }
 
-impl FromStr for Engine {
+impl FromStr for StoreAt {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
-            "sqlite" | "sqlite:" => Ok(Self::Sqlite),
+            "sqlite" | "sqlite:" => Ok(Self::DataDir),
             url if url.starts_with("postgres") => {
-                Err("this version supports SQLite only; leave the store setting out, or set it to sqlite"
-                    .to_owned())
+                url.parse().map(Self::Database).map_err(|error: UrlError| error.to_string())
             }
-            _ => Err("use sqlite, which keeps its files in the data directory".to_owned()),
+            _ => Err(
+                "use sqlite, which keeps its files in the data directory, or postgres://USER@HOST/DATABASE"
+                    .to_owned(),
+            ),
         }
+    }
+}
+
+/// Where the store is, as it was given: not parsed yet, because an error of the parser of flags would show the password in it.
+#[derive(Clone)]
+pub(crate) struct StoreText(pub(crate) String);
+
+impl From<String> for StoreText {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl std::fmt::Debug for StoreText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("StoreText(<redacted>)")
+    }
+}
+
+/// How long a node may serve without the database: one second to ten minutes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LeaseTime(pub(crate) Duration);
+
+impl FromStr for LeaseTime {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse()? {
+            Span(time) if (Duration::from_secs(1)..=Duration::from_secs(600)).contains(&time) => {
+                Ok(Self(time))
+            }
+            _ => Err(format!("`{text}` is not possible; use one second to ten minutes, such as 60s")),
+        }
+    }
+}
+
+/// The name of a node in lists: 1 to 64 characters, none of them a control character.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodeName(pub(crate) String);
+
+impl FromStr for NodeName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if (1..=64).contains(&text.chars().count()) && !text.chars().any(char::is_control) {
+            return Ok(Self(text.to_owned()));
+        }
+        Err("the name of a node has 1 to 64 characters, such as \"node-1\"".to_owned())
     }
 }
 

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use contactd_core::services::{Clearing, ImportError, Services, SweepReport};
-use contactd_core::store::{Aged, Swept};
+use contactd_core::store::{Aged, StoreError, Swept};
 use contactd_core::{Actor, Cancel, Changed, unobserved};
 
 use crate::engine::Store;
@@ -110,6 +110,11 @@ fn report(swept: Result<Changed<SweepReport>, ImportError>) -> bool {
             logs_are_clear
         }
         Err(ImportError::Cancelled) => true,
+        // Another node sweeps, or the database is away, which this node says itself.
+        Err(error @ ImportError::Store(StoreError::Busy | StoreError::Unavailable(_))) => {
+            tracing::debug!(%error, "expired details are removed later");
+            false
+        }
         Err(error) => {
             tracing::warn!(%error, "cannot remove expired details now; trying again");
             false

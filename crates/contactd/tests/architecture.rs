@@ -119,7 +119,8 @@ fn no_command_names_an_engine_and_the_binary_stays_thin() {
     let src = Path::new(COMMANDS).parent().expect("src");
     let lines: usize = rust_files(src).iter().map(|file| read(file).lines().count()).sum();
     // Words, advice, progress, configuration and wiring are here; rules are not.
-    assert!(lines <= 9_700, "crates/contactd/src has {lines} lines");
+    // A thousand lines of it are about two engines to choose from and the commands of a cluster.
+    assert!(lines <= 10_500, "crates/contactd/src has {lines} lines");
 }
 
 #[test]

@@ -23,11 +23,18 @@ pub(crate) async fn run(config: Config, command: &AuditCommand) -> anyhow::Resul
     match command {
         AuditCommand::Show(args) => show::run(&Context::open(config).await?, args).await,
         AuditCommand::Verify(args) if args.proof.is_some() || args.dir.is_some() => verify_elsewhere(args),
-        AuditCommand::Verify(args) => verify(&Context::open(config).await?, args).await,
-        AuditCommand::Head(args) => head(&Context::open(config).await?, args.json).await,
-        AuditCommand::Root(args) => root(&Context::open(config).await?, args.json).await,
-        AuditCommand::Proof(args) => proof(&Context::open(config).await?, args).await,
+        AuditCommand::Verify(args) => verify(&of_node(config).await?, args).await,
+        AuditCommand::Head(args) => head(&of_node(config).await?, args.json).await,
+        AuditCommand::Root(args) => root(&of_node(config).await?, args.json).await,
+        AuditCommand::Proof(args) => proof(&of_node(config).await?, args).await,
     }
+}
+
+/// Opens the journal of this machine's node.
+async fn of_node(config: Config) -> anyhow::Result<Context> {
+    let context = Context::open(config).await?;
+    context.require_node()?;
+    Ok(context)
 }
 
 /// Warns about problems with the index.
@@ -60,7 +67,7 @@ async fn verify(context: &Context, args: &AuditVerifyArgs) -> anyhow::Result<Exi
     let audits = &context.services.audits;
     if args.accept_loss {
         audits.accept_loss(&context.actor).await?;
-        output::changed(&context.dir, format_args!("the loss is accepted"));
+        output::changed(&context.place, format_args!("the loss is accepted"));
     }
     let verifying = audits.verify(&context.actor, args.head, args.root.clone());
     let verification = progress::during("verifying the journal", verifying).await?;

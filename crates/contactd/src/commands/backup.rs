@@ -25,6 +25,7 @@ pub(crate) async fn run(config: Config, args: &BackupArgs) -> anyhow::Result<Exi
         return Err(Misuse(how.to_owned()).into());
     }
     let context = Context::open(config).await?;
+    context.require_node()?;
     let mut stdout = io::stdout();
     let target = if is_stream { BackupTarget::Stream(&mut stdout) } else { BackupTarget::File(&args.file) };
     let working = Working::start("copying the databases");
@@ -37,18 +38,23 @@ pub(crate) async fn run(config: Config, args: &BackupArgs) -> anyhow::Result<Exi
     let bytes = made.bytes;
     match &made.file {
         Some(file) => output::changed(
-            &context.dir,
+            &context.place,
             format_args!(
                 "{} contains everything and was verified by reading it back: {bytes} bytes",
                 file.display()
             ),
         ),
         None => output::changed(
-            &context.dir,
+            &context.place,
             format_args!(
                 "everything was written to standard output: {bytes} bytes; unlike a file, it was not read back"
             ),
         ),
+    }
+    if context.database.is_some() {
+        output::words(format_args!(
+            "this is the backup of a node: its journal, its keys and its copy. Back up the database with its own tools"
+        ));
     }
     if made.lacks_keys {
         output::words(format_args!(

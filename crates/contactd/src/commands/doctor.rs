@@ -1,7 +1,9 @@
 //! `contactd doctor`
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use contactd_cluster::Nodes;
 use contactd_core::services::{Finding, Severity, clock_finding};
 use contactd_core::{Clock, SystemClock};
 
@@ -62,7 +64,13 @@ async fn examine(everywhere: &Everywhere) -> Vec<Finding> {
         return findings;
     }
     findings.extend(surroundings::leftovers(&dir));
+    let is_cluster = config.is_cluster();
     if let Err(none) = DataDir::require(&dir) {
+        if is_cluster {
+            // A machine without a node.
+            findings.extend(examine_store(config).await);
+            return findings;
+        }
         findings.push(Finding::fail("data", none.message(), NoDataDir::ADVICE));
         return findings;
     }
@@ -80,16 +88,27 @@ async fn examine(everywhere: &Everywhere) -> Vec<Finding> {
 }
 
 async fn examine_store(config: Config) -> Vec<Finding> {
-    let (path, keys) = (config.data.clone(), config.keys.clone());
+    let (path, keys, is_cluster) = (config.data.clone(), config.keys.clone(), config.is_cluster());
     match Context::open(config).await {
         Ok(context) => {
             let health = &context.services.health;
             let found =
                 progress::during("checking the store and the journal", health.findings(&context.actor));
-            found.await
+            let mut findings = found.await;
+            if let Some(database) = &context.database {
+                findings.extend(Nodes::new(Arc::clone(database)).findings().await);
+            }
+            findings
         }
         Err(error) => {
-            let advice = "if files are damaged or missing, restore them from a backup. Tokens and opt-outs were not checked";
+            let advice = match is_cluster {
+                true => {
+                    "check the database, its URL and the digest keys. Tokens and opt-outs were not checked"
+                }
+                false => {
+                    "if files are damaged or missing, restore them from a backup. Tokens and opt-outs were not checked"
+                }
+            };
             let store = Finding::fail("store", format!("{error:#}"), advice);
             vec![store, surroundings::journal(&DataDir::existing(&path), &keys)]
         }

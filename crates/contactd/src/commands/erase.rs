@@ -71,7 +71,7 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
         output::json(&report(&erased.done, args, erased.confirmed.is_ok()))?;
     }
     if erased.done.details() == 0 {
-        output::changed(&context.dir, format_args!("suppressed; there was nothing to remove"));
+        output::changed(&context.place, format_args!("suppressed; there was nothing to remove"));
         output::words(format_args!("{}", context::not_on_file(&named)));
     } else {
         let whom = match erased.done.profiles.len() {
@@ -79,7 +79,7 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
             people => format!("{people} people are suppressed"),
         };
         output::changed(
-            &context.dir,
+            &context.place,
             format_args!(
                 "{} removed from every file; {whom}",
                 output::counted(erased.done.details(), "detail")
@@ -93,17 +93,16 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
     if let SubjectName::Value(_, value) = &named {
         output::words(format_args!("{} is opted out itself too, under any profile", value.expose()));
     }
-    output::unrecorded(&erased.recorded);
+    output::remarks(&erased.notes, &erased.recorded);
     erased.confirmed?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn with_advice(context: &Context, error: EraseError) -> anyhow::Error {
     match &error {
-        EraseError::NotApproved(_) => anyhow::anyhow!(
-            "{error} (data directory {}). To erase all of them, add --yes",
-            context.dir.shown()
-        ),
+        EraseError::NotApproved(_) => {
+            anyhow::anyhow!("{error} ({}). To erase all of them, add --yes", context.place)
+        }
         _ => error.into(),
     }
 }

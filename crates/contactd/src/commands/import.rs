@@ -22,7 +22,7 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
         leave_a_core_to_the_server();
     }
     let cancel = cancel_on_ctrl_c()?;
-    let mut files = files(args, context.dir.path()).map_err(|error| advice::advised_file(&error))?;
+    let mut files = files(args, &context.room()).map_err(|error| advice::advised_file(&error))?;
     let options = ImportOptions {
         replace_source: args.replace_source,
         allow_empty: args.allow_empty,
@@ -45,10 +45,10 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
         show(report)?;
     }
     if args.dry_run {
-        output::changed(&context.dir, format_args!("dry run: nothing was changed"));
+        output::changed(&context.place, format_args!("dry run: nothing was changed"));
     }
     if report.committed {
-        output::changed(&context.dir, format_args!("import finished"));
+        output::changed(&context.place, format_args!("import finished"));
     }
     let then = if report.committed { "; correct them there and import that file" } else { "" };
     for file in files.rejects().written() {
@@ -77,7 +77,7 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
             "contactd: loaded, but details older than --max-age could not be removed ({error}); run `contactd sweep`"
         ));
     }
-    output::unrecorded(&done.recorded);
+    output::remarks(&done.notes, &done.recorded);
     done.confirmed?;
     if report.has_too_many_rejects {
         output::words(format_args!(

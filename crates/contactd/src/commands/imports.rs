@@ -124,14 +124,14 @@ async fn undo(context: &Context, id: i64, json: bool) -> anyhow::Result<ExitCode
         )?;
     }
     output::changed(
-        &context.dir,
+        &context.place,
         format_args!(
             "import {id} is undone: {} removed that it had added, {restored} restored that it had changed or withdrawn",
             output::counted(removed, "detail")
         ),
     );
     output::words(format_args!("what was removed, erased or has expired since is not restored"));
-    output::unrecorded(&undone.recorded);
+    output::remarks(&undone.notes, &undone.recorded);
     undone.confirmed?;
     Ok(ExitCode::SUCCESS)
 }

@@ -43,8 +43,8 @@ pub(crate) async fn run(context: &Context, args: &PutArgs) -> anyhow::Result<Exi
         }))?;
     }
     let (new, changed, unchanged) = (counts.new, counts.changed, counts.unchanged);
-    output::changed(&context.dir, format_args!("{new} new, {changed} changed, {unchanged} unchanged"));
-    output::unrecorded(&put.recorded);
+    output::changed(&context.place, format_args!("{new} new, {changed} changed, {unchanged} unchanged"));
+    output::remarks(&put.notes, &put.recorded);
     put.confirmed?;
     Ok(ExitCode::SUCCESS)
 }

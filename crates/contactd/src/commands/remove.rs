@@ -34,12 +34,12 @@ pub(crate) async fn run(context: &Context, args: &RemoveArgs) -> anyhow::Result<
         output::json(&serde_json::json!({ "detailsRemoved": removed.done }))?;
     }
     match removed.done {
-        0 => output::changed(&context.dir, format_args!("no such detail is held; nothing changed")),
+        0 => output::changed(&context.place, format_args!("no such detail is held; nothing changed")),
         removed => {
-            output::changed(&context.dir, format_args!("{} removed", output::counted(removed, "detail")));
+            output::changed(&context.place, format_args!("{} removed", output::counted(removed, "detail")));
         }
     }
-    output::unrecorded(&removed.recorded);
+    output::remarks(&removed.notes, &removed.recorded);
     removed.confirmed?;
     Ok(ExitCode::SUCCESS)
 }

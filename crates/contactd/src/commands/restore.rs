@@ -5,11 +5,16 @@ use std::process::ExitCode;
 use crate::cli::RestoreArgs;
 use crate::config::Config;
 use crate::context::Context;
+use crate::misuse::Misuse;
 use crate::output;
 use crate::progress::Working;
 use crate::restoring::{self, RestoreOptions};
 
 pub(crate) async fn run(config: Config, args: &RestoreArgs) -> anyhow::Result<ExitCode> {
+    if config.is_cluster() {
+        let how = "a backup is restored to a data directory: leave --store out. A database is restored with its own tools";
+        return Err(Misuse(how.to_owned()).into());
+    }
     let working = Working::start("reading the backup");
     let options = RestoreOptions {
         suppressions_from: args.suppressions_from.as_deref(),
@@ -23,8 +28,15 @@ pub(crate) async fn run(config: Config, args: &RestoreArgs) -> anyhow::Result<Ex
     for path in &restored.removed {
         output::words(format_args!("removed {}, which a killed restore had left", path.display()));
     }
+    if restored.is_of_node {
+        output::words(format_args!(
+            "restored the directory of a node, to the state of {}: start it with --store; it follows the database again",
+            restored.made_at
+        ));
+        return Ok(ExitCode::SUCCESS);
+    }
     let context = Context::open(config).await?;
-    output::changed(&context.dir, format_args!("restored to the state of {}", restored.made_at));
+    output::changed(&context.place, format_args!("restored to the state of {}", restored.made_at));
     output::unrecorded(&context.services.audits.collected().await);
     output::words(format_args!(
         "the audit journal begins anew, with a root of its own: note it down with `contactd audit root`, beside the old one"

@@ -16,6 +16,8 @@ use crate::data_dir::DataDir;
 use crate::demo::Demo;
 use crate::keys::ExposedKeys;
 use crate::log;
+use crate::misuse::Misuse;
+use crate::opening::Purpose;
 use crate::reloading::Reloader;
 use crate::serving::{Listeners, Serving};
 
@@ -37,6 +39,9 @@ pub(crate) async fn run(everywhere: &Everywhere, args: &ServeArgs) -> anyhow::Re
     let files = OpenFiles::before_start(serve.reloadable.settings.workers);
     let shares = files.share(serve.reloadable.settings.max_connections)?;
     serve.reloadable.settings.max_connections = shares.public;
+    if args.demo && config.is_cluster() {
+        return Err(Misuse("--demo has a store of its own: leave --store out".to_owned()).into());
+    }
     // Held until the server stops: the temporary directory is then deleted.
     let _throw_away = match args.demo && !config.data_is_flag {
         true => {
@@ -49,9 +54,10 @@ pub(crate) async fn run(everywhere: &Everywhere, args: &ServeArgs) -> anyhow::Re
     let asked_to_stop = asked_to_stop(notify.clone())?;
     ExposedKeys::find(&config.data.join("keys"), &config.keys).refuse()?;
     let listeners = Listeners::open(&serve, supervisor.sockets)?;
-    let opened = Opened::open(config).await?;
+    let opened = Opened::open(config, Purpose::Server).await?;
     let settings = serve.reloadable.settings.clone();
     let (dir, named) = (opened.dir.clone(), serve.named.clone());
+    let follows = opened.database.is_some().then(|| opened.place.clone());
     let serving = Serving::start(opened, serve, listeners, shares).await?;
     let url = if args.demo {
         let demo = Demo::prepare(&serving.services, dir.path().to_owned()).await?;
@@ -61,6 +67,9 @@ pub(crate) async fn run(everywhere: &Everywhere, args: &ServeArgs) -> anyhow::Re
     } else {
         announce(&serving, &settings, &dir)?
     };
+    if let Some(database) = follows {
+        log::say(format_args!("follows {database}; answers lookups once its copy is complete"));
+    }
     let reloader = Reloader::new(everywhere.clone(), args.clone(), serving.running.clone(), named, files);
     let status = format!("serving {url}");
     let reloading = tokio::spawn(reload_always(hangups, Arc::new(reloader), notify.clone(), status.clone()));

@@ -74,14 +74,14 @@ pub(crate) async fn suppress(context: &Context, args: &SuppressArgs) -> anyhow::
     if args.subjects.json {
         output::json(&report)?;
     }
-    output::changed(&context.dir, format_args!("{count} suppressed, {already} already suppressed"));
+    output::changed(&context.place, format_args!("{count} suppressed, {already} already suppressed"));
     if !args.subjects.json {
         show_rejected(&report.rejected);
     }
     if let Some(found) = found {
         show_found(found, args.person, named.len());
     }
-    output::unrecorded(&changed.recorded);
+    output::remarks(&changed.notes, &changed.recorded);
     changed.confirmed?;
     let is_approved = !found.is_some_and(|found| found.is_not_approved);
     on_file.context("opted out and in force, but the search for what is on file failed")?;
@@ -101,13 +101,13 @@ pub(crate) async fn unsuppress(context: &Context, args: &SubjectArgs) -> anyhow:
     }
     let (count, already) = (report.changed, changed.done.already);
     output::changed(
-        &context.dir,
+        &context.place,
         format_args!("{count} no longer suppressed, {already} not suppressed before"),
     );
     if !args.json {
         show_rejected(&report.rejected);
     }
-    output::unrecorded(&changed.recorded);
+    output::remarks(&changed.notes, &changed.recorded);
     changed.confirmed?;
     Ok(if report.rejected.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -27,7 +27,7 @@ pub(crate) async fn run(context: &Context, args: &SweepArgs) -> anyhow::Result<E
         output::json(&done)?;
     }
     output::changed(
-        &context.dir,
+        &context.place,
         format_args!(
             "{} removed that had expired, {} that were older than their source allows, {} that were kept for undo",
             output::counted(done.expired, "detail"),
@@ -35,7 +35,7 @@ pub(crate) async fn run(context: &Context, args: &SweepArgs) -> anyhow::Result<E
             done.former
         ),
     );
-    output::unrecorded(&swept.recorded);
+    output::remarks(&swept.notes, &swept.recorded);
     swept.confirmed?;
     if !logs_are_clear {
         bail!(

@@ -45,7 +45,7 @@ async fn show_new(context: &Context, issued: Committed<IssuedToken>, json: bool)
     // Printed first: the token is valid, and nobody can read it anywhere else. Announced even if it cannot be printed.
     let printed = print_new(context, &issued.done, json);
     let changed = issued.announce().await;
-    output::unrecorded(&changed.recorded);
+    output::remarks(&changed.notes, &changed.recorded);
     printed?;
     Ok(changed.confirmed?)
 }
@@ -59,7 +59,7 @@ fn print_new(context: &Context, issued: &IssuedToken, json: bool) -> anyhow::Res
     }
     let until = token.expires_at.map_or("with no expiry".to_owned(), |end| format!("valid until {end}"));
     let (id, name) = (&token.id, &token.name);
-    output::changed(&context.dir, format_args!("{id} for {name}, {until}; the token is shown only once"));
+    output::changed(&context.place, format_args!("{id} for {name}, {until}; the token is shown only once"));
     match rotated.as_ref().map(|old| (old, old.expires_at)) {
         Some((old, Some(end))) if old.is_live(now) => {
             output::words(format_args!("{} stays valid until {end}; both share one quota", old.id));
@@ -108,23 +108,23 @@ async fn update(context: &Context, args: &TokenUpdateArgs) -> anyhow::Result<()>
         output::json(&ShownToken::new(token, context.clock.now()))?;
     }
     let (id, name, changes) = (&token.id, &token.name, changes(&updated.done));
-    output::changed(&context.dir, format_args!("{id} for {name}: {changes}"));
+    output::changed(&context.place, format_args!("{id} for {name}: {changes}"));
     if !updated.done.sharing.is_empty() {
         output::words(format_args!(
             "the quota is now also that of {}, because rotated tokens share one",
             updated.done.sharing.join(", ")
         ));
     }
-    output::unrecorded(&updated.recorded);
+    output::remarks(&updated.notes, &updated.recorded);
     Ok(updated.confirmed?)
 }
 
 async fn revoke(context: &Context, id_or_name: &str) -> anyhow::Result<()> {
     let revoked = context.services.tokens.revoke(&context.actor, id_or_name).await?;
     let token = &revoked.done;
-    output::unrecorded(&revoked.recorded);
+    output::remarks(&revoked.notes, &revoked.recorded);
     if revoked.confirmed.is_ok() {
-        output::changed(&context.dir, format_args!("{} for {} is revoked", token.id, token.name));
+        output::changed(&context.place, format_args!("{} for {} is revoked", token.id, token.name));
     }
     Ok(revoked.confirmed?)
 }

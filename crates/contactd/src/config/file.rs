@@ -6,7 +6,9 @@ use contactd_core::{Case, Network, NetworkError, Networks, Quota, Rate, Span};
 use contactd_server::{AddressRange, BasePath, ClientLimits, Origin, Proxies, ProxyHeader, PublicUrl};
 use serde::Deserialize;
 
-use crate::setting::{AtLeast, AuditSync, Engine, FromText, Interval, Keep, Listen, LogFormat, LogLevel};
+use crate::setting::{
+    AtLeast, AuditSync, FromText, Interval, Keep, LeaseTime, Listen, LogFormat, LogLevel, NodeName, StoreAt,
+};
 
 /// What `contactd config example` prints: every setting, commented out, with its default or an example.
 pub(crate) const EXAMPLE: &str = include_str!("example.toml");
@@ -15,9 +17,7 @@ pub(crate) const EXAMPLE: &str = include_str!("example.toml");
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct File {
     pub(crate) data: Option<PathBuf>,
-    /// Only checked, because there is only one engine.
-    #[serde(rename = "store")]
-    _store: Option<FromText<Engine>>,
+    pub(crate) store: Option<FromText<StoreAt>>,
     pub(crate) public_url: Option<FromText<PublicUrl>>,
     pub(crate) serve: Serve,
     pub(crate) tls: Tls,
@@ -29,6 +29,7 @@ pub(crate) struct File {
     pub(crate) audit: Audit,
     pub(crate) keys: Keys,
     pub(crate) retention: Retention,
+    pub(crate) cluster: Cluster,
     networks: BuiltIn,
     pub(super) network: Vec<toml::Spanned<Own>>,
 }
@@ -179,6 +180,15 @@ pub(crate) struct Retention {
     pub(crate) undo: Option<Span>,
 }
 
+/// How this machine takes part in a cluster.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Cluster {
+    pub(crate) lease: Option<FromText<LeaseTime>>,
+    pub(crate) patience: Option<FromText<Interval>>,
+    pub(crate) name: Option<FromText<NodeName>>,
+}
+
 /// Files that contain keys, instead of `keys/` in the data directory.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -314,6 +324,10 @@ mod tests {
             "[serve]\nbase_path = \"contacts\"",
             "public_url = \"contacts.example.com\"",
             "store = \"postgres://localhost\"",
+            "store = \"mysql://ada@localhost/contacts\"",
+            "[cluster]\nlease = \"11m\"",
+            "[cluster]\nlease = \"0s\"",
+            "[cluster]\nname = \"\"",
             "[audit]\nsync = \"never\"",
             "[audit]\nkeep = \"long\"",
             "[audit]\nkeep = \"0d\"",

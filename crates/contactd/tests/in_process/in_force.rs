@@ -7,9 +7,10 @@ use contactd_core::{
 };
 
 use super::*;
+use crate::engine::Files;
 
 /// Another process that has begun to import something about Ada, and has checked who has opted out.
-async fn begin_elsewhere(store: &Store, phone: &str) -> <Store as store::Importing>::Import<'static> {
+async fn begin_elsewhere(store: &Files, phone: &str) -> <Files as store::Importing>::Import<'static> {
     let profile = Networks::built_in().canonicalize(ADA).expect("a profile");
     let value = ContactValue::phone(phone, None).expect("a number");
     let details = vec![Detail::new(Kind::Phone, value, "elsewhere")];
@@ -25,7 +26,7 @@ fn an_erasure_that_waits_for_an_import_reaches_what_the_import_brings_and_holds_
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let server = runtime.block_on(InProcess::start());
     let actor = officer();
-    let elsewhere = Store::open(&server.dir.path().join("data")).expect("opens");
+    let elsewhere = Files::open(&server.dir.path().join("data")).expect("opens");
     let (token, import) = runtime.block_on(async {
         server.import(PEOPLE, &Cancel::default(), unobserved).await.expect("imports");
         let issued =
@@ -91,7 +92,8 @@ async fn nothing_is_claimed_that_a_server_has_not_confirmed() {
     let dir = tempfile::tempdir().expect("a directory");
     let data = Some(dir.path().join("data"));
     let everywhere = Everywhere { data, store: None, config: None, data_is_flag: true, store_is_flag: false };
-    let opened = Opened::open(Config::resolve(&everywhere).expect("resolves")).await.expect("opens");
+    let opened =
+        Opened::open(Config::resolve(&everywhere).expect("resolves"), Purpose::Using).await.expect("opens");
     let services = opened.services(Arc::new(Silent), &crate::on_record::Recorder::new(&opened, false));
     let (actor, cancel) = (officer(), Cancel::default());
     let ada = SubjectName::person(ADA, &Networks::built_in()).expect("a person");

@@ -24,6 +24,7 @@ use crate::cli::{Everywhere, ServeArgs};
 use crate::config::{Config, Sockets};
 use crate::context::Opened;
 use crate::engine::Store;
+use crate::opening::Purpose;
 use crate::serving::{Listeners, Serving};
 
 const ADA: &str = "https://linkedin.com/in/ada-quell";
@@ -63,7 +64,7 @@ impl InProcess {
         };
         let serve = config.serve(&args).expect("a configuration");
         let listeners = Listeners::open(&serve, Sockets::default()).expect("binds");
-        let opened = Opened::open(config).await.expect("opens");
+        let opened = Opened::open(config, Purpose::Server).await.expect("opens");
         let shares = Shares { public: 100, admin: 10, control: 10 };
         let serving = Serving::start(opened, serve, listeners, shares).await.expect("starts");
         let (services, address) = (Arc::clone(&serving.services), serving.addresses().expect("bound").0);

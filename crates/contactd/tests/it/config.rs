@@ -91,10 +91,57 @@ fn limits_from_the_file_are_applied() {
 }
 
 #[test]
-fn postgres_is_refused_with_a_clear_message() {
-    let output = Site::empty().run(&["stats", "--store", "postgres://localhost/x"]);
-    assert_eq!(output.code, 2);
-    assert!(output.stderr.contains("SQLite only"), "{}", output.stderr);
+fn a_store_that_cannot_be_used_is_refused_and_its_password_is_never_shown() {
+    let site = Site::empty();
+    let secret = "open-sesame";
+    let config = site.file(
+        "cluster.toml",
+        format!("data = \"d\"\nstore = \"postgres://olga:{secret}@db.example.com/contacts\"\n[cluster]\nlease = \"1h\"\n"),
+    );
+    let no_database = format!("postgres://olga:{secret}@localhost");
+    let elsewhere = "the database is on another machine: say in the URL of the store how to check that it is the right one, with \
+                     sslrootcert=FILE (certificates in PEM), or sslmode=disable if the network is safe";
+    for (args, env, code, stderr) in [
+        (
+            vec!["stats", "--store", &no_database],
+            vec![],
+            2,
+            "contactd: --store: the URL of the store has no database\n".to_owned(),
+        ),
+        (
+            vec!["stats"],
+            vec![("CONTACTD_STORE", no_database.as_str())],
+            2,
+            "contactd: --store: the URL of the store has no database\n".to_owned(),
+        ),
+        (
+            vec!["stats", "--store", "mysql://localhost/contacts"],
+            vec![],
+            2,
+            "contactd: --store: use sqlite, which keeps its files in the data directory, or \
+             postgres://USER@HOST/DATABASE\n"
+                .to_owned(),
+        ),
+        (
+            vec!["config", "check", "--config", &config],
+            vec![("CONTACTD_STORE", "")],
+            1,
+            format!(
+                "contactd: {config}, line 2: store: {elsewhere}\n\
+                 contactd: {config}, line 4: cluster.lease: `1h` is not possible; use one second to ten minutes, such as 60s\n\
+                 2 errors\n"
+            ),
+        ),
+        (vec!["stats", "--help"], vec![("CONTACTD_STORE", no_database.as_str())], 0, String::new()),
+    ] {
+        let output = site.run_with(&args, "", &env);
+        assert_eq!(output.code, code, "{args:?}: {output:?}");
+        assert!(!format!("{output:?}").contains(secret), "{args:?}: {output:?}");
+        if code != 0 {
+            let said = format!("{}{}", output.stdout, output.stderr);
+            assert!(said.ends_with(&stderr), "{args:?}: {said} instead of {stderr}");
+        }
+    }
 }
 
 #[test]

@@ -31,6 +31,7 @@ const REFUSING: &[&[&str]] = &[
     &["imports", "undo", "1"],
     &["backup", "a.backup"],
     &["stats"],
+    &["migrate", "--to", "postgres://localhost/contacts"],
 ];
 
 /// Commands that make a missing store.
@@ -43,7 +44,7 @@ const MAKING: &[&[&str]] = &[
     &["serve"],
 ];
 
-/// Commands that need no store. `doctor` says if there is none.
+/// Commands that need no store. `doctor` says if there is none; `node` is about a cluster, and refuses if there is none.
 const WITHOUT: &[&[&str]] = &[
     &["lookup"],
     &["enrich"],
@@ -52,6 +53,9 @@ const WITHOUT: &[&[&str]] = &[
     &["config", "check"],
     &["completions"],
     &["doctor"],
+    &["node", "list"],
+    &["node", "forget"],
+    &["node", "verify"],
 ];
 
 const ADVICE: &str =

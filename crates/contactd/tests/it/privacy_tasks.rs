@@ -25,12 +25,12 @@ fn the_five_tasks_of_a_privacy_officer_work_as_the_page_says() {
     assert_eq!(tasks.len(), 5);
     let run = |task: &str| {
         let mut shell = Command::new("bash");
-        shell.args(["-euc", task]).current_dir(site.path("")).stdin(Stdio::null()).env_clear();
-        shell.env("CONTACTD_DATA", site.data());
+        site.prepare(&mut shell);
+        shell.args(["-euc", task]).stdin(Stdio::null());
         shell.env("PATH", format!("{}:/usr/bin:/bin", binary.parent().expect("a directory").display()));
         let output = shell.output().expect("bash");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-        let (stdout, stderr) = (text(output.stdout), text(output.stderr));
+        let (stdout, stderr) = (text(output.stdout), site.as_embedded(text(output.stderr)));
         assert!(output.status.success(), "{task}: {stdout}{stderr}");
         (stdout, stderr)
     };

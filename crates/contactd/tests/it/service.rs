@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::http::{Connection, Reply, Request, profile_body};
-use crate::{fixture, tls_client};
+use crate::{engines, fixture, tls_client};
 
 pub(crate) const PHONE: &str = "/api/fetchPhoneNumber";
 pub(crate) const EMAIL: &str = "/api/fetchPersonalEmail";
@@ -20,6 +20,8 @@ pub(crate) const EMAIL: &str = "/api/fetchPersonalEmail";
 /// A data directory and the commands on it.
 pub(crate) struct Site {
     dir: TempDir,
+    /// The URL of its database, if it is not an embedded store.
+    store: Option<String>,
 }
 
 /// What a command printed.
@@ -38,7 +40,28 @@ impl Output {
 
 impl Site {
     pub(crate) fn empty() -> Self {
-        Self { dir: tempfile::tempdir().expect("a directory") }
+        Self { dir: tempfile::tempdir().expect("a directory"), store: engines::new_database() }
+    }
+
+    /// One that nobody uses, in place of one that is taken.
+    fn nowhere() -> Self {
+        Self { dir: tempfile::tempdir().expect("a directory"), store: None }
+    }
+
+    /// On this database, whatever the tests run on.
+    pub(crate) fn on(url: &str) -> Self {
+        Self { dir: tempfile::tempdir().expect("a directory"), store: Some(url.to_owned()) }
+    }
+
+    /// On an embedded store, whatever the tests run on.
+    pub(crate) fn embedded() -> Self {
+        Self { dir: tempfile::tempdir().expect("a directory"), store: None }
+    }
+
+    /// The same data directory, on a database from now on.
+    pub(crate) fn moved_to(mut self, url: &str) -> Self {
+        self.store = Some(url.to_owned());
+        self
     }
 
     /// With the invented people in it.
@@ -65,8 +88,19 @@ impl Site {
 
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_contactd"));
-        command.env_clear().env("CONTACTD_DATA", self.data()).current_dir(self.dir.path());
+        self.prepare(&mut command);
         command
+    }
+
+    /// The URL of its database, if it is not an embedded store.
+    pub(crate) fn database(&self) -> Option<&str> {
+        self.store.as_deref()
+    }
+
+    /// Gives a command the environment of this site, and nothing else.
+    pub(crate) fn prepare(&self, command: &mut Command) {
+        command.env_clear().env("CONTACTD_DATA", self.data()).current_dir(self.dir.path());
+        command.envs(self.store.iter().map(|url| ("CONTACTD_STORE", url)));
     }
 
     /// Runs a command to its end.
@@ -87,8 +121,18 @@ impl Site {
         Output {
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8(output.stdout).expect("UTF-8"),
-            stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+            stderr: self.as_embedded(String::from_utf8(output.stderr).expect("UTF-8")),
         }
+    }
+
+    /// Messages name the store that they are about. Tests compare whole messages, so they get those of an embedded store.
+    pub(crate) fn as_embedded(&self, text: String) -> String {
+        let Some(url) = &self.store else { return text };
+        let text: String = text
+            .split_inclusive('\n')
+            .filter(|line| !line.starts_with("created the digest key of this cluster"))
+            .collect();
+        text.replace(&format!("(database {url})"), &format!("(data directory {})", self.data().display()))
     }
 
     /// Runs a command that has to succeed, and gives its stdout without the last newline.
@@ -162,7 +206,7 @@ impl Site {
     /// The binary, started by a shell after this command of it.
     pub(crate) fn command_after(&self, shell: &str) -> Command {
         let mut command = Command::new("/bin/sh");
-        command.env_clear().env("CONTACTD_DATA", self.data()).current_dir(self.dir.path());
+        self.prepare(&mut command);
         command.args(["-c", &format!("{shell}\nexec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_contactd")]);
         command
     }
@@ -188,7 +232,12 @@ impl Site {
         let Some((public, admin)) = addresses else {
             panic!("the service did not start: {}", log.text());
         };
-        Service { site: self, child, log, public, admin, checks_privacy: true }
+        let is_node = self.store.is_some();
+        let service = Service { site: self, child, log, public, admin, checks_privacy: true };
+        if is_node {
+            service.wait_until_ready();
+        }
+        service
     }
 }
 
@@ -261,6 +310,23 @@ impl Service {
         connection.reply()
     }
 
+    /// Waits until lookups are answered: a node copies its database first.
+    pub(crate) fn wait_until_ready(&self) {
+        let is_tls = self.log.text().contains("listening on https://");
+        let ready = Request::get(&format!("{}/readyz", self.base_path()));
+        if !is_tls {
+            eventually("the node is ready", || self.send(&ready).status == 200);
+        }
+    }
+
+    /// The path prefix in the address that the service printed.
+    fn base_path(&self) -> String {
+        let log = self.log.text();
+        let after = log.split_once("listening on http").and_then(|(_, rest)| rest.split_once("//"));
+        let address = after.and_then(|(_, rest)| rest.split_whitespace().next()).unwrap_or_default();
+        address.split_once('/').map(|(_, path)| format!("/{path}")).unwrap_or_default()
+    }
+
     pub(crate) fn look_up(&self, path: &str, token: &str, url: &str) -> Reply {
         self.send(&Request::lookup(path, profile_body(url)).token(token))
     }
@@ -307,8 +373,7 @@ impl Service {
         assert_eq!(self.wait(), 0);
         self.check_privacy();
         self.checks_privacy = false;
-        let empty = Site { dir: tempfile::tempdir().expect("a directory") };
-        std::mem::replace(&mut self.site, empty)
+        std::mem::replace(&mut self.site, Site::nowhere())
     }
 
     /// Kills the service and gives the data directory back as it was left.
@@ -317,8 +382,7 @@ impl Service {
         self.wait();
         self.check_privacy();
         self.checks_privacy = false;
-        let empty = Site { dir: tempfile::tempdir().expect("a directory") };
-        std::mem::replace(&mut self.site, empty)
+        std::mem::replace(&mut self.site, Site::nowhere())
     }
 
     /// Nothing personal stands in a log or a metric, whatever the test did.

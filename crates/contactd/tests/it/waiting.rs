@@ -2,13 +2,17 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
 
+use contactd_cluster::{AnyStore, ClusterStore};
 use contactd_core::Timestamp;
 use contactd_core::store::{ImportPlan, Importing};
+use contactd_store_postgres::{PostgresStore, Settings};
 use contactd_store_sqlite::SqliteStore;
 
 use crate::fixture::{ADA, EVE, MIRA};
-use crate::service::{EMAIL, PHONE, Service};
+use crate::service::{EMAIL, PHONE, Service, Site};
 
 /// A command in the background, and the first line of what it says.
 struct Running {
@@ -32,6 +36,20 @@ impl Running {
     }
 }
 
+/// The store of a site, as another process opens it.
+async fn store(site: &Site) -> AnyStore {
+    let Some(url) = site.database() else {
+        return AnyStore::Embedded(Arc::new(SqliteStore::open(&site.data()).expect("opens")));
+    };
+    let settings = Settings {
+        url: url.parse().expect("a URL"),
+        patience: Duration::from_secs(10),
+        on_wait: Box::new(|| {}),
+    };
+    let database = Arc::new(PostgresStore::open(settings).await.expect("opens"));
+    AnyStore::Cluster(ClusterStore { database, node: None })
+}
+
 #[test]
 fn opt_outs_and_revocations_do_not_wait_for_an_import_and_the_rest_waits_and_finishes() {
     let (service, token) = Service::with_people();
@@ -39,8 +57,8 @@ fn opt_outs_and_revocations_do_not_wait_for_an_import_and_the_rest_waits_and_fin
     let other = site.run(&["token", "create", "other", "--json"]).json();
     let (other, other_id) = (other["token"].as_str().expect("a token"), other["id"].as_str().expect("an id"));
     // An import in progress, which is not done before it is dropped.
-    let store = SqliteStore::open(&service.data()).expect("opens");
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let store = runtime.block_on(store(site));
     let import = runtime.block_on(store.begin_import(&ImportPlan::of(1, Timestamp::from_seconds(0))));
     let import = import.expect("begins");
 

@@ -1,0 +1,149 @@
+//! `contactd node list`, `forget`, `verify`
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use contactd_cluster::{ListedNode, Nodes, Verified};
+use contactd_core::hex;
+use contactd_core::store::copying::CopyDigest;
+use serde::Serialize;
+
+use crate::cli::{NodeCommand, NodeForgetArgs};
+use crate::context::Context;
+use crate::{output, progress};
+
+/// How long `verify` waits for a copy that is behind.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) async fn run(context: &Context, command: &NodeCommand) -> anyhow::Result<ExitCode> {
+    let database = context.database.as_ref().context("there is no cluster")?;
+    let nodes = Nodes::new(Arc::clone(database));
+    match command {
+        NodeCommand::List(args) => list(&nodes, args.json).await,
+        NodeCommand::Forget(args) => forget(context, &nodes, args).await,
+        NodeCommand::Verify(args) => {
+            context.require_node()?;
+            let files = context.files.as_ref().context("there is no node here")?;
+            let verifying = contactd_cluster::verify(files, database, PATIENCE);
+            show(&progress::during("comparing the copy with the database", verifying).await?, args.json)
+        }
+    }
+}
+
+async fn list(nodes: &Nodes, json: bool) -> anyhow::Result<ExitCode> {
+    let nodes = nodes.list().await?;
+    if json {
+        output::json(&nodes)?;
+    } else if nodes.is_empty() {
+        output::words(format_args!("there are no nodes yet; start one with `contactd serve`"));
+    } else {
+        let rows: Vec<_> = nodes.iter().map(cells).collect();
+        let header =
+            ["ID", "NAME", "VERSION", "STATE", "LEASE", "ACCESS", "DETAILS", "BEHIND", "SEEN", "JOINED"];
+        output::table(&header, &rows)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn cells(node: &ListedNode) -> Vec<String> {
+    vec![
+        node.id.clone(),
+        node.name.clone(),
+        node.version.clone(),
+        node.state.name().to_owned(),
+        format!("{:.1} s", node.lease_left_ms as f64 / 1000.0),
+        node.access_number.to_string(),
+        node.details_number.to_string(),
+        (node.access_behind + node.details_behind).to_string(),
+        node.seen_at.to_string(),
+        node.joined_at.to_string(),
+    ]
+}
+
+async fn forget(context: &Context, nodes: &Nodes, args: &NodeForgetArgs) -> anyhow::Result<ExitCode> {
+    let forgetting = nodes.forget(&context.actor, &args.id, args.yes, context.clock.now());
+    let name = progress::during("waiting for the end of its lease", forgetting).await?;
+    output::changed(
+        &context.place,
+        format_args!("node {name} is forgotten: no change waits for it, and nothing is kept for it"),
+    );
+    output::unrecorded(&context.services.audits.collected().await);
+    output::words(format_args!(
+        "it still has its files: remove its data directory, or start it again, and it copies everything anew"
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A comparison, as JSON.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ShownComparison {
+    is_equal: bool,
+    copy: ShownDigest,
+    database: ShownDigest,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ShownDigest {
+    access_number: i64,
+    details_number: i64,
+    profiles: u64,
+    details: u64,
+    tokens: u64,
+    suppressions: u64,
+    details_digest: String,
+    access_digest: String,
+}
+
+impl From<&CopyDigest> for ShownDigest {
+    fn from(digest: &CopyDigest) -> Self {
+        Self {
+            access_number: digest.access_number,
+            details_number: digest.details_number,
+            profiles: digest.profiles,
+            details: digest.details,
+            tokens: digest.tokens,
+            suppressions: digest.suppressions,
+            details_digest: hex::encode(&digest.details_digest),
+            access_digest: hex::encode(&digest.access_digest),
+        }
+    }
+}
+
+fn show(verified: &Verified, json: bool) -> anyhow::Result<ExitCode> {
+    let (copy, database, words) = match verified {
+        Verified::Equal(both) => (both, both, "equal: the copy holds what the database holds"),
+        Verified::Different { copy, database } => (
+            copy,
+            database,
+            "DIFFERENT: stop this node, remove its details.db and contactd.db, and start it again",
+        ),
+        Verified::NotReached { copy, database } => (
+            copy,
+            database,
+            "not compared: the copy does not follow the database; look at the log of the server",
+        ),
+    };
+    let is_equal = matches!(verified, Verified::Equal(_));
+    if json {
+        output::json(&ShownComparison { is_equal, copy: copy.into(), database: database.into() })?;
+    } else {
+        let row = |name: &str, of: fn(&CopyDigest) -> String| vec![name.to_owned(), of(copy), of(database)];
+        let rows = vec![
+            row("change of tokens and opt-outs", |digest| digest.access_number.to_string()),
+            row("change of details", |digest| digest.details_number.to_string()),
+            row("profiles", |digest| digest.profiles.to_string()),
+            row("details", |digest| digest.details.to_string()),
+            row("tokens", |digest| digest.tokens.to_string()),
+            row("opt-outs", |digest| digest.suppressions.to_string()),
+            row("digest of details", |digest| hex::encode(&digest.details_digest[..8])),
+            row("digest of tokens and opt-outs", |digest| hex::encode(&digest.access_digest[..8])),
+        ];
+        output::table(&["", "COPY", "DATABASE"], &rows)?;
+        output::data(format_args!("{words}"))?;
+    }
+    Ok(if is_equal { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,238 @@
+//! Opens a store: the files of a data directory, or the database of a cluster and this machine's node.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use contactd_cluster::{ClusterStore, LocalNode};
+use contactd_core::store::{Facts, StoreError};
+use contactd_core::{DigestKeys, SystemClock, hex};
+use contactd_store_postgres::{Settings, StoreUrl};
+
+use crate::config::Config;
+use crate::context::Opened;
+use crate::data_dir::DataDir;
+use crate::engine::{Database, Files, Store};
+use crate::keys::{self, KeySource, KeySources};
+use crate::setting::StoreAt;
+use crate::{log, output};
+
+/// How long a server waits for an answer of the database each time. It goes on trying, and may not be held up when it stops.
+const SERVER_PATIENCE: Duration = Duration::from_secs(3);
+/// The pause of a starting server between two tries.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// What a store is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To serve. A missing data directory is made.
+    Server,
+    /// To run a command that makes a missing store.
+    Making,
+    /// To run a command that does not.
+    Using,
+}
+
+impl Opened {
+    /// Opens the store, and checks that it and the keys belong together.
+    pub(crate) async fn open(config: Config, purpose: Purpose) -> anyhow::Result<Self> {
+        match config.store.clone() {
+            StoreAt::DataDir => Self::open_embedded(config).await,
+            StoreAt::Database(url) => Self::open_cluster(config, &url, purpose).await,
+        }
+    }
+
+    async fn open_embedded(config: Config) -> anyhow::Result<Self> {
+        let dir = DataDir::make(&config.data)?;
+        let (files, keys) = open_files(&dir, &config.keys).await?;
+        refuse_copy(&files, &dir)?;
+        let node = node(&files).await?;
+        dir.give_to_owner();
+        let files = Arc::new(files);
+        let store = Arc::new(Store::Embedded(Arc::clone(&files)));
+        let place = format!("data directory {}", dir.shown());
+        Ok(Self::new(config, dir, place, store, Some(files), None, keys, node))
+    }
+
+    async fn open_cluster(config: Config, url: &StoreUrl, purpose: Purpose) -> anyhow::Result<Self> {
+        let database = Arc::new(connect(url, config.cluster.patience, purpose).await?);
+        // A command makes a directory only where it was told to. One with keys alone is that of a machine without a node.
+        let is_empty = std::fs::read_dir(&config.data).map_or(true, |mut entries| entries.next().is_none());
+        let makes =
+            purpose == Purpose::Server || (purpose == Purpose::Making && config.data_is_given && is_empty);
+        let has_node = makes || Files::is_in(&config.data);
+        let dir = if makes { DataDir::make(&config.data)? } else { DataDir::existing(&config.data) };
+        let keys = cluster_keys(&database, &dir, &config.keys, makes).await?;
+        let local = if has_node { Some(open_node(&database, &dir).await?) } else { None };
+        let node = local.as_ref().map(|node| node.id.clone()).unwrap_or_default();
+        let files = local.as_ref().map(|node| Arc::clone(&node.files));
+        let place = format!("database {url}");
+        let store = Store::Cluster(ClusterStore { database: Arc::clone(&database), node: local });
+        Ok(Self::new(config, dir, place, Arc::new(store), files, Some(database), keys, node))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "these are its fields")]
+    fn new(
+        config: Config,
+        dir: DataDir,
+        place: String,
+        store: Arc<Store>,
+        files: Option<Arc<Files>>,
+        database: Option<Arc<Database>>,
+        keys: DigestKeys,
+        node: String,
+    ) -> Self {
+        let (key_sources, networks, cluster) = (config.keys, config.networks, config.cluster);
+        let (clock, undo_for) = (Arc::new(SystemClock), config.undo_for);
+        Self {
+            dir,
+            place,
+            store,
+            files,
+            database,
+            keys,
+            key_sources,
+            networks,
+            cluster,
+            clock,
+            node,
+            undo_for,
+        }
+    }
+}
+
+/// Connects to the database. A server that starts tries until its patience ends.
+pub(crate) async fn connect(
+    url: &StoreUrl,
+    patience: Duration,
+    purpose: Purpose,
+) -> anyhow::Result<Database> {
+    let until = Instant::now() + patience;
+    let is_server = purpose == Purpose::Server;
+    loop {
+        let opened = Database::open(Settings {
+            url: url.clone(),
+            patience: if is_server { SERVER_PATIENCE.min(patience) } else { patience },
+            on_wait: match is_server {
+                true => Box::new(|| tracing::debug!("waiting for the database")),
+                false => Box::new(|| output::words(format_args!("contactd: waiting for the database"))),
+            },
+        });
+        match opened.await {
+            Err(StoreError::Unavailable(error)) if is_server && Instant::now() < until => {
+                tracing::warn!(error, "the database cannot be used; trying again");
+                tokio::time::sleep(PAUSE).await;
+            }
+            opened => return opened.with_context(|| format!("cannot use {url}")),
+        }
+    }
+}
+
+/// Opens the files of a data directory and their keys, and checks that they belong together.
+pub(crate) async fn open_files(dir: &DataDir, keys: &KeySources) -> anyhow::Result<(Files, DigestKeys)> {
+    let files = open(dir)?;
+    let keys = open_keys(&files, dir, keys).await?;
+    Ok((files, keys))
+}
+
+fn open(dir: &DataDir) -> anyhow::Result<Files> {
+    Files::open(dir.path()).with_context(|| format!("cannot open the store in {}", dir.path().display()))
+}
+
+/// Refuses the copy of a node: what it holds is in the database of the cluster, and a store that was moved there is not used
+/// any more.
+fn refuse_copy(files: &Files, dir: &DataDir) -> anyhow::Result<()> {
+    if files.is_copy()? {
+        bail!(
+            "{} belongs to a node of a cluster, whose store is a database: give its URL with --store postgres://… (or \
+             CONTACTD_STORE, or `store` in the configuration file)",
+            dir.shown()
+        );
+    }
+    Ok(())
+}
+
+/// The node in a data directory, which becomes one if it is empty.
+async fn open_node(database: &Database, dir: &DataDir) -> anyhow::Result<LocalNode> {
+    let (files, lineage) = (open(dir)?, database.lineage().await?);
+    match files.copy_state()? {
+        None if files.holds_anything()? => bail!(
+            "{} holds a store of its own, not the copy of a node. Choose another directory with --data DIR, or move this store \
+             into the database with `contactd migrate --to postgres://…`",
+            dir.shown()
+        ),
+        None => files.begin_copy(&lineage)?,
+        Some(copied) if copied.lineage != lineage => bail!(
+            "the node in {} belongs to another database; choose another directory with --data DIR",
+            dir.shown()
+        ),
+        Some(_) => {}
+    }
+    let id = node(&files).await?;
+    dir.give_to_owner();
+    Ok(LocalNode { id, files: Arc::new(files) })
+}
+
+/// The digest keys of a cluster. The first one is created with its database; later ones have to be brought along.
+async fn cluster_keys(
+    database: &Database,
+    dir: &DataDir,
+    sources: &KeySources,
+    may_make: bool,
+) -> anyhow::Result<DigestKeys> {
+    let is_missing = matches!(sources.digest, KeySource::DataDir) && !keys::are_in(&dir.keys());
+    let expected = database.fact("digest_key").await?;
+    let keys = dir.keys();
+    match &expected {
+        Some(expected) if is_missing => bail!(
+            "the digest key with fingerprint {expected} is missing: copy keys/digest-*.key of a node to {}, or give it with \
+             CONTACTD_DIGEST_KEYS, or with `digest` under [keys] in the configuration file",
+            keys.display()
+        ),
+        None if is_missing && !may_make => bail!(
+            "this database has no digest key yet: start a node with `contactd serve`, which creates one in its data directory, \
+             or give one with CONTACTD_DIGEST_KEYS"
+        ),
+        _ => {}
+    }
+    let opened = open_keys(database, dir, sources).await?;
+    if is_missing {
+        log::say(format_args!(
+            "created the digest key of this cluster in {}: copy it to every node and to every machine that runs commands, and \
+             keep a copy in a safe place",
+            keys.display()
+        ));
+    }
+    Ok(opened)
+}
+
+/// Opens the keys of a store. Only a store that never had a key gets a new one.
+async fn open_keys(store: &impl Facts, dir: &DataDir, keys: &KeySources) -> anyhow::Result<DigestKeys> {
+    let known = store.fact("digest_key").await?;
+    let source = &keys.digest;
+    let keys = keys::digest(source, &dir.keys(), known.is_none())?;
+    // Whoever came first decides.
+    let expected = match known {
+        Some(known) => known,
+        None => store.remember("digest_key", keys.newest_id()).await?,
+    };
+    if !keys.hold(&expected) {
+        bail!(
+            "the digest keys {} do not belong to this store: with them, people who opted out would be disclosed. \
+             Restore the key with fingerprint {expected}",
+            source.words(&dir.keys())
+        );
+    }
+    Ok(keys)
+}
+
+/// The name of this node: created at random once, and stored.
+async fn node(files: &Files) -> anyhow::Result<String> {
+    if let Some(node) = files.fact("node").await? {
+        return Ok(node);
+    }
+    let mut bytes = [0; 4];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| anyhow::anyhow!("cannot get random bytes from the system: {error}"))?;
+    Ok(files.remember("node", &hex::encode(&bytes)).await?)
+}

@@ -1,0 +1,451 @@
+//! Several nodes on one database.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use contactd_postgres_testing::{Stop, TestServer, program};
+use rustix::process::Signal;
+
+use crate::fixture::{self, ADA, ADA_PHONE, EVE, MIRA};
+use crate::http::Request;
+use crate::service::{EMAIL, PHONE, Service, Site, eventually};
+
+/// A short lease, so that nobody waits long for a node that is silent.
+const SHORT: &str = "[cluster]\nlease = \"2s\"\n";
+
+/// A machine with the keys of another one.
+fn machine(url: &str, keys_of: &Site) -> Site {
+    let site = Site::on(url);
+    let keys = site.data().join("keys");
+    std::fs::create_dir_all(&keys).expect("creates");
+    std::fs::set_permissions(site.data(), PermissionsExt::from_mode(0o700)).expect("sets");
+    std::fs::copy(keys_of.data().join("keys/digest-001.key"), keys.join("digest-001.key")).expect("copies");
+    site
+}
+
+fn named(name: &str, more: &str) -> String {
+    format!("[cluster]\nname = \"{name}\"\n{more}")
+}
+
+/// Nodes a, b, … on a new database with the invented people, and a token.
+fn nodes(names: &[&str], lease: &str) -> (Vec<Service>, String) {
+    let url = TestServer::shared().database();
+    let first = Site::on(&url);
+    first.ok_with_input(&["import", "-", "--source", "crm"], fixture::PEOPLE);
+    let token = first.token(&[]);
+    let mut sites: Vec<Site> = names.iter().skip(1).map(|_| machine(&url, &first)).collect();
+    sites.insert(0, first);
+    let start = |(site, name): (Site, &&str)| site.serve_with(&[], &named(name, lease));
+    (sites.into_iter().zip(names).map(start).collect(), token)
+}
+
+/// What `node list` says: names and states.
+fn listed(site: &Site) -> Vec<(String, String)> {
+    let text = |value: &serde_json::Value| value.as_str().expect("a text").to_owned();
+    let nodes = site.run(&["node", "list", "--json"]).json();
+    nodes.as_array().expect("a list").iter().map(|node| (text(&node["name"]), text(&node["state"]))).collect()
+}
+
+fn id_of(site: &Site, name: &str) -> String {
+    let nodes = site.run(&["node", "list", "--json"]).json();
+    let nodes = nodes.as_array().expect("a list");
+    let node = nodes.iter().find(|node| node["name"] == name).expect("a node");
+    node["id"].as_str().expect("an id").to_owned()
+}
+
+#[test]
+fn an_opt_out_on_one_node_is_in_force_on_all_when_the_command_returns() {
+    let (nodes, token) = nodes(&["a", "b", "c"], "");
+    for node in &nodes {
+        assert_eq!(node.look_up(PHONE, &token, ADA).json()["phoneNumber"], ADA_PHONE);
+    }
+    for _ in 0..3 {
+        nodes[0].site.ok(&["suppress", ADA]);
+        for node in &nodes {
+            assert_eq!(node.look_up(PHONE, &token, ADA).status, 404);
+        }
+        nodes[1].site.ok(&["unsuppress", ADA]);
+        for node in &nodes {
+            assert_eq!(node.look_up(PHONE, &token, ADA).status, 200);
+        }
+    }
+    nodes[2].site.ok(&["token", "revoke", "test"]);
+    for node in &nodes {
+        assert_eq!(node.look_up(PHONE, &token, ADA).status, 401);
+    }
+    let erased = nodes[1].site.run(&["erase", EVE]);
+    assert_eq!(erased.code, 0, "{erased:?}");
+    for node in &nodes {
+        let (copy, compared) = (&node.site, node.site.run(&["node", "verify"]));
+        assert_eq!(compared.code, 0, "{compared:?}");
+        assert!(compared.stdout.ends_with("equal: the copy holds what the database holds\n"), "{compared:?}");
+        for file in ["details.db", "details.db-wal", "contactd.db"] {
+            let bytes = std::fs::read(copy.data().join(file)).unwrap_or_default();
+            assert!(
+                !bytes.windows(9).any(|part| part == b"eve-nuvel"),
+                "{file} has traces of an erased person"
+            );
+        }
+    }
+    let serving = |name: &str| (name.to_owned(), "serving".to_owned());
+    assert_eq!(listed(&nodes[0].site), [serving("a"), serving("b"), serving("c")]);
+}
+
+#[test]
+fn a_node_that_is_paused_discloses_nothing_that_was_opted_out_meanwhile() {
+    let (nodes, token) = nodes(&["a", "b"], "lease = \"2s\"\n");
+    let [a, b] = &nodes[..] else { panic!("two nodes") };
+    for _ in 0..3 {
+        let mut connection = b.connect();
+        b.signal(Signal::STOP);
+        // The request waits in the socket, and is read after the node goes on.
+        let body = crate::http::profile_body(ADA);
+        connection.send(Request::lookup(PHONE, body).token(&token).bytes());
+        let suppressed = a.site.run(&["suppress", ADA]);
+        b.signal(Signal::CONT);
+        assert_eq!(suppressed.code, 0, "{suppressed:?}");
+        assert!(
+            suppressed.stderr.contains(
+                "contactd: node b did not confirm this. Its lease has ended, so it answers no lookup before it has the change\n"
+            ),
+            "{suppressed:?}"
+        );
+        let status = connection.reply().status;
+        assert!([404, 503].contains(&status), "{status}");
+        eventually("b serves again", || b.look_up(PHONE, &token, MIRA).status == 200);
+        assert_eq!(b.look_up(PHONE, &token, ADA).status, 404);
+        a.site.ok(&["unsuppress", ADA]);
+    }
+}
+
+/// A way to the database that can be cut.
+struct Road {
+    address: SocketAddr,
+    is_cut: Arc<AtomicBool>,
+    open: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Road {
+    fn to(port: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
+        let address = listener.local_addr().expect("an address");
+        let (is_cut, open) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Vec<TcpStream>>>::default());
+        let road = Self { address, is_cut: Arc::clone(&is_cut), open: Arc::clone(&open) };
+        std::thread::spawn(move || {
+            for near in listener.incoming().map_while(Result::ok) {
+                if is_cut.load(Ordering::SeqCst) {
+                    continue;
+                }
+                let Ok(far) = TcpStream::connect(("127.0.0.1", port)) else { continue };
+                let clone = |stream: &TcpStream| stream.try_clone().expect("clones");
+                open.lock().expect("a lock").extend([clone(&near), clone(&far)]);
+                for (mut from, mut to) in [(clone(&near), clone(&far)), (far, near)] {
+                    std::thread::spawn(move || {
+                        let mut bytes = [0; 16384];
+                        while let Ok(read @ 1..) = from.read(&mut bytes) {
+                            if to.write_all(&bytes[..read]).is_err() {
+                                break;
+                            }
+                        }
+                        let _ = to.shutdown(Shutdown::Both);
+                    });
+                }
+            }
+        });
+        road
+    }
+
+    fn cut(&self) {
+        self.is_cut.store(true, Ordering::SeqCst);
+        for stream in self.open.lock().expect("a lock").drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn mend(&self) {
+        self.is_cut.store(false, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_node_that_is_cut_off_answers_503_when_its_lease_ends_and_serves_again_by_itself() {
+    let server = TestServer::shared();
+    let url = server.database();
+    let first = Site::on(&url);
+    first.ok_with_input(&["import", "-", "--source", "crm"], fixture::PEOPLE);
+    let token = first.token(&[]);
+    let road = Road::to(server.port());
+    let other = machine(&url.replace(&server.port().to_string(), &road.address.port().to_string()), &first);
+    let a = first.serve_with(&[], &named("a", "lease = \"2s\"\n"));
+    let b = other.serve_with(&[], &named("b", "lease = \"2s\"\n"));
+    road.cut();
+    assert_eq!(b.look_up(PHONE, &token, ADA).status, 200, "its lease lasts");
+    let began = Instant::now();
+    a.site.ok(&["suppress", ADA]);
+    assert_eq!(b.look_up(PHONE, &token, ADA).status, 503);
+    assert!(began.elapsed().as_millis() > 1_000, "it waited for the lease");
+    let reply = b.look_up(PHONE, &token, MIRA);
+    assert!(reply.status == 503 && reply.body.contains("service_unavailable"), "{}", reply.body);
+    assert_eq!(b.send(&Request::get("/readyz")).status, 503);
+    assert!(b.metrics().contains("contactd_lease_seconds 0\n"), "metrics are there without the database");
+    assert_eq!(listed(&a.site)[1], ("b".to_owned(), "silent".to_owned()));
+    road.mend();
+    eventually("b serves again", || b.look_up(PHONE, &token, MIRA).status == 200);
+    assert_eq!(b.look_up(PHONE, &token, ADA).status, 404);
+}
+
+#[test]
+fn lookups_do_not_notice_a_database_that_is_away_for_less_than_the_lease() {
+    let server = TestServer::start();
+    let site = Site::on(&server.database());
+    site.ok_with_input(&["import", "-", "--source", "crm"], fixture::PEOPLE);
+    let token = site.token(&[]);
+    let node = site.serve();
+    server.stop(Stop::Crash);
+    assert_eq!(node.look_up(PHONE, &token, ADA).status, 200);
+    eventually("metrics say so", || node.metrics().contains("contactd_store_up 0\n"));
+    eventually("the node says so", || node.log.text().contains("it goes on trying"));
+    assert_eq!(node.look_up(PHONE, &token, ADA).status, 200);
+    server.run();
+    eventually("metrics say that it is back", || node.metrics().contains("contactd_store_up 1\n"));
+    node.site.ok(&["suppress", ADA]);
+    assert_eq!(node.look_up(PHONE, &token, ADA).status, 404);
+    let log = node.log.text();
+    assert!(log.contains("this node cannot follow the database now; it goes on trying"), "{log}");
+    assert!(log.contains("this node follows the database again"), "{log}");
+    drop(node);
+}
+
+#[test]
+fn a_node_that_is_killed_and_started_again_holds_what_the_database_holds() {
+    let (mut nodes, token) = nodes(&["a", "b"], "lease = \"2s\"\n");
+    for round in 0..5 {
+        let b = nodes.pop().expect("a node");
+        let a = &nodes[0];
+        let person = format!("https://www.linkedin.com/in/quell-{round}");
+        let put = a.site.spawn(&["put", &person, "--phone", "+14155550142", "--source", "hand"]);
+        let b = b.kill();
+        let put = put.wait_with_output().expect("ends");
+        assert!(put.status.success());
+        a.site.ok(&["remove", &person, "--source", "hand"]);
+        a.site.ok(&["put", &person, "--phone", "+14155550143", "--source", "hand"]);
+        let b = b.serve_with(&[], &named("b", "lease = \"2s\"\n"));
+        assert_eq!(b.look_up(PHONE, &token, &person).json()["phoneNumber"], "+14155550143");
+        let compared = b.site.run(&["node", "verify"]);
+        assert_eq!(compared.code, 0, "{compared:?}");
+        nodes.push(b);
+    }
+}
+
+#[test]
+fn a_node_is_forgotten_only_if_it_cannot_answer() {
+    let (mut nodes, _) = nodes(&["a", "b"], SHORT.strip_prefix("[cluster]\n").expect("a section"));
+    let b = nodes.pop().expect("a node");
+    let a = &nodes[0].site;
+    let id = id_of(a, "b");
+    let refused = a.run(&["node", "forget", &id]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.stderr.starts_with("contactd: node b may answer lookups for another "), "{refused:?}");
+    let refused = a.run(&["node", "forget", &id, "--yes"]);
+    assert_eq!(
+        refused.stderr.lines().last(),
+        Some(
+            "contactd: node b is running and renews its lease. Stop it first: a running node would register again"
+        )
+    );
+    drop(b.kill());
+    let forgotten = a.run(&["node", "forget", &id, "--yes"]);
+    assert_eq!(forgotten.code, 0, "{forgotten:?}");
+    assert!(
+        forgotten
+            .stderr
+            .contains("node b is forgotten: no change waits for it, and nothing is kept for it ("),
+        "{forgotten:?}"
+    );
+    assert_eq!(listed(a), [("a".to_owned(), "serving".to_owned())]);
+    let again = a.run(&["node", "forget", &id]);
+    assert_eq!(
+        again.stderr,
+        format!("contactd: there is no node `{id}`; `contactd node list` shows their ids\n")
+    );
+    let shown = a.ok(&["audit", "show", "--operation", "node forget", "--json"]);
+    let shown: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+    assert_eq!(shown.as_array().map(Vec::len), Some(4), "each attempt is on record: {shown}");
+}
+
+#[test]
+fn a_node_stopped_in_order_gives_its_lease_back_and_nobody_waits_for_it() {
+    let (mut nodes, token) = nodes(&["a", "b"], "lease = \"10m\"\n");
+    let b = nodes.pop().expect("a node").stop();
+    let a = &nodes[0];
+    assert_eq!(listed(&a.site)[1], ("b".to_owned(), "stopped".to_owned()));
+    let suppressed = a.site.run(&["suppress", ADA]);
+    assert_eq!((suppressed.code, suppressed.stderr.contains("node b")), (0, false), "{suppressed:?}");
+    let b = b.serve_with(&[], &named("b", "lease = \"10m\"\n"));
+    assert_eq!(b.look_up(PHONE, &token, ADA).status, 404);
+    assert_eq!(b.look_up(EMAIL, &token, EVE).status, 200);
+}
+
+#[test]
+fn commands_work_on_a_machine_without_a_node_and_are_on_record() {
+    let (nodes, token) = nodes(&["a"], "");
+    let url = nodes[0].site.database().expect("a database").to_owned();
+    let desk = machine(&url, &nodes[0].site);
+    desk.ok(&["suppress", ADA, "--ticket", "DSR-7"]);
+    desk.ok(&["put", EVE, "--phone", "+14155550145", "--source", "hand"]);
+    assert_eq!(nodes[0].look_up(PHONE, &token, EVE).json()["phoneNumber"], "+14155550145");
+    assert_eq!(nodes[0].look_up(PHONE, &token, ADA).status, 404);
+    let subject = desk.run(&["subject", MIRA, "--json"]);
+    assert_eq!(subject.code, 0, "{subject:?}");
+    eventually("it is in the index of the cluster", || {
+        let shown = desk.run(&["audit", "show", "--operation", "subject", "--json"]).json();
+        shown.as_array().map(Vec::len) == Some(1)
+    });
+    let examined = desk.run(&["doctor"]);
+    assert!(examined.stdout.contains("ok    cluster       1 of 1 nodes serve\n"), "{examined:?}");
+    assert!(!desk.data().join("contactd.db").exists(), "it stays a machine without a node");
+    let verified = desk.run(&["audit", "verify"]);
+    assert_eq!(
+        (verified.code, verified.stderr),
+        (
+            1,
+            format!(
+                "contactd: there is no node in {}; give the data directory of a node with --data DIR\n",
+                desk.data().display()
+            )
+        )
+    );
+    drop(nodes);
+    let subject = desk.run(&["subject", MIRA]);
+    assert_eq!(subject.code, 1, "{subject:?}");
+    assert!(
+        subject.stderr.contains(
+            "no node has taken it into its journal within 5 seconds; `contactd node list` shows which nodes run"
+        ),
+        "{subject:?}"
+    );
+}
+
+#[test]
+fn a_database_that_is_restored_to_an_earlier_point_is_noticed_and_copied_anew() {
+    let (nodes, token) = nodes(&["a"], "lease = \"2s\"\n");
+    let node = &nodes[0];
+    let url = node.site.database().expect("a database").to_owned();
+    let dump = Command::new(program("pg_dump")).args(["--schema=contactd", &url]).output().expect("runs");
+    assert!(dump.status.success());
+    let dump = node.site.file("dump.sql", dump.stdout);
+    node.site.ok(&["erase", ADA]);
+    node.site.ok(&["put", EVE, "--phone", "+14155550144", "--source", "hand"]);
+    assert_eq!(node.look_up(PHONE, &token, EVE).status, 200);
+    let restored = Command::new(program("psql"))
+        .args(["-qX", "-v", "ON_ERROR_STOP=1", "-1", "-d", &url])
+        .args(["-c", "DROP SCHEMA contactd CASCADE", "-f", &dump])
+        .output()
+        .expect("runs");
+    assert!(restored.status.success(), "{restored:?}");
+    eventually("the node follows the other history", || node.look_up(PHONE, &token, ADA).status == 200);
+    eventually("what came later is gone", || node.look_up(PHONE, &token, EVE).status == 404);
+    let compared = node.site.run(&["node", "verify"]);
+    assert_eq!(compared.code, 0, "{compared:?}");
+    let log = node.log.text();
+    assert!(log.contains("copied anew"), "{log}");
+}
+
+#[test]
+fn keys_databases_and_directories_that_do_not_belong_together_are_refused() {
+    let url = TestServer::shared().database();
+    let first = Site::on(&url);
+    let made = Site::on(&url);
+    let none = made.run(&["stats"]);
+    assert_eq!(
+        (none.code, none.stderr.as_str()),
+        (
+            1,
+            "contactd: this database has no digest key yet: start a node with `contactd serve`, which creates one in its data \
+             directory, or give one with CONTACTD_DIGEST_KEYS\n"
+        )
+    );
+    let token = first.run(&["token", "create", "crm"]);
+    assert_eq!(token.code, 0, "{token:?}");
+    let key = std::fs::read_to_string(first.data().join("keys/digest-001.key")).expect("a key");
+    let missing = made.run(&["stats"]);
+    assert!(missing.stderr.contains(" is missing: copy keys/digest-*.key of a node to "), "{missing:?}");
+    assert_eq!(made.run_with(&["stats"], "", &[("CONTACTD_DIGEST_KEYS", key.trim())]).code, 0);
+    let wrong = made.run_with(&["stats"], "", &[("CONTACTD_DIGEST_KEYS", &"0".repeat(64))]);
+    assert!(wrong.stderr.contains("do not belong to this store"), "{wrong:?}");
+
+    let embedded = first.run_with(&["stats"], "", &[("CONTACTD_STORE", "sqlite")]);
+    assert_eq!(
+        embedded.stderr,
+        format!(
+            "contactd: {} belongs to a node of a cluster, whose store is a database: give its URL with --store postgres://… (or \
+             CONTACTD_STORE, or `store` in the configuration file)\n",
+            first.data().display()
+        )
+    );
+    let elsewhere = TestServer::shared().database();
+    let other = first.run_with(&["stats"], "", &[("CONTACTD_STORE", &elsewhere)]);
+    assert_eq!(
+        other.stderr,
+        format!(
+            "contactd: the node in {} belongs to another database; choose another directory with --data DIR\n",
+            first.data().display()
+        )
+    );
+    let own = Site::embedded();
+    own.ok(&["token", "create", "crm"]);
+    let own = own.moved_to(&url);
+    let refused = own.run_with(&["stats"], "", &[("CONTACTD_DIGEST_KEYS", key.trim())]);
+    assert_eq!(
+        refused.stderr,
+        format!(
+            "contactd: {} holds a store of its own, not the copy of a node. Choose another directory with --data DIR, or move \
+             this store into the database with `contactd migrate --to postgres://…`\n",
+            own.data().display()
+        )
+    );
+}
+
+#[test]
+fn the_backup_of_a_node_makes_a_node_that_follows_the_database_again() {
+    let (mut nodes, token) = nodes(&["a"], "");
+    let node = nodes.pop().expect("a node");
+    let backup = node.site.path("a.backup").display().to_string();
+    let made = node.site.run(&["backup", &backup]);
+    assert!(
+        made.code == 0
+            && made.stderr.ends_with(
+                "this is the backup of a node: its journal, its keys and its copy. Back up the database with its own tools\n"
+            ),
+        "{made:?}"
+    );
+    node.site.ok(&["suppress", ADA]);
+    let site = node.stop();
+    std::fs::rename(site.data(), site.path("old")).expect("renames");
+    let refused = site.run(&["restore", &backup]);
+    assert_eq!(
+        (refused.code, refused.stderr.as_str()),
+        (
+            2,
+            "contactd: a backup is restored to a data directory: leave --store out. A database is restored with its own tools\n"
+        )
+    );
+    let embedded = [("CONTACTD_STORE", "sqlite")];
+    let restored = site.run_with(&["restore", &backup, "--accept-lost-opt-outs"], "", &embedded);
+    assert_eq!(restored.code, 0, "{restored:?}");
+    assert!(
+        restored.stderr.starts_with("restored the directory of a node, to the state of "),
+        "{restored:?}"
+    );
+    let node = site.serve();
+    assert_eq!(node.look_up(PHONE, &token, ADA).status, 404, "opted out after the backup");
+    assert_eq!(node.look_up(EMAIL, &token, EVE).status, 200);
+    assert_eq!(node.site.run(&["node", "verify"]).code, 0);
+    let verified = node.site.run(&["audit", "verify"]);
+    assert_eq!(verified.code, 0, "{verified:?}");
+}

@@ -1,0 +1,126 @@
+//! Moving an embedded store into a cluster.
+
+use contactd_postgres_testing::TestServer;
+
+use crate::fixture::{ADA, ADA_PHONE, EVE, MIRA};
+use crate::service::{PHONE, Service, Site};
+
+/// An embedded store with a history: imports, one of them undone, an opt-out, tokens, lookups.
+fn used() -> (Site, String) {
+    let site = Site::embedded();
+    site.ok_with_input(&["import", "-", "--source", "crm", "--max-age", "900d"], crate::fixture::PEOPLE);
+    let token = site.token(&["--quota", "1000/month"]);
+    let more = "profileUrl,phone\nhttps://www.linkedin.com/in/ada-quell-1a2b3c,+14155550166\n";
+    site.ok_with_input(&["import", "-", "--source", "ats"], more);
+    site.ok(&["imports", "undo", "2"]);
+    site.ok_with_input(&["import", "-", "--source", "crm"], crate::fixture::PEOPLE.replace(",90,", ",91,"));
+    site.ok(&["suppress", MIRA]);
+    let service: Service = site.serve();
+    for url in [ADA, MIRA, ADA] {
+        service.look_up(PHONE, &token, url);
+    }
+    (service.stop(), token)
+}
+
+#[test]
+fn a_data_directory_is_moved_whole_and_goes_on_as_a_node() {
+    let (site, token) = used();
+    let asked: [&[&str]; 6] = [
+        &["export"],
+        &["imports", "--json"],
+        &["usage", "--csv"],
+        &["retention", "--json"],
+        &["audit", "show", "--json", "--outcome", "hit"],
+        &["token", "list", "--json"],
+    ];
+    let before: Vec<String> = asked.iter().map(|args| site.ok(args)).collect();
+    let url = TestServer::shared().database();
+    let migrated = site.run(&["migrate", "--to", &url]);
+    assert_eq!(migrated.code, 0, "{migrated:?}");
+    let dir = site.data().display().to_string();
+    assert!(
+        migrated.stderr.ends_with(&format!(
+            "everything is moved; counts and digests are equal (database {url})\n\
+             {dir} belongs to a node of the cluster now: start it with `contactd serve --store …`, and its journal goes on\n\
+             every other node, and every machine that runs commands, needs the digest keys in {dir}/keys\n"
+        )),
+        "{migrated:?}"
+    );
+    let refused = site.run(&["stats"]);
+    assert!(refused.stderr.contains("belongs to a node of a cluster"), "{refused:?}");
+
+    let site = site.moved_to(&url);
+    let node = site.serve();
+    let after: Vec<String> = asked.iter().map(|args| node.site.ok(args)).collect();
+    for ((before, after), args) in before.iter().zip(&after).zip(&asked).skip(1) {
+        assert_eq!(before, after, "{args:?}");
+    }
+    // Every export is on record, so only the answer is compared.
+    assert_eq!(before[0], after[0]);
+    assert_eq!(node.look_up(PHONE, &token, ADA).json()["phoneNumber"], ADA_PHONE);
+    assert_eq!(node.look_up(PHONE, &token, MIRA).status, 404, "opted out before");
+    let verified = node.site.run(&["audit", "verify"]);
+    assert_eq!(verified.code, 0, "{verified:?}");
+    let undone = node.site.run(&["imports", "undo", "3"]);
+    assert_eq!(undone.code, 0, "{undone:?}");
+    node.site.ok(&["put", EVE, "--phone", "+14155550177", "--source", "hand"]);
+    assert_eq!(node.look_up(PHONE, &token, EVE).status, 200);
+    assert_eq!(node.site.run(&["node", "verify"]).code, 0);
+}
+
+#[test]
+fn a_migration_wants_a_stopped_server_and_an_empty_database() {
+    let (site, _) = used();
+    let url = TestServer::shared().database();
+    let service = site.serve();
+    let refused = service.site.run(&["migrate", "--to", &url]);
+    assert_eq!(
+        (refused.code, refused.stderr),
+        (
+            1,
+            format!(
+                "contactd: another contactd already serves {}; stop it first, or use another --data\n",
+                service.data().display()
+            )
+        )
+    );
+    let site = service.stop();
+    let taken = TestServer::shared().database();
+    Site::on(&taken).ok(&["token", "create", "crm"]);
+    let refused = site.run(&["migrate", "--to", &taken]);
+    assert_eq!(
+        (refused.code, refused.stderr.as_str()),
+        (
+            1,
+            "contactd: this database holds other data, or another store is being moved into it. Give an empty database: \
+             `createdb NAME` makes one\n"
+        )
+    );
+    let wrong = site.run(&["migrate", "--to", "sqlite"]);
+    assert_eq!((wrong.code, wrong.stderr.as_str()), (2, "contactd: --to is the URL of a database\n"));
+}
+
+#[test]
+fn a_migration_that_is_killed_goes_on_where_it_stopped() {
+    let (site, token) = used();
+    let mut rows = String::from("profileUrl,phone\n");
+    for number in 0..60_000 {
+        rows.push_str(&format!("https://www.linkedin.com/in/quell-{number},+14155550123\n"));
+    }
+    site.ok_with_input(&["import", "-", "--source", "many"], rows);
+    let url = TestServer::shared().database();
+    let mut migration = site.spawn(&["migrate", "--to", &url]);
+    let name = url.rsplit('/').next().expect("a name");
+    crate::service::eventually("a part is moved", || {
+        let held = "SELECT coalesce((SELECT count(*) FROM pg_tables WHERE schemaname = 'contactd' AND tablename = 'details'), 0)";
+        TestServer::shared().sql(name, held) == "1"
+            && TestServer::shared().sql(name, "SELECT count(*) > 0 FROM contactd.details") == "t"
+    });
+    migration.kill().expect("kills");
+    migration.wait().expect("ends");
+    let migrated = site.run(&["migrate", "--to", &url]);
+    assert_eq!(migrated.code, 0, "{migrated:?}");
+    let node = site.moved_to(&url).serve();
+    assert_eq!(node.site.run(&["node", "verify"]).code, 0);
+    assert_eq!(node.look_up(PHONE, &token, ADA).json()["phoneNumber"], ADA_PHONE);
+}
