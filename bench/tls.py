@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Measures what TLS costs, beside nginx doing the same.
 
-    python3 bench/tls.py                   # prints, and writes bench/runs/
+    python3 bench/tls.py                   # builds, prints, and writes bench/runs/
+    python3 bench/tls.py --binary PATH     # a binary that is built already
 
 CPU per request on 64 kept-alive connections, of contactd and of nginx with a constant answer, each with and without TLS: interleaved rounds,
 same core, same certificate (ECDSA, P-256), same client (wrk). Then new connections without resumption, as many as one client can open
 (`openssl s_time`), and the CPU that each of them costs the server.
 """
+import argparse
 import datetime
 import json
 import pathlib
@@ -47,9 +49,14 @@ def unverified(connection):
 
 
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--binary", type=pathlib.Path)
     stage.WORK.mkdir(parents=True, exist_ok=True)
     stage.install(["nginx"])
-    stage.sh("cargo", "build", "--release", "-q", cwd=stage.ROOT)
+    if binary := parser.parse_args().binary:
+        stage.BINARY = binary.resolve()
+    else:
+        stage.sh("cargo", "build", "--release", "-q", cwd=stage.ROOT)
     servers = {}
     with tempfile.TemporaryDirectory(dir=stage.WORK) as work:
         work = pathlib.Path(work)
