@@ -16,6 +16,5 @@ CREATE TABLE nodes (
     wiped_number   bigint NOT NULL DEFAULT 0,
     process        bytea,
     beat           bigint NOT NULL DEFAULT 0,
-    home           bytea,
-    root           text
+    home           bytea
 );

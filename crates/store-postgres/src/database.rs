@@ -19,11 +19,13 @@ use contactd_core::store::StoreError;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tokio_postgres::{Client, Error, Row};
 
 use crate::Settings;
-use crate::connecting::{Connecting, Session, Values};
+use crate::connecting::{Connecting, Session};
 use crate::failure::Failure;
+use crate::work::within;
+
+pub(crate) use crate::work::{Counter, Work};
 
 /// How long a server may take to begin or end a transaction, at most and at least.
 pub(crate) const LONGEST_STATEMENT: Duration = Duration::from_secs(15);
@@ -47,84 +49,6 @@ pub(crate) struct Database {
     /// How long a server may take to begin or end a transaction. Then it is asked whether it still answers.
     statement: Duration,
     on_wait: Box<dyn Fn() + Send + Sync>,
-}
-
-/// Which counter a change increases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counter {
-    /// Tokens and suppressions.
-    Access,
-    /// Details.
-    Details,
-    /// Usage that is added up. Nodes do not follow it.
-    Usage,
-}
-
-impl Counter {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Access => "access",
-            Self::Details => "details",
-            Self::Usage => "usage",
-        }
-    }
-
-    /// How long to wait for another change of the same counter. An import holds the one of details for long.
-    const fn lock_timeout(self) -> Duration {
-        match self {
-            Self::Access | Self::Usage => Duration::from_secs(2),
-            Self::Details => Duration::from_millis(500),
-        }
-    }
-}
-
-/// A transaction in which something is changed.
-#[derive(Clone)]
-pub(crate) struct Work {
-    session: Arc<Session>,
-    /// The number of this change.
-    pub(crate) number: i64,
-    runtime: Handle,
-}
-
-impl Work {
-    /// Waits for a statement, not longer than this.
-    pub(crate) async fn within<T, E: Into<Failure>>(
-        &self,
-        limit: Duration,
-        statement: impl Future<Output = Result<T, E>> + Send,
-    ) -> Result<T, Failure> {
-        within(&self.runtime, limit, statement).await
-    }
-
-    pub(crate) async fn query(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, Error> {
-        self.session.query(sql, values).await
-    }
-
-    pub(crate) async fn query_one(&self, sql: &str, values: Values<'_>) -> Result<Row, Error> {
-        self.session.query_one(sql, values).await
-    }
-
-    pub(crate) async fn query_opt(&self, sql: &str, values: Values<'_>) -> Result<Option<Row>, Error> {
-        self.session.query_opt(sql, values).await
-    }
-
-    pub(crate) async fn execute(&self, sql: &str, values: Values<'_>) -> Result<u64, Error> {
-        self.session.execute(sql, values).await
-    }
-
-    /// Closes the connection now, which discards what was not committed.
-    pub(crate) fn cut(&self) {
-        self.session.cut();
-    }
-}
-
-impl std::ops::Deref for Work {
-    type Target = Client;
-
-    fn deref(&self) -> &Client {
-        &self.session.client
-    }
 }
 
 impl Database {
@@ -651,22 +575,6 @@ async fn sent<F: Future>(mut statement: Pin<&mut F>) {
         Poll::Ready(())
     })
     .await;
-}
-
-async fn within<T, E: Into<Failure>>(
-    runtime: &Handle,
-    limit: Duration,
-    statement: impl Future<Output = Result<T, E>> + Send,
-) -> Result<T, Failure> {
-    let sleep = {
-        let _entered = runtime.enter();
-        tokio::time::sleep(limit)
-    };
-    tokio::select! {
-        biased;
-        done = statement => done.map_err(Into::into),
-        () = sleep => Err(Failure::Silent),
-    }
 }
 
 /// How an attempt to change something ended.

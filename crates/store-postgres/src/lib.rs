@@ -30,6 +30,7 @@ mod undo;
 mod url;
 mod usage;
 mod withdrawals;
+mod work;
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};

@@ -1,0 +1,106 @@
+//! What runs in a transaction, and under which counter.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio_postgres::{Client, Error, Row};
+
+use crate::connecting::{Session, Values};
+use crate::failure::Failure;
+
+/// Which counter a change increases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counter {
+    /// Tokens and suppressions.
+    Access,
+    /// Details.
+    Details,
+    /// Usage that is added up. Nodes do not follow it.
+    Usage,
+}
+
+impl Counter {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Access => "access",
+            Self::Details => "details",
+            Self::Usage => "usage",
+        }
+    }
+
+    /// How long to wait for another change of the same counter. An import holds the one of details for long.
+    pub(crate) const fn lock_timeout(self) -> Duration {
+        match self {
+            Self::Access | Self::Usage => Duration::from_secs(2),
+            Self::Details => Duration::from_millis(500),
+        }
+    }
+}
+
+/// A transaction in which something is changed.
+#[derive(Clone)]
+pub(crate) struct Work {
+    pub(crate) session: Arc<Session>,
+    /// The number of this change.
+    pub(crate) number: i64,
+    pub(crate) runtime: Handle,
+}
+
+impl Work {
+    /// Waits for a statement, not longer than this.
+    pub(crate) async fn within<T, E: Into<Failure>>(
+        &self,
+        limit: Duration,
+        statement: impl Future<Output = Result<T, E>> + Send,
+    ) -> Result<T, Failure> {
+        within(&self.runtime, limit, statement).await
+    }
+
+    pub(crate) async fn query(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, Error> {
+        self.session.query(sql, values).await
+    }
+
+    pub(crate) async fn query_one(&self, sql: &str, values: Values<'_>) -> Result<Row, Error> {
+        self.session.query_one(sql, values).await
+    }
+
+    pub(crate) async fn query_opt(&self, sql: &str, values: Values<'_>) -> Result<Option<Row>, Error> {
+        self.session.query_opt(sql, values).await
+    }
+
+    pub(crate) async fn execute(&self, sql: &str, values: Values<'_>) -> Result<u64, Error> {
+        self.session.execute(sql, values).await
+    }
+
+    /// Closes the connection now, which discards what was not committed.
+    pub(crate) fn cut(&self) {
+        self.session.cut();
+    }
+}
+
+impl std::ops::Deref for Work {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.session.client
+    }
+}
+
+/// Waits for a statement, not longer than this.
+pub(crate) async fn within<T, E: Into<Failure>>(
+    runtime: &Handle,
+    limit: Duration,
+    statement: impl Future<Output = Result<T, E>> + Send,
+) -> Result<T, Failure> {
+    let sleep = {
+        let _entered = runtime.enter();
+        tokio::time::sleep(limit)
+    };
+    tokio::select! {
+        biased;
+        done = statement => done.map_err(Into::into),
+        () = sleep => Err(Failure::Silent),
+    }
+}
