@@ -82,6 +82,7 @@ macro_rules! conformance {
             audit: the_journals_of_two_nodes_are_separate,
             audit: values_ids_counts_and_actions_are_indexed,
             audit: lines_are_visited_newest_first,
+            copies: a_copy_of_a_journal_has_every_line_once_or_there_is_none,
             outbox: every_change_stores_its_entry_with_its_counts,
             outbox: nothing_removed_is_no_entry_and_entries_can_be_removed,
             upkeep: a_fact_is_remembered_once_and_can_be_forgotten,

@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod audit;
+pub mod copies;
 pub mod details;
 pub mod imports;
 pub mod local;

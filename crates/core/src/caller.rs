@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 
 use crate::first_bytes::ByFirstBytes;
+use crate::leased::{LeasedQuota, QuotaLeases};
 use crate::limit::{Bucket, Meter};
 use crate::{Allowance, Allowances, Kind, LimitExceeded, Period, Quota, Rate, Timestamp, Token, TokenHash};
 
@@ -108,6 +109,19 @@ impl Caller {
         Ok(())
     }
 
+    /// Checks that the quota is not used up. Charges nothing.
+    pub fn check_quota(&self, now: Timestamp) -> Result<(), LimitExceeded> {
+        self.0.token.quota.map_or(Ok(()), |quota| self.0.meter.check(quota, now))
+    }
+
+    /// After [`LimitExceeded::Unleased`]: waits until the database has been asked for units. False if it cannot be asked.
+    pub async fn units_answered(&self) -> bool {
+        match &self.0.meter.leased {
+            Some(leased) => leased.answer().await,
+            None => false,
+        }
+    }
+
     /// The token's limits and what is left of them; empty for an unlimited token.
     pub fn allowances(&self, now: Timestamp) -> Allowances {
         let Known { token, bucket, meter, .. } = &*self.0;
@@ -191,6 +205,8 @@ pub struct Callers {
     defaults: ArcSwap<DefaultLimits>,
     /// What tokens in the table did from the start to the last [`Callers::take_usage`], by id.
     taken: Mutex<HashMap<String, Counts>>,
+    /// In a cluster: who leases the units of quotas.
+    leases: Option<Arc<QuotaLeases>>,
 }
 
 /// Requests by outcome.
@@ -226,6 +242,32 @@ impl Callers {
         Self { defaults: ArcSwap::from_pointee(defaults), ..Self::default() }
     }
 
+    /// Quotas can be used only as far as their units are leased.
+    #[must_use]
+    pub fn with_leases(self, leases: Option<Arc<QuotaLeases>>) -> Self {
+        Self { leases, ..self }
+    }
+
+    /// In a cluster: who leases the units of quotas.
+    pub fn leases(&self) -> Option<&Arc<QuotaLeases>> {
+        self.leases.as_ref()
+    }
+
+    /// The quotas of accepted tokens whose units are leased.
+    pub fn leased_quotas(&self, now: Timestamp) -> Vec<LeasedQuota> {
+        let table = self.table.load();
+        let live = table.values().filter(|known| known.token.is_live(now) && known.meter.leased.is_some());
+        let leased = live.filter_map(|known| {
+            let (period, family) = (known.token.quota?.period, known.token.family.clone());
+            Some(LeasedQuota { family, period, meter: Arc::clone(&known.meter) })
+        });
+        let mut leased: Vec<LeasedQuota> = leased.collect();
+        let key = |quota: &LeasedQuota| (quota.family.clone(), quota.period == Period::Month);
+        leased.sort_by_cached_key(key);
+        leased.dedup_by(|a, b| a.is_same(b));
+        leased
+    }
+
     /// Sets the limits of tokens that have none of their own, from the next [`replace`](Self::replace) on.
     pub fn set_defaults(&self, defaults: DefaultLimits) {
         self.defaults.store(Arc::new(defaults));
@@ -253,7 +295,7 @@ impl Callers {
     /// quota. A family that is in the table goes on with its own count instead.
     pub fn replace(&self, tokens: Vec<(TokenHash, Token, u64)>, now: Timestamp) {
         let old = self.table.load();
-        let (defaults, mut meters) = (self.defaults.load(), Meters::of(&old));
+        let (defaults, mut meters) = (self.defaults.load(), Meters::of(&old, self.leases.as_ref()));
         let table: Table = tokens
             .into_iter()
             .map(|(hash, mut token, used)| {
@@ -267,6 +309,7 @@ impl Callers {
                 (hash, Arc::new(Known { token, live, bucket, meter }))
             })
             .collect();
+        meters.set_limits();
         let ids: HashSet<&str> = table.values().map(|known| known.token.id.as_str()).collect();
         self.taken().retain(|id, _| ids.contains(id.as_str()));
         drop(ids);
@@ -364,24 +407,42 @@ impl Known {
 struct Meters<'a> {
     table: &'a Table,
     meters: HashMap<(String, Period), Arc<Meter>>,
+    /// The lowest quota of the accepted tokens of each.
+    limits: HashMap<(String, Period), u32>,
+    leases: Option<&'a Arc<QuotaLeases>>,
 }
 
 impl<'a> Meters<'a> {
-    fn of(table: &'a Table) -> Self {
+    fn of(table: &'a Table, leases: Option<&'a Arc<QuotaLeases>>) -> Self {
         let metered = table.values().filter_map(|known| {
             let period = known.token.quota?.period;
             Some(((known.token.family.clone(), period), Arc::clone(&known.meter)))
         });
-        Self { meters: metered.collect(), table }
+        Self { meters: metered.collect(), limits: HashMap::new(), table, leases }
+    }
+
+    /// Puts the quotas in force whose units are leased.
+    fn set_limits(&self) {
+        for (key, limit) in &self.limits {
+            self.meters.get(key).into_iter().for_each(|meter| meter.set_limit(*limit));
+        }
     }
 
     /// The meter of a token's family. A new one starts with the hits that are stored and those that are not yet.
     fn take(&mut self, token: &Token, stored: u64, now: Timestamp) -> Arc<Meter> {
         let Some(quota) = token.quota else { return Arc::default() };
-        let meter = self.meters.entry((token.family.clone(), quota.period)).or_insert_with(|| {
+        let key = (token.family.clone(), quota.period);
+        if token.is_live(now) {
+            let limit = self.limits.entry(key.clone()).or_insert(quota.limit);
+            *limit = quota.limit.min(*limit);
+        }
+        let meter = self.meters.entry(key).or_insert_with(|| {
             let family = self.table.values().filter(|known| known.token.family == token.family);
             let unstored: u64 = family.map(|known| known.live.hits.load(Ordering::Relaxed)).sum();
-            Arc::new(Meter::starting_at(quota, stored + unstored, now))
+            Arc::new(match self.leases {
+                Some(leases) => Meter::leased(quota, stored + unstored, now, Arc::clone(leases)),
+                None => Meter::starting_at(quota, stored + unstored, now),
+            })
         });
         Arc::clone(meter)
     }

@@ -1,8 +1,10 @@
 //! How the services read the journal. The journal crate implements these traits.
 
 use std::fmt;
-use std::io::Write;
+use std::io::{BufRead, Write};
+use std::sync::Arc;
 
+use crate::store::StoreError;
 use crate::{AdminRecord, AuditPosition, AuditRecord, Timestamp, hex};
 
 /// Read access to this node's journal: its lines, and the check that they are complete and unchanged.
@@ -33,6 +35,71 @@ pub trait JournalFiles: Send + Sync {
         roots: &Roots,
         out: &mut dyn Write,
     ) -> Result<ProofMade, JournalError>;
+
+    /// The lines after a position that are signed, as they are written.
+    fn signed_after(&self, position: AuditPosition, roots: &Roots) -> Box<dyn SignedLines>;
+
+    /// The copies of all seals, with the numbers of their lines, in order. The lines themselves may have been removed.
+    fn seals(&self) -> Result<Vec<(u64, String)>, JournalError>;
+
+    /// Read access to a copy of a journal, of this node or of another one.
+    fn of_copy(&self, copy: Arc<dyn JournalCopy>) -> Box<dyn CopiedFiles>;
+}
+
+/// Read access to a copy of a journal. Its methods are those of [`JournalFiles`]; nothing but public keys is used.
+#[expect(missing_docs, reason = "they are documented there")]
+pub trait CopiedFiles: Send + Sync {
+    fn lines_after(&self, position: AuditPosition, roots: &Roots) -> Box<dyn JournalLines>;
+    fn verify(&self, known: &[KnownLine], roots: &Roots) -> Result<Verification, JournalError>;
+    fn head(&self, roots: &Roots) -> Result<Option<JournalHead>, JournalError>;
+    fn roots(&self) -> Result<Vec<RootKey>, JournalError>;
+    fn begins(&self) -> Result<Option<Timestamp>, JournalError>;
+    fn prove(
+        &self,
+        since: Timestamp,
+        until: Timestamp,
+        roots: &Roots,
+        out: &mut dyn Write,
+    ) -> Result<ProofMade, JournalError>;
+}
+
+/// A copy of a journal: its lines as they were written, in segments as its files had them.
+pub trait JournalCopy: Send + Sync {
+    /// The number of the first line of each segment, in order.
+    fn segments(&self) -> Result<Vec<u64>, JournalError>;
+
+    /// The lines of a segment from byte `offset` on, each with a newline. Fails with "not found" if there is no such segment
+    /// any more.
+    fn read(&self, segment: u64, offset: u64) -> Result<Box<dyn BufRead + Send>, JournalError>;
+
+    /// The copies of the seals, each with a newline.
+    fn seals(&self) -> Result<Vec<u8>, JournalError>;
+}
+
+/// Reads the signed lines of a journal in order, as they are written.
+pub trait SignedLines: Send {
+    /// The position after the last line that was read.
+    fn position(&self) -> AuditPosition;
+
+    /// The next line that is signed; `None` if there is none yet.
+    fn read(&mut self) -> Result<Option<SignedLine>, JournalError>;
+}
+
+/// A line of a journal that is signed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedLine {
+    /// Its number.
+    pub seq: u64,
+    /// Whether it is the first line of a segment.
+    pub begins_segment: bool,
+    /// Whether it signs the lines before it.
+    pub is_checkpoint: bool,
+    /// Whether `seals.jsonl` has a copy of it, which outlasts it.
+    pub is_seal: bool,
+    /// If it says that lines are removed after their retention period: the last of them.
+    pub retires: Option<u64>,
+    /// Its text, without the newline.
+    pub text: String,
 }
 
 /// What a proof contains.
@@ -170,6 +237,9 @@ pub enum JournalError {
     /// The key is not available, or is the wrong one.
     #[error("{0}")]
     Key(String),
+    /// The store that holds a copy failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 /// The chain value of a line: it links the line to the one before and identifies it.
@@ -209,6 +279,24 @@ pub struct JournalHead {
     /// Its time.
     #[serde(rename = "time")]
     pub at: Timestamp,
+}
+
+/// The end of a journal as somebody noted it down: `SEQ:CHAIN`, or `SEQ:CHAIN:NODE` in a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotedHead {
+    /// The number of the line.
+    pub seq: u64,
+    /// Its chain value.
+    pub chain: Chain,
+    /// The node whose journal it is, by its id or name.
+    pub node: Option<String>,
+}
+
+impl NotedHead {
+    /// The line, which the journal must still contain.
+    pub const fn known(&self) -> KnownLine {
+        KnownLine { seq: self.seq, chain: self.chain, how: "was noted down" }
+    }
 }
 
 /// A time in which no server was running.

@@ -67,7 +67,9 @@ mod first_bytes;
 pub mod hex;
 mod in_force;
 mod journal_files;
+mod journal_report;
 mod lease;
+mod leased;
 mod limit;
 mod live;
 mod lookup;
@@ -103,10 +105,12 @@ pub use detail::{ContactValue, Detail, Kind, Label};
 pub use email::EmailError;
 pub use in_force::{Affected, Announcing, Changed, Committed, InForce, NodeNote, NotConfirmed};
 pub use journal_files::{
-    Chain, JournalError, JournalFault, JournalFiles, JournalHead, JournalLine, JournalLines, KnownLine,
-    Outage, ProofMade, RootKey, RootSource, Roots, Verification,
+    Chain, CopiedFiles, JournalCopy, JournalError, JournalFault, JournalFiles, JournalHead, JournalLine,
+    JournalLines, KnownLine, NotedHead, Outage, ProofMade, RootKey, RootSource, Roots, SignedLine,
+    SignedLines, Verification,
 };
 pub use lease::{ClockReading, Lease};
+pub use leased::{HeldUnits, LeasedQuota, LeasedUnits, QuotaLeases};
 pub use limit::{Allowance, Allowances, Bucket, LimitExceeded, LimitSyntax, OrNone, Period, Quota, Rate};
 pub use live::{Live, RefreshError};
 pub use lookup::{LookupError, Lookups, Request, Sealed};

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::Timestamp;
+use crate::leased::{Leased, QuotaLeases};
 
 /// How many requests may be sent: `count` per `seconds`, at most `burst` at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +157,9 @@ pub enum LimitExceeded {
         /// Seconds until the next period begins.
         retry_after: u64,
     },
+    /// In a cluster: the quota is not used up, but no unit of it is leased to this node. Try again in a second.
+    #[error("no unit of the quota is leased to this node, and the database has not leased one in time")]
+    Unleased,
 }
 
 /// One limit and what remains of it, as reported to callers.
@@ -276,7 +280,12 @@ pub(crate) struct Meter {
     reserved: AtomicU64,
     /// What was counted in other periods, by their first day. A day that begins again goes on with its count.
     others: Mutex<BTreeMap<u64, u32>>,
+    /// In a cluster. The count of such a meter is [`FULL`] less the units that are leased and not used.
+    pub(crate) leased: Option<Leased>,
 }
+
+/// The count of a meter whose units are leased, when it has none left.
+const FULL: u32 = u32::MAX;
 
 /// How many other periods a meter remembers: the newest.
 const OTHER_PERIODS: usize = 8;
@@ -291,6 +300,26 @@ impl Meter {
             packed: AtomicU64::new(Self::pack(first_day(quota.period.days(now).0), used)),
             ..Self::default()
         }
+    }
+
+    /// Starts without a unit, and with the hits already counted in the period that contains `now`.
+    pub(crate) fn leased(quota: Quota, used: u64, now: Timestamp, leases: Arc<QuotaLeases>) -> Self {
+        let first = first_day(quota.period.days(now).0);
+        Self {
+            packed: AtomicU64::new(Self::pack(first, FULL)),
+            leased: Some(Leased::new(leases, quota.limit, first, used)),
+            ..Self::default()
+        }
+    }
+
+    /// The count with which a period begins.
+    const fn empty(&self) -> u32 {
+        if self.leased.is_some() { FULL } else { 0 }
+    }
+
+    /// The count at which nothing is left.
+    const fn most(&self, quota: Quota) -> u32 {
+        if self.leased.is_some() { FULL } else { quota.limit }
     }
 
     const fn pack(first: u64, used: u32) -> u64 {
@@ -316,7 +345,7 @@ impl Meter {
                 // Another thread may have made it the current one meanwhile.
                 match Self::unpack(self.packed.load(Ordering::Acquire)) {
                     (current, used) if current == first => used,
-                    _ => others.get(&first).copied().unwrap_or(0),
+                    _ => others.get(&first).copied().unwrap_or(self.empty()),
                 }
             }
         }
@@ -328,7 +357,7 @@ impl Meter {
             return;
         }
         let mut others = self.others();
-        let again = others.get(&first).copied().unwrap_or(0);
+        let again = others.get(&first).copied().unwrap_or(self.empty());
         let entered = self.packed.fetch_update(Ordering::AcqRel, Ordering::Acquire, |packed| {
             (Self::unpack(packed).0 != first).then(|| Self::pack(first, again))
         });
@@ -344,7 +373,7 @@ impl Meter {
     /// Checks whether another hit is allowed.
     pub(crate) fn check(&self, quota: Quota, now: Timestamp) -> Result<(), LimitExceeded> {
         let (first, next) = quota.period.days(now);
-        if self.used(first_day(first)) < quota.limit {
+        if self.used(first_day(first)) < self.most(quota) {
             return Ok(());
         }
         Err(self.exceeded(quota, first, next, now))
@@ -353,6 +382,10 @@ impl Meter {
     /// What is reserved may be given back in a moment.
     fn exceeded(&self, quota: Quota, first: i64, next: i64, now: Timestamp) -> LimitExceeded {
         let reserved = self.reserved.load(Ordering::Acquire);
+        if let Some(leased) = &self.leased {
+            let retry_after = if reserved == 0 { seconds_until(next, now) } else { 1 };
+            return leased.exceeded(first_day(first), retry_after);
+        }
         let used = u64::from(self.used(first_day(first)));
         let is_used_up = used.saturating_sub(reserved) >= u64::from(quota.limit);
         LimitExceeded::Quota { retry_after: if is_used_up { seconds_until(next, now) } else { 1 } }
@@ -362,6 +395,7 @@ impl Meter {
     /// is [kept](Self::keep) or [given back](Self::give_back).
     pub(crate) fn reserve(&self, quota: Quota, now: Timestamp) -> Result<(), LimitExceeded> {
         let (first, next) = quota.period.days(now);
+        let most = self.most(quota);
         self.reserved.fetch_add(1, Ordering::AcqRel);
         loop {
             self.enter(first_day(first));
@@ -369,7 +403,7 @@ impl Meter {
             let reserved = self.packed.fetch_update(Ordering::AcqRel, Ordering::Acquire, |packed| {
                 let (current, used) = Self::unpack(packed);
                 is_left = current != first_day(first);
-                (!is_left && used < quota.limit).then(|| packed + 1)
+                (!is_left && used < most).then(|| packed + 1)
             });
             match reserved {
                 Ok(_) => return Ok(()),
@@ -408,21 +442,70 @@ impl Meter {
         }
     }
 
+    /// How many units of a period are leased and not used.
+    pub(crate) fn unused(&self, first: u64) -> u32 {
+        FULL - self.used(first)
+    }
+
+    /// How many are reserved, by requests under way.
+    pub(crate) fn reserved(&self) -> u64 {
+        self.reserved.load(Ordering::Acquire)
+    }
+
+    /// Adds units to a period, which need not be the current one.
+    pub(crate) fn grant(&self, first: u64, units: u32) {
+        self.change(first, |used| used.saturating_sub(units));
+    }
+
+    /// Takes back the unused units of a period, all but this many. Returns how many.
+    pub(crate) fn withdraw(&self, first: u64, keep: u32) -> u32 {
+        let kept = FULL - keep;
+        let before = self.change(first, |used| used.max(kept));
+        kept.saturating_sub(before)
+    }
+
+    /// Changes the count of a period. Returns what it was.
+    fn change(&self, first: u64, count: impl Fn(u32) -> u32) -> u32 {
+        let mut others = self.others();
+        // With the lock, no other period becomes the current one.
+        let changed = self.packed.fetch_update(Ordering::AcqRel, Ordering::Acquire, |packed| {
+            let (current, used) = Self::unpack(packed);
+            (current == first).then(|| Self::pack(first, count(used)))
+        });
+        if let Ok(before) = changed {
+            return Self::unpack(before).1;
+        }
+        let held = others.entry(first).or_insert(self.empty());
+        let before = *held;
+        *held = count(before);
+        before
+    }
+
+    /// What is left of the quota. In a cluster: as far as this node knows.
+    fn remaining(&self, quota: Quota, first: u64) -> u64 {
+        match &self.leased {
+            Some(leased) => {
+                let left = leased.free(first) + u64::from(self.unused(first));
+                left.min(u64::from(quota.limit))
+            }
+            None => u64::from(quota.limit.saturating_sub(self.used(first))),
+        }
+    }
+
     pub(crate) fn allowance(&self, quota: Quota, now: Timestamp) -> Allowance {
         let (first, next) = quota.period.days(now);
-        let used = self.used(first_day(first));
         Allowance {
             name: "quota",
             limit: u64::from(quota.limit),
             window: u64::try_from((next - first) * 86_400).unwrap_or(0),
-            remaining: u64::from(quota.limit.saturating_sub(used)),
+            remaining: self.remaining(quota, first_day(first)),
             reset: seconds_until(next, now),
         }
     }
 }
 
 /// The first day of a period, as it is stored.
-fn first_day(day: i64) -> u64 {
+pub(crate) fn first_day(day: i64) -> u64 {
     u64::try_from(day).unwrap_or(0)
 }
 

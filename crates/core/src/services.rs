@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use audits::{
-    AuditError, AuditQuery, Audits, IndexState, JournalEnd, NamedUsage, ReadFrom, Recipient, ShownEvent,
-    remember_roots,
+    AuditError, AuditQuery, Audits, IndexState, JournalEnd, NamedUsage, NodeName, OfNode, ReadFrom,
+    Recipient, RootList, Shipped, ShownEvent, VerifiedCopy, VerifiedJournals, VerifyQuery, remember_roots,
 };
 pub use health::{
     BackupError, BackupMade, BackupTarget, Backups, Finding, Health, HealthError, Making, Severity, Stats,

@@ -16,6 +16,7 @@ mod audit;
 pub mod copying;
 mod details;
 mod imports;
+mod journal_copies;
 mod local;
 pub mod merge;
 pub mod moving;
@@ -33,6 +34,7 @@ pub use imports::{
     Crowd, FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, MOST_DETAILS, PastImport,
     PutCounts, Undo, Undone, ValueOfProfile, WithdrawnFrom, crowds,
 };
+pub use journal_copies::{CopiedLine, CopyStep, JournalCopies, ShippedJournal};
 pub use local::{LocalRead, Verdict};
 pub use outbox::{Noted, Outbox};
 pub use retention::{NextEnding, SourceRetention};
@@ -74,7 +76,17 @@ impl<T, F: Future<Output = Result<T, StoreError>> + Send> StoreFuture<T> for F {
 
 /// Everything an engine implements, apart from [`LocalRead`].
 pub trait Store:
-    Details + Importing + Tokens + Suppressions + Usage + AuditIndex + Outbox + Facts + Changes + Maintenance
+    Details
+    + Importing
+    + Tokens
+    + Suppressions
+    + Usage
+    + AuditIndex
+    + JournalCopies
+    + Outbox
+    + Facts
+    + Changes
+    + Maintenance
 {
 }
 impl<S> Store for S where
@@ -84,6 +96,7 @@ impl<S> Store for S where
         + Suppressions
         + Usage
         + AuditIndex
+        + JournalCopies
         + Outbox
         + Facts
         + Changes

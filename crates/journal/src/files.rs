@@ -5,11 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use contactd_core::{
-    AuditPosition, JournalError, JournalFiles, JournalHead, JournalLine, JournalLines, KnownLine, ProofMade,
-    RootKey, Roots, Timestamp, Verification,
+    AuditPosition, CopiedFiles, JournalCopy, JournalError, JournalFiles, JournalHead, JournalLine,
+    JournalLines, KnownLine, ProofMade, RootKey, Roots, SignedLine, SignedLines, Timestamp, Verification,
 };
 
-use crate::{ChainKey, Entry, KeyDir, Lines, Mark, Verifier, begins, head, proof, roots, segments};
+use crate::line::Line;
+use crate::source::Source;
+use crate::{
+    ChainKey, Checkpoint, Entry, KeyDir, Lines, Mark, Verifier, begins, head_of, proof, roots_of, segments,
+};
 
 /// Loads the key of a journal without checkpoints, if there is one.
 pub type KeyLoader = Arc<dyn Fn() -> Option<ChainKey> + Send + Sync>;
@@ -25,6 +29,10 @@ pub struct JournalDir {
 }
 
 impl JournalDir {
+    fn source(&self) -> Source {
+        Source::Dir(self.dir.clone())
+    }
+
     fn verifier(&self, roots: &Roots) -> Verifier {
         Verifier { roots: roots.clone(), keys: Some(self.keys.clone()), old_key: (self.old_key)() }
     }
@@ -37,21 +45,21 @@ impl JournalFiles for JournalDir {
 
     fn verify(&self, known: &[KnownLine], roots: &Roots) -> Result<Verification, JournalError> {
         let verifier = self.verifier(roots);
-        verifier.check_there(&self.dir)?;
+        verifier.check_there(&self.source())?;
         verifier.verify(&self.dir, known)
     }
 
     fn head(&self, roots: &Roots) -> Result<Option<JournalHead>, JournalError> {
-        self.verifier(roots).check_there(&self.dir)?;
-        head(&self.dir, roots)
+        self.verifier(roots).check_there(&self.source())?;
+        head_of(&self.source(), roots)
     }
 
     fn roots(&self) -> Result<Vec<RootKey>, JournalError> {
-        roots(&self.dir)
+        roots_of(&self.source())
     }
 
     fn begins(&self) -> Result<Option<Timestamp>, JournalError> {
-        begins(&self.dir, &self.verifier(&Roots::default()))
+        begins(&self.source(), &self.verifier(&Roots::default()))
     }
 
     fn bytes(&self) -> Result<u64, JournalError> {
@@ -67,8 +75,91 @@ impl JournalFiles for JournalDir {
         out: &mut dyn Write,
     ) -> Result<ProofMade, JournalError> {
         let verifier = self.verifier(roots);
-        verifier.check_there(&self.dir)?;
-        proof::make(&self.dir, &verifier, since, until, out)
+        verifier.check_there(&self.source())?;
+        proof::make(&self.source(), &verifier, since, until, out)
+    }
+
+    fn signed_after(&self, position: AuditPosition, roots: &Roots) -> Box<dyn SignedLines> {
+        // Without the keys of the epoch, only what is signed is read.
+        let verifier = Verifier { roots: roots.clone(), ..Verifier::default() };
+        Box::new(Lines::after(&self.dir, position, verifier))
+    }
+
+    fn seals(&self) -> Result<Vec<(u64, String)>, JournalError> {
+        let seals = self.source().seals()?;
+        let whole = seals.split_inclusive(|&b| b == b'\n').filter_map(|text| text.strip_suffix(b"\n"));
+        let numbered = whole.filter_map(|text| {
+            let line = Line::parse(text).filter(|line| line.checkpoint().is_some())?;
+            Some((line.seq, String::from_utf8(text.to_vec()).ok()?))
+        });
+        Ok(numbered.collect())
+    }
+
+    fn of_copy(&self, copy: Arc<dyn JournalCopy>) -> Box<dyn CopiedFiles> {
+        Box::new(Copied(Source::Copy(copy)))
+    }
+}
+
+/// A copy of a journal. Only public keys verify it.
+struct Copied(Source);
+
+impl Copied {
+    fn verifier(roots: &Roots) -> Verifier {
+        Verifier { roots: roots.clone(), ..Verifier::default() }
+    }
+}
+
+impl CopiedFiles for Copied {
+    fn lines_after(&self, position: AuditPosition, roots: &Roots) -> Box<dyn JournalLines> {
+        Box::new(Lines::of(self.0.clone(), position, Self::verifier(roots)))
+    }
+
+    fn verify(&self, known: &[KnownLine], roots: &Roots) -> Result<Verification, JournalError> {
+        Self::verifier(roots).verify_source(&self.0, known)
+    }
+
+    fn head(&self, roots: &Roots) -> Result<Option<JournalHead>, JournalError> {
+        head_of(&self.0, roots)
+    }
+
+    fn roots(&self) -> Result<Vec<RootKey>, JournalError> {
+        roots_of(&self.0)
+    }
+
+    fn begins(&self) -> Result<Option<Timestamp>, JournalError> {
+        begins(&self.0, &Self::verifier(&Roots::default()))
+    }
+
+    fn prove(
+        &self,
+        since: Timestamp,
+        until: Timestamp,
+        roots: &Roots,
+        out: &mut dyn Write,
+    ) -> Result<ProofMade, JournalError> {
+        proof::make(&self.0, &Self::verifier(roots), since, until, out)
+    }
+}
+
+impl SignedLines for Lines {
+    fn position(&self) -> AuditPosition {
+        self.position()
+    }
+
+    fn read(&mut self) -> Result<Option<SignedLine>, JournalError> {
+        let Some(proven) = self.next()? else { return Ok(None) };
+        let signed = proven.line.checkpoint();
+        Ok(Some(SignedLine {
+            seq: proven.line.seq,
+            begins_segment: proven.begins_segment,
+            is_checkpoint: signed.is_some(),
+            is_seal: signed.is_some_and(Checkpoint::is_copied),
+            retires: match proven.line.entry {
+                Entry::Mark(Mark::Retired { through, .. }) => Some(through),
+                _ => None,
+            },
+            text: String::from_utf8_lossy(&proven.text).into_owned(),
+        }))
     }
 }
 

@@ -34,13 +34,13 @@ pub fn compress_closed(dir: &Path, open: u64, verifier: &Verifier) -> Result<u64
 /// Whether a closed segment is signed and unchanged.
 fn is_whole(dir: &Path, segment: &Segment, verifier: &Verifier) -> Result<bool, JournalError> {
     let Verifier { roots, old_key, .. } = verifier.clone();
-    let mut walk = Walk::new(dir, &roots, None, old_key)?;
+    let mut walk = Walk::new(dir.into(), &roots, None, old_key)?;
     if !walk.enter(segment.clone())? {
         if !walk.is_old(segment.first) {
             return Ok(false);
         }
         // A segment without checkpoints is checked with all that come before it.
-        walk = verifier.walk(dir)?;
+        walk = verifier.walk(&dir.into())?;
     }
     while walk.next()?.is_some() {
         if walk.position().segment > segment.first {
@@ -147,7 +147,7 @@ pub fn outdated(
     if last_line(first)?.is_none_or(|line| line.at >= before) {
         return Ok(None);
     }
-    let mut walk = verifier.walk(dir)?;
+    let mut walk = verifier.walk(&dir.into())?;
     let mut old: Option<Outdated> = None;
     // The newest line of the current segment, and its last one.
     let (mut newest, mut last) = (Timestamp::from_millis(i64::MIN), None);

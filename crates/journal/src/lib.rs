@@ -31,6 +31,7 @@ mod seals;
 mod segment;
 mod settings;
 mod shared;
+mod source;
 mod sync;
 mod verify;
 mod walk;
@@ -50,8 +51,8 @@ pub use proof::verify_proof;
 pub use read::Lines;
 pub use segment::{Segment, list as segments};
 pub use settings::{JournalSettings, OpenedBy, Sync};
-pub(crate) use verify::begins;
 pub use verify::{Verifier, head, roots};
+pub(crate) use verify::{begins, head_of, roots_of};
 
 /// How long to wait for a line to be written before it counts as failed.
 pub const PATIENCE: Duration = Duration::from_secs(3);

@@ -1,5 +1,10 @@
 //! Reads lines.
 
+mod plain;
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+
 use contactd_core::{
     AdminEntry, AdminOutcome, AdminRecord, AuditOutcome, AuditRecord, Chain, Kind, RootKey, ShortDigest,
     Timestamp, hex,
@@ -183,7 +188,7 @@ impl Checkpoint {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Written<'a> {
     seq: u64,
@@ -191,10 +196,12 @@ struct Written<'a> {
     time: &'a str,
     #[serde(borrow)]
     node: &'a str,
-    request_id: Option<String>,
+    #[serde(borrow)]
+    request_id: Option<Cow<'a, str>>,
     given_id: Option<&'a str>,
     token: Option<&'a str>,
-    operation: Option<String>,
+    #[serde(borrow)]
+    operation: Option<Cow<'a, str>>,
     profile: Option<&'a str>,
     value: Option<&'a str>,
     outcome: Option<&'a str>,
@@ -234,7 +241,13 @@ struct Written<'a> {
 impl Line {
     /// Parses a line without its newline; none if it is not valid.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
-        let written: Written<'_> = serde_json::from_slice(bytes).ok()?;
+        match plain::request(bytes) {
+            Some(written) => Self::of(written),
+            None => Self::of(serde_json::from_slice(bytes).ok()?),
+        }
+    }
+
+    fn of(written: Written<'_>) -> Option<Self> {
         let (seq, at) = (written.seq, Timestamp::parse(written.time)?);
         let chain = Chain::parse(written.chain)?;
         let entry = match (written.mark, &written.actor) {
@@ -267,7 +280,7 @@ impl Written<'_> {
     fn request(self, at: Timestamp) -> Option<AuditRecord> {
         let outcome = self.outcome.filter(|outcome| AuditOutcome::NAMES.contains(outcome))?;
         let request_id = match (self.request_id, self.count) {
-            (Some(id), None) => id,
+            (Some(id), None) => id.into_owned(),
             (None, Some(_)) => String::new(),
             _ => return None,
         };
@@ -296,7 +309,7 @@ impl Written<'_> {
             time: at,
             actor: self.actor?,
             via: self.via?,
-            operation: self.operation?,
+            operation: self.operation?.into_owned(),
             outcome,
             counts: self.counts,
             subjects: self.subjects,
@@ -375,9 +388,12 @@ fn parse_digest(text: &str) -> Option<(String, ShortDigest)> {
 
 /// Whether a line's chain value is correct, where `before` is that of the previous line.
 pub(crate) fn is_linked(key: &ChainKey, before: Chain, bytes: &[u8], chain: Chain) -> bool {
+    thread_local! {
+        static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
     bytes.len().checked_sub(CHAIN_LEN).is_some_and(|end| {
         bytes[end..].starts_with(CHAIN_FIELD)
-            && key.link(before, &bytes[..end], &mut Vec::with_capacity(end + 16)) == chain
+            && SCRATCH.with_borrow_mut(|scratch| key.link(before, &bytes[..end], scratch)) == chain
     })
 }
 

@@ -17,7 +17,7 @@ use crate::faults::{CHANGED, NOT_A_LINE, expected, wrong_number};
 use crate::file::failed;
 use crate::line::{Epoch, FIRST_CHECKPOINT, Line, NotDue, is_linked};
 use crate::seals::Trust;
-use crate::segment::SEALS;
+use crate::source::Source;
 use crate::verify::Verifier;
 
 /// What the header calls itself.
@@ -36,7 +36,7 @@ struct Header {
 
 /// Writes the proof of the lines of a period.
 pub(crate) fn make(
-    dir: &Path,
+    source: &Source,
     verifier: &Verifier,
     since: Timestamp,
     until: Timestamp,
@@ -44,10 +44,11 @@ pub(crate) fn make(
 ) -> Result<ProofMade, JournalError> {
     let unwritable = |error| JournalError::File { what: "cannot write", file: "the proof".to_owned(), error };
     // First find the lines, then copy them: a journal does not fit into memory.
-    let Some(Found { first, begins, last, signed_to, root }) = find(dir, verifier, since, until)? else {
+    let Some(Found { first, begins, last, signed_to, root }) = find(source, verifier, since, until)? else {
         return Err(JournalError::Key("the journal has no signed line of this period".to_owned()));
     };
-    let seals = fs::read_to_string(dir.join(SEALS)).unwrap_or_default();
+    let seals = source.seals()?;
+    let seals = String::from_utf8_lossy(&seals);
     let seals = seals
         .lines()
         .filter(|line| Line::parse(line.as_bytes()).is_some_and(|line| line.seq <= first))
@@ -59,7 +60,7 @@ pub(crate) fn make(
     let header = Header { kind: KIND.to_owned(), version: 1, root: root.to_string(), since, until, seals };
     let header = serde_json::to_string(&header).map_err(|error| unwritable(error.into()))?;
     writeln!(out, "{header}").map_err(unwritable)?;
-    let mut walk = verifier.walk(dir)?;
+    let mut walk = verifier.walk(source)?;
     while let Some(proven) = walk.next()? {
         if proven.line.seq > last {
             break;
@@ -84,12 +85,12 @@ struct Found {
 
 /// Finds the lines of a proof.
 fn find(
-    dir: &Path,
+    source: &Source,
     verifier: &Verifier,
     since: Timestamp,
     until: Timestamp,
 ) -> Result<Option<Found>, JournalError> {
-    let mut walk = verifier.walk(dir)?;
+    let mut walk = verifier.walk(source)?;
     // The last checkpoint, and the one before the first line of the period.
     let (mut checkpoint, mut first) = (None, None);
     let (mut in_period, mut last, mut is_over) = (false, None, false);

@@ -1,16 +1,17 @@
 //! Reading a journal from a given position, even while it is being written.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use contactd_core::{AuditPosition as Position, Chain, JournalError};
 
 use crate::line::Line;
+use crate::source::Source;
 use crate::verify::Verifier;
-use crate::walk::Walk;
+use crate::walk::{Proven, Walk};
 
 /// Reads the lines of a journal in order. Lines that were changed, or added by somebody else, are left out.
 pub struct Lines {
-    dir: PathBuf,
+    source: Source,
     verifier: Verifier,
     position: Position,
     walk: Option<Walk>,
@@ -19,7 +20,11 @@ pub struct Lines {
 impl Lines {
     /// The lines after `position`.
     pub fn after(dir: &Path, position: Position, verifier: Verifier) -> Self {
-        Self { dir: dir.to_owned(), verifier, position, walk: None }
+        Self::of(dir.into(), position, verifier)
+    }
+
+    pub(crate) const fn of(source: Source, position: Position, verifier: Verifier) -> Self {
+        Self { source, verifier, position, walk: None }
     }
 
     /// The end of the last line that was returned.
@@ -29,25 +34,30 @@ impl Lines {
 
     /// The next line; none if there is none yet.
     pub fn read(&mut self) -> Result<Option<Line>, JournalError> {
+        Ok(self.next()?.map(|proven| proven.line))
+    }
+
+    /// The next line with its text; none if there is none yet.
+    pub(crate) fn next(&mut self) -> Result<Option<Proven>, JournalError> {
         let walk = match &mut self.walk {
             Some(walk) => walk,
             None => {
-                let walk = start(&self.dir, self.position, &self.verifier)?;
+                let walk = start(&self.source, self.position, &self.verifier)?;
                 self.walk.insert(walk)
             }
         };
-        let line = walk.next()?.map(|proven| proven.line);
-        if line.is_some() {
+        let proven = walk.next()?;
+        if proven.is_some() {
             self.position = walk.position();
         } else if self.position == Position::default() {
-            self.verifier.check_there(&self.dir)?;
+            self.verifier.check_there(&self.source)?;
         }
-        Ok(line)
+        Ok(proven)
     }
 }
 
-fn start(dir: &Path, position: Position, verifier: &Verifier) -> Result<Walk, JournalError> {
-    let mut walk = verifier.walk(dir)?;
+fn start(source: &Source, position: Position, verifier: &Verifier) -> Result<Walk, JournalError> {
+    let mut walk = verifier.walk(source)?;
     if position.offset > 0 || position.seq == 0 {
         walk.go_to(position)?;
         return Ok(walk);

@@ -69,9 +69,9 @@ pub(crate) fn end(
 
 /// Whether a segment begins the journal of these keys.
 fn has_begun(dir: &Path, keys: &EpochKeys) -> Result<bool, JournalError> {
-    let trust = Trust::of(dir, &Roots::given(vec![keys.root]))?;
+    let trust = Trust::of(&dir.into(), &Roots::given(vec![keys.root]))?;
     for segment in segment::list(dir)? {
-        if opening(&trust, &segment)?.is_ok() {
+        if opening(&dir.into(), &trust, &segment)?.is_ok() {
             return Ok(true);
         }
     }
@@ -85,7 +85,7 @@ fn new_journal(
     old_key: Option<ChainKey>,
     fresh: EpochKeys,
 ) -> Result<JournalEnd, JournalError> {
-    let mut walk = Walk::new(dir, &Roots::default(), None, old_key.clone())?;
+    let mut walk = Walk::new(dir.into(), &Roots::default(), None, old_key.clone())?;
     while walk.next()?.is_some() {}
     let old = match (walk.last, walk.is_unsealed(), old_key) {
         (None, ..) => None,
@@ -213,7 +213,7 @@ fn copy_seals(dir: &Path, roots: &Roots, walk: &Walk, sealed: Vec<Proven>) -> Re
 
 /// Every line of the journal that belongs into `seals.jsonl`.
 fn all_sealed(dir: &Path, roots: &Roots) -> Result<Vec<Proven>, JournalError> {
-    let mut walk = Walk::new(dir, roots, None, None)?;
+    let mut walk = Walk::new(dir.into(), roots, None, None)?;
     let mut sealed = Vec::new();
     while let Some(found) = walk.next()? {
         if found.line.checkpoint().is_some_and(Checkpoint::is_copied) {
@@ -231,7 +231,7 @@ fn walk_from_the_last_signature(
     anchor: Option<&Anchor>,
 ) -> Result<Walk, JournalError> {
     let most = anchor.map_or(u64::MAX, |anchor| anchor.seq.max(1));
-    let mut walk = Walk::new(dir, roots, Some(keys.clone()), None)?;
+    let mut walk = Walk::new(dir.into(), roots, Some(keys.clone()), None)?;
     walk.enter_last(most)?;
     Ok(walk)
 }

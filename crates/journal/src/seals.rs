@@ -17,6 +17,7 @@ use crate::epoch::is_signed;
 use crate::file::{failed, give_to_owner, sync_dir};
 use crate::line::{Checkpoint, Epoch, Line, is_linked, signed_text};
 use crate::segment::SEALS;
+use crate::source::Source;
 
 /// The public keys of all epochs that can be trusted.
 #[derive(Clone, Debug, Default)]
@@ -43,11 +44,9 @@ pub(crate) struct SealCopy {
 }
 
 impl Trust {
-    /// What these roots lead to, with the seals in a journal's directory.
-    pub(crate) fn of(dir: &Path, roots: &Roots) -> Result<Self, JournalError> {
-        let path = dir.join(SEALS);
-        let text = read_or_empty(&path).map_err(failed("cannot read", &path))?;
-        Ok(Self::of_text(&text, roots))
+    /// What these roots lead to, with the seals of a journal.
+    pub(crate) fn of(source: &Source, roots: &Roots) -> Result<Self, JournalError> {
+        Ok(Self::of_text(&source.seals()?, roots))
     }
 
     /// What these roots lead to, with these seals.

@@ -15,7 +15,8 @@ use crate::file::failed;
 use crate::key_dir::{KeyDir, Noted};
 use crate::line::{Entry, FIRST_CHECKPOINT, Line, Mark};
 use crate::seals::Trust;
-use crate::segment::{self, SEALS};
+use crate::segment::SEALS;
+use crate::source::Source;
 use crate::walk::{Proven, Walk};
 
 /// How many times verification starts over because segments were removed meanwhile.
@@ -36,17 +37,26 @@ impl Verifier {
     /// Checks that every line of a journal is unchanged and in its place, that none is missing, and that the
     /// journal still contains each line of `known`.
     pub fn verify(&self, dir: &Path, known: &[KnownLine]) -> Result<Verification, JournalError> {
+        self.verify_source(&dir.into(), known)
+    }
+
+    /// The same, of a directory or a copy.
+    pub(crate) fn verify_source(
+        &self,
+        source: &Source,
+        known: &[KnownLine],
+    ) -> Result<Verification, JournalError> {
         for _ in 0..TRIES {
-            match self.verify_once(dir, known) {
+            match self.verify_once(source, known) {
                 // A segment was removed after its retention period, before it could be read.
                 Err(JournalError::File { error, .. }) if error.kind() == io::ErrorKind::NotFound => {}
                 verified => return verified,
             }
         }
-        self.verify_once(dir, known)
+        self.verify_once(source, known)
     }
 
-    fn verify_once(&self, dir: &Path, known: &[KnownLine]) -> Result<Verification, JournalError> {
+    fn verify_once(&self, source: &Source, known: &[KnownLine]) -> Result<Verification, JournalError> {
         let mut known = known.to_vec();
         // Read before the lines: whatever was signed by now is in the journal.
         let noted = self.noted();
@@ -60,7 +70,7 @@ impl Verifier {
         }
         let has_keys =
             self.keys.as_ref().is_some_and(|keys| keys.epochs().is_ok_and(|epochs| !epochs.is_empty()));
-        let walk = self.walk(dir)?;
+        let walk = self.walk(source)?;
         let mut check = Check::new(walk, known);
         while let Some(proven) = check.walk.next()? {
             check.line(&proven.line, proven.is_signed);
@@ -73,18 +83,18 @@ impl Verifier {
                 "keys/journal-signed, which notes what was signed last, is missing or damaged".to_owned(),
             );
         }
-        check.finish(dir, &self.roots)
+        check.finish(source, &self.roots)
     }
 
     /// Reads a journal from its first line.
-    pub(crate) fn walk(&self, dir: &Path) -> Result<Walk, JournalError> {
-        Walk::new(dir, &self.roots, self.keys.clone(), self.old_key.clone())
+    pub(crate) fn walk(&self, source: &Source) -> Result<Walk, JournalError> {
+        Walk::new(source.clone(), &self.roots, self.keys.clone(), self.old_key.clone())
     }
 
     /// Fails if there is no journal, although `keys/` shows that there was one.
-    pub(crate) fn check_there(&self, dir: &Path) -> Result<(), JournalError> {
-        if self.noted().anchor.is_some() && segment::list(dir)?.is_empty() {
-            return Err(segment::gone(dir));
+    pub(crate) fn check_there(&self, source: &Source) -> Result<(), JournalError> {
+        if self.noted().anchor.is_some() && source.list()?.is_empty() {
+            return Err(source.gone());
         }
         Ok(())
     }
@@ -179,7 +189,7 @@ impl Check {
         }
     }
 
-    fn finish(mut self, dir: &Path, roots: &Roots) -> Result<Verification, JournalError> {
+    fn finish(mut self, source: &Source, roots: &Roots) -> Result<Verification, JournalError> {
         let unproven = self.walk.unproven();
         self.result.unsigned += unproven;
         if unproven > 0
@@ -202,7 +212,7 @@ impl Check {
         for (segment, reason) in std::mem::take(&mut self.walk.strays) {
             self.walk.fault(&segment, 0, None, format!("this is not a file of this journal: {reason}"));
         }
-        for name in segment::strange(dir)? {
+        for name in source.strange()? {
             let what = "this file does not belong here".to_owned();
             self.result.faults.push(JournalFault { file: name, line: 0, seq: None, what });
         }
@@ -307,8 +317,13 @@ impl Check {
 
 /// The roots that a journal names, oldest first.
 pub fn roots(dir: &Path) -> Result<Vec<RootKey>, JournalError> {
+    roots_of(&dir.into())
+}
+
+/// The same, of a directory or a copy.
+pub(crate) fn roots_of(source: &Source) -> Result<Vec<RootKey>, JournalError> {
     let mut roots = Vec::new();
-    for copy in Trust::of(dir, &Roots::default())?.seals {
+    for copy in Trust::of(source, &Roots::default())?.seals {
         if !roots.contains(&copy.epoch.0) {
             roots.push(copy.epoch.0);
         }
@@ -318,7 +333,12 @@ pub fn roots(dir: &Path) -> Result<Vec<RootKey>, JournalError> {
 
 /// The last checkpoint of a journal; none if there is none. It is on disk when this returns.
 pub fn head(dir: &Path, roots: &Roots) -> Result<Option<JournalHead>, JournalError> {
-    let mut walk = Walk::new(dir, roots, None, Some(ChainKey::new(&[0; 32])))?;
+    head_of(&dir.into(), roots)
+}
+
+/// The same, of a directory or a copy.
+pub(crate) fn head_of(source: &Source, roots: &Roots) -> Result<Option<JournalHead>, JournalError> {
+    let mut walk = Walk::new(source.clone(), roots, None, Some(ChainKey::new(&[0; 32])))?;
     if !walk.enter_last(u64::MAX)? {
         return Ok(None);
     }
@@ -331,6 +351,7 @@ pub fn head(dir: &Path, roots: &Roots) -> Result<Option<JournalHead>, JournalErr
     if let Some((end, _)) = walk.end()
         && head.is_some()
         && !end.is_compressed
+        && matches!(source, Source::Dir(_))
     {
         File::open(&end.path).and_then(|file| file.sync_data()).map_err(failed("cannot sync", &end.path))?;
     }
@@ -338,6 +359,6 @@ pub fn head(dir: &Path, roots: &Roots) -> Result<Option<JournalHead>, JournalErr
 }
 
 /// The time of the first line that still exists.
-pub(crate) fn begins(dir: &Path, verifier: &Verifier) -> Result<Option<Timestamp>, JournalError> {
-    Ok(verifier.walk(dir)?.next()?.map(|proven| proven.line.at))
+pub(crate) fn begins(source: &Source, verifier: &Verifier) -> Result<Option<Timestamp>, JournalError> {
+    Ok(verifier.walk(source)?.next()?.map(|proven| proven.line.at))
 }

@@ -14,7 +14,6 @@ mod tail;
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{BufRead, Read};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use contactd_core::{AuditPosition as Position, Chain, JournalError, JournalFault, Roots};
@@ -25,7 +24,8 @@ use crate::file::failed;
 use crate::key_dir::KeyDir;
 use crate::line::{Checkpoint, Entry, Epoch, Line, Mark, NotDue, is_linked};
 use crate::seals::Trust;
-use crate::segment::{self, Segment};
+use crate::segment::Segment;
+use crate::source::Source;
 use old::{OldLines, find_old};
 pub(crate) use opening::opening;
 use opening::{NotOpened, Opening};
@@ -41,6 +41,8 @@ pub(crate) struct Proven {
     /// Whether a checkpoint has signed it. Otherwise the secret of the epoch proves it.
     pub(crate) is_signed: bool,
     segment: u64,
+    /// Whether it is the first line of its segment.
+    pub(crate) begins_segment: bool,
     end: u64,
 }
 
@@ -65,7 +67,7 @@ pub(crate) struct Fault {
 
 /// A reader of a journal.
 pub(crate) struct Walk {
-    dir: PathBuf,
+    source: Source,
     pub(crate) trust: Trust,
     keys: Option<KeyDir>,
     old: Option<OldLines>,
@@ -108,22 +110,22 @@ impl Walk {
     /// Reads a journal from its first line. With `keys`, lines that are not signed yet can be proven too. `old_key`
     /// is the key of a journal without checkpoints that is not sealed yet.
     pub(crate) fn new(
-        dir: &Path,
+        source: Source,
         roots: &Roots,
         keys: Option<KeyDir>,
         old_key: Option<ChainKey>,
     ) -> Result<Self, JournalError> {
         // Read before the seals: if the keys of an epoch are gone, its seal has its copy.
         let epochs = keys.as_ref().and_then(|keys| keys.epochs().ok()).unwrap_or_default();
-        let mut trust = Trust::of(dir, roots)?;
+        let mut trust = Trust::of(&source, roots)?;
         for epoch in epochs {
             if trust.trusts(epoch.root) {
                 trust.add((epoch.root, epoch.epoch), epoch.public());
             }
         }
         Ok(Self {
-            dir: dir.to_owned(),
-            old: find_old(dir, &trust, old_key)?,
+            old: find_old(&source, &trust, old_key)?,
+            source,
             trust,
             keys,
             old_chains: HashMap::new(),
@@ -152,7 +154,7 @@ impl Walk {
     /// Goes to the beginning of the last segment of this journal that begins with line `most` or earlier. Returns
     /// whether there is one.
     pub(crate) fn enter_last(&mut self, most: u64) -> Result<bool, JournalError> {
-        for segment in segment::list(&self.dir)?.into_iter().rev().filter(|segment| segment.first <= most) {
+        for segment in self.source.list()?.into_iter().rev().filter(|segment| segment.first <= most) {
             if self.enter(segment)? {
                 return Ok(true);
             }
@@ -202,7 +204,7 @@ impl Walk {
         let Some(segment) = self.current.clone() else { return Ok(false) };
         let reader = match &mut self.reading {
             Some(reader) => reader,
-            None => self.reading.insert(segment.read_from(self.offset)?),
+            None => self.reading.insert(self.source.read_from(&segment, self.offset)?),
         };
         let mut bytes = Vec::new();
         if let Err(error) = reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut bytes) {
@@ -343,9 +345,9 @@ impl Walk {
             return Ok(true);
         }
         let was_there = self.current.is_some() || !self.listed.is_empty();
-        self.listed = segment::list(&self.dir)?;
+        self.listed = self.source.list()?;
         if self.listed.is_empty() && was_there {
-            return Err(segment::gone(&self.dir));
+            return Err(self.source.gone());
         }
         self.advance_in_listing()
     }
@@ -359,7 +361,7 @@ impl Walk {
             if self.is_old(segment.first) && self.epoch.is_none() {
                 return self.advance_old(segment);
             }
-            match opening(&self.trust, &segment)? {
+            match opening(&self.source, &self.trust, &segment)? {
                 Ok(opening) => {
                     self.strays.retain(|(stray, _)| stray.first != segment.first);
                     if !self.is_closed && self.current.is_some() {
@@ -376,7 +378,7 @@ impl Walk {
                     return Ok(true);
                 }
                 Err(NotOpened::Gone) => {
-                    self.listed = segment::list_without(&self.dir, segment.first)?;
+                    self.listed = self.source.list_without(segment.first)?;
                     return self.advance_in_listing();
                 }
                 Err(NotOpened::Foreign(reason)) => {
@@ -390,9 +392,9 @@ impl Walk {
 
     /// Goes to the beginning of a segment, if it is one of this journal. Returns whether it is.
     pub(crate) fn enter(&mut self, segment: Segment) -> Result<bool, JournalError> {
-        let opening = match opening(&self.trust, &segment)? {
+        let opening = match opening(&self.source, &self.trust, &segment)? {
             Ok(opening) => opening,
-            Err(NotOpened::Gone) => return Err(segment::gone(&self.dir)),
+            Err(NotOpened::Gone) => return Err(self.source.gone()),
             Err(NotOpened::Foreign(_)) => return Ok(false),
         };
         self.first = opening.line.opening();
@@ -464,6 +466,13 @@ impl Pending {
     }
 
     fn proven(self, is_signed: bool) -> Proven {
-        Proven { line: self.line, text: self.text, is_signed, segment: self.segment.first, end: self.end }
+        Proven {
+            line: self.line,
+            text: self.text,
+            is_signed,
+            segment: self.segment.first,
+            begins_segment: self.number == 1,
+            end: self.end,
+        }
     }
 }

@@ -3,7 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use contactd_core::store::{AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, StoreError};
+use contactd_core::store::{
+    AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, JournalCopies, StoreError,
+};
 use contactd_core::{AdminRecord, AuditPosition, AuditRecord, NOT_RECORDED};
 
 use super::{Lines, Memory, Positions};
@@ -31,6 +33,9 @@ impl Index {
         self.usage.entry(key).or_default()[column(&record.outcome)] += by;
     }
 }
+
+/// One process uses it, so it keeps no copies.
+impl JournalCopies for Memory {}
 
 impl AuditIndex for Memory {
     async fn audit_position(&self, node: &str) -> Result<AuditPosition, StoreError> {

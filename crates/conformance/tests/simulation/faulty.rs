@@ -388,6 +388,8 @@ impl Maintenance for Faulty {
     }
 }
 
+impl JournalCopies for Faulty {}
+
 impl AuditIndex for Faulty {
     async fn audit_position(&self, node: &str) -> Result<AuditPosition, StoreError> {
         planned!(self, self.memory.audit_position(node))

@@ -8,8 +8,9 @@ use contactd_core::services::{BackupError, BackupTarget, Backups, Making};
 use contactd_core::store::Outbox;
 use contactd_core::{
     AdminEntry, AdminOutcome, Audit, AuditEvent, AuditHealth, AuditOutcome, AuditPosition, Batch,
-    JournalError, JournalFiles, JournalHead, JournalLine, JournalLines, KnownLine, NotRecorded, Observer,
-    OnRecord, ProofMade, Recording, RefusedKind, RootKey, Roots, Ticket, Timestamp, Verification,
+    CopiedFiles, JournalCopy, JournalError, JournalFiles, JournalHead, JournalLine, JournalLines, KnownLine,
+    NotRecorded, Observer, OnRecord, ProofMade, Recording, RefusedKind, RootKey, Roots, SignedLines, Ticket,
+    Timestamp, Verification,
 };
 
 use crate::faulty::{Faulty, Plan};
@@ -160,6 +161,18 @@ impl JournalFiles for Nothing {
         _: &Roots,
         _: &mut dyn Write,
     ) -> Result<ProofMade, JournalError> {
+        unreachable!("not simulated")
+    }
+
+    fn signed_after(&self, _: AuditPosition, _: &Roots) -> Box<dyn SignedLines> {
+        unreachable!("not simulated")
+    }
+
+    fn seals(&self) -> Result<Vec<(u64, String)>, JournalError> {
+        Ok(Vec::new())
+    }
+
+    fn of_copy(&self, _: Arc<dyn JournalCopy>) -> Box<dyn CopiedFiles> {
         unreachable!("not simulated")
     }
 }

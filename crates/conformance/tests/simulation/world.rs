@@ -245,6 +245,7 @@ impl World {
                     "{used} used and {reserved} reserved of {quota}"
                 );
             }
+            LimitExceeded::Unleased => panic!("nothing is leased on one machine"),
         }
     }
 

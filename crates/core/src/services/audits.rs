@@ -1,26 +1,31 @@
 //! The journal: who received what, and the check that nothing was changed.
 
+mod copies;
 mod counting;
 mod index_check;
 mod indexing;
 mod outbox;
 mod questions;
 mod reading;
+mod shipping;
+mod stored_copy;
 
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
+pub use copies::{NodeName, OfNode, RootList, VerifiedCopy, VerifiedJournals, VerifyQuery};
 pub use counting::JournalEnd;
 pub(super) use indexing::known_from_index;
 pub use questions::{AuditQuery, Recipient, ShownEvent};
 pub use reading::ReadFrom;
 pub(super) use reading::Reader;
+pub use shipping::Shipped;
 
 use crate::services::Parts;
-use crate::store::{AuditIndex, AuditUsage, Facts, StoreError, Tokens};
+use crate::store::{AuditIndex, AuditUsage, Facts, JournalCopies, StoreError, Tokens};
 use crate::{
-    Actor, Chain, JournalError, JournalFault, JournalHead, KnownLine, ProofMade, RootKey, Roots, Timestamp,
+    Actor, JournalError, JournalFault, JournalHead, NotedHead, ProofMade, RootKey, Roots, Timestamp,
     Verification,
 };
 use indexing::{LOST, catch_up, reset};
@@ -38,6 +43,20 @@ pub enum AuditError {
     /// There is no token with this id or name.
     #[error("there is no token `{0}`; `contactd token list` shows their ids and names")]
     UnknownToken(String),
+    /// No node with this id or name has shipped its journal.
+    #[error("no node `{node}` has shipped its journal; those that have: {known}")]
+    UnknownNode {
+        /// The id or name.
+        node: String,
+        /// The nodes that have.
+        known: String,
+    },
+    /// This is about one node, and there are several.
+    #[error("this is about the journal of one node: say which with --node; there are {known}")]
+    WhichNode {
+        /// The nodes.
+        known: String,
+    },
     /// The journal could not be read.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -68,7 +87,7 @@ pub struct IndexState {
 const ROOTS: &str = "journal_roots";
 /// The fact that stores when the index was last compared with the journal.
 const COMPARED: &str = "audit_index_compared";
-impl<S: AuditIndex + Facts + Tokens> Audits<S> {
+impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
     pub(super) fn new(parts: Arc<Parts<S>>) -> Self {
         Self { parts, recorded: Mutex::default() }
     }
@@ -81,6 +100,7 @@ impl<S: AuditIndex + Facts + Tokens> Audits<S> {
     ) -> Result<(Vec<NamedUsage>, IndexState), AuditError> {
         actor.note("usage");
         let state = catch_up(&self.parts).await?;
+        copies::index_copies(&self.parts).await?;
         let names = token_names(&*self.parts.store).await?;
         let wanted = token.map(|wanted| named_tokens(&names, wanted)).transpose()?;
         let usage = self.parts.store.audit_usage().await?;
@@ -98,12 +118,12 @@ impl<S: AuditIndex + Facts + Tokens> Audits<S> {
     pub async fn verify(
         &self,
         actor: &Actor,
-        noted: Option<(u64, Chain)>,
+        noted: Option<&NotedHead>,
         given: Vec<RootKey>,
     ) -> Result<Verification, AuditError> {
         actor.note("audit verify");
         let mut known = known_from_index(&self.parts).await?;
-        known.extend(noted.map(|(seq, chain)| KnownLine { seq, chain, how: "was noted down" }));
+        known.extend(noted.map(NotedHead::known));
         let roots = match given.is_empty() {
             true => roots(&self.parts).await?,
             false => Roots::given(given),
@@ -120,10 +140,11 @@ impl<S: AuditIndex + Facts + Tokens> Audits<S> {
         Ok(verification)
     }
 
-    /// Accepts that indexed lines are missing: forgets them and resets the index.
+    /// Accepts that indexed lines are missing: forgets them, and the copies that had them, and resets the index.
     pub async fn accept_loss(&self, actor: &Actor) -> Result<(), AuditError> {
         actor.note("audit verify --accept-loss");
         self.parts.store.forget(LOST).await?;
+        self.accept_lost_copy().await?;
         reset(&self.parts).await
     }
 

@@ -13,8 +13,8 @@ use crate::metrics::{Family, Measured, Measuring, MetricKind};
 use crate::progress::Observer;
 use crate::services::{AuditError, Parts, audits};
 use crate::store::{
-    AuditIndex, DetailTotal, Details, Facts, FormerTotal, Importing, Maintenance, PartSize, PastImport,
-    StoreError, Suppressions, Tokens,
+    AuditIndex, DetailTotal, Details, Facts, FormerTotal, Importing, JournalCopies, Maintenance, PartSize,
+    PastImport, StoreError, Suppressions, Tokens,
 };
 use crate::{Actor, NotRecorded, Timestamp};
 
@@ -152,7 +152,9 @@ const EARLIEST: &str = "2026-01-01";
 /// [`Health::findings`] does not read a journal that is larger than this.
 const SMALL_JOURNAL: u64 = 256 << 20;
 
-impl<S: Details + Importing + Suppressions + Tokens + AuditIndex + Facts + Maintenance> Health<S> {
+impl<S: Details + Importing + Suppressions + Tokens + AuditIndex + JournalCopies + Facts + Maintenance>
+    Health<S>
+{
     pub(super) fn new(parts: Arc<Parts<S>>) -> Self {
         Self { parts }
     }
@@ -285,7 +287,9 @@ impl<S: Details + Importing + Suppressions + Tokens + AuditIndex + Facts + Maint
     }
 }
 
-impl<S: Details + Suppressions + Tokens + AuditIndex + Facts + Maintenance> Measured for Health<S> {
+impl<S: Details + Suppressions + Tokens + AuditIndex + JournalCopies + Facts + Maintenance> Measured
+    for Health<S>
+{
     fn families(&self) -> Measuring<'_> {
         Box::pin(async {
             match self.store_families().await {

@@ -14,8 +14,8 @@ use crate::progress::{Cancel, Observer};
 use crate::services::waiting::until_free;
 use crate::services::{AuditError, Parts, SuppressionsError};
 use crate::store::{
-    AuditIndex, DetailFilter, Details, Facts, Import, ImportPlan, ImportSummary, Importing, Maintenance,
-    Outbox, PutCounts, StoreError, Suppressions, Tokens,
+    AuditIndex, DetailFilter, Details, Facts, Import, ImportPlan, ImportSummary, Importing, JournalCopies,
+    Maintenance, Outbox, PutCounts, StoreError, Suppressions, Tokens,
 };
 use crate::{
     Actor, Affected, Changed, Detail, NotRecorded, Profile, RawRecord, RecordError, Subject, SubjectName,
@@ -23,11 +23,12 @@ use crate::{
 
 /// The store traits that [`Subjects`] needs.
 pub trait SubjectStore:
-    Details + Importing + Suppressions + Tokens + AuditIndex + Outbox + Facts + Maintenance
+    Details + Importing + Suppressions + Tokens + AuditIndex + JournalCopies + Outbox + Facts + Maintenance
 {
 }
-impl<S: Details + Importing + Suppressions + Tokens + AuditIndex + Outbox + Facts + Maintenance> SubjectStore
-    for S
+impl<
+    S: Details + Importing + Suppressions + Tokens + AuditIndex + JournalCopies + Outbox + Facts + Maintenance,
+> SubjectStore for S
 {
 }
 

@@ -1,7 +1,6 @@
 //! Lines of a journal without checkpoints.
 
 use std::io::{BufRead, Read};
-use std::path::Path;
 
 use contactd_core::{Chain, JournalError};
 
@@ -10,7 +9,8 @@ use crate::ChainKey;
 use crate::faults::{CHANGED, expected, missing};
 use crate::line::{Entry, Line, Mark, OldJournal, is_linked};
 use crate::seals::Trust;
-use crate::segment::{self, Segment};
+use crate::segment::Segment;
+use crate::source::Source;
 
 /// The lines of a journal without checkpoints: the key of its chain, and its last line.
 pub(super) struct OldLines {
@@ -111,20 +111,22 @@ impl Walk {
         let is_signed = self.old.as_ref().is_some_and(|old| old.is_sealed);
         if is_new && is_good {
             let end = self.offset;
-            self.old_held.push(Proven { line, text, is_signed, segment: segment.first, end });
+            let begins_segment = number == 1;
+            let segment = segment.first;
+            self.old_held.push(Proven { line, text, is_signed, segment, begins_segment, end });
         }
     }
 }
 
 /// Where old lines end, and their key: a later journal says so, or all lines are old.
 pub(super) fn find_old(
-    dir: &Path,
+    source: &Source,
     trust: &Trust,
     old_key: Option<ChainKey>,
 ) -> Result<Option<OldLines>, JournalError> {
-    let segments = segment::list(dir)?;
+    let segments = source.list()?;
     for segment in &segments {
-        let Ok(opening) = opening(trust, segment)? else { continue };
+        let Ok(opening) = opening(source, trust, segment)? else { continue };
         return Ok(match opening.line.entry {
             Entry::Mark(Mark::Begun { after, old: Some(OldJournal::Keyed(key)), .. }) => {
                 Some(OldLines { key: ChainKey::new(&key), through: after, is_sealed: true })
@@ -133,7 +135,7 @@ pub(super) fn find_old(
         });
     }
     let is_old = match segments.first() {
-        Some(first) => is_old_segment(first)?,
+        Some(first) => is_old_segment(source, first)?,
         None => false,
     };
     // A journal with a root was sealed before: what has no signature now is not it.
@@ -147,9 +149,9 @@ pub(super) fn find_old(
 }
 
 /// Whether a segment begins as those of a journal without checkpoints do.
-fn is_old_segment(segment: &Segment) -> Result<bool, JournalError> {
+fn is_old_segment(source: &Source, segment: &Segment) -> Result<bool, JournalError> {
     let mut bytes = Vec::new();
-    let _ = segment.read()?.take(MAX_LINE).read_until(b'\n', &mut bytes);
+    let _ = source.read_from(segment, 0)?.take(MAX_LINE).read_until(b'\n', &mut bytes);
     let line = bytes.strip_suffix(b"\n").and_then(Line::parse);
     Ok(line.is_some_and(|line| matches!(line.entry, Entry::Mark(Mark::Opened { after: None, .. }))))
 }

@@ -9,6 +9,7 @@ use crate::ChainKey;
 use crate::line::{Checkpoint, Entry, Line, Mark, is_linked};
 use crate::seals::Trust;
 use crate::segment::Segment;
+use crate::source::Source;
 
 /// How many lines at the beginning of a segment may come before its first checkpoint.
 const OPENING_LINES: usize = 8;
@@ -30,9 +31,13 @@ pub(crate) enum NotOpened {
 }
 
 /// How a segment begins, if a checkpoint in it signs that.
-pub(crate) fn opening(trust: &Trust, segment: &Segment) -> Result<Result<Opening, NotOpened>, JournalError> {
+pub(crate) fn opening(
+    source: &Source,
+    trust: &Trust,
+    segment: &Segment,
+) -> Result<Result<Opening, NotOpened>, JournalError> {
     let foreign = |reason: &str| Ok(Err(NotOpened::Foreign(reason.to_owned())));
-    let mut reader = match segment.read() {
+    let mut reader = match source.read_from(segment, 0) {
         Ok(reader) => reader,
         Err(JournalError::File { error, .. }) if error.kind() == ErrorKind::NotFound => {
             return match segment.path.is_symlink() {

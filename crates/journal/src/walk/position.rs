@@ -8,7 +8,7 @@ use super::opening::NotOpened;
 use super::{MAX_LINE, Walk, opening};
 use crate::file::failed;
 use crate::line::{Epoch, Line, signed_text};
-use crate::segment::{self, Segment};
+use crate::segment::Segment;
 
 impl Walk {
     /// Goes to a position, if the line before it is still the one that was read.
@@ -17,19 +17,19 @@ impl Walk {
         if position.seq == 0 && position.offset == 0 {
             return Ok(());
         }
-        let segments = segment::list(&self.dir)?;
+        let segments = self.source.list()?;
         let Some(last) = segments.last().map(Segment::name) else {
-            return Err(segment::gone(&self.dir));
+            return Err(self.source.gone());
         };
         let Some(segment) = segments.iter().find(|segment| segment.first == position.segment).cloned() else {
             // It was removed after its retention period, once all of it had been read: the next one continues it.
             for segment in segments {
-                match opening(&self.trust, &segment)? {
+                match opening(&self.source, &self.trust, &segment)? {
                     Ok(opening) if opening.line.opening() == Some((position.seq, Chain(position.chain))) => {
                         self.enter_checked(segment, &opening);
                         return Ok(());
                     }
-                    Err(NotOpened::Gone) => return Err(segment::gone(&self.dir)),
+                    Err(NotOpened::Gone) => return Err(self.source.gone()),
                     _ => {}
                 }
             }
@@ -38,7 +38,7 @@ impl Walk {
         let changed = || JournalError::Changed { file: segment.name() };
         let wanted = format!("{}\"}}\n", Chain(position.chain));
         let before = position.offset.checked_sub(wanted.len() as u64).ok_or_else(changed)?;
-        let mut reader = segment.read_from(before)?;
+        let mut reader = self.source.read_from(&segment, before)?;
         let mut end = vec![0; wanted.len()];
         if reader.read_exact(&mut end).is_err() || end != wanted.as_bytes() {
             return Err(changed());
@@ -59,9 +59,9 @@ impl Walk {
 
     /// The epoch of the next checkpoint after a position in a segment, as the lines before it tell.
     fn epoch_at(&self, segment: &Segment, offset: u64) -> Result<Option<Epoch>, JournalError> {
-        let Ok(opening) = opening(&self.trust, segment)? else { return Ok(None) };
+        let Ok(opening) = opening(&self.source, &self.trust, segment)? else { return Ok(None) };
         let mut epoch = opening.signed.epoch_named();
-        let mut reader = segment.read()?.take(offset);
+        let mut reader = self.source.read_from(segment, 0)?.take(offset);
         let mut bytes = Vec::new();
         loop {
             bytes.clear();

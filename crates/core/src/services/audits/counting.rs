@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::services::{AuditError, Audits};
-use crate::store::{AuditIndex, DayHits, Facts, Tokens, Usage};
+use crate::store::{AuditIndex, DayHits, Facts, JournalCopies, Tokens, Usage};
 use crate::{AuditOutcome, AuditPosition, JournalLine, Period, RootKey, Token};
 
 use super::indexing::catch_up;
@@ -40,7 +40,7 @@ impl JournalEnd {
 /// Hits by token and day.
 type Hits = BTreeMap<(String, i64), u64>;
 
-impl<S: AuditIndex + Facts + Tokens + Usage> Audits<S> {
+impl<S: AuditIndex + JournalCopies + Facts + Tokens + Usage> Audits<S> {
     /// Makes the stored hits of this month as many as the journal has, up to its end, unless the last server stored everything.
     /// To be called by a server before it serves. Returns false if nothing was counted, because there is no journal (`None`), or no
     /// token has a quota and counting would take long: then [`usage_is_stored`](Self::usage_is_stored) may not be called.
@@ -113,7 +113,8 @@ impl<S: AuditIndex + Facts + Tokens + Usage> Audits<S> {
     }
 
     async fn indexed_hits(&self, since: i64) -> Result<Hits, AuditError> {
-        let usage = self.parts.store.audit_usage().await?;
+        // What other nodes disclosed is not in this journal.
+        let usage = self.parts.store.audit_usage_of(&self.parts.node).await?;
         let recent = usage.into_iter().filter(|usage| usage.day >= since);
         Ok(recent.map(|usage| ((usage.token, usage.day), usage.hits)).collect())
     }

@@ -7,7 +7,7 @@ use super::indexing::{BATCH, catch_up, reset};
 use super::reading::{corrected, corrections};
 use super::{Audits, COMPARED, roots};
 use crate::services::AuditError;
-use crate::store::{AuditIndex, AuditUsage, Facts, IndexedLine, Tokens};
+use crate::store::{AuditIndex, AuditUsage, Facts, IndexedLine, JournalCopies, Tokens};
 use crate::{AuditOutcome, AuditPosition, AuditRecord, JournalError, JournalLine, Timestamp};
 
 /// How many times the comparison starts over because segments were removed meanwhile.
@@ -16,7 +16,7 @@ const TRIES: u32 = 5;
 /// Requests of a token on a day, by outcome.
 type Counts = HashMap<(String, i64), [u64; 3]>;
 
-impl<S: AuditIndex + Facts + Tokens> Audits<S> {
+impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
     /// Compares every line of the index with the journal. If they differ, the index is rebuilt, and this returns what
     /// was wrong with it.
     pub(super) async fn check_index(&self) -> Result<Option<String>, AuditError> {

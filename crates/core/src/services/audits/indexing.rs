@@ -2,7 +2,7 @@
 
 use super::roots;
 use crate::services::{AuditError, Audits, IndexState, Parts};
-use crate::store::{AuditIndex, Facts, IndexStep, Tokens};
+use crate::store::{AuditIndex, Facts, IndexStep, JournalCopies, Tokens};
 use crate::{Chain, JournalError, JournalLine, JournalLines, KnownLine, Timestamp};
 
 /// The fact that stores an indexed line which is missing from the journal.
@@ -10,7 +10,7 @@ pub(super) const LOST: &str = "audit_lost";
 /// How many lines are indexed together.
 pub(super) const BATCH: usize = 5_000;
 
-impl<S: AuditIndex + Facts + Tokens> Audits<S> {
+impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
     /// Indexes some of the lines that are not indexed yet. `lines` keeps where the last call stopped; `None` at first.
     /// Returns whether there may be more.
     pub async fn index_some(&self, lines: &mut Option<Box<dyn JournalLines>>) -> Result<bool, AuditError> {

@@ -6,13 +6,13 @@ use std::sync::PoisonError;
 use super::indexing::catch_up;
 use super::roots;
 use crate::services::{AuditError, Audits};
-use crate::store::{AuditIndex, Facts, Outbox, Tokens};
+use crate::store::{AuditIndex, Facts, JournalCopies, Outbox, Tokens};
 use crate::{Actor, AdminEntry, AuditPosition, JournalLine, NotRecorded};
 
 /// How many times the journal is read before the entries wait for the next attempt.
 const TRIES: u32 = 5;
 
-impl<S: AuditIndex + Facts + Tokens + Outbox> Audits<S> {
+impl<S: AuditIndex + JournalCopies + Facts + Tokens + Outbox> Audits<S> {
     /// Compares settings with those that the store remembered, and puts what has changed on record.
     pub async fn note_settings(
         &self,

@@ -8,7 +8,9 @@ use serde::Serialize;
 use super::reading::{ReadFrom, Reader};
 use super::{named_tokens, token_names};
 use crate::services::{AuditError, Audits, IndexState};
-use crate::store::{ActionFilter, AuditFilter, AuditIndex, Facts, IndexedLine, RequestFilter, Tokens};
+use crate::store::{
+    ActionFilter, AuditFilter, AuditIndex, Facts, IndexedLine, JournalCopies, RequestFilter, Tokens,
+};
 use crate::{
     Actor, AdminRecord, AuditOutcome, AuditRecord, ContactValue, Kind, Moment, Profile, Subject, Timestamp,
 };
@@ -74,7 +76,7 @@ pub struct Recipient {
     pub last_at: Timestamp,
 }
 
-impl<S: AuditIndex + Facts + Tokens> Audits<S> {
+impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
     /// Visits what matches, newest first. `visit` returns whether to continue.
     pub async fn show(
         &self,

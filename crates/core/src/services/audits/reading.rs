@@ -3,10 +3,11 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
+use super::copies::index_copies;
 use super::indexing::catch_up;
 use super::roots;
 use crate::services::{AuditError, IndexState, Parts};
-use crate::store::{AuditFilter, AuditIndex, Facts, IndexedLine};
+use crate::store::{AuditFilter, AuditIndex, Facts, IndexedLine, JournalCopies};
 use crate::{
     AuditOutcome, AuditPosition, AuditRecord, JournalFiles, JournalLine, NOT_RECORDED, Roots, Timestamp,
 };
@@ -30,14 +31,14 @@ pub(in crate::services) struct Reader<'a, S> {
     journal: Option<(Roots, Corrections)>,
 }
 
-impl<'a, S: AuditIndex + Facts> Reader<'a, S> {
+impl<'a, S: AuditIndex + JournalCopies + Facts> Reader<'a, S> {
     /// Indexes everything that is in the journal now, or gets ready to read the journal itself.
     pub(in crate::services) async fn ready(
         parts: &'a Parts<S>,
         source: ReadFrom,
     ) -> Result<Self, AuditError> {
         let unusable = match source {
-            ReadFrom::Index => match catch_up(parts).await {
+            ReadFrom::Index => match up_to_date(parts).await {
                 Ok(state) => return Ok(Self { parts, state, journal: None }),
                 Err(error) => Some(error.to_string()),
             },
@@ -180,6 +181,15 @@ pub(super) fn corrections(journal: &dyn JournalFiles, roots: &Roots) -> Result<C
         }
     }
     Ok(found)
+}
+
+/// Indexes everything that is in the journal now, and what other nodes have shipped.
+async fn up_to_date<S: AuditIndex + JournalCopies + Facts>(
+    parts: &Parts<S>,
+) -> Result<IndexState, AuditError> {
+    let state = catch_up(parts).await?;
+    index_copies(parts).await?;
+    Ok(state)
 }
 
 #[cfg(test)]

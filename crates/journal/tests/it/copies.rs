@@ -1,0 +1,153 @@
+//! A copy of a journal, as a node ships it: read and verified by the same code as files.
+
+use std::io::{BufRead, Cursor};
+use std::sync::Arc;
+
+use contactd_core::{
+    AuditPosition, CopiedFiles, JournalCopy, JournalError, JournalFiles, KnownLine, Roots, SignedLine,
+    Timestamp,
+};
+use contactd_journal::{JournalDir, KeyDir, verify_proof};
+
+use crate::place::{Place, append, fill};
+
+/// Lines in memory.
+#[derive(Clone, Default)]
+struct InMemory {
+    lines: Vec<SignedLine>,
+    seals: Vec<String>,
+}
+
+impl JournalCopy for InMemory {
+    fn segments(&self) -> Result<Vec<u64>, JournalError> {
+        let first = self.lines.first().map(|line| line.seq);
+        let begins = self.lines.iter().skip(1).filter(|line| line.begins_segment).map(|line| line.seq);
+        Ok(first.into_iter().chain(begins).collect())
+    }
+
+    fn read(&self, segment: u64, offset: u64) -> Result<Box<dyn BufRead + Send>, JournalError> {
+        let from = self.lines.iter().position(|line| line.seq == segment).expect("a segment");
+        let rest = self.lines[from + 1..].iter().take_while(|line| !line.begins_segment);
+        let texts = std::iter::once(&self.lines[from]).chain(rest).map(|line| format!("{}\n", line.text));
+        let bytes = texts.collect::<String>().into_bytes();
+        Ok(Box::new(Cursor::new(bytes[usize::try_from(offset).expect("fits").min(bytes.len())..].to_vec())))
+    }
+
+    fn seals(&self) -> Result<Vec<u8>, JournalError> {
+        Ok(self.seals.iter().map(|seal| format!("{seal}\n")).collect::<String>().into_bytes())
+    }
+}
+
+fn dir_of(place: &Place) -> JournalDir {
+    JournalDir { dir: place.audit(), keys: KeyDir::new(&place.keys()), old_key: Arc::new(|| None) }
+}
+
+/// Adds what is signed after a position.
+fn ship(place: &Place, copy: &mut InMemory, from: AuditPosition) -> AuditPosition {
+    let mut reading = dir_of(place).signed_after(from, &Roots::given(vec![place.root()]));
+    while let Some(line) = reading.read().expect("reads") {
+        copy.seals.extend(line.is_seal.then(|| line.text.clone()));
+        copy.lines.push(line);
+    }
+    reading.position()
+}
+
+fn files(place: &Place, copy: &InMemory) -> Box<dyn CopiedFiles> {
+    dir_of(place).of_copy(Arc::new(copy.clone()))
+}
+
+fn faults(place: &Place, copy: &InMemory, known: &[KnownLine]) -> Vec<String> {
+    let verified = files(place, copy).verify(known, &Roots::given(vec![place.root()])).expect("reads");
+    assert!(verified.unsigned == 0 || !verified.faults.is_empty(), "a copy ends with a signature");
+    verified.faults.iter().map(ToString::to_string).collect()
+}
+
+/// A journal of several segments, written and shipped in parts.
+fn shipped() -> (Place, InMemory) {
+    let place = Place::with_segments_of(5_000);
+    let (mut copy, mut position) = (InMemory::default(), AuditPosition::default());
+    for part in 0..4 {
+        place.fill(part * 25, part * 25 + 25);
+        position = ship(&place, &mut copy, position);
+    }
+    (place, copy)
+}
+
+#[test]
+fn a_copy_that_was_shipped_in_parts_has_every_line_once_and_verifies_with_the_root_alone() {
+    let (place, copy) = shipped();
+    assert!(copy.segments().expect("lists").len() > 3);
+    let of_files = place.check();
+    let of_copy = files(&place, &copy).verify(&[], &Roots::given(vec![place.root()])).expect("reads");
+    assert_eq!(of_copy.faults, []);
+    assert_eq!(
+        (of_copy.lines, of_copy.head, of_copy.signed),
+        (of_files.lines, of_files.head, of_files.signed)
+    );
+    assert_eq!(copy.lines.len() as u64, of_files.lines);
+    assert_eq!(files(&place, &copy).head(&Roots::default()).expect("reads"), place.head());
+    assert_eq!(files(&place, &copy).roots().expect("reads"), [place.root()]);
+    let other = Roots::given(vec![contactd_core::RootKey([7; 32])]);
+    assert!(!files(&place, &copy).verify(&[], &other).expect("reads").is_whole(), "another root");
+}
+
+#[test]
+fn lines_that_are_not_signed_yet_are_not_shipped() {
+    let place = Place::new();
+    let journal = place.open();
+    fill(&journal, 0, 3);
+    assert!(journal.sign());
+    let mut copy = InMemory::default();
+    let position = ship(&place, &mut copy, AuditPosition::default());
+    assert!(copy.lines.last().is_some_and(|line| line.is_checkpoint));
+    assert_eq!(faults(&place, &copy, &[]), [] as [&str; 0]);
+    append(&journal, "later");
+    drop(journal);
+    ship(&place, &mut copy, position);
+    assert!(copy.lines.iter().any(|line| line.text.contains("\"later\"")));
+    assert_eq!(faults(&place, &copy, &[]), [] as [&str; 0]);
+}
+
+#[test]
+fn every_change_of_a_copy_is_found() {
+    let (place, whole) = shipped();
+    let last = whole.lines.last().expect("a line").clone();
+    let head = place.head().expect("a head");
+    let known = [KnownLine { seq: last.seq, chain: head.chain, how: "was shipped" }];
+    assert_eq!(faults(&place, &whole, &known), [] as [&str; 0]);
+    for at in 0..whole.lines.len() {
+        let mut copy = whole.clone();
+        copy.lines[at].text = copy.lines[at].text.replacen("\"time\":\"2026", "\"time\":\"2025", 1);
+        assert_ne!(faults(&place, &copy, &known), [] as [&str; 0], "line {at} changed");
+        let mut copy = whole.clone();
+        copy.lines.remove(at);
+        assert_ne!(faults(&place, &copy, &known), [] as [&str; 0], "line {at} removed");
+        let mut copy = whole.clone();
+        copy.lines[at].begins_segment ^= true;
+        // The first one begins a segment anyway.
+        assert_eq!(faults(&place, &copy, &known).is_empty(), at == 0, "segment of line {at}");
+        if at > 0 {
+            let mut copy = whole.clone();
+            copy.lines.swap(at - 1, at);
+            assert_ne!(faults(&place, &copy, &known), [] as [&str; 0], "line {at} moved");
+            let mut copy = whole.clone();
+            copy.lines.insert(at, copy.lines[at - 1].clone());
+            assert_ne!(faults(&place, &copy, &known), [] as [&str; 0], "line {at} twice");
+        }
+    }
+}
+
+#[test]
+fn a_proof_from_a_copy_is_the_one_from_the_files() {
+    let (place, copy) = shipped();
+    let time = |text| Timestamp::parse(text).expect("a time");
+    let (since, until) = (time("2026-01-01"), time("2027-01-01"));
+    let roots = Roots::given(vec![place.root()]);
+    let (mut from_files, mut from_copy) = (Vec::new(), Vec::new());
+    let made = dir_of(&place).prove(since, until, &roots, &mut from_files).expect("proves");
+    let again = files(&place, &copy).prove(since, until, &roots, &mut from_copy).expect("proves");
+    assert_eq!((made, from_files), (again, from_copy.clone()));
+    let file = place.dir.path().join("proof");
+    std::fs::write(&file, from_copy).expect("writes");
+    assert_eq!(verify_proof(&file, &roots).expect("reads").faults, []);
+}
