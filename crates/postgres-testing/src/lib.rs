@@ -51,11 +51,7 @@ impl TestServer {
 
     /// Starts a server of its own with these settings.
     pub fn start_with(settings: &[&str]) -> Self {
-        let dir = tempfile::Builder::new()
-            .prefix(&format!("contactd-postgres-{}-", std::process::id()))
-            .tempdir()
-            .expect("a directory");
-        give_to_user(dir.path());
+        let dir = directory();
         let data = dir.path().join("data");
         let made = as_user(&program("initdb"))
             .args([
@@ -88,6 +84,39 @@ impl TestServer {
         let server = Self { port: free_port(), dir, running: Mutex::default(), databases: AtomicU32::new(0) };
         server.run();
         server
+    }
+
+    /// Starts a standby that follows this server, with the same settings. The thread that calls this must outlive it.
+    pub fn standby(&self) -> Self {
+        let dir = directory();
+        let copied = as_user(&program("pg_basebackup"))
+            .args([
+                "--write-recovery-conf",
+                "--checkpoint=fast",
+                "--no-sync",
+                "-d",
+                &self.url("postgres"),
+                "-D",
+            ])
+            .arg(dir.path().join("data"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::inherit())
+            .status()
+            .expect("pg_basebackup runs");
+        assert!(copied.success(), "pg_basebackup failed");
+        let server = Self { port: free_port(), dir, running: Mutex::default(), databases: AtomicU32::new(0) };
+        server.run();
+        server
+    }
+
+    /// Makes a standby the primary. Returns when it can be written to.
+    pub fn promote(&self) {
+        assert_eq!(self.sql("postgres", "SELECT pg_promote()"), "t");
+    }
+
+    /// The URL of a database of this server, with another one beside it.
+    pub fn url_with(&self, other: &Self, name: &str) -> String {
+        format!("postgres://contactd@127.0.0.1:{},127.0.0.1:{}/{name}", self.port, other.port)
     }
 
     /// Starts it, or starts it again after [`stop`](Self::stop). Returns when it can be used.
@@ -206,6 +235,16 @@ pub fn program(name: &str) -> PathBuf {
     let mut versions: Vec<PathBuf> = newest.map(|version| version.path().join("bin").join(name)).collect();
     versions.sort();
     versions.into_iter().rfind(|path| path.exists()).unwrap_or_else(|| PathBuf::from(name))
+}
+
+/// A directory for a server.
+fn directory() -> tempfile::TempDir {
+    let dir = tempfile::Builder::new()
+        .prefix(&format!("contactd-postgres-{}-", std::process::id()))
+        .tempdir()
+        .expect("a directory");
+    give_to_user(dir.path());
+    dir
 }
 
 fn is_root() -> bool {

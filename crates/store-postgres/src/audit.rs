@@ -17,7 +17,8 @@ use contactd_core::store::{
 use crate::PostgresStore;
 use crate::usage::{signed, unsigned};
 use adding::{add_step, move_to, position};
-use names::{find_name, lock_node};
+use names::find_name;
+pub(crate) use names::lock_node;
 
 /// The tables that have lines of nodes.
 const TABLES: [&str; 4] = ["events", "admin_events", "positions", "audit_usage"];

@@ -1,10 +1,11 @@
-//! Connecting: each host in turn, each with its own deadline, until one is the primary.
+//! Connecting: each host in turn, each with its own deadline, until one is the primary. A host that says nothing does not keep the
+//! next one waiting.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use contactd_core::store::StoreError;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error, NoTls, Row, Socket, Statement};
@@ -23,7 +24,10 @@ use crate::url::StoreUrl;
 
 /// How long a host may take to accept a connection and answer the first questions. A host that is frozen accepts, and says
 /// nothing.
-const HOST_PATIENCE: Duration = Duration::from_secs(4);
+const HOST_PATIENCE: Duration = Duration::from_secs(3);
+
+/// If a host has not answered after this time, the next one is asked too.
+const HEAD_START: Duration = Duration::from_millis(250);
 
 /// How long a connection that carries nothing goes on without an answer to a keep-alive.
 const KEEPALIVE: Duration = Duration::from_secs(5);
@@ -103,6 +107,8 @@ pub(crate) struct Heard {
 pub(crate) struct Connecting {
     hosts: Vec<Config>,
     tls: Option<MakeRustlsConnect>,
+    /// The host that is asked first: the last one that worked.
+    first: AtomicUsize,
 }
 
 impl Connecting {
@@ -114,20 +120,50 @@ impl Connecting {
             config.tcp_user_timeout(3 * KEEPALIVE);
             config
         });
-        Ok(Self { hosts: hosts.collect(), tls })
+        Ok(Self { hosts: hosts.collect(), tls, first: AtomicUsize::new(0) })
     }
 
-    /// Connects to the first host that can be written to.
-    pub(crate) async fn connect(&self) -> Result<Session, Failure> {
+    /// Connects to a host that can be written to.
+    pub(crate) async fn connect(self: &Arc<Self>) -> Result<Session, Failure> {
+        let (first, count) = (self.first.load(Ordering::Relaxed), self.hosts.len());
+        let mut others = (first..first + count).map(|host| host % count);
+        // Dropping it ends the attempts that are still under way.
+        let mut asked = JoinSet::new();
         let mut last = Failure::Silent;
-        for host in 0..self.hosts.len() {
-            match tokio::time::timeout(HOST_PATIENCE, self.connect_to(host)).await {
-                Ok(Ok(session)) => return Ok(session),
-                Ok(Err(failure)) => last = failure,
-                Err(_) => last = Failure::Silent,
+        loop {
+            let next = others.next();
+            if let Some(host) = next {
+                let connecting = Arc::clone(self);
+                asked.spawn(async move {
+                    let connected = tokio::time::timeout(HOST_PATIENCE, connecting.connect_to(host)).await;
+                    connected.unwrap_or(Err(Failure::Silent))
+                });
+            }
+            let wait = if next.is_some() { HEAD_START } else { HOST_PATIENCE };
+            match tokio::time::timeout(wait, asked.join_next()).await {
+                Ok(Some(Ok(Ok(session)))) => {
+                    self.first.store(session.host, Ordering::Relaxed);
+                    return Ok(session);
+                }
+                Ok(Some(Ok(Err(failure)))) => last = failure,
+                Ok(None) => return Err(last),
+                // There is no answer yet, or no attempt.
+                Err(_) | Ok(Some(Err(_))) => {}
             }
         }
-        Err(last)
+    }
+
+    /// Whether this host is asked first.
+    pub(crate) fn is_first(&self, host: usize) -> bool {
+        self.first.load(Ordering::Relaxed) == host
+    }
+
+    /// Asks this host last when somebody connects the next time: it did not answer. It may be a former primary that still accepts
+    /// connections, on which every commit waits for a standby that has left it.
+    pub(crate) fn avoid(&self, host: usize) {
+        let next = (host + 1) % self.hosts.len();
+        // Unless another one is the first already.
+        let _ = self.first.compare_exchange(host, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Whether a host still answers, and can be written to.

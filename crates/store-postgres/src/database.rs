@@ -219,6 +219,18 @@ impl Database {
         }
     }
 
+    /// Like [`prepare`](Self::prepare), but does not try again.
+    pub(crate) async fn prepare_without_waiting<T, F, Fut>(&self, mut work: F) -> Result<T, StoreError>
+    where
+        T: Send,
+        F: FnMut(Work) -> Fut + Send,
+        Fut: Future<Output = Result<T, Failure>> + Send,
+    {
+        let mut is_unknown = false;
+        let prepared = self.prepare_once(&mut work, &mut is_unknown).await;
+        prepared.map_err(|failure| if is_unknown { unknown(&failure) } else { failure.into_store_error() })
+    }
+
     /// `is_unknown` is whether an attempt may have been committed.
     async fn prepare_once<T, F, Fut>(&self, work: &mut F, is_unknown: &mut bool) -> Result<T, Failure>
     where
@@ -318,8 +330,13 @@ impl Database {
         connected.unwrap_or(Err(Failure::Silent)).map(Arc::new)
     }
 
+    /// Whether this connection leads to the host that the next one would be made to first.
+    pub(crate) fn is_current(&self, session: &Session) -> bool {
+        self.connecting.is_first(session.host)
+    }
+
     /// Waits for work of any length, as long as the server still answers others: one that is frozen does not.
-    async fn watched<T>(
+    pub(crate) async fn watched<T>(
         &self,
         session: &Session,
         work: impl Future<Output = Result<T, Failure>> + Send,
@@ -413,7 +430,7 @@ impl Database {
             }
         };
         if !is_unknown {
-            return Err(failure.into_store_error());
+            return Err(failure.into_discarded());
         }
         let mut waiting = Waiting::new(self);
         loop {
@@ -493,9 +510,10 @@ impl Database {
     ) -> Result<(), Failure> {
         let (name, number) = (counter.name(), &number);
         let count = async {
+            // A commit that notifies waits for every other one, and that may wait for a standby. All the work is not discarded for it.
             let count = "WITH counted AS (UPDATE counters SET number = $2 WHERE counter = $1),
                     stored AS (INSERT INTO changes (counter, number, id) VALUES ($1, $2, $3))
-                SELECT pg_notify('contactd', '') WHERE $1 <> 'usage'";
+                SELECT pg_notify('contactd', ''), set_config('lock_timeout', '0', TRUE) WHERE $1 <> 'usage'";
             session.execute(count, &[&name, number, &id]).await.map(|_| ())
         };
         self.within(self.statement, count).await
@@ -518,20 +536,26 @@ impl Database {
         if is_lost || self.within(self.statement, session.client.batch_execute("ROLLBACK")).await.is_err() {
             self.give_up(&session);
         } else {
+            if failure.is_busy() {
+                // Maybe a commit holds the lock that waits for a standby for ever, because this is not the primary any more.
+                self.connecting.avoid(session.host);
+            }
             self.keep(session);
         }
     }
 
-    /// Cuts a connection that does not work any more, and forgets those that are kept: they lead to the same server.
-    fn give_up(&self, session: &Session) {
+    /// Cuts a connection that does not work any more, and forgets those that are kept: they lead to the same server. Other hosts are
+    /// asked first then.
+    pub(crate) fn give_up(&self, session: &Session) {
         session.cut();
         self.idle().clear();
+        self.connecting.avoid(session.host);
     }
 
-    /// Keeps a connection that is in no transaction for the next use.
+    /// Keeps a connection that is in no transaction for the next use, unless others go to another host by now.
     pub(crate) fn keep(&self, session: Arc<Session>) {
         let mut idle = self.idle();
-        if idle.len() < KEPT && !session.client.is_closed() {
+        if idle.len() < KEPT && !session.client.is_closed() && self.is_current(&session) {
             idle.push(session);
         }
     }

@@ -94,4 +94,13 @@ impl Failure {
             failure => StoreError::Engine(format!("PostgreSQL: {}", failure.what())),
         }
     }
+
+    /// As an error of the store, after which a change that took long is discarded as a whole.
+    pub(crate) fn into_discarded(self) -> StoreError {
+        if self.is_passing() {
+            let what = format!("PostgreSQL: {}; nothing was changed, try again", self.what());
+            return StoreError::Unavailable(what);
+        }
+        self.into_store_error()
+    }
 }

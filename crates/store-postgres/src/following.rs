@@ -168,8 +168,13 @@ impl PostgresStore {
         let session = async {
             let session = self.database.session().await?;
             let listen = async { session.client.batch_execute("LISTEN contactd").await };
-            self.database.within(LONGEST_STATEMENT, listen).await?;
-            Ok::<_, Failure>(session)
+            match self.database.within(LONGEST_STATEMENT, listen).await {
+                Ok(()) => Ok(session),
+                Err(failure) => {
+                    self.database.give_up(&session);
+                    Err(failure)
+                }
+            }
         };
         let session = session.await.map_err(Failure::into_store_error)?;
         Ok(Listening { store: self, session })
@@ -228,14 +233,15 @@ pub struct Listening<'a> {
 }
 
 impl Listening<'_> {
-    /// Returns when something was changed, or after this time at the latest. False if the connection has ended.
+    /// Returns when something was changed, or after this time at the latest. False if the connection has ended, or if others go to
+    /// another host by now: a primary that was replaced may go on, and has nothing new to say.
     pub async fn wait(&self, most: Duration) -> bool {
         let sleep = self.store.database.sleep(most);
         tokio::select! {
             () = self.session.heard.changes.notified() => {}
             () = sleep => {}
         }
-        !self.session.client.is_closed()
+        !self.session.client.is_closed() && self.store.database.is_current(&self.session)
     }
 }
 

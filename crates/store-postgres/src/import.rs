@@ -1,7 +1,8 @@
 //! Importing: one transaction under the lock of the details, so that a crash at any moment leaves the old data or the new data.
 //!
 //! Records come in the order of their places. What is held there is read on another connection, changed here, and copied
-//! straight into the table, one batch of places after the other, while the next batch is prepared.
+//! straight into the table, one batch of places after the other, while the next batch is prepared. An empty table is filled
+//! without its indexes, which follow at the end (`loading.rs`).
 
 use std::convert::Infallible;
 
@@ -20,13 +21,14 @@ use crate::database::{Counter, Database, Work};
 use crate::failure::Failure;
 use crate::places::{Place, Rewrite, write_totals};
 use crate::rows::{SILENCE, Sources};
-use crate::{PostgresStore, former, outbox, totals, undo};
+use crate::{PostgresStore, former, loading, outbox, totals, undo};
 
 /// Given details that are merged at a time.
 const GIVEN: usize = 20_000;
 /// Rows that are written at a time.
 const WRITTEN: usize = 40_000;
-/// An import that changes this many details changes what the server should know about its tables.
+/// An import of this many details changes what the server should know about its tables, and is worth a table that is filled
+/// without indexes.
 const MANY: u64 = 10_000;
 /// How often an import that writes nothing tells the server that it still runs.
 const SIGN_OF_LIFE: std::time::Duration = std::time::Duration::from_secs(60);
@@ -40,7 +42,7 @@ impl Importing for PostgresStore {
 
     async fn begin_import(&self, plan: &ImportPlan) -> Result<PostgresImport<'_>, StoreError> {
         let work = self.database.begin_long(Counter::Details).await?;
-        PostgresImport::begin(&self.database, work, plan).await.map_err(Failure::into_store_error)
+        PostgresImport::begin(&self.database, work, plan).await.map_err(Failure::into_discarded)
     }
 
     async fn list_imports(&self) -> Result<Vec<PastImport>, StoreError> {
@@ -88,6 +90,9 @@ pub struct PostgresImport<'a> {
     /// How many details they have.
     given: usize,
     rewrite: Rewrite,
+    /// Whether details are copied into a table that is still to be put in place.
+    is_loading: bool,
+    has_tombstones: bool,
 }
 
 impl<'a> PostgresImport<'a> {
@@ -97,11 +102,12 @@ impl<'a> PostgresImport<'a> {
         let mut sources = Sources::read(&work).await?;
         let counts = async {
             let counts =
-                "SELECT (SELECT coalesce(max(id), 0) + 1 FROM imports), (SELECT count FROM profile_total)";
+                "SELECT (SELECT coalesce(max(id), 0) + 1 FROM imports), (SELECT count FROM profile_total),
+                     EXISTS (SELECT 1 FROM tombstones)";
             work.query_one(counts, &[]).await
         };
         let counts = work.within(SILENCE, counts).await?;
-        let (id, held): (i64, i64) = (counts.get(0), counts.get(1));
+        let (id, held, has_tombstones): (i64, i64, bool) = (counts.get(0), counts.get(1), counts.get(2));
         let mut replaced = Vec::new();
         for source in &plan.replaced {
             let held = totals::held_by(&work, source).await?;
@@ -116,6 +122,8 @@ impl<'a> PostgresImport<'a> {
             merging.sources.insert(sources.id(source));
         }
         let all = !plan.replaced.is_empty();
+        let is_large = plan.records >= MANY && !plan.is_trial;
+        let is_loading = is_large && held == 0 && loading::begin(&work).await?;
         Ok(Self {
             ahead: Ahead::new(database, plan.records, held.cast_unsigned(), all).await?,
             writer: Writer::start(database, work.clone()),
@@ -126,7 +134,9 @@ impl<'a> PostgresImport<'a> {
             sources,
             waiting: Vec::new(),
             given: 0,
-            rewrite: Rewrite::new(work.number),
+            rewrite: empty_rewrite(&work, is_loading, has_tombstones),
+            is_loading,
+            has_tombstones,
             work,
         })
     }
@@ -213,8 +223,13 @@ impl<'a> PostgresImport<'a> {
     }
 
     async fn send(&mut self) -> Result<(), Failure> {
-        let rewrite = std::mem::replace(&mut self.rewrite, Rewrite::new(self.work.number));
+        let rewrite = self.take_rewrite();
         if self.plan.is_trial { Ok(()) } else { self.writer.send(Job::Write(rewrite)).await }
+    }
+
+    fn take_rewrite(&mut self) -> Rewrite {
+        let next = empty_rewrite(&self.work, self.is_loading, self.has_tombstones);
+        std::mem::replace(&mut self.rewrite, next)
     }
 
     async fn finish_all(&mut self) -> Result<(), Failure> {
@@ -225,14 +240,29 @@ impl<'a> PostgresImport<'a> {
             self.withdraw(place).await?;
         }
         self.send().await?;
-        self.writer.flush().await
+        if !self.is_loading {
+            return self.writer.flush().await;
+        }
+        let _resting = self.writer.rest().await?;
+        self.database.watched(&self.work.session, loading::index(&self.work)).await
+    }
+
+    /// If rows were copied into another table, that becomes the table of details.
+    async fn put_in_place(&mut self) -> Result<(), Failure> {
+        if std::mem::take(&mut self.is_loading) {
+            let _resting = self.writer.rest().await?;
+            self.database.watched(&self.work.session, loading::put_in_place(&self.work)).await?;
+            self.take_rewrite();
+        }
+        Ok(())
     }
 
     async fn take_back_all(&mut self, values: &[ValueOfProfile]) -> Result<(), Failure> {
         // What is only tried is not in the table, and nobody will see it.
-        if self.plan.is_trial {
+        if self.plan.is_trial || values.is_empty() {
             return Ok(());
         }
+        self.put_in_place().await?;
         let places = Place::of_profiles(values.iter().map(|(profile, ..)| profile));
         let mut of_places: Vec<(i64, &ValueOfProfile)> =
             values.iter().map(|value| (first_id_of_key(value.0.key(), 0), value)).collect();
@@ -250,13 +280,13 @@ impl<'a> PostgresImport<'a> {
                     self.rewrite.add(place)?;
                 }
             }
-            let rewrite = std::mem::replace(&mut self.rewrite, Rewrite::new(self.work.number));
-            rewrite.write(&self.work).await?;
+            self.take_rewrite().write(&self.work).await?;
         }
         Ok(())
     }
 
     async fn write_rest(&mut self, summary: &ImportSummary, entry: Noted<'_>) -> Result<(), Failure> {
+        self.put_in_place().await?;
         let work = &self.work;
         for (id, name) in &self.sources.new {
             let add = "INSERT INTO sources (id, name, number) VALUES ($1, $2, $3)";
@@ -283,6 +313,11 @@ impl<'a> PostgresImport<'a> {
     }
 }
 
+fn empty_rewrite(work: &Work, is_loading: bool, has_tombstones: bool) -> Rewrite {
+    let table = if is_loading { loading::TABLE } else { "details" };
+    Rewrite::into(work.number, table, has_tombstones)
+}
+
 fn place(record: &Record) -> i64 {
     first_id(&record.profile, Kind::Phone)
 }
@@ -292,17 +327,17 @@ impl Import for PostgresImport<'_> {
         self.given += batch.iter().map(|record| record.details.len()).sum::<usize>();
         self.waiting.extend(batch);
         if self.given >= GIVEN {
-            self.merge_all_but_last().await.map_err(Failure::into_store_error)?;
+            self.merge_all_but_last().await.map_err(Failure::into_discarded)?;
         }
         Ok(())
     }
 
     async fn finish(&mut self) -> Result<(), StoreError> {
-        self.finish_all().await.map_err(Failure::into_store_error)
+        self.finish_all().await.map_err(Failure::into_discarded)
     }
 
     async fn take_back(&mut self, values: &[ValueOfProfile]) -> Result<(), StoreError> {
-        self.take_back_all(values).await.map_err(Failure::into_store_error)
+        self.take_back_all(values).await.map_err(Failure::into_discarded)
     }
 
     fn counts(&self) -> PutCounts {
@@ -318,7 +353,7 @@ impl Import for PostgresImport<'_> {
     }
 
     async fn commit(mut self, summary: &ImportSummary, entry: Noted<'_>) -> Result<i64, StoreError> {
-        self.write_rest(summary, entry).await.map_err(Failure::into_store_error)?;
+        self.write_rest(summary, entry).await.map_err(Failure::into_discarded)?;
         let Self { database, work, mut writer, merging, .. } = self;
         writer.is_over = true;
         drop(writer);
@@ -340,6 +375,8 @@ enum Job {
     Write(Rewrite),
     /// Says when everything before it is written.
     Tell(oneshot::Sender<()>),
+    /// Leaves the connection to the import until the other end is dropped.
+    Rest(oneshot::Receiver<()>),
 }
 
 /// Writes batches beside the import. Dropping it cuts the connection, unless the import is over.
@@ -360,6 +397,7 @@ impl Writer {
                     Ok(None) => return Ok(()),
                     Ok(Some(Job::Write(rewrite))) => rewrite.write(&writing).await?,
                     Ok(Some(Job::Tell(written))) => drop(written.send(())),
+                    Ok(Some(Job::Rest(over))) => drop(over.await),
                     Err(_) => {
                         writing.within(SILENCE, async { writing.batch_execute("SELECT").await }).await?;
                     }
@@ -384,6 +422,14 @@ impl Writer {
             Ok(()) => Ok(()),
             Err(_) => Err(self.failure().await),
         }
+    }
+
+    /// Returns when everything is written. From then on it does nothing until the result is dropped.
+    async fn rest(&mut self) -> Result<oneshot::Sender<()>, Failure> {
+        self.flush().await?;
+        let (resting, over) = oneshot::channel();
+        self.send(Job::Rest(over)).await?;
+        Ok(resting)
     }
 
     /// Why it ended.

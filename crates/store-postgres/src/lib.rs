@@ -15,11 +15,14 @@ mod failure;
 mod following;
 mod former;
 mod import;
+mod journals;
+mod loading;
 mod maintenance;
 mod moving;
 mod nodes;
 mod outbox;
 mod places;
+mod quotas;
 mod rows;
 mod schema;
 mod suppressions;
@@ -44,6 +47,7 @@ pub use moving::MoveState;
 pub use nodes::{
     ClusterNode, Forgotten, Heartbeat, HeartbeatAnswer, NewestChanges, Registration, Speaker, new_process_id,
 };
+pub use quotas::{QuotaKey, UnitsAsked};
 pub use url::{StoreUrl, UrlError};
 pub use usage::NodeUsage;
 

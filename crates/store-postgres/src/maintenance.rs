@@ -33,6 +33,8 @@ const TABLES: &[&str] = &[
     "outbox",
     "positions",
     "profile_total",
+    "quota_leases",
+    "quotas",
     "sources",
     "suppressions",
     "tokens",
@@ -54,7 +56,9 @@ const PORTION: u64 = 5_000;
 /// asks for its change.
 ///
 /// A node asks for what is newer than a change that is on record. So nobody asks for what the oldest of them contains.
-const FORGET: [&str; 3] = [
+///
+/// Quotas go a week after their day or month: until then the clock of a node may be wrong.
+const FORGET: [&str; 5] = [
     "DELETE FROM changes WHERE id = ANY(ARRAY(
         SELECT changes.id FROM changes JOIN counters USING (counter)
         WHERE changed_at < now() - interval '1 hour'
@@ -71,6 +75,14 @@ const FORGET: [&str; 3] = [
         SELECT place FROM tombstones
         WHERE number <= (SELECT min(number) FROM changes WHERE counter = 'details')
         ORDER BY number LIMIT $1 FOR UPDATE SKIP LOCKED))",
+    "DELETE FROM quota_leases WHERE ctid = ANY(ARRAY(
+        SELECT ctid FROM quota_leases
+        WHERE first_day < extract(epoch FROM now()) / 86400 - CASE period WHEN 'day' THEN 8 ELSE 38 END
+        LIMIT $1 FOR UPDATE SKIP LOCKED))",
+    "DELETE FROM quotas WHERE ctid = ANY(ARRAY(
+        SELECT ctid FROM quotas
+        WHERE first_day < extract(epoch FROM now()) / 86400 - CASE period WHEN 'day' THEN 8 ELSE 38 END
+        LIMIT $1 FOR UPDATE SKIP LOCKED))",
 ];
 
 impl Maintenance for PostgresStore {

@@ -12,7 +12,7 @@ use tokio_postgres::Row;
 use crate::PostgresStore;
 use crate::connecting::Session;
 use crate::connecting::Values;
-use crate::database::{Counter, LONGEST_STATEMENT, Work, random_id};
+use crate::database::{Counter, Database, LONGEST_STATEMENT, Work, random_id};
 use crate::failure::Failure;
 
 /// A node of the cluster.
@@ -127,6 +127,12 @@ const NODES: &str = "SELECT id, name, version, (extract(epoch FROM joined_at) * 
     FROM nodes ORDER BY name, id";
 
 impl PostgresStore {
+    /// Whether there is a node with this id.
+    pub async fn has_node(&self, id: &str) -> Result<bool, StoreError> {
+        let select = "SELECT EXISTS (SELECT 1 FROM nodes WHERE id = $1)";
+        self.database.read(move |work| async move { Ok(work.query_one(select, &[&id]).await?.get(0)) }).await
+    }
+
     /// Registers a process as a node, without a lease. False if another process may still run as this node: its lease lasts, or
     /// it said something a moment ago, and it does not have the same data directory.
     pub async fn register_node(&self, registration: &Registration<'_>) -> Result<bool, StoreError> {
@@ -175,7 +181,7 @@ impl PostgresStore {
         let beaten = async {
             let session = self.database.session().await?;
             // Whatever goes wrong: what was sent and has not arrived yet never does.
-            let cut = CutOnDrop(Some(&session));
+            let unanswered = Unanswered { database: &self.database, session: Some(&session) };
             session.heard.gave_up_waiting.store(false, Ordering::SeqCst);
             let beat = async {
                 session
@@ -200,7 +206,7 @@ impl PostgresStore {
                 // It may be lost, so it does not count.
                 return Err(Failure::Silent);
             }
-            cut.keep();
+            unanswered.keep();
             self.database.keep(Arc::clone(&session));
             Ok(match (row.get(0), row.get(1)) {
                 (true, _) => HeartbeatAnswer::Renewed,
@@ -238,6 +244,8 @@ impl PostgresStore {
                 let forget = "DELETE FROM nodes WHERE id = $1
                     AND clock_timestamp() > seen_at + lease_ms * interval '1 millisecond'";
                 if work.execute(forget, &[&id]).await? > 0 {
+                    // What it has stored as usage counts from now on.
+                    work.execute("DELETE FROM quota_leases WHERE node = $1", &[&id]).await?;
                     return Ok(Forgotten::Done);
                 }
                 let left = work.query_opt("SELECT 1 FROM nodes WHERE id = $1", &[&id]).await?;
@@ -270,19 +278,22 @@ impl PostgresStore {
     }
 }
 
-/// Cuts a connection, unless it is kept.
-struct CutOnDrop<'a>(Option<&'a Session>);
+/// A connection on which something was sent. It is given up when this is dropped, unless it was answered.
+struct Unanswered<'a> {
+    database: &'a Database,
+    session: Option<&'a Session>,
+}
 
-impl CutOnDrop<'_> {
+impl Unanswered<'_> {
     fn keep(mut self) {
-        self.0 = None;
+        self.session = None;
     }
 }
 
-impl Drop for CutOnDrop<'_> {
+impl Drop for Unanswered<'_> {
     fn drop(&mut self) {
-        if let Some(session) = self.0 {
-            session.cut();
+        if let Some(session) = self.session {
+            self.database.give_up(session);
         }
     }
 }

@@ -13,7 +13,7 @@ use contactd_core::{Kind, Profile};
 
 use crate::database::Work;
 use crate::failure::Failure;
-use crate::rows::{COLUMNS, COPY_DETAILS, COPY_FORMER, CopyRows, HeldRow, SILENCE, Sources};
+use crate::rows::{COLUMNS, COPY_FORMER, CopyRows, HeldRow, SILENCE, Sources, copy_details};
 
 /// All that is held at one place.
 pub(crate) struct Place {
@@ -91,6 +91,10 @@ impl Place {
 /// Places to be written, and details to be kept so that an import can be undone.
 pub(crate) struct Rewrite {
     number: i64,
+    /// Where details are copied to.
+    table: &'static str,
+    /// Whether a place that is filled may have a tombstone.
+    has_tombstones: bool,
     removed: Vec<i64>,
     emptied: Vec<i64>,
     filled: Vec<i64>,
@@ -101,8 +105,15 @@ pub(crate) struct Rewrite {
 impl Rewrite {
     /// Nothing yet, by the change with this number.
     pub(crate) fn new(number: i64) -> Self {
+        Self::into(number, "details", true)
+    }
+
+    /// The same for a table that is like that of details. `has_tombstones` is false if no place has one.
+    pub(crate) fn into(number: i64, table: &'static str, has_tombstones: bool) -> Self {
         Self {
             number,
+            table,
+            has_tombstones,
             removed: Vec::new(),
             emptied: Vec::new(),
             filled: Vec::new(),
@@ -140,7 +151,7 @@ impl Rewrite {
         }
         match (was_empty, is_empty) {
             (false, true) => self.emptied.push(place.first),
-            (true, false) => self.filled.push(place.first),
+            (true, false) if self.has_tombstones => self.filled.push(place.first),
             _ => {}
         }
         Ok(())
@@ -152,7 +163,7 @@ impl Rewrite {
     }
 
     pub(crate) async fn write(self, work: &Work) -> Result<(), Failure> {
-        let Self { number, removed, emptied, filled, details, former } = self;
+        let Self { number, table, removed, emptied, filled, details, former, .. } = self;
         if !removed.is_empty() {
             let delete = async { work.execute("DELETE FROM details WHERE id = ANY($1)", &[&removed]).await };
             work.within(SILENCE, delete).await?;
@@ -167,7 +178,7 @@ impl Rewrite {
                        ON CONFLICT (place) DO UPDATE SET number = excluded.number";
             work.within(SILENCE, async { work.execute(add, &[&emptied, &number]).await }).await?;
         }
-        details.copy(work, COPY_DETAILS).await?;
+        details.copy(work, &copy_details(table)).await?;
         former.copy(work, COPY_FORMER).await
     }
 }

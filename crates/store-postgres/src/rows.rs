@@ -119,7 +119,7 @@ impl CopyRows {
         Self { bytes, rows: 0 }
     }
 
-    /// A row of `details`, with the columns of [`COPY_DETAILS`].
+    /// A row of `details`, with the columns of [`copy_details`].
     pub(crate) fn detail(&mut self, id: i64, number: i64, profile: &str, held: &HeldDetail) {
         let HeldDetail { detail, source, import, said_by } = held;
         self.begin(13);
@@ -210,9 +210,13 @@ impl CopyRows {
     }
 }
 
-pub(crate) const COPY_DETAILS: &str =
-    "COPY details (id, number, observed_at, expires_at, import, said_by, source, kind, label,
-    confidence, profile, value, basis) FROM STDIN (FORMAT binary)";
+/// A COPY of the rows of [`CopyRows::detail`] into a table.
+pub(crate) fn copy_details(table: &str) -> String {
+    format!(
+        "COPY {table} (id, number, observed_at, expires_at, import, said_by, source, kind, label,
+        confidence, profile, value, basis) FROM STDIN (FORMAT binary)"
+    )
+}
 
 pub(crate) const COPY_FORMER: &str =
     "COPY former (import, place, is_withdrawn, observed_at, expires_at, added_by, said_by,

@@ -11,6 +11,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/002_details.sql"),
     include_str!("../migrations/003_audit.sql"),
     include_str!("../migrations/004_nodes.sql"),
+    include_str!("../migrations/005_quotas.sql"),
+    include_str!("../migrations/006_journals.sql"),
 ];
 
 /// The number of the advisory lock under which one process at a time migrates.

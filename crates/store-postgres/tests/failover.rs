@@ -1,4 +1,5 @@
-//! A server that crashes, freezes, waits for a standby, is gone, or is read-only: every change is made once.
+//! A server that crashes, freezes, waits for a standby, is gone, is read-only, or is replaced by its standby: every change is made
+//! once.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -161,6 +162,57 @@ async fn changes_are_made_once_while_the_server_is_frozen() {
     writers.end(&store, &server, database(&url)).await;
 }
 
+/// A server, its standby that every commit waits for, and the URL of a database on both.
+async fn primary_and_standby() -> (TestServer, TestServer, String) {
+    let primary = TestServer::start();
+    let url = primary.database();
+    let standby = primary.standby();
+    set(&primary, "synchronous_standby_names", "*").await;
+    let url = primary.url_with(&standby, database(&url));
+    (primary, standby, url)
+}
+
+#[tokio::test]
+async fn changes_are_made_once_while_a_standby_takes_the_place_of_a_server_that_crashes() {
+    let (primary, standby, url) = primary_and_standby().await;
+    let (store, waits) = open(&url, 60).await;
+    let writers = Writers::start(&store, 8);
+    writers.go_on().await;
+    primary.stop(Stop::Crash);
+    standby.promote();
+    writers.go_on().await;
+    assert!(waits.load(Ordering::SeqCst) > 0);
+    writers.end(&store, &standby, database(&url)).await;
+}
+
+#[tokio::test]
+async fn changes_are_made_once_while_a_standby_takes_the_place_of_a_server_that_is_frozen() {
+    let (primary, standby, url) = primary_and_standby().await;
+    let (store, waits) = open(&url, 12).await;
+    let writers = Writers::start(&store, 4);
+    writers.go_on().await;
+    primary.freeze();
+    standby.promote();
+    writers.go_on().await;
+    assert!(waits.load(Ordering::SeqCst) > 0);
+    primary.thaw();
+    writers.go_on().await;
+    writers.end(&store, &standby, database(&url)).await;
+}
+
+#[tokio::test]
+async fn a_server_that_was_replaced_and_still_accepts_writes_is_left() {
+    let (primary, standby, url) = primary_and_standby().await;
+    let (store, _) = open(&url, 12).await;
+    let writers = Writers::start(&store, 4);
+    writers.go_on().await;
+    // Nobody tells the first server. Every commit on it waits for its standby, which has left it.
+    standby.promote();
+    writers.go_on().await;
+    assert_eq!(primary.sql("postgres", "SELECT pg_is_in_recovery()"), "f");
+    writers.end(&store, &standby, database(&url)).await;
+}
+
 #[tokio::test]
 async fn a_change_that_waits_for_a_standby_is_made_once() {
     let server = TestServer::start();
@@ -246,6 +298,32 @@ async fn an_import_whose_connection_breaks_after_its_commit_is_reported_as_done(
     assert_eq!(importing.await.expect("ends").expect("imports"), 1);
     assert_eq!(store.totals().await.expect("counts").profiles, 1);
     assert_eq!(server.sql(database(&url), "SELECT count(*) FROM contactd.changes"), "1");
+}
+
+#[tokio::test]
+async fn an_import_that_commits_behind_a_change_that_waits_for_a_standby_is_made() {
+    let server = TestServer::start();
+    let url = server.database();
+    let (store, _) = open(&url, 60).await;
+    set(&server, "synchronous_standby_names", "nobody").await;
+    let waiting = |event: &str| {
+        let count = format!("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%COMMIT%' AND {event}");
+        server.sql("postgres", &count) == "1"
+    };
+    let (suppressing, importing) = (Arc::clone(&store), Arc::clone(&store));
+    let suppressing =
+        tokio::spawn(
+            async move { suppressing.suppress(&[digest(1)], now(), None).await.expect("suppresses") },
+        );
+    until(|| waiting("wait_event = 'SyncRep'")).await;
+    let importing = tokio::spawn(async move { import_one(&importing).await.expect("imports") });
+    until(|| waiting("wait_event_type = 'Lock'")).await;
+    // Longer than a statement waits for a lock.
+    let began = std::time::Instant::now();
+    until(|| began.elapsed() > Duration::from_secs(11)).await;
+    set(&server, "synchronous_standby_names", "").await;
+    assert_eq!((suppressing.await.expect("ends"), importing.await.expect("ends")), (1, 1));
+    assert_eq!(server.sql(database(&url), "SELECT count(*) FROM contactd.changes"), "2");
 }
 
 #[tokio::test]

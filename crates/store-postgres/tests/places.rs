@@ -398,3 +398,142 @@ async fn an_undo_that_is_not_possible_is_no_change() {
     }
     assert_eq!(opened.number(), number);
 }
+
+/// A plan that says that many records will come.
+fn large() -> ImportPlan {
+    let sources = ["ats", "crm", "hr"].map(str::to_owned).to_vec();
+    ImportPlan { max_age: Some((sources, DAY * 55)), ..ImportPlan::of(1_000_000, day(1)) }
+}
+
+impl Opened {
+    /// The table of details, and everything that is known about it.
+    fn table(&self) -> (String, String) {
+        let described = "SELECT relowner, relacl, reloptions, relreplident, relhasindex,
+                (SELECT string_agg(concat_ws(' ', attname, atttypid::regtype, attnotnull, attcollation, attstorage), ',' ORDER BY attnum)
+                    FROM pg_attribute WHERE attrelid = pg_class.oid AND attnum > 0),
+                (SELECT string_agg(concat_ws(' ', indexrelid::regclass, indisprimary, indisunique, indisvalid, pg_get_indexdef(indexrelid)), ','
+                    ORDER BY indexrelid::regclass::text) FROM pg_index WHERE indrelid = pg_class.oid),
+                (SELECT string_agg(conname || ' ' || pg_get_constraintdef(oid), ',' ORDER BY conname)
+                    FROM pg_constraint WHERE conrelid = pg_class.oid)
+            FROM pg_class WHERE oid = 'contactd.details'::regclass";
+        (self.sql("SELECT 'contactd.details'::regclass::oid"), self.sql(described))
+    }
+}
+
+#[tokio::test]
+async fn a_large_import_fills_an_empty_table_while_others_read_it_and_the_table_is_as_before() {
+    let opened = open().await;
+    let reader = Opened { store: open_again(&opened).await, database: opened.database.clone() };
+    let (store, memory) = (&opened.store, Memory::default());
+    let (table, description) = opened.table();
+    let nothing = seen(&reader.store).await;
+    let records = Dice(21).records(store, &profiles());
+    let values: Vec<_> = records[..2]
+        .iter()
+        .flat_map(|record| record.details.iter().map(|d| (record.profile.clone(), d.kind, d.value.clone())))
+        .collect();
+    let mut filling = store.begin_import(&large()).await.expect("begins");
+    for batch in records.chunks(3) {
+        filling.put(batch.to_vec()).await.expect("puts");
+        assert_eq!(seen(&reader.store).await, nothing);
+    }
+    filling.finish().await.expect("finishes");
+    assert_eq!(seen(&reader.store).await, nothing);
+    filling.take_back(&values).await.expect("takes back");
+    let counts = filling.counts();
+    let summary = ImportSummary { counts, ..ImportSummary::default() };
+    filling.commit(&summary, None).await.expect("commits");
+    assert_eq!(counts, import(&memory, &large(), &records, &records[..2]).await);
+    assert_eq!(seen(&reader.store).await, seen(&memory).await);
+    check_noticed(&opened, &BTreeMap::new(), 0);
+    let (filled, description_now) = opened.table();
+    assert_ne!(filled, table, "it was not filled without indexes");
+    assert_eq!(description_now, description);
+    let more = Dice(22).records(store, &profiles());
+    assert_eq!(
+        import(&reader.store, &large(), &more, &[]).await,
+        import(&memory, &large(), &more, &[]).await
+    );
+    assert_eq!(seen(store).await, seen(&memory).await);
+    assert_eq!(opened.table().0, filled, "a table with rows is never replaced");
+}
+
+async fn open_again(opened: &Opened) -> PostgresStore {
+    let url = TestServer::shared().url(&opened.database);
+    let settings = Settings {
+        url: url.parse().expect("a URL"),
+        patience: Duration::from_secs(20),
+        on_wait: Box::new(|| {}),
+    };
+    PostgresStore::open(settings).await.expect("opens")
+}
+
+#[tokio::test]
+async fn a_large_import_into_an_empty_table_that_ends_at_any_point_leaves_nothing() {
+    let opened = open().await;
+    let records = Dice(23).records(&opened.store, &profiles());
+    let (before, counted) = (opened.table(), opened.counted());
+    for end in 0..4 {
+        let mut import = loop {
+            match opened.store.begin_import(&large()).await {
+                Err(StoreError::Busy) => {}
+                begun => break begun.expect("begins"),
+            }
+        };
+        if end > 0 {
+            import.put(records.clone()).await.expect("puts");
+        }
+        if end > 1 {
+            import.finish().await.expect("finishes");
+        }
+        if end > 2 {
+            let detail = &records[0].details[0];
+            let value = (records[0].profile.clone(), detail.kind, detail.value.clone());
+            import.take_back(&[value]).await.expect("takes back");
+        }
+        drop(import);
+        assert_eq!(opened.counted(), counted);
+        assert_eq!(opened.table(), before);
+    }
+    import(&opened.store, &large(), &records, &[]).await;
+    assert_ne!(opened.table().0, before.0);
+}
+
+#[tokio::test]
+async fn a_large_import_does_not_fail_if_somebody_reads_the_empty_table_all_the_time() {
+    let opened = open().await;
+    let (records, memory) = (Dice(24).records(&opened.store, &profiles()), Memory::default());
+    let before = opened.table();
+    let url = TestServer::shared().url(&opened.database);
+    let (other, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.expect("connects");
+    let driver = tokio::spawn(connection);
+    other.batch_execute("BEGIN; SELECT 1 FROM contactd.details").await.expect("reads");
+    import(&opened.store, &large(), &records, &[]).await;
+    import(&memory, &large(), &records, &[]).await;
+    assert_eq!(seen(&opened.store).await, seen(&memory).await);
+    assert_eq!(opened.table(), before);
+    assert_eq!(opened.sql("SELECT to_regclass('contactd.details_loading') IS NULL"), "t");
+    drop(other);
+    let _ = driver.await;
+}
+
+#[tokio::test]
+async fn a_large_import_keeps_what_the_owner_of_the_database_added_to_the_table() {
+    for added in [
+        "GRANT SELECT ON contactd.details TO PUBLIC",
+        "ALTER TABLE contactd.details SET (autovacuum_vacuum_scale_factor = 0.01)",
+        "CREATE INDEX ON contactd.details (source)",
+        "CREATE VIEW contactd.numbers AS SELECT number FROM contactd.details",
+        "CREATE STATISTICS contactd.kinds ON kind, label FROM contactd.details",
+        "CREATE PUBLICATION elsewhere FOR TABLE contactd.details",
+        "COMMENT ON TABLE contactd.details IS 'personal data'",
+    ] {
+        let opened = open().await;
+        opened.sql(added);
+        let before = opened.table();
+        let records = Dice(25).records(&opened.store, &profiles());
+        import(&opened.store, &large(), &records, &[]).await;
+        assert_eq!(opened.table(), before, "{added}");
+        assert!(!opened.places().is_empty());
+    }
+}

@@ -8,7 +8,7 @@ use std::sync::MutexGuard;
 
 use contactd_core::AuditPosition;
 use contactd_core::store::{
-    AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, StoreError, StoreFuture,
+    AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, JournalCopies, StoreError, StoreFuture,
 };
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
@@ -25,6 +25,9 @@ impl OpenIndex<'_> {
         self.0.as_mut().ok_or_else(|| StoreError::Engine("the audit index is not open".to_owned()))
     }
 }
+
+/// The journal is beside it, so it keeps no copies.
+impl JournalCopies for SqliteStore {}
 
 impl AuditIndex for SqliteStore {
     fn audit_position(&self, node: &str) -> impl StoreFuture<AuditPosition> {

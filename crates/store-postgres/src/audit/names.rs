@@ -30,7 +30,7 @@ pub(super) async fn find_name(work: &Work, name: &str) -> Result<Option<i32>, Fa
 }
 
 /// The id of a node. Whoever has this does not change what is indexed of the node at the same time as others.
-pub(super) async fn lock_node(work: &Work, node: &str) -> Result<i32, Failure> {
+pub(crate) async fn lock_node(work: &Work, node: &str) -> Result<i32, Failure> {
     ids(work, BTreeSet::from([node])).await?;
     let lock = "SELECT id FROM names WHERE name = $1 FOR NO KEY UPDATE";
     Ok(work.query_one(lock, &[&node]).await?.get(0))

@@ -1,0 +1,205 @@
+//! Copies of the journals of all nodes.
+//!
+//! Who adds to the copy of a node locks the row of its name, as for the index. A step says where it begins and ends, which
+//! makes it happen once.
+
+use contactd_core::store::{CopiedLine, CopyStep, JournalCopies, ShippedJournal, StoreError, StoreFuture};
+use contactd_core::{AuditPosition, SignedLine, Timestamp};
+use tokio_postgres::Row;
+
+use crate::PostgresStore;
+use crate::audit::lock_node;
+use crate::database::Work;
+use crate::failure::Failure;
+use crate::usage::{signed, unsigned};
+
+/// How many lines one statement adds.
+const CHUNK: usize = 5_000;
+/// How many lines one transaction removes.
+const REMOVED: i64 = 20_000;
+
+const LAST: &str =
+    "SELECT id, segment, \"offset\", seq, chain FROM journal_copies WHERE node = $1 ORDER BY id DESC LIMIT 1";
+const BEGIN: &str = "INSERT INTO journal_copies (node, name)
+    VALUES ($1, coalesce((SELECT name FROM nodes WHERE id = $1), '')) RETURNING id";
+const MOVE: &str =
+    "UPDATE journal_copies SET segment = $2, \"offset\" = $3, seq = $4, chain = $5, shipped_at = now(),
+        name = coalesce((SELECT name FROM nodes WHERE id = journal_copies.node), name),
+        removed_through = greatest(removed_through, $6)
+    WHERE id = $1";
+/// A number that is there already can only have been put there by somebody else: what the node says counts.
+const ADD_LINES: &str = "INSERT INTO journal_lines (copy, seq, begins_segment, line)
+    SELECT $1, * FROM unnest($2::bigint[], $3::boolean[], $4::text[])
+    ON CONFLICT (copy, seq) DO UPDATE SET begins_segment = excluded.begins_segment, line = excluded.line";
+const ADD_SEALS: &str =
+    "INSERT INTO journal_seals (copy, seq, line) SELECT $1, * FROM unnest($2::bigint[], $3::text[])
+    ON CONFLICT (copy, seq) DO UPDATE SET line = excluded.line";
+
+impl JournalCopies for PostgresStore {
+    fn copy_position(&self, node: &str) -> impl StoreFuture<Option<AuditPosition>> {
+        self.database.read(move |work| async move {
+            let last = work.query_opt(LAST, &[&node]).await?;
+            Ok(Some(last.map(|row| position(&row, 1)).transpose()?.unwrap_or_default()))
+        })
+    }
+
+    fn add_to_copy(&self, step: CopyStep<'_>) -> impl StoreFuture<bool> {
+        self.database.prepare(move |work| async move { add(&work, step).await })
+    }
+
+    fn begin_journal_copy(&self, node: &str) -> impl StoreFuture<()> {
+        self.database.prepare(move |work| async move {
+            lock_node(&work, node).await?;
+            // One that nothing was added to is a new one.
+            let last = work.query_opt(LAST, &[&node]).await?;
+            if last.is_some_and(|row| row.get::<_, i64>(3) > 0) {
+                work.query_one(BEGIN, &[&node]).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn trim_copy(&self, node: &str) -> impl StoreFuture<bool> {
+        self.database.prepare(move |work| async move {
+            let remove = "DELETE FROM journal_lines USING journal_copies
+                WHERE journal_copies.node = $1 AND copy = id AND journal_lines.seq <= removed_through
+                    AND journal_lines.seq < $2 + (SELECT min(seq) FROM journal_lines WHERE copy = id)";
+            Ok(work.execute(remove, &[&node, &REMOVED]).await? > 0)
+        })
+    }
+
+    async fn remove_earlier_copies(&self, node: &str) -> Result<(), StoreError> {
+        let find = "SELECT id FROM journal_copies WHERE node = $1
+            AND id < (SELECT max(id) FROM journal_copies WHERE node = $1)";
+        let find = move |work: Work| async move {
+            let rows = work.query(find, &[&node]).await?;
+            Ok::<Vec<i32>, Failure>(rows.iter().map(|row| row.get(0)).collect())
+        };
+        self.remove_copies(self.database.read(find).await?).await
+    }
+
+    async fn remove_old_copies(&self, before: Timestamp) -> Result<(), StoreError> {
+        let find = "SELECT id FROM journal_copies AS copies
+            WHERE shipped_at < to_timestamp($1::bigint / 1000.0)
+                AND (NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.id = copies.node)
+                    OR id < (SELECT max(id) FROM journal_copies WHERE node = copies.node))";
+        let find = move |work: Work| async move {
+            let rows = work.query(find, &[&before.millis()]).await?;
+            Ok::<Vec<i32>, Failure>(rows.iter().map(|row| row.get(0)).collect())
+        };
+        self.remove_copies(self.database.read(find).await?).await
+    }
+
+    fn list_copies(&self) -> impl StoreFuture<Vec<ShippedJournal>> {
+        self.database.read(|work| async move {
+            let list = "SELECT copies.id, segment, \"offset\", seq, chain, node, coalesce(nodes.name, copies.name),
+                    floor(extract(epoch FROM shipped_at) * 1000)::bigint,
+                    copies.id = max(copies.id) OVER (PARTITION BY node)
+                FROM journal_copies AS copies LEFT JOIN nodes ON nodes.id = copies.node ORDER BY node, copies.id";
+            work.query(list, &[]).await?.iter().map(shipped).collect()
+        })
+    }
+
+    fn copied_segments(&self, copy: i32) -> impl StoreFuture<Vec<u64>> {
+        self.database.read(move |work| async move {
+            // Whatever comes before the first one belongs to none, and must not be overlooked.
+            let list = "WITH kept AS (SELECT removed_through FROM journal_copies WHERE id = $1)
+                SELECT seq FROM journal_lines, kept WHERE copy = $1 AND seq > removed_through AND begins_segment
+                UNION SELECT min(seq) FROM journal_lines, kept WHERE copy = $1 AND seq > removed_through ORDER BY 1";
+            let rows = work.query(list, &[&copy]).await?;
+            Ok(rows.iter().filter_map(|row| row.get::<_, Option<i64>>(0)).map(unsigned).collect())
+        })
+    }
+
+    fn copied_lines(&self, copy: i32, from: u64, most: u32) -> impl StoreFuture<Vec<CopiedLine>> {
+        self.database.read(move |work| async move {
+            let list = "SELECT seq, begins_segment, line FROM journal_lines WHERE copy = $1 AND seq >= $2
+                AND seq > (SELECT removed_through FROM journal_copies WHERE id = $1) ORDER BY seq LIMIT $3";
+            let rows = work.query(list, &[&copy, &signed(from), &i64::from(most)]).await?;
+            let line = |row: &Row| CopiedLine {
+                seq: unsigned(row.get(0)),
+                begins_segment: row.get(1),
+                text: row.get(2),
+            };
+            Ok(rows.iter().map(line).collect())
+        })
+    }
+
+    fn copied_seals(&self, copy: i32) -> impl StoreFuture<Vec<String>> {
+        self.database.read(move |work| async move {
+            let list = "SELECT line FROM journal_seals WHERE copy = $1 ORDER BY seq";
+            Ok(work.query(list, &[&copy]).await?.iter().map(|row| row.get(0)).collect())
+        })
+    }
+}
+
+impl PostgresStore {
+    /// Removes copies, their lines bit by bit.
+    async fn remove_copies(&self, copies: Vec<i32>) -> Result<(), StoreError> {
+        for copy in copies {
+            let remove = move |work: Work| async move {
+                let lines = "DELETE FROM journal_lines WHERE copy = $1
+                    AND seq < $2 + (SELECT min(seq) FROM journal_lines WHERE copy = $1)";
+                if work.execute(lines, &[&copy, &REMOVED]).await? > 0 {
+                    return Ok::<_, Failure>(true);
+                }
+                work.execute("DELETE FROM journal_seals WHERE copy = $1", &[&copy]).await?;
+                work.execute("DELETE FROM journal_copies WHERE id = $1", &[&copy]).await?;
+                Ok(false)
+            };
+            while self.database.prepare(remove).await? {}
+        }
+        Ok(())
+    }
+}
+
+async fn add(work: &Work, step: CopyStep<'_>) -> Result<bool, Failure> {
+    lock_node(work, step.node).await?;
+    let (copy, position) = match work.query_opt(LAST, &[&step.node]).await? {
+        Some(row) => (row.get::<_, i32>(0), position(&row, 1)?),
+        None => (work.query_one(BEGIN, &[&step.node]).await?.get(0), AuditPosition::default()),
+    };
+    if position != step.from {
+        // An earlier attempt may have been committed.
+        return Ok(position == step.to);
+    }
+    for lines in step.lines.chunks(CHUNK) {
+        let numbers: Vec<i64> = lines.iter().map(|line| signed(line.seq)).collect();
+        let begin: Vec<bool> = lines.iter().map(|line| line.begins_segment).collect();
+        let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
+        work.execute(ADD_LINES, &[&copy, &numbers, &begin, &texts]).await?;
+    }
+    let earlier = step.seals.iter().map(|(seq, text)| (signed(*seq), text.as_str()));
+    let sealed = |line: &&SignedLine| line.is_seal;
+    let now = step.lines.iter().filter(sealed).map(|line| (signed(line.seq), line.text.as_str()));
+    let (numbers, texts): (Vec<i64>, Vec<&str>) = earlier.chain(now).unzip();
+    if !numbers.is_empty() {
+        work.execute(ADD_SEALS, &[&copy, &numbers, &texts]).await?;
+    }
+    let removed = step.lines.iter().filter_map(|line| line.retires).max().unwrap_or(0);
+    let AuditPosition { segment, offset, seq, chain } = step.to;
+    let (segment, offset, seq, removed) = (signed(segment), signed(offset), signed(seq), signed(removed));
+    work.execute(MOVE, &[&copy, &segment, &offset, &seq, &&chain[..], &removed]).await?;
+    Ok(true)
+}
+
+fn position(row: &Row, first: usize) -> Result<AuditPosition, Failure> {
+    let chain = row.get::<_, &[u8]>(first + 3).try_into();
+    Ok(AuditPosition {
+        segment: unsigned(row.get(first)),
+        offset: unsigned(row.get(first + 1)),
+        seq: unsigned(row.get(first + 2)),
+        chain: chain.map_err(|_| Failure::damaged("a position of a copied journal"))?,
+    })
+}
+
+fn shipped(row: &Row) -> Result<ShippedJournal, Failure> {
+    Ok(ShippedJournal {
+        copy: row.get(0),
+        position: position(row, 1)?,
+        node: row.get(5),
+        name: row.get(6),
+        shipped_at: Timestamp::from_millis(row.get(7)),
+        is_last: row.get(8),
+    })
+}
