@@ -91,7 +91,8 @@ impl Follower<'_> {
         let shared = self.shared;
         let NodeSettings { database, local, applied, .. } = &shared.settings;
         if !self.is_registered {
-            self.check_lineage(&database.lineage().await?)?;
+            let is_registered = database.has_node(&shared.settings.node).await?;
+            self.check_copy(&database.lineage().await?, is_registered)?;
             let (details, wiped) = {
                 let state = shared.state();
                 (state.details_number(), state.wiped)
@@ -131,14 +132,22 @@ impl Follower<'_> {
         }
         let NewestChanges { access, details } = newest;
         shared.note_newest(access.number, details.number);
+        // Another node may want units of quotas, or have given some back.
+        if let Some(leases) = shared.settings.callers.leases() {
+            leases.poke();
+        }
         Ok(self.beat_if_due().await?)
     }
 
-    /// A copy of another database is replaced.
-    fn check_lineage(&self, lineage: &str) -> Result<(), StoreError> {
+    /// A copy of another database is replaced, and that of a node which was forgotten: nothing was kept for it.
+    fn check_copy(&self, lineage: &str, is_registered: bool) -> Result<(), StoreError> {
         let shared = self.shared;
         let local = &shared.settings.local;
-        if local.copy_state()?.is_none_or(|copied| copied.lineage != lineage) {
+        let is_forgotten = !is_registered && shared.state().details.is_some();
+        if is_forgotten {
+            tracing::warn!("the database has forgotten this node: everything is copied anew");
+        }
+        if is_forgotten || local.copy_state()?.is_none_or(|copied| copied.lineage != lineage) {
             local.begin_copy(lineage)?;
             shared.forget_copy();
             shared.state().access = ChangePoint::default();

@@ -7,10 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use contactd_core::store::{
-    AuditFilter, AuditIndex, AuditUsage, ChangeNumbers, Changes, Crowd, DayHits, DetailFilter, Details,
-    Facts, FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, IndexStep, IndexedLine,
-    Maintenance, Noted, Outbox, PartSize, PastImport, PutCounts, SourceRetention, StoreError, Suppressions,
-    SweepPlan, Swept, TakenOver, Tokens, Totals, Undo, Usage, ValueOfProfile, Withdrawals, WithdrawnFrom,
+    AuditFilter, AuditIndex, AuditUsage, ChangeNumbers, Changes, CopiedLine, CopyStep, Crowd, DayHits,
+    DetailFilter, Details, Facts, FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing,
+    IndexStep, IndexedLine, JournalCopies, Maintenance, Noted, Outbox, PartSize, PastImport, PutCounts,
+    ShippedJournal, SourceRetention, StoreError, Suppressions, SweepPlan, Swept, TakenOver, Tokens, Totals,
+    Undo, Usage, ValueOfProfile, Withdrawals, WithdrawnFrom,
 };
 use contactd_core::{
     AdminEntry, AuditPosition, ContactValue, Detail, Kind, Profile, Record, SubjectDigest, Timestamp, Token,
@@ -390,6 +391,49 @@ impl AuditIndex for AnyStore {
 
     async fn audit_usage(&self) -> Result<Vec<AuditUsage>, StoreError> {
         shared!(self.audit_usage())
+    }
+}
+
+/// Only a database keeps copies.
+impl JournalCopies for AnyStore {
+    async fn copy_position(&self, node: &str) -> Result<Option<AuditPosition>, StoreError> {
+        shared!(self.copy_position(node))
+    }
+
+    async fn add_to_copy(&self, step: CopyStep<'_>) -> Result<bool, StoreError> {
+        shared!(self.add_to_copy(step))
+    }
+
+    async fn begin_journal_copy(&self, node: &str) -> Result<(), StoreError> {
+        shared!(self.begin_journal_copy(node))
+    }
+
+    async fn trim_copy(&self, node: &str) -> Result<bool, StoreError> {
+        shared!(self.trim_copy(node))
+    }
+
+    async fn remove_earlier_copies(&self, node: &str) -> Result<(), StoreError> {
+        shared!(self.remove_earlier_copies(node))
+    }
+
+    async fn remove_old_copies(&self, before: Timestamp) -> Result<(), StoreError> {
+        shared!(self.remove_old_copies(before))
+    }
+
+    async fn list_copies(&self) -> Result<Vec<ShippedJournal>, StoreError> {
+        shared!(self.list_copies())
+    }
+
+    async fn copied_segments(&self, copy: i32) -> Result<Vec<u64>, StoreError> {
+        shared!(self.copied_segments(copy))
+    }
+
+    async fn copied_lines(&self, copy: i32, from: u64, most: u32) -> Result<Vec<CopiedLine>, StoreError> {
+        shared!(self.copied_lines(copy, from, most))
+    }
+
+    async fn copied_seals(&self, copy: i32) -> Result<Vec<String>, StoreError> {
+        shared!(self.copied_seals(copy))
     }
 }
 

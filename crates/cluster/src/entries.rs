@@ -6,30 +6,55 @@ use contactd_core::AdminEntry;
 use contactd_core::store::{Outbox, StoreError};
 use contactd_store_postgres::PostgresStore;
 
+use crate::nodes::{NodeState, state};
+
 /// How long to wait for a node.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Has a node put an entry into its journal. If none does in time, the entry is taken back, and this returns false.
-pub async fn record_by_a_node(database: &PostgresStore, entry: &AdminEntry) -> Result<bool, StoreError> {
-    database.add_entry(entry).await?;
-    if is_taken(database, entry, Instant::now() + PATIENCE).await? {
-        return Ok(true);
-    }
-    database.remove_entries(std::slice::from_ref(&entry.entry)).await?;
-    Ok(false)
+/// Whether nodes have put entries into their journals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// They have.
+    All,
+    /// They have not, in the time that they get.
+    NotInTime,
+    /// No node runs.
+    NoNode,
 }
 
-/// Waits until nodes have taken everything that waits now. Returns false if they have not in time.
-pub async fn taken_by_nodes(database: &PostgresStore) -> Result<bool, StoreError> {
+/// Has a node put an entry into its journal. If none does in time, the entry is taken back.
+pub async fn record_by_a_node(database: &PostgresStore, entry: &AdminEntry) -> Result<Taken, StoreError> {
+    if !does_a_node_run(database).await? {
+        return Ok(Taken::NoNode);
+    }
+    database.add_entry(entry).await?;
+    if is_taken(database, entry, Instant::now() + PATIENCE).await? {
+        return Ok(Taken::All);
+    }
+    database.remove_entries(std::slice::from_ref(&entry.entry)).await?;
+    Ok(Taken::NotInTime)
+}
+
+/// Waits until nodes have taken everything that waits now, if any runs. What they do not take goes on waiting in the database.
+pub async fn taken_by_nodes(database: &PostgresStore) -> Result<Taken, StoreError> {
     let until = Instant::now() + PATIENCE;
-    for entry in &database.list_entries().await? {
+    let entries = database.list_entries().await?;
+    if !entries.is_empty() && !does_a_node_run(database).await? {
+        return Ok(Taken::NoNode);
+    }
+    for entry in &entries {
         if !is_taken(database, entry, until).await? {
-            return Ok(false);
+            return Ok(Taken::NotInTime);
         }
     }
-    Ok(true)
+    Ok(Taken::All)
+}
+
+async fn does_a_node_run(database: &PostgresStore) -> Result<bool, StoreError> {
+    let runs = |node: &_| matches!(state(node), NodeState::Serving | NodeState::Loading);
+    Ok(database.list_nodes().await?.iter().any(runs))
 }
 
 async fn is_taken(database: &PostgresStore, entry: &AdminEntry, until: Instant) -> Result<bool, StoreError> {

@@ -6,7 +6,8 @@
 //!
 //! A node has a thread for everything that may take long. One follows tokens and suppressions, which is quick, and sends
 //! heartbeats (`access.rs`); so a large import never delays an opt-out. Another loads and follows details (`details.rs`). Another
-//! wipes what was removed (`wiping.rs`), and one removes from the database what no node needs any more (`upkeep.rs`).
+//! wipes what was removed (`wiping.rs`), others lease units of quotas (`quotas.rs`) and ship the journal (`shipping.rs`), and one removes from the database what no
+//! node needs any more (`upkeep.rs`).
 
 mod access;
 mod any_store;
@@ -19,6 +20,8 @@ mod metrics;
 mod migrating;
 mod node;
 mod nodes;
+mod quotas;
+mod shipping;
 mod state;
 mod upkeep;
 mod usage;
@@ -26,13 +29,13 @@ mod verify;
 mod wiping;
 
 pub use any_store::{AnyImport, AnyStore, ClusterStore, LocalNode};
-pub use entries::{record_by_a_node, taken_by_nodes};
+pub use entries::{Taken, record_by_a_node, taken_by_nodes};
 pub use home::home_of;
 pub use in_force::{ClusterInForce, NotWiped};
 pub use metrics::NodeMeasures;
 pub use migrating::{MigrateError, Migrated, MigratedTable, Migration};
 pub use node::{Applied, Applying, Node, NodeError, NodeSettings};
 pub use nodes::{ForgetError, ListedNode, NodeState, Nodes};
+pub use shipping::{LastLine, Shipping};
 pub use state::NodeStatus;
-pub use usage::UsageShipping;
 pub use verify::{Verified, verify};

@@ -7,13 +7,13 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use contactd_core::store::{LocalRead, StoreError, Suppressions, Tokens, Usage};
-use contactd_core::{BootClock, Lease, Live, RefreshError};
+use contactd_core::{BootClock, Callers, Lease, Live, RefreshError};
 use contactd_store_postgres::{PostgresStore, new_process_id};
 use contactd_store_sqlite::SqliteStore;
 
 use crate::metrics::NodeMeasures;
 use crate::state::{NodeStatus, Shared, State};
-use crate::{access, details, upkeep, wiping};
+use crate::{access, details, quotas, upkeep, wiping};
 
 /// What a node needs.
 pub struct NodeSettings {
@@ -35,6 +35,10 @@ pub struct NodeSettings {
     pub applied: Arc<dyn Applied>,
     /// Its lease, which lookups ask.
     pub lease: Lease,
+    /// Its callers, for whose quotas it leases units.
+    pub callers: Arc<Callers>,
+    /// Whether the usage in its files is all that was used before this process.
+    pub usage_is_counted: bool,
 }
 
 /// Puts what is in the local files in force in this process.
@@ -99,6 +103,7 @@ impl Node {
             ("node-access", access::run as fn(&Shared) -> Result<(), std::io::Error>),
             ("node-details", details::run),
             ("node-wiping", wiping::run),
+            ("node-quotas", quotas::run),
             ("node-upkeep", upkeep::run),
         ] {
             let shared = Arc::clone(&shared);
@@ -122,7 +127,7 @@ impl Node {
         NodeMeasures(Arc::clone(&self.shared))
     }
 
-    /// Stops it and gives its lease back, so that no command waits for it. Lookups must have ended.
+    /// Stops it and gives back its lease, so that no command waits for it, and unused units of quotas. Lookups must have ended.
     pub fn finish(mut self) {
         self.stop();
         self.shared.settings.lease.end();
@@ -131,7 +136,15 @@ impl Node {
     }
 
     fn leave(&self) {
-        let leave = self.shared.leave();
+        let leave = async {
+            if let Err(error) = self.shared.quotas.give_back_all(&self.shared).await {
+                tracing::warn!(
+                    %error,
+                    "units of quotas could not be given back: they count as used until this node starts again"
+                );
+            }
+            self.shared.leave().await
+        };
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         if let Ok(Err(error)) = runtime.map(|runtime| runtime.block_on(leave)) {
             tracing::warn!(%error, "the lease could not be given back: commands wait until it ends");

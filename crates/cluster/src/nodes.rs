@@ -201,7 +201,7 @@ fn left(node: &ClusterNode) -> Duration {
     node.lease.saturating_sub(node.silent_for)
 }
 
-fn state(node: &ClusterNode) -> NodeState {
+pub(crate) fn state(node: &ClusterNode) -> NodeState {
     /// A node without a lease says at least this often that it is there.
     const SAYS: Duration = Duration::from_secs(30);
     match node {

@@ -11,6 +11,7 @@ use contactd_store_postgres::{Registration, Speaker};
 use tokio::sync::Notify;
 
 use crate::node::NodeSettings;
+use crate::quotas::Leasing;
 
 /// What the threads of a node share.
 pub(crate) struct Shared {
@@ -20,6 +21,7 @@ pub(crate) struct Shared {
     /// The number of the last thing that this process said to the database.
     beats: AtomicI64,
     state: Mutex<State>,
+    pub(crate) quotas: Leasing,
     /// For the threads that wait for something in the state.
     changed: Condvar,
     /// Held while removed values are wiped, and while a snapshot begins: so what was wiped is never noted for another history.
@@ -111,6 +113,7 @@ impl Shared {
             process,
             beats: AtomicI64::new(0),
             state: Mutex::new(state),
+            quotas: Leasing::default(),
             changed: Condvar::new(),
             wiping: Mutex::default(),
             heartbeat_due: Notify::new(),
@@ -129,9 +132,14 @@ impl Shared {
         Speaker { node: &self.settings.node, process: &self.process, beat }
     }
 
+    pub(crate) fn process(&self) -> &[u8] {
+        &self.process
+    }
+
     /// Registers this process as the node. It has no lease then.
     pub(crate) async fn register(&self, details_number: i64, wiped_number: i64) -> Result<(), StoreError> {
         self.state().end_lease(&self.settings);
+        self.quotas.reset(self);
         let registration = Registration {
             speaker: self.speaker(),
             name: &self.settings.name,
@@ -205,6 +213,7 @@ impl Shared {
 
     /// Forgets what the copy contains: everything is copied again.
     pub(crate) fn forget_copy(&self) {
+        self.quotas.reset(self);
         let mut state = self.state();
         state.end_lease(&self.settings);
         state.details = None;

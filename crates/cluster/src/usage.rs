@@ -22,7 +22,7 @@ const RECENT: i64 = 1;
 
 /// Stores the usage counts of a node in the database, in its own thread. They are absolute numbers, so that what was stored
 /// twice counts once.
-pub struct UsageShipping {
+pub(crate) struct UsageShipping {
     work: Arc<Work>,
     stop: Sender<()>,
     thread: JoinHandle<()>,
@@ -44,7 +44,7 @@ struct Stored {
 
 impl UsageShipping {
     /// Starts it.
-    pub fn start(node: &Node) -> std::io::Result<Self> {
+    pub(crate) fn start(node: &Node) -> std::io::Result<Self> {
         let work = Arc::new(Work { shared: Arc::clone(&node.shared), stored: Mutex::default() });
         let (stop, stopped) = channel();
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
@@ -60,7 +60,7 @@ impl UsageShipping {
     }
 
     /// Stores what is left, and stops.
-    pub async fn ship_last(self) {
+    pub(crate) async fn ship_last(self) {
         let _ = self.stop.send(());
         let _ = self.thread.join();
         if let Err(error) = self.work.ship().await {

@@ -137,6 +137,8 @@ impl Cluster {
             clock,
             applied: Arc::<Gate>::clone(&gate),
             lease: lease.clone(),
+            callers: Arc::default(),
+            usage_is_counted: true,
         })?;
         Ok(TestNode { node: Some(node), lease, gate, dir: dir.to_owned(), own_dir: None })
     }
