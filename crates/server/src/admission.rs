@@ -19,6 +19,9 @@ const WORK: Duration = Duration::from_millis(1);
 /// How long a lookup may wait. If it would be longer, it is refused.
 const MAX_WAIT: Duration = Duration::from_millis(10);
 
+/// What a lookup costs besides the lookup itself, about: its request is read, its line recorded, its answer written.
+const BESIDE: Duration = Duration::from_micros(20);
+
 /// Refusing costs about as much as a fast lookup. So if a lookup takes less than this, more of them may wait, up to
 /// this many times [`MAX_WAIT`].
 const FAST: (Duration, u128) = (Duration::from_micros(400), 20);
@@ -47,6 +50,8 @@ pub(crate) struct Admission {
     /// How many were admitted in this turn.
     admitted: Cell<u32>,
     turn: Cell<u64>,
+    /// How long the lookups of this turn took that had waited for it, and how many they are.
+    measured: Cell<(Duration, u32)>,
     /// How long a lookup takes, smoothed.
     pace: Cell<Duration>,
     tick: Cell<u64>,
@@ -93,6 +98,7 @@ impl Admission {
             began: Cell::new(None),
             admitted: Cell::new(0),
             turn: Cell::new(1),
+            measured: Cell::default(),
             pace: Cell::new(Duration::from_micros(10)),
             tick: Cell::new(1),
             last: Cell::new(None),
@@ -145,6 +151,12 @@ impl Admission {
         if waiter.since.elapsed() > 10 * self.max_wait() { Err(Overloaded) } else { Ok(()) }
     }
 
+    /// A lookup that had waited took this long.
+    pub(crate) fn took(&self, time: Duration) {
+        let (total, count) = self.measured.get();
+        self.measured.set((total + time, count + 1));
+    }
+
     /// Whether lookups wait for a later turn.
     pub(crate) fn has_waiting(&self) -> bool {
         !self.waiting.borrow().is_empty()
@@ -154,9 +166,15 @@ impl Admission {
     pub(crate) fn end_turn(&self) {
         self.turn.update(|turn| turn + 1);
         let admitted = self.admitted.replace(0);
+        let measured = self.measured.take();
         let Some(began) = self.began.take() else { return };
         let now = Instant::now();
-        self.learn_pace(now.saturating_duration_since(began) / admitted.max(1));
+        // While lookups wait, others are refused in the same turn. That time is not part of the pace: it would be the higher, the
+        // more are refused, and the worker would never find out that it could do more again.
+        self.learn_pace(match measured {
+            (_, 0) => now.saturating_duration_since(began) / admitted.max(1),
+            (total, count) => total / count + BESIDE,
+        });
         let woken = (0..self.most_waiting()).take_while(|_| self.admit_next()).count();
         if woken > 0 || self.has_waiting() {
             self.began.set(Some(now));
@@ -401,6 +419,25 @@ mod tests {
             settle().await;
             worker.end_turn().await;
             assert!(waiting[1].is_finished());
+        });
+    }
+
+    #[test]
+    fn the_time_it_takes_to_refuse_others_is_not_part_of_the_pace() {
+        run(async {
+            let (worker, token) = (Worker::new(Duration::from_micros(800)), callers(1)[0].key());
+            let waiting: Vec<_> = (0..4).map(|_| worker.wait(token)).collect();
+            settle().await;
+            worker.end_turn().await;
+            worker.admission.took(Duration::from_micros(5));
+            std::thread::sleep(Duration::from_millis(5));
+            worker.admission.end_turn();
+            assert!(
+                worker.admission.pace.get() < Duration::from_micros(800),
+                "{:?}",
+                worker.admission.pace.get()
+            );
+            waiting.iter().for_each(JoinHandle::abort);
         });
     }
 

@@ -1,11 +1,13 @@
 //! The two operations: parse the request, look up, build the answer.
 
 use std::fmt::Write;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use contactd_contract::{EmailFound, Operation, PhoneFound, Submitted, header};
 use contactd_core::store::LocalRead;
-use contactd_core::{Allowance, Allowances, Caller, ContactValue, Kind, LookupError, Profile, Request};
+use contactd_core::{
+    Allowance, Allowances, Caller, ContactValue, Kind, LimitExceeded, LookupError, Profile, Request,
+};
 use http::StatusCode;
 
 use crate::answer::{self, Answer};
@@ -42,7 +44,12 @@ pub(crate) async fn fetch<D: LocalRead>(
     recorder.turn.check(caller.key())?;
     let misses = recorder.client.as_ref().and_then(|client| client.misses(now));
     misses.as_ref().map_or(Ok(()), |misses| misses.check(now))?;
-    caller.take(now).map_err(Refusal::Limit)?;
+    let mut taken = caller.take(now);
+    let mut units = AwaitedUnits::default();
+    while taken == Err(LimitExceeded::Unleased) && units.come(caller).await {
+        taken = caller.check_quota(app.clock.now());
+    }
+    taken.map_err(Refusal::Limit)?;
     if !is_json(head.content_type) {
         return Err(Refusal::NotJson);
     }
@@ -58,25 +65,35 @@ pub(crate) async fn fetch<D: LocalRead>(
     let profile = profile(app, operation, body)?;
     let arrived = if has_arrived { recorder.started } else { Instant::now() };
     let has_waited = recorder.turn.admit(caller.key(), arrived).await?;
-    let request = if has_arrived && !has_waited {
-        request
-    } else {
+    let later = || {
         // Meanwhile the token may have been revoked, or a detail may have expired.
         let now = app.clock.now();
         authorize::caller(app, head.authorization, now)?;
-        Request { at: now, ..request }
+        Ok::<_, Refusal>(Request { at: now, ..request })
     };
+    let is_at_once = has_arrived && !has_waited && units.since.is_none();
+    let mut request = if is_at_once { request } else { later()? };
     let profile = &*recorder.profile.insert(profile);
     let _place = app.places.take(caller, app.now().settings.max_in_flight).ok_or(Refusal::Overloaded)?;
     // Before anything is read, like a unit of the quota. What is not a miss goes back.
     let miss = misses.map(|misses| misses.reserve(request.at)).transpose()?;
-    let looked_up = match app.lookups.find(caller, profile, kind(operation), request) {
-        Ok(sealed) => {
-            recorder.is_recorded = true;
-            recorder.turn.recorded(sealed.ticket()).await;
-            app.lookups.open(sealed, caller)
+    let looked_up = loop {
+        let began = has_waited.then(Instant::now);
+        let sealed = app.lookups.find(caller, profile, kind(operation), request);
+        if let Some(began) = began {
+            recorder.turn.took(began.elapsed());
         }
-        Err(error) => Err(error),
+        match sealed {
+            Ok(sealed) => {
+                recorder.is_recorded = true;
+                recorder.turn.recorded(sealed.ticket()).await;
+                break app.lookups.open(sealed, caller);
+            }
+            Err(LookupError::Limit(LimitExceeded::Unleased)) if units.come(caller).await => {
+                request = later()?;
+            }
+            Err(error) => break Err(error),
+        }
     };
     match looked_up {
         Ok(value) => Ok(found(operation, &value, profile)),
@@ -86,6 +103,24 @@ pub(crate) async fn fetch<D: LocalRead>(
             }
             Err(Refusal::of_lookup(error, operation, profile.clone()))
         }
+    }
+}
+
+/// How long a request waits for units of its quota, which the database leases.
+const UNITS_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Waiting for units of a quota: only in a cluster, and only if this node has none left.
+#[derive(Default)]
+struct AwaitedUnits {
+    since: Option<Instant>,
+}
+
+impl AwaitedUnits {
+    /// Waits until the database has been asked for units. False if that takes too long, or it cannot be asked.
+    async fn come(&mut self, caller: &Caller) -> bool {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        let left = UNITS_PATIENCE.saturating_sub(since.elapsed());
+        !left.is_zero() && tokio::time::timeout(left, caller.units_answered()).await.unwrap_or(false)
     }
 }
 

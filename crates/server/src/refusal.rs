@@ -85,6 +85,7 @@ impl Refusal {
             Self::Unauthorized(_) => ErrorCode::NoAuthorizationFound,
             Self::Limit(LimitExceeded::Rate { .. }) => ErrorCode::RateLimited,
             Self::Limit(LimitExceeded::Quota { .. }) => ErrorCode::QuotaExceeded,
+            Self::Limit(LimitExceeded::Unleased) => ErrorCode::ServiceUnavailable,
             Self::NotJson | Self::Encoded => ErrorCode::UnsupportedMediaType,
             Self::InvalidProfileUrl { .. } => ErrorCode::InvalidProfileUrl,
             Self::NotOnFile { .. } => ErrorCode::ContactNotFound,
@@ -151,6 +152,7 @@ impl Refusal {
             | Self::Stopping
             | Self::NotReady
             | Self::NoLease
+            | Self::Limit(LimitExceeded::Unleased)
             | Self::Store(StoreError::Unavailable(_) | StoreError::Busy) => {
                 ("retry-after", OVERLOAD_RETRY.into())
             }
@@ -169,6 +171,7 @@ impl Refusal {
             ),
             Self::Panicked => Some("a handler panicked".to_owned()),
             Self::NoLease => Some(LookupError::NoLease.to_string()),
+            Self::Limit(LimitExceeded::Unleased) => Some(LimitExceeded::Unleased.to_string()),
             _ => None,
         }
     }

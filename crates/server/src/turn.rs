@@ -136,6 +136,11 @@ impl Turn {
         self.admission.wait(token, now).await.map(|()| true)
     }
 
+    /// A lookup that had to wait took this long.
+    pub(crate) fn took(&self, time: Duration) {
+        self.admission.took(time);
+    }
+
     /// Waits until all other requests that are ready have been processed.
     pub(crate) async fn end(&self) {
         let this = self.number.get();
