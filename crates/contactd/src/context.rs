@@ -97,13 +97,19 @@ impl Context {
         Ok(Self { services, actor: actor::of_this_process(), dir, place, networks, clock, database, files })
     }
 
-    /// The journal of this machine's node. Refuses if there is none, and says which it is if there are others.
+    /// The journal of this machine's node. Refuses if there is none.
     pub(crate) fn require_node(&self) -> anyhow::Result<()> {
         files_of(self.files.as_ref(), &self.dir)?;
-        if self.database.is_some() {
+        self.name_node();
+        Ok(())
+    }
+
+    /// Whether this machine has a journal. Says which it is if there are others.
+    pub(crate) fn name_node(&self) -> bool {
+        if self.database.is_some() && self.files.is_some() {
             output::words(format_args!("of the node in {}", self.dir.shown()));
         }
-        Ok(())
+        self.files.is_some()
     }
 
     /// Where temporary files with personal data go: the data directory if there is one, because only its owner can read it.

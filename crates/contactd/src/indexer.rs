@@ -144,10 +144,14 @@ impl IndexerWork {
         }
         let Some(keep) = self.keep.get() else { return Ok(()) };
         let now = self.clock.now();
+        self.services.audits.remove_old_copies(now.minus(keep)).await?;
         let Some(old) = contactd_journal::outdated(&self.dir, now.minus(keep), &verifier)? else {
             return Ok(());
         };
-        // Lines are removed only after they are indexed and the journal has recorded the removal, on disk and signed.
+        if !self.services.audits.is_shipped(old.through).await? {
+            return Ok(());
+        }
+        // Lines are removed only after they are shipped and indexed, and the journal has recorded the removal, on disk and signed.
         while self.services.audits.index_some(lines).await? {}
         let (through, chain) = (old.through, Some(old.chain));
         let ticket = journal.mark(now, &Mark::Retired { through, chain });

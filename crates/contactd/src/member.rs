@@ -1,19 +1,21 @@
-//! The part of a server that makes it a node of a cluster: its copy follows the database, and its usage is stored there.
+//! The part of a server that makes it a node of a cluster: its copy follows the database, and its usage and its
+//! journal are shipped there.
 
 use std::sync::Arc;
 
-use contactd_cluster::{Node, NodeSettings, UsageShipping, home_of};
-use contactd_core::{Lease, Live};
+use contactd_cluster::{LastLine, Node, NodeSettings, Shipping, home_of};
+use contactd_core::services::Services;
+use contactd_core::{Callers, Lease, Live};
 
 use crate::context::Opened;
-use crate::engine::Files;
+use crate::engine::{Files, Store};
 
 /// A server as a node of a cluster.
 pub(crate) struct Member {
     pub(crate) node: Node,
     /// Whether it may answer lookups.
     pub(crate) lease: Lease,
-    usage: UsageShipping,
+    pub(crate) shipping: Shipping,
 }
 
 impl Member {
@@ -22,6 +24,10 @@ impl Member {
         opened: &Opened,
         files: &Arc<Files>,
         live: &Arc<Live<Files>>,
+        callers: &Arc<Callers>,
+        usage_is_counted: bool,
+        services: &Arc<Services<Store>>,
+        last_line: LastLine,
     ) -> anyhow::Result<Option<Self>> {
         let Some(database) = &opened.database else { return Ok(None) };
         let lease = Lease::of_node(Arc::clone(&opened.clock));
@@ -35,15 +41,17 @@ impl Member {
             clock: Arc::clone(&opened.clock),
             applied: Arc::<Live<_>>::clone(live),
             lease: lease.clone(),
+            callers: Arc::clone(callers),
+            usage_is_counted,
         })?;
-        let usage = UsageShipping::start(&node)?;
-        Ok(Some(Self { node, lease, usage }))
+        let shipping = Shipping::start(&node, Arc::clone(services), last_line)?;
+        Ok(Some(Self { node, lease, shipping }))
     }
 
     /// Gives the lease back: no command waits for this node any more.
-    pub(crate) async fn leave(self) -> UsageShipping {
+    pub(crate) async fn leave(self) -> Shipping {
         // Apart, because it waits for its threads.
         let _ = tokio::task::spawn_blocking(move || self.node.finish()).await;
-        self.usage
+        self.shipping
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use contactd_cluster::{record_by_a_node, taken_by_nodes};
+use contactd_cluster::{Taken, record_by_a_node, taken_by_nodes};
 use contactd_core::services::Services;
 use contactd_core::store::StoreError;
 use contactd_core::{AdminEntry, BootClock, Clock, JournalError, NotRecorded, OnRecord, Recording};
@@ -21,8 +21,10 @@ use crate::keys::{self, KeySources};
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 /// Why nothing gets on record from a machine without a node.
-const NO_NODE: &str =
+const NOT_IN_TIME: &str =
     "no node has taken it into its journal within 5 seconds; `contactd node list` shows which nodes run";
+const NO_NODE: &str =
+    "no node runs that could take it into its journal; `contactd node list` shows the nodes";
 
 /// The journal of this process.
 pub(crate) enum OwnJournal {
@@ -161,10 +163,11 @@ impl Recorder {
 }
 
 /// Whether a node has taken entries into its journal.
-fn taken(is_taken: Result<bool, StoreError>) -> Result<(), NotRecorded> {
-    match is_taken {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(unavailable(NO_NODE)),
+fn taken(taken: Result<Taken, StoreError>) -> Result<(), NotRecorded> {
+    match taken {
+        Ok(Taken::All) => Ok(()),
+        Ok(Taken::NotInTime) => Err(unavailable(NOT_IN_TIME)),
+        Ok(Taken::NoNode) => Err(unavailable(NO_NODE)),
         Err(error) => Err(unavailable(&error.to_string())),
     }
 }

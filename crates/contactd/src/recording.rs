@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use anyhow::Context as _;
+use contactd_cluster::LastLine;
 use contactd_core::services::{JournalEnd, Services};
 use contactd_core::{Audit, BootClock, Callers, Clock, NoAudit};
 use contactd_journal::{Journal, JournalSettings, OpenedBy, Sync};
@@ -72,6 +73,12 @@ impl Recording {
     pub(crate) fn end(&self) -> Option<JournalEnd> {
         let journal = self.journal.upgrade()?;
         Some(JournalEnd { root: journal.root(), last: journal.last() })
+    }
+
+    /// Tells the number of its last line at any time.
+    pub(crate) fn last_line(&self) -> LastLine {
+        let journal = Weak::clone(&self.journal);
+        Box::new(move || journal.upgrade().map(|journal| journal.last()))
     }
 
     /// Counts again what the last server did not store, if it was killed. Returns whether all usage is known now.

@@ -155,6 +155,9 @@ pub(crate) fn remove_abandoned(target: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(removed)
 }
 
+/// The directory for the journal of a node, which a new node does not continue.
+pub(crate) const NODE_JOURNAL: &str = "audit-restored";
+
 /// Creates a complete data directory.
 async fn make(
     backup: &Path,
@@ -189,8 +192,27 @@ async fn make(
     store.add_entry(&entry.counted(&counts)).await?;
     let is_of_node = store.is_copy()?;
     drop(store);
+    if is_of_node {
+        keep_keys_and_journal(dir)?;
+    }
     durable::sync_dir(dir)?;
     Ok((kept, is_of_node))
+}
+
+/// Makes the directory of a new node out of that of a node. The database has everything else, and also what that node did since the
+/// backup: its journal must not go on from an earlier line.
+fn keep_keys_and_journal(dir: &Path) -> anyhow::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    let audit = dir.join("audit");
+    if audit.exists() {
+        fs::rename(audit, dir.join(NODE_JOURNAL))?;
+    }
+    Ok(())
 }
 
 /// Keeps the journal of the other directory if it continues the backup's, because it records what was disclosed to whom since

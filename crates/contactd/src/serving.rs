@@ -95,7 +95,9 @@ impl Serving {
         let files = opened.files()?;
         let Reloadable { settings, networks, tls: _, token_limits, audit_keep, sweep_every, log: _ } =
             config.reloadable;
-        let callers = Arc::new(Callers::new(token_limits));
+        let callers =
+            Callers::new(token_limits).with_leases(opened.database.as_ref().map(|_| Arc::default()));
+        let callers = Arc::new(callers);
         let suppressions = Arc::new(SuppressionList::new(opened.keys.clone()));
         let live = Arc::new(Live::new(
             Arc::clone(&files),
@@ -115,7 +117,8 @@ impl Serving {
         let is_counted = recording.count_usage_again(&services, &callers).await?;
         let (store, clock) = (Arc::clone(&files), Arc::<dyn BootClock>::clone(&opened.clock));
         let keeper = Keeper { store, live: Arc::clone(&live), clock }.start().await?;
-        let member = Member::join(&opened, &files, &live)?;
+        let last_line = recording.last_line();
+        let member = Member::join(&opened, &files, &live, &callers, is_counted, &services, last_line)?;
         control.listen(&opened.dir, keeper.requests.clone(), Arc::clone(&recorder), shares.control)?;
         let sweeper = Sweeper::start(Arc::clone(&services), sweep_every)?;
         let tls = listeners.tls.clone();
@@ -139,6 +142,7 @@ impl Serving {
         ];
         measured.extend(tls.clone().map(|tls| tls as Arc<dyn Measured>));
         measured.extend(member.as_ref().map(|member| Arc::new(member.node.measures()) as Arc<dyn Measured>));
+        measured.extend(member.as_ref().map(|member| member.shipping.measures()));
         let admin = Admin {
             measured,
             hosts: Hosts::new(config.admin_hosts),
@@ -187,7 +191,7 @@ impl Serving {
         let admin = contactd_admin::start(self.listeners.admin, self.admin)?;
         contactd_server::serve(self.listeners.public, self.app, stop, self.listeners.at_stop).await?;
         // No lookup is answered any more, so no command needs to wait for this node.
-        let usage = match self.member {
+        let shipping = match self.member {
             Some(member) => Some(member.leave().await),
             None => None,
         };
@@ -202,8 +206,8 @@ impl Serving {
         if let Some(end) = end.filter(|_| is_stored) {
             self.services.audits.usage_is_stored(end).await?;
         }
-        if let Some(usage) = usage {
-            usage.ship_last().await;
+        if let Some(shipping) = shipping {
+            shipping.ship_last().await;
         }
         // Last, so that the next server finds everything written and closed.
         drop(self.control);

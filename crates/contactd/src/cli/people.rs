@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use contactd_core::{Chain, Moment, RootKey, Span, Timestamp};
+use contactd_core::{Moment, NotedHead, RootKey, Span, Timestamp};
 
 use super::JsonArg;
 use super::values::{parse_head, parse_time};
@@ -166,6 +166,9 @@ pub(crate) struct AuditProofArgs {
     /// Before this time
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) until: Timestamp,
+    /// In a cluster: of what this node has shipped to the database, by its id or name [default: the node on this machine]
+    #[arg(long, value_name = "NODE")]
+    pub(crate) node: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -218,13 +221,16 @@ pub(crate) struct AuditShowArgs {
 pub(crate) struct AuditVerifyArgs {
     /// A head that `audit head` printed earlier: the journal must still contain that line
     #[arg(long, value_name = "SEQ:CHAIN", value_parser = parse_head)]
-    pub(crate) head: Option<(u64, Chain)>,
+    pub(crate) head: Option<NotedHead>,
     /// The key that `audit root` printed; may be repeated [default: the one that the store remembers]
     #[arg(long, value_name = "KEY")]
     pub(crate) root: Vec<RootKey>,
     /// Verify a copy of a data directory or of its audit/ instead, on any machine
     #[arg(long, value_name = "DIR", conflicts_with_all = ["proof", "accept_loss"])]
     pub(crate) dir: Option<PathBuf>,
+    /// In a cluster: only what this node has shipped to the database, by its id or name [default: all nodes]
+    #[arg(long, value_name = "NODE", conflicts_with_all = ["dir", "proof", "accept_loss"])]
+    pub(crate) node: Option<String>,
     /// Verify a file of `audit proof` instead
     #[arg(long, value_name = "FILE", conflicts_with_all = ["head", "accept_loss"])]
     pub(crate) proof: Option<PathBuf>,

@@ -1,7 +1,7 @@
 //! Parsers for values on the command line, and their error messages.
 
 use contactd_core::services::MaxRejects;
-use contactd_core::{Chain, DateFormat, Kind, Label, Timestamp};
+use contactd_core::{Chain, DateFormat, Kind, Label, NotedHead, Timestamp};
 use contactd_import::COLUMNS;
 
 /// Parses the limit of rejected rows: a share or a number.
@@ -25,11 +25,12 @@ pub(super) fn parse_max_rejects(text: &str) -> Result<MaxRejects, String> {
     }
 }
 
-/// Parses what `audit head` printed: a line's number and its chain value.
-pub(super) fn parse_head(text: &str) -> Result<(u64, Chain), String> {
+/// Parses what `audit head` printed: a line's number, its chain value and, for another node of a cluster, the node.
+pub(super) fn parse_head(text: &str) -> Result<NotedHead, String> {
     let mut words = text.split(|c: char| c == ':' || c.is_whitespace()).filter(|word| !word.is_empty());
     let parsed = words.next().and_then(|seq| seq.parse().ok()).zip(words.next().and_then(Chain::parse));
-    parsed.ok_or_else(|| {
+    let node = words.next().map(str::to_owned);
+    parsed.map(|(seq, chain)| NotedHead { seq, chain, node }).ok_or_else(|| {
         format!("`{text}` is not a head; write it as `contactd audit head` printed it, such as 41:9f86d081…")
     })
 }

@@ -119,7 +119,7 @@ fn show(verified: &Verified, json: bool) -> anyhow::Result<ExitCode> {
         Verified::Different { copy, database } => (
             copy,
             database,
-            "DIFFERENT: stop this node, remove its details.db and contactd.db, and start it again",
+            "DIFFERENT: stop this node, `contactd node forget` its id (`contactd node list` shows it), and start it again: it copies everything anew",
         ),
         Verified::NotReached { copy, database } => (
             copy,

@@ -29,9 +29,15 @@ pub(crate) async fn run(config: Config, args: &RestoreArgs) -> anyhow::Result<Ex
         output::words(format_args!("removed {}, which a killed restore had left", path.display()));
     }
     if restored.is_of_node {
+        let dir = &config.data;
         output::words(format_args!(
-            "restored the directory of a node, to the state of {}: start it with --store; it follows the database again",
-            restored.made_at
+            "this was the backup of a node, of {}: {} has its digest keys now. Start it with --store; it joins the cluster as a new node, and copies everything",
+            restored.made_at,
+            dir.display()
+        ));
+        output::words(format_args!(
+            "the journal of that node is in {}; `contactd audit verify --dir` verifies it",
+            dir.join(restoring::NODE_JOURNAL).display()
         ));
         return Ok(ExitCode::SUCCESS);
     }

@@ -19,7 +19,7 @@ use crate::service::{EMAIL, PHONE, Service, Site, eventually};
 const SHORT: &str = "[cluster]\nlease = \"2s\"\n";
 
 /// A machine with the keys of another one.
-fn machine(url: &str, keys_of: &Site) -> Site {
+pub(crate) fn machine(url: &str, keys_of: &Site) -> Site {
     let site = Site::on(url);
     let keys = site.data().join("keys");
     std::fs::create_dir_all(&keys).expect("creates");
@@ -28,12 +28,12 @@ fn machine(url: &str, keys_of: &Site) -> Site {
     site
 }
 
-fn named(name: &str, more: &str) -> String {
+pub(crate) fn named(name: &str, more: &str) -> String {
     format!("[cluster]\nname = \"{name}\"\n{more}")
 }
 
 /// Nodes a, b, … on a new database with the invented people, and a token.
-fn nodes(names: &[&str], lease: &str) -> (Vec<Service>, String) {
+pub(crate) fn nodes(names: &[&str], lease: &str) -> (Vec<Service>, String) {
     let url = TestServer::shared().database();
     let first = Site::on(&url);
     first.ok_with_input(&["import", "-", "--source", "crm"], fixture::PEOPLE);
@@ -51,7 +51,7 @@ fn listed(site: &Site) -> Vec<(String, String)> {
     nodes.as_array().expect("a list").iter().map(|node| (text(&node["name"]), text(&node["state"]))).collect()
 }
 
-fn id_of(site: &Site, name: &str) -> String {
+pub(crate) fn id_of(site: &Site, name: &str) -> String {
     let nodes = site.run(&["node", "list", "--json"]).json();
     let nodes = nodes.as_array().expect("a list");
     let node = nodes.iter().find(|node| node["name"] == name).expect("a node");
@@ -124,14 +124,14 @@ fn a_node_that_is_paused_discloses_nothing_that_was_opted_out_meanwhile() {
 }
 
 /// A way to the database that can be cut.
-struct Road {
-    address: SocketAddr,
+pub(crate) struct Road {
+    pub(crate) address: SocketAddr,
     is_cut: Arc<AtomicBool>,
     open: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Road {
-    fn to(port: u16) -> Self {
+    pub(crate) fn to(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
         let address = listener.local_addr().expect("an address");
         let (is_cut, open) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Vec<TcpStream>>>::default());
@@ -160,14 +160,14 @@ impl Road {
         road
     }
 
-    fn cut(&self) {
+    pub(crate) fn cut(&self) {
         self.is_cut.store(true, Ordering::SeqCst);
         for stream in self.open.lock().expect("a lock").drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    fn mend(&self) {
+    pub(crate) fn mend(&self) {
         self.is_cut.store(false, Ordering::SeqCst);
     }
 }
@@ -243,6 +243,30 @@ fn a_node_that_is_killed_and_started_again_holds_what_the_database_holds() {
 }
 
 #[test]
+fn a_copy_that_was_changed_is_found_and_what_verify_advises_mends_it() {
+    let (mut nodes, token) = nodes(&["a"], "");
+    let node = nodes.pop().expect("a node");
+    let change = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('DELETE FROM details WHERE id IN (SELECT min(id) FROM details)'); c.commit()";
+    let details = node.site.data().join("details.db");
+    assert!(Command::new("python3").args(["-c", change]).arg(details).status().expect("runs").success());
+    let compared = node.site.run(&["node", "verify"]);
+    assert_eq!(compared.code, 1, "{compared:?}");
+    assert_eq!(
+        compared.stdout.lines().last(),
+        Some(
+            "DIFFERENT: stop this node, `contactd node forget` its id (`contactd node list` shows it), and start it again: it copies everything anew"
+        )
+    );
+    let site = node.stop();
+    let id = id_of(&site, "a");
+    site.ok(&["node", "forget", &id]);
+    let node = site.serve_with(&[], &named("a", ""));
+    assert_eq!(node.look_up(EMAIL, &token, EVE).status, 200);
+    let compared = node.site.run(&["node", "verify"]);
+    assert_eq!(compared.code, 0, "{compared:?}");
+}
+
+#[test]
 fn a_node_is_forgotten_only_if_it_cannot_answer() {
     let (mut nodes, _) = nodes(&["a", "b"], SHORT.strip_prefix("[cluster]\n").expect("a section"));
     let b = nodes.pop().expect("a node");
@@ -309,9 +333,14 @@ fn commands_work_on_a_machine_without_a_node_and_are_on_record() {
     let examined = desk.run(&["doctor"]);
     assert!(examined.stdout.contains("ok    cluster       1 of 1 nodes serve\n"), "{examined:?}");
     assert!(!desk.data().join("contactd.db").exists(), "it stays a machine without a node");
-    let verified = desk.run(&["audit", "verify"]);
+    eventually("what the node has shipped is verified", || {
+        let verified = desk.run(&["audit", "verify"]);
+        (verified.code, verified.stderr.as_str()) == (0, "")
+    });
+    let backup = desk.path("a.backup").display().to_string();
+    let refused = desk.run(&["backup", &backup]);
     assert_eq!(
-        (verified.code, verified.stderr),
+        (refused.code, refused.stderr),
         (
             1,
             format!(
@@ -325,7 +354,7 @@ fn commands_work_on_a_machine_without_a_node_and_are_on_record() {
     assert_eq!(subject.code, 1, "{subject:?}");
     assert!(
         subject.stderr.contains(
-            "no node has taken it into its journal within 5 seconds; `contactd node list` shows which nodes run"
+            "no node runs that could take it into its journal; `contactd node list` shows the nodes"
         ),
         "{subject:?}"
     );
@@ -412,7 +441,7 @@ fn keys_databases_and_directories_that_do_not_belong_together_are_refused() {
 }
 
 #[test]
-fn the_backup_of_a_node_makes_a_node_that_follows_the_database_again() {
+fn the_backup_of_a_node_makes_a_new_node_and_keeps_its_journal_beside() {
     let (mut nodes, token) = nodes(&["a"], "");
     let node = nodes.pop().expect("a node");
     let backup = node.site.path("a.backup").display().to_string();
@@ -438,14 +467,23 @@ fn the_backup_of_a_node_makes_a_node_that_follows_the_database_again() {
     let embedded = [("CONTACTD_STORE", "sqlite")];
     let restored = site.run_with(&["restore", &backup, "--accept-lost-opt-outs"], "", &embedded);
     assert_eq!(restored.code, 0, "{restored:?}");
+    let data = site.data().display().to_string();
     assert!(
-        restored.stderr.starts_with("restored the directory of a node, to the state of "),
+        restored.stderr.starts_with("this was the backup of a node, of ")
+            && restored.stderr.ends_with(&format!(
+                ": {data} has its digest keys now. Start it with --store; it joins the cluster as a new node, and copies everything\n\
+                 the journal of that node is in {data}/audit-restored; `contactd audit verify --dir` verifies it\n"
+            )),
         "{restored:?}"
     );
     let node = site.serve();
     assert_eq!(node.look_up(PHONE, &token, ADA).status, 404, "opted out after the backup");
     assert_eq!(node.look_up(EMAIL, &token, EVE).status, 200);
     assert_eq!(node.site.run(&["node", "verify"]).code, 0);
+    assert_eq!(listed(&node.site).len(), 2, "the other one, which has stopped, and the new one");
     let verified = node.site.run(&["audit", "verify"]);
+    assert_eq!(verified.code, 0, "{verified:?}");
+    let dir = format!("{data}/audit-restored");
+    let verified = node.site.run_with(&["audit", "verify", "--dir", &dir], "", &embedded);
     assert_eq!(verified.code, 0, "{verified:?}");
 }

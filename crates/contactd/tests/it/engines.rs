@@ -15,6 +15,8 @@ const EMBEDDED_ONLY: &[(&str, &str)] = &[
     ("migrate::", "it moves an embedded store"),
     ("moved::", "it moves a data directory that is all there is"),
     ("no_store::", "whether a data directory is made depends on the store"),
+    ("quotas::", "it makes its own databases"),
+    ("shipping::", "it makes its own databases"),
     ("wal::", "it measures the write-ahead log of the embedded store"),
     ("audit::a_backup_holds", RESTORES),
     ("audit::a_restore_does", RESTORES),

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use contactd_postgres_testing::TestServer;
+
 use crate::fixture::ADA;
 use crate::http::{Request, profile_body};
 use crate::service::{PHONE, Site};
@@ -42,7 +44,9 @@ fn every_metric_of_the_dashboard_and_the_alerts_is_in_the_metrics_of_a_server() 
     connection.send(Request::lookup(PHONE, profile_body(ADA)).token(&token).bytes());
     assert_eq!(connection.reply().status, 200);
     service.site.ok(&["backup", "copy.tar.zst"]);
-    let shown = service.metrics();
+    // And a node, because an embedded store has no lease.
+    let node = Site::on(&TestServer::shared().database()).serve();
+    let shown = service.metrics() + &node.metrics();
     let samples = shown.lines().filter(|line| !line.starts_with('#'));
     let there: BTreeSet<&str> = samples.filter_map(|line| line.split(['{', ' ']).next()).collect();
     let mut dashboard = Vec::new();

@@ -1,0 +1,110 @@
+//! A database that is replaced by its standby, seen by a node and by commands.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use contactd_postgres_testing::{Stop, TestServer};
+
+use crate::fixture::{self, ADA, EVE, MIRA};
+use crate::http::Request;
+use crate::service::{EMAIL, PHONE, Service, SetAtEnd, Site, eventually};
+
+/// A node on a server with a standby that every commit waits for, and a token.
+fn node_with_standby(config: &str) -> (TestServer, TestServer, Service, String) {
+    let primary = TestServer::start();
+    let url = primary.database();
+    let name = url.rsplit('/').next().expect("a name");
+    let standby = primary.standby();
+    primary.sql("postgres", "ALTER SYSTEM SET synchronous_standby_names TO '*'");
+    primary.sql("postgres", "SELECT pg_reload_conf()");
+    let site = Site::on(&primary.url_with(&standby, name));
+    site.ok_with_input(&["import", "-", "--source", "crm"], fixture::PEOPLE);
+    let token = site.token(&[]);
+    let node = site.serve_with(&[], config);
+    (primary, standby, node, token)
+}
+
+#[test]
+fn a_failover_that_is_shorter_than_the_lease_is_not_noticed_by_lookups() {
+    let (primary, standby, node, token) = node_with_standby("");
+    let (node, token, stop) = (&node, &token, &AtomicBool::new(false));
+    thread::scope(|scope| {
+        for (path, person) in [(PHONE, MIRA), (EMAIL, EVE)] {
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    assert_eq!(node.look_up(path, token, person).status, 200);
+                }
+            });
+        }
+        let _stop = SetAtEnd(stop);
+        node.site.ok(&["suppress", ADA]);
+        primary.stop(Stop::Crash);
+        // This command begins while there is no database.
+        let creating = scope.spawn(|| node.site.run(&["token", "create", "later"]));
+        standby.promote();
+        let created = creating.join().expect("ends");
+        assert_eq!(created.code, 0, "{created:?}");
+        let later = created.stdout.trim();
+        assert_eq!(node.look_up(PHONE, later, ADA).status, 404, "it was opted out before");
+        assert_eq!(node.look_up(PHONE, later, MIRA).status, 200);
+        node.site.ok(&["unsuppress", ADA]);
+        assert_eq!(node.look_up(PHONE, token, ADA).status, 200);
+    });
+    let compared = node.site.run(&["node", "verify"]);
+    assert_eq!(compared.code, 0, "{compared:?}");
+}
+
+#[test]
+fn after_a_failover_that_is_longer_than_the_lease_lookups_are_answered_again_by_themselves() {
+    let (primary, standby, node, token) = node_with_standby("[cluster]\nlease = \"2s\"\n");
+    node.site.ok(&["suppress", ADA]);
+    primary.stop(Stop::Crash);
+    eventually("the lease has ended", || node.look_up(PHONE, &token, MIRA).status == 503);
+    for person in [MIRA, ADA, fixture::NOBODY] {
+        let reply = node.look_up(PHONE, &token, person);
+        let shown = (reply.status, reply.header("retry-after").map(str::to_owned), reply.code());
+        assert_eq!(shown, (503, Some("1".to_owned()), "service_unavailable".to_owned()));
+    }
+    let ready = node.send(&Request::get("/readyz"));
+    assert_eq!((ready.status, ready.header("retry-after")), (503, Some("1")));
+    assert_eq!(node.send(&Request::get("/healthz")).status, 200);
+    standby.promote();
+    eventually("it answers again", || node.look_up(PHONE, &token, MIRA).status == 200);
+    assert_eq!(node.look_up(PHONE, &token, ADA).status, 404);
+    assert_eq!(node.send(&Request::get("/readyz")).status, 200);
+    node.site.ok(&["unsuppress", ADA]);
+    assert_eq!(node.look_up(PHONE, &token, ADA).status, 200);
+}
+
+#[test]
+fn an_import_under_a_failover_is_there_whole_or_says_that_it_is_not() {
+    let (primary, standby, node, token) = node_with_standby("");
+    let people: Vec<String> = (0..200).map(|n| format!("https://www.linkedin.com/in/quell-{n}")).collect();
+    let rows: String = people.iter().map(|person| format!("{person},+14155550142\n")).collect();
+    let rows = format!("profileUrl,phone\n{rows}");
+    thread::scope(|scope| {
+        let importing = scope.spawn(|| {
+            for round in 0.. {
+                let source = format!("round-{round}");
+                let done = node.site.run_with(&["import", "-", "--source", &source], &rows, &[]);
+                if round > 3 || done.code != 0 {
+                    return done;
+                }
+            }
+            unreachable!("it has returned")
+        });
+        primary.stop(Stop::Crash);
+        standby.promote();
+        let done = importing.join().expect("ends");
+        if done.code != 0 {
+            assert_eq!(done.code, 1, "{done:?}");
+            assert!(done.stderr.contains("nothing was changed"), "{done:?}");
+        }
+    });
+    node.site.ok_with_input(&["import", "-", "--source", "last"], &rows);
+    eventually("all of it is there", || {
+        people.iter().all(|person| node.look_up(PHONE, &token, person).status == 200)
+    });
+    let compared = node.site.run(&["node", "verify"]);
+    assert_eq!(compared.code, 0, "{compared:?}");
+}

@@ -1,0 +1,344 @@
+//! The journals of all nodes in the database: each line once, verified with public keys alone.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use contactd_postgres_testing::TestServer;
+
+use crate::cluster::{id_of, machine, nodes};
+use crate::fixture::{ADA, EVE, MIRA};
+use crate::http::{Request, profile_body};
+use crate::service::{EMAIL, PHONE, Service, SetAtEnd, Site, eventually};
+
+/// Small segments and short epochs, so that there are many of both.
+const BUSY: &str = "[cluster]\nname = \"a\"\n[audit]\nsegment_bytes = 50000\nepoch = \"1s\"\n";
+
+/// Runs SQL in the database of a site.
+fn sql(site: &Site, sql: &str) -> String {
+    let url = site.database().expect("a database");
+    let name = url.rsplit('/').next().expect("a name");
+    TestServer::shared().sql(name, &format!("SET search_path TO contactd; {sql}"))
+}
+
+/// The lines in the files of a journal, by number.
+fn in_files(data: &Path) -> BTreeMap<u64, String> {
+    let mut lines = BTreeMap::new();
+    for entry in std::fs::read_dir(data.join("audit")).expect("reads") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let mut text = String::new();
+        let file = std::fs::File::open(&path).expect("opens");
+        match name.as_str() {
+            "seals.jsonl" => continue,
+            name if name.ends_with(".jsonl.zst") => {
+                zstd::Decoder::new(file).expect("opens").read_to_string(&mut text).expect("reads");
+            }
+            name if name.ends_with(".jsonl") => {
+                let mut file = file;
+                file.read_to_string(&mut text).expect("reads");
+            }
+            _ => continue,
+        }
+        for line in text.lines() {
+            let read: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            assert!(lines.insert(read["seq"].as_u64().expect("a number"), line.to_owned()).is_none());
+        }
+    }
+    lines
+}
+
+/// The lines of a node in the database, by number.
+fn shipped(site: &Site, node: &str) -> BTreeMap<u64, String> {
+    let rows = sql(
+        site,
+        &format!(
+            "SELECT journal_lines.seq || ' ' || line FROM journal_lines JOIN journal_copies ON copy = id WHERE node = '{node}' ORDER BY id"
+        ),
+    );
+    let mut lines = BTreeMap::new();
+    for row in rows.lines() {
+        let (seq, line) = row.split_once(' ').expect("a number and a line");
+        assert!(
+            lines.insert(seq.parse().expect("a number"), line.to_owned()).is_none(),
+            "{seq} is there twice"
+        );
+    }
+    lines
+}
+
+/// A node that is stopped, so that all of its journal is shipped, and a machine without a node on the same database.
+fn shipped_journal(config: &str) -> (Site, Site, String) {
+    let (mut nodes, token) = nodes(&["a"], config);
+    let node = nodes.pop().expect("a node");
+    for _ in 0..20 {
+        assert_eq!(node.look_up(PHONE, &token, ADA).status, 200);
+    }
+    let id = id_of(&node.site, "a");
+    let desk = machine(node.site.database().expect("a database"), &node.site);
+    (node.stop(), desk, id)
+}
+
+#[test]
+fn a_node_that_is_killed_while_it_ships_has_every_line_in_the_database_once() {
+    let (mut nodes, token) = nodes(&["a"], "");
+    let mut node = nodes.pop().expect("a node");
+    let id = id_of(&node.site, "a");
+    let request = Request::lookup(EMAIL, profile_body(EVE)).token(&token).bytes();
+    for kill in 0..10_u64 {
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let _end = SetAtEnd(&is_over);
+            let (node, is_over, request) = (&node, &is_over, &request);
+            scope.spawn(move || {
+                let mut connection = node.connect();
+                while !is_over.load(Ordering::Relaxed)
+                    && connection.try_send(request)
+                    && connection.try_reply().is_some()
+                {}
+            });
+            let last = || sql(&node.site, "SELECT max(seq) FROM journal_copies");
+            let before = last();
+            // At another moment each time: as soon as something was shipped, or a little later.
+            eventually("something is shipped", || last() != before);
+            std::thread::sleep(Duration::from_millis(kill * 37));
+            node.signal(rustix::process::Signal::KILL);
+        });
+        node = node.kill().serve_with(&[], BUSY);
+    }
+    let site = node.stop();
+    let (files, copy) = (in_files(&site.data()), shipped(&site, &id));
+    assert!(files.len() > 100, "{} lines", files.len());
+    assert!(files == copy, "{} lines in the files, {} in the database", files.len(), copy.len());
+    assert_eq!(sql(&site, "SELECT count(*) FROM journal_copies"), "1");
+    let indexed = sql(&site, "SELECT count(*) FROM events");
+    let requests = files.values().filter(|line| line.contains("\"requestId\"")).count();
+    assert_eq!(indexed, requests.to_string());
+    let verified = site.run(&["audit", "verify"]);
+    assert_eq!(verified.code, 0, "{verified:?}");
+}
+
+#[test]
+fn the_journal_of_a_node_that_is_gone_is_verified_shown_and_proven_from_the_database() {
+    let (mut nodes, token) = nodes(&["a", "b"], "");
+    assert_eq!(nodes[0].look_up(PHONE, &token, ADA).status, 200);
+    assert_eq!(nodes[1].look_up(EMAIL, &token, EVE).status, 200);
+    let (b, a) = (nodes.pop().expect("a node"), nodes.pop().expect("a node"));
+    let (id, other) = (id_of(&a.site, "b"), id_of(&a.site, "a"));
+    let own_root = |site: &Site| site.ok(&["audit", "root"]).lines().next().expect("a root").to_owned();
+    let (root_of_a, root_of_b) = (own_root(&a.site), own_root(&b.site));
+    let site = b.stop();
+    std::fs::remove_dir_all(site.data()).expect("removes");
+    a.site.ok(&["node", "forget", &id]);
+
+    let shown = a.site.run(&["audit", "show", "--operation", "email", "--json"]).json();
+    assert_eq!((shown.as_array().map(Vec::len), &shown[0]["outcome"]), (Some(1), &"hit".into()), "{shown}");
+    let usage = a.site.run(&["usage", "--json"]).json();
+    assert_eq!(usage[0]["hits"], 2, "{usage}");
+
+    let desk = machine(a.site.database().expect("a database"), &a.site);
+    a.stop();
+    let verified = desk.run(&["audit", "verify"]);
+    assert_eq!(verified.code, 0, "{verified:?}");
+    for heading in [
+        format!("node {id} (b), as shipped to the database:\n"),
+        format!("node {other} (a), as shipped to the database:\n"),
+    ] {
+        assert!(verified.stdout.contains(&heading), "{verified:?}");
+    }
+    assert_eq!(verified.stdout.matches("whole: ").count(), 2, "{verified:?}");
+
+    // With all roots, everything is verified; with one of them, the rest is not.
+    let mut named = desk.ok(&["audit", "root"]).lines().map(str::to_owned).collect::<Vec<_>>();
+    let mut known = vec![root_of_a.clone(), root_of_b.clone()];
+    named.sort();
+    known.sort();
+    assert_eq!(named, known);
+    let verified = desk.run(&["audit", "verify", "--root", &root_of_a, "--root", &root_of_b]);
+    assert_eq!(
+        (verified.code, verified.stdout.matches("(given with --root)").count()),
+        (0, 2),
+        "{verified:?}"
+    );
+    let verified = desk.run(&["audit", "verify", "--root", &root_of_a]);
+    assert_eq!(verified.code, 1, "{verified:?}");
+    let lines = verified.stdout.lines().filter(|line| line.starts_with("UNVERIFIED ")).collect::<Vec<_>>();
+    let last = sql(&desk, &format!("SELECT seq FROM journal_copies WHERE node = '{id}'"));
+    assert_eq!(
+        lines,
+        [format!(
+            "UNVERIFIED node {id} (b), {last} lines: its root was not given with --root; `contactd audit root` lists the roots of \
+             all nodes"
+        )]
+    );
+    let verified = desk.run(&["audit", "verify", "--root", &root_of_a, "--node", "a"]);
+    assert_eq!(verified.code, 0, "{verified:?}");
+    let nobody = "0".repeat(64);
+    let verified =
+        desk.run(&["audit", "verify", "--root", &root_of_a, "--root", &root_of_b, "--root", &nobody]);
+    let wrong = format!("WRONG no journal has the root {nobody}, which was given\n");
+    assert!(verified.code == 1 && verified.stdout.ends_with(&wrong), "{verified:?}");
+
+    // A proof from the database is a proof like any other.
+    let period = ["--since", "2020-01-01", "--until", "2100-01-01"];
+    let refused = desk.run(&[&["audit", "proof"], &period[..]].concat());
+    let mut both = [format!("{id} (b)"), format!("{other} (a)")];
+    both.sort();
+    assert_eq!(
+        (refused.code, refused.stdout.as_str(), refused.stderr),
+        (
+            1,
+            "",
+            format!(
+                "contactd: this is about the journal of one node: say which with --node; there are {}\n",
+                both.join(", ")
+            )
+        )
+    );
+    let proof = desk.run(&[&["audit", "proof", "--node", "b"], &period[..]].concat());
+    assert_eq!(proof.code, 0, "{proof:?}");
+    let file = desk.file("b.proof", &proof.stdout);
+    let elsewhere = Site::embedded();
+    let checked = elsewhere.run(&["audit", "verify", "--proof", &file, "--root", &root_of_b]);
+    assert_eq!(checked.code, 0, "{checked:?}");
+
+    // A head that was noted down is looked for in the journal of its node.
+    let heads = desk.ok(&["audit", "head"]);
+    assert_eq!(heads.lines().count(), 2, "{heads}");
+    for head in heads.lines() {
+        assert_eq!(desk.run(&["audit", "verify", "--head", head]).code, 0);
+    }
+}
+
+#[test]
+fn what_is_changed_removed_added_or_moved_in_the_database_is_found() {
+    let (_node, desk, _) = shipped_journal("[audit]\nsegment_bytes = 4096\n");
+    let whole = desk.run(&["audit", "verify"]);
+    assert_eq!(whole.code, 0, "{whole:?}");
+    let last: u64 = sql(&desk, "SELECT max(seq) FROM journal_lines").parse().expect("a number");
+    sql(&desk, "CREATE TABLE kept AS SELECT * FROM journal_lines");
+    sql(&desk, "CREATE TABLE kept_seals AS SELECT * FROM journal_seals");
+    let middle = last / 2;
+    let tampering = [
+        "UPDATE journal_lines SET line = replace(line, '\"hit\"', '\"miss\"') WHERE seq = (SELECT min(seq) FROM journal_lines WHERE line LIKE '%\"hit\"%')".to_owned(),
+        format!("UPDATE journal_lines SET line = line || ' ' WHERE seq = {middle}"),
+        format!("UPDATE journal_lines SET begins_segment = TRUE WHERE seq = {middle}"),
+        "UPDATE journal_lines SET begins_segment = FALSE".to_owned(),
+        format!("DELETE FROM journal_lines WHERE seq = {middle}"),
+        "DELETE FROM journal_lines WHERE seq = 1".to_owned(),
+        format!("DELETE FROM journal_lines WHERE seq = {last}"),
+        format!("DELETE FROM journal_lines WHERE seq > {middle}"),
+        "DELETE FROM journal_lines".to_owned(),
+        format!("INSERT INTO journal_lines SELECT copy, {last} + 1, FALSE, replace(line, '\"seq\":{last}', '\"seq\":{}') FROM journal_lines WHERE seq = {last}", last + 1),
+        format!("INSERT INTO journal_lines SELECT copy, {last} + 1, FALSE, line FROM journal_lines WHERE seq = {middle}"),
+        format!("INSERT INTO journal_lines SELECT copy, {last} + 1, TRUE, line FROM journal_lines WHERE seq = 1"),
+        format!(
+            "UPDATE journal_lines SET line = (SELECT line FROM kept WHERE kept.seq = CASE journal_lines.seq WHEN {middle} THEN {middle} + 1 ELSE {middle} END)
+             WHERE seq IN ({middle}, {middle} + 1)"
+        ),
+        "UPDATE journal_copies SET removed_through = 5".to_owned(),
+        "UPDATE journal_seals SET line = replace(line, '\"time\":\"20', '\"time\":\"19')".to_owned(),
+    ];
+    for change in tampering {
+        sql(&desk, &change);
+        let found = desk.run(&["audit", "verify"]);
+        assert!(found.code == 1 && found.stdout.contains("WRONG "), "{change}: {found:?}");
+        sql(
+            &desk,
+            "TRUNCATE journal_lines, journal_seals; INSERT INTO journal_lines SELECT * FROM kept; \
+             INSERT INTO journal_seals SELECT * FROM kept_seals; UPDATE journal_copies SET removed_through = 0",
+        );
+    }
+    let whole = desk.run(&["audit", "verify"]);
+    assert_eq!(whole.code, 0, "{whole:?}");
+}
+
+/// Waits until a node has begun another copy of its journal.
+fn another_copy(node: &Service, first: usize) {
+    eventually("another copy has begun", || {
+        sql(&node.site, "SELECT count(*) FROM journal_copies WHERE seq > 0") == "2"
+    });
+    let kept = "SELECT count(*) FROM journal_lines WHERE copy = (SELECT min(id) FROM journal_copies)";
+    assert_eq!(sql(&node.site, kept), first.to_string());
+}
+
+#[test]
+fn a_journal_that_was_cut_leaves_what_was_shipped_and_the_difference_is_found() {
+    let (site, desk, id) = shipped_journal("");
+    let before = shipped(&desk, &id);
+    let segment = std::fs::read_dir(site.data().join("audit"))
+        .expect("reads")
+        .map(|entry| entry.expect("an entry").path());
+    let last = segment.filter(|path| !path.ends_with("seals.jsonl")).max().expect("a segment");
+    let text = std::fs::read_to_string(&last).expect("reads");
+    let kept: Vec<&str> = text.lines().collect();
+    std::fs::write(&last, kept[..kept.len() - 6].join("\n") + "\n").expect("writes");
+    let node = site.serve_with(&[], "[cluster]\nname = \"a\"\n");
+    another_copy(&node, before.len());
+    let verified = desk.run(&["audit", "verify"]);
+    let wrong = "WRONG the copy: the node's journal is not the one that was shipped until ";
+    assert!(verified.code == 1 && verified.stdout.contains(wrong), "{verified:?}");
+    let site = node.stop();
+    site.run(&["audit", "verify", "--accept-loss"]);
+    assert_eq!(sql(&desk, "SELECT count(*) FROM journal_copies"), "1");
+}
+
+#[test]
+fn a_journal_that_begins_anew_leaves_what_was_shipped() {
+    let (site, desk, id) = shipped_journal("");
+    let before = shipped(&desk, &id);
+    std::fs::remove_dir_all(site.data().join("audit")).expect("removes");
+    for key in std::fs::read_dir(site.data().join("keys")).expect("reads") {
+        let key = key.expect("an entry").path();
+        if key.file_name().is_some_and(|name| name.to_string_lossy().starts_with("journal")) {
+            std::fs::remove_file(key).expect("removes");
+        }
+    }
+    let node = site.serve_with(&[], "[cluster]\nname = \"a\"\n");
+    another_copy(&node, before.len());
+    let verified = desk.run(&["audit", "verify"]);
+    assert_eq!(verified.code, 0, "{verified:?}");
+    let note = "; then the node's journal began anew, with a root of its own: after a restore, or because the keys were gone. \
+                Another copy follows\n";
+    assert!(verified.stdout.contains(note), "{verified:?}");
+}
+
+#[test]
+fn what_a_node_removes_after_its_retention_period_is_removed_from_the_database() {
+    let (mut nodes, token) = nodes(&["a"], "");
+    let site = nodes.pop().expect("a node").stop();
+    let config = "[cluster]\nname = \"a\"\n[audit]\nsegment_bytes = 4096\n";
+    let node = site.serve_with(&[], config);
+    for _ in 0..60 {
+        assert_eq!(node.look_up(PHONE, &token, MIRA).status, 200);
+    }
+    let site = node.stop();
+    let before: u64 = sql(&site, "SELECT count(*) FROM journal_lines").parse().expect("a number");
+    let node = site.serve_with(&[], &format!("{config}keep = \"1s\"\n"));
+    eventually("lines are removed", || {
+        let now: u64 = sql(&node.site, "SELECT min(seq) FROM journal_lines").parse().expect("a number");
+        now > 10
+    });
+    let site = node.stop();
+    assert_eq!(shipped(&site, &id_of(&site, "a")), in_files(&site.data()), "{before} lines before");
+    let desk = machine(site.database().expect("a database"), &site);
+    let verified = desk.run(&["audit", "verify"]);
+    assert!(
+        verified.code == 0 && verified.stdout.contains("were removed after their retention period"),
+        "{verified:?}"
+    );
+}
+
+#[test]
+fn a_metric_says_how_many_lines_wait_to_be_shipped() {
+    let (nodes, token) = nodes(&["a"], "");
+    assert_eq!(nodes[0].look_up(PHONE, &token, ADA).status, 200);
+    let waiting = |node: &Service| {
+        let metrics = node.metrics();
+        let line = metrics.lines().find(|line| line.starts_with("contactd_journal_unshipped_lines "));
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).expect("a number")
+    };
+    eventually("everything is shipped", || waiting(&nodes[0]) == 0);
+}
