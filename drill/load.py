@@ -1,0 +1,266 @@
+"""Load on a cluster while it is broken: writes whose acknowledgements are noted, and lookups through HAProxy. Not a command.
+
+Each kind of write is a class that knows how to write, and how to find out what of it is missing or was made twice. To check another promise over
+failovers, add a class to `KINDS`.
+"""
+import contextlib
+import http.client
+import itertools
+import json
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+# People who are looked up all the time, and never opted out.
+KEPT = 200
+# How many people a list of opt-outs and an import have.
+LISTED, IMPORTED = 20, 50
+# After this many seconds a client opens a new connection.
+IDLE = 2
+
+
+def url(person):
+    return f"https://www.linkedin.com/in/drill-quell-{person}"
+
+
+def rows(people):
+    return "profileUrl,email\n" + "".join(f"{url(person)},drill-{person}@example.com\n" for person in people)
+
+
+class Kind:
+    """What all kinds of writes have: numbers, and what happened to each. `weight` is how many changes one write makes."""
+
+    weight = 1
+
+    def __init__(self, load):
+        self.load, self.numbers = load, itertools.count()
+        # Number of the write, and what it gave.
+        self.acknowledged, self.refused = {}, {}
+
+    def write(self):
+        """Writes once. Returns whether it was acknowledged."""
+        number = next(self.numbers)
+        done = self.command(number)
+        if done.returncode == 0:
+            self.acknowledged[number] = done.stdout.strip()
+        else:
+            self.refused[number] = done.stderr.strip().splitlines()[-1:]
+        return done.returncode == 0
+
+    def run(self, *arguments, **options):
+        return self.load.cluster.run(*arguments, capture_output=True, **options)
+
+    def missing(self):
+        """The numbers of acknowledged writes that are not there, or not whole."""
+        return [number for number, is_there in zip(self.acknowledged, self.load.all_of(self.is_there, self.acknowledged)) if not is_there]
+
+    def people(self, number):
+        """The people of a write that is about several."""
+        return []
+
+    def torn(self):
+        """The numbers of refused writes of which only a part is there."""
+        def is_all_or_nothing(number):
+            return len({self.load.look_up(person) for person in self.people(number)}) <= 1
+        return [number for number, is_well in zip(self.refused, self.load.all_of(is_all_or_nothing, self.refused)) if not is_well]
+
+    def twice(self):
+        """What was made twice."""
+        return []
+
+
+class Tokens(Kind):
+    name = "tokens"
+
+    def command(self, number):
+        return self.run("token", "create", f"drill-{number}")
+
+    def is_there(self, number):
+        return self.load.look_up(0, self.acknowledged[number]) == 200
+
+    def twice(self):
+        return self.load.cluster.sql("SELECT name FROM contactd.tokens WHERE name LIKE 'drill-%' GROUP BY name HAVING count(*) > 1").split()
+
+
+class OptOuts(Kind):
+    name, weight = "opt-outs", LISTED
+
+    def people(self, number):
+        first = KEPT + number * LISTED
+        return range(first, first + LISTED)
+
+    def command(self, number):
+        people = self.people(number)
+        if people[-1] >= self.load.people:
+            raise SystemExit("there are no people left to opt out; begin with more")
+        return self.run("suppress", "--list", "-", input="".join(f"{url(person)}\n" for person in people))
+
+    def is_there(self, number):
+        return all(self.load.look_up(person) == 404 for person in self.people(number))
+
+
+class Imports(Kind):
+    name = "imports"
+
+    def people(self, number):
+        return [f"{number}-{row}" for row in range(IMPORTED)]
+
+    def command(self, number):
+        return self.run("import", "-", "--source", f"drill-{number}", input=rows(self.people(number)))
+
+    def is_there(self, number):
+        return all(self.load.look_up(person) == 200 for person in self.people(number))
+
+    def twice(self):
+        return self.load.cluster.sql("SELECT source FROM contactd.imports WHERE source LIKE 'drill-%' GROUP BY source HAVING count(*) > 1").split()
+
+
+class Disclosures:
+    """Lookups that disclosed something, with a token that has a quota. Each has its line among the journals in the database, once, and its unit of
+    the quota is counted."""
+
+    name = "disclosures"
+
+    def __init__(self, load):
+        self.load = load
+        # The ids of the requests.
+        self.acknowledged = []
+
+    def missing(self):
+        with contextlib.suppress(TimeoutError):
+            self.load.wait_until(lambda: not self.without_line() and not self.uncounted(), 60)
+        uncounted = self.uncounted()
+        return sorted(self.without_line()) + ([f"{uncounted} units of the quota"] if uncounted else [])
+
+    def without_line(self):
+        lines = self.load.cluster.sql("SELECT line::json ->> 'requestId' FROM contactd.journal_lines WHERE line LIKE '%\"outcome\":\"hit\"%'")
+        return set(self.acknowledged) - set(lines.split())
+
+    def uncounted(self):
+        counted = self.load.cluster.sql("SELECT coalesce(sum(hits), 0) FROM contactd.usage JOIN contactd.tokens ON id = token WHERE name = 'drill'")
+        return max(0, len(self.acknowledged) - int(counted))
+
+    def torn(self):
+        return []
+
+    def twice(self):
+        twice = "SELECT line::json ->> 'requestId' FROM contactd.journal_lines WHERE line LIKE '%\"outcome\":\"hit\"%' GROUP BY 1 HAVING count(*) > 1"
+        return self.load.cluster.sql(twice).split()
+
+
+# Imports wait for each other, so one writer is enough for them.
+KINDS = (OptOuts, Tokens, Imports)
+
+
+class Load:
+    """Threads that write and look up, from `start` to `end`."""
+
+    def __init__(self, cluster, people):
+        self.cluster, self.people = cluster, people
+        cluster.run("import", "-", "--source", "drill", input=rows(range(people)), check=True, capture_output=True)
+        self.token = cluster.run("token", "create", "drill", "--quota", "1000000000/day", check=True, capture_output=True).stdout.strip()
+        self.kinds, self.disclosures = [kind(self) for kind in KINDS], Disclosures(self)
+        self.connections = threading.local()
+        # When each write was acknowledged, and how many it was.
+        self.times = []
+        # Of lookups: when each ended and its status, or what went wrong.
+        self.looked_up, self.threads, self.is_over = [], [], threading.Event()
+        self.wait_until(lambda: all(self.look_up(person) == 200 for person in (0, people - 1)))
+
+    def start(self, writers=(3, 2, 1), clients=4):
+        """Begins: this many writers of each kind, and this many clients that look people up."""
+        self.is_over.clear()
+        self.threads = [threading.Thread(target=self.keep_writing, args=(kind,)) for kind, count in zip(self.kinds, writers) for _ in range(count)]
+        self.threads += [threading.Thread(target=self.keep_looking_up) for _ in range(clients)]
+        for thread in self.threads:
+            thread.start()
+
+    def end(self):
+        """Returns when what is under way has ended."""
+        self.is_over.set()
+        for thread in self.threads:
+            thread.join()
+        self.threads = []
+
+    def keep_writing(self, kind):
+        while not self.is_over.is_set():
+            if kind.write():
+                self.times.append((time.monotonic(), kind.weight))
+
+    def keep_looking_up(self):
+        chosen = random.Random()
+        while not self.is_over.is_set():
+            status = self.look_up(chosen.randrange(KEPT))
+            self.looked_up.append((time.monotonic(), status))
+            time.sleep(0.005)
+
+    def look_up(self, person, token=None):
+        """The status of a lookup through HAProxy, or what went wrong."""
+        body = json.dumps({"profileUrl": url(person)})
+        headers = {"Authorization": f"Bearer {token or self.token}", "Content-Type": "application/json"}
+        connection = self.connection()
+        try:
+            connection.request("POST", "/api/fetchPersonalEmail", body, headers)
+            answer = connection.getresponse()
+            answer.read()
+            if answer.status == 200 and not token:
+                self.disclosures.acknowledged.append(answer.getheader("X-Request-Id"))
+            return answer.status
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            return type(error).__name__
+
+    def connection(self):
+        """The connection of this thread. HAProxy closes one that is idle for long, so it is not used then."""
+        mine, now = self.connections, time.monotonic()
+        if not hasattr(mine, "connection"):
+            mine.connection = http.client.HTTPConnection("127.0.0.1", self.cluster.port("haproxy"), timeout=30)
+        elif now > mine.used_at + IDLE:
+            mine.connection.close()
+        mine.used_at = now
+        return mine.connection
+
+    def all_of(self, check, items):
+        """The results of a check. Nodes apply changes of details a moment after their commit, so it is repeated for a while."""
+        def patient(item):
+            with contextlib.suppress(TimeoutError):
+                self.wait_until(lambda: check(item), 15)
+                return True
+            return False
+        with ThreadPoolExecutor(8) as pool:
+            return list(pool.map(patient, items))
+
+    def wait_until(self, condition, seconds=60):
+        until = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > until:
+                raise TimeoutError
+            time.sleep(0.1)
+
+    def acknowledged(self):
+        """How many writes of each kind were acknowledged."""
+        return {kind.name: len(kind.acknowledged) * kind.weight for kind in self.kinds}
+
+    def check(self):
+        """What is wrong with what was acknowledged: nothing, if all is well."""
+        found = {}
+        for kind in (*self.kinds, self.disclosures):
+            for name, numbers in (("missing", kind.missing()), ("torn", kind.torn()), ("twice", kind.twice())):
+                if numbers:
+                    found[f"{kind.name} {name}"] = numbers
+        return found
+
+    def lookups_since(self, moment):
+        """How many lookups have ended since then, and how those that failed did."""
+        ended = [status for at, status in list(self.looked_up) if at >= moment]
+        failed = {}
+        for status in ended:
+            if status != 200:
+                failed[str(status)] = failed.get(str(status), 0) + 1
+        return len(ended), failed
+
+    def first_write_after(self, moment, seconds=120):
+        """When the first write after this moment was acknowledged."""
+        self.wait_until(lambda: self.times and self.times[-1][0] > moment, seconds)
+        return next(at for at, _ in self.times if at > moment)
