@@ -2,7 +2,7 @@
 """Checks and measures a cluster: several nodes on one PostgreSQL, all on this machine.
 
     python3 bench/cluster.py                       # everything; builds the release binary, prints, and writes bench/runs/
-    python3 bench/cluster.py opt-outs kills        # only these parts, of: opt-outs, kills, cost, scale
+    python3 bench/cluster.py opt-outs kills        # only these parts, of: opt-outs, kills, cost, scale, shipping
     python3 bench/cluster.py --quick               # small, and writes nothing
     python3 bench/cluster.py --binary PATH         # a binary that is built already
 
@@ -10,15 +10,18 @@ opt-outs: three nodes. After `suppress` has returned, no lookup that starts on a
 connection to the database slowed, 200 with that node paused (SIGSTOP) and 200 with it cut off from the database, with a lease of two seconds.
 kills: a node is killed (SIGKILL) at 100 random moments while it follows imports, erasures, opt-outs and undone imports; afterwards its copy equals the
 database. Then the database is restored to an earlier point: the nodes notice, answer 503, take a new snapshot, and equal it.
-cost: CPU per lookup of a node, alone and with three registered, beside the embedded store in the same run; the p99 of a client while a node applies an
-import of a million rows, beside the same when it is quiet.
-scale: 10 million profiles. Import, beside the embedded import and beside a bare COPY of the same rows into a table with the same key; how long a new node
-takes until it is ready; how long a single change takes to reach every node.
+cost: CPU per lookup of a node, alone and with three registered, beside the embedded store in the same run.
+applying: the p99 of a client while a node applies an import of a million rows, beside the same when it is quiet.
+scale: 10 million profiles. Import, beside the embedded import and beside a bare COPY of the same rows into a table with the same key, and into one with all
+indexes of the table, in the same server; how long a new node takes until it is ready; how long a single change takes to reach every node.
+shipping: a node is killed (SIGKILL) at 50 random moments under lookups while it ships its journal; afterwards the database has every line of its files once, and
+verifies without them.
 """
 import argparse
 import atexit
 import contextlib
 import datetime
+import hashlib
 import http.client
 import json
 import os
@@ -40,7 +43,7 @@ import postgres
 import stage
 
 STARTED = []
-PARTS = ("opt-outs", "kills", "cost", "scale")
+PARTS = ("opt-outs", "kills", "cost", "applying", "scale", "shipping")
 LEASE = 2
 
 
@@ -338,7 +341,6 @@ def cost(work, options):
         result = {"profiles": profiles, "oneNode": one, "threeNodes": three,
                   "isCpuWithin": one["ratio"] <= 1.1 and three["ratio"] <= 1.1}
         print(json.dumps(result), flush=True)
-        result["applying"] = applying(work, url, copied, node, requests, options)
         node.stop()
     return result
 
@@ -353,8 +355,23 @@ def paired(embedded, node, requests, rounds, seconds):
             "ratios": [round(ratio, 3) for ratio in ratios], "ratio": round(statistics.median(ratios), 3)}
 
 
-def applying(work, url, keys_of, node, requests, options):
+def applying(work, options):
     """The p99 of a client at a modest rate, while the node applies an import and while it does not."""
+    profiles = 20_000 if options.quick else 1_000_000
+    stage.WORK.mkdir(parents=True, exist_ok=True)
+    data, tokens = stage.contactd_data(profiles)
+    requests = stage.request_file("contactd", profiles, tokens)
+    with postgres.running(work / "postgres", core=stage.LOAD_CORE) as server:
+        url, moved = server.create(), work / "moved"
+        shutil.copytree(data, moved)
+        stage.sh(stage.BINARY, "migrate", "--data", moved, "--to", url, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        node = Node(work, "a", url, moved / "keys", 60, stage.SERVER_CORE).start()
+        result = latency_while_applying(work, url, moved, node, requests, options)
+        node.stop()
+        return result
+
+
+def latency_while_applying(work, url, keys_of, node, requests, options):
     rows, rounds = (20_000, 1) if options.quick else (1_000_000, 5)
     subprocess.run(["rustc", "-O", "--edition", "2024", "-o", work / "latency", stage.BENCH / "latency.rs"], check=True)
 
@@ -370,7 +387,7 @@ def applying(work, url, keys_of, node, requests, options):
         with open(people, "w") as out:
             out.write("profileUrl,phone,confidence\n")
             out.writelines(f"https://{stage.key(n)},{stage.phone(n + number)},{10 + number}\n" for n in range(rows))
-        quiet.append(ask(6))
+        quiet.append([ask(3) for _ in range(3)])
         before = position(node)
         stage.sh("nice", "-n", "19", "taskset", "-c", stage.LOAD_CORE, stage.BINARY, "import", people, "--source", f"s{number}", "--data", keys_of, "--store", url,
                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ | {"CONTACTD_STORE": url})
@@ -379,9 +396,10 @@ def applying(work, url, keys_of, node, requests, options):
         while position(node) == before or not measured:
             measured.append(ask(3))
         took.append(round(time.monotonic() - began, 1))
-        busy.append(max(measured))
+        busy.append(measured)
         print("applying", quiet[-1], busy[-1], took[-1], flush=True)
-    ratios = [theirs / ours for ours, theirs in zip(quiet, busy)]
+    # Of each round the median of its windows of three seconds: in some of them the machine itself does nothing for a while.
+    ratios = [statistics.median(theirs) / statistics.median(ours) for ours, theirs in zip(quiet, busy)]
     return {"rows": rows, "quietP99Micros": quiet, "applyingP99Micros": busy, "applySeconds": took, "ratio": round(statistics.median(ratios), 2),
             "isWithin2": statistics.median(ratios) <= 2}
 
@@ -413,17 +431,20 @@ def scale(work, options):
     with postgres.running(work / "postgres") as server:
         url = server.create()
         home = work / "home"
+        server.sql("CHECKPOINT", "postgres")
         result["importSeconds"] = timed(stage.BINARY, "import", people, "--source", "bench", "--data", home, "--store", url)
         people.unlink()
         result["databaseBytes"] = int(server.sql("SELECT pg_total_relation_size('contactd.details')"))
-        server.sql("CREATE TABLE bare (LIKE contactd.details); ALTER TABLE bare ADD PRIMARY KEY (id)")
         rows = work / "rows"
-        server.sql("SELECT 1")
         psql = [postgres.program("psql"), "-qAtX", "-d", url, "-c"]
         stage.sh(*psql, f"\\copy (SELECT * FROM contactd.details ORDER BY id) TO '{rows}' (FORMAT binary)")
-        result["bareCopySeconds"] = timed(*psql, f"\\copy bare FROM '{rows}' (FORMAT binary)")
+        for name, table in [("bareCopySeconds", "CREATE TABLE bare (LIKE contactd.details); ALTER TABLE bare ADD PRIMARY KEY (id)"),
+                            ("bareCopyWithIndexesSeconds", "CREATE TABLE bare (LIKE contactd.details INCLUDING INDEXES)")]:
+            server.sql(table)
+            server.sql("CHECKPOINT")
+            result[name] = timed(*psql, f"\\copy bare FROM '{rows}' (FORMAT binary)")
+            server.sql("DROP TABLE bare")
         rows.unlink()
-        server.sql("DROP TABLE bare")
         result["importTimesBareCopy"] = round(result["importSeconds"] / result["bareCopySeconds"], 2)
         print(json.dumps(result), flush=True)
         nodes = [Node(work, name, url, home / "keys", 60) for name in ("a", "b", "c")]
@@ -459,6 +480,95 @@ def change_reaches(nodes, home, url, token, number):
     return round(time.monotonic() - began, 3)
 
 
+def shipping(work, options):
+    count, people = (5, 500) if options.quick else (50, 2_000)
+    chosen = random.Random(15)
+    with postgres.running(work / "postgres") as server:
+        cluster = Cluster(work, server, people)
+        # A node has the digest keys of the others, and its own keys of the journal.
+        keys = work / "a" / "keys"
+        keys.mkdir(parents=True)
+        keys.parent.chmod(0o700)
+        for key in (cluster.home / "keys").glob("digest-*.key"):
+            shutil.copy(key, keys)
+        node = cluster.node("a")
+        with node.config.open("a") as config:
+            config.write('[audit]\nsegment_bytes = 1000000\nepoch = "2s"\n')
+        node.start()
+        is_over, done = threading.Event(), {"answered": 0, "failed": 0}
+
+        def ask(first):
+            number, connection = first, None
+            while not is_over.is_set():
+                try:
+                    connection = connection or node.connect()
+                    done["answered"] += node.ask(cluster.token, number % people, connection) == 200
+                    number += 1
+                except (OSError, http.client.HTTPException):
+                    # It is being killed, or starts again.
+                    done["failed"] += 1
+                    connection = None
+                    time.sleep(0.01)
+
+        asking = [threading.Thread(target=ask, args=(first,)) for first in range(4)]
+        for thread in asking:
+            thread.start()
+        waited = []
+        for number in range(count):
+            time.sleep(chosen.uniform(0.05, 1.5))
+            waited.append(unshipped(node))
+            node.kill()
+            node.start()
+            if (number + 1) % 10 == 0:
+                print(f"{number + 1} kills, {done['answered']} answered, {waited[-1]} lines waited at the last one", flush=True)
+        is_over.set()
+        for thread in asking:
+            thread.join()
+        node.stop()
+        files, twice = lines_of(node.data / "audit")
+        rows = server.sql("SELECT seq, md5(line) FROM contactd.journal_lines ORDER BY seq")
+        shipped = dict(row.split("|") for row in rows.splitlines())
+        copies = int(server.sql("SELECT count(*) FROM contactd.journal_copies"))
+        shutil.rmtree(node.data)
+        verified = subprocess.run([str(part) for part in (stage.BINARY, "audit", "verify", "--json", "--data", cluster.home, "--store", cluster.url)],
+                                  capture_output=True, text=True)
+    missing = sum(seq not in shipped for seq in files)
+    changed = sum(seq in shipped and shipped[seq] != text for seq, text in files.items())
+    added = sum(seq not in files for seq in shipped)
+    result = {"kills": count, **done, "lines": len(files), "shipped": len(rows.splitlines()), "missing": missing, "changed": changed, "added": added,
+              "twiceInFiles": twice, "copies": copies, "unshippedAtKills": waited, "isOnce": missing == changed == added == twice == 0 and copies == 1,
+              "isVerifiedWithoutFiles": verified.returncode == 0}
+    print(json.dumps({**result, "unshippedAtKills": f"at most {max(waited)}"}), flush=True)
+    if verified.returncode:
+        print(verified.stdout, verified.stderr, flush=True)
+    return result
+
+
+def unshipped(node):
+    """How many lines of the node's journal are not in the database yet."""
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        connection = http.client.HTTPConnection("127.0.0.1", node.admin, timeout=5)
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read().decode()
+        return int(re.search(r"^contactd_journal_unshipped_lines (\d+)", text, re.M).group(1))
+    return -1
+
+
+def lines_of(directory):
+    """The lines of a journal's files by number, as digests; and how many numbers are there more than once."""
+    lines, twice = {}, 0
+    for path in sorted(directory.glob("0*.jsonl*")):
+        if path.suffix == ".zst":
+            text = subprocess.run(["zstd", "-dc", str(path)], check=True, capture_output=True).stdout
+        else:
+            text = path.read_bytes()
+        for line in text.splitlines():
+            seq = str(json.loads(line)["seq"])
+            twice += seq in lines
+            lines[seq] = hashlib.md5(line).hexdigest()
+    return lines, twice
+
+
 @atexit.register
 def end_all():
     """Nodes do not outlive this script, also if it fails."""
@@ -477,7 +587,7 @@ def main():
         stage.BINARY = options.binary.resolve()
     else:
         stage.sh("cargo", "build", "--release", "-q", cwd=stage.ROOT)
-    run = {"opt-outs": opt_outs, "kills": kills, "cost": cost, "scale": scale}
+    run = {"opt-outs": opt_outs, "kills": kills, "cost": cost, "applying": applying, "scale": scale, "shipping": shipping}
     results = {}
     for part in options.parts or PARTS:
         with tempfile.TemporaryDirectory(prefix="contactd-cluster-") as work:

@@ -18,12 +18,14 @@ import argparse
 import datetime
 import json
 import os
+import pathlib
 import platform
 import re
 import statistics
 import subprocess
 
 import alone
+import stage
 from stage import BENCH, ROOT, WORK, commit, contactd_data, install, measure, request_file, sh, start
 
 
@@ -87,9 +89,13 @@ def main():
     arguments.add_argument("--peers", nargs="*", default=["roapi", "fastify", "fastapi"], help="servers to measure besides nginx, with a million profiles")
     arguments.add_argument("--load-only", action="store_true", help="only the comparison under load")
     arguments.add_argument("--no-write", action="store_true", help="print only")
+    arguments.add_argument("--binary", type=pathlib.Path, help="a contactd that is built already")
     args = arguments.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
-    sh("cargo", "build", "--release", "-q", cwd=ROOT)
+    if args.binary:
+        stage.BINARY = args.binary.resolve()
+    else:
+        sh("cargo", "build", "--release", "-q", cwd=ROOT)
     install(args.peers)
     for profiles in args.profiles:
         print(f"{profiles:,} profiles", flush=True)
