@@ -1,5 +1,6 @@
 //! The keyed hash that links each line to the one before.
 
+use std::cell::RefCell;
 use std::fmt;
 
 use contactd_core::Chain;
@@ -19,12 +20,17 @@ impl ChainKey {
     }
 
     /// The chain value of a line: keyed BLAKE3 of the previous value and the line's text up to its chain field,
-    /// truncated to 128 bits. `scratch` is a buffer for this input.
-    pub(crate) fn link(&self, before: Chain, text: &[u8], scratch: &mut Vec<u8>) -> Chain {
-        scratch.clear();
-        scratch.extend_from_slice(&before.0);
-        scratch.extend_from_slice(text);
-        let hash = blake3::keyed_hash(&self.0, scratch);
+    /// truncated to 128 bits.
+    pub(crate) fn link(&self, before: Chain, text: &[u8]) -> Chain {
+        thread_local! {
+            static INPUT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+        }
+        let hash = INPUT.with_borrow_mut(|input| {
+            input.clear();
+            input.extend_from_slice(&before.0);
+            input.extend_from_slice(text);
+            blake3::keyed_hash(&self.0, input)
+        });
         let mut cut = [0; 16];
         cut.copy_from_slice(&hash.as_bytes()[..16]);
         Chain(cut)

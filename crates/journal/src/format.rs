@@ -186,14 +186,11 @@ pub(crate) fn checkpoint(
 
 /// Completes a line from the fields that [`event`] or [`mark`] wrote. Returns its chain value.
 pub(crate) fn finish(out: &mut Vec<u8>, key: &ChainKey, before: Chain, seq: u64, fields: &[u8]) -> Chain {
-    thread_local! {
-        static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-    }
     let start = out.len();
     out.extend_from_slice(b"{\"seq\":");
     out.extend_from_slice(itoa::Buffer::new().format(seq).as_bytes());
     out.extend_from_slice(fields);
-    let chain = SCRATCH.with_borrow_mut(|scratch| key.link(before, &out[start..], scratch));
+    let chain = key.link(before, &out[start..]);
     out.extend_from_slice(CHAIN_FIELD);
     hex::push(out, &chain.0);
     out.extend_from_slice(b"\"}\n");

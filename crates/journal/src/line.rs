@@ -3,7 +3,6 @@
 mod plain;
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 
 use contactd_core::{
     AdminEntry, AdminOutcome, AdminRecord, AuditOutcome, AuditRecord, Chain, Kind, RootKey, ShortDigest,
@@ -388,13 +387,10 @@ fn parse_digest(text: &str) -> Option<(String, ShortDigest)> {
 
 /// Whether a line's chain value is correct, where `before` is that of the previous line.
 pub(crate) fn is_linked(key: &ChainKey, before: Chain, bytes: &[u8], chain: Chain) -> bool {
-    thread_local! {
-        static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-    }
-    bytes.len().checked_sub(CHAIN_LEN).is_some_and(|end| {
-        bytes[end..].starts_with(CHAIN_FIELD)
-            && SCRATCH.with_borrow_mut(|scratch| key.link(before, &bytes[..end], scratch)) == chain
-    })
+    bytes
+        .len()
+        .checked_sub(CHAIN_LEN)
+        .is_some_and(|end| bytes[end..].starts_with(CHAIN_FIELD) && key.link(before, &bytes[..end]) == chain)
 }
 
 /// What a checkpoint line signs: its text up to the signature; none if the signature is not where it belongs.
