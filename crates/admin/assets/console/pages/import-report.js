@@ -1,0 +1,100 @@
+// Importing a file, steps 3 and 4: what a check has found or an import has done.
+
+import { address, at, post } from '../api.js';
+import { ask } from '../dialog.js';
+import { button, data, h, linkButton } from '../dom.js';
+import { textField } from '../fields.js';
+import { counted, number } from '../format.js';
+import { notice, section } from '../notices.js';
+import { reasonText, warningText } from '../reasons.js';
+import { go, href } from '../router.js';
+import { table } from '../table.js';
+import { undo } from './imports.js';
+
+const COUNTS = [
+  ['rows', 'Rows read'], ['profilesNew', 'Profiles new'], ['profilesChanged', 'Profiles changed'], ['detailsNew', 'Details new'],
+  ['detailsChanged', 'Details changed'],
+  ['detailsUnchanged', 'Details unchanged'], ['detailsWithdrawn', 'Details withdrawn'], ['suppressed', 'Details of people who opted out'],
+  ['rejected', 'Rows with a rejected value'],
+  ['partlyRejected', 'Of these loaded in part'],
+];
+
+const numbers = (report) => h('dl', { class: 'counts' },
+  COUNTS.map(([key, name]) => h('div', { class: !report[key] && 'zero' }, h('dt', null, name), h('dd', null, number(report[key])))));
+
+function rejects(job) {
+  const { rejected, rejectedByReason, examples } = job.result;
+  if (!rejected) return null;
+  const reasons = Object.entries(rejectedByReason).sort((a, b) => b[1] - a[1]);
+  return section('Rejected values',
+    h('p', null, 'A bad number or address is rejected alone; the other details of its row are loaded. Correct the rows in the rejects file and import that file: what was loaded before stays unchanged.'),
+    h('p', null, job.hasRejects && linkButton(`Download ${counted(rejected, 'rejected row')}`, address(at`/jobs/${job.id}/rejects`),
+      { download: true })),
+    table('Rejected values by reason', ['Reason', { name: 'Values', number: true }],
+      reasons.map(([reason, count]) => [[reasonText(reason), h('span', { class: 'rule' }, h('code', null, reason))], number(count)]),
+      { className: 'short' }),
+    examples.length > 0 && h('details', { class: 'more' }, h('summary', null, `The first ${examples.length} of them`),
+      table('Examples', [{ name: 'Line', number: true }, 'Column', 'Reason'],
+        examples.map(({ line, column, reason }) => [number(line), data(column), reasonText(reason)]))));
+}
+
+function remarks({ warnings = [], columnsNotUsed = [] }) {
+  return [
+    warnings.map(({ warning, count, examples = [] }) => notice('warn', h('p', null, `${counted(count, 'value')}: ${warningText(warning)}`,
+      examples.length > 0 && ` (line ${examples.map(({ line }) => number(line)).join(', ')})`, '.'))),
+    columnsNotUsed.length > 0 && h('p', { class: 'note' }, 'Columns that are not used: ',
+      columnsNotUsed.map((column, i) => [i > 0 && ', ', data(column)]), '.'),
+  ];
+}
+
+function sentence({ rows, profilesNew, detailsNew, detailsChanged, detailsWithdrawn, rejected }, replaceSource) {
+  return [
+    `${counted(rows, 'row')} ${rows === 1 ? 'is' : 'are'} read. ${counted(detailsNew, 'detail')} ${detailsNew === 1 ? 'is' : 'are'} added and ${number(detailsChanged)} updated; ${counted(profilesNew, 'profile')} ${profilesNew === 1 ? 'is' : 'are'} new.`,
+    replaceSource && ` ${counted(detailsWithdrawn, 'detail')} of this source that ${detailsWithdrawn === 1 ? 'is' : 'are'} not in the file ${detailsWithdrawn === 1 ? 'is' : 'are'} deleted.`,
+    rejected > 0 && ` ${counted(rejected, 'row')} with a rejected value ${rejected === 1 ? 'is' : 'are'} kept in a rejects file.`,
+  ];
+}
+
+async function run(job, allow = {}) {
+  const report = job.result;
+  const isGuarded = Object.keys(allow).length > 0;
+  const count = allow.maxWithdrawn ? report.detailsWithdrawn : report.rejected;
+  const answer = await ask({
+    title: 'Import this file',
+    danger: Boolean(job.input.replaceSource && report.detailsWithdrawn) || isGuarded,
+    intro: [
+      h('p', null, sentence(report, job.input.replaceSource)),
+      h('p', null, 'All of it is loaded, or nothing. Lookups go on meanwhile and see the old data until it is complete. You can undo the import afterwards, for as long as the list of imports says.'),
+    ],
+    fields: [isGuarded && textField('typed',
+      `Type ${count} to go on although ${allow.maxWithdrawn ? `${number(count)} details are deleted` : `${number(count)} rows have rejected values`}`, { required: true, pattern: String(count), inputmode: 'numeric' })],
+    confirm: 'Import',
+    act: () => post('/imports', { ...job.input, ...allow, dryRun: false }),
+  });
+  if (answer) go(['jobs', answer.result.id]);
+}
+
+function next(job) {
+  const { input, result, state, code } = job;
+  const back = linkButton('Change the columns or settings', href(['imports', 'upload', input.upload], { job: job.id }));
+  if (!input.dryRun) {
+    return h('p', { class: 'actions' }, linkButton('All imports', href(['imports']), { class: 'button primary' }),
+      state === 'done' && result.id && button('Undo this import', () => undo({ ...result, source: input.source ?? 'of its rows' })));
+  }
+  const allow = { too_many_rejects: { maxRejects: '100%' }, too_many_withdrawn: { maxWithdrawn: '100%' } }[code];
+  if (state === 'failed' && !allow) return h('p', { class: 'actions' }, back);
+  if (state === 'failed') return h('p', { class: 'actions' }, back, button('Import it anyway', () => run(job, allow), { class: 'danger' }));
+  return h('p', { class: 'actions' }, button('Import', () => run(job), { class: 'primary' }), back);
+}
+
+export function importResult(job) {
+  const { input, result, state } = job;
+  const isNothing = !result.detailsNew && !result.detailsChanged && !result.detailsWithdrawn;
+  return [
+    state === 'done' && notice(input.dryRun ? null : 'good',
+      h('p', null, h('strong', null, input.dryRun ? 'Nothing is loaded yet.' : `Import ${result.id} is finished.`), ' ',
+      isNothing ? 'The file contains nothing that is not held already.' : input.dryRun ? 'This is what the import would do.' : 'Lookups give out the new data.')),
+    section(input.dryRun ? 'What would happen' : 'What was done', numbers(result), remarks(result)),
+    next(job), rejects(job),
+  ];
+}

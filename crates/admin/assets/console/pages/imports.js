@@ -1,0 +1,49 @@
+// Imports: what was loaded, and undoing it.
+
+import { at, get, post } from '../api.js';
+import { ask } from '../dialog.js';
+import { button, data, h, linkButton } from '../dom.js';
+import { counted, moment, number } from '../format.js';
+import { badge, heading } from '../notices.js';
+import { go, href } from '../router.js';
+import { table } from '../table.js';
+
+/** Asks, and undoes an import as a job. */
+export async function undo({ id, source, detailsNew, detailsChanged, detailsWithdrawn }) {
+  const back = detailsChanged + detailsWithdrawn;
+  const answer = await ask({
+    title: `Undo import ${id}`,
+    danger: true,
+    intro: [
+      h('p', null, `${counted(detailsNew, 'detail')} that it added ${detailsNew === 1 ? 'is' : 'are'} removed, and ${counted(back, 'detail')} that it changed or withdrew ${back === 1 ? 'is' : 'are'} restored, all from source `, data(source), '.'),
+      h('p', null, 'What was removed by hand or erased, or has expired since, stays gone. Opt-outs stay in force. To take the undo back, import the file again.'),
+    ],
+    confirm: 'Undo the import',
+    act: () => post(at`/imports/${id}/undo`),
+  });
+  if (answer) go(['jobs', answer.result.id]);
+}
+
+function undoCell(entry) {
+  if (entry.undoneAt) return [badge('none', 'undone'), h('span', { class: 'rule' }, moment(entry.undoneAt))];
+  if (!entry.undoUntil) return h('span', { class: 'note' }, 'can no longer be undone');
+  return [button('Undo', () => undo(entry), { class: 'quiet edge', 'aria-label': `Undo import ${entry.id}` }),
+    h('span', { class: 'rule' }, `possible until ${moment(entry.undoUntil)}`)];
+}
+
+export async function imports({ signal }) {
+  const { imports: all } = await get('/imports', { signal });
+  const columns = ['Import', 'Source', 'Files', 'By', { name: 'Rows', number: true }, { name: 'New', number: true },
+    { name: 'Changed', number: true },
+    { name: 'Withdrawn', number: true }, { name: 'Rejected', number: true }, 'Undo'];
+  return [
+    heading('Imports', linkButton('Import a file', href(['imports', 'new']), { class: 'button primary' })),
+    table('Imports', columns, all.map((entry) => [
+      [h('strong', null, `${entry.id}`), h('span', { class: 'rule' }, moment(entry.importedAt))],
+      data(entry.source), entry.files.length ? entry.files.map((file, i) => [i > 0 && ', ', data(file)]) : 'by hand',
+      data(entry.actor ?? '–'),
+      number(entry.rows), number(entry.detailsNew), number(entry.detailsChanged), number(entry.detailsWithdrawn), number(entry.rejected),
+      undoCell(entry),
+    ]), { empty: 'Nothing has been imported yet. Import a file to begin.' }),
+  ];
+}

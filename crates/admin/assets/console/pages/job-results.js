@@ -1,0 +1,43 @@
+// What small jobs have done.
+
+import { address, at } from '../api.js';
+import { h, linkButton, value } from '../dom.js';
+import { bytes, counted, number } from '../format.js';
+import { notice, section } from '../notices.js';
+import { table } from '../table.js';
+
+export const undoResult = ({ result }) => notice('good',
+  h('p', null, `The import is undone: ${counted(result.removed, 'detail')} that it had added removed, ${counted(result.restored, 'detail')} that it had changed or withdrawn restored.`),
+  h('p', null, 'What was removed by hand or erased, or has expired since, is not restored.'));
+
+export const optOutResult = ({ result }) => [
+  notice('good', h('p', null, `${number(result.changed)} opted out, ${number(result.already)} opted out already.`,
+    result.notOnFile > 0 && ` ${number(result.notOnFile)} of them ${result.notOnFile === 1 ? 'is' : 'are'} not on file; the opt-out counts for what is imported later.`)),
+  result.holders?.length > 0 && section('Still given out',
+    h('p', null, 'These profiles hold a number or an address of the list, and other details of theirs are still given out. If the people want to opt out completely, look for each of them under People.'),
+    table('Profiles', ['Profile', { name: 'Details still given out', number: true }],
+      result.holders.map(({ profileUrl, stillDisclosed }) => [value(profileUrl), number(stillDisclosed)]))),
+  result.rejected.length > 0 && section('Lines that could not be read',
+    h('p', null, `${counted(result.rejected.length, 'line')} ${result.rejected.length === 1 ? 'was' : 'were'} not done. Correct ${result.rejected.length === 1 ? 'it' : 'them'} and send ${result.rejected.length === 1 ? 'it' : 'them'} again.`),
+    table('Lines', [{ name: 'Line', number: true }, 'Reason'], result.rejected.map(({ line, reason }) => [number(line), reason]))),
+];
+
+export const exportResult = (job) => notice('good',
+  h('p', null, `${counted(job.result.profiles, 'profile')} with ${counted(job.result.details, 'detail')}, ${bytes(job.result.bytes)}.`),
+  job.hasFile ? h('p', { class: 'actions' },
+    linkButton('Download', address(at`/jobs/${job.id}/file`), { download: true, class: 'button primary' })) : h('p', null,
+    'The file is no longer kept. Export again.'),
+  h('p', null, 'It contains personal data, and an erasure does not reach it. Delete it when it is no longer needed.'));
+
+export const proofResult = (job) => notice('good',
+  h('p', null, `Lines ${number(job.result.first)} to ${number(job.result.last)} of the journal, ${bytes(job.result.bytes)}.`),
+  h('p', { class: 'actions' }, linkButton('Download the proof', address(at`/jobs/${job.id}/file`),
+    { download: true, class: 'button primary' })),
+  h('p', null, 'It contains digests, token ids, user names and tickets; no phone number, e-mail address or profile URL. An auditor checks it with:'),
+  h('pre', null, h('code', null, 'contactd audit verify --proof FILE --root KEY')));
+
+export const sweepResult = ({ input, result }) => notice(input?.dryRun ? null : 'good',
+  h('p', null, `${counted(result.expired, 'expired detail')} and ${counted(result.tooOld, 'detail')} older than the maximum age of ${result.tooOld === 1 ? 'its' : 'their'} source ${input?.dryRun ? 'would be removed' : 'removed'}.`),
+  input?.dryRun && h('p', null, 'Nothing is removed yet.'));
+
+export const eraseResult = ({ result }) => notice('good', h('p', null, `Erased: ${counted(result.profiles.length, 'profile')}.`));

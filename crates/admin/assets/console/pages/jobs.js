@@ -1,0 +1,106 @@
+// Jobs: long work that goes on without the browser. Each has its own address, so that one can come back to it.
+
+import { ApiError, at, get, remove } from '../api.js';
+import { ask } from '../dialog.js';
+import { button, data, h } from '../dom.js';
+import { distance, moment } from '../format.js';
+import { follow, progressBar, progressText } from '../jobs.js';
+import { badge, heading, problem } from '../notices.js';
+import { href } from '../router.js';
+import { table } from '../table.js';
+import { importResult } from './import-report.js';
+import { steps } from './import-file.js';
+import { eraseResult, exportResult, optOutResult, proofResult, sweepResult, undoResult } from './job-results.js';
+import { verifyResult } from './verify-result.js';
+
+const RESULTS = {
+  import: importResult, undo: undoResult, optOuts: optOutResult, export: exportResult, verify: verifyResult, proof: proofResult, sweep: sweepResult, erase: eraseResult,
+};
+
+const TITLES = {
+  import: ({ input }) => `${input?.dryRun ? 'Check' : 'Import'} ${input?.fileName ?? 'a file'}`, undo: () => 'Undo of an import', optOuts: () => 'List of opt-outs', export: () => 'Export',
+  verify: () => 'Verification of the journal', proof: () => 'Proof for an auditor', sweep: () => 'Removal of what has ended',
+  erase: () => 'Erasure',
+};
+
+const PAGES = {
+  import: ['imports', 'Imports'], undo: ['imports', 'Imports'], optOuts: ['opt-outs', 'Opt-outs'], export: ['export', 'Export'],
+  verify: ['audit/proof', 'Audit'], proof: ['audit/proof', 'Audit'], sweep: ['retention', 'Retention'],
+};
+
+/** What stays when a job is stopped, if that is not everything as before. */
+const PARTLY = { optOuts: 'The lines that were done stay opted out.', sweep: 'What was removed stays removed.' };
+
+const title = (job) => TITLES[job.kind]?.(job) ?? job.kind;
+
+const stateBadge = ({ state }) => badge({ running: 'busy', done: 'good', failed: 'bad' }[state] ?? 'none',
+  { running: 'running', done: 'done', failed: 'not done', cancelled: 'stopped' }[state] ?? state);
+
+async function stop(job) {
+  await ask({
+    title: 'Stop this?',
+    danger: true,
+    intro: h('p', null, PARTLY[job.kind] ?? 'What was begun is given up. Nothing is changed.'),
+    confirm: 'Stop it',
+    act: () => remove(at`/jobs/${job.id}`),
+  });
+}
+
+function ended(job) {
+  const show = RESULTS[job.kind];
+  return [
+    job.state === 'failed' && problem(new ApiError(job.code ?? 'failed',
+      job.message ?? 'It failed, and the service did not say why. Its log may say more.')),
+    job.state === 'cancelled' && h('p', { class: 'notice' }, `This was stopped. ${PARTLY[job.kind] ?? 'Nothing was changed.'}`),
+    job.result && show && show(job),
+  ];
+}
+
+/** The page of one job. It belongs to the page of the navigation where the job was begun. */
+export async function jobPage(here) {
+  const { params, signal } = here;
+  const first = await get(at`/jobs/${params.id}`, { signal });
+  const [path, name] = PAGES[first.kind] ?? ['jobs', 'Jobs'];
+  [here.nav] = path.split('/');
+  const bar = progressBar(title(first));
+  const body = h('div');
+  const head = h('p', { class: 'note' });
+  const showHead = (job) => head.replaceChildren(stateBadge(job), ' ',
+    `begun ${moment(job.startedAt)}${job.endedAt ? `, ended ${moment(job.endedAt)}` : ''}, by `, data(job.actor));
+
+  const run = async () => {
+    body.replaceChildren(h('div', { class: 'panel' }, bar.node,
+      h('p', { class: 'note' }, 'You can close this page: the work goes on. Come back to this address, or find it under Jobs.'),
+      h('div', { class: 'actions' }, button('Stop', () => stop(first)))));
+    bar.update(first, false);
+    try {
+      const last = await follow(first.id,
+        { signal, onChange: (job, isOffline) => { bar.update(job, isOffline); if (job) showHead(job); } });
+      body.replaceChildren(...[ended(last)].flat(Infinity).filter(Boolean));
+      body.prepend(h('p', { class: 'unseen', role: 'status' }, progressText(last)));
+    } catch (error) {
+      if (signal.aborted) return;
+      body.replaceChildren(problem(error, run));
+    }
+  };
+
+  showHead(first);
+  if (first.state === 'running') run();
+  else body.replaceChildren(...[ended(first)].flat(Infinity).filter(Boolean));
+  return [
+    h('p', { class: 'crumb' }, h('a', { href: `#/${path}` }, name)),
+    heading(title(first)), first.kind === 'import' && steps(first.input?.dryRun ? 3 : 4), head, body,
+  ];
+}
+
+export async function jobs({ signal }) {
+  const { jobs: all } = await get('/jobs', { signal });
+  return [
+    heading('Jobs'),
+    h('p', { class: 'lead' }, 'Your long-running work of the last days. It goes on when you close the browser.'),
+    table('Jobs', ['What', 'State', 'Begun', 'Progress'], all.map((job) => [
+      h('a', { href: href(['jobs', job.id]) }, title(job)), stateBadge(job), `${moment(job.startedAt)} (${distance(job.startedAt)})`,
+      progressText(job)]),
+    { empty: 'You have no jobs. Imports, exports, verifications and lists of opt-outs appear here.' }),
+  ];
+}

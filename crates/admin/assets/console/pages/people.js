@@ -1,0 +1,171 @@
+// People: what is held about somebody and who received it; opting out, correcting and erasing.
+// What was searched for is kept in memory only: in no address, no history and no log.
+
+import { post } from '../api.js';
+import { busy, button, data, h, value } from '../dom.js';
+import { capital, counted, day, kindName, moment, number } from '../format.js';
+import { badge, heading, notice, problem, section, turnPage } from '../notices.js';
+import { go } from '../router.js';
+import { may } from '../session.js';
+import { table } from '../table.js';
+import { optOut, optOutUnseen, withdraw } from './opting-out.js';
+import { correct, erase, removeDetail, report } from './person-actions.js';
+
+/** With more profiles than this, each is folded. */
+const UNFOLDED = 3;
+
+let asked = '';
+let wanted = '';
+
+/** Opens the page with a search, from another page. */
+export function lookFor(text) {
+  wanted = text;
+  go(['people']);
+}
+
+function state({ subject, suppression, held: details }) {
+  if (suppression.isSuppressed) {
+    const since = suppression.since ? ` since ${moment(suppression.since)}` : '';
+    return badge('good', `opted out${since}`);
+  }
+  if (details.some((detail) => detail.isSuppressed)) return badge('warn', 'opted out in part');
+  return badge('none', subject.kind === 'profile' ? 'not opted out' : `this ${kindName(subject.kind)} is not opted out`);
+}
+
+/** Whether a detail is given to callers, and if not, why. */
+export function givenOut(detail) {
+  if (detail.keptForUndoUntil) return `no: kept for undo until ${day(detail.keptForUndoUntil)}`;
+  if (detail.isSuppressed) return 'no: opted out';
+  if (detail.isExpired) return 'no: expired';
+  if (detail.label === 'work') return 'no: only personal details are';
+  return 'yes';
+}
+
+const COLUMNS = ['What', 'Source', 'Last known correct', 'Basis', 'Kept until', 'Given out', { name: 'Actions', hidden: true }];
+
+function heldTable(name, details, again) {
+  return table(name, COLUMNS, details.map((detail) => [
+    [value(detail.value), h('span', { class: 'rule' },
+      `${capital(detail.label)} ${kindName(detail.kind)}, confidence ${detail.confidence}`)],
+    data(detail.source), detail.observedAt ? day(detail.observedAt) : 'not known', detail.basis ? data(detail.basis) : 'not recorded',
+    detail.expiresAt ? day(detail.expiresAt) : 'no end', givenOut(detail),
+    !detail.keptForUndoUntil && h('span', { class: 'acts' },
+      button('Correct', () => correct(detail, again), { class: 'quiet', 'aria-label': `Correct ${detail.value}` }),
+      button('Remove', () => removeDetail(detail, again), { class: 'quiet', 'aria-label': `Remove ${detail.value}` })),
+  ]), { empty: 'Nothing is held about this person, or under this number or address.' });
+}
+
+/** What is held, by profile if there are several: folded if there are many. */
+function held(found, again) {
+  if (found.profiles.length < 2) return heldTable('What is held', found.held, again);
+  return found.profiles.map((profile) => {
+    const details = found.held.filter((detail) => detail.profileUrl === profile);
+    return h('details', { class: 'profile', open: found.profiles.length <= UNFOLDED },
+      h('summary', null, value(profile), h('span', { class: 'aside' }, ` ${counted(details.length, 'detail')}`)),
+      heldTable(profile, details, again));
+  });
+}
+
+/** What one recipient received, in words. */
+export function received({ operation, value: text, isValueRecorded, times, firstAt, lastAt }) {
+  const what = text ? value(text) : isValueRecorded ? `a ${kindName(operation)} that is no longer held` : `a ${kindName(operation)}`;
+  const when = times === 1 ? `once, on ${moment(firstAt)}` : `${number(times)} times, first on ${moment(firstAt)}, last on ${moment(lastAt)}`;
+  return [what, ': ', when];
+}
+
+function recipients(found) {
+  if (!found.recipients.length) {
+    const since = found.disclosuresKnownSince ? ` since ${moment(found.disclosuresKnownSince)}, when the records begin` : '';
+    return h('p', { class: 'empty' }, `Nobody has received anything${since}.`);
+  }
+  return found.recipients.map((recipient) => h('div', { class: 'recipient' },
+    h('h3', null, data(recipient.token),
+      h('span', { class: 'aside' }, ` ${counted(recipient.times, 'time')}, ${counted(recipient.tokenIds.length, 'token')}`)),
+    h('ul', null, recipient.details.map((detail) => h('li', null, received(detail))))));
+}
+
+function footnotes(found) {
+  const compared = found.indexComparedAt
+    ? `The list of recipients was last compared with the audit journal on ${moment(found.indexComparedAt)}.`
+    : 'The list of recipients has not been compared with the audit journal yet. Verify the journal on the Audit page.';
+  return h('p', { class: 'note' },
+    found.requestsWithoutResult > 0 && `${counted(found.requestsWithoutResult, 'other request')} about this got no details. `,
+    found.recipients.length > 0 && found.disclosuresKnownSince && `The records of recipients begin on ${moment(found.disclosuresKnownSince)}. `, compared);
+}
+
+function sharing(found) {
+  if (!found.shared.length) return null;
+  return section('Other profiles with the same values',
+    h('p', { class: 'note' }, 'They may be the same person’s, or belong to people who share a number or an address. Nothing you do here affects them.'),
+    table('Other profiles', ['Profile', 'Has the same', { name: 'Actions', hidden: true }], found.shared.map(({ profileUrl, kind }) => [
+      value(profileUrl), kindName(kind),
+      button('Look', () => lookFor(profileUrl), { class: 'quiet', 'aria-label': `Look for ${profileUrl}` }),
+    ])));
+}
+
+function result(found, again) {
+  const { subject, profiles, suppression } = found;
+  const isValue = subject.kind !== 'profile';
+  const counts = found.held.length
+    ? `${counted(found.held.length, 'detail')} in ${counted(profiles.length, 'profile')}`
+    : isValue ? `No profile holds this ${kindName(subject.kind)}.` : 'Nobody of this address is on file.';
+  return h('article', { class: 'person' },
+    h('header', { class: 'person-head' },
+      h('div', null, h('h2', { tabindex: '-1' }, value(subject.text)),
+        h('p', null, state(found), ' ', h('span', { class: 'note' }, counts))),
+      h('div', { class: 'actions' },
+        button('Report', () => report(found)),
+        may('optOuts') && (!suppression.isSuppressed || isValue) && button('Opt out', () => optOut(found, again), { class: 'primary' }),
+        may('optOuts') && suppression.isSuppressed && button('Take back the opt-out', () => withdraw(found, again)),
+        button('Erase', () => erase(found, again), { class: 'danger' }))),
+    isValue && profiles.length > 1 && notice('warn', h('p', null,
+      `${counted(profiles.length, 'profile')} hold this ${kindName(subject.kind)}. If different people share it, look for the profile of the one who asks instead.`)),
+    section('What is held', held(found, again)),
+    section('Who received it', recipients(found), footnotes(found)),
+    sharing(found));
+}
+
+/** While nothing can be put on record, people are not shown. They can opt out all the same. */
+const unseen = (error) => (error.code === 'not_on_record' && may('optOuts') ? [h('p', null,
+  button('Opt out without looking', () => optOutUnseen(asked), { class: 'primary' }))] : []);
+
+export async function people() {
+  const input = h('input', {
+    id: 'person', name: 'q', type: 'text', autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false', required: true, maxlength: 2048,
+    placeholder: 'https://www.linkedin.com/in/…', 'aria-describedby': 'person-hint', value: wanted || asked,
+  });
+  const send = h('button', { type: 'submit', class: 'primary' }, 'Search');
+  const said = h('p', { class: 'unseen', role: 'status' });
+  const place = h('div', { class: 'found' });
+
+  async function search({ focus }) {
+    asked = input.value.trim();
+    if (!asked) return;
+    if (focus) turnPage();
+    await busy(send, async () => {
+      said.textContent = 'Searching…';
+      place.classList.add('stale');
+      try {
+        const found = await post('/people/search', { q: asked });
+        place.replaceChildren(result(found, () => search({ focus: false })));
+        said.textContent = `Found: ${counted(found.held.length, 'detail')} in ${counted(found.profiles.length, 'profile')}.`;
+        if (focus) place.querySelector('h2').focus();
+      } catch (error) {
+        if (!error.code) throw error;
+        said.textContent = '';
+        place.replaceChildren(problem(error, () => search({ focus })), ...unseen(error));
+      } finally {
+        place.classList.remove('stale');
+      }
+    });
+  }
+
+  const form = h('form', { class: 'search', role: 'search', autocomplete: 'off',
+    onsubmit: (event) => { event.preventDefault(); search({ focus: true }); } },
+    h('label', { for: 'person' }, 'Profile URL, e-mail address or phone number'),
+    h('div', { class: 'field' }, input, send),
+    h('p', { class: 'hint', id: 'person-hint' }, 'Phone numbers with + and country code. Every search is on record with your name.'));
+  if (wanted) queueMicrotask(() => search({ focus: true }));
+  wanted = '';
+  return [heading('People'), form, said, place];
+}

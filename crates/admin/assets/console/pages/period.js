@@ -1,0 +1,35 @@
+// A period of time, kept in the address of a page.
+
+import { h } from '../dom.js';
+import { selectField, textField, valuesOf } from '../fields.js';
+import { go } from '../router.js';
+
+const SPANS = [['7d', 'Last 7 days'], ['30d', 'Last 30 days'], ['90d', 'Last 90 days'], ['365d', 'Last year'], ['own', 'From … to …']];
+
+/** The period that an address names; the last 30 days if it names none. */
+export const period = (query, normal = '30d') => ({ since: query.get('since') ?? normal, until: query.get('until') ?? undefined });
+
+/** Fields to choose a period. `more`: further fields. */
+export function periodFields(query, normal = '30d') {
+  const since = query.get('since') ?? normal;
+  const isSpan = SPANS.some(([span]) => span === since) && !query.get('until');
+  const from = textField('from', 'From', { type: 'date', value: isSpan ? '' : since.slice(0, 10), hint: '00:00 UTC' });
+  const to = textField('to', 'Before', { type: 'date', value: query.get('until')?.slice(0, 10) ?? '', hint: '00:00 UTC' });
+  const span = selectField('span', 'Period', SPANS, { chosen: isSpan ? since : 'own' });
+  const dates = h('div', { class: 'dates', hidden: isSpan }, from, to);
+  span.querySelector('select').addEventListener('change', ({ target }) => {
+    dates.hidden = target.value !== 'own';
+    if (!dates.hidden) from.querySelector('input').focus();
+  });
+  return [span, dates];
+}
+
+/** What the fields say, for the address. */
+export const chosenPeriod = ({ span, from, to }) => (span === 'own' ? { since: from, until: to } : { since: span });
+
+/** A form that opens the page again for another period. */
+export function periodForm(parts, query) {
+  const form = h('form', { class: 'filters', autocomplete: 'off' }, periodFields(query), h('button', { type: 'submit' }, 'Show'));
+  form.addEventListener('submit', (event) => { event.preventDefault(); go(parts, chosenPeriod(valuesOf(form))); });
+  return form;
+}

@@ -1,0 +1,117 @@
+// The access report: a page to print or to save, written for the person whom it is about.
+
+import { post } from '../api.js';
+import { button, data, h, save, value } from '../dom.js';
+import { capital, counted, day, kindName, moment } from '../format.js';
+import { attempt, flash } from '../notices.js';
+import { go } from '../router.js';
+import { table } from '../table.js';
+import { lookFor, received } from './people.js';
+
+const LONG = 50;
+
+let made = null;
+
+/** Opens the page with a report that was just made. It is kept in memory only. */
+export function openReport(report, ticket) {
+  made = { report, ticket };
+  go(['people', 'report']);
+}
+
+function state({ subject, suppression, held }) {
+  const { isSuppressed, since, isOfTheValueOnly } = suppression;
+  const from = since ? `, since ${moment(since)}` : '';
+  if (isSuppressed && isOfTheValueOnly) {
+    return [h('strong', null, value(subject.text), ' is opted out'),
+      `${from}. We have not given it to anyone since then, and we will not, even if we receive it again under another profile.`];
+  }
+  if (isSuppressed) return [h('strong', null, 'You have opted out'),
+    `${from}. We have not given your details to anyone since then, and we will not, whatever others send us later.`];
+  if (isOfTheValueOnly) return [h('strong', null, value(subject.text), ' is not opted out.'),
+    ' Would you like it to be? Just ask us, and from that moment on we will not give it to anyone.'];
+  if (held.some((detail) => detail.isSuppressed)) return [h('strong', null, 'Some of your details are opted out'),
+    ', and we do not give those to anyone; see below. Would you like to opt out completely? Just ask us.'];
+  return [h('strong', null, 'You have not opted out.'),
+    ' Would you like to? Just ask us, and from that moment on we will not give your details to anyone.'];
+}
+
+function until(detail) {
+  if (detail.keptForUndoUntil) return day(detail.keptForUndoUntil);
+  if (!detail.expiresAt) return 'no end date is set';
+  return detail.isExpired ? `${day(detail.expiresAt)}. This date has passed: we no longer give it to anyone, and we will delete it` : day(detail.expiresAt);
+}
+
+function given(detail) {
+  if (detail.keptForUndoUntil) return 'no, it is a former entry that we keep only to be able to correct a mistake';
+  if (detail.isSuppressed) return 'no, because of an opt-out';
+  if (detail.label === 'work') return 'no, we only give out personal details';
+  return null;
+}
+
+function heldDetail(detail, withProfile) {
+  const lines = [
+    withProfile && ['Profile', value(detail.profileUrl)],
+    ['Where we got it', data(detail.source)],
+    ['Last known to be correct', detail.observedAt ? day(detail.observedAt) : 'not known'],
+    ['Why we may hold it', detail.basis ? data(detail.basis) : 'not recorded'],
+    ['We keep it until', until(detail)],
+    given(detail) && ['Given to others', given(detail)],
+  ].filter(Boolean);
+  return h('dl', { class: 'report-detail' },
+    h('div', null, h('dt', null, `${capital(detail.label)} ${kindName(detail.kind)}`),
+      h('dd', null, h('strong', null, value(detail.value)))),
+    lines.map(([name, text]) => h('div', null, h('dt', null, name), h('dd', null, text))));
+}
+
+function held(report) {
+  if (!report.held.length) return h('p', null, 'We do not hold a phone number or an e-mail address for you.');
+  const withProfile = report.profiles.length > 1 && !report.isAboutTheValueOnly;
+  return [
+    report.isAboutTheValueOnly && h('p', null,
+      `We hold this in ${report.profiles.length} different profiles, so this page is only about this one detail. To see everything we hold about you, please ask us again with the web address of your profile.`),
+    report.held.map((detail) => heldDetail(detail, withProfile)),
+  ];
+}
+
+function disclosures(report) {
+  const since = report.disclosuresKnownSince;
+  if (!report.recipients.length) {
+    return h('p', null, since ? `Nobody has received anything about you from us since ${moment(since)}, when our records begin.` : 'We have no records of who received anything.');
+  }
+  return [
+    report.recipients.map((recipient) => h('div', { class: 'recipient' }, h('h3', null, data(recipient.token)),
+      h('ul', null, recipient.details.map((detail) => h('li', null, received(detail)))))),
+    h('h3', null, 'Each time'),
+    report.disclosures.length > LONG
+      ? h('p', null, `${counted(report.disclosures.length, 'time')} in total. Would you like the list of each time? Just ask us.`)
+      : table('Each time', ['When', 'What', 'Recipient'], report.disclosures.map((one) => [
+        moment(one.time), [capital(kindName(one.operation)), one.value && [' ', value(one.value)]], data(one.token)])),
+    since && h('p', { class: 'note' }, `Our records of recipients begin on ${moment(since)}.`),
+  ];
+}
+
+export async function reportPage() {
+  if (!made) {
+    return [h('h1', { tabindex: '-1' }, 'Access report'),
+      h('p', null, 'A report is shown once, when it is made, and is not kept. ', h('a', { href: '#/people' }, 'Look for the person'),
+        ' and make it again.')];
+  }
+  const { report, ticket } = made;
+  const saveIt = button('Save as a file', () => attempt(saveIt, async () => {
+    const page = await post('/people/report', { q: report.subject.text, ticket }, { headers: { Accept: 'text/html' }, as: 'text' });
+    save(new Blob([page], { type: 'text/html' }), 'report.html');
+    flash('The report is saved as report.html. It contains personal data: delete it when it is sent.');
+  }));
+  return [
+    h('p', { class: 'actions no-print' }, button('Print', () => print(), { class: 'primary' }), saveIt,
+      button('Back to the person', () => lookFor(report.subject.text))),
+    h('article', { class: 'report' },
+      h('h1', { tabindex: '-1' }, 'What we hold about you, and who received it'),
+      h('p', { class: 'note' }, 'About ', value(report.subject.text), `, as of ${moment(report.generatedAt)}`),
+      h('p', { class: 'state' }, state(report)),
+      h('h2', null, 'What we hold'), held(report),
+      h('h2', null, 'Who received it'), disclosures(report),
+      report.requestsWithoutResult > 0 && h('p', null,
+        `Other requests about you, to which we gave no details: ${report.requestsWithoutResult}.`)),
+  ];
+}

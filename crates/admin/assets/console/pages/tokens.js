@@ -1,0 +1,182 @@
+// Tokens: who may look things up, how much, and until when.
+
+import { at, get, patch, post } from '../api.js';
+import { lookupChart } from '../charts.js';
+import { ask, showOnce } from '../dialog.js';
+import { button, data, h } from '../dom.js';
+import { checkField, selectField, textField } from '../fields.js';
+import { counted, day, distance, moment, number } from '../format.js';
+import { badge, flashNext, heading, section } from '../notices.js';
+import { go, href } from '../router.js';
+import { facts, table } from '../table.js';
+
+const SOON_MS = 14 * 86_400_000;
+const TERMS = [['30d', '30 days'], ['90d', '90 days'], ['180d', '180 days'], ['365d', 'one year'], ['never', 'never']];
+
+const stateBadge = ({ state, expiresAt }) => {
+  if (state !== 'live') return badge(state === 'revoked' ? 'bad' : 'none', state);
+  const isEnding = expiresAt && new Date(expiresAt) - Date.now() < SOON_MS;
+  return isEnding ? badge('warn', `ends ${distance(expiresAt)}`) : badge('good', 'live');
+};
+
+const scopesOf = ({ scopes }) => scopes.map((scope) => ({ phone: 'phone numbers', email: 'e-mail addresses' }[scope] ?? scope)).join(', ');
+
+const UNITS = { s: 'second', m: 'minute', h: 'hour' };
+
+/** "50/s" → "50 a second", "10000/day" → "10,000 a day" */
+function perTime(limit) {
+  const [count, unit] = limit.split('/');
+  return `${number(Number(count))} ${unit === 'h' ? 'an' : 'a'} ${UNITS[unit] ?? unit}`;
+}
+
+function limits({ rate, burst, quota, quotaUsed }) {
+  const isCounted = quotaUsed !== null && quotaUsed !== undefined;
+  const parts = [rate && `${perTime(rate)}${burst ? `, ${number(burst)} at once` : ''}`,
+    quota && `${perTime(quota)}${isCounted ? `, ${number(quotaUsed)} used` : ''}`].filter(Boolean);
+  return parts.length ? parts.map((part, i) => [i > 0 && h('br'), part]) : 'none of its own';
+}
+
+const scopeFields = (scopes = ['phone', 'email']) => h('fieldset', { class: 'row' }, h('legend', null, 'What it may look up'),
+  checkField('phone', 'Phone numbers', { checked: scopes.includes('phone') }),
+  checkField('email', 'E-mail addresses', { checked: scopes.includes('email') }));
+
+const limitFields = ({ rate, burst, quota } = {}) => [
+  textField('rate', 'Rate', { hint: 'Most lookups per second, minute or hour: 50/s, 600/m, 1000/h. Empty: the limit of the configuration, if there is one.', value: rate, pattern: '[0-9]+/[smh]', title: 'Such as 50/s, 600/m or 1000/h' }),
+  textField('burst', 'Burst', { hint: 'How many may come at once.', inputmode: 'numeric', pattern: '[0-9]+', value: burst }),
+  textField('quota', 'Quota', { hint: 'Most lookups that find something, per day or month: 10000/day, 200000/month.', value: quota,
+    pattern: '[0-9]+/(day|month)', title: 'Such as 10000/day or 200000/month' }),
+];
+
+function scopesFrom({ phone, email }) {
+  const scopes = [phone && 'phone', email && 'email'].filter(Boolean);
+  if (!scopes.length) throw Object.assign(new Error('Choose at least one thing that it may look up.'), { code: 'invalid' });
+  return scopes;
+}
+
+const shownToken = (made) => showOnce({
+  title: `Token for ${made.name}`,
+  intro: [h('p', null, h('strong', null, 'This is shown only once.'),
+    ' Copy it now and store it where the other system reads its secrets. Only a hash of it is kept here.')],
+  secret: made.token,
+  what: 'the token',
+  after: h('p', { class: 'note' }, made.expiresAt ? `It is valid until ${moment(made.expiresAt)}.` : 'It does not end by itself.'),
+});
+
+async function create(refresh) {
+  const answer = await ask({
+    title: 'Create a token',
+    wide: true,
+    intro: h('p', null, 'Whoever has the token can look up what you allow here, from the moment it is created.'),
+    fields: [
+      textField('name', 'Name', { required: true, maxlength: 100,
+        hint: 'The system or customer that uses it, such as crm-sync. People who ask who received their data read this name, so choose one that outsiders understand, never the name of a person.' }),
+      scopeFields(), selectField('expires', 'Ends after', TERMS, { chosen: '90d' }),
+      h('details', { class: 'more' }, h('summary', null, 'Limits'), limitFields()),
+    ],
+    confirm: 'Create',
+    act: ({ name, expires, rate, burst, quota, ...boxes }) =>
+      post('/tokens', { name, expires, scopes: scopesFrom(boxes), rate, burst: burst && Number(burst), quota }),
+  });
+  if (!answer) return;
+  await shownToken(answer.result);
+  refresh();
+}
+
+export async function tokens({ query, signal, refresh }) {
+  const all = (await get('/tokens', { signal })).tokens;
+  const isAll = query.get('show') === 'all';
+  const shown = isAll ? all : all.filter((token) => token.state === 'live');
+  const ended = all.length - all.filter((token) => token.state === 'live').length;
+  return [
+    heading('Tokens', button('Create a token', () => create(refresh), { class: 'primary' })),
+    table('Tokens', ['Name', 'State', 'May look up', 'Ends', 'Last used', { name: 'Hits', number: true }, 'Limits'], shown.map((token) => [
+      [h('a', { href: href(['tokens', token.id]) }, data(token.name)), h('span', { class: 'rule' }, h('code', null, token.id))],
+      stateBadge(token), scopesOf(token), token.expiresAt ? day(token.expiresAt) : 'never',
+      token.lastUsedAt ? moment(token.lastUsedAt) : 'never', number(token.hits), limits(token),
+    ]), { empty: 'There is no live token. Nobody can look anything up until you create one.' }),
+    ended > 0 && h('p', null, isAll
+      ? h('a', { href: href(['tokens']) }, 'Hide those that have ended')
+      : h('a', { href: href(['tokens'], { show: 'all' }) }, `Show ${ended} that ${ended === 1 ? 'has' : 'have'} ended`)),
+  ];
+}
+
+/** What to send of a limit: nothing if it stays, `none` if it is removed. */
+const changed = (before, now) => ((before ?? undefined) === now ? undefined : now ?? 'none');
+
+async function change(token, refresh) {
+  const terms = [
+    ['', token.expiresAt ? `on ${day(token.expiresAt)}, as now` : 'never, as now'],
+    ...TERMS.map(([span, text]) => [span, span === 'never' ? text : `${text} from now`]),
+  ];
+  const answer = await ask({
+    title: `Change ${token.name}`,
+    wide: true,
+    intro: h('p', null, 'What you change is in force at once. What is used of a quota still counts.'),
+    fields: [scopeFields(token.scopes), selectField('expires', 'Ends', terms), limitFields(token)],
+    confirm: 'Change',
+    act: ({ expires, rate, burst, quota, ...boxes }) => patch(at`/tokens/${token.id}`, {
+      scopes: scopesFrom(boxes), expires, rate: changed(token.rate, rate), burst: burst && Number(burst), quota: changed(token.quota, quota),
+    }),
+  });
+  if (!answer) return;
+  flashNext('Changed. It is in force.');
+  refresh();
+}
+
+async function rotate(token) {
+  const answer = await ask({
+    title: `Rotate ${token.name}`,
+    intro: [
+      h('p', null, 'A new token with the same name, scopes and limits is created. The old one stays valid for a while, so that the other system can change over.'),
+      h('p', null, 'Both share one quota: what is used of it stays used.'),
+    ],
+    fields: [selectField('overlap', 'The old token ends',
+      [['0s', 'at once'], ['1h', 'in one hour'], ['24h', 'in one day'], ['7d', 'in 7 days']], { chosen: '24h' })],
+    confirm: 'Rotate',
+    act: ({ overlap }) => post(at`/tokens/${token.id}/rotate`, { overlap }),
+  });
+  if (!answer) return;
+  await shownToken(answer.result);
+  go(['tokens', answer.result.id]);
+}
+
+async function revoke(token, refresh) {
+  const answer = await ask({
+    title: `Revoke ${token.name}`,
+    danger: true,
+    intro: [
+      h('p', null, 'From the moment this is done, every lookup with this token is refused. It cannot be made valid again.'),
+      h('p', null, token.lastUsedAt ? `It was last used on ${moment(token.lastUsedAt)}. Whatever uses it stops working.` : 'It was never used.'),
+    ],
+    confirm: 'Revoke',
+    act: () => post(at`/tokens/${token.id}/revoke`),
+  });
+  if (!answer) return;
+  flashNext('Revoked. Lookups with this token are refused.');
+  refresh();
+}
+
+export async function token({ params, signal, refresh }) {
+  const [{ tokens: all }, usage] = await Promise.all([get('/tokens', { signal }),
+    get(at`/tokens/${params.id}/usage`, { signal, query: { days: 30 } })]);
+  const found = all.find(({ id }) => id === params.id);
+  if (!found) return [heading('There is no such token'), h('p', null, h('a', { href: '#/tokens' }, 'All tokens'))];
+  const isLive = found.state === 'live';
+  const successor = all.find(({ rotatedFrom }) => rotatedFrom === found.id);
+  return [
+    h('p', { class: 'crumb' }, h('a', { href: '#/tokens' }, 'Tokens')),
+    heading(data(found.name), isLive && [
+      button('Change', () => change(found, refresh)), button('Rotate', () => rotate(found)),
+      button('Revoke', () => revoke(found, refresh), { class: 'danger' })]),
+    facts([
+      ['State', stateBadge(found)], ['Id', h('code', null, found.id)], ['May look up', scopesOf(found)],
+      ['Created', moment(found.createdAt)],
+      ['Ends', found.expiresAt ? `${moment(found.expiresAt)} (${distance(found.expiresAt)})` : 'never'],
+      ['Revoked', found.revokedAt && moment(found.revokedAt)], ['Last used', found.lastUsedAt ? moment(found.lastUsedAt) : 'never'],
+      ['Hits', counted(found.hits, 'lookup')], ['Limits', limits(found)],
+      ['Rotated from', found.rotatedFrom && h('a', { href: href(['tokens', found.rotatedFrom]) }, found.rotatedFrom)],
+      ['Rotated to', successor && h('a', { href: href(['tokens', successor.id]) }, successor.id)],
+    ]),
+    section('Lookups in the last 30 days', lookupChart(usage.days)),
+  ];
+}

@@ -1,0 +1,153 @@
+// Users: who may use the console, and with which role; tokens for programs that use the admin API.
+
+import { at, get, post } from '../api.js';
+import { ask, showOnce } from '../dialog.js';
+import { button, data, h } from '../dom.js';
+import { radioField, selectField, textField } from '../fields.js';
+import { day, moment } from '../format.js';
+import { badge, flashNext, heading, section } from '../notices.js';
+import { may, user as me } from '../session.js';
+import { table } from '../table.js';
+
+const ROLES = [
+  { value: 'operator', label: 'Operator', hint: 'Imports and tokens. Sees no personal data but the files they upload, and cannot export.' },
+  { value: 'privacy', label: 'Privacy', hint: 'People: reports, opt-outs, corrections, erasure. Reads the journal.' },
+  { value: 'auditor', label: 'Auditor', hint: 'The journal, its proof, and usage. Changes nothing.' },
+  { value: 'admin', label: 'Administrator', hint: 'Everything, also exports and users.' },
+];
+
+const roleName = (role) => ROLES.find(({ value }) => value === role)?.label ?? role;
+
+const shownPassword = (name, password) => showOnce({
+  title: `Password for ${name}`,
+  intro: h('p', null, h('strong', null, 'This is shown only once.'),
+    ' Give it to the person in a safe way. They choose their own when they log in for the first time.'),
+  secret: password,
+  what: 'the password',
+});
+
+async function create(refresh) {
+  const answer = await ask({
+    title: 'Add a user',
+    wide: true,
+    intro: h('p', null, 'What a user does is on record under this name.'),
+    fields: [
+      textField('name', 'Name', { required: true, pattern: '[a-z0-9][a-z0-9._\\-]*', maxlength: 64,
+        title: 'Small letters, digits, and . _ -', hint: 'Small letters, digits, and . _ -' }),
+      radioField('role', 'Role', ROLES, 'operator'),
+    ],
+    confirm: 'Add',
+    act: ({ name, role }) => post('/users', { name, role }),
+  });
+  if (!answer) return;
+  await shownPassword(answer.result.name, answer.result.password);
+  refresh();
+}
+
+/** A change that needs only a yes. */
+async function simple({ title, sentences, confirm, danger, path, refresh, done, fields, body }) {
+  const answer = await ask({
+    title, danger, confirm, fields, intro: sentences.map((text) => h('p', null, text)),
+    act: (values) => post(path, body ? body(values) : {}),
+  });
+  if (!answer) return null;
+  if (done) { flashNext(done); refresh(); }
+  return answer.result;
+}
+
+const disable = (of, refresh) => simple({
+  title: `Disable ${of.name}`, danger: true, confirm: 'Disable', path: at`/users/${of.name}/disable`, refresh,
+  done: `${of.name} is disabled.`,
+  sentences: ['Their sessions end at once, and they cannot log in any more. What they did stays on record. You can enable them again.'],
+});
+
+const enable = (of, refresh) => simple({
+  title: `Enable ${of.name}`, confirm: 'Enable', path: at`/users/${of.name}/enable`, refresh, done: `${of.name} can log in again.`,
+  sentences: ['They can log in again with the password that they had.'],
+});
+
+const changeRole = (of, refresh) => simple({
+  title: `Change the role of ${of.name}`, confirm: 'Change', path: at`/users/${of.name}/role`, refresh,
+  done: `The role of ${of.name} is changed.`,
+  sentences: ['Their sessions end, and they log in again with the new role.'], fields: [radioField('role', 'Role', ROLES, of.role)],
+  body: ({ role }) => ({ role }),
+});
+
+const resetTotp = (of, refresh) => simple({
+  title: `Remove the second factor of ${of.name}`, danger: true, confirm: 'Remove it', path: at`/users/${of.name}/reset-totp`, refresh,
+  done: `${of.name} logs in without a code now.`,
+  sentences: ['Do this if they have lost their phone. They log in with their password alone until they set up a new one. Make sure that it is really them who ask.'],
+});
+
+async function newPassword(of, refresh) {
+  const made = await simple({
+    title: `New password for ${of.name}`, danger: true, confirm: 'Make a new password', path: at`/users/${of.name}/password`,
+    sentences: ['The old password stops working at once, and their sessions end. The new one is shown to you once.'],
+  });
+  if (!made) return;
+  await shownPassword(of.name, made.password);
+  refresh();
+}
+
+function actions(of, refresh) {
+  const quiet = (text, act) => button(text, () => act(of, refresh), { class: 'quiet', 'aria-label': `${text}: ${of.name}` });
+  if (of.name === me().name) return h('a', { href: '#/account' }, 'Your account');
+  return h('span', { class: 'acts' },
+    of.disabledAt ? quiet('Enable', enable) : [quiet('Role', changeRole), quiet('Password', newPassword),
+    of.hasTotp && quiet('Second factor', resetTotp), quiet('Disable', disable)]);
+}
+
+async function createAdminToken(refresh) {
+  const answer = await ask({
+    title: 'Create an admin token',
+    wide: true,
+    intro: h('p', null, 'A program with this token can do through the admin API what a user with this role can do here. What it does is on record under its name.'),
+    fields: [
+      textField('name', 'Name', { required: true, maxlength: 100, hint: 'The program that uses it, such as nightly-import.' }),
+      radioField('role', 'Role', ROLES, 'operator'),
+      selectField('expires', 'Ends after', [['30d', '30 days'], ['90d', '90 days'], ['365d', 'one year']], { chosen: '90d' }),
+    ],
+    confirm: 'Create',
+    act: ({ name, role, expires }) => post('/admin-tokens', { name, role, expires }),
+  });
+  if (!answer) return;
+  await showOnce({
+    title: `Admin token for ${answer.result.name}`,
+    intro: h('p', null, h('strong', null, 'This is shown only once.'),
+      ' Store it where the program reads its secrets. Only a hash of it is kept here.'),
+    secret: answer.result.token,
+    what: 'the admin token',
+  });
+  refresh();
+}
+
+const revoke = (of, refresh) => simple({
+  title: `Revoke ${of.name}`, danger: true, confirm: 'Revoke', path: at`/admin-tokens/${of.id}/revoke`, refresh,
+  done: `${of.name} is revoked.`,
+  sentences: ['From the moment this is done, every call with this token is refused. It cannot be made valid again.'],
+});
+
+function adminTokens(list, refresh) {
+  return section('Admin tokens',
+    h('p', null, 'For programs that use the admin API. They begin with ', h('code', null, 'cta_'), '.'),
+    table('Admin tokens', ['Name', 'Role', 'State', 'Ends', 'Last used', { name: 'Actions', hidden: true }], list.map((token) => [
+      [data(token.name), h('span', { class: 'rule' }, h('code', null, token.id))], roleName(token.role),
+      badge(token.state === 'live' ? 'good' : 'none', token.state),
+      token.expiresAt ? day(token.expiresAt) : 'never', token.lastUsedAt ? moment(token.lastUsedAt) : 'never',
+      token.state === 'live' && button('Revoke', () => revoke(token, refresh), { class: 'quiet', 'aria-label': `Revoke ${token.name}` }),
+    ]), { empty: 'There is none.' }),
+    h('p', null, button('Create an admin token', () => createAdminToken(refresh))));
+}
+
+export async function users({ signal, refresh }) {
+  const [{ users: all }, tokens] = await Promise.all([get('/users', { signal }),
+    may('adminTokens') ? get('/admin-tokens', { signal }) : null]);
+  return [
+    heading('Users', button('Add a user', () => create(refresh), { class: 'primary' })),
+    table('Users', ['Name', 'Role', 'State', 'Second factor', 'Last logged in', { name: 'Actions', hidden: true }], all.map((of) => [
+      h('strong', null, data(of.name)), roleName(of.role), of.disabledAt ? badge('bad', 'disabled') : badge('good', 'may log in'),
+      of.hasTotp ? badge('good', 'on') : badge('warn', 'off'), of.lastLoginAt ? moment(of.lastLoginAt) : 'never', actions(of, refresh),
+    ])),
+    tokens && adminTokens(tokens.adminTokens, refresh),
+  ];
+}

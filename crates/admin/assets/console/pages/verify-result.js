@@ -1,0 +1,41 @@
+// What a verification of the journal has found.
+
+import { data, h } from '../dom.js';
+import { counted, moment, number } from '../format.js';
+import { badge, notice, section } from '../notices.js';
+import { table } from '../table.js';
+
+const STEPS = [
+  'Save this page, and a copy of the whole data directory, before anything else is written.',
+  'Find the cause: the log of the system, who had access, the disk.',
+  'Reports leave out lines that are not proven. Compare with a backup what is missing.',
+  'Do not remove or edit files to make the verification succeed.',
+];
+
+const GIVEN = 'the one that you gave';
+const REMEMBERED = 'remembered by the store; compare it with the one that you noted down';
+
+const nodeRow = ({ name, state, lines, signedTo, root, isRootGiven }) => [
+  data(name),
+  state === 'whole' ? badge('good', 'whole') : badge('bad', 'not whole'),
+  number(lines),
+  signedTo ? `${number(signedTo.line)}, ${moment(signedTo.time)}` : '–',
+  [h('code', { class: 'key' }, root), h('span', { class: 'rule' }, isRootGiven ? GIVEN : REMEMBERED)],
+];
+
+export function verifyResult({ result }) {
+  const isWhole = result.state === 'whole';
+  return [
+    notice(isWhole ? 'good' : 'bad',
+      h('p', null, h('strong', null, badge(isWhole ? 'good' : 'bad', isWhole ? 'The journal is whole' : 'The journal is NOT whole')), ' ',
+        `${counted(result.lines, 'line')} checked.`),
+      h('p', null, isWhole ? 'No line was changed, added, moved or removed, as far as the signatures prove.'
+        : 'Something was changed or removed, or a disk is damaged. The service goes on and records as before.')),
+    result.faults.length > 0 && section('What is wrong',
+      table('Faults', ['File', { name: 'Line', number: true }, 'What'],
+        result.faults.map(({ file, line, what }) => [data(file), line === null ? '–' : number(line), data(what)])),
+      h('h3', null, 'What to do'), h('ol', null, STEPS.map((step) => h('li', null, step)))),
+    section('By node', table('Nodes', ['Node', 'State', { name: 'Lines', number: true }, 'Signed to line', 'Root'], result.nodes.map(nodeRow))),
+    result.notes.length > 0 && section('Notes', h('ul', null, result.notes.map((note) => h('li', null, data(note))))),
+  ];
+}

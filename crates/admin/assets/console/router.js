@@ -1,0 +1,118 @@
+// Hash routes: which page an address means, and showing it.
+
+import { byId, h } from './dom.js';
+import { problem, turnPage } from './notices.js';
+import { may, user } from './session.js';
+
+const SLOW_MS = 200;
+
+let routes = [];
+let shown = 0;
+let leaving = new AbortController();
+let afterShow = () => {};
+
+/** `table`: [pattern, permission or null, page, name in the navigation]. A part of a pattern that begins with `:` is a parameter. */
+export function setUp(table, after) {
+  routes = table.map(([pattern, permission, page, nav]) => ({ parts: pattern.split('/'), permission, page, nav }));
+  afterShow = after;
+  addEventListener('hashchange', () => { if (user()) show(); });
+}
+
+/** Splits `#/audit?since=30d` into its path and its query. */
+export function parse(hash) {
+  const [path, query = ''] = hash.replace(/^#\/?/, '').split('?');
+  return { parts: path.split('/').filter(Boolean).map(decode), query: new URLSearchParams(query) };
+}
+
+function decode(text) {
+  try { return decodeURIComponent(text); } catch { return text; }
+}
+
+/** The address of a page. */
+export function href(parts, query = {}) {
+  const kept = Object.entries(query).filter(([, text]) => text !== undefined && text !== null && text !== '');
+  const search = new URLSearchParams(kept).toString();
+  return `#/${parts.map(encodeURIComponent).join('/')}${search && `?${search}`}`;
+}
+
+/** Opens a page; shows it again if it is open already. */
+export function go(parts, query) {
+  const to = href(parts, query);
+  if (location.hash === to) show();
+  else location.hash = to;
+}
+
+function match({ parts }) {
+  for (const route of routes) {
+    if (route.parts.length !== parts.length) continue;
+    const params = {};
+    const fits = route.parts.every((part, i) => {
+      if (!part.startsWith(':')) return part === parts[i];
+      params[part.slice(1)] = parts[i];
+      return true;
+    });
+    if (fits) return { ...route, params };
+  }
+  return null;
+}
+
+/** Puts content on the page and the focus on its title, so that a screen reader begins there. */
+function put(content, { focus, nav }) {
+  byId('page').replaceChildren(...[content].flat(Infinity).filter(Boolean));
+  const title = byId('page').querySelector('h1');
+  document.title = title ? `${title.textContent} · contactd console` : 'contactd console';
+  if (focus) {
+    scrollTo(0, 0);
+    (title ?? byId('content')).focus({ preventScroll: true });
+  }
+  afterShow(nav);
+}
+
+const missing = () => [
+  h('h1', { tabindex: '-1' }, 'There is no such page'),
+  h('p', null, 'The address is wrong, or it is from another version. ', h('a', { href: '#/overview' }, 'Go to the overview')),
+];
+
+const refused = () => [
+  h('h1', { tabindex: '-1' }, 'Your role does not allow this'),
+  h('p', null, 'Ask an administrator if you need it. ', h('a', { href: '#/overview' }, 'Go to the overview')),
+];
+
+/** Shows the page of the current address. Without `focus`, a page is only brought up to date. */
+export async function show({ focus = true } = {}) {
+  const place = parse(location.hash);
+  const route = match(place.parts.length ? place : { parts: ['overview'] });
+  leaving.abort();
+  leaving = new AbortController();
+  shown += 1;
+  const mine = shown;
+  const { signal } = leaving;
+  document.querySelectorAll('dialog[open]:not(.covering)').forEach((dialog) => dialog.close());
+  turnPage();
+  if (!route) { put(missing(), { focus }); return; }
+  if (route.permission && !may(route.permission)) { put(refused(), { focus, nav: route.nav }); return; }
+  const slow = setTimeout(() => {
+    if (mine === shown) byId('page').replaceChildren(h('p', { class: 'loading', role: 'status' }, 'Loading…'));
+  }, SLOW_MS);
+  try {
+    const here = { params: route.params, query: place.query, signal, nav: route.nav, refresh: () => show({ focus: false }) };
+    const content = await route.page(here);
+    if (mine === shown) put(content, { focus, nav: here.nav });
+  } catch (error) {
+    if (mine !== shown || signal.aborted) return;
+    if (!error.code) console.error(error);
+    const failed = error.code ? error : { code: 'fault', message: 'This page has a fault. Reload it; if that does not help, report it.' };
+    put(h('div', null, h('h1', { tabindex: '-1', class: 'unseen' }, 'Not shown'), problem(failed, () => show())),
+      { focus, nav: route.nav });
+  } finally {
+    clearTimeout(slow);
+  }
+}
+
+/** Stops what the current page is doing, and shows something else. */
+export function showInstead(content) {
+  leaving.abort();
+  shown += 1;
+  turnPage();
+  put(content, { focus: true });
+}
