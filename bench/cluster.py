@@ -2,7 +2,7 @@
 """Checks and measures a cluster: several nodes on one PostgreSQL, all on this machine.
 
     python3 bench/cluster.py                       # everything; builds the release binary, prints, and writes bench/runs/
-    python3 bench/cluster.py opt-outs kills        # only these parts, of: opt-outs, kills, cost, scale, shipping
+    python3 bench/cluster.py opt-outs kills        # only these parts, of: opt-outs, kills, cost, balanced, applying, scale, shipping
     python3 bench/cluster.py --quick               # small, and writes nothing
     python3 bench/cluster.py --binary PATH         # a binary that is built already
 
@@ -11,6 +11,7 @@ connection to the database slowed, 200 with that node paused (SIGSTOP) and 200 w
 kills: a node is killed (SIGKILL) at 100 random moments while it follows imports, erasures, opt-outs and undone imports; afterwards its copy equals the
 database. Then the database is restored to an earlier point: the nodes notice, answer 503, take a new snapshot, and equal it.
 cost: CPU per lookup of a node, alone and with three registered, beside the embedded store in the same run.
+balanced: what a lookup through HAProxy costs one node, and three that share one core; and what the database does at several rates of lookups.
 applying: the p99 of a client while a node applies an import of a million rows, beside the same when it is quiet.
 scale: 10 million profiles. Import, beside the embedded import and beside a bare COPY of the same rows into a table with the same key, and into one with all
 indexes of the table, in the same server; how long a new node takes until it is ready; how long a single change takes to reach every node.
@@ -43,7 +44,7 @@ import postgres
 import stage
 
 STARTED = []
-PARTS = ("opt-outs", "kills", "cost", "applying", "scale", "shipping")
+PARTS = ("opt-outs", "kills", "cost", "balanced", "applying", "scale", "shipping")
 LEASE = 2
 
 
@@ -355,20 +356,96 @@ def paired(embedded, node, requests, rounds, seconds):
             "ratios": [round(ratio, 3) for ratio in ratios], "ratio": round(statistics.median(ratios), 3)}
 
 
+def balanced(work, options):
+    """What a lookup costs the nodes and the database through HAProxy: on one node, and on three that share the same core."""
+    profiles, rounds, seconds = (20_000, 1, 2) if options.quick else (1_000_000, 8, 4)
+    stage.WORK.mkdir(parents=True, exist_ok=True)
+    stage.install([])
+    data, tokens = stage.contactd_data(profiles)
+    requests = stage.request_file("contactd", profiles, tokens)
+    with in_memory() as memory, postgres.running(memory / "postgres", core=stage.LOAD_CORE) as server:
+        url, moved = server.create(), work / "moved"
+        shutil.copytree(data, moved)
+        stage.sh(stage.BINARY, "migrate", "--data", moved, "--to", url, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        nodes = [Node(work, name, url, moved / "keys", 60, stage.SERVER_CORE).start() for name in "abc"]
+        ports = {"one": nodes[:1], "three": nodes}
+        ports = {stage.free_port(): behind for behind in ports.values()}
+        with haproxy(work, ports):
+            one, three = [stage.Server.__new__(stage.Server) for _ in ports]
+            for behind, (port, members) in zip((one, three), ports.items()):
+                behind.name, behind.port, behind.tree = "haproxy", port, lambda members=members: [node.process.pid for node in members]
+            rows = [[stage.measure(behind, requests, seconds) for behind in (one, three)] for _ in range(rounds)]
+            result = {"profiles": profiles, "database": database_load(work, server, list(ports)[1], requests, 2 if options.quick else 20)}
+        for node in nodes:
+            node.stop()
+    for name in ("cpuMicros", "requestsPerSecond"):
+        result[name] = {"one": [round(row[0][name], 1) for row in rows], "three": [round(row[1][name], 1) for row in rows],
+                        "ratio": round(statistics.median(row[1][name] / row[0][name] for row in rows), 3)}
+    result["areThreeAsGood"] = result["cpuMicros"]["ratio"] <= 1.1 and result["requestsPerSecond"]["ratio"] >= 0.9
+    print(json.dumps(result), flush=True)
+    return result
+
+
+@contextlib.contextmanager
+def haproxy(work, ports):
+    """HAProxy as in the drill, on the core of the load, with a port for each group of nodes."""
+    text = (stage.ROOT / "drill/haproxy.cfg").read_text()
+    head, section = text.split("listen contactd\n")
+    groups = (f"listen port-{port}\n{section}    bind 127.0.0.1:{port}\n" + "".join(f"    server {node.name} 127.0.0.1:{node.port} check\n" for node in members)
+              for port, members in ports.items())
+    (work / "haproxy.cfg").write_text(head + "\n".join(groups))
+    command = ["taskset", "-c", stage.LOAD_CORE, shutil.which("haproxy", path="/usr/sbin:/usr/bin"), "-db", "-f", str(work / "haproxy.cfg")]
+    process = subprocess.Popen(command, cwd=work, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    STARTED.append(process)
+    time.sleep(3)
+    yield
+    process.terminate()
+    process.wait()
+
+
+def database_load(work, server, port, requests, seconds):
+    """Transactions and CPU of the database in a second, at several rates of lookups."""
+    subprocess.run(["rustc", "-O", "--edition", "2024", "-o", work / "latency", stage.BENCH / "latency.rs"], check=True)
+    database = stage.Server.__new__(stage.Server)
+    database.process = server.process
+    found = {}
+    for rate in (0, 500, 1000, 2000):
+        transactions = lambda: int(server.sql("SELECT xact_commit FROM pg_stat_database WHERE datname = 'contacts'"))
+        time.sleep(3)
+        before, cpu, began = transactions(), database.cpu_seconds(), time.monotonic()
+        if rate:
+            stage.sh("taskset", "-c", stage.LOAD_CORE, work / "latency", port, rate, seconds, requests, 100, 16, stdout=subprocess.DEVNULL)
+        else:
+            time.sleep(seconds)
+        took = time.monotonic() - began
+        found[rate] = {"transactionsPerSecond": round((transactions() - before) / took, 1), "cpuMillisPerSecond": round((database.cpu_seconds() - cpu) / took * 1000, 1)}
+    return found
+
+
 def applying(work, options):
     """The p99 of a client at a modest rate, while the node applies an import and while it does not."""
     profiles = 20_000 if options.quick else 1_000_000
     stage.WORK.mkdir(parents=True, exist_ok=True)
     data, tokens = stage.contactd_data(profiles)
     requests = stage.request_file("contactd", profiles, tokens)
-    with postgres.running(work / "postgres", core=stage.LOAD_CORE) as server:
+    # In memory: what the database writes does not use the disk of a node where it has a machine of its own.
+    with in_memory() as memory, postgres.running(memory / "postgres", core=stage.LOAD_CORE) as server:
         url, moved = server.create(), work / "moved"
         shutil.copytree(data, moved)
         stage.sh(stage.BINARY, "migrate", "--data", moved, "--to", url, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         node = Node(work, "a", url, moved / "keys", 60, stage.SERVER_CORE).start()
-        result = latency_while_applying(work, url, moved, node, requests, options)
+        result = latency_while_applying(memory, url, moved, node, requests, options)
         node.stop()
         return result
+
+
+@contextlib.contextmanager
+def in_memory():
+    """A directory in memory, which other users can enter."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        directory = pathlib.Path(directory)
+        directory.chmod(0o755)
+        yield directory
 
 
 def latency_while_applying(work, url, keys_of, node, requests, options):
@@ -587,7 +664,7 @@ def main():
         stage.BINARY = options.binary.resolve()
     else:
         stage.sh("cargo", "build", "--release", "-q", cwd=stage.ROOT)
-    run = {"opt-outs": opt_outs, "kills": kills, "cost": cost, "applying": applying, "scale": scale, "shipping": shipping}
+    run = {"opt-outs": opt_outs, "kills": kills, "cost": cost, "balanced": balanced, "applying": applying, "scale": scale, "shipping": shipping}
     results = {}
     for part in options.parts or PARTS:
         with tempfile.TemporaryDirectory(prefix="contactd-cluster-") as work:

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::sync_channel;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use contactd_core::store::copying::{ChangePoint, DetailsChunk};
 use contactd_core::store::{LocalRead, StoreError};
@@ -24,6 +24,11 @@ const LONG: Duration = Duration::from_secs(3600);
 
 /// From this many changed details on, they are applied in the background.
 const MANY: i64 = 5_000;
+
+/// How much longer a thread in the background rests after a part than it worked on it. Even a thread that gives way to all others
+/// delays them a little: it fills caches and disk queues, and a virtual machine that is never idle gets its turn later.
+const REST: u32 = 4;
+const LONGEST_REST: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(shared: &Shared) -> std::io::Result<()> {
     let runtime = Builder::new_current_thread().build()?;
@@ -64,9 +69,9 @@ fn step(shared: &Shared, runtime: &Runtime) -> Result<(), StoreError> {
     let changed = shared.settings.database.has_changed_details(from.number, MANY);
     let seen = shared.state().seen.clone();
     let followed = if runtime.block_on(shared.unless_stopped(changed))? {
-        in_background(|| follow(shared, runtime, &from, seen.as_ref()))
+        in_background(|| follow(shared, runtime, &from, seen.as_ref(), REST))
     } else {
-        follow(shared, runtime, &from, seen.as_ref())
+        follow(shared, runtime, &from, seen.as_ref(), 0)
     };
     match followed? {
         Some(followed) => note_followed(shared, &from, followed),
@@ -153,21 +158,25 @@ struct Followed {
     has_removed: bool,
 }
 
-/// Applies everything that is newer than the copy. `None` if the copy has to be loaded anew.
+/// Applies everything that is newer than the copy, and rests after each part. `None` if the copy has to be loaded anew.
 fn follow(
     shared: &Shared,
     runtime: &Runtime,
     from: &ChangePoint,
     seen: Option<&ChangePoint>,
+    rest: u32,
 ) -> Result<Option<Followed>, StoreError> {
     let NodeSettings { database, local, .. } = &shared.settings;
     let mut applying: Option<ApplyingDetails> = None;
     let read = database.read_details_since(from.number, |part| {
+        let began = Instant::now();
         let applying = match &mut applying {
             Some(applying) => applying,
             none => none.insert(local.apply_details()?),
         };
-        applying.put(&part)
+        applying.put(&part)?;
+        thread::sleep((began.elapsed() * rest).min(LONGEST_REST));
+        Ok(())
     });
     let at = runtime.block_on(shared.unless_stopped(read))?;
     // What was needed may have been removed before it was read, so this is checked afterwards.

@@ -1,6 +1,6 @@
 //! Leasing units of quotas, so that all nodes together never exceed one.
 //!
-//! A thread asks the database for units before they are used up: enough for about a minute at the recent rate. What is not used for
+//! A thread asks the database for units before they are used up: enough for one to two minutes at the recent rate. What is not used for
 //! a while goes back, and at once if another node wants some and nothing is left.
 
 use std::collections::BTreeMap;
@@ -21,8 +21,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long to wait for an answer when the node stops.
 const LAST: Duration = Duration::from_secs(3);
-/// Units are leased for this many seconds, and again when they last for half of that.
-const AHEAD: f64 = 60.0;
+/// Units are leased for this many seconds, and again when they last for half of that: so they last as long as a lease of the
+/// default length while the database is away.
+const AHEAD: f64 = 120.0;
 /// The least number of units to ask for.
 const FEW: u64 = 5;
 /// A quota that was not used for so long is idle.
@@ -32,8 +33,9 @@ const IDLE_IF_WANTED: Duration = Duration::from_secs(2);
 /// Of an idle quota, one part in this many is kept, and no more than a few units, so that it can be used while the database is away.
 const SPARE_PART: u64 = 20;
 const SPARE: u64 = 10;
-/// Over this many seconds a rate is averaged.
+/// Over this many seconds a rate is averaged; fewer if it rises, so that a caller who begins soon has enough.
 const AVERAGED: f64 = 10.0;
+const RISING: f64 = 2.0;
 
 /// What the database knows, if that is not known: something else than is held, so that it is told again.
 const UNKNOWN: (u64, u64) = (u64::MAX, 0);
@@ -400,7 +402,9 @@ impl Tracked {
         }
         let seconds = now.saturating_duration_since(self.looked_at).as_secs_f64();
         if seconds >= LOOK.as_secs_f64() / 2.0 {
-            self.rate += (more as f64 / seconds - self.rate) * (seconds / AVERAGED).min(1.0);
+            let rate = more as f64 / seconds;
+            let averaged = if rate > self.rate { RISING } else { AVERAGED };
+            self.rate += (rate - self.rate) * (seconds / averaged).min(1.0);
             (self.spent, self.looked_at) = (spent, now);
         }
     }
@@ -417,8 +421,8 @@ impl Tracked {
         if !(is_needed || is_low) || is_early {
             return 0;
         }
-        let for_a_minute = minute(self.rate) + FEW + held.waiting;
-        let most = if is_asked_lately(LOOK) { for_a_minute.max(2 * self.granted) } else { for_a_minute };
+        let enough = ahead(self.rate) + FEW + held.waiting;
+        let most = if is_asked_lately(LOOK) { enough.max(2 * self.granted) } else { enough };
         most.saturating_sub(held.unused).max(1)
     }
 
@@ -426,16 +430,16 @@ impl Tracked {
     fn keeps(&self, held: HeldUnits, now: Instant) -> Option<u64> {
         let spare = (u64::from(held.limit) / SPARE_PART).min(SPARE);
         let is_idle = now.saturating_duration_since(self.used_at) > IDLE;
-        let keep = if is_idle { spare } else { minute(self.rate) + FEW };
+        let keep = if is_idle { spare } else { ahead(self.rate) + FEW };
         // Not a few at a time.
         let most = if is_idle { keep } else { 4 * keep };
         (held.unused > most).then_some(keep)
     }
 }
 
-/// How many units last for a minute.
+/// How many units are leased at a rate.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate is not negative")]
-fn minute(rate: f64) -> u64 {
+fn ahead(rate: f64) -> u64 {
     (rate * AHEAD).ceil() as u64
 }
 
@@ -468,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn units_are_leased_for_a_minute_when_they_last_for_less_than_half_of_one() {
+    fn units_are_leased_ahead_when_they_last_for_less_than_half_of_one() {
         let (mut book, _callers, key) = book(now());
         let tracked = book.tracked.get_mut(&key).expect("it is tracked");
         let began = Instant::now();
@@ -481,12 +485,23 @@ mod tests {
         }
         assert!((9.0..=10.0).contains(&tracked.rate), "{}", tracked.rate);
         let later = began + Duration::from_secs(61);
-        assert_eq!(tracked.wants(held(301, 600, 0), false, later), 0);
-        let wants = tracked.wants(held(250, 600, 0), false, later);
-        assert!((300..=355).contains(&wants), "{wants}");
+        assert_eq!(tracked.wants(held(601, 600, 0), false, later), 0);
+        let wants = tracked.wants(held(500, 600, 0), false, later);
+        assert!((600..=710).contains(&wants), "{wants}");
         tracked.free = 0;
-        assert_eq!(tracked.wants(held(250, 600, 0), false, later), 0, "there is nothing to be had");
+        assert_eq!(tracked.wants(held(500, 600, 0), false, later), 0, "there is nothing to be had");
         assert!(tracked.wants(held(0, 850, 0), true, later) > 0, "but others may give some back");
+    }
+
+    #[test]
+    fn who_begins_has_enough_for_a_minute_after_three_seconds() {
+        let (mut book, _callers, key) = book(now());
+        let tracked = book.tracked.get_mut(&key).expect("it is tracked");
+        let began = tracked.looked_at;
+        for second in 1..=3_u32 {
+            tracked.look(held(0, 100 * u64::from(second), 0), began + second * LOOK);
+        }
+        assert!(ahead(tracked.rate) >= 60 * 100, "{}", tracked.rate);
     }
 
     #[test]

@@ -56,6 +56,8 @@ impl Keeper {
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let store = Arc::downgrade(&self.store);
         std::thread::Builder::new().name("upkeep".to_owned()).spawn(move || {
+            // It may write much. Lookups come first, if the system allows it.
+            let _ = rustix::process::nice(19);
             let reports = Reports::default();
             while let Some(store) = store.upgrade() {
                 reports.add(runtime.block_on(store.tidy()), "cannot maintain the store's files");

@@ -17,8 +17,8 @@ use crate::database::{Counter, LONGEST_STATEMENT, Work};
 use crate::failure::Failure;
 use crate::nodes::{knows, newest};
 
-/// Rows that are fetched at once.
-const FETCHED: usize = 5_000;
+/// Rows that are fetched at once. Few: the thread that receives them has as much priority as lookups, which may be on the same core.
+const FETCHED: usize = 500;
 
 /// How long it may take until the first of the changed details come: the database may have to sort them.
 const SORTING: Duration = Duration::from_secs(30 * 60);

@@ -14,6 +14,7 @@ use rusqlite::{Connection, params};
 use crate::ahead::Ahead;
 use crate::former;
 use crate::profile_rows::{ProfileRows, SourceNames};
+use crate::steady::SteadySync;
 use crate::writing::Writing;
 use crate::{SqliteStore, connection, outbox, totals, undo, wipe};
 
@@ -61,6 +62,7 @@ impl Importing for SqliteStore {
 /// An import in progress, on its own connection. Dropping it rolls it back.
 pub struct SqliteImport {
     connection: Connection,
+    steady: SteadySync,
     at: Timestamp,
     merging: Merging,
     writing: Writing,
@@ -71,11 +73,12 @@ pub struct SqliteImport {
 impl SqliteImport {
     fn begin(file: &Path, plan: &ImportPlan) -> Result<Self, StoreError> {
         let connection = connection::impatient_writer(file)?;
-        connection.execute_batch("PRAGMA cache_size = -65536; BEGIN IMMEDIATE").map_err(connection::error)?;
-        Self::prepare(connection, plan).map_err(connection::error)
+        // What is in memory when it commits is written at once. Records come in the store's order, so little is enough.
+        connection.execute_batch("PRAGMA cache_size = -16384; BEGIN IMMEDIATE").map_err(connection::error)?;
+        Self::prepare(connection, SteadySync::of(file), plan).map_err(connection::error)
     }
 
-    fn prepare(connection: Connection, plan: &ImportPlan) -> rusqlite::Result<Self> {
+    fn prepare(connection: Connection, steady: SteadySync, plan: &ImportPlan) -> rusqlite::Result<Self> {
         let id =
             connection.query_row("SELECT coalesce(max(id), 0) + 1 FROM imports", (), |row| row.get(0))?;
         let held = connection.query_row("SELECT count FROM profile_total", (), |row| row.get(0))?;
@@ -90,6 +93,7 @@ impl SqliteImport {
             writing: Writing::default(),
             ahead: Ahead::in_order(plan.records, held, !plan.replaced.is_empty()),
             connection,
+            steady,
             same_hash: SameHash::default(),
         };
         if let Some((sources, max_age)) = &plan.max_age {
@@ -251,6 +255,7 @@ impl SameHash {
 impl Import for SqliteImport {
     fn put(&mut self, batch: Vec<Record>) -> impl StoreFuture<()> {
         let put = batch.iter().try_for_each(|record| self.put_record(record));
+        self.steady.sync();
         std::future::ready(put.map_err(connection::error))
     }
 

@@ -25,6 +25,7 @@ mod profile_rows;
 mod reader;
 mod retention;
 mod schema;
+mod steady;
 mod suppressions;
 mod sweep;
 #[cfg(test)]

@@ -7,12 +7,14 @@ use contactd_core::store::copying::{ChangePoint, CopiedDetail, DetailsChanges, P
 use rusqlite::{Connection, params};
 
 use super::{INSERT, insert_detail, put_sources};
+use crate::steady::SteadySync;
 use crate::{SqliteStore, WAL_LIMIT, connection};
 
 /// Changes that are being applied in one transaction, on a connection of their own. Dropping it changes nothing.
 pub struct ApplyingDetails {
     file: PathBuf,
     connection: Connection,
+    steady: SteadySync,
     has_removed: bool,
 }
 
@@ -21,15 +23,18 @@ impl SqliteStore {
     pub fn apply_details(&self) -> Result<ApplyingDetails, StoreError> {
         let file = self.details_file();
         let connection = connection::writer(&file)?;
-        connection.execute_batch("PRAGMA cache_size = -65536; BEGIN IMMEDIATE").map_err(connection::error)?;
-        Ok(ApplyingDetails { file, connection, has_removed: false })
+        // What is in memory when it commits is written at once. Changes come in the order of their ids, so little is enough.
+        connection.execute_batch("PRAGMA cache_size = -4096; BEGIN IMMEDIATE").map_err(connection::error)?;
+        Ok(ApplyingDetails { steady: SteadySync::of(&file), file, connection, has_removed: false })
     }
 }
 
 impl ApplyingDetails {
     /// Replaces the details of all places in these changes.
     pub fn put(&mut self, changes: &DetailsChanges) -> Result<(), StoreError> {
-        self.put_all(changes).map_err(connection::error)
+        self.put_all(changes).map_err(connection::error)?;
+        self.steady.sync();
+        Ok(())
     }
 
     fn put_all(&mut self, changes: &DetailsChanges) -> rusqlite::Result<()> {
