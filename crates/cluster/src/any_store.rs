@@ -7,15 +7,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use contactd_core::store::{
-    AuditFilter, AuditIndex, AuditUsage, ChangeNumbers, Changes, CopiedLine, CopyStep, Crowd, DayHits,
-    DetailFilter, Details, Facts, FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing,
-    IndexStep, IndexedLine, JournalCopies, Maintenance, Noted, Outbox, PartSize, PastImport, PutCounts,
-    ShippedJournal, SourceRetention, StoreError, Suppressions, SweepPlan, Swept, TakenOver, Tokens, Totals,
-    Undo, Usage, ValueOfProfile, Withdrawals, WithdrawnFrom,
+    Accounts, AuditFilter, AuditIndex, AuditUsage, ChangeNumbers, Changes, CopiedLine, CopyStep, Crowd,
+    DayHits, DetailFilter, Details, Facts, FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary,
+    Importing, IndexStep, IndexedLine, JournalCopies, Maintenance, Noted, Outbox, PartSize, PastImport,
+    PutCounts, ShippedJournal, SourceRetention, StoreError, Suppressions, SweepPlan, Swept, TakenOver,
+    Tokens, Totals, Undo, Usage, ValueOfProfile, Withdrawals, WithdrawnFrom,
 };
 use contactd_core::{
-    AdminEntry, AuditPosition, ContactValue, Detail, Kind, Profile, Record, SubjectDigest, Timestamp, Token,
-    TokenHash, TokenUpdate, UpdatedToken, UsageDelta,
+    AdminEntry, AdminToken, AuditPosition, ContactValue, Detail, Kind, Profile, Record, SubjectDigest,
+    Timestamp, Token, TokenHash, TokenUpdate, UpdatedToken, UsageDelta, User, UserChange, UserChanged,
 };
 use contactd_store_postgres::PostgresStore;
 use contactd_store_sqlite::SqliteStore;
@@ -284,6 +284,59 @@ impl Tokens for AnyStore {
         entry: Noted<'_>,
     ) -> Result<Option<UpdatedToken>, StoreError> {
         shared!(self.update_token(id, update, at, entry))
+    }
+}
+
+impl Accounts for AnyStore {
+    async fn create_user(&self, user: &User, entry: Noted<'_>) -> Result<bool, StoreError> {
+        shared!(self.create_user(user, entry))
+    }
+
+    async fn find_user(&self, name: &str) -> Result<Option<User>, StoreError> {
+        shared!(self.find_user(name))
+    }
+
+    async fn list_users(&self) -> Result<Vec<User>, StoreError> {
+        shared!(self.list_users())
+    }
+
+    async fn change_user(
+        &self,
+        name: &str,
+        change: &UserChange,
+        entry: Noted<'_>,
+    ) -> Result<UserChanged, StoreError> {
+        shared!(self.change_user(name, change, entry))
+    }
+
+    async fn create_admin_token(
+        &self,
+        hash: &TokenHash,
+        token: &AdminToken,
+        entry: Noted<'_>,
+    ) -> Result<(), StoreError> {
+        shared!(self.create_admin_token(hash, token, entry))
+    }
+
+    async fn find_admin_token(&self, hash: &TokenHash) -> Result<Option<AdminToken>, StoreError> {
+        shared!(self.find_admin_token(hash))
+    }
+
+    async fn list_admin_tokens(&self) -> Result<Vec<AdminToken>, StoreError> {
+        shared!(self.list_admin_tokens())
+    }
+
+    async fn revoke_admin_token(
+        &self,
+        id: &str,
+        at: Timestamp,
+        entry: Noted<'_>,
+    ) -> Result<Option<AdminToken>, StoreError> {
+        shared!(self.revoke_admin_token(id, at, entry))
+    }
+
+    async fn note_admin_token_use(&self, id: &str, at: Timestamp) -> Result<(), StoreError> {
+        shared!(self.note_admin_token_use(id, at))
     }
 }
 

@@ -1,6 +1,7 @@
 //! An in-memory engine for tests only: plain maps behind one mutex, not optimised for speed.
 
 mod access;
+mod accounts;
 mod audit;
 mod details;
 mod imports;
@@ -12,8 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use contactd_core::store::{LocalRead, Outbox, PastImport, StoreError, Verdict};
 use contactd_core::{
-    AdminEntry, AuditPosition, ContactValue, Detail, Kind, Label, Profile, SubjectDigest, Timestamp, Token,
-    TokenHash,
+    AdminEntry, AdminToken, AuditPosition, ContactValue, Detail, Kind, Label, Profile, SubjectDigest,
+    Timestamp, Token, TokenHash, User,
 };
 
 /// An in-memory store. It can be made unreachable, like a database on the network.
@@ -34,6 +35,8 @@ struct State {
     import_sources: BTreeMap<i64, BTreeSet<String>>,
     max_ages: HashMap<String, std::time::Duration>,
     tokens: Vec<(TokenHash, Token)>,
+    users: BTreeMap<String, User>,
+    admin_tokens: Vec<(TokenHash, AdminToken)>,
     suppressions: Vec<(SubjectDigest, Timestamp)>,
     usage: Vec<(String, i64, u64)>,
     facts: HashMap<String, String>,

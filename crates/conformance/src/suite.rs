@@ -1,6 +1,7 @@
 //! The test cases, by trait. Each gets an empty store.
 
 pub mod access;
+pub mod accounts;
 pub mod audit;
 pub mod copies;
 pub mod details;

@@ -122,9 +122,11 @@ pub struct AdminRecord {
 fn may_be_recorded(text: &str) -> bool {
     let is_token_id = text
         .strip_prefix("tok_")
+        .or_else(|| text.strip_prefix("adm_"))
         .is_some_and(|id| id.len() <= 16 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()));
     let digits = text.bytes().filter(u8::is_ascii_digit).count();
-    is_token_id || (digits < 7 && !text.contains(['@', '/']) && !text.contains("ctd_"))
+    is_token_id
+        || (digits < 7 && !text.contains(['@', '/']) && !text.contains("ctd_") && !text.contains("cta_"))
 }
 
 fn shortened(text: &str) -> String {
@@ -152,7 +154,15 @@ mod tests {
         let entry =
             AdminEntry::new(&Actor::new("olga", Via::CommandLine), "export", Timestamp::from_millis(0));
         let what = |text: &str| entry.clone().about(text).what.unwrap_or_default();
-        for good in ["crm", "crm, ats", "tok_1234567890Ab", "audit.keep limits.rate", "42", "list of 2026"] {
+        for good in [
+            "crm",
+            "crm, ats",
+            "tok_1234567890Ab",
+            "adm_1234567890Ab",
+            "audit.keep limits.rate",
+            "42",
+            "list of 2026",
+        ] {
             assert_eq!(what(good), good);
         }
         for bad in [
@@ -160,7 +170,9 @@ mod tests {
             "+14155550101",
             "https://www.linkedin.com/in/ada-quell",
             "ctd_0123456789abcdefghijABCDEFGHIJ0123456789",
+            "cta_0123456789abcdefghijABCDEFGHIJ0123456789",
             "tok_ada@example.com",
+            "adm_ada@example.com",
         ] {
             assert_eq!(what(bad), "(left out)", "{bad}");
         }

@@ -47,6 +47,11 @@
 //! ## Administration
 //!
 //! - **actor**: who performs an administrative action ([`Actor`]).
+//! - **user**: somebody who logs in to the console ([`User`]). **admin token**: the secret that a program sends to the admin
+//!   API ([`AdminToken`]). Both have a **role**, which says what they may do ([`Role`]).
+//! - **one-time password**: one that was made for a user, who has to change it at the first log-in. **second factor**: codes of
+//!   an authenticator app, or TOTP ([`TotpSeed`]).
+//! - **session**: the time between a log-in and its end. It ends early when the user's **generation** changes.
 //! - **service**: the code that carries out administrative actions ([`services`]).
 //! - **on record**: an action is on record when its line is in the journal ([`OnRecord`]). The **outbox** keeps the
 //!   entries of changes until then.
@@ -54,6 +59,7 @@
 //! - **node**: a server of a cluster, which answers from its own copy of the database. **lease**: how long it may do so
 //!   without hearing from the database ([`Lease`]).
 
+mod account;
 mod actor;
 mod admin_entry;
 mod audit;
@@ -90,6 +96,10 @@ mod token;
 mod token_metrics;
 mod token_update;
 
+pub use account::{
+    AdminToken, MOST_PASSWORD_BYTES, NewPassword, PasswordHash, Role, SHORTEST_PASSWORD, ShownAdminToken,
+    TotpSeed, UnknownRole, UnknownTotpKey, User, UserChange, UserChanged, UserName, UserNameError,
+};
 pub use actor::{Actor, Via};
 pub use admin_entry::{AdminEntry, AdminOutcome, AdminRecord, MOST_SUBJECTS};
 pub use audit::{

@@ -10,6 +10,7 @@ mod imports;
 mod opt_outs;
 mod subjects;
 mod tokens;
+mod users;
 mod waiting;
 
 use std::sync::Arc;
@@ -35,6 +36,7 @@ pub use subjects::{
     SuppressionState,
 };
 pub use tokens::{IssuedToken, NewToken, TokenError, TokenIssuer};
+pub use users::{IssuedAdminToken, LoginError, NewUser, TotpSetup, UserError, Users};
 
 use crate::in_force::{Announcer, InForce};
 use crate::on_record;
@@ -78,6 +80,8 @@ pub struct Parts<S> {
 pub struct Services<S> {
     /// Tokens.
     pub tokens: TokenIssuer<S>,
+    /// Users of the console, and tokens of the admin API.
+    pub users: Users<S>,
     /// Opt-outs.
     pub opt_outs: OptOuts<S>,
     /// Individual people: access reports, corrections, erasure.
@@ -96,6 +100,7 @@ impl<S: Store> Services<S> {
         let parts = Arc::new(parts);
         Self {
             tokens: TokenIssuer::new(Arc::clone(&parts)),
+            users: Users::new(Arc::clone(&parts)),
             opt_outs: OptOuts::new(Arc::clone(&parts)),
             subjects: Subjects::new(Arc::clone(&parts)),
             imports: Imports::new(Arc::clone(&parts)),
@@ -140,6 +145,11 @@ impl<S> Parts<S> {
     /// Announces a committed change.
     pub(crate) async fn announce<T>(&self, done: T, affected: Affected) -> Changed<T> {
         self.announcer().announce(done, affected).await
+    }
+
+    /// Puts a committed change on record that lookups do not see, so that it is in force already.
+    pub(crate) async fn recorded<T>(&self, done: T) -> Changed<T> {
+        Changed { recorded: self.on_record.collect().await, ..Changed::nothing(done) }
     }
 
     /// Puts a read of personal data on record, before it happens.

@@ -12,6 +12,7 @@
 //! [`StoreError::Busy`]: nothing has changed, and the caller decides whether to try again.
 
 mod access;
+mod accounts;
 mod audit;
 pub mod copying;
 mod details;
@@ -28,6 +29,7 @@ mod upkeep;
 use std::future::Future;
 
 pub use access::{DayHits, Suppressions, Tokens, Usage};
+pub use accounts::Accounts;
 pub use audit::{ActionFilter, AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, RequestFilter};
 pub use details::{Aged, DetailFilter, DetailTotal, Details, SweepPlan, Swept, Totals};
 pub use imports::{
@@ -79,6 +81,7 @@ pub trait Store:
     Details
     + Importing
     + Tokens
+    + Accounts
     + Suppressions
     + Usage
     + AuditIndex
@@ -93,6 +96,7 @@ impl<S> Store for S where
     S: Details
         + Importing
         + Tokens
+        + Accounts
         + Suppressions
         + Usage
         + AuditIndex

@@ -145,6 +145,12 @@ impl DigestKeys {
         self.0.iter().map(|key| ShortDigest::of(&key.digest(b'r', id.as_bytes()))).collect()
     }
 
+    /// The secret of an account that only somebody with the key of this id can compute; `None` if that key is not here.
+    pub(crate) fn account_secret(&self, id: &str, account: &str, salt: &str) -> Option<[u8; 32]> {
+        let key = self.0.iter().find(|key| key.id == id)?;
+        Some(key.digest(b't', format!("{account} {salt}").as_bytes()))
+    }
+
     /// How an entry of the journal names a subject.
     pub fn named(&self, subject: Subject<'_>) -> Option<String> {
         self.digest(subject).map(|digest| digest.name())

@@ -7,6 +7,8 @@ use sha2::{Digest, Sha256};
 use crate::{Kind, Lifetime, Quota, Rate, Timestamp};
 
 const PREFIX: &str = "ctd_";
+/// As long as the other one.
+const ADMIN_PREFIX: &str = "cta_";
 const RANDOM_CHARS: usize = 32;
 const CHECK_CHARS: usize = 6;
 const TOKEN_CHARS: usize = PREFIX.len() + RANDOM_CHARS + CHECK_CHARS;
@@ -16,13 +18,23 @@ const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 /// The secret of a token. It is shown once, when it is created, and never stored.
 ///
 /// It consists of `ctd_`, 32 random characters (190 bits), and 6 check characters: a CRC-32 of the preceding text.
-/// So secret scanners can recognise it, and a typo is refused without searching for the token.
+/// So secret scanners can recognise it, and a typo is refused without searching for the token. The secret of a token of
+/// the admin API begins with `cta_`, so that neither is taken for the other.
 pub struct TokenSecret(String);
 
 impl TokenSecret {
     /// Creates a token from the operating system's random numbers.
     pub fn generate() -> Result<Self, getrandom::Error> {
-        let mut token = PREFIX.to_owned();
+        Self::with_prefix(PREFIX)
+    }
+
+    /// As [`generate`](Self::generate), but a token of the admin API.
+    pub fn generate_admin() -> Result<Self, getrandom::Error> {
+        Self::with_prefix(ADMIN_PREFIX)
+    }
+
+    fn with_prefix(prefix: &str) -> Result<Self, getrandom::Error> {
+        let mut token = prefix.to_owned();
         push_random(&mut token, RANDOM_CHARS)?;
         token.push_str(&check_characters(&token));
         Ok(Self(token))
@@ -52,7 +64,16 @@ pub struct TokenHash([u8; 32]);
 impl TokenHash {
     /// The hash of a presented token; `None` if it does not have the form of a token.
     pub fn of(presented: &str) -> Option<Self> {
-        if presented.len() != TOKEN_CHARS || !presented.starts_with(PREFIX) {
+        Self::with_prefix(presented, PREFIX)
+    }
+
+    /// As [`of`](Self::of), but of a token of the admin API.
+    pub fn of_admin(presented: &str) -> Option<Self> {
+        Self::with_prefix(presented, ADMIN_PREFIX)
+    }
+
+    fn with_prefix(presented: &str, prefix: &str) -> Option<Self> {
+        if presented.len() != TOKEN_CHARS || !presented.starts_with(prefix) {
             return None;
         }
         let (checked, check) = presented.split_at_checked(TOKEN_CHARS - CHECK_CHARS)?;
@@ -109,14 +130,31 @@ fn check_characters(checked: &str) -> CheckChars {
     CheckChars(check)
 }
 
+/// A prefix and random characters that make an id.
+pub(crate) fn random_id(prefix: &str) -> Result<String, getrandom::Error> {
+    let mut id = prefix.to_owned();
+    push_random(&mut id, ID_CHARS)?;
+    Ok(id)
+}
+
 /// Appends random base62 characters, each equally likely.
-fn push_random(text: &mut String, mut count: usize) -> Result<(), getrandom::Error> {
+fn push_random(text: &mut String, count: usize) -> Result<(), getrandom::Error> {
+    push_random_of(text, BASE62, count)
+}
+
+/// Appends random characters of an alphabet, each equally likely.
+pub(crate) fn push_random_of(
+    text: &mut String,
+    alphabet: &[u8],
+    mut count: usize,
+) -> Result<(), getrandom::Error> {
+    // The largest multiple of the number of characters in a byte. Bytes from there on would make some more likely.
+    let end = 256 - 256 % alphabet.len();
     let mut bytes = [0; 64];
     while count > 0 {
         getrandom::fill(&mut bytes)?;
-        // 248 is the largest multiple of 62 in a byte. Bytes from 248 on would make some digits more likely.
-        for byte in bytes.iter().filter(|&&b| b < 248).take(count) {
-            text.push(char::from(BASE62[usize::from(byte % 62)]));
+        for byte in bytes.iter().map(|&byte| usize::from(byte)).filter(|&byte| byte < end).take(count) {
+            text.push(char::from(alphabet[byte % alphabet.len()]));
             count -= 1;
         }
     }
@@ -190,8 +228,7 @@ pub struct Token {
 impl Token {
     /// Creates the record of a new token: all scopes, no expiry, no limits.
     pub fn new(name: &str, created_at: Timestamp) -> Result<Self, getrandom::Error> {
-        let mut id = "tok_".to_owned();
-        push_random(&mut id, ID_CHARS)?;
+        let id = random_id("tok_")?;
         Ok(Self {
             family: id.clone(),
             id,
@@ -244,6 +281,14 @@ mod tests {
         let secret = TokenSecret::generate().expect("randomness");
         assert_eq!(secret.expose().len(), 42);
         assert!(TokenHash::of(secret.expose()) == Some(secret.hash()));
+    }
+
+    #[test]
+    fn neither_kind_of_token_is_taken_for_the_other() {
+        let (lookup, admin) = (TokenSecret::generate(), TokenSecret::generate_admin());
+        let (lookup, admin) = (lookup.expect("randomness"), admin.expect("randomness"));
+        assert!(TokenHash::of_admin(admin.expose()) == Some(admin.hash()));
+        assert!(TokenHash::of(admin.expose()).is_none() && TokenHash::of_admin(lookup.expose()).is_none());
     }
 
     #[test]

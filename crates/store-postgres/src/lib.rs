@@ -4,6 +4,7 @@
 //! can ask for everything newer than what they have. A change is a transaction that is repeated when the connection is lost,
 //! and is made once however often it is repeated (`database.rs`).
 
+mod accounts;
 mod ahead;
 mod audit;
 mod changes;

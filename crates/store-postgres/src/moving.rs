@@ -38,7 +38,8 @@ impl PostgresStore {
                 return Ok(parse(row.get(0), node));
             }
             let held = "SELECT EXISTS (SELECT 1 FROM nodes) OR EXISTS (SELECT 1 FROM tokens)
-                OR EXISTS (SELECT 1 FROM suppressions) OR EXISTS (SELECT 1 FROM details)
+                OR EXISTS (SELECT 1 FROM suppressions) OR EXISTS (SELECT 1 FROM users)
+                OR EXISTS (SELECT 1 FROM admin_tokens) OR EXISTS (SELECT 1 FROM details)
                 OR EXISTS (SELECT 1 FROM imports) OR EXISTS (SELECT 1 FROM names)
                 OR EXISTS (SELECT 1 FROM facts WHERE name = 'digest_key')";
             if work.query_one(held, &[]).await?.get(0) {

@@ -13,6 +13,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/004_nodes.sql"),
     include_str!("../migrations/005_quotas.sql"),
     include_str!("../migrations/006_journals.sql"),
+    include_str!("../migrations/007_accounts.sql"),
 ];
 
 /// The number of the advisory lock under which one process at a time migrates.

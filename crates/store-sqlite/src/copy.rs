@@ -72,9 +72,10 @@ impl SqliteStore {
         self.copy_state().map(|state| state.is_some())
     }
 
-    /// Whether these files hold anything that a copy would replace: details, tokens or suppressions.
+    /// Whether these files hold anything that a copy would replace: details, tokens, accounts or suppressions.
     pub fn holds_anything(&self) -> Result<bool, StoreError> {
-        let held = "SELECT EXISTS (SELECT 1 FROM tokens) OR EXISTS (SELECT 1 FROM suppressions)";
+        let held = "SELECT EXISTS (SELECT 1 FROM tokens) OR EXISTS (SELECT 1 FROM suppressions)
+            OR EXISTS (SELECT 1 FROM users) OR EXISTS (SELECT 1 FROM admin_tokens)";
         let in_main: bool = self.main().query_row(held, (), |row| row.get(0)).map_err(connection::error)?;
         let reader = connection::reader(&self.details_file())?;
         let held = "SELECT EXISTS (SELECT 1 FROM details) OR EXISTS (SELECT 1 FROM imports)";
@@ -82,12 +83,13 @@ impl SqliteStore {
         Ok(in_main || in_details)
     }
 
-    /// Makes these files a copy of a database. What they held as a copy of another one goes when it is loaded.
+    /// Makes these files a copy of a database. What they held as a copy of another one goes when it is loaded. Accounts are
+    /// only in the database.
     pub fn begin_copy(&self, lineage: &str) -> Result<(), StoreError> {
         let mut main = self.main();
         let transaction = connection::write(&mut main)?;
         transaction
-            .execute("DELETE FROM copy", ())
+            .execute_batch("DELETE FROM copy; DELETE FROM users; DELETE FROM admin_tokens;")
             .and_then(|_| transaction.execute("INSERT INTO copy VALUES (?1, 0, x'')", [lineage]))
             .map_err(connection::error)?;
         transaction.commit().map_err(connection::error)

@@ -1,6 +1,6 @@
 //! The SQLite engine.
 //!
-//! It has three files, because SQLite allows one writer per file: `contactd.db` holds tokens, suppressions and
+//! It has three files, because SQLite allows one writer per file: `contactd.db` holds tokens, accounts, suppressions and
 //! usage, `details.db` the details, `audit-index.db` the index of the journal. So a long import never delays a
 //! revocation or an opt-out.
 //!
@@ -8,6 +8,7 @@
 //! never wait for a writer. Watching for changes never does either: it has its own connections (`changes.rs`), and
 //! every write to `details.db` opens a connection for itself.
 
+mod accounts;
 mod ahead;
 mod audit;
 mod changes;

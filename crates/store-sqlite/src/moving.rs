@@ -50,7 +50,7 @@ fn read(part: &Connection, table: &MovedTable, after: MovedKey, most: u64) -> ru
     let columns = columns.join(", ");
     let Some([first, second]) = table.key else {
         // Tokens keep their order.
-        let order = if table.from == "tokens" { "ORDER BY rowid" } else { "" };
+        let order = if ["tokens", "admin_tokens"].contains(&table.from) { "ORDER BY rowid" } else { "" };
         let mut rows = part.prepare(&format!("SELECT {columns} FROM {} {order}", table.from))?;
         let lines = rows.query_map((), |row| line(row, table.columns.len()))?;
         return Ok(MovedRows { lines: lines.collect::<rusqlite::Result<_>>()?, next: None });

@@ -14,6 +14,7 @@ pub(crate) const CONTACTD: &[&str] = &[
     include_str!("../migrations/contactd/003_outbox.sql"),
     include_str!("../migrations/contactd/004_token_families.sql"),
     include_str!("../migrations/contactd/005_copy.sql"),
+    include_str!("../migrations/contactd/006_accounts.sql"),
 ];
 
 pub(crate) const DETAILS: &[&str] = &[
@@ -94,7 +95,7 @@ mod tests {
         assert_eq!(audit, ["e00dc168e97d", "1ea255ff3535", "72086273b216", "d2ebacb280ba"]);
         assert_eq!(
             contactd,
-            ["3fdff0a8a751", "c0fa3a96eb19", "b4827a0210ed", "a22a9473ba4b", "e8eb99609b7b"]
+            ["3fdff0a8a751", "c0fa3a96eb19", "b4827a0210ed", "a22a9473ba4b", "e8eb99609b7b", "d605cd66ac87"]
         );
         assert_eq!(
             details,
@@ -206,6 +207,6 @@ mod tests {
         let newer: Vec<&str> = CONTACTD.iter().copied().chain(["CREATE TABLE later (id INTEGER)"]).collect();
         drop(open(&file, &newer).expect("opens"));
         let refused = open(&file, CONTACTD).expect_err("is newer");
-        assert!(matches!(refused, StoreError::SchemaTooNew { found: 6, known: 5 }), "{refused}");
+        assert!(matches!(refused, StoreError::SchemaTooNew { found: 7, known: 6 }), "{refused}");
     }
 }

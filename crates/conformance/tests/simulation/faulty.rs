@@ -9,8 +9,8 @@ use std::task::Poll;
 use contactd_conformance::Memory;
 use contactd_core::store::*;
 use contactd_core::{
-    AdminEntry, AuditPosition, ContactValue, Detail, Kind, Profile, Record, SubjectDigest, Timestamp, Token,
-    TokenHash, TokenUpdate, UpdatedToken, UsageDelta,
+    AdminEntry, AdminToken, AuditPosition, ContactValue, Detail, Kind, Profile, Record, SubjectDigest,
+    Timestamp, Token, TokenHash, TokenUpdate, UpdatedToken, UsageDelta, User, UserChange, UserChanged,
 };
 
 use crate::dice::Dice;
@@ -171,6 +171,51 @@ impl Tokens for Faulty {
         entry: Noted<'_>,
     ) -> Result<Option<UpdatedToken>, StoreError> {
         planned!(self, self.memory.update_token(id, update, at, entry))
+    }
+}
+
+impl Accounts for Faulty {
+    async fn create_user(&self, user: &User, entry: Noted<'_>) -> Result<bool, StoreError> {
+        planned!(self, self.memory.create_user(user, entry))
+    }
+    async fn find_user(&self, name: &str) -> Result<Option<User>, StoreError> {
+        planned!(self, self.memory.find_user(name))
+    }
+    async fn list_users(&self) -> Result<Vec<User>, StoreError> {
+        planned!(self, self.memory.list_users())
+    }
+    async fn change_user(
+        &self,
+        name: &str,
+        change: &UserChange,
+        entry: Noted<'_>,
+    ) -> Result<UserChanged, StoreError> {
+        planned!(self, self.memory.change_user(name, change, entry))
+    }
+    async fn create_admin_token(
+        &self,
+        hash: &TokenHash,
+        token: &AdminToken,
+        entry: Noted<'_>,
+    ) -> Result<(), StoreError> {
+        planned!(self, self.memory.create_admin_token(hash, token, entry))
+    }
+    async fn find_admin_token(&self, hash: &TokenHash) -> Result<Option<AdminToken>, StoreError> {
+        planned!(self, self.memory.find_admin_token(hash))
+    }
+    async fn list_admin_tokens(&self) -> Result<Vec<AdminToken>, StoreError> {
+        planned!(self, self.memory.list_admin_tokens())
+    }
+    async fn revoke_admin_token(
+        &self,
+        id: &str,
+        at: Timestamp,
+        entry: Noted<'_>,
+    ) -> Result<Option<AdminToken>, StoreError> {
+        planned!(self, self.memory.revoke_admin_token(id, at, entry))
+    }
+    async fn note_admin_token_use(&self, id: &str, at: Timestamp) -> Result<(), StoreError> {
+        planned!(self, self.memory.note_admin_token_use(id, at))
     }
 }
 

@@ -20,7 +20,7 @@ pub struct MovedTable {
 /// A part of the local files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Tokens and suppressions.
+    /// Tokens, accounts and suppressions.
     Access,
     /// Details.
     Details,
@@ -187,4 +187,29 @@ pub const MOVED: &[MovedTable] = &[
         what: "counts in the audit index",
     },
     whole(Part::Index, "positions", &["node", "segment", "offset", "seq", "chain"], "positions in journals"),
+    // Added later. A move that was interrupted goes on by the number of its table, so these are the last.
+    whole(
+        Part::Access,
+        "users",
+        &[
+            "name",
+            "role",
+            "created_at",
+            "disabled_at",
+            "password",
+            "must_change_password",
+            "totp_key",
+            "totp_salt",
+            "totp_last_step",
+            "last_login_at",
+            "generation",
+        ],
+        "users",
+    ),
+    whole(
+        Part::Access,
+        "admin_tokens",
+        &["id", "hash", "name", "role", "created_at", "expires_at", "revoked_at", "last_used_at"],
+        "admin tokens",
+    ),
 ];

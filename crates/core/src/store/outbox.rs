@@ -6,8 +6,8 @@ use crate::store::StoreFuture;
 /// The entry for the journal that belongs to a change. It is stored in the transaction of the change, with the counts
 /// that the change knows, so that no change is without its entry. `None` leaves the change unrecorded, for tests.
 ///
-/// Methods that remove details, and those that revoke or rotate a token or undo an import, store it only if they changed
-/// something; the others always.
+/// Methods that remove details, and those that revoke or rotate a token, undo an import, or create or change a user, store
+/// it only if they changed something; the others always.
 pub type Noted<'a> = Option<&'a AdminEntry>;
 
 /// Entries that are not in the journal yet.
