@@ -1,5 +1,5 @@
--- Changes of users and admin tokens are numbered too, so that each is made once over a failover. Nodes do not follow them.
-INSERT INTO counters VALUES ('accounts', 0);
+-- Changes of users and admin tokens are numbered too, so that each is made once over a failover. Their counter is 'usage': nodes
+-- do not follow it, and nodes of the version before expect no other counter.
 
 -- Users of the console. password is an Argon2id hash. The columns totp_* are null without a second factor; the secret of one
 -- is derived from them with a digest key, which is not in here. generation changes whenever sessions have to end.

@@ -16,7 +16,7 @@ const TOKEN: &str = "id, name, role, created_at, expires_at, revoked_at, last_us
 
 impl Accounts for PostgresStore {
     fn create_user(&self, user: &User, entry: Noted<'_>) -> impl StoreFuture<bool> {
-        self.database.change(Counter::Accounts, move |work| async move {
+        self.database.change(Counter::Usage, move |work| async move {
             let is_new = put_user(&work, user, "DO NOTHING").await? > 0;
             outbox::add(&work, entry.filter(|_| is_new), &[]).await?;
             Ok(is_new)
@@ -41,7 +41,7 @@ impl Accounts for PostgresStore {
         entry: Noted<'_>,
     ) -> impl StoreFuture<UserChanged> {
         // The lock of the counter keeps all other changes of users out.
-        self.database.change(Counter::Accounts, move |work| async move {
+        self.database.change(Counter::Usage, move |work| async move {
             let changed = change.decide(&list_users(&work).await?, name);
             if let UserChanged::Done(user) = &changed {
                 let replace = "(name) DO UPDATE SET role = excluded.role, created_at = excluded.created_at,
@@ -62,7 +62,7 @@ impl Accounts for PostgresStore {
         token: &AdminToken,
         entry: Noted<'_>,
     ) -> impl StoreFuture<()> {
-        self.database.change(Counter::Accounts, move |work| async move {
+        self.database.change(Counter::Usage, move |work| async move {
             outbox::add(&work, entry, &[]).await?;
             let insert =
                 format!("INSERT INTO admin_tokens ({TOKEN}, hash) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)");
@@ -105,7 +105,7 @@ impl Accounts for PostgresStore {
         at: Timestamp,
         entry: Noted<'_>,
     ) -> impl StoreFuture<Option<AdminToken>> {
-        self.database.change(Counter::Accounts, move |work| async move {
+        self.database.change(Counter::Usage, move |work| async move {
             let revoke = "UPDATE admin_tokens SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
             work.execute(revoke, &[&id, &at.millis()]).await?;
             let find = format!("SELECT {TOKEN} FROM admin_tokens WHERE id = $1");

@@ -17,10 +17,8 @@ pub(crate) enum Counter {
     Access,
     /// Details.
     Details,
-    /// Usage that is added up. Nodes do not follow it.
+    /// What nodes do not follow: usage that is added up, users and admin tokens.
     Usage,
-    /// Users and admin tokens. Nodes do not follow them.
-    Accounts,
 }
 
 impl Counter {
@@ -29,14 +27,13 @@ impl Counter {
             Self::Access => "access",
             Self::Details => "details",
             Self::Usage => "usage",
-            Self::Accounts => "accounts",
         }
     }
 
     /// How long to wait for another change of the same counter. An import holds the one of details for long.
     pub(crate) const fn lock_timeout(self) -> Duration {
         match self {
-            Self::Access | Self::Usage | Self::Accounts => Duration::from_secs(2),
+            Self::Access | Self::Usage => Duration::from_secs(2),
             Self::Details => Duration::from_millis(500),
         }
     }
