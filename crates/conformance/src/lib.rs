@@ -82,6 +82,7 @@ macro_rules! conformance {
             accounts: a_change_of_a_user_changes_what_it_names,
             accounts: the_last_admin_stays_enabled,
             accounts: an_admin_token_is_found_by_its_hash,
+            accounts: accounts_that_ended_in_another_store_end,
             accounts: accounts_are_no_change_for_lookups,
             audit: the_audit_index_adds_every_line_once,
             audit: the_journals_of_two_nodes_are_separate,

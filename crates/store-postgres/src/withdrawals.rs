@@ -32,6 +32,15 @@ pub(crate) async fn take_over(
             }
         }
     }
+    let disable = "UPDATE users SET disabled_at = $2 WHERE name = $1 AND disabled_at IS NULL";
+    let revoke = "UPDATE admin_tokens SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
+    for (end, accounts) in
+        [(disable, &withdrawals.disabled_users), (revoke, &withdrawals.revoked_admin_tokens)]
+    {
+        for (id, at) in accounts {
+            taken.accounts += work.execute(end, &[id, &at.millis()]).await?;
+        }
+    }
     Ok(taken)
 }
 

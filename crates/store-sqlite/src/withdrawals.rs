@@ -49,7 +49,20 @@ fn read(main: &Connection) -> rusqlite::Result<Withdrawals> {
     Ok(Withdrawals {
         suppressions: suppressions.collect::<rusqlite::Result<_>>()?,
         tokens: tokens.collect::<rusqlite::Result<_>>()?,
+        disabled_users: ended(main, "users", "name", "disabled_at")?,
+        revoked_admin_tokens: ended(main, "admin_tokens", "id", "revoked_at")?,
     })
+}
+
+/// The accounts that have ended, and since when. Earlier versions have no such table.
+fn ended(main: &Connection, table: &str, id: &str, at: &str) -> rusqlite::Result<Vec<(String, Timestamp)>> {
+    let is_there = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1)";
+    if !main.query_row(is_there, [table], |row| row.get::<_, bool>(0))? {
+        return Ok(Vec::new());
+    }
+    main.prepare(&format!("SELECT {id}, {at} FROM {table} WHERE {at} IS NOT NULL"))?
+        .query_map((), |row| Ok((row.get(0)?, Timestamp::from_millis(row.get(1)?))))?
+        .collect()
 }
 
 pub(crate) fn take_over(
@@ -87,6 +100,16 @@ pub(crate) fn take_over(
             }
         }
         know.execute((&token.id, hash.as_bytes(), &token.name, token.created_at.millis(), now.millis()))?;
+    }
+    let disable = "UPDATE users SET disabled_at = ?2 WHERE name = ?1 AND disabled_at IS NULL";
+    let revoke = "UPDATE admin_tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL";
+    for (end, accounts) in
+        [(disable, &withdrawals.disabled_users), (revoke, &withdrawals.revoked_admin_tokens)]
+    {
+        let mut end = main.prepare(end)?;
+        for (id, at) in accounts {
+            taken.accounts += end.execute((id, at.millis()))? as u64;
+        }
     }
     Ok(taken)
 }

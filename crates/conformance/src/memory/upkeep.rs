@@ -99,6 +99,19 @@ impl Maintenance for Memory {
                 }
             }
         }
+        for (name, at) in &withdrawals.disabled_users {
+            if let Some(user) = state.users.get_mut(name).filter(|user| user.is_enabled()) {
+                user.disabled_at = Some(*at);
+                taken.accounts += 1;
+            }
+        }
+        for (id, at) in &withdrawals.revoked_admin_tokens {
+            let mut tokens = state.admin_tokens.iter_mut().map(|(_, token)| token);
+            if let Some(token) = tokens.find(|token| token.id == *id && token.revoked_at.is_none()) {
+                token.revoked_at = Some(*at);
+                taken.accounts += 1;
+            }
+        }
         Ok(taken)
     }
 }

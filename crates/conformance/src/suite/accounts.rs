@@ -1,6 +1,6 @@
 //! Users and admin tokens.
 
-use contactd_core::store::Store;
+use contactd_core::store::{Store, TakenOver, Withdrawals};
 use contactd_core::{
     Actor, AdminEntry, AdminToken, NewPassword, PasswordHash, Role, TokenSecret, TotpSeed, User, UserChange,
     UserChanged, Via,
@@ -155,6 +155,32 @@ pub async fn an_admin_token_is_found_by_its_hash(store: &impl Store) {
     assert_eq!(store.find_admin_token(&late_hash).await.expect("reads"), Some(revoked.clone()));
     assert_eq!(store.list_admin_tokens().await.expect("lists"), [early, revoked]);
     assert_eq!(recorded(store).await.len(), 4);
+}
+
+/// Accounts that have ended in another store end here too, with their times; nothing else changes.
+pub async fn accounts_that_ended_in_another_store_end(store: &impl Store) {
+    let (olga, pavel) = (user("olga", Role::Admin), user("pavel", Role::Operator));
+    let out = User { disabled_at: Some(day("2026-01-01")), ..user("rita", Role::Auditor) };
+    for user in [&olga, &pavel, &out] {
+        store.create_user(user, None).await.expect("creates");
+    }
+    let token = AdminToken::new("deploy", Role::Operator, now(), None).expect("randomness");
+    let hash = TokenSecret::generate_admin().expect("randomness").hash();
+    store.create_admin_token(&hash, &token, None).await.expect("creates");
+    let at = day("2026-06-02");
+    let withdrawals = Withdrawals {
+        disabled_users: ["pavel", "rita", "nobody"].map(|name| (name.to_owned(), at)).to_vec(),
+        revoked_admin_tokens: [token.id.as_str(), "adm_unknown"].map(|id| (id.to_owned(), at)).to_vec(),
+        ..Withdrawals::default()
+    };
+    let taken = store.take_over(&withdrawals, now()).await.expect("takes over");
+    assert_eq!(taken, TakenOver { accounts: 2, ..TakenOver::default() });
+    let pavel = User { disabled_at: Some(at), ..pavel };
+    assert_eq!(store.list_users().await.expect("lists"), [olga, pavel, out]);
+    let revoked = AdminToken { revoked_at: Some(at), ..token };
+    assert_eq!(store.list_admin_tokens().await.expect("lists"), [revoked]);
+    let again = store.take_over(&withdrawals, now()).await.expect("takes over");
+    assert_eq!(again, TakenOver::default());
 }
 
 /// Lookups do not read accounts, so nodes and servers have nothing to reload.

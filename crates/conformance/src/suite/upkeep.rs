@@ -119,10 +119,11 @@ pub async fn withdrawals_of_another_store_are_applied_with_their_times(store: &i
             (new_secret.hash(), new.clone()),
             (old_secret.hash(), old.clone()),
         ],
+        ..Withdrawals::default()
     };
     let before = store.changes().await.expect("watches");
     let taken = store.take_over(&withdrawals, now()).await.expect("takes over");
-    assert_eq!(taken, TakenOver { suppressions: 1, revocations: 1, restrictions: 0 });
+    assert_eq!(taken, TakenOver { suppressions: 1, revocations: 1, ..TakenOver::default() });
     assert_ne!(store.changes().await.expect("watches").access, before.access);
     for (byte, since) in [(1, "2026-01-01"), (2, "2026-02-02")] {
         assert_eq!(store.find_suppression(&[digest(byte)]).await.expect("reads"), Some(day(since)));
@@ -159,7 +160,7 @@ pub async fn a_token_gets_the_earlier_end_and_the_fewer_scopes_of_another_store(
         expected.push((secret.hash(), with(after)));
     }
     let taken = store.take_over(&withdrawals, now()).await.expect("takes over");
-    assert_eq!(taken, TakenOver { suppressions: 0, revocations: 2, restrictions: 2 });
+    assert_eq!(taken, TakenOver { revocations: 2, restrictions: 2, ..TakenOver::default() });
     assert_eq!(store.list_tokens().await.expect("lists"), expected);
     let again = store.take_over(&withdrawals, now()).await.expect("takes over");
     assert_eq!(again, TakenOver::default());

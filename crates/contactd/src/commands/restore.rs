@@ -63,6 +63,12 @@ pub(crate) async fn run(config: Config, args: &RestoreArgs) -> anyhow::Result<Ex
             output::counted(kept.withdrawals.restrictions, "token")
         ));
     }
+    if kept.withdrawals.accounts > 0 {
+        output::words(format_args!(
+            "{} disabled or revoked since then stayed so; passwords and roles are those of the backup",
+            output::counted(kept.withdrawals.accounts, "account")
+        ));
+    }
     if kept.withdrawals.suppressions > 0 {
         output::words(format_args!(
             "details of people erased since then are held again, but not disclosed: erase these people again"

@@ -63,7 +63,8 @@ pub trait Maintenance: Send + Sync + 'static {
 
     /// Applies suppressions and revocations of another store, with their original times. A token that ends earlier
     /// there, or has fewer scopes, does here too. Tokens that are unknown here are stored as revoked at `at`, so that
-    /// token ids in the journal keep their names.
+    /// token ids in the journal keep their names. Users that are disabled there and admin tokens that are revoked there are so
+    /// here too.
     fn take_over(&self, withdrawals: &Withdrawals, at: Timestamp) -> impl StoreFuture<TakenOver>;
 }
 
@@ -77,13 +78,17 @@ pub struct PartSize {
     pub bytes: u64,
 }
 
-/// Suppressions and tokens of one store, to be applied to another one that was restored from an older backup.
+/// Suppressions, tokens and ended accounts of one store, to be applied to another one that was restored from an older backup.
 #[derive(Debug, Default)]
 pub struct Withdrawals {
     /// All suppressions, and since when.
     pub suppressions: Vec<(SubjectDigest, Timestamp)>,
     /// All tokens, revoked or not.
     pub tokens: Vec<(TokenHash, Token)>,
+    /// The names of disabled users, and since when.
+    pub disabled_users: Vec<(String, Timestamp)>,
+    /// The ids of revoked admin tokens, and since when.
+    pub revoked_admin_tokens: Vec<(String, Timestamp)>,
 }
 
 /// How much of [`Withdrawals`] was new.
@@ -95,4 +100,6 @@ pub struct TakenOver {
     pub revocations: u64,
     /// Other tokens that end earlier now, or have fewer scopes.
     pub restrictions: u64,
+    /// Users that are disabled now and admin tokens that are revoked now, and were not before.
+    pub accounts: u64,
 }
