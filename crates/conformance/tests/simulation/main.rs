@@ -13,6 +13,7 @@ mod actions;
 mod dice;
 mod faulty;
 mod model;
+mod nothing;
 mod surroundings;
 mod world;
 

@@ -1,16 +1,12 @@
 //! What the services need besides a store: a journal that fails or is late, and a record of actions.
 
 use std::collections::HashMap;
-use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use contactd_core::services::{BackupError, BackupTarget, Backups, Making};
 use contactd_core::store::Outbox;
 use contactd_core::{
-    AdminEntry, AdminOutcome, Audit, AuditEvent, AuditHealth, AuditOutcome, AuditPosition, Batch,
-    CopiedFiles, JournalCopy, JournalError, JournalFiles, JournalHead, JournalLine, JournalLines, KnownLine,
-    NotRecorded, Observer, OnRecord, ProofMade, Recording, RefusedKind, RootKey, Roots, SignedLines, Ticket,
-    Timestamp, Verification,
+    AdminEntry, AdminOutcome, Audit, AuditEvent, AuditHealth, AuditOutcome, Batch, NotRecorded, OnRecord,
+    Recording, RefusedKind, Ticket,
 };
 
 use crate::faulty::{Faulty, Plan};
@@ -113,76 +109,5 @@ impl OnRecord for Actions {
             let ids: Vec<String> = entries.into_iter().map(|entry| entry.entry).collect();
             self.store.remove_entries(&ids).await.map_err(not_now)
         })
-    }
-}
-
-/// No journal files, and no backups.
-pub(crate) struct Nothing;
-
-impl JournalLines for Nothing {
-    fn position(&self) -> AuditPosition {
-        AuditPosition::default()
-    }
-
-    fn read(&mut self) -> Result<Option<JournalLine>, JournalError> {
-        Ok(None)
-    }
-}
-
-impl JournalFiles for Nothing {
-    fn lines_after(&self, _: AuditPosition, _: &Roots) -> Box<dyn JournalLines> {
-        Box::new(Self)
-    }
-
-    fn verify(&self, _: &[KnownLine], _: &Roots) -> Result<Verification, JournalError> {
-        unreachable!("not simulated")
-    }
-
-    fn head(&self, _: &Roots) -> Result<Option<JournalHead>, JournalError> {
-        Ok(None)
-    }
-
-    fn roots(&self) -> Result<Vec<RootKey>, JournalError> {
-        Ok(Vec::new())
-    }
-
-    fn begins(&self) -> Result<Option<Timestamp>, JournalError> {
-        Ok(None)
-    }
-
-    fn bytes(&self) -> Result<u64, JournalError> {
-        Ok(0)
-    }
-
-    fn prove(
-        &self,
-        _: Timestamp,
-        _: Timestamp,
-        _: &Roots,
-        _: &mut dyn Write,
-    ) -> Result<ProofMade, JournalError> {
-        unreachable!("not simulated")
-    }
-
-    fn signed_after(&self, _: AuditPosition, _: &Roots) -> Box<dyn SignedLines> {
-        unreachable!("not simulated")
-    }
-
-    fn seals(&self) -> Result<Vec<(u64, String)>, JournalError> {
-        Ok(Vec::new())
-    }
-
-    fn of_copy(&self, _: Arc<dyn JournalCopy>) -> Box<dyn CopiedFiles> {
-        unreachable!("not simulated")
-    }
-}
-
-impl Backups for Nothing {
-    fn make<'a>(&'a self, _: BackupTarget<'a>, _: Timestamp, _: Observer<'a>) -> Making<'a> {
-        Box::pin(async { Err(BackupError("not simulated".to_owned())) })
-    }
-
-    fn remove_abandoned(&self) -> Result<bool, BackupError> {
-        Ok(true)
     }
 }

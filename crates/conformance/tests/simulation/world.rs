@@ -19,7 +19,8 @@ use crate::actions::{Action, Ended, Task};
 use crate::dice::Dice;
 use crate::faulty::{Faulty, Plan};
 use crate::model::{self, Expected, Known, Model, PEOPLE, Who, profile};
-use crate::surroundings::{Actions, Lines, Nothing};
+use crate::nothing::Nothing;
+use crate::surroundings::{Actions, Lines};
 
 /// The details of everybody.
 type Held = BTreeMap<usize, Vec<Detail>>;

@@ -1,0 +1,81 @@
+//! No journal files, and no backups.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use contactd_core::services::{BackupError, BackupTarget, Backups, Making};
+use contactd_core::{
+    AuditPosition, CopiedFiles, JournalCopy, JournalError, JournalFiles, JournalHead, JournalLine,
+    JournalLines, KnownLine, Observer, ProofMade, RootKey, Roots, SignedLines, Timestamp, Verification,
+};
+
+/// No journal files, and no backups.
+pub(crate) struct Nothing;
+
+impl JournalLines for Nothing {
+    fn position(&self) -> AuditPosition {
+        AuditPosition::default()
+    }
+
+    fn read(&mut self) -> Result<Option<JournalLine>, JournalError> {
+        Ok(None)
+    }
+}
+
+impl JournalFiles for Nothing {
+    fn lines_after(&self, _: AuditPosition, _: &Roots) -> Box<dyn JournalLines> {
+        Box::new(Self)
+    }
+
+    fn verify(&self, _: &[KnownLine], _: &Roots) -> Result<Verification, JournalError> {
+        unreachable!("no test asks for it")
+    }
+
+    fn head(&self, _: &Roots) -> Result<Option<JournalHead>, JournalError> {
+        Ok(None)
+    }
+
+    fn roots(&self) -> Result<Vec<RootKey>, JournalError> {
+        Ok(Vec::new())
+    }
+
+    fn begins(&self) -> Result<Option<Timestamp>, JournalError> {
+        Ok(None)
+    }
+
+    fn bytes(&self) -> Result<u64, JournalError> {
+        Ok(0)
+    }
+
+    fn prove(
+        &self,
+        _: Timestamp,
+        _: Timestamp,
+        _: &Roots,
+        _: &mut dyn Write,
+    ) -> Result<ProofMade, JournalError> {
+        unreachable!("no test asks for it")
+    }
+
+    fn signed_after(&self, _: AuditPosition, _: &Roots) -> Box<dyn SignedLines> {
+        unreachable!("no test asks for it")
+    }
+
+    fn seals(&self) -> Result<Vec<(u64, String)>, JournalError> {
+        Ok(Vec::new())
+    }
+
+    fn of_copy(&self, _: Arc<dyn JournalCopy>) -> Box<dyn CopiedFiles> {
+        unreachable!("no test asks for it")
+    }
+}
+
+impl Backups for Nothing {
+    fn make<'a>(&'a self, _: BackupTarget<'a>, _: Timestamp, _: Observer<'a>) -> Making<'a> {
+        Box::pin(async { Err(BackupError("no test asks for it".to_owned())) })
+    }
+
+    fn remove_abandoned(&self) -> Result<bool, BackupError> {
+        Ok(true)
+    }
+}
