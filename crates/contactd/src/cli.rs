@@ -1,5 +1,6 @@
 //! The command line: commands, flags and their help texts.
 
+mod accounts;
 mod data;
 mod people;
 mod values;
@@ -13,6 +14,7 @@ use contactd_core::{Kind, Lifetime, OrNone, Quota, Rate, Span};
 use contactd_server::{BasePath, PublicUrl};
 
 use crate::setting::{AuditSync, Listen, LogFormat, LogLevel, StoreText};
+pub(crate) use accounts::{AdminTokenArgs, AdminTokenCommand, UserCommand};
 pub(crate) use data::{
     BackupArgs, EnrichArgs, ExportArgs, ExportFormat, ImportArgs, ImportsArgs, ImportsCommand, PutArgs,
     RemoveArgs, RestoreArgs,
@@ -109,6 +111,15 @@ pub(crate) enum Command {
     /// Create, list, update, revoke and rotate tokens
     #[command(subcommand, after_help = "Example:\n  contactd token create crm > token")]
     Token(TokenCommand),
+    /// Create, list, disable and enable users of the console; change roles; reset passwords and second factors
+    #[command(subcommand, after_help = "Example:\n  contactd user create olga --role admin")]
+    User(UserCommand),
+    /// Create, list and revoke tokens of the admin API
+    #[command(
+        subcommand,
+        after_help = "Example:\n  contactd admin-token create nightly-import --role operator > token"
+    )]
+    AdminToken(AdminTokenCommand),
     /// Load contact records from CSV, JSON lines or Parquet, all or nothing
     #[command(after_help = "Examples:\n  contactd import people.csv --source crm\n  \
         contactd import export.csv --source ats --map profileUrl=\"LinkedIn URL\" --region US --dry-run\n  \

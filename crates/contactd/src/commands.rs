@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod admin_token;
 mod audit;
 mod backup;
 mod canonicalize;
@@ -25,10 +26,11 @@ mod suppress;
 mod sweep;
 mod token;
 mod usage;
+mod user;
 
 use std::process::ExitCode;
 
-use crate::cli::{Cli, Command, TokenCommand};
+use crate::cli::{Cli, Command, TokenCommand, UserCommand};
 use crate::config::Config;
 use crate::context::Context;
 
@@ -53,6 +55,11 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
                 token::run(&open_or_make().await?, command).await
             }
             Command::Token(command) => token::run(&open().await?, command).await,
+            Command::User(command @ UserCommand::Create(_)) => {
+                user::run(&open_or_make().await?, command).await
+            }
+            Command::User(command) => user::run(&open().await?, command).await,
+            Command::AdminToken(command) => admin_token::run(&open().await?, command).await,
             Command::Import(args) => import::run(&open_or_make().await?, &args).await,
             Command::Export(args) => export::run(&open().await?, &args).await,
             Command::Imports(args) => imports::run(&open().await?, &args).await,

@@ -119,8 +119,9 @@ fn no_command_names_an_engine_and_the_binary_stays_thin() {
     let src = Path::new(COMMANDS).parent().expect("src");
     let lines: usize = rust_files(src).iter().map(|file| read(file).lines().count()).sum();
     // Words, advice, progress, configuration and wiring are here; rules are not.
-    // A thousand lines of it are about two engines to choose from and the commands of a cluster.
-    assert!(lines <= 10_500, "crates/contactd/src has {lines} lines");
+    // A thousand lines of it are about two engines to choose from and the commands of a cluster, and fifteen hundred about users,
+    // the console and its jobs.
+    assert!(lines <= 11_600, "crates/contactd/src has {lines} lines");
 }
 
 #[test]

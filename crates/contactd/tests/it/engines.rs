@@ -23,6 +23,8 @@ const EMBEDDED_ONLY: &[(&str, &str)] = &[
     ("erase::suppressed_people_do_not_come_back", RESTORES),
     ("proof::a_restore_is_on_record", RESTORES),
     ("token_changes::a_restore_does", RESTORES),
+    ("users::a_restore_revives", RESTORES),
+    ("users::a_migration_moves", "it moves an embedded store"),
     ("audit::a_missing_index", INDEX),
     ("audit::a_server_without_an_index", INDEX),
     ("proof::a_changed_index", INDEX),

@@ -65,6 +65,7 @@ mod tls_client;
 mod token_changes;
 mod tokens;
 mod undo;
+mod users;
 mod waiting;
 mod wal;
 mod whole_person;

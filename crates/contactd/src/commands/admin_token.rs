@@ -1,0 +1,66 @@
+//! `contactd admin-token create`, `list`, `revoke`
+
+use std::process::ExitCode;
+
+use contactd_core::services::IssuedAdminToken;
+use contactd_core::{AdminToken, Timestamp};
+
+use crate::cli::{AdminTokenArgs, AdminTokenCommand};
+use crate::context::Context;
+use crate::output;
+
+pub(crate) async fn run(context: &Context, command: AdminTokenCommand) -> anyhow::Result<ExitCode> {
+    let (users, actor) = (&context.services.users, &context.actor);
+    match command {
+        AdminTokenCommand::Create(args) => create(context, &args).await?,
+        AdminTokenCommand::List(args) => {
+            list(&users.list_admin_tokens(actor).await?, context.clock.now(), args.json)?;
+        }
+        AdminTokenCommand::Revoke { token } => {
+            let revoked = users.revoke_admin_token(actor, &token).await?;
+            let AdminToken { id, name, .. } = &revoked.done;
+            output::changed(&context.place, format_args!("{id} for {name} is revoked"));
+            output::remarks(&revoked.notes, &revoked.recorded);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints only the token to stdout, and everything else to stderr.
+async fn create(context: &Context, args: &AdminTokenArgs) -> anyhow::Result<()> {
+    let users = &context.services.users;
+    let issued = users.create_admin_token(&context.actor, &args.name, args.role, args.expires).await?;
+    let IssuedAdminToken { secret, token } = &issued.done;
+    output::data(format_args!("{}", secret.expose()))?;
+    let until = token.expires_at.map_or("with no expiry".to_owned(), |end| format!("valid until {end}"));
+    let (id, name, role) = (&token.id, &token.name, token.role);
+    output::changed(
+        &context.place,
+        format_args!("{id} for {name} with the role {role}, {until}; the token is shown only once"),
+    );
+    output::remarks(&issued.notes, &issued.recorded);
+    Ok(())
+}
+
+fn list(tokens: &[AdminToken], now: Timestamp, json: bool) -> anyhow::Result<()> {
+    let shown: Vec<_> = tokens.iter().map(|token| token.shown(now)).collect();
+    if json {
+        return output::json(&shown);
+    }
+    let time = |at: Option<Timestamp>, none: &str| at.map_or(none.to_owned(), |at| at.to_string());
+    let rows: Vec<Vec<String>> = shown
+        .iter()
+        .map(|token| {
+            vec![
+                token.id.to_owned(),
+                token.name.to_owned(),
+                token.role.to_string(),
+                token.created_at.to_string(),
+                time(token.expires_at, "never"),
+                time(token.last_used_at, "-"),
+                token.state.to_owned(),
+            ]
+        })
+        .collect();
+    Ok(output::table(&["ID", "NAME", "ROLE", "CREATED", "EXPIRES", "LAST USED", "STATE"], &rows)?)
+}
