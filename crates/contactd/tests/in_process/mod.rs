@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use contactd_core::services::{
-    BackupTarget, Clearing, EraseOptions, ImportError, ImportOptions, MaxRejects, NewToken, OptOutOptions,
-    ReadFrom, Services,
+    AuditQuery, BackupTarget, Clearing, EraseOptions, ImportError, ImportOptions, MaxRejects, NewToken,
+    OptOutOptions, ReadFrom, Services, ShownEvent,
 };
 use contactd_core::store::{Aged, DetailFilter};
 use contactd_core::{
-    Actor, Cancel, Lifetime, Progress, RawRecord, Scopes, SubjectName, TokenUpdate, Via, unobserved,
+    Actor, Cancel, Lifetime, Progress, RawRecord, Role, Scopes, SubjectName, TokenUpdate, Via, unobserved,
 };
 use contactd_import::{Defaults, Files, Input, Rejects};
 use contactd_server::Shares;
@@ -272,8 +272,41 @@ async fn drive(server: &InProcess, actor: &Actor) {
     assert_eq!((server.look_up(PHONE, token, EVE).0, server.look_up(EMAIL, token, EVE).0), (404, 404));
     assert_eq!(services.subjects.search(actor, &person(EVE)).await.expect("searches"), []);
 
+    accounts(server, actor).await;
     imports(server, actor, token).await;
     audits_and_health(server, actor).await;
+}
+
+async fn accounts(server: &InProcess, actor: &Actor) {
+    let users = &server.services.users;
+    let created = users.create(actor, "pavel", Role::Operator).await.expect("creates");
+    created.recorded.expect("on record");
+    let log_in = async |password: &str| users.log_in(Via::Console, "pavel", password, None).await;
+    let user = log_in(&created.done.password).await.expect("logs in");
+    let chosen = "a password of his own";
+    let own = Actor::new("pavel", Via::Console);
+    let changed =
+        users.change_password(&own, "pavel", &created.done.password, chosen).await.expect("changes");
+    assert_ne!(changed.done.generation, user.generation, "his other sessions end");
+    assert!(log_in(&created.done.password).await.is_err() && log_in(chosen).await.is_ok());
+    users.disable(actor, "pavel").await.expect("disables").recorded.expect("on record");
+    assert!(log_in(chosen).await.is_err());
+    assert_eq!(users.list(actor).await.expect("lists").len(), 1);
+    let issued = users.create_admin_token(actor, "deploy", Role::Operator, Lifetime::Forever).await;
+    let issued = issued.expect("creates").done;
+    let recognised = async || users.recognize(issued.secret.expose()).await.expect("reads").is_some();
+    assert!(recognised().await);
+    users.revoke_admin_token(actor, "deploy").await.expect("revokes").recorded.expect("on record");
+    assert!(!recognised().await);
+    let mut log_ins = Vec::new();
+    let query = AuditQuery { operation: Some("log in".to_owned()), ..AuditQuery::default() };
+    let note = |event: ShownEvent<'_>| {
+        let ShownEvent::Admin(record) = event else { panic!("an action") };
+        log_ins.push(record.entry.outcome.name());
+        true
+    };
+    server.services.audits.show(actor, &query, note).await.expect("shows");
+    assert_eq!(log_ins, ["failed", "done", "failed", "done"], "newest first");
 }
 
 const MORE: &str = "profileUrl,phone\nhttps://linkedin.com/in/ada-quell,+14155550177\n\
