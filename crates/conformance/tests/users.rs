@@ -81,6 +81,7 @@ impl World {
             journal: Arc::new(Nothing),
             node: "test".to_owned(),
             backups: Arc::new(Nothing),
+            files: Arc::new(Nothing),
             undo_for: Duration::ZERO,
         });
         Self { store, clock, journal, services }

@@ -1,6 +1,5 @@
 //! The wiring: which engine, which files and which services a command or a server works with.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use contactd_core::services::{Parts, Services};
 use contactd_core::{
     Actor, BootClock, Clock, DigestKeys, InForce, Networks, Profile, SubjectName, SubjectNameError,
 };
+use contactd_import::UploadedFiles;
 use contactd_journal::{JournalDir, KeyDir};
 
 use crate::backups::DirBackups;
@@ -110,11 +110,6 @@ impl Context {
             output::words(format_args!("of the node in {}", self.dir.shown()));
         }
         self.files.is_some()
-    }
-
-    /// Where temporary files with personal data go: the data directory if there is one, because only its owner can read it.
-    pub(crate) fn room(&self) -> PathBuf {
-        if self.dir.path().is_dir() { self.dir.path().to_owned() } else { tempfile::env::temp_dir() }
     }
 
     /// Who runs the command, and for which case.
@@ -218,6 +213,7 @@ impl Opened {
             journal: Arc::new(journal),
             node: self.node.clone(),
             backups: Arc::new(backups),
+            files: Arc::new(UploadedFiles::new(self.dir.room())),
             undo_for: self.undo_for,
         }));
         recorder.attach(&services);

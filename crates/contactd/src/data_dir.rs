@@ -61,6 +61,11 @@ impl DataDir {
         absolute(&self.0).display().to_string()
     }
 
+    /// Where temporary files with personal data go: this directory if it exists, because only its owner can read it.
+    pub(crate) fn room(&self) -> PathBuf {
+        if self.0.is_dir() { self.0.clone() } else { tempfile::env::temp_dir() }
+    }
+
     pub(crate) fn keys(&self) -> PathBuf {
         self.0.join("keys")
     }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use contactd_contract::Operation;
-use contactd_core::services::{ImportOptions, NewToken, Services};
+use contactd_core::services::{ImportOptions, NewToken, ReadOptions, Services};
 use contactd_core::{Actor, Cancel, Lifetime, Scopes, TokenSecret, unobserved};
-use contactd_import::{Defaults, Files, Input, Rejects};
+use contactd_import::{Files, Input, Rejects};
 
 use crate::engine::Store;
 
@@ -38,7 +38,7 @@ impl Demo {
             );
         }
         let inputs = vec![Input::Csv("the invented people", PEOPLE)];
-        let mut people = Files::new(inputs, None, Defaults::default(), room, Rejects::nowhere());
+        let mut people = Files::new(inputs, None, ReadOptions::default(), room, Rejects::nowhere());
         let (options, cancel) = (ImportOptions::default(), Cancel::default());
         let loaded = services.imports.run(&actor, &mut people, &options, &unobserved, &cancel).await;
         let loaded = loaded.context("cannot load the invented people")?.done;

@@ -25,8 +25,9 @@ pub use health::{
     clock_finding,
 };
 pub use imports::{
-    Clearing, ImportError, ImportOptions, ImportReport, Imports, InputRead, Line, ListedImport, MaxRejects,
-    ReadRows, RecordBatch, RecordSource, RefusedProfile, RejectedRow, RowChecks, RowsError, SweepReport,
+    Clearing, FileColumn, FileShape, ImportError, ImportOptions, ImportReport, Imports, InputRead, Line,
+    ListedImport, MaxRejects, NotLoaded, PreviewedRow, ReadOptions, ReadRows, RecordBatch, RecordFiles,
+    RecordSource, RefusedProfile, RejectedRow, RowChecks, RowsError, SweepReport, UploadedFile, Verdict,
     Warning,
 };
 pub use opt_outs::{Holder, OnFile, OptOutError, OptOutOptions, OptOuts, OptedOut};
@@ -72,6 +73,8 @@ pub struct Parts<S> {
     pub node: String,
     /// Makes backups.
     pub backups: Arc<dyn Backups>,
+    /// Reads files that are uploaded.
+    pub files: Arc<dyn RecordFiles>,
     /// How long imports can be undone: what they changed and withdrew is kept for this long.
     pub undo_for: Duration,
 }

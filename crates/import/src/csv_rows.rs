@@ -5,12 +5,13 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read};
 use std::rc::Rc;
 
+use contactd_core::services::ReadOptions;
 use csv::ByteRecord;
 
 use crate::dialect::Dialect;
 use crate::error::{FileError, Tried};
 use crate::header::Columns;
-use crate::rows::{Content, Defaults, MAX_ROW_BYTES, Row};
+use crate::rows::{Content, MAX_ROW_BYTES, Row};
 
 /// A field that is passed to the parser after the end of the file. If it is not parsed as a separate row, the file
 /// ends inside a quoted field. It is random, so that no file contains it.
@@ -33,10 +34,10 @@ impl CsvRows {
     pub(crate) fn read(
         input: Box<dyn Read>,
         dialect: Dialect,
-        defaults: &Defaults,
+        options: &ReadOptions,
     ) -> Result<(Self, Columns), FileError> {
         let (rows, header) = Self::open_as(input, dialect)?;
-        Ok((rows, Columns::of_csv(header, defaults)?))
+        Ok((rows, Columns::of_csv(header, options)?))
     }
 
     /// Reads the header of a file with commas.
@@ -44,7 +45,8 @@ impl CsvRows {
         Self::open_as(input, Dialect::COMMAS)
     }
 
-    fn open_as(input: Box<dyn Read>, dialect: Dialect) -> Result<(Self, ByteRecord), FileError> {
+    /// Reads the header of a file.
+    pub(crate) fn open_as(input: Box<dyn Read>, dialect: Dialect) -> Result<(Self, ByteRecord), FileError> {
         let left = Rc::new(Cell::new(MAX_ROW_BYTES));
         let end = end_field();
         let after_end = io::Cursor::new([b"\n", end.as_slice(), b"\n"].concat());
@@ -77,8 +79,9 @@ impl CsvRows {
     /// The next row, valid or not; none at the end of the file. If the file cannot be read to its end,
     /// that is an error, because rows are missing.
     pub fn read_row(&mut self) -> Result<Option<Row>, FileError> {
+        // Blank lines before it count too.
+        self.left.set(MAX_ROW_BYTES);
         loop {
-            self.left.set(MAX_ROW_BYTES);
             let mut fields = ByteRecord::new();
             if !self.reader.read_byte_record(&mut fields).tried("the file cannot be read further")? {
                 return Err(FileError::unusable(format!(

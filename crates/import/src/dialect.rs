@@ -1,9 +1,9 @@
 //! How a CSV file separates its columns.
 
+use contactd_core::services::ReadOptions;
 use csv::ByteRecord;
 
 use crate::COLUMNS;
-use crate::rows::Defaults;
 
 /// Characters that separate columns, the most common first.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
@@ -22,18 +22,18 @@ impl Dialect {
 
     /// The dialect of a file with this first line: the delimiter that was chosen, or the one of its `sep=` line, or the one that
     /// gives the most known columns and then the most columns.
-    pub(crate) fn of(first_line: &[u8], defaults: &Defaults) -> Self {
+    pub(crate) fn of(first_line: &[u8], options: &ReadOptions) -> Self {
         let line = first_line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(first_line);
         let sep = sep_line(line);
         let detected = || {
             let fit = |delimiter: &u8| {
                 let columns = columns(line, *delimiter);
-                (columns.iter().filter(|name| is_known(name, defaults)).count(), columns.len())
+                (columns.iter().filter(|name| is_known(name, options)).count(), columns.len())
             };
             // Of equal ones the last is taken, which has to be the comma.
             DELIMITERS.into_iter().rev().max_by_key(fit).unwrap_or(b',')
         };
-        let delimiter = defaults.delimiter.or(sep).unwrap_or_else(detected);
+        let delimiter = options.delimiter.or(sep).unwrap_or_else(detected);
         Self { delimiter, has_sep_line: sep.is_some() }
     }
 }
@@ -59,11 +59,11 @@ fn columns(line: &[u8], delimiter: u8) -> ByteRecord {
     columns
 }
 
-fn is_known(name: &[u8], defaults: &Defaults) -> bool {
+fn is_known(name: &[u8], options: &ReadOptions) -> bool {
     let name = name.trim_ascii();
-    COLUMNS.iter().any(|column| match defaults.mapped(column) {
+    COLUMNS.iter().any(|column| match options.mapped(column) {
         Some(header) => name == header.as_bytes(),
-        None => name.eq_ignore_ascii_case(column.as_bytes()),
+        None => !options.only_mapped && name.eq_ignore_ascii_case(column.as_bytes()),
     })
 }
 
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn the_delimiter_is_detected_from_the_header() {
-        let defaults = Defaults::default();
+        let options = ReadOptions::default();
         for (line, delimiter, has_sep_line) in [
             ("profileUrl,phone", b',', false),
             ("profileUrl;phone;\"Name, first\"\r\n", b';', false),
@@ -90,12 +90,14 @@ mod tests {
             ("", b',', false),
         ] {
             let dialect = Dialect { delimiter, has_sep_line };
-            assert_eq!(Dialect::of(line.as_bytes(), &defaults), dialect, "{line:?}");
+            assert_eq!(Dialect::of(line.as_bytes(), &options), dialect, "{line:?}");
         }
-        let chosen = Defaults { delimiter: Some(b'~'), ..Defaults::default() };
+        let chosen = ReadOptions { delimiter: Some(b'~'), ..ReadOptions::default() };
         assert_eq!(Dialect::of(b"sep=;\n", &chosen), Dialect { delimiter: b'~', has_sep_line: true });
-        let mapped =
-            Defaults { mapping: vec![("profileUrl".to_owned(), "a;b".to_owned())], ..Defaults::default() };
+        let mapped = ReadOptions {
+            mapping: vec![("profileUrl".to_owned(), "a;b".to_owned())],
+            ..ReadOptions::default()
+        };
         assert_eq!(Dialect::of(b"a;b,c", &mapped).delimiter, b',');
     }
 }

@@ -21,6 +21,14 @@ pub enum FileError {
         /// Columns that are missing, and the header that probably means each.
         suggested: Vec<(&'static str, String)>,
     },
+    /// A required column is not in a mapping that names all columns to be used.
+    #[error("the mapping names no column for {missing}; the columns are {}", listed(found))]
+    NotMapped {
+        /// Its name, or two names of which one is needed.
+        missing: &'static str,
+        /// The columns of the file.
+        found: Vec<String>,
+    },
     /// A column is mapped to a header that the file does not have.
     #[error(
         "{column} is mapped to {header}, but no column has that header; the columns are {}",

@@ -2,18 +2,22 @@
 
 use std::path::PathBuf;
 
-use contactd_core::services::{ReadRows, RecordBatch, RecordSource, RowChecks, RowsError};
+use contactd_core::services::{
+    ReadOptions, ReadRows, RecordBatch, RecordSource, RowChecks, RowsError, UploadedFile,
+};
 use contactd_core::{Cancel, Observer};
 
 use crate::joined::Joined;
 use crate::load::{self, Plan};
-use crate::{Defaults, Format, Rejects};
+use crate::{Format, Rejects};
 
 /// An input to read.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A file; `-` is standard input.
     File(PathBuf),
+    /// A file that is called otherwise in messages.
+    Uploaded(UploadedFile),
     /// The name and the content of a CSV in memory.
     Csv(&'static str, &'static str),
 }
@@ -31,12 +35,12 @@ impl Files {
     pub fn new(
         inputs: Vec<Input>,
         format: Option<Format>,
-        defaults: Defaults,
+        options: ReadOptions,
         room: PathBuf,
         rejects: Rejects,
     ) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { plan: Plan { inputs, format, defaults, room, threads }, rejects, joined: None }
+        Self { plan: Plan { inputs, format, options, room, threads }, rejects, joined: None }
     }
 
     /// Where the rejected rows are written.

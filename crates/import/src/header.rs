@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use contactd_core::services::ReadOptions;
 use contactd_core::{Networks, unmarked};
 use csv::ByteRecord;
 
@@ -9,8 +10,10 @@ use crate::COLUMNS;
 use crate::columns::{REJECTED, SOURCE};
 use crate::error::FileError;
 use crate::read_row::{Fault, ReadRow, Texts};
-use crate::rows::Defaults;
 use crate::suggest::{looks_like_data, suggestions};
+
+/// How many columns a file may have: as many as a spreadsheet.
+const MAX_COLUMNS: usize = 16_384;
 
 /// The header of a file, and where each of [`COLUMNS`] is in it.
 pub(crate) struct Columns {
@@ -24,43 +27,92 @@ pub(crate) struct Columns {
 
 impl Columns {
     /// Finds the columns in the header of a CSV file.
-    pub(crate) fn of_csv(header: ByteRecord, defaults: &Defaults) -> Result<Self, FileError> {
-        Self::find(header, defaults, true)
+    pub(crate) fn of_csv(header: ByteRecord, options: &ReadOptions) -> Result<Self, FileError> {
+        Self::locate(header, options, true)?.complete(options)
     }
 
     /// Finds the columns in the schema of a Parquet file.
-    pub(crate) fn of_parquet(header: ByteRecord, defaults: &Defaults) -> Result<Self, FileError> {
-        Self::find(header, defaults, false)
+    pub(crate) fn of_parquet(header: ByteRecord, options: &ReadOptions) -> Result<Self, FileError> {
+        Self::locate(header, options, false)?.complete(options)
     }
 
-    fn find(header: ByteRecord, defaults: &Defaults, is_marked: bool) -> Result<Self, FileError> {
+    /// Finds the columns that are there. `is_marked` as in the field of that name.
+    pub(crate) fn locate(
+        header: ByteRecord,
+        options: &ReadOptions,
+        is_marked: bool,
+    ) -> Result<Self, FileError> {
+        if header.len() > MAX_COLUMNS {
+            return Err(FileError::unusable(
+                "it has more than 16,384 columns; is this a file of contact records?",
+            ));
+        }
         let names: Vec<Cow<'_, str>> = header.iter().map(|name| cell_name(name, is_marked)).collect();
         let mut places = [None; COLUMNS.len()];
         for (place, column) in places.iter_mut().zip(COLUMNS) {
-            *place = find(&names, column, defaults)?;
+            *place = find(&names, column, options)?;
         }
         let about: Option<Vec<usize>> =
             REJECTED.iter().map(|column| names.iter().position(|name| name == column)).collect();
-        let columns =
-            Self { about_rejects: about.unwrap_or_default(), places, is_marked, header: header.clone() };
-        let has = |column: &str| columns.has(column);
-        let missing = match () {
-            () if !has("profileUrl") => Some("profileUrl"),
-            () if !has("phone") && !has("email") => Some("phone or email"),
+        let is_without_header = names.iter().any(|name| looks_like_data(name));
+        let columns = Self { about_rejects: about.unwrap_or_default(), places, is_marked, header };
+        match columns.missing() {
+            Some(_) if is_without_header => Err(FileError::NoHeader),
+            _ => Ok(columns),
+        }
+    }
+
+    /// The first column that an import needs and that is not there.
+    fn missing(&self) -> Option<&'static str> {
+        match () {
+            () if !self.has("profileUrl") => Some("profileUrl"),
+            () if !self.has("phone") && !self.has("email") => Some("phone or email"),
             () => None,
-        };
-        if let Some(missing) = missing {
-            if names.iter().any(|name| looks_like_data(name)) {
-                return Err(FileError::NoHeader);
+        }
+    }
+
+    /// The same columns, if an import needs no others.
+    fn complete(self, options: &ReadOptions) -> Result<Self, FileError> {
+        match self.missing() {
+            Some(missing) if options.only_mapped => {
+                Err(FileError::NotMapped { missing, found: self.names() })
             }
-            let found = columns.not_used();
-            let suggested = suggestions(&found, has);
-            return Err(FileError::MissingColumn { missing, found: columns.names(), suggested });
+            Some(missing) => {
+                let suggested = self.suggestions();
+                Err(FileError::MissingColumn { missing, found: self.names(), suggested })
+            }
+            None if !self.has(COLUMNS[SOURCE]) && options.source.is_none() => Err(FileError::NoSource),
+            None => Ok(self),
         }
-        if !has(COLUMNS[SOURCE]) && defaults.source.is_none() {
-            return Err(FileError::NoSource);
-        }
-        Ok(columns)
+    }
+
+    /// For each column that is not there, the header that probably means it.
+    pub(crate) fn suggestions(&self) -> Vec<(&'static str, String)> {
+        suggestions(&self.not_used(), |column| self.has(column))
+    }
+
+    /// Every column of the file, except what a rejects file says about its rows: its place, its name, and the column of the
+    /// import format that it is.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (usize, String, Option<&'static str>)> {
+        let field = |place| {
+            COLUMNS.iter().zip(&self.places).find(|(_, at)| **at == Some(place)).map(|(name, _)| *name)
+        };
+        let names = self.header.iter().map(|name| cell_name(name, self.is_marked).into_owned());
+        let all = names.enumerate().map(move |(place, name)| (place, name, field(place)));
+        all.filter(|(place, ..)| !self.about_rejects.contains(place))
+    }
+
+    /// The texts of a row in the columns that are used: the position of the column in [`COLUMNS`], and the text.
+    pub(crate) fn texts(&self, fields: &ByteRecord) -> Vec<(usize, String)> {
+        let text =
+            |(column, place): (usize, &Option<usize>)| Some((column, self.text(fields.get((*place)?)?)));
+        self.places.iter().enumerate().filter_map(text).collect()
+    }
+
+    /// A cell for people; what is not UTF-8 is replaced by marks.
+    pub(crate) fn text(&self, cell: &[u8]) -> String {
+        let text = String::from_utf8_lossy(cell);
+        (if self.is_marked { unmarked(&text) } else { &*text }).to_owned()
     }
 
     /// Whether there is such a column.
@@ -107,7 +159,7 @@ impl Columns {
     }
 
     /// What was read from a row.
-    pub(crate) fn read(&self, fields: &ByteRecord, networks: &Networks, defaults: &Defaults) -> ReadRow {
+    pub(crate) fn read(&self, fields: &ByteRecord, networks: &Networks, options: &ReadOptions) -> ReadRow {
         if fields.len() > self.header.len() {
             return ReadRow::rejected(Fault::of_row("too_many_fields"));
         }
@@ -117,7 +169,7 @@ impl Columns {
             let text = std::str::from_utf8(field).map_err(|_| "not_utf8");
             texts.set(column, if self.is_marked { text.map(unmarked) } else { text });
         }
-        texts.read(networks, defaults)
+        texts.read(networks, options)
     }
 }
 
@@ -133,10 +185,10 @@ fn cell_name(name: &[u8], is_marked: bool) -> Cow<'_, str> {
 fn find(
     names: &[Cow<'_, str>],
     column: &'static str,
-    defaults: &Defaults,
+    options: &ReadOptions,
 ) -> Result<Option<usize>, FileError> {
-    let mapped = defaults.mapped(column);
-    let wanted = mapped.unwrap_or(column);
+    let mapped = options.mapped(column);
+    let Some(wanted) = options.header_of(column) else { return Ok(None) };
     let is_wanted =
         |name: &str| if mapped.is_some() { name == wanted } else { name.eq_ignore_ascii_case(wanted) };
     let mut places = names.iter().enumerate().filter(|(_, name)| is_wanted(name)).map(|(place, _)| place);

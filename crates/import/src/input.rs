@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use contactd_core::services::ReadOptions;
+
 use crate::csv_rows::CsvRows;
 use crate::dialect::Dialect;
 use crate::encoding::Encoding;
@@ -13,7 +15,7 @@ use crate::error::Tried;
 use crate::json_rows::JsonRows;
 use crate::layout::{Layout, Shape};
 use crate::parquet_rows::ParquetRows;
-use crate::rows::{BUFFER, Defaults, Row};
+use crate::rows::{BUFFER, Row};
 use crate::{FileError, Format};
 
 /// How many bytes of a file are read to recognise its format.
@@ -21,6 +23,9 @@ const START: u64 = 1024;
 
 /// How many bytes of a first line are read to recognise what separates the columns.
 const MAX_FIRST_LINE: usize = 64 * 1024;
+
+/// How many bytes of a file are read at most, if only its start is read: far more than its first rows may take.
+pub(crate) const MAX_START: u64 = 64 << 20;
 
 const UTF8_MARK: &[u8] = b"\xEF\xBB\xBF";
 
@@ -45,29 +50,62 @@ impl Rows {
 /// The shape of a file, and its rows.
 type Opened = (Shape, Rows);
 
-/// Opens the input with this number; `-` is standard input. `read` counts the bytes read.
-pub(crate) fn open(
-    (input, file): (usize, &Path),
-    format: Option<Format>,
-    defaults: &Defaults,
-    room: &Path,
-    read: &Arc<AtomicU64>,
-) -> Result<(Layout, Rows), FileError> {
-    let name = name(file);
-    let bytes = CountingReader { input: raw(file)?, read: Arc::clone(read) };
-    let (shape, rows) =
-        recognize(Box::new(bytes), format, defaults, (Some(file), room)).map_err(|error| error.of(&name))?;
-    Ok((Layout { file: name, input, shape }, rows))
+/// How much of a file is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// All of it.
+    Everything,
+    /// This many rows at its start, and at most [`MAX_START`] bytes.
+    Start(usize),
+}
+
+/// How files are opened.
+#[derive(Clone, Copy)]
+pub(crate) struct Opening<'a> {
+    pub(crate) format: Option<Format>,
+    pub(crate) options: &'a ReadOptions,
+    /// A directory for temporary files.
+    pub(crate) room: &'a Path,
+    pub(crate) reach: Reach,
+}
+
+/// A file whose format is known. Its header is not read yet.
+pub(crate) enum Recognized {
+    Csv { input: Box<dyn Read>, dialect: Dialect, has_mark: bool, encoding: &'static str },
+    Json { input: Box<dyn Read>, encoding: &'static str },
+    Parquet(File),
+}
+
+impl Opening<'_> {
+    /// Opens the input with this number and name; `-` is standard input. `read` counts the bytes read.
+    pub(crate) fn open(
+        self,
+        (input, file, name): (usize, &Path, &str),
+        read: &Arc<AtomicU64>,
+    ) -> Result<(Layout, Rows), FileError> {
+        let bytes = CountingReader { input: raw(file, name)?, read: Arc::clone(read) };
+        let recognized = self.recognize(Box::new(bytes), Some((file, name)));
+        let (shape, rows) =
+            recognized.and_then(|recognized| self.rows(recognized)).map_err(|error| error.of(name))?;
+        Ok((Layout { file: name.to_owned(), input, shape }, rows))
+    }
+
+    /// Recognises the format of a file.
+    pub(crate) fn recognize_file(self, file: &Path, name: &str) -> Result<Recognized, FileError> {
+        self.recognize(raw(file, name)?, Some((file, name))).map_err(|error| error.of(name))
+    }
 }
 
 /// The rows of a CSV in memory.
 pub(crate) fn text(
     (input, name): (usize, &str),
     csv: &'static str,
-    defaults: &Defaults,
+    options: &ReadOptions,
 ) -> Result<(Layout, Rows), FileError> {
-    let (shape, rows) =
-        recognize(Box::new(csv.as_bytes()), Some(Format::Csv), defaults, (None, Path::new(".")))?;
+    let opening =
+        Opening { format: Some(Format::Csv), options, room: Path::new("."), reach: Reach::Everything };
+    let recognized = opening.recognize(Box::new(csv.as_bytes()), None)?;
+    let (shape, rows) = opening.rows(recognized)?;
     Ok((Layout { file: name.to_owned(), input, shape }, rows))
 }
 
@@ -84,71 +122,103 @@ pub(crate) fn size(files: &[impl AsRef<Path>]) -> Option<u64> {
         .sum()
 }
 
-fn raw(file: &Path) -> Result<Box<dyn Read>, FileError> {
+fn raw(file: &Path, name: &str) -> Result<Box<dyn Read>, FileError> {
     if file == Path::new("-") {
         return Ok(Box::new(io::stdin()));
     }
-    let what = format!("cannot read {}", file.display());
+    let what = format!("cannot read {name}");
     let open = File::open(file).tried(&what)?;
     if open.metadata().tried(&what)?.is_dir() {
-        return Err(FileError::unusable(format!("{} is a directory; name the files in it", file.display())));
+        return Err(FileError::unusable(format!("{name} is a directory; name the files in it")));
     }
     Ok(Box::new(open))
 }
 
-fn recognize(
-    input: Box<dyn Read>,
-    format: Option<Format>,
-    defaults: &Defaults,
-    (path, room): (Option<&Path>, &Path),
-) -> Result<Opened, FileError> {
-    let (input, is_packed) = unpacked(input)?;
-    let (start, input) = peek(input)?;
-    if format == Some(Format::Parquet) || format.is_none() && start.starts_with(b"PAR1") {
-        return parquet(input, defaults, path.filter(|path| !is_packed && path.is_file()), room);
-    }
-    let encoding = Encoding::of(&start);
-    let (start, mut input) = match encoding {
-        Encoding::Utf8 => (start, input),
-        encoding => peek(encoding.decoded(input))?,
-    };
-    let has_mark = start.starts_with(UTF8_MARK);
-    let text = start.strip_prefix(UTF8_MARK).unwrap_or(&start).trim_ascii_start();
-    let is_json = match format {
-        Some(format) => format == Format::Jsonl,
-        None => text.starts_with(b"{") || text.is_empty() && path.is_some_and(is_called_jsonl),
-    };
-    if is_json {
-        return Ok((Shape::Json { encoding: encoding.name() }, Rows::Json(JsonRows::read(input))));
-    }
-    let line;
-    (line, input) = first_line(start, input)?;
-    let dialect = Dialect::of(&line, defaults);
-    let (rows, columns) = CsvRows::read(input, dialect, defaults)?;
-    let Dialect { delimiter, has_sep_line } = dialect;
-    Ok((
-        Shape::Csv { columns, delimiter, has_sep_line, has_mark, encoding: encoding.name() },
-        Rows::Csv(rows),
-    ))
-}
-
-fn parquet(
-    mut input: Box<dyn Read>,
-    defaults: &Defaults,
-    path: Option<&Path>,
-    room: &Path,
-) -> Result<Opened, FileError> {
-    // The metadata is at the end of the file, so a stream is copied to a temporary file first.
-    let whole = match path {
-        Some(path) => File::open(path).tried("the file cannot be read")?,
-        None => {
-            let mut whole = tempfile::tempfile_in(room).tried("cannot create a temporary file")?;
-            io::copy(&mut input, &mut whole).tried("the file cannot be unpacked")?;
-            whole
+impl Opening<'_> {
+    /// Recognises the format of an input, by its content, or by its name if it is empty.
+    fn recognize(self, input: Box<dyn Read>, of: Option<(&Path, &str)>) -> Result<Recognized, FileError> {
+        let Self { format, options, .. } = self;
+        // What is packed may take a little more than what is in it.
+        let (input, is_packed) = unpacked(self.bounded(input, 2 * MAX_START))?;
+        let (start, input) = peek(self.bounded(input, MAX_START))?;
+        if format == Some(Format::Parquet) || format.is_none() && start.starts_with(b"PAR1") {
+            let path = of.map(|(path, _)| path).filter(|path| !is_packed && path.is_file());
+            return Ok(Recognized::Parquet(self.whole(input, path)?));
         }
-    };
-    let (rows, columns, not_used) = ParquetRows::read(whole, defaults)?;
-    Ok((Shape::Parquet { columns, not_used }, Rows::Parquet(rows)))
+        let encoding = Encoding::of(&start);
+        let (start, mut input) = match encoding {
+            Encoding::Utf8 => (start, input),
+            encoding => peek(encoding.decoded(input))?,
+        };
+        let has_mark = start.starts_with(UTF8_MARK);
+        let text = start.strip_prefix(UTF8_MARK).unwrap_or(&start).trim_ascii_start();
+        let is_json = match format {
+            Some(format) => format == Format::Jsonl,
+            None => {
+                text.starts_with(b"{") || text.is_empty() && of.is_some_and(|(_, name)| is_called_jsonl(name))
+            }
+        };
+        let encoding = encoding.name();
+        if is_json {
+            return Ok(Recognized::Json { input, encoding });
+        }
+        let line;
+        (line, input) = first_line(start, input)?;
+        Ok(Recognized::Csv { input, dialect: Dialect::of(&line, options), has_mark, encoding })
+    }
+
+    /// Reads the header and finds the columns that an import needs.
+    fn rows(self, recognized: Recognized) -> Result<Opened, FileError> {
+        let options = self.options;
+        Ok(match recognized {
+            Recognized::Csv { input, dialect, has_mark, encoding } => {
+                let (rows, columns) = CsvRows::read(input, dialect, options)?;
+                let Dialect { delimiter, has_sep_line } = dialect;
+                (Shape::Csv { columns, delimiter, has_sep_line, has_mark, encoding }, Rows::Csv(rows))
+            }
+            Recognized::Json { input, encoding } => {
+                (Shape::Json { encoding }, Rows::Json(JsonRows::read(input)))
+            }
+            Recognized::Parquet(file) => {
+                let first = match self.reach {
+                    Reach::Everything => None,
+                    Reach::Start(rows) => Some(rows as u64),
+                };
+                let (rows, columns, not_used) = ParquetRows::read(file, options, first)?;
+                (Shape::Parquet { columns, not_used }, Rows::Parquet(rows))
+            }
+        })
+    }
+
+    /// A Parquet file: its metadata is at its end, so a stream is copied to a temporary file first.
+    fn whole(self, input: Box<dyn Read>, path: Option<&Path>) -> Result<File, FileError> {
+        if let Some(path) = path {
+            return File::open(path).tried("the file cannot be read");
+        }
+        let mut whole = tempfile::tempfile_in(self.room).tried("cannot create a temporary file")?;
+        let unpacked = "the file cannot be unpacked";
+        match self.reach {
+            Reach::Everything => io::copy(&mut { input }, &mut whole).tried(unpacked)?,
+            Reach::Start(_) => {
+                let copied = io::copy(&mut input.take(MAX_START), &mut whole).tried(unpacked)?;
+                if copied == MAX_START {
+                    return Err(FileError::unusable(
+                        "the Parquet file in it is longer than 64 MiB; unpack it first: Parquet is compressed inside",
+                    ));
+                }
+                copied
+            }
+        };
+        Ok(whole)
+    }
+
+    /// An input of which no more than `most` bytes are read, if only its start is.
+    fn bounded(self, input: Box<dyn Read>, most: u64) -> Box<dyn Read> {
+        match self.reach {
+            Reach::Everything => input,
+            Reach::Start(_) => Box::new(StartOnly { input, left: most }),
+        }
+    }
 }
 
 /// The first line that is not blank of a text that starts with `start`, as far as it is read, and a reader of the whole input.
@@ -184,8 +254,8 @@ fn first_line(start: Vec<u8>, mut input: Box<dyn Read>) -> Result<(Vec<u8>, Box<
     Ok((line, input))
 }
 
-fn is_called_jsonl(file: &Path) -> bool {
-    let name = file.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+fn is_called_jsonl(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
     let name = name.trim_end_matches(".gz").trim_end_matches(".zst");
     [".jsonl", ".ndjson"].iter().any(|ending| name.ends_with(ending))
 }
@@ -245,6 +315,22 @@ impl Read for CountingReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(buffer)?;
         self.read.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+/// The start of an input. Reading more is an error: nothing that was asked for is so long.
+struct StartOnly {
+    input: Box<dyn Read>,
+    left: u64,
+}
+
+impl Read for StartOnly {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        self.left = self.left.checked_sub(read as u64).ok_or_else(|| {
+            io::Error::other("the first 64 MiB hold hardly any rows; is this a file of contact records?")
+        })?;
         Ok(read)
     }
 }

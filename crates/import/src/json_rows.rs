@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 
+use contactd_core::services::ReadOptions;
 use contactd_core::{Detail, Networks, ReadDetails, Record, RecordError};
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
@@ -13,7 +14,7 @@ use serde_json::{Map, Value};
 use crate::columns::{self, COLUMNS, EMAIL, EMAIL_LABEL, PHONE, PHONE_LABEL, REJECTED, REJECTED_ROW};
 use crate::error::{FileError, Tried};
 use crate::read_row::{Fault, ReadRow, Texts};
-use crate::rows::{BUFFER, Content, Defaults, MAX_ROW_BYTES, Row, whole};
+use crate::rows::{BUFFER, Content, MAX_ROW_BYTES, Row, whole};
 use crate::seen::Seen;
 
 /// A file being read.
@@ -29,6 +30,7 @@ impl JsonRows {
 
     /// The next line that is not blank; none at the end of the file.
     pub(crate) fn next(&mut self) -> Result<Option<Row>, FileError> {
+        let mut blank = 0;
         loop {
             let mut text = Vec::new();
             let limit = MAX_ROW_BYTES + 1;
@@ -46,33 +48,83 @@ impl JsonRows {
             if !content.is_empty() {
                 return Ok(Some(Row { line: self.line, content: Content::Json(content.to_vec()) }));
             }
+            blank += text.len() as u64;
+            if blank > MAX_ROW_BYTES {
+                return Err(FileError::unusable(
+                    "it has more than 16 MiB of blank lines in a row; is this a file of JSON lines?",
+                ));
+            }
         }
     }
 }
 
 /// What was read from a line. Names of unknown fields are added to `seen`.
-pub(crate) fn read(text: &[u8], networks: &Networks, defaults: &Defaults, seen: &mut Seen) -> ReadRow {
+pub(crate) fn read(text: &[u8], networks: &Networks, options: &ReadOptions, seen: &mut Seen) -> ReadRow {
     let row = match object(text) {
         Ok(row) => row,
         Err(reason) => return ReadRow::rejected(Fault::of_row(reason)),
     };
-    note_fields(&row, defaults, seen);
+    note_fields(&row, options, seen);
+    match of_rejects(row) {
+        Ok(row) => read_object(&row, networks, options),
+        Err(reason) => ReadRow::rejected(Fault::of_row(reason)),
+    }
+}
+
+/// The object of a line; in a rejects file it may be in a text.
+fn of_rejects(row: Map<String, Value>) -> Result<Map<String, Value>, &'static str> {
     match row.get(REJECTED_ROW) {
-        Some(Value::String(text)) => match object(text.as_bytes()) {
-            Ok(row) => read_object(&row, networks, defaults),
-            Err(reason) => ReadRow::rejected(Fault::of_row(reason)),
-        },
-        _ => read_object(&row, networks, defaults),
+        Some(Value::String(text)) => object(text.as_bytes()),
+        _ => Ok(row),
+    }
+}
+
+/// The lists of details, with the columns of their values and labels.
+const LISTS: [(&str, usize, usize); 2] = [("phones", PHONE, PHONE_LABEL), ("emails", EMAIL, EMAIL_LABEL)];
+
+/// Whether a line has a list of details. What its fields mean cannot be chosen then.
+pub(crate) fn is_nested(row: &Map<String, Value>) -> bool {
+    LISTS.iter().any(|(list, ..)| row.contains_key(*list))
+}
+
+/// The texts of the columns in a line, as they are in the file, with the values of its lists; none if it cannot be read.
+pub(crate) fn texts(line: &[u8], options: &ReadOptions) -> Vec<(usize, String)> {
+    let Ok(row) = object(line).and_then(of_rejects) else { return Vec::new() };
+    let of_field =
+        |column: usize| row.get(options.header_of(COLUMNS[column])?).map(|value| (column, shown(value)));
+    let of_list = |(list, column, _): (&str, usize, usize)| match row
+        .get(list)
+        .filter(|_| !options.only_mapped)?
+    {
+        Value::Array(details) => {
+            let values =
+                details.iter().take(MOST_SHOWN).map(|detail| shown(detail.get("value").unwrap_or(detail)));
+            Some((column, values.filter(|value| !value.is_empty()).collect::<Vec<_>>().join(", ")))
+        }
+        other => Some((column, shown(other))),
+    };
+    (0..COLUMNS.len()).filter_map(of_field).chain(LISTS.into_iter().filter_map(of_list)).collect()
+}
+
+/// How many details of a list are shown.
+const MOST_SHOWN: usize = 20;
+
+/// A value for people: a text as it is, everything else as JSON.
+pub(crate) fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
     }
 }
 
 /// Notes which fields a line has.
-fn note_fields(row: &Map<String, Value>, defaults: &Defaults, seen: &mut Seen) {
+pub(crate) fn note_fields(row: &Map<String, Value>, options: &ReadOptions, seen: &mut Seen) {
     for name in row.keys().map(String::as_str) {
-        let is_column = |column: &str| name == defaults.mapped(column).unwrap_or(column);
+        let is_column = |column: &str| options.header_of(column) == Some(name);
         match name {
-            "phones" => seen.column(PHONE),
-            "emails" => seen.column(EMAIL),
+            "phones" if !options.only_mapped => seen.column(PHONE),
+            "emails" if !options.only_mapped => seen.column(EMAIL),
             REJECTED_ROW => {}
             name if REJECTED.contains(&name) => seen.has_rejects = true,
             name => match COLUMNS.iter().position(|column| is_column(column)) {
@@ -83,31 +135,33 @@ fn note_fields(row: &Map<String, Value>, defaults: &Defaults, seen: &mut Seen) {
     }
 }
 
-fn read_object(row: &Map<String, Value>, networks: &Networks, defaults: &Defaults) -> ReadRow {
-    let texts = COLUMNS.map(|column| field(row, defaults.mapped(column).unwrap_or(column)));
+fn read_object(row: &Map<String, Value>, networks: &Networks, options: &ReadOptions) -> ReadRow {
+    let texts = COLUMNS.map(|column| match options.header_of(column) {
+        Some(header) => field(row, header),
+        None => Ok(Cow::Borrowed("")),
+    });
     let mut flat = Texts::empty();
     for (column, text) in texts.iter().enumerate() {
         flat.set(column, text.as_ref().map(AsRef::as_ref).map_err(|reason| *reason));
     }
-    let lists = [("phones", PHONE, PHONE_LABEL), ("emails", EMAIL, EMAIL_LABEL)];
-    if lists.iter().all(|(list, ..)| !row.contains_key(*list)) {
-        return flat.read(networks, defaults);
+    if options.only_mapped || !is_nested(row) {
+        return flat.read(networks, options);
     }
-    let profile = match flat.raw(defaults).profile(networks) {
+    let profile = match flat.raw(options).profile(networks) {
         Ok(profile) => profile,
         Err(error) => return ReadRow::rejected(flat.fault(error)),
     };
     let mut read = ReadRow::default();
     let mut all = Vec::new();
-    let mut has_detail = flat.raw(defaults).has_detail();
+    let mut has_detail = flat.raw(options).has_detail();
     if has_detail {
         let ReadDetails { details, rejected, has_doubtful_phone } =
-            flat.raw(defaults).details(&defaults.rules());
+            flat.raw(options).details(&options.rules());
         all = details;
         read.faults.extend(rejected.into_iter().map(|error| flat.fault(error)));
         read.has_doubtful_phone = has_doubtful_phone;
     }
-    for (list, value_column, label_column) in lists {
+    for (list, value_column, label_column) in LISTS {
         let details = match row.get(list) {
             None | Some(Value::Null) => continue,
             Some(Value::Array(details)) if details.len() > MAX_DETAILS_OF_ROW => {
@@ -123,7 +177,7 @@ fn read_object(row: &Map<String, Value>, networks: &Networks, defaults: &Default
         for (at, detail) in details.iter().enumerate().filter(|(_, detail)| !is_blank(detail)) {
             has_detail = true;
             let place = Place { list, at, value_column, label_column };
-            place.read(detail, &flat, defaults, &mut all, &mut read);
+            place.read(detail, &flat, options, &mut all, &mut read);
         }
     }
     if !has_detail {
@@ -161,7 +215,7 @@ impl Place {
         self,
         detail: &Value,
         line: &Texts<'_>,
-        defaults: &Defaults,
+        options: &ReadOptions,
         details: &mut Vec<Detail>,
         row: &mut ReadRow,
     ) {
@@ -186,7 +240,7 @@ impl Place {
         for column in (0..COLUMNS.len()).filter(|&column| is_stated(column)) {
             texts.set(column, own[column].as_ref().map(AsRef::as_ref).map_err(|reason| *reason));
         }
-        let read = texts.raw(defaults).details(&defaults.rules());
+        let read = texts.raw(options).details(&options.rules());
         details.extend(read.details);
         row.has_doubtful_phone |= read.has_doubtful_phone;
         for error in read.rejected {
@@ -313,9 +367,9 @@ mod tests {
     type Read = (Vec<(String, String, u8, String)>, Vec<(String, &'static str)>);
 
     fn read(json: &str) -> Read {
-        let defaults = Defaults { source: Some("crm".to_owned()), ..Defaults::default() };
+        let options = ReadOptions { source: Some("crm".to_owned()), ..ReadOptions::default() };
         let text = json.replace("URL", URL);
-        let read = super::read(text.as_bytes(), &Networks::built_in(), &defaults, &mut Seen::default());
+        let read = super::read(text.as_bytes(), &Networks::built_in(), &options, &mut Seen::default());
         let details = read.record.map(|record| record.details).unwrap_or_default();
         let details = details.into_iter().map(|detail| {
             (
@@ -406,7 +460,7 @@ mod tests {
         let latin_1 = super::read(
             b"{\"phone\":\"\xE9\"}",
             &Networks::built_in(),
-            &Defaults::default(),
+            &ReadOptions::default(),
             &mut Seen::default(),
         );
         assert_eq!(latin_1.faults, [Fault::of_row("not_utf8")]);
@@ -439,7 +493,7 @@ mod tests {
         let line = format!(
             r#"{{"rejectedLine":2,"rejectedColumn":"row","rejectedReason":"x","profile":"{URL}","phones":[]}}"#
         );
-        super::read(line.as_bytes(), &Networks::built_in(), &Defaults::default(), &mut seen);
+        super::read(line.as_bytes(), &Networks::built_in(), &ReadOptions::default(), &mut seen);
         let mut about = contactd_core::services::InputRead::default();
         seen.report(&mut about);
         assert!(about.holds_rejects);

@@ -1,12 +1,12 @@
 //! What all rows of a file have in common, and what a row means in it.
 
 use contactd_core::Networks;
-use contactd_core::services::InputRead;
+use contactd_core::services::{InputRead, ReadOptions};
 
 use crate::header::Columns;
 use crate::json_rows;
 use crate::read_row::{Fault, ReadRow};
-use crate::rows::{Content, Defaults, Row};
+use crate::rows::{Content, Row};
 use crate::seen::Seen;
 use crate::suggest::suggestions;
 
@@ -34,15 +34,27 @@ impl Layout {
         &self,
         row: &Row,
         networks: &Networks,
-        defaults: &Defaults,
+        options: &ReadOptions,
         seen: &mut Seen,
     ) -> ReadRow {
         match (&row.content, &self.shape) {
             (Content::Fields(fields), Shape::Csv { columns, .. } | Shape::Parquet { columns, .. }) => {
-                columns.read(fields, networks, defaults)
+                columns.read(fields, networks, options)
             }
-            (Content::Json(text), _) => json_rows::read(text, networks, defaults, seen),
+            (Content::Json(text), _) => json_rows::read(text, networks, options, seen),
             (Content::Fields(_), Shape::Json { .. }) => ReadRow::rejected(Fault::of_row("not_json")),
+        }
+    }
+
+    /// The texts that a row has in the columns of the import format, as they are in the file: the position of the column in
+    /// [`COLUMNS`](crate::COLUMNS), and the text.
+    pub(crate) fn texts(&self, row: &Row, options: &ReadOptions) -> Vec<(usize, String)> {
+        match (&row.content, &self.shape) {
+            (Content::Fields(fields), Shape::Csv { columns, .. } | Shape::Parquet { columns, .. }) => {
+                columns.texts(fields)
+            }
+            (Content::Json(text), _) => json_rows::texts(text, options),
+            (Content::Fields(_), Shape::Json { .. }) => Vec::new(),
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! [`Files`] is a [`RecordSource`](contactd_core::services::RecordSource) of CSV, JSON lines and Parquet files,
 //! plain or compressed, for an import into any store. It prints nothing, keeps no global state, reports its
-//! progress to its caller, and stops when it is cancelled, even while it waits for input.
+//! progress to its caller, and stops when it is cancelled, even while it waits for input. [`UploadedFiles`] says what such a
+//! file holds, and what an import would do with its first rows.
 
 mod columns;
 mod csv_rows;
@@ -20,12 +21,15 @@ mod load;
 mod packed;
 mod parquet_memory;
 mod parquet_rows;
+mod parquet_samples;
 mod read_row;
 mod rejects;
 mod rows;
 mod seen;
 mod sort;
 mod suggest;
+mod suppressed;
+mod uploaded;
 
 pub use columns::COLUMNS;
 pub use csv_rows::CsvRows;
@@ -33,4 +37,5 @@ pub use error::FileError;
 pub use files::{Files, Input};
 pub use format::Format;
 pub use rejects::Rejects;
-pub use rows::{Content, Defaults, Row};
+pub use rows::{Content, Row};
+pub use uploaded::UploadedFiles;

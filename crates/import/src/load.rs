@@ -8,17 +8,18 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use contactd_core::services::{Line, ReadRows, RejectedRow, RowChecks, Warning};
-use contactd_core::{Cancel, Detail, Observer, Progress};
+use contactd_core::services::{Line, ReadOptions, ReadRows, RejectedRow, RowChecks, UploadedFile, Warning};
+use contactd_core::{Cancel, Observer, Progress};
 
 use crate::error::{FileError, Tried};
-use crate::input::{self, Rows};
+use crate::input::{self, Opening, Reach, Rows};
 use crate::layout::Layout;
 use crate::read_row::{Fault, ReadRow};
 use crate::rows::Row;
 use crate::seen::Seen;
 use crate::sort::{Sorted, Sorter};
-use crate::{Defaults, Format, Input, Rejects, packed};
+use crate::suppressed::leave_out;
+use crate::{Format, Input, Rejects, packed};
 
 /// The maximum number of rows, and about how many bytes, in a batch to be checked.
 const BATCH: usize = 1_000;
@@ -38,7 +39,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(crate) struct Plan {
     pub(crate) inputs: Vec<Input>,
     pub(crate) format: Option<Format>,
-    pub(crate) defaults: Defaults,
+    pub(crate) options: ReadOptions,
     /// A directory for what does not fit into memory.
     pub(crate) room: PathBuf,
     /// How many threads check rows.
@@ -108,7 +109,7 @@ pub(crate) fn read(
         let waiting = Arc::new(Mutex::new(waiting));
         for _ in 0..plan.threads {
             let (waiting, done) = (Arc::clone(&waiting), done.clone());
-            let checker = Checker { checks, defaults: &plan.defaults };
+            let checker = Checker { checks, options: &plan.options };
             let is_over = &is_over;
             scope.spawn(move || {
                 checker.run(&waiting, &done, || cancel.is_cancelled() || is_over.load(Ordering::Relaxed));
@@ -136,7 +137,7 @@ pub(crate) fn read(
 impl Input {
     fn file(&self) -> Option<&PathBuf> {
         match self {
-            Self::File(file) => Some(file),
+            Self::File(file) | Self::Uploaded(UploadedFile { path: file, .. }) => Some(file),
             Self::Csv(..) => None,
         }
     }
@@ -254,7 +255,7 @@ impl Collecting<'_> {
 /// Checks rows.
 struct Checker<'a> {
     checks: &'a RowChecks<'a>,
-    defaults: &'a Defaults,
+    options: &'a ReadOptions,
 }
 
 impl Checker<'_> {
@@ -304,7 +305,7 @@ impl Checker<'_> {
     fn check_row(&self, row: Row, checked: &mut Checked) {
         let RowChecks { networks, suppressions, sort_key } = self.checks;
         let ReadRow { record, faults, has_doubtful_phone } =
-            checked.layout.read(&row, networks, self.defaults, &mut checked.seen);
+            checked.layout.read(&row, networks, self.options, &mut checked.seen);
         if has_doubtful_phone {
             checked.doubtful.push(row.line);
         }
@@ -317,13 +318,7 @@ impl Checker<'_> {
                 checked.sources.insert(detail.source.clone());
             }
         }
-        let all = record.details.len();
-        if !suppressions.is_empty() {
-            let is_out =
-                |detail: &Detail| suppressions.withholds(&record.profile, detail.kind, &detail.value);
-            record.details.retain(|detail| !is_out(detail));
-        }
-        checked.suppressed += (all - record.details.len()) as u64;
+        checked.suppressed += leave_out(&mut record, suppressions).len() as u64;
         if !record.details.is_empty() {
             let before = checked.packed.len();
             packed::pack(&record, &mut checked.packed);
@@ -365,10 +360,13 @@ fn read_all(
         }
         Ok(())
     };
+    let opening =
+        Opening { format: plan.format, options: &plan.options, room: &plan.room, reach: Reach::Everything };
     for (number, input) in plan.inputs.iter().enumerate() {
         let (layout, rows) = match input {
-            Input::Csv(name, csv) => input::text((number, name), csv, &plan.defaults)?,
-            Input::File(file) => input::open((number, file), plan.format, &plan.defaults, &plan.room, bytes)?,
+            Input::Csv(name, csv) => input::text((number, name), csv, &plan.options)?,
+            Input::File(file) => opening.open((number, file, &input::name(file)), bytes)?,
+            Input::Uploaded(UploadedFile { path, name }) => opening.open((number, path, name), bytes)?,
         };
         one(layout, rows)?;
     }

@@ -35,6 +35,11 @@ const MAX_METADATA: u64 = 8 << 20;
 /// How long the header of a page may be.
 const MAX_HEADER: u64 = 1 << 20;
 
+/// How many pages may be counted, and how many if only the first rows are read. Each takes memory, and a chunk may be named in
+/// many row groups.
+const MAX_PAGES: u32 = 4_000_000;
+const MAX_FIRST_PAGES: u32 = 10_000;
+
 /// How long the values of a column with a fixed length may be.
 const MAX_FIXED: i32 = 1 << 10;
 
@@ -57,8 +62,11 @@ fn damaged() -> FileError {
 pub(crate) struct BoundedFile {
     reader: SerializedFileReader<PageFile>,
     file: File,
-    known: Arc<OnceLock<HashMap<u64, KnownPage>>>,
+    known: Arc<OnceLock<KnownPages>>,
 }
+
+/// Pages that were counted, by where they begin after their header.
+type KnownPages = HashMap<u64, KnownPage>;
 
 /// A page that was counted.
 struct KnownPage {
@@ -67,6 +75,33 @@ struct KnownPage {
     /// How many bytes at its start are never packed.
     levels: u64,
     compression: Compression,
+}
+
+/// What was counted so far.
+struct Counted {
+    pages: KnownPages,
+    /// How many rows are wanted, if not all are.
+    wanted: Option<u64>,
+    /// How many more pages may be counted.
+    left: u32,
+}
+
+impl Counted {
+    fn new(first: Option<u64>) -> Self {
+        // The reader decodes some rows ahead.
+        let wanted = first.map(|rows| rows.saturating_add(2 * BATCH as u64));
+        let left = if first.is_some() { MAX_FIRST_PAGES } else { MAX_PAGES };
+        Self { pages: KnownPages::new(), wanted, left }
+    }
+
+    /// Counts a page. Fails if there are too many.
+    fn take_one(&mut self) -> std::result::Result<(), FileError> {
+        self.left = self.left.checked_sub(1).ok_or_else(|| match self.wanted {
+            Some(_) => too_large("its first rows are in more than 10,000 pages"),
+            None => too_large("it has more than 4,000,000 pages"),
+        })?;
+        Ok(())
+    }
 }
 
 impl BoundedFile {
@@ -91,27 +126,65 @@ impl BoundedFile {
         Ok(Self { reader, file, known })
     }
 
-    /// Counts the pages of these columns. The file cannot be read without this, nor other columns.
-    pub(crate) fn count(&self, columns: &[usize]) -> std::result::Result<(), FileError> {
-        let mut pages = HashMap::new();
+    /// Counts the pages of these columns, or those of their `first` rows. The file cannot be read without this, nor can other
+    /// columns or rows.
+    pub(crate) fn count(&self, columns: &[usize], first: Option<u64>) -> std::result::Result<(), FileError> {
+        let mut counted = Counted::new(first);
+        self.count_groups(columns, &mut counted)?;
+        self.known.set(counted.pages).map_err(|_| FileError::fault())
+    }
+
+    /// Counts the pages of the `first` rows of each of these columns, as far as all of them together take no more memory than one
+    /// row group may. Returns which of the columns can be read, one at a time.
+    pub(crate) fn count_each(
+        &self,
+        columns: &[usize],
+        first: u64,
+    ) -> std::result::Result<Vec<usize>, FileError> {
+        let mut counted = Counted::new(Some(first));
+        let mut memory = 0_u64;
+        let mut readable = Vec::new();
+        for &column in columns {
+            let of_column = self.count_groups(&[column], &mut counted).unwrap_or(u64::MAX);
+            if memory.saturating_add(of_column) <= MAX_MEMORY {
+                memory += of_column;
+                readable.push(column);
+            }
+        }
+        self.known.set(counted.pages).map_err(|_| FileError::fault())?;
+        Ok(readable)
+    }
+
+    /// Counts the pages of these columns. Returns how much memory they take in all row groups.
+    fn count_groups(&self, columns: &[usize], counted: &mut Counted) -> std::result::Result<u64, FileError> {
+        let mut wanted = counted.wanted;
+        let mut all = 0_u64;
         for group in self.reader.metadata().row_groups() {
             let mut memory = 0_u64;
             for &column in columns {
                 let chunk = group.columns().get(column).ok_or_else(damaged)?;
-                memory = self.count_chunk(chunk, &mut pages)?.saturating_add(memory);
+                memory = self.count_chunk(chunk, wanted, counted)?.saturating_add(memory);
             }
             if memory > MAX_MEMORY {
                 return Err(too_large("a row group would take more than 256 MiB of memory"));
             }
+            all = all.saturating_add(memory);
+            if let Some(wanted) = &mut wanted {
+                *wanted = wanted.saturating_sub(u64::try_from(group.num_rows()).map_err(|_| damaged())?);
+                if *wanted == 0 {
+                    break;
+                }
+            }
         }
-        self.known.set(pages).map_err(|_| FileError::fault())
+        Ok(all)
     }
 
-    /// Counts the pages of a column chunk. Returns how much memory it takes to read it.
+    /// Counts the pages of a column chunk, or those of as many rows as are `wanted`. Returns how much memory it takes to read it.
     fn count_chunk(
         &self,
         chunk: &ColumnChunkMetaData,
-        pages: &mut HashMap<u64, KnownPage>,
+        wanted: Option<u64>,
+        counted: &mut Counted,
     ) -> std::result::Result<u64, FileError> {
         if chunk.column_type() == PhysicalType::FIXED_LEN_BYTE_ARRAY
             && chunk.column_descr().type_length() > MAX_FIXED
@@ -121,7 +194,9 @@ impl BoundedFile {
         // It panics if they are negative.
         let (mut at, mut left) = unless_it_panics(|| Ok(chunk.byte_range())).ok_or_else(damaged)?;
         let (mut dictionary, mut data) = (0_u64, 0_u64);
-        while left > 0 {
+        let mut rows = 0_u64;
+        while left > 0 && wanted.is_none_or(|wanted| rows < wanted) {
+            counted.take_one()?;
             let (header, length) = self.header(at, left).ok_or_else(damaged)?;
             let packed = u64::try_from(header.packed).map_err(|_| damaged())?;
             let unpacked = u64::try_from(header.unpacked).map_err(|_| damaged())?;
@@ -140,6 +215,8 @@ impl BoundedFile {
                 dictionary = VALUE.saturating_mul(values).saturating_add(memory).saturating_add(dictionary);
             } else {
                 data = data.max(memory);
+                // A column that is read has one value in each row.
+                rows = rows.saturating_add(values);
             }
             let page = KnownPage {
                 length: usize::try_from(packed).map_err(|_| damaged())?,
@@ -147,7 +224,7 @@ impl BoundedFile {
                 levels: u64::try_from(header.levels).map_err(|_| damaged())?,
                 compression: if header.is_packed { chunk.compression() } else { Compression::UNCOMPRESSED },
             };
-            pages.insert(at + length, page);
+            counted.pages.insert(at + length, page);
             at += length + packed;
         }
         Ok(data.saturating_add(dictionary))
@@ -354,7 +431,7 @@ impl Compact<'_> {
 /// A file from which only pages that were counted can be read, once they are counted.
 struct PageFile {
     file: File,
-    known: Arc<OnceLock<HashMap<u64, KnownPage>>>,
+    known: Arc<OnceLock<KnownPages>>,
 }
 
 impl Length for PageFile {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use contactd_core::Timestamp;
+use contactd_core::services::ReadOptions;
 use csv::ByteRecord;
 use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit};
 use parquet::file::reader::FileReader;
@@ -14,7 +15,7 @@ use parquet::schema::types::Type;
 use crate::FileError;
 use crate::header::Columns;
 use crate::parquet_memory::{BATCH, BoundedFile, unless_it_panics};
-use crate::rows::{Content, Defaults, Row, whole, whole_below};
+use crate::rows::{Content, Row, whole, whole_below};
 
 /// The maximum length of a row. A small file can repeat a long text in every row.
 const MAX_ROW: usize = 1 << 20;
@@ -28,13 +29,18 @@ pub(crate) struct ParquetRows {
 }
 
 impl ParquetRows {
-    /// Finds the columns in the file's schema. Also returns the names of the columns that are not used.
-    pub(crate) fn read(file: File, defaults: &Defaults) -> Result<(Self, Columns, Vec<String>), FileError> {
+    /// Finds the columns in the file's schema. Also returns the names of the columns that are not used. If only the `first` rows
+    /// are wanted, others cannot be read.
+    pub(crate) fn read(
+        file: File,
+        options: &ReadOptions,
+        first: Option<u64>,
+    ) -> Result<(Self, Columns, Vec<String>), FileError> {
         let file = BoundedFile::open(file)?;
         let schema = file.metadata().file_metadata().schema_descr().root_schema().clone();
         let fields = schema.get_fields();
         let header: ByteRecord = fields.iter().map(|field| field.name()).collect();
-        let columns = Columns::of_parquet(header, defaults)?;
+        let columns = Columns::of_parquet(header, options)?;
         let used: Vec<_> = columns.used().into_iter().filter_map(|place| fields.get(place)).collect();
         if let Some(group) = used.iter().find(|field| !is_plain(field)) {
             return Err(FileError::unusable(format!(
@@ -50,7 +56,7 @@ impl ParquetRows {
                 "its columns use an unsupported compression; write it with snappy, zstd, gzip or lz4",
             ));
         }
-        file.count(&leaves)?;
+        file.count(&leaves, first)?;
         let nanos = used.iter().map(|field| is_nanos(field)).collect();
         let projection =
             Type::group_type_builder(schema.name()).with_fields(used.into_iter().cloned().collect());
@@ -94,7 +100,7 @@ impl ParquetRows {
 }
 
 /// Whether a column has one value, or none, in each row.
-fn is_plain(field: &Type) -> bool {
+pub(crate) fn is_plain(field: &Type) -> bool {
     let info = field.get_basic_info();
     field.is_primitive() && info.has_repetition() && info.repetition() != Repetition::REPEATED
 }
@@ -109,11 +115,11 @@ fn leaves(file: &BoundedFile, used: &[&Arc<Type>]) -> Vec<usize> {
     (0..schema.num_columns()).filter(is_used).collect()
 }
 
-fn is_unsupported(compression: Compression) -> bool {
+pub(crate) fn is_unsupported(compression: Compression) -> bool {
     matches!(compression, Compression::BROTLI(_) | Compression::LZO)
 }
 
-fn is_nanos(field: &Type) -> bool {
+pub(crate) fn is_nanos(field: &Type) -> bool {
     let logical = field.get_basic_info().logical_type_ref();
     matches!(logical, Some(LogicalType::Timestamp(timestamp)) if timestamp.unit == TimeUnit::NANOS)
 }
@@ -127,7 +133,7 @@ fn without_fraction(text: String) -> String {
 }
 
 /// A field as the text that it would be in a CSV.
-fn text(field: &Field, is_nanos: bool) -> String {
+pub(crate) fn text(field: &Field, is_nanos: bool) -> String {
     match field {
         Field::Null => String::new(),
         Field::Str(text) => text.clone(),

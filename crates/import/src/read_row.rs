@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
+use contactd_core::services::ReadOptions;
 use contactd_core::{Networks, RawRecord, ReadDetails, Record, RecordError};
 
 use crate::COLUMNS;
 use crate::columns;
-use crate::rows::{Defaults, raw};
+use crate::rows::raw;
 
 /// A rejected value of a row, or the whole row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,8 +71,8 @@ impl<'a> Texts<'a> {
     }
 
     /// Reads a row that has at most one number and one address.
-    pub(crate) fn read(&self, networks: &Networks, defaults: &Defaults) -> ReadRow {
-        let row = self.raw(defaults);
+    pub(crate) fn read(&self, networks: &Networks, options: &ReadOptions) -> ReadRow {
+        let row = self.raw(options);
         let profile = match row.profile(networks) {
             Ok(profile) => profile,
             Err(error) => return ReadRow::rejected(self.fault(error)),
@@ -79,7 +80,7 @@ impl<'a> Texts<'a> {
         if !row.has_detail() {
             return ReadRow::rejected(RecordError::NO_DETAIL);
         }
-        let ReadDetails { details, rejected, has_doubtful_phone } = row.details(&defaults.rules());
+        let ReadDetails { details, rejected, has_doubtful_phone } = row.details(&options.rules());
         ReadRow {
             record: (!details.is_empty()).then_some(Record { profile, details }),
             faults: rejected.into_iter().map(|error| self.fault(error)).collect(),
@@ -87,8 +88,8 @@ impl<'a> Texts<'a> {
         }
     }
 
-    pub(crate) fn raw(&self, defaults: &'a Defaults) -> RawRecord<'a> {
-        raw(self.texts, defaults)
+    pub(crate) fn raw(&self, options: &'a ReadOptions) -> RawRecord<'a> {
+        raw(self.texts, options)
     }
 
     /// The fault, with the reason why the text could not be read.

@@ -1,6 +1,7 @@
 //! A row of any format, and converting it to a profile with details.
 
-use contactd_core::{DateFormat, RawRecord, RowRules};
+use contactd_core::RawRecord;
+use contactd_core::services::ReadOptions;
 use csv::ByteRecord;
 
 use crate::COLUMNS;
@@ -10,39 +11,6 @@ pub(crate) const BUFFER: usize = 256 * 1024;
 
 /// The maximum length of a row. Anything longer is not a row but a file of another kind.
 pub(crate) const MAX_ROW_BYTES: u64 = 16 << 20;
-
-/// Defaults for what a row does not contain, and the headers of the columns.
-#[derive(Clone, Debug, Default)]
-pub struct Defaults {
-    /// The source of rows without one.
-    pub source: Option<String>,
-    /// The country of phone numbers without `+`, for rows without a region.
-    pub region: Option<String>,
-    /// Columns with another header in the files: the column and that header.
-    pub mapping: Vec<(String, String)>,
-    /// What separates the columns of CSV files, if it is not to be detected.
-    pub delimiter: Option<u8>,
-    /// The format of dates that are not RFC 3339.
-    pub date_format: Option<DateFormat>,
-    /// Reject details without a basis.
-    pub needs_basis: bool,
-}
-
-impl Defaults {
-    /// How rows are read.
-    pub(crate) fn rules(&self) -> RowRules<'_> {
-        RowRules {
-            region: self.region.as_deref(),
-            dates: self.date_format.as_ref(),
-            needs_basis: self.needs_basis,
-        }
-    }
-
-    /// The header that a column is mapped to, if any.
-    pub(crate) fn mapped(&self, column: &str) -> Option<&str> {
-        self.mapping.iter().find(|(name, _)| name == column).map(|(_, header)| header.as_str())
-    }
-}
 
 /// One row as it is in the file.
 pub struct Row {
@@ -83,7 +51,7 @@ pub(crate) fn whole_below(number: f64, exact: f64) -> Option<String> {
 }
 
 /// A record from the texts of the columns.
-pub(crate) fn raw<'a>(texts: [&'a str; COLUMNS.len()], defaults: &'a Defaults) -> RawRecord<'a> {
+pub(crate) fn raw<'a>(texts: [&'a str; COLUMNS.len()], options: &'a ReadOptions) -> RawRecord<'a> {
     let [
         profile_url,
         phone,
@@ -98,7 +66,7 @@ pub(crate) fn raw<'a>(texts: [&'a str; COLUMNS.len()], defaults: &'a Defaults) -
         source,
     ] = texts;
     let source =
-        if source.trim().is_empty() { defaults.source.as_deref().unwrap_or_default() } else { source };
+        if source.trim().is_empty() { options.source.as_deref().unwrap_or_default() } else { source };
     RawRecord {
         profile_url,
         phone,

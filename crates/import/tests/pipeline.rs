@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use contactd_core::services::{ReadRows, RecordSource, RowChecks, RowsError};
+use contactd_core::services::{ReadOptions, ReadRows, RecordSource, RowChecks, RowsError};
 use contactd_core::{
     Cancel, DigestKey, DigestKeys, Networks, Observer, Progress, SuppressionList, unobserved,
 };
-use contactd_import::{Defaults, Files, Input, Rejects};
+use contactd_import::{Files, Input, Rejects};
 
 /// Enough for many batches on every core.
 const ROWS: usize = 60_000;
@@ -34,8 +34,8 @@ fn read(
     let (done, when_done) = channel();
     std::thread::spawn(move || {
         let dir = tempfile::tempdir().expect("a directory");
-        let defaults = Defaults { source: Some("crm".to_owned()), ..Defaults::default() };
-        let mut files = Files::new(vec![input], None, defaults, dir.path().to_owned(), rejects);
+        let options = ReadOptions { source: Some("crm".to_owned()), ..ReadOptions::default() };
+        let mut files = Files::new(vec![input], None, options, dir.path().to_owned(), rejects);
         let networks = Networks::built_in();
         let suppressions =
             SuppressionList::new(DigestKeys::new(vec![DigestKey::new(&[1; 32])]).expect("a key"));

@@ -1,12 +1,16 @@
 //! No journal files, and no backups.
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 
-use contactd_core::services::{BackupError, BackupTarget, Backups, Making};
+use contactd_core::services::{
+    BackupError, BackupTarget, Backups, FileShape, Making, PreviewedRow, ReadOptions, RecordFiles,
+    RecordSource, RowChecks, RowsError, UploadedFile,
+};
 use contactd_core::{
     AuditPosition, CopiedFiles, JournalCopy, JournalError, JournalFiles, JournalHead, JournalLine,
-    JournalLines, KnownLine, Observer, ProofMade, RootKey, Roots, SignedLines, Timestamp, Verification,
+    JournalLines, KnownLine, Observer, ProofMade, RootKey, Roots, Seen, SignedLines, Timestamp, Verification,
 };
 
 /// No journal files, and no backups.
@@ -27,8 +31,12 @@ impl JournalFiles for Nothing {
         Box::new(Self)
     }
 
-    fn verify(&self, _: &[KnownLine], _: &Roots) -> Result<Verification, JournalError> {
+    fn verify_watched(&self, _: &[KnownLine], _: &Roots, _: Seen<'_>) -> Result<Verification, JournalError> {
         unreachable!("no test asks for it")
+    }
+
+    fn first_line(&self) -> Result<Option<u64>, JournalError> {
+        Ok(None)
     }
 
     fn head(&self, _: &Roots) -> Result<Option<JournalHead>, JournalError> {
@@ -77,5 +85,30 @@ impl Backups for Nothing {
 
     fn remove_abandoned(&self) -> Result<bool, BackupError> {
         Ok(true)
+    }
+}
+
+impl RecordFiles for Nothing {
+    fn describe(&self, _: &UploadedFile) -> Result<FileShape, RowsError> {
+        unreachable!("not simulated")
+    }
+
+    fn preview(
+        &self,
+        _: &UploadedFile,
+        _: &ReadOptions,
+        _: &RowChecks<'_>,
+        _: usize,
+    ) -> Result<Vec<PreviewedRow>, RowsError> {
+        unreachable!("not simulated")
+    }
+
+    fn open(
+        &self,
+        _: &UploadedFile,
+        _: &ReadOptions,
+        _: Option<&Path>,
+    ) -> Result<Box<dyn RecordSource>, RowsError> {
+        unreachable!("not simulated")
     }
 }

@@ -115,6 +115,7 @@ impl World {
             journal: Arc::new(Nothing),
             node: "simulated".to_owned(),
             backups: Arc::new(Nothing),
+            files: Arc::new(Nothing),
             undo_for: Duration::from_secs(30 * 86_400),
         }));
         Self {

@@ -5,10 +5,10 @@ mod advice;
 use std::path::Path;
 use std::process::ExitCode;
 
-use contactd_core::services::{ImportOptions, ImportReport, RefusedProfile, RejectedRow};
+use contactd_core::services::{ImportOptions, ImportReport, ReadOptions, RefusedProfile, RejectedRow};
 use contactd_core::store::MOST_DETAILS;
 use contactd_core::{Cancel, Span};
-use contactd_import::{Defaults, FileError, Files, Input, Rejects};
+use contactd_import::{FileError, Files, Input, Rejects};
 
 use crate::cli::ImportArgs;
 use crate::context::Context;
@@ -22,7 +22,7 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
         leave_a_core_to_the_server();
     }
     let cancel = cancel_on_ctrl_c()?;
-    let mut files = files(args, &context.room()).map_err(|error| advice::advised_file(&error))?;
+    let mut files = files(args, &context.dir.room()).map_err(|error| advice::advised_file(&error))?;
     let options = ImportOptions {
         replace_source: args.replace_source,
         allow_empty: args.allow_empty,
@@ -95,15 +95,16 @@ fn files(args: &ImportArgs, room: &Path) -> Result<Files, FileError> {
         chosen => Rejects::to(chosen.clone(), &args.files)?,
     };
     let inputs = args.files.iter().cloned().map(Input::File).collect();
-    let defaults = Defaults {
+    let options = ReadOptions {
         source: args.source.clone(),
         region: args.region.clone(),
         mapping: args.map.clone(),
+        only_mapped: false,
         delimiter: args.delimiter,
         date_format: args.date_format.clone(),
         needs_basis: args.require_basis,
     };
-    Ok(Files::new(inputs, args.format.map(Into::into), defaults, room.to_owned(), rejects))
+    Ok(Files::new(inputs, args.format.map(Into::into), options, room.to_owned(), rejects))
 }
 
 fn refuse_double_mapping(args: &ImportArgs) -> anyhow::Result<()> {

@@ -1,12 +1,17 @@
 //! Importing records, all or nothing; undoing imports; retention.
 
+mod files;
 mod report;
 mod retention;
 mod source;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use files::{
+    FileColumn, FileShape, NotLoaded, PreviewedRow, ReadOptions, RecordFiles, UploadedFile, Verdict,
+};
 pub use report::{ImportReport, InputRead, Line, RefusedProfile, RejectedRow, Warning};
 pub use source::{ReadRows, RecordBatch, RecordSource, RowChecks, RowsError};
 
@@ -139,6 +144,40 @@ pub enum ImportError {
 impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Imports<S> {
     pub(super) fn new(parts: Arc<Parts<S>>) -> Self {
         Self { parts }
+    }
+
+    /// What an uploaded file holds. Blocks while it reads the first part of the file.
+    pub fn describe(&self, actor: &Actor, file: &UploadedFile) -> Result<FileShape, ImportError> {
+        actor.note("import describe");
+        Ok(self.parts.files.describe(file)?)
+    }
+
+    /// What an import would do with the first rows of an uploaded file, at most `rows`. Blocks while it reads them.
+    pub async fn preview(
+        &self,
+        actor: &Actor,
+        file: &UploadedFile,
+        options: &ReadOptions,
+        rows: usize,
+    ) -> Result<Vec<PreviewedRow>, ImportError> {
+        actor.note("import preview");
+        let parts = &*self.parts;
+        let suppressions = parts.suppressions().await?;
+        let sort_key = |profile: &_| parts.store.sort_key(profile);
+        let checks =
+            RowChecks { networks: &parts.networks, suppressions: &suppressions, sort_key: &sort_key };
+        Ok(parts.files.preview(file, options, &checks, rows)?)
+    }
+
+    /// The rows of an uploaded file, for [`run`](Self::run). Rejected rows are written to `rejects`, a file that does not exist
+    /// yet. Fails at once if the columns that an import needs are missing.
+    pub fn open(
+        &self,
+        file: &UploadedFile,
+        options: &ReadOptions,
+        rejects: Option<&Path>,
+    ) -> Result<Box<dyn RecordSource>, ImportError> {
+        Ok(self.parts.files.open(file, options, rejects)?)
     }
 
     /// Reads all rows, then imports all of them or nothing. Nothing is visible before the end. People who opted

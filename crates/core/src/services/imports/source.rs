@@ -25,6 +25,25 @@ pub trait RecordSource: Send {
     fn rewind(&mut self) -> Result<(), RowsError>;
 }
 
+impl<R: RecordSource + ?Sized> RecordSource for Box<R> {
+    fn read(
+        &mut self,
+        checks: &RowChecks<'_>,
+        observer: Observer<'_>,
+        cancel: &Cancel,
+    ) -> Result<ReadRows, RowsError> {
+        (**self).read(checks, observer, cancel)
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>, RowsError> {
+        (**self).next_batch()
+    }
+
+    fn rewind(&mut self) -> Result<(), RowsError> {
+        (**self).rewind()
+    }
+}
+
 /// What is needed to check and sort rows.
 #[derive(Clone, Copy)]
 pub struct RowChecks<'a> {
