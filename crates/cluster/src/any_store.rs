@@ -442,8 +442,8 @@ impl AuditIndex for AnyStore {
         shared!(self.visit_audit(filter, visit))
     }
 
-    async fn audit_usage(&self) -> Result<Vec<AuditUsage>, StoreError> {
-        shared!(self.audit_usage())
+    async fn audit_usage(&self, since: i64) -> Result<Vec<AuditUsage>, StoreError> {
+        shared!(self.audit_usage(since))
     }
 }
 

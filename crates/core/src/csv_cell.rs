@@ -16,6 +16,26 @@ pub fn csv_cell(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// A row of cells that [`csv_cell`] marks, with its line end. Cells with commas, quotes or line ends are quoted.
+pub fn csv_row<T: AsRef<str>>(cells: impl IntoIterator<Item = T>) -> String {
+    let mut row = String::new();
+    for (at, cell) in cells.into_iter().enumerate() {
+        if at > 0 {
+            row.push(',');
+        }
+        let cell = csv_cell(cell.as_ref());
+        if cell.contains([',', '"', '\n', '\r']) {
+            row.push('"');
+            row.push_str(&cell.replace('"', "\"\""));
+            row.push('"');
+        } else {
+            row.push_str(&cell);
+        }
+    }
+    row.push('\n');
+    row
+}
+
 /// The text of a cell that [`csv_cell`] wrote: without the `'` before what a spreadsheet takes for a formula.
 pub fn unmarked(cell: &str) -> &str {
     match cell.strip_prefix('\'') {
@@ -54,6 +74,14 @@ mod tests {
         for text in ["", "ada", "+14155550123", "'ada", "'", "a=b", "1-2", " =x", "https://example.com"] {
             assert_eq!(csv_cell(text), text);
         }
+    }
+
+    #[test]
+    fn a_row_quotes_what_would_end_a_cell_and_marks_formulas() {
+        assert_eq!(
+            csv_row(["a", "", "b,c", "say \"hi\"", "=1+1", "two\nlines"]),
+            "a,,\"b,c\",\"say \"\"hi\"\"\",'=1+1,\"two\nlines\"\n"
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use crate::on_record::required;
 use crate::{NotRecorded, OnRecord};
 
 /// Makes committed changes take effect in the process that serves lookups.
@@ -94,6 +95,11 @@ impl Announcer {
 }
 
 impl<T> Changed<T> {
+    /// Whether what was found about people may be shown: the change is on record, or the operator has switched the journal off.
+    pub fn may_show(&self) -> bool {
+        required(self.recorded.clone()).is_ok()
+    }
+
     /// A result that changed nothing.
     pub(crate) const fn nothing(done: T) -> Self {
         Self { done, confirmed: Ok(()), notes: Vec::new(), recorded: Ok(()) }

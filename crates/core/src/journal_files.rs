@@ -7,13 +7,30 @@ use std::sync::Arc;
 use crate::store::StoreError;
 use crate::{AdminRecord, AuditPosition, AuditRecord, Timestamp, hex};
 
+/// Is told how many lines are checked, and returns whether to continue.
+pub type Seen<'a> = &'a mut dyn FnMut(u64) -> bool;
+
 /// Read access to this node's journal: its lines, and the check that they are complete and unchanged.
 pub trait JournalFiles: Send + Sync {
     /// The lines after a position. Lines that were changed or added by somebody else are left out.
     fn lines_after(&self, position: AuditPosition, roots: &Roots) -> Box<dyn JournalLines>;
 
     /// Checks every line, and that the journal still contains each of the `known` lines.
-    fn verify(&self, known: &[KnownLine], roots: &Roots) -> Result<Verification, JournalError>;
+    fn verify(&self, known: &[KnownLine], roots: &Roots) -> Result<Verification, JournalError> {
+        self.verify_watched(known, roots, &mut |_| true)
+    }
+
+    /// As [`verify`](Self::verify). Now and then, `seen` is told how many lines are checked; it returns whether to continue.
+    /// If not, this fails with [`JournalError::Cancelled`].
+    fn verify_watched(
+        &self,
+        known: &[KnownLine],
+        roots: &Roots,
+        seen: Seen<'_>,
+    ) -> Result<Verification, JournalError>;
+
+    /// The number of the oldest line that is still in the journal; `None` if there is none.
+    fn first_line(&self) -> Result<Option<u64>, JournalError>;
 
     /// The last checkpoint that is on disk; `None` if there is none.
     fn head(&self, roots: &Roots) -> Result<Option<JournalHead>, JournalError>;
@@ -50,7 +67,15 @@ pub trait JournalFiles: Send + Sync {
 #[expect(missing_docs, reason = "they are documented there")]
 pub trait CopiedFiles: Send + Sync {
     fn lines_after(&self, position: AuditPosition, roots: &Roots) -> Box<dyn JournalLines>;
-    fn verify(&self, known: &[KnownLine], roots: &Roots) -> Result<Verification, JournalError>;
+    fn verify(&self, known: &[KnownLine], roots: &Roots) -> Result<Verification, JournalError> {
+        self.verify_watched(known, roots, &mut |_| true)
+    }
+    fn verify_watched(
+        &self,
+        known: &[KnownLine],
+        roots: &Roots,
+        seen: Seen<'_>,
+    ) -> Result<Verification, JournalError>;
     fn head(&self, roots: &Roots) -> Result<Option<JournalHead>, JournalError>;
     fn roots(&self) -> Result<Vec<RootKey>, JournalError>;
     fn begins(&self) -> Result<Option<Timestamp>, JournalError>;
@@ -237,6 +262,9 @@ pub enum JournalError {
     /// The key is not available, or is the wrong one.
     #[error("{0}")]
     Key(String),
+    /// Whoever asked for it wants it no longer.
+    #[error("stopped")]
+    Cancelled,
     /// The store that holds a copy failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -290,6 +318,22 @@ pub struct NotedHead {
     pub chain: Chain,
     /// The node whose journal it is, by its id or name.
     pub node: Option<String>,
+}
+
+impl std::str::FromStr for NotedHead {
+    type Err = String;
+
+    /// Parses what `audit head` printed: a line's number, its chain value and, for another node of a cluster, the node.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut words = text.split(|c: char| c == ':' || c.is_whitespace()).filter(|word| !word.is_empty());
+        let parsed = words.next().and_then(|seq| seq.parse().ok()).zip(words.next().and_then(Chain::parse));
+        let node = words.next().map(str::to_owned);
+        parsed.map(|(seq, chain)| Self { seq, chain, node }).ok_or_else(|| {
+            format!(
+                "`{text}` is not a head; write it as `contactd audit head` printed it, such as 41:9f86d081…"
+            )
+        })
+    }
 }
 
 impl NotedHead {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{RootSource, Verification};
+use crate::{Outage, RootSource, Verification};
 
 /// How many faults are listed.
 const SHOWN: usize = 20;
@@ -10,14 +10,7 @@ const SHOWN: usize = 20;
 impl Verification {
     /// The result in words, line by line.
     pub fn words(&self) -> Vec<String> {
-        let mut words: Vec<String> = self.notes.iter().map(|note| format!("note: {note}")).collect();
-        for outage in &self.outages {
-            let how = match outage.was_stopped {
-                true => "the server was stopped",
-                false => "the server was not stopped in order",
-            };
-            words.push(format!("note: no service from {} to {}: {how}", outage.from, outage.until));
-        }
+        let mut words: Vec<String> = self.remarks().iter().map(|note| format!("note: {note}")).collect();
         words.extend(self.faults.iter().take(SHOWN).map(|fault| format!("WRONG {fault}")));
         if self.faults.len() > SHOWN {
             words.push(format!("and {} more; --json lists all of them", self.faults.len() - SHOWN));
@@ -31,6 +24,18 @@ impl Verification {
         });
         self.signature(&mut words);
         words
+    }
+
+    /// Remarks about things that are not wrong, and the times in which no server was running.
+    pub fn remarks(&self) -> Vec<String> {
+        let outage = |outage: &Outage| {
+            let how = match outage.was_stopped {
+                true => "the server was stopped",
+                false => "the server was not stopped in order",
+            };
+            format!("no service from {} to {}: {how}", outage.from, outage.until)
+        };
+        self.notes.iter().cloned().chain(self.outages.iter().map(outage)).collect()
     }
 
     /// Up to where the journal is signed, and who says that the signer is the right one.

@@ -109,14 +109,14 @@ pub use audit::{
 pub use caller::{Caller, Callers, DefaultLimits, NotACaller, TokenKey, UsageDelta};
 pub use clock::{BootClock, Clock, ClockJump, ClockWatch, ManualClock, SystemClock, Timestamp};
 pub use contactd_profile::{Case, Network, NetworkError, Networks, Profile, Reason};
-pub use csv_cell::{csv_cell, unmarked};
+pub use csv_cell::{csv_cell, csv_row, unmarked};
 pub use date_format::{DateFormat, DateFormatError};
 pub use detail::{ContactValue, Detail, Kind, Label};
 pub use email::EmailError;
 pub use in_force::{Affected, Announcing, Changed, Committed, InForce, NodeNote, NotConfirmed};
 pub use journal_files::{
     Chain, CopiedFiles, JournalCopy, JournalError, JournalFault, JournalFiles, JournalHead, JournalLine,
-    JournalLines, KnownLine, NotedHead, Outage, ProofMade, RootKey, RootSource, Roots, SignedLine,
+    JournalLines, KnownLine, NotedHead, Outage, ProofMade, RootKey, RootSource, Roots, Seen, SignedLine,
     SignedLines, Verification,
 };
 pub use lease::{ClockReading, Lease};
@@ -127,10 +127,10 @@ pub use lookup::{LookupError, Lookups, Request, Sealed};
 pub use on_record::{NotRecorded, OnRecord, Recording};
 pub use phone::{PhoneError, is_phone_region};
 pub use progress::{Cancel, Observer, Progress, unobserved};
-pub use record::{RawRecord, ReadDetails, Record, RecordError, RowRules};
+pub use record::{COLUMNS, RawRecord, ReadDetails, Record, RecordError, RowRules};
 pub use repeats::Repeats;
 pub use span::{Lifetime, Moment, Span};
-pub use subject_name::{SubjectName, SubjectNameError, subject_lines};
+pub use subject_name::{SubjectList, SubjectName, SubjectNameError, subject_lines};
 pub use suppression::{
     DigestKey, DigestKeys, Subject, SubjectCheck, SubjectDigest, SuppressionList, UnknownKey,
 };

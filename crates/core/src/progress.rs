@@ -27,6 +27,15 @@ pub enum Progress {
         /// Rows in total.
         all: u64,
     },
+    /// Lines of a journal are being checked.
+    Checking {
+        /// What is done with them, in words.
+        step: &'static str,
+        /// Lines done so far in this step.
+        lines: u64,
+        /// About how many there are in all; `None` if unknown.
+        all: Option<u64>,
+    },
     /// Bytes are being copied or checked.
     Copying {
         /// What is done with them, in words.

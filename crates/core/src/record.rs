@@ -7,6 +7,21 @@ use crate::{
     Timestamp,
 };
 
+/// The names of the columns of a file of records, in the order of an export.
+pub const COLUMNS: [&str; 11] = [
+    "profileUrl",
+    "phone",
+    "email",
+    "phoneLabel",
+    "emailLabel",
+    "confidence",
+    "observedAt",
+    "basis",
+    "expiresAt",
+    "region",
+    "source",
+];
+
 /// A row as text. Empty text counts as absent.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(missing_docs, reason = "the fields are the columns of the import format, name for name")]
@@ -71,6 +86,23 @@ const MAX_BASIS: usize = 64;
 const MAX_SOURCE: usize = 100;
 
 const SPREADSHEET: &str = "spreadsheet_notation";
+
+impl RecordError {
+    /// What to do about a value that was refused.
+    pub fn advice(&self) -> &'static str {
+        match self.reason {
+            "phone_region_needed" => "write it with + and its country code",
+            "spreadsheet_notation" => "this is what a spreadsheet shows instead of the value",
+            "phone_letters" => "write it in digits",
+            "phone_extension" => "leave the extension out",
+            "phone_several" => "give one number at a time",
+            "invalid_phone" => "this number is not possible in that country; check its digits",
+            "email_not_bare" => "write only the address, without a name or mailto:",
+            "invalid_email" | "invalid_email_domain" | "email_too_long" => "write it like ada@example.com",
+            _ => "check how it is written",
+        }
+    }
+}
 
 impl RawRecord<'_> {
     /// Checks and normalises the row; every value has to be valid. `region` applies to a number without `+` if the row has no

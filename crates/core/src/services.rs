@@ -17,24 +17,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use audits::{
-    AuditError, AuditQuery, Audits, IndexState, JournalEnd, NamedUsage, NodeName, OfNode, ReadFrom,
-    Recipient, RootList, Shipped, ShownEvent, VerifiedCopy, VerifiedJournals, VerifyQuery, remember_roots,
+    AuditError, AuditPage, AuditPlace, AuditQuery, Audits, DayLookups, Days, DaysError, IndexState,
+    JournalEnd, JournalState, LastVerification, MOST_DAYS, NamedUsage, NodeName, OfNode, ReadFrom, Recipient,
+    RootList, Shipped, ShownEvent, TokenDay, TokenLookups, VerifiedCopy, VerifiedJournals, VerifyQuery,
+    by_token, remember_roots,
 };
 pub use health::{
-    BackupError, BackupMade, BackupTarget, Backups, Finding, Health, HealthError, Making, Severity, Stats,
-    clock_finding,
+    BackupError, BackupMade, BackupTarget, Backups, Finding, Health, HealthError, HeldBySource, Making,
+    Overview, Severity, Stats, clock_finding,
 };
 pub use imports::{
     Clearing, FileColumn, FileShape, ImportError, ImportOptions, ImportReport, Imports, InputRead, Line,
-    ListedImport, MaxRejects, NotLoaded, PreviewedRow, ReadOptions, ReadRows, RecordBatch, RecordFiles,
-    RecordSource, RefusedProfile, RejectedRow, RowChecks, RowsError, SweepReport, UploadedFile, Verdict,
-    Warning,
+    ListedImport, MaxRejects, NotALimit, NotAShare, NotASource, NotLoaded, PreviewedRow, ReadOptions,
+    ReadRows, RecordBatch, RecordFiles, RecordSource, RefusedProfile, RejectedRow, RowChecks, RowsError,
+    SweepReport, UploadedFile, Verdict, Warning, parse_share, parse_source,
 };
 pub use opt_outs::{Holder, OnFile, OptOutError, OptOutOptions, OptOuts, OptedOut};
 pub use subjects::{
     AccessReport, CorrectionError, Disclosure, DisclosuresOf, EraseError, EraseOptions, Erased,
-    ErasedProfile, HeldDetail, ReceivedBy, ReceivedDetail, SharedValue, SubjectError, SubjectStore, Subjects,
-    SuppressionState,
+    ErasedProfile, Found, HeldDetail, MOST_SEARCHED, ReceivedBy, ReceivedDetail, SharedValue, SubjectError,
+    SubjectStore, Subjects, SuppressionState,
 };
 pub use tokens::{IssuedToken, NewToken, TokenError, TokenIssuer};
 pub use users::{IssuedAdminToken, LoginError, NewUser, TotpSetup, UserError, Users};

@@ -25,7 +25,65 @@ pub enum SubjectNameError {
     Email(EmailError),
 }
 
+impl SubjectNameError {
+    /// What to type instead, in whole sentences. It contains nothing from the text.
+    pub fn advice(&self) -> String {
+        const FORMS: &str = "Type the URL of a profile, such as https://www.linkedin.com/in/ada-quell; an e-mail address, such as \
+                             ada@example.com; or a phone number with + and its country code, such as +14155550123.";
+        match self {
+            Self::Profile(Reason::Empty) => FORMS.to_owned(),
+            Self::Profile(reason) => format!(
+                "This is neither an e-mail address nor a phone number, and as a profile URL it cannot be used ({}). {FORMS}",
+                reason.code()
+            ),
+            Self::Phone(error) => format!(
+                "This phone number cannot be read ({error}). Type it with + and its country code, such as +14155550123."
+            ),
+            Self::Email(error) => {
+                format!("This e-mail address cannot be read ({error}). Type it like ada@example.com.")
+            }
+        }
+    }
+}
+
+/// The subjects that a list names, one on each line.
+#[derive(Debug, Default)]
+pub struct SubjectList {
+    /// The subjects.
+    pub named: Vec<SubjectName>,
+    /// The numbers of the lines that name none, and why.
+    pub rejected: Vec<(u64, SubjectNameError)>,
+}
+
+impl SubjectList {
+    /// Reads a list. Blank lines and comments are left out.
+    pub fn read(text: &[u8], networks: &Networks) -> Self {
+        let mut list = Self::default();
+        for (number, line) in subject_lines(text) {
+            match SubjectName::recognize(&line, networks) {
+                Ok(named) => list.named.push(named),
+                Err(error) => list.rejected.push((number, error)),
+            }
+        }
+        list
+    }
+
+    /// Whether bytes may be a list: they are neither compressed nor UTF-16.
+    pub fn is_text(bytes: &[u8]) -> bool {
+        let first = bytes.split(|&b| b == b'\n').next().unwrap_or_default();
+        !first.contains(&0) && !first.starts_with(b"\x1F\x8B") && !first.starts_with(b"\x28\xB5\x2F\xFD")
+    }
+}
+
 impl SubjectName {
+    /// The profile URL, number or address in its canonical form. It is recognised as the same subject.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Person(profile) => profile.as_str(),
+            Self::Value(_, value) => value.expose(),
+        }
+    }
+
     /// Parses a profile URL.
     pub fn person(url: &str, networks: &Networks) -> Result<Self, SubjectNameError> {
         networks.canonicalize(url).map(Self::Person).map_err(SubjectNameError::Profile)
@@ -101,6 +159,26 @@ mod tests {
             ("https://example.com/@ada", "bad profile"),
         ] {
             assert_eq!(kind(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_canonical_text_is_recognised_as_the_same_subject() {
+        let networks = Networks::built_in();
+        for text in ["https://www.linkedin.com/in/Ada-Quell/?trk=x", "Ada+x@EXAMPLE.com", "+1 (415) 555-0123"]
+        {
+            let named = SubjectName::recognize(text, &networks).expect("a subject");
+            assert_eq!(SubjectName::recognize(named.text(), &networks), Ok(named), "{text}");
+        }
+    }
+
+    #[test]
+    fn advice_says_what_to_type_and_repeats_nothing() {
+        let networks = Networks::built_in();
+        for text in ["", "Eve Nuvel", "eve-nuvel", "555-0199", "eve@", "https://example.com/eve"] {
+            let advice = SubjectName::recognize(text, &networks).expect_err("no subject").advice();
+            assert!(advice.contains(" such as ") || advice.contains(" like "), "{advice}");
+            assert!(text.is_empty() || !advice.contains(text), "{advice}");
         }
     }
 

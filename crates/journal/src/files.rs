@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use contactd_core::{
     AuditPosition, CopiedFiles, JournalCopy, JournalError, JournalFiles, JournalHead, JournalLine,
-    JournalLines, KnownLine, ProofMade, RootKey, Roots, SignedLine, SignedLines, Timestamp, Verification,
+    JournalLines, KnownLine, ProofMade, RootKey, Roots, Seen, SignedLine, SignedLines, Timestamp,
+    Verification,
 };
 
 use crate::line::Line;
@@ -43,10 +44,19 @@ impl JournalFiles for JournalDir {
         Box::new(Lines::after(&self.dir, position, self.verifier(roots)))
     }
 
-    fn verify(&self, known: &[KnownLine], roots: &Roots) -> Result<Verification, JournalError> {
+    fn verify_watched(
+        &self,
+        known: &[KnownLine],
+        roots: &Roots,
+        seen: Seen<'_>,
+    ) -> Result<Verification, JournalError> {
         let verifier = self.verifier(roots);
         verifier.check_there(&self.source())?;
-        verifier.verify(&self.dir, known)
+        verifier.verify_source(&self.source(), known, seen)
+    }
+
+    fn first_line(&self) -> Result<Option<u64>, JournalError> {
+        Ok(segments(&self.dir)?.first().map(|segment| segment.first))
     }
 
     fn head(&self, roots: &Roots) -> Result<Option<JournalHead>, JournalError> {
@@ -114,8 +124,13 @@ impl CopiedFiles for Copied {
         Box::new(Lines::of(self.0.clone(), position, Self::verifier(roots)))
     }
 
-    fn verify(&self, known: &[KnownLine], roots: &Roots) -> Result<Verification, JournalError> {
-        Self::verifier(roots).verify_source(&self.0, known)
+    fn verify_watched(
+        &self,
+        known: &[KnownLine],
+        roots: &Roots,
+        seen: Seen<'_>,
+    ) -> Result<Verification, JournalError> {
+        Self::verifier(roots).verify_source(&self.0, known, seen)
     }
 
     fn head(&self, roots: &Roots) -> Result<Option<JournalHead>, JournalError> {

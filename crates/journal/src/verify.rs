@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use contactd_core::{
-    Chain, JournalError, JournalFault, JournalHead, KnownLine, Outage, RootKey, Roots, Timestamp,
+    Chain, JournalError, JournalFault, JournalHead, KnownLine, Outage, RootKey, Roots, Seen, Timestamp,
     Verification,
 };
 
@@ -21,6 +21,9 @@ use crate::walk::{Proven, Walk};
 
 /// How many times verification starts over because segments were removed meanwhile.
 const TRIES: u32 = 5;
+
+/// How many lines are checked between two words about it.
+const SAID_EVERY: u64 = 4_096;
 
 /// What is needed to verify a journal, besides its files.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +40,7 @@ impl Verifier {
     /// Checks that every line of a journal is unchanged and in its place, that none is missing, and that the
     /// journal still contains each line of `known`.
     pub fn verify(&self, dir: &Path, known: &[KnownLine]) -> Result<Verification, JournalError> {
-        self.verify_source(&dir.into(), known)
+        self.verify_source(&dir.into(), known, &mut |_| true)
     }
 
     /// The same, of a directory or a copy.
@@ -45,18 +48,24 @@ impl Verifier {
         &self,
         source: &Source,
         known: &[KnownLine],
+        seen: Seen<'_>,
     ) -> Result<Verification, JournalError> {
         for _ in 0..TRIES {
-            match self.verify_once(source, known) {
+            match self.verify_once(source, known, seen) {
                 // A segment was removed after its retention period, before it could be read.
                 Err(JournalError::File { error, .. }) if error.kind() == io::ErrorKind::NotFound => {}
                 verified => return verified,
             }
         }
-        self.verify_once(source, known)
+        self.verify_once(source, known, seen)
     }
 
-    fn verify_once(&self, source: &Source, known: &[KnownLine]) -> Result<Verification, JournalError> {
+    fn verify_once(
+        &self,
+        source: &Source,
+        known: &[KnownLine],
+        seen: Seen<'_>,
+    ) -> Result<Verification, JournalError> {
         let mut known = known.to_vec();
         // Read before the lines: whatever was signed by now is in the journal.
         let noted = self.noted();
@@ -74,6 +83,9 @@ impl Verifier {
         let mut check = Check::new(walk, known);
         while let Some(proven) = check.walk.next()? {
             check.line(&proven.line, proven.is_signed);
+            if check.result.lines.is_multiple_of(SAID_EVERY) && !seen(check.result.lines) {
+                return Err(JournalError::Cancelled);
+            }
         }
         // A new journal is noted a moment after its first lines are written. It may have begun since this was read.
         let is_new = check.result.lines <= FIRST_CHECKPOINT;

@@ -116,6 +116,41 @@ impl Metrics {
     }
 }
 
+impl<D: LocalRead> App<D> {
+    /// How long lookups took since the start, in microseconds: for each share, the time within which that share of them was
+    /// answered. `None` if there was none.
+    pub fn lookup_micros<const N: usize>(&self, shares: [f64; N]) -> Option<[u64; N]> {
+        let mut counts = [0; BUCKETS.len() + 1];
+        // The operations before the last are lookups.
+        for latency in &self.metrics.latency[..OPERATIONS.len() - 1] {
+            for (sum, count) in counts.iter_mut().zip(&latency.buckets) {
+                *sum += count.load(Ordering::Relaxed);
+            }
+        }
+        (counts.iter().sum::<u64>() > 0).then(|| shares.map(|share| quantile(&counts, share)))
+    }
+}
+
+/// The time within which a share of all were answered, as exactly as the histogram knows it.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "shares and bounds are small and positive"
+)]
+fn quantile(counts: &[u64; BUCKETS.len() + 1], share: f64) -> u64 {
+    let wanted = counts.iter().sum::<u64>() as f64 * share;
+    let (mut below, mut from) = (0.0, 0);
+    for (&count, &bound) in counts.iter().zip(&BUCKETS) {
+        let here = count as f64;
+        if here > 0.0 && below + here >= wanted {
+            return from + ((bound - from) as f64 * (wanted - below) / here) as u64;
+        }
+        (below, from) = (below + here, bound);
+    }
+    // Longer than the last bound.
+    from
+}
+
 impl<D: LocalRead> Measured for App<D> {
     fn families(&self) -> Measuring<'_> {
         let mut families = vec![requests(&self.metrics), latency(&self.metrics)];
@@ -190,4 +225,23 @@ fn tokens_and_connections<D: LocalRead>(app: &App<D>) -> [Family; 10] {
         ),
         Family::gauge("contactd_requests_in_flight", "Lookups being worked on.", in_flight),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_read_from_the_histogram() {
+        let mut counts = [0; BUCKETS.len() + 1];
+        counts[2] = 90;
+        counts[3] = 10;
+        assert_eq!(
+            (quantile(&counts, 0.45), quantile(&counts, 0.9), quantile(&counts, 0.99)),
+            (75, 100, 235)
+        );
+        let mut slow = [0; BUCKETS.len() + 1];
+        slow[BUCKETS.len()] = 1;
+        assert_eq!(quantile(&slow, 0.5), 10_000_000);
+    }
 }

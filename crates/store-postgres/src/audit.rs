@@ -101,7 +101,7 @@ impl AuditIndex for PostgresStore {
     fn audit_usage_of(&self, node: &str) -> impl StoreFuture<Vec<AuditUsage>> {
         self.database.read(move |work| async move {
             let node = find_name(&work, node).await?.unwrap_or(0);
-            reading::usage(&work, Some(node)).await
+            reading::usage(&work, Some(node), i64::MIN).await
         })
     }
 
@@ -113,7 +113,7 @@ impl AuditIndex for PostgresStore {
         reading::visit_newest(&self.database, filter, visit)
     }
 
-    fn audit_usage(&self) -> impl StoreFuture<Vec<AuditUsage>> {
-        self.database.read(|work| async move { reading::usage(&work, None).await })
+    fn audit_usage(&self, since: i64) -> impl StoreFuture<Vec<AuditUsage>> {
+        self.database.read(move |work| async move { reading::usage(&work, None, since).await })
     }
 }

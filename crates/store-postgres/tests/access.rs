@@ -294,7 +294,7 @@ async fn processes_that_index_the_same_lines_add_them_once() {
         assert_ne!(first.expect("indexes"), second.expect("indexes"), "one of them");
         from = to;
     }
-    let usage = one.audit_usage().await.expect("reads");
+    let usage = one.audit_usage(i64::MIN).await.expect("reads");
     assert_eq!(usage.iter().map(|usage| usage.misses).sum::<u64>(), 10_000);
     let mut seqs = Vec::new();
     let filter = contactd_core::store::AuditFilter::of_requests(Default::default());

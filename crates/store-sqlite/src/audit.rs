@@ -139,7 +139,9 @@ impl AuditIndex for SqliteStore {
     }
 
     fn audit_usage_of(&self, node: &str) -> impl StoreFuture<Vec<AuditUsage>> {
-        std::future::ready(self.read_index(|index| usage(index, Some(find_name(index, node)?.unwrap_or(0)))))
+        std::future::ready(
+            self.read_index(|index| usage(index, Some(find_name(index, node)?.unwrap_or(0)), i64::MIN)),
+        )
     }
 
     fn visit_audit(
@@ -147,11 +149,11 @@ impl AuditIndex for SqliteStore {
         filter: &AuditFilter,
         visit: impl FnMut(IndexedLine) -> bool + Send,
     ) -> impl StoreFuture<()> {
-        std::future::ready(self.read_index(|index| visit_newest(index, filter, visit)))
+        std::future::ready(self.read_index_apart(|index| visit_newest(index, filter, visit)))
     }
 
-    fn audit_usage(&self) -> impl StoreFuture<Vec<AuditUsage>> {
-        std::future::ready(self.read_index(|index| usage(index, None)))
+    fn audit_usage(&self, since: i64) -> impl StoreFuture<Vec<AuditUsage>> {
+        std::future::ready(self.read_index(|index| usage(index, None, since)))
     }
 }
 
@@ -179,6 +181,19 @@ impl SqliteStore {
 
     fn read_index<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         self.audit().and_then(|mut audit| read(audit.connection()?).map_err(error))
+    }
+
+    /// Reads a snapshot with a connection of its own, so that nobody waits for a question that takes long.
+    fn read_index_apart<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        // Makes the file if there is none.
+        drop(self.audit()?);
+        match connection::reader(&self.dir.join("audit-index.db")) {
+            Ok(index) => index.unchecked_transaction().and_then(|index| read(&index)).map_err(error),
+            Err(_) => self.read_index(read),
+        }
     }
 
     /// Changes the index in one transaction.

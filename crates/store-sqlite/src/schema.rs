@@ -194,9 +194,9 @@ mod tests {
             assert_eq!((position.seq, position.offset), (7, 90));
             crate::testing::now(store.forget_audit("n1", 7)).expect("forgets");
             assert_eq!(crate::testing::now(store.audit_position("n1")).expect("reads"), position);
-            assert_eq!(crate::testing::now(store.audit_usage()).expect("reads").len(), 1);
+            assert_eq!(crate::testing::now(store.audit_usage(i64::MIN)).expect("reads").len(), 1);
             crate::testing::now(store.reset_audit_index("n1", 0)).expect("resets");
-            assert_eq!(crate::testing::now(store.audit_usage()).expect("reads"), []);
+            assert_eq!(crate::testing::now(store.audit_usage(i64::MIN)).expect("reads"), []);
         }
     }
 

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use contactd_core::Timestamp;
 use contactd_core::metrics::{Family, Measured, Measuring, MetricKind};
+use contactd_core::services::Finding;
 use rustls::ServerConfig;
 
+use crate::findings;
 use crate::pair::{FilesState, Pair, PairFiles};
 
 /// The certificate and the key in use, and what is counted about handshakes.
@@ -54,6 +56,11 @@ impl Tls {
     /// When the certificate in use ends.
     pub fn ends(&self) -> Timestamp {
         self.pair.load().ends
+    }
+
+    /// What `doctor` says about the pair in use.
+    pub fn findings(&self, now: Timestamp) -> Vec<Finding> {
+        findings(&self.pair.load(), now)
     }
 
     /// Counts a handshake.

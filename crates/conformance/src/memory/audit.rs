@@ -159,10 +159,10 @@ impl AuditIndex for Memory {
         Ok(of_node.map(usage).collect())
     }
 
-    async fn audit_usage(&self) -> Result<Vec<AuditUsage>, StoreError> {
+    async fn audit_usage(&self, since: i64) -> Result<Vec<AuditUsage>, StoreError> {
         let state = self.state()?;
         let mut by_day: BTreeMap<(i64, &str), [i64; 3]> = BTreeMap::new();
-        for ((_, day, token), counts) in &state.audit.usage {
+        for ((_, day, token), counts) in state.audit.usage.iter().filter(|((_, day, _), _)| *day >= since) {
             for (sum, count) in by_day.entry((*day, token)).or_default().iter_mut().zip(counts) {
                 *sum += count;
             }

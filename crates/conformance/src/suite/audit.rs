@@ -92,9 +92,12 @@ pub async fn the_audit_index_adds_every_line_once(store: &impl Store) {
     let all = AuditFilter::of_requests(RequestFilter::default());
     store.visit_audit(&all, take_one).await.expect("reads");
     assert_eq!(first, records.last().cloned().map(IndexedLine::Request), "the visitor stops after one");
-    let usage = store.audit_usage().await.expect("reads");
+    let usage = store.audit_usage(i64::MIN).await.expect("reads");
     let counts: Vec<_> = usage.iter().map(|u| (u.token.as_str(), u.hits, u.misses, u.refused)).collect();
     assert_eq!(counts, [("a", 1, 0, 0), ("b", 0, 1, 0), ("a", 1, 0, 1)]);
+    let last_day = usage.last().map_or(0, |usage| usage.day);
+    assert_eq!(store.audit_usage(last_day).await.expect("reads"), usage[usage.len() - 1..]);
+    assert_eq!(store.audit_usage(last_day + 1).await.expect("reads"), []);
     // Lines for which nothing was disclosed after all count as refused.
     let further = AuditPosition { offset: 1_000, seq: 5, ..end };
     let correction =
@@ -102,14 +105,18 @@ pub async fn the_audit_index_adds_every_line_once(store: &impl Store) {
     assert!(store.index_audit(correction).await.expect("indexes"));
     let hits = RequestFilter { outcome: Some("hit".to_owned()), ..RequestFilter::default() };
     assert_eq!(list(store, hits).await, records[..1]);
-    let usage = store.audit_usage().await.expect("reads");
+    let usage = store.audit_usage(i64::MIN).await.expect("reads");
     assert_eq!(usage.last().map(|u| (u.hits, u.misses, u.refused)), Some((0, 0, 2)));
     store.forget_audit("n1", 2).await.expect("forgets");
     assert_eq!(list(store, RequestFilter::default()).await.len(), 2);
-    assert_eq!(store.audit_usage().await.expect("reads").len(), 3);
+    assert_eq!(store.audit_usage(i64::MIN).await.expect("reads").len(), 3);
     store.reset_audit_index("n1", records[2].at.day()).await.expect("resets");
     assert_eq!(list(store, RequestFilter::default()).await, []);
-    assert_eq!(store.audit_usage().await.expect("reads").len(), 2, "days not in the journal are kept");
+    assert_eq!(
+        store.audit_usage(i64::MIN).await.expect("reads").len(),
+        2,
+        "days not in the journal are kept"
+    );
     assert_eq!(store.audit_position("n1").await.expect("reads"), start);
 }
 
@@ -123,7 +130,7 @@ pub async fn the_journals_of_two_nodes_are_separate(store: &impl Store) {
         assert!(store.index_audit(step).await.expect("indexes"));
     }
     assert_eq!(list(store, RequestFilter::default()).await.len(), 2);
-    let usage = store.audit_usage().await.expect("reads");
+    let usage = store.audit_usage(i64::MIN).await.expect("reads");
     assert_eq!(usage.iter().map(|usage| usage.hits).collect::<Vec<_>>(), [2], "all nodes together");
     let further = AuditPosition { seq: 2, ..end };
     let undisclosed =
@@ -141,11 +148,11 @@ pub async fn the_journals_of_two_nodes_are_separate(store: &impl Store) {
     assert_eq!(store.audit_position("n2").await.expect("reads"), further);
     store.forget_audit("n1", 9).await.expect("forgets");
     assert_eq!(list(store, RequestFilter::default()).await.len(), 1);
-    let usage = store.audit_usage().await.expect("reads");
+    let usage = store.audit_usage(i64::MIN).await.expect("reads");
     assert_eq!(usage.iter().map(|usage| (usage.hits, usage.refused)).collect::<Vec<_>>(), [(0, 1)]);
     store.remove_foreign("n1").await.expect("removes");
     assert_eq!(list(store, RequestFilter::default()).await, [], "only what belongs to n1 is left");
-    assert_eq!(store.audit_usage().await.expect("reads"), []);
+    assert_eq!(store.audit_usage(i64::MIN).await.expect("reads"), []);
     assert_eq!(store.audit_position("n2").await.expect("reads"), AuditPosition::default());
 }
 

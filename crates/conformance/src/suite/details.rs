@@ -164,6 +164,7 @@ pub async fn the_details_that_end_next_are_listed_by_source(store: &impl Store) 
         max_age,
         details,
         due,
+        expired: if name == "crm" { due } else { 0 },
         next: next.map(|(details, by)| NextEnding { details, by: Timestamp::parse(by).expect("a time") }),
     };
     let sixty = Some(Span(60 * day_long));

@@ -133,7 +133,7 @@ impl Action {
                 ended(done.map(|done| done.confirmed.is_ok()))
             }
             Self::Erase(person) => {
-                let options = EraseOptions { values: false, must_exist: false };
+                let options = EraseOptions::default();
                 let named = Who::Person(person).name();
                 let done = subjects.erase(&actor, &named, options, &|_| true, &unobserved).await;
                 ended(done.map(|done| done.confirmed.is_ok()))
@@ -172,7 +172,7 @@ impl Action {
                     done => ended(done.map(|done| done.confirmed.is_ok())),
                 }
             }
-            Self::Undo(id) => match imports.undo(&actor, id, &unobserved).await {
+            Self::Undo(id) => match imports.undo(&actor, id, &unobserved, &Cancel::default()).await {
                 Err(contactd_core::services::ImportError::Store(_)) => Ended::Failed,
                 Err(_) => Ended::Refused,
                 Ok(done) => ended(Ok::<_, ()>(done.confirmed.is_ok())),

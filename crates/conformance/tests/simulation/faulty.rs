@@ -473,7 +473,7 @@ impl AuditIndex for Faulty {
     ) -> Result<(), StoreError> {
         planned!(self, self.memory.visit_audit(filter, visit))
     }
-    async fn audit_usage(&self) -> Result<Vec<AuditUsage>, StoreError> {
-        planned!(self, self.memory.audit_usage())
+    async fn audit_usage(&self, since: i64) -> Result<Vec<AuditUsage>, StoreError> {
+        planned!(self, self.memory.audit_usage(since))
     }
 }

@@ -5,10 +5,15 @@ mod counting;
 mod index_check;
 mod indexing;
 mod outbox;
+mod paging;
 mod questions;
 mod reading;
 mod shipping;
 mod stored_copy;
+mod token_days;
+mod usage;
+mod verified;
+mod watching;
 
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
@@ -17,18 +22,25 @@ use std::sync::{Arc, Mutex};
 pub use copies::{NodeName, OfNode, RootList, VerifiedCopy, VerifiedJournals, VerifyQuery};
 pub use counting::JournalEnd;
 pub(super) use indexing::known_from_index;
+pub use paging::{AuditPage, AuditPlace};
 pub use questions::{AuditQuery, Recipient, ShownEvent};
 pub use reading::ReadFrom;
 pub(super) use reading::Reader;
 pub use shipping::Shipped;
+pub use token_days::TokenDay;
+pub(super) use usage::indexed_lookups;
+pub use usage::{DayLookups, Days, DaysError, MOST_DAYS, NamedUsage, TokenLookups, by_token};
+pub(super) use verified::journal_state;
+pub use verified::{JournalState, LastVerification};
+use watching::Watching;
 
 use crate::services::Parts;
-use crate::store::{AuditIndex, AuditUsage, Facts, JournalCopies, StoreError, Tokens};
+use crate::store::{AuditIndex, Facts, JournalCopies, StoreError, Tokens};
 use crate::{
     Actor, JournalError, JournalFault, JournalHead, NotedHead, ProofMade, RootKey, Roots, Timestamp,
     Verification,
 };
-use indexing::{LOST, catch_up, reset};
+use indexing::{LOST, reset};
 
 /// Queries and checks the journal.
 pub struct Audits<S> {
@@ -65,15 +77,6 @@ pub enum AuditError {
     Store(#[from] StoreError),
 }
 
-/// Usage of a token on one UTC day, with its name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedUsage {
-    /// The counts.
-    pub usage: AuditUsage,
-    /// The name of the token, if it is known.
-    pub token_name: Option<String>,
-}
-
 /// Problems with the index that should be reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexState {
@@ -92,26 +95,6 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
         Self { parts, recorded: Mutex::default() }
     }
 
-    /// Usage by token and day; only of one token, by id or name, if one is given.
-    pub async fn usage(
-        &self,
-        actor: &Actor,
-        token: Option<&str>,
-    ) -> Result<(Vec<NamedUsage>, IndexState), AuditError> {
-        actor.note("usage");
-        let state = catch_up(&self.parts).await?;
-        copies::index_copies(&self.parts).await?;
-        let names = token_names(&*self.parts.store).await?;
-        let wanted = token.map(|wanted| named_tokens(&names, wanted)).transpose()?;
-        let usage = self.parts.store.audit_usage().await?;
-        let usage = usage
-            .into_iter()
-            .filter(|usage| wanted.as_ref().is_none_or(|tokens| tokens.contains(&usage.token)))
-            .map(|usage| NamedUsage { token_name: names.get(&usage.token).cloned(), usage })
-            .collect();
-        Ok((usage, state))
-    }
-
     /// Checks every line of the journal, that it still contains the `noted` line and the lines that the index
     /// knows, and that the index says what the journal says. An index that does not is rebuilt. Without `given`
     /// roots, those are trusted that the store remembered.
@@ -121,15 +104,30 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
         noted: Option<&NotedHead>,
         given: Vec<RootKey>,
     ) -> Result<Verification, AuditError> {
+        self.verify_files(actor, noted, given, &mut Watching::nobody()).await
+    }
+
+    async fn verify_files(
+        &self,
+        actor: &Actor,
+        noted: Option<&NotedHead>,
+        given: Vec<RootKey>,
+        watch: &mut Watching<'_>,
+    ) -> Result<Verification, AuditError> {
         actor.note("audit verify");
+        let last = self.parts.store.audit_position(&self.parts.node).await?.seq;
+        let first = self.parts.journal.first_line()?.unwrap_or(1);
+        let all = (last > 0).then(|| (last + 1).saturating_sub(first));
+        watch.begin("checking the lines", all)?;
         let mut known = known_from_index(&self.parts).await?;
         known.extend(noted.map(NotedHead::known));
         let roots = match given.is_empty() {
             true => roots(&self.parts).await?,
             false => Roots::given(given),
         };
-        let mut verification = self.parts.journal.verify(&known, &roots)?;
-        if let Some(what) = self.check_index().await? {
+        let mut verification =
+            self.parts.journal.verify_watched(&known, &roots, &mut |lines| watch.seen(lines))?;
+        if let Some(what) = self.check_index(all, watch).await? {
             verification.faults.push(JournalFault {
                 file: "audit-index.db".to_owned(),
                 line: 0,

@@ -1,5 +1,7 @@
 //! The state of an installation: what is held, what is wrong, and backups.
 
+mod overview;
+
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::Write;
@@ -7,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 
+pub use overview::{HeldBySource, Overview};
 use serde::Serialize;
 
 use crate::metrics::{Family, Measured, Measuring, MetricKind};

@@ -1,6 +1,7 @@
 //! Importing records, all or nothing; undoing imports; retention.
 
 mod files;
+mod limits;
 mod report;
 mod retention;
 mod source;
@@ -12,6 +13,7 @@ use std::time::Duration;
 pub use files::{
     FileColumn, FileShape, NotLoaded, PreviewedRow, ReadOptions, RecordFiles, UploadedFile, Verdict,
 };
+pub use limits::{NotALimit, NotAShare, NotASource, parse_share, parse_source};
 pub use report::{ImportReport, InputRead, Line, RefusedProfile, RejectedRow, Warning};
 pub use source::{ReadRows, RecordBatch, RecordSource, RowChecks, RowsError};
 
@@ -108,9 +110,14 @@ pub enum ImportError {
     /// A source would lose too many of its details.
     #[error(
         "{} of the {} details of source {} would be removed, because the files do not contain them; nothing was changed",
-        .0.withdrawn, .0.held, .0.source
+        .from.withdrawn, .from.held, .from.source
     )]
-    TooManyWithdrawn(WithdrawnFrom),
+    TooManyWithdrawn {
+        /// The source.
+        from: WithdrawnFrom,
+        /// What the import would have done.
+        report: Box<ImportReport>,
+    },
     /// There is no such import.
     #[error("there is no import {0}")]
     Unknown(i64),
@@ -218,8 +225,10 @@ impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Import
         let sort_key = |profile: &_| parts.store.sort_key(profile);
         let checks =
             RowChecks { networks: &parts.networks, suppressions: &suppressions, sort_key: &sort_key };
-        let read = source.read(&checks, observer, cancel)?;
+        let read = source.read(&checks, observer, cancel);
+        // What was cancelled may not have been read to its end.
         stop_if(cancel)?;
+        let read = read?;
         let mut report = ImportReport::of(&read);
         report.has_too_many_rejects = options.max_rejects.is_exceeded(read.rejected, read.rows);
         if report.has_too_many_rejects {
@@ -248,7 +257,8 @@ impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Import
             from.held >= MANY && from.withdrawn as f64 > options.max_withdrawn * from.held as f64
         };
         if let Some(from) = import.withdrawn().into_iter().find(is_too_much) {
-            return Err(ImportError::TooManyWithdrawn(from));
+            report.count(import.counts());
+            return Err(ImportError::TooManyWithdrawn { from, report: Box::new(report) });
         }
         self.take_back(source, &mut import, &suppressions).await?;
         stop_if(cancel)?;
@@ -267,7 +277,7 @@ impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Import
         let mut sources = read.sources;
         sources.extend(plan.replaced);
         let summary = ImportSummary { files: options.files.clone(), ..report.summary(&sources, actor) };
-        import.commit(&summary, Some(&entry.clone().about(&summary.source))).await?;
+        report.id = Some(import.commit(&summary, Some(&entry.clone().about(&summary.source))).await?);
         report.committed = true;
         if counts.taken_back > 0 {
             report.are_traces_left = !parts.store.flush_removed().await.unwrap_or(false);
@@ -339,17 +349,19 @@ impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Import
     }
 
     /// Undoes an import: removes the details that it added and that are still held, and restores those that it changed
-    /// or withdrew, except what was removed, erased or has expired since. Waits for other writers.
+    /// or withdrew, except what was removed, erased or has expired since. Waits for other writers until it is cancelled.
     pub async fn undo(
         &self,
         actor: &Actor,
         id: i64,
         observer: Observer<'_>,
+        cancel: &Cancel,
     ) -> Result<Changed<Undone>, ImportError> {
         let parts = &*self.parts;
         let entry = parts.entry(actor, "imports undo").about(&id.to_string());
         let attempt = async || self.try_undo(id, &entry).await;
-        let refused = match until_free(observer, &Cancel::default(), attempt).await? {
+        let undone = until_free(observer, cancel, attempt).await.or_else(|error| stopped(cancel, error))?;
+        let refused = match undone {
             Undo::Done(undone) => return Ok(parts.announce(undone, Affected::Details).await),
             Undo::Unknown => ImportError::Unknown(id),
             Undo::Already => ImportError::Already(id),

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 pub use erase::{EraseError, EraseOptions, Erased, ErasedProfile, SharedValue};
 pub use report::{
-    AccessReport, Disclosure, DisclosuresOf, HeldDetail, ReceivedBy, ReceivedDetail, SuppressionState,
+    AccessReport, Disclosure, DisclosuresOf, Found, HeldDetail, MOST_SEARCHED, ReceivedBy, ReceivedDetail,
+    SuppressionState,
 };
 
 use crate::progress::{Cancel, Observer};
@@ -17,9 +18,7 @@ use crate::store::{
     AuditIndex, DetailFilter, Details, Facts, Import, ImportPlan, ImportSummary, Importing, JournalCopies,
     Maintenance, Outbox, PutCounts, StoreError, Suppressions, Tokens,
 };
-use crate::{
-    Actor, Affected, Changed, Detail, NotRecorded, Profile, RawRecord, RecordError, Subject, SubjectName,
-};
+use crate::{Actor, Affected, Changed, Detail, NotRecorded, Profile, RawRecord, RecordError, Subject};
 
 /// The store traits that [`Subjects`] needs.
 pub trait SubjectStore:
@@ -80,19 +79,6 @@ pub enum CorrectionError {
 impl<S: SubjectStore> Subjects<S> {
     pub(super) fn new(parts: Arc<Parts<S>>) -> Self {
         Self { parts }
-    }
-
-    /// The profiles under which a subject is held. Reads all details if a number or an address is named.
-    pub async fn search(&self, actor: &Actor, named: &SubjectName) -> Result<Vec<Profile>, SubjectError> {
-        let entry = self.parts.entry_about(actor, "subject search", [named.subject()]);
-        self.parts.record_read(&entry).await?;
-        match named {
-            SubjectName::Person(profile) => {
-                let is_held = !self.parts.store.list_details(profile).await?.is_empty();
-                Ok(is_held.then(|| profile.clone()).into_iter().collect())
-            }
-            SubjectName::Value(kind, value) => Ok(self.parts.store.find_profiles(*kind, value).await?),
-        }
     }
 
     /// Adds or updates one person's details by hand, under the same rules as a row of an import. Waits for other

@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::services::Parts;
-use crate::store::{Outbox, StoreError, Tokens};
+use crate::store::{Outbox, StoreError, Tokens, Usage};
 use crate::{
     Actor, AdminEntry, Affected, Changed, Committed, Lifetime, Quota, Rate, Scopes, Timestamp, Token,
     TokenSecret, TokenUpdate, UpdatedToken,
 };
+
+/// The longest name.
+const MOST_NAME_CHARS: usize = 100;
 
 /// Issues and revokes tokens.
 pub struct TokenIssuer<S> {
@@ -46,6 +49,9 @@ pub struct IssuedToken {
 /// Why a token was not created, changed or found.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
+    /// The name cannot be used.
+    #[error("a name has 1 to {MOST_NAME_CHARS} printable characters")]
+    Name,
     /// There is no such token.
     #[error("there is no token with the id or name {0}; `contactd token list` shows them")]
     Unknown(String),
@@ -86,6 +92,10 @@ impl<S: Tokens + Outbox> TokenIssuer<S> {
     /// Creates a token.
     pub async fn create(&self, actor: &Actor, new: NewToken) -> Result<Committed<IssuedToken>, TokenError> {
         let entry = self.parts.entry(actor, "token create");
+        let name = new.name.trim();
+        if name.is_empty() || name.chars().count() > MOST_NAME_CHARS || name.chars().any(char::is_control) {
+            return Err(TokenError::Name);
+        }
         let now = self.parts.clock.now();
         let token = Token {
             scopes: new.scopes,
@@ -93,7 +103,7 @@ impl<S: Tokens + Outbox> TokenIssuer<S> {
             expires_at: new.lifetime.end(now),
             rate: new.rate,
             quota: new.quota,
-            ..Token::new(&new.name, now)?
+            ..Token::new(name, now)?
         };
         let others = self.parts.store.list_tokens().await?.into_iter().map(|(_, other)| other);
         let namesakes = others.filter(|other| other.name == token.name && other.is_live(now));
@@ -200,6 +210,16 @@ impl<S: Tokens + Outbox> TokenIssuer<S> {
         }
         self.parts.note_failure(&entry).await;
         Err(TokenError::Ended(token.id))
+    }
+}
+
+impl<S: Usage> TokenIssuer<S> {
+    /// The hits that count against a token's own quota in the current day or month, of all tokens of its family; `None` if it
+    /// has no quota of its own. Hits of the last second may be missing, and in a cluster those of other nodes.
+    pub async fn quota_used(&self, token: &Token) -> Result<Option<u64>, TokenError> {
+        let Some(quota) = token.quota else { return Ok(None) };
+        let (first, _) = quota.period.days(self.parts.clock.now());
+        Ok(Some(self.parts.store.hits_since(&token.family, first).await?))
     }
 }
 

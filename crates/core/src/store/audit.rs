@@ -48,8 +48,8 @@ pub trait AuditIndex: Send + Sync + 'static {
         visit: impl FnMut(IndexedLine) -> bool + Send,
     ) -> impl StoreFuture<()>;
 
-    /// Usage of every token by day, on all nodes together.
-    fn audit_usage(&self) -> impl StoreFuture<Vec<AuditUsage>>;
+    /// Usage of every token by day, on all nodes together, from the UTC day `since` on.
+    fn audit_usage(&self, since: i64) -> impl StoreFuture<Vec<AuditUsage>>;
 }
 
 /// Lines of one node's journal to index together.
@@ -85,6 +85,14 @@ impl IndexedLine {
         match self {
             Self::Request(record) => record.seq,
             Self::Admin(record) => record.seq,
+        }
+    }
+
+    /// The node in whose journal it is.
+    pub fn node(&self) -> &str {
+        match self {
+            Self::Request(record) => &record.node,
+            Self::Admin(record) => &record.node,
         }
     }
 

@@ -17,6 +17,9 @@ pub struct SourceRetention {
     pub details: u64,
     /// How many of them have expired or are too old, and are removed by the next sweep.
     pub due: u64,
+    /// How many of those that are due have expired; the others are too old.
+    #[serde(skip)]
+    pub expired: u64,
     /// Those that end next after these.
     pub next: Option<NextEnding>,
 }
@@ -33,7 +36,7 @@ pub struct NextEnding {
 impl SourceRetention {
     /// A source that holds this many details, none of which has been counted with [`add`](Self::add).
     pub const fn new(source: String, max_age: Option<Span>, details: u64) -> Self {
-        Self { source, max_age, details, due: 0, next: None }
+        Self { source, max_age, details, due: 0, expired: 0, next: None }
     }
 
     /// Counts one of its details, by its own expiry and by when it was observed or last imported.
@@ -41,10 +44,11 @@ impl SourceRetention {
         let too_old_at = known_at.zip(self.max_age).map(|(at, Span(max_age))| at.plus(max_age));
         let Some(end) = expires_at.into_iter().chain(too_old_at).min() else { return };
         // As a sweep does: a detail ends in the second of its expiry, and after the second in which it gets too old.
-        let is_due = expires_at.is_some_and(|at| at.seconds() <= now.seconds())
-            || too_old_at.is_some_and(|at| at.seconds() < now.seconds());
+        let has_expired = expires_at.is_some_and(|at| at.seconds() <= now.seconds());
+        let is_due = has_expired || too_old_at.is_some_and(|at| at.seconds() < now.seconds());
         if is_due {
             self.due += 1;
+            self.expired += u64::from(has_expired);
             return;
         }
         let alone = NextEnding { details: 1, by: end };

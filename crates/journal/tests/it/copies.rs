@@ -151,3 +151,27 @@ fn a_proof_from_a_copy_is_the_one_from_the_files() {
     std::fs::write(&file, from_copy).expect("writes");
     assert_eq!(verify_proof(&file, &roots).expect("reads").faults, []);
 }
+
+#[test]
+fn a_verification_says_how_far_it_is_and_can_be_stopped() {
+    let (place, mut copy) = (Place::with_segments_of(200_000), InMemory::default());
+    place.fill(0, 9_000);
+    ship(&place, &mut copy, AuditPosition::default());
+    let (dir, shipped) = (dir_of(&place), files(&place, &copy));
+    assert_eq!(dir.first_line().expect("lists"), Some(1));
+    let mut seen = (Vec::new(), Vec::new());
+    let whole = dir.verify_watched(&[], &Roots::default(), &mut |lines| {
+        seen.0.push(lines);
+        true
+    });
+    assert_eq!(whole.expect("reads").faults, []);
+    shipped
+        .verify_watched(&[], &Roots::default(), &mut |lines| {
+            seen.1.push(lines);
+            true
+        })
+        .expect("reads");
+    assert_eq!(seen, (vec![4_096, 8_192], vec![4_096, 8_192]));
+    let stopped = dir.verify_watched(&[], &Roots::default(), &mut |_| false);
+    assert!(matches!(stopped, Err(JournalError::Cancelled)));
+}

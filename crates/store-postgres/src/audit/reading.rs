@@ -220,10 +220,10 @@ pub(super) async fn indexed(
 }
 
 /// Usage on one node, or on all together.
-pub(super) async fn usage(work: &Work, node: Option<i32>) -> Result<Vec<AuditUsage>, Failure> {
+pub(super) async fn usage(work: &Work, node: Option<i32>, since: i64) -> Result<Vec<AuditUsage>, Failure> {
     let sum = "SELECT names.name, day, sum(hits)::bigint, sum(misses)::bigint, sum(refused)::bigint
         FROM audit_usage JOIN names ON names.id = audit_usage.token
-        WHERE $1::integer IS NULL OR node = $1
+        WHERE ($1::integer IS NULL OR node = $1) AND day >= $2
         GROUP BY day, names.name ORDER BY day, names.name";
     let usage = |row: &Row| AuditUsage {
         token: row.get(0),
@@ -232,5 +232,5 @@ pub(super) async fn usage(work: &Work, node: Option<i32>) -> Result<Vec<AuditUsa
         misses: unsigned(row.get(3)),
         refused: unsigned(row.get(4)),
     };
-    Ok(work.query(sum, &[&node]).await?.iter().map(usage).collect())
+    Ok(work.query(sum, &[&node, &since]).await?.iter().map(usage).collect())
 }

@@ -153,14 +153,18 @@ pub(super) fn indexed(
     Ok(lines)
 }
 
-/// Usage on one node, or on all together.
-pub(super) fn usage(connection: &Connection, node: Option<i64>) -> rusqlite::Result<Vec<AuditUsage>> {
+/// Usage on one node, or on all together, from a day on.
+pub(super) fn usage(
+    connection: &Connection,
+    node: Option<i64>,
+    since: i64,
+) -> rusqlite::Result<Vec<AuditUsage>> {
     let mut statement = connection.prepare(
         "SELECT names.name, day, sum(hits), sum(misses), sum(refused) FROM usage JOIN names ON names.id = usage.token
-         WHERE ?1 IS NULL OR node = ?1
+         WHERE (?1 IS NULL OR node = ?1) AND day >= ?2
          GROUP BY day, names.name ORDER BY day, names.name",
     )?;
-    let rows = statement.query_map([node], |row| {
+    let rows = statement.query_map((node, since), |row| {
         Ok(AuditUsage {
             token: row.get(0)?,
             day: row.get(1)?,

@@ -7,12 +7,14 @@ use serde::Serialize;
 
 use super::indexing::BATCH;
 use super::stored_copy::StoredCopy;
+use super::verified::remember;
+use super::watching::Watching;
 use super::{AuditError, Audits, roots};
 use crate::services::Parts;
 use crate::store::{AuditIndex, Facts, IndexStep, JournalCopies, ShippedJournal, Tokens};
 use crate::{
-    Actor, AuditPosition, Chain, CopiedFiles, JournalError, JournalFault, JournalHead, JournalLine,
-    KnownLine, NotedHead, ProofMade, RootKey, Roots, Timestamp, Verification,
+    Actor, AuditPosition, Cancel, Chain, CopiedFiles, JournalError, JournalFault, JournalHead, JournalLine,
+    KnownLine, NotedHead, Observer, ProofMade, RootKey, Roots, Timestamp, Verification,
 };
 
 /// A node, by its id and its name.
@@ -128,17 +130,21 @@ impl VerifiedJournals {
 
 impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
     /// Checks the journal on this machine, if there is one, and the copies of the journals of all nodes. Copies are checked with
-    /// public keys alone.
+    /// public keys alone. The store remembers what was found, unless it is about one node. If it is cancelled, this fails with
+    /// [`JournalError::Cancelled`].
     pub async fn verify_all(
         &self,
         actor: &Actor,
         query: &VerifyQuery,
+        observer: Observer<'_>,
+        cancel: &Cancel,
     ) -> Result<VerifiedJournals, AuditError> {
+        let watch = &mut Watching::new(observer, cancel);
         let noted = query.noted.as_ref();
         let files = match query.has_files && query.node.is_none() {
             true => {
                 let noted = noted.filter(|noted| noted.node.is_none());
-                Some(self.verify(actor, noted, query.roots.clone()).await?)
+                Some(self.verify_files(actor, noted, query.roots.clone(), watch).await?)
             }
             false => None,
         };
@@ -161,7 +167,7 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
                 continue;
             }
             let noted = noted.filter(|_| noted_in == Some(copy.copy));
-            let mut checked = self.verify_copy(copy, &query.roots, noted).await?;
+            let mut checked = self.verify_copy(copy, &query.roots, noted, watch).await?;
             if let Some(next) = copies.get(at + 1).filter(|_| !copy.is_last) {
                 self.check_continued(copy, next, &mut checked)?;
             }
@@ -176,6 +182,9 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
             verified.unknown_roots = unknown.collect();
             verified.is_whole &= verified.unknown_roots.is_empty();
         }
+        if query.node.is_none() {
+            remember(&self.parts, &verified).await?;
+        }
         Ok(verified)
     }
 
@@ -184,7 +193,9 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
         copy: &ShippedJournal,
         given: &[RootKey],
         noted: Option<&NotedHead>,
+        watch: &mut Watching<'_>,
     ) -> Result<VerifiedCopy, AuditError> {
+        watch.begin("checking the lines that another node shipped", Some(copy.position.seq))?;
         let files = self.files(copy);
         let named_roots = files.roots()?;
         let is_trusted = named_roots.iter().any(|root| given.contains(root));
@@ -207,7 +218,7 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
         let AuditPosition { seq, chain, .. } = copy.position;
         let shipped = (seq > 0).then_some(KnownLine { seq, chain: Chain(chain), how: "was shipped" });
         let known: Vec<KnownLine> = shipped.into_iter().chain(noted.map(NotedHead::known)).collect();
-        let mut verification = files.verify(&known, &trusted)?;
+        let mut verification = files.verify_watched(&known, &trusted, &mut |lines| watch.seen(lines))?;
         if verification.unsigned > 0 {
             verification.faults.push(wrong(format!(
                 "it ends with lines that nothing signs ({}), and a node ships only signed lines",

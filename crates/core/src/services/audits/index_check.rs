@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 
 use super::indexing::{BATCH, catch_up, reset};
 use super::reading::{corrected, corrections};
+use super::watching::Watching;
 use super::{Audits, COMPARED, roots};
 use crate::services::AuditError;
 use crate::store::{AuditIndex, AuditUsage, Facts, IndexedLine, JournalCopies, Tokens};
@@ -19,16 +20,21 @@ type Counts = HashMap<(String, i64), [u64; 3]>;
 impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
     /// Compares every line of the index with the journal. If they differ, the index is rebuilt, and this returns what
     /// was wrong with it.
-    pub(super) async fn check_index(&self) -> Result<Option<String>, AuditError> {
+    pub(super) async fn check_index(
+        &self,
+        all: Option<u64>,
+        watch: &mut Watching<'_>,
+    ) -> Result<Option<String>, AuditError> {
         let parts = &*self.parts;
-        let mut wrong = self.compare().await;
+        watch.begin("comparing the index with the journal", all)?;
+        let mut wrong = self.compare(watch).await;
         for _ in 0..TRIES {
             match &wrong {
                 // A segment was removed after its retention period, before it could be read.
                 Err(AuditError::Journal(JournalError::File { error, .. }))
                     if error.kind() == ErrorKind::NotFound =>
                 {
-                    wrong = self.compare().await;
+                    wrong = self.compare(watch).await;
                 }
                 _ => break,
             }
@@ -44,7 +50,7 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
         Ok(wrong)
     }
 
-    async fn compare(&self) -> Result<Option<String>, AuditError> {
+    async fn compare(&self, watch: &mut Watching<'_>) -> Result<Option<String>, AuditError> {
         let parts = &*self.parts;
         // Whatever is not indexed yet is not wrong, and an index that is missing is made.
         catch_up(parts).await?;
@@ -63,7 +69,7 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
             return Ok(Some(format!("it has {foreign} lines that are not in the journal")));
         }
         let mut lines = parts.journal.lines_after(AuditPosition::default(), &roots);
-        let (mut expected, mut counts, mut from) = (Vec::new(), Counts::new(), 0);
+        let (mut expected, mut counts, mut from, mut compared) = (Vec::new(), Counts::new(), 0, 0);
         let mut first_day = None;
         loop {
             let line = lines.read()?;
@@ -78,8 +84,12 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
                 if let Some(seq) = first_difference(&expected, &indexed) {
                     return Ok(Some(format!("what it says about line {seq} is not what the journal says")));
                 }
+                compared += expected.len() as u64;
                 expected.clear();
                 from = last + 1;
+                if !watch.seen(compared) {
+                    return Err(JournalError::Cancelled.into());
+                }
             }
             match line {
                 _ if is_end => break,

@@ -12,7 +12,8 @@ use crate::store::{
     ActionFilter, AuditFilter, AuditIndex, Facts, IndexedLine, JournalCopies, RequestFilter, Tokens,
 };
 use crate::{
-    Actor, AdminRecord, AuditOutcome, AuditRecord, ContactValue, Kind, Moment, Profile, Subject, Timestamp,
+    Actor, AdminRecord, AuditOutcome, AuditRecord, ContactValue, Kind, Moment, Profile, ShortDigest, Subject,
+    Timestamp, hex,
 };
 
 /// Selects requests and administrative actions, in an operator's terms. All conditions that are given must match.
@@ -52,6 +53,87 @@ pub enum ShownEvent<'a> {
     },
     /// An administrative action.
     Admin(AdminRecord),
+}
+
+impl ShownEvent<'_> {
+    /// The columns of a CSV file of events: the fields of their JSON form.
+    pub const COLUMNS: [&'static str; 19] = [
+        "time",
+        "operation",
+        "outcome",
+        "reason",
+        "token",
+        "tokenName",
+        "actor",
+        "via",
+        "requestId",
+        "count",
+        "counts",
+        "what",
+        "ticket",
+        "profileDigest",
+        "valueDigest",
+        "givenIdDigest",
+        "subjects",
+        "node",
+        "seq",
+    ];
+
+    /// The cells of its row, in the order of [`COLUMNS`](Self::COLUMNS); empty if it has no such field.
+    pub fn cells(&self) -> [String; 19] {
+        let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+        let digest =
+            |digest: Option<ShortDigest>| digest.map(|digest| hex::encode(&digest.0)).unwrap_or_default();
+        match self {
+            Self::Request { record, token_name } => [
+                record.at.to_string(),
+                record.operation.name().to_owned(),
+                record.outcome.clone(),
+                text(record.reason.as_deref()),
+                record.token.clone(),
+                text(*token_name),
+                String::new(),
+                String::new(),
+                record.request_id.clone(),
+                if record.count > 1 { record.count.to_string() } else { String::new() },
+                String::new(),
+                String::new(),
+                String::new(),
+                digest(record.profile.as_ref().map(|(_, digest)| *digest)),
+                digest(record.value),
+                digest(record.given_id),
+                String::new(),
+                record.node.clone(),
+                record.seq.to_string(),
+            ],
+            Self::Admin(AdminRecord { seq, node, entry }) => [
+                entry.time.to_string(),
+                entry.operation.clone(),
+                entry.outcome.name().to_owned(),
+                String::new(),
+                String::new(),
+                String::new(),
+                entry.actor.clone(),
+                entry.via.clone(),
+                String::new(),
+                String::new(),
+                entry
+                    .counts
+                    .iter()
+                    .map(|(name, count)| format!("{name} {count}"))
+                    .collect::<Vec<_>>()
+                    .join(", "),
+                text(entry.what.as_deref()),
+                text(entry.ticket.as_deref()),
+                String::new(),
+                String::new(),
+                String::new(),
+                entry.subjects.join(" "),
+                node.clone(),
+                seq.to_string(),
+            ],
+        }
+    }
 }
 
 /// What one token asked for and received.
@@ -133,7 +215,10 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
     }
 
     /// The names of the tokens, and a reader of everything that is in the journal now.
-    async fn asked(&self, actor: &Actor) -> Result<(HashMap<String, String>, Reader<'_, S>), AuditError> {
+    pub(super) async fn asked(
+        &self,
+        actor: &Actor,
+    ) -> Result<(HashMap<String, String>, Reader<'_, S>), AuditError> {
         actor.note("audit show");
         // Changes whose entries are not in the journal yet belong here too. If that fails, they come later.
         let _ = self.parts.on_record.collect().await;
@@ -141,7 +226,11 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
         Ok((names, Reader::ready(&self.parts, ReadFrom::Index).await?))
     }
 
-    fn filter(&self, query: &AuditQuery, names: &HashMap<String, String>) -> Result<AuditFilter, AuditError> {
+    pub(super) fn filter(
+        &self,
+        query: &AuditQuery,
+        names: &HashMap<String, String>,
+    ) -> Result<AuditFilter, AuditError> {
         let now = self.parts.clock.now();
         let keys = &self.parts.keys;
         let tokens = query.token.as_deref().map(|wanted| named_tokens(names, wanted)).transpose()?;

@@ -50,6 +50,11 @@ impl<'a, S: AuditIndex + JournalCopies + Facts> Reader<'a, S> {
         Ok(Self { parts, state, journal: Some((roots, corrections)) })
     }
 
+    /// Reads what is indexed.
+    pub(super) fn of_index(parts: &'a Parts<S>) -> Self {
+        Self { parts, state: IndexState::default(), journal: None }
+    }
+
     /// Visits every line that matches, newest first. Without the index, it keeps as many lines in memory as
     /// `filter.newest` says, or all that match. `visit` returns whether to continue.
     pub(in crate::services) async fn newest(

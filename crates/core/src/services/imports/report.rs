@@ -14,6 +14,9 @@ use crate::store::{Crowd, ImportSummary, PutCounts};
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the counts are those of PutCounts and ReadRows")]
 pub struct ImportReport {
+    /// Its number, by which it can be undone, if it was committed.
+    #[serde(skip)]
+    pub id: Option<i64>,
     /// Whether it was committed. It is not with too many rejected rows, nor in a dry run.
     pub committed: bool,
     pub rows: u64,

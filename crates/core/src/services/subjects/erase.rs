@@ -1,5 +1,7 @@
 //! Erasure: the person is suppressed first, then everything about them is removed.
 
+use std::collections::HashSet;
+
 use crate::progress::{Cancel, Observer, Progress};
 use crate::services::subjects::{SubjectStore, Subjects};
 use crate::services::waiting::until_free;
@@ -17,6 +19,10 @@ pub struct EraseOptions {
     pub values: bool,
     /// Change nothing if nothing is on file.
     pub must_exist: bool,
+    /// How many profiles whoever asks has seen and confirmed. If another number of profiles hold the named number or address
+    /// by now, none of them is erased; if it is this many, nobody is asked. A person who is named by their profile is erased in
+    /// any case.
+    pub confirmed: Option<usize>,
 }
 
 /// What an erasure removed, or would remove.
@@ -51,6 +57,10 @@ impl Erased {
     pub fn details(&self) -> u64 {
         self.profiles.iter().map(|erased| erased.details).sum()
     }
+
+    fn names(&self) -> Vec<&Profile> {
+        self.profiles.iter().map(|erased| &erased.profile).collect()
+    }
 }
 
 /// Why an erasure is not complete, and how far it got.
@@ -62,6 +72,12 @@ pub enum EraseError {
     /// More than [`FEW`] profiles would be erased, and that was not approved.
     #[error("{0} profiles hold it; none of them was erased. It is opted out itself: no lookup discloses it")]
     NotApproved(usize),
+    /// Another number of profiles was confirmed.
+    #[error(
+        "{0} profiles hold it, which is not the number that was confirmed; none of them was erased. It is opted out itself: no \
+         lookup discloses it"
+    )]
+    NotAsConfirmed(usize),
     /// It could not be recorded who asked, so nothing was read.
     #[error(transparent)]
     NotRecorded(#[from] NotRecorded),
@@ -107,7 +123,7 @@ impl EraseError {
     const fn what_is_left(&self) -> &'static str {
         match self {
             Self::NotSuppressed(_) | Self::NotOnFile | Self::NotRecorded(_) => "nothing was changed",
-            Self::NotApproved(_) => "nothing was erased",
+            Self::NotApproved(_) | Self::NotAsConfirmed(_) => "nothing was erased",
             Self::NotConfirmed(..) | Self::NotRemoved(_) => "the details are not removed",
             Self::NotSearched(_) => "the search for other profiles failed",
             Self::NotWiped(_) => "traces are left in the store's files",
@@ -172,7 +188,7 @@ impl<S: SubjectStore> Subjects<S> {
             erased.profiles.push(ErasedProfile { profile, details: held.len() as u64 });
             values.extend(held.into_iter().map(|(kind, value, _)| (kind, value)));
         }
-        erased.shared = self.shared(&values, &erased.profiles).await.map_err(failed)?;
+        erased.shared = self.shared(&values, &erased.names()).await.map_err(failed)?;
         Ok(erased)
     }
 
@@ -199,21 +215,24 @@ impl<S: SubjectStore> Subjects<S> {
         Ok(held)
     }
 
-    /// The other profiles that have one of these values.
-    async fn shared(
+    /// The profiles that have one of these values and are not among those `known`, once for each kind, ordered by URL. Reads
+    /// all details.
+    pub(super) async fn shared(
         &self,
         values: &[(Kind, ContactValue)],
-        erased: &[ErasedProfile],
+        known: &[&Profile],
     ) -> Result<Vec<SharedValue>, StoreError> {
         if values.is_empty() {
             return Ok(Vec::new());
         }
         let found = self.parts.store.find_holders(values).await?;
+        let known: HashSet<&str> = known.iter().map(|profile| profile.as_str()).collect();
         let mut shared: Vec<SharedValue> = found
             .into_iter()
-            .filter(|(profile, _)| !erased.iter().any(|erased| erased.profile == *profile))
+            .filter(|(profile, _)| !known.contains(profile.as_str()))
             .map(|(profile, at)| SharedValue { profile, kind: values[at].0 })
             .collect();
+        shared.sort_by(|a, b| (a.profile.as_str(), a.kind).cmp(&(b.profile.as_str(), b.kind)));
         shared.dedup();
         Ok(shared)
     }
@@ -234,8 +253,14 @@ impl<S: SubjectStore> Subjects<S> {
             SubjectName::Person(profile) => vec![profile.clone()],
             SubjectName::Value(..) => self.profiles_of(named).await.map_err(EraseError::NotRemoved)?,
         };
-        if profiles.len() > FEW && !approve(&profiles) {
-            return Err(EraseError::NotApproved(profiles.len()));
+        match (named, options.confirmed) {
+            (SubjectName::Value(..), Some(confirmed)) if confirmed != profiles.len() => {
+                return Err(EraseError::NotAsConfirmed(profiles.len()));
+            }
+            (_, None) if profiles.len() > FEW && !approve(&profiles) => {
+                return Err(EraseError::NotApproved(profiles.len()));
+            }
+            _ => {}
         }
         if matches!(named, SubjectName::Value(..)) && !profiles.is_empty() {
             let people: Vec<_> = profiles.iter().map(Subject::Profile).collect();
@@ -250,7 +275,7 @@ impl<S: SubjectStore> Subjects<S> {
         }
         *confirmed = parts.in_force.announce(Affected::Access).await;
         self.wipe(observer).await?;
-        erased.shared = self.shared(&values, &erased.profiles).await.map_err(EraseError::NotSearched)?;
+        erased.shared = self.shared(&values, &erased.names()).await.map_err(EraseError::NotSearched)?;
         Ok(erased)
     }
 

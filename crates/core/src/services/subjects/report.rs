@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::services::ReadFrom;
 use crate::services::audits;
-use crate::services::subjects::{SubjectError, SubjectStore, Subjects};
+use crate::services::subjects::{SharedValue, SubjectError, SubjectStore, Subjects};
 use crate::store::{AuditFilter, IndexedLine, RequestFilter};
 use crate::{
     Actor, AuditOutcome, AuditRecord, ContactValue, Detail, DigestKeys, Kind, Label, Profile, ShortDigest,
@@ -48,6 +48,21 @@ pub struct AccessReport {
     /// Whether the disclosures were read from the journal itself.
     pub is_from_journal: bool,
 }
+
+/// What a search found.
+#[derive(Debug)]
+pub struct Found {
+    /// What is held in the profiles, and who received it. `profiles` has all of them, and everything else is about the first
+    /// [`MOST_SEARCHED`].
+    pub report: AccessReport,
+    /// Other profiles that have a number or an address in common with these, ordered by URL.
+    pub shared: Vec<SharedValue>,
+    /// Whether there are more profiles than [`MOST_SEARCHED`].
+    pub is_shortened: bool,
+}
+
+/// How many of the profiles that hold a number or an address a search shows.
+pub const MOST_SEARCHED: usize = 200;
 
 /// Whether somebody has opted out.
 #[derive(Debug, Serialize)]
@@ -121,6 +136,15 @@ pub enum DisclosuresOf {
     Unknown,
 }
 
+/// For whom the profiles of a number or address are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    /// A person who asks about themselves. If several people have the value, they see only that.
+    Person,
+    /// A privacy officer, who has to find out whom a request is about.
+    Officer,
+}
+
 /// The number or address that was asked about, if it was not a person.
 type Asked<'a> = Option<(Kind, &'a ContactValue)>;
 
@@ -139,40 +163,62 @@ impl<S: SubjectStore> Subjects<S> {
     ) -> Result<AccessReport, SubjectError> {
         let entry = self.parts.entry_about(actor, "subject", [named.subject()]);
         self.parts.record_read(&entry).await?;
+        let profiles = self.profiles_about(named).await?;
+        self.report_of(named, &profiles, Reader::Person, source).await
+    }
+
+    /// Everything held in all profiles that a name stands for, who received it, and which other profiles have the same numbers
+    /// and addresses. It is for the eyes of a privacy officer; what the person gets is the [report](Self::report). Reads all
+    /// details.
+    pub async fn search(&self, actor: &Actor, named: &SubjectName) -> Result<Found, SubjectError> {
+        let entry = self.parts.entry_about(actor, "subject search", [named.subject()]);
+        self.parts.record_read(&entry).await?;
+        let profiles = self.profiles_about(named).await?;
+        let report = self.report_of(named, &profiles, Reader::Officer, ReadFrom::Index).await?;
+        let held = report.held.iter().map(|held| (held.kind, ContactValue::from_store(held.value.clone())));
+        let mut values: Vec<(Kind, ContactValue)> = held.collect();
+        values.sort();
+        values.dedup();
+        let shared = self.shared(&values, &profiles.iter().collect::<Vec<_>>()).await?;
+        Ok(Found { report, shared, is_shortened: profiles.len() > MOST_SEARCHED })
+    }
+
+    /// The profiles that a name stands for: the one that is named, or those that hold the number or address.
+    async fn profiles_about(&self, named: &SubjectName) -> Result<Vec<Profile>, SubjectError> {
         match named {
-            SubjectName::Person(profile) => {
-                self.report_of(profile.as_str().to_owned(), vec![profile.clone()], None, source).await
-            }
-            SubjectName::Value(kind, value) => {
-                let profiles = self.parts.store.find_profiles(*kind, value).await?;
-                self.report_of(value.expose().to_owned(), profiles, Some((*kind, value)), source).await
-            }
+            SubjectName::Person(profile) => Ok(vec![profile.clone()]),
+            SubjectName::Value(kind, value) => Ok(self.parts.store.find_profiles(*kind, value).await?),
         }
     }
 
     async fn report_of(
         &self,
-        subject: String,
-        profiles: Vec<Profile>,
-        asked: Asked<'_>,
+        named: &SubjectName,
+        profiles: &[Profile],
+        reader: Reader,
         source: ReadFrom,
     ) -> Result<AccessReport, SubjectError> {
         let parts = &*self.parts;
         let now = parts.clock.now();
-        let only = asked.filter(|_| profiles.len() > 1);
+        let asked: Asked<'_> = match named {
+            SubjectName::Person(_) => None,
+            SubjectName::Value(kind, value) => Some((*kind, value)),
+        };
+        let only = asked.filter(|_| profiles.len() > 1 && reader == Reader::Person);
+        let most = if reader == Reader::Officer { MOST_SEARCHED } else { usize::MAX };
         let suppressions = parts.suppressions().await?;
         let names = audits::token_names(&*parts.store).await?;
         let known_since = parts.journal.begins().map_err(audits::AuditError::from)?;
-        let disclosures_are_of = match (asked, profiles.as_slice()) {
+        let disclosures_are_of = match (asked, profiles) {
             (None, _) => DisclosuresOf::Profile,
             (Some(_), []) => DisclosuresOf::Unknown,
             (Some(_), _) => DisclosuresOf::ProfilesThatHoldItNow,
         };
-        let reader = audits::Reader::ready(parts, source).await?;
+        let journal = audits::Reader::ready(parts, source).await?;
         let mut report = AccessReport {
             generated_at: Timestamp::from_seconds(now.seconds()),
-            subject,
-            suppression: self.suppression_of(&profiles, asked).await?,
+            subject: named.text().to_owned(),
+            suppression: self.suppression_of(profiles, asked).await?,
             profiles: profiles.iter().map(|profile| profile.as_str().to_owned()).collect(),
             held: Vec::new(),
             recipients: Vec::new(),
@@ -188,7 +234,7 @@ impl<S: SubjectStore> Subjects<S> {
             is_from_journal: source == ReadFrom::Journal,
         };
         let mut given: Vec<Numbered> = Vec::new();
-        for profile in &profiles {
+        for profile in profiles.iter().take(most) {
             let held = parts.store.list_details(profile).await?.into_iter().map(|detail| (detail, None));
             let former = parts.store.list_former(profile).await?.into_iter().map(|former| {
                 let until = former.imported_at.plus(parts.undo_for);
@@ -235,10 +281,10 @@ impl<S: SubjectStore> Subjects<S> {
                     report.requests_without_result += record.count;
                 }
             };
-            reader.each(&filter, visit).await?;
+            journal.each(&filter, visit).await?;
         }
         if let Some((kind, value)) = asked {
-            given.extend(disclosures_of((kind, value), &profiles, &names, &reader, &parts.keys).await?);
+            given.extend(disclosures_of((kind, value), profiles, &names, &journal, &parts.keys).await?);
             if report.disclosures_are_of == DisclosuresOf::Unknown && !given.is_empty() {
                 report.disclosures_are_of = DisclosuresOf::Value;
                 report.disclosures_known_since = known_since;
