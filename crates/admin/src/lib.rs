@@ -1,10 +1,12 @@
-//! HTTP for the operator: metrics now, the admin API and the console later; and the page of an access report.
+//! HTTP for the operator: metrics, the admin API and the console; and the page of an access report.
 //!
 //! [`start`] serves a bound listener on its own runtime and threads, so that a slow page, report or client cannot
 //! delay a lookup. It only accepts a `Host` that is an IP address, a loopback name or a name that the operator
 //! configured. This protects against DNS rebinding, where a web page makes its own name resolve to this machine.
 
 mod answer;
+mod api;
+mod export;
 mod hosts;
 mod metrics;
 mod patient;
@@ -19,6 +21,8 @@ use contactd_core::Clock;
 use contactd_core::metrics::Measured;
 use contactd_tls::Tls;
 
+pub use api::{ApiSettings, Around, Asking, Console, LookupTimes, NodeShown, ShownImport};
+pub use export::{ExportFormat, ExportWriter};
 pub use hosts::Hosts;
 pub use report_page::render_report;
 pub use serve::{Running, start};
@@ -35,4 +39,6 @@ pub struct Admin {
     pub clock: Arc<dyn Clock>,
     /// Maximum number of open connections; more wait to be accepted.
     pub connections: usize,
+    /// The admin API and the console.
+    pub console: Console,
 }

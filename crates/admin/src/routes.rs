@@ -14,12 +14,14 @@ use crate::{Admin, answer, metrics, request_id};
 
 /// All routes.
 pub(crate) fn router(admin: Arc<Admin>) -> Router {
+    let console = admin.console.router();
     Router::new()
         .route("/metrics", get(show_metrics))
+        .with_state(Arc::clone(&admin))
+        .merge(console)
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(not_found)
-        .layer(middleware::from_fn_with_state(Arc::clone(&admin), around))
-        .with_state(admin)
+        .layer(middleware::from_fn_with_state(admin, around))
 }
 
 /// `GET /metrics`
@@ -41,9 +43,7 @@ async fn not_found() -> Response<Body> {
 
 async fn method_not_allowed() -> Response<Body> {
     let message = "This method is not allowed here; the Allow header lists those that are.";
-    let mut refused = answer::error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message);
-    refused.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
-    refused
+    answer::error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
 }
 
 /// Refuses unknown hosts, and adds the request id to every answer.

@@ -16,17 +16,23 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::patient::Patient;
-use crate::{Admin, routes};
+use crate::{Admin, Console, routes};
 
 /// Threads that serve connections, and threads for blocking work.
 const THREADS: usize = 2;
-const BLOCKING_THREADS: usize = 4;
+const BLOCKING_THREADS: usize = 16;
+
+/// How much less priority they have than the threads that serve lookups.
+const NICE: i32 = 10;
 
 /// How long a handshake may take, and the head of a request, including the first one on a connection.
 const HEAD_TIME: Duration = Duration::from_secs(5);
 
-/// How long a connection may stay in all. Prometheus opens another one without asking.
-const CONNECTION_TIME: Duration = Duration::from_secs(300);
+/// How long a connection may stay in all: long enough for a large file. One that nobody uses ends with the time for a head.
+const CONNECTION_TIME: Duration = Duration::from_secs(4 * 3600);
+
+/// How often what is too old is deleted.
+const TIDIED_EVERY: Duration = Duration::from_secs(600);
 
 /// How long a connection may still send a request when the service stops, and how long answers may still take.
 const LAST_REQUEST: Duration = Duration::from_millis(300);
@@ -56,13 +62,20 @@ pub fn start(listener: StdTcpListener, admin: Admin) -> io::Result<Running> {
         .worker_threads(THREADS)
         .max_blocking_threads(BLOCKING_THREADS)
         .thread_name("admin")
+        // Threads of lookups come first.
+        .on_thread_start(|| {
+            let _ = rustix::process::setpriority_process(None, NICE);
+        })
         .enable_all()
         .build()?;
+    let console = admin.console.clone();
     let (stop, stopped) = oneshot::channel();
     let thread = std::thread::Builder::new().name("admin-accept".to_owned()).spawn(move || {
         if let Err(error) = runtime.block_on(accept_all(listener, Arc::new(admin), stopped)) {
             tracing::error!(%error, "cannot serve the admin listener");
         }
+        // Jobs use the runtime.
+        console.finish();
         runtime.shutdown_timeout(STOP_TIME);
     })?;
     Ok(Running { stop, thread })
@@ -78,6 +91,7 @@ async fn accept_all(
     let (end, ending) = watch::channel(false);
     let tls = admin.tls.clone().map(|tls| (tls, Arc::<HandshakeQueue>::default()));
     let slots = Arc::new(Semaphore::new(connections));
+    tokio::spawn(tidy(admin.console.clone()));
     let router = routes::router(admin);
     loop {
         let accepting = async {
@@ -112,6 +126,15 @@ async fn accept_all(
         let _ = tokio::time::timeout(LAST_ANSWER, slots.acquire_many(all)).await;
     }
     Ok(())
+}
+
+/// Deletes uploaded files and files of jobs that are too old, again and again.
+async fn tidy(console: Console) {
+    loop {
+        let console = console.clone();
+        let _ = tokio::task::spawn_blocking(move || console.tidy()).await;
+        tokio::time::sleep(TIDIED_EVERY).await;
+    }
 }
 
 /// Serves a connection, after its handshake if there is TLS.

@@ -100,7 +100,7 @@ fn check_admin(what: &str, address: SocketAddr, allow_remote: bool) -> anyhow::R
         return Ok(());
     }
     Err(Misuse(format!(
-        "{what} {address} can be reached from other machines, and the admin listener asks for no password. \
+        "{what} {address} can be reached from other machines, and its /metrics asks for no password. \
          Choose a loopback address such as 127.0.0.1:8081, or set `allow_remote = true` under [admin] in the \
          configuration file"
     ))

@@ -74,6 +74,11 @@ impl DataDir {
         self.0.join("audit")
     }
 
+    /// Where the console keeps what was uploaded, and what its jobs made.
+    pub(crate) fn console(&self) -> PathBuf {
+        self.0.join("console")
+    }
+
     pub(crate) fn socket(&self) -> PathBuf {
         self.0.join("control.sock")
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use contactd_contract::Operation;
 use contactd_core::services::{ImportOptions, NewToken, ReadOptions, Services};
-use contactd_core::{Actor, Cancel, Lifetime, Scopes, TokenSecret, unobserved};
+use contactd_core::{Actor, Cancel, Lifetime, Role, Scopes, TokenSecret, User, unobserved};
 use contactd_import::{Files, Input, Rejects};
 
 use crate::engine::Store;
@@ -19,12 +19,17 @@ const PHONE_URL: &str = "https://www.linkedin.com/in/ada-quell-1a2b3c";
 const EMAIL_URL: &str = "https://www.xing.com/profile/Mira_Quellbach2";
 const REFUSED_URL: &str = "https://www.linkedin.com/company/quellcorp";
 
+/// The user of the console.
+const USER: &str = "demo";
+
 const TOKEN_LIFE: Duration = Duration::from_secs(86_400);
 
 /// A store with the invented people in it.
 pub(crate) struct Demo {
     secret: TokenSecret,
     profiles: u64,
+    /// An admin of the console, whose password nobody knows.
+    pub(crate) user: User,
 }
 
 impl Demo {
@@ -54,11 +59,15 @@ impl Demo {
         };
         let secret = services.tokens.create(&actor, new).await?.announce().await.done.secret;
         let profiles = services.health.stats(&actor).await?.profiles;
-        Ok(Self { secret, profiles })
+        let user = match services.users.find(USER).await? {
+            Some(user) => user,
+            None => services.users.create(&actor, USER, Role::Admin).await?.done.user,
+        };
+        Ok(Self { secret, profiles, user })
     }
 
-    /// Prints the commands to paste, for the service at this URL.
-    pub(crate) fn show(&self, url: &str) -> io::Result<()> {
+    /// Prints the commands to paste, for the service at this URL, and a link that opens the console once.
+    pub(crate) fn show(&self, url: &str, link: &str) -> io::Result<()> {
         let is_tls = url.starts_with("https:");
         let curl = |operation: Operation, profile_url: &str| {
             let insecure = if is_tls { " --insecure" } else { "" };
@@ -87,6 +96,8 @@ impl Demo {
             "{}",
             curl(Operation::FetchPhoneNumber, REFUSED_URL).replacen("curl -sS", "curl -sSi", 1)
         )?;
+        writeln!(out, "# The console, as an admin; this link works once, within an hour:")?;
+        writeln!(out, "{link}")?;
         out.flush()
     }
 }

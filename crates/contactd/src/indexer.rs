@@ -50,7 +50,7 @@ impl Keep {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = keep;
     }
 
-    fn get(&self) -> Option<Duration> {
+    pub(crate) fn get(&self) -> Option<Duration> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,6 +3,7 @@
 mod actor;
 mod approval;
 mod archive;
+mod around;
 mod backups;
 mod cli;
 mod client;

@@ -55,9 +55,10 @@ impl Shown {
         match step {
             Progress::Reading { rows, bytes } => self.line.show("reading", rows, bytes.map(share)),
             Progress::Writing { rows, all } => self.line.show("writing", rows, Some(share((rows, all)))),
-            Progress::Waiting | Progress::Suppressed { .. } | Progress::Copying { .. } => {
-                self.waiting.show(step);
-            }
+            Progress::Waiting
+            | Progress::Suppressed { .. }
+            | Progress::Checking { .. }
+            | Progress::Copying { .. } => self.waiting.show(step),
         }
     }
 

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use contactd_admin::{Admin, Hosts};
+use contactd_admin::{Admin, ApiSettings, Console, Hosts};
 use contactd_cluster::ClusterInForce;
 use contactd_core::metrics::{Measured, Measuring};
 use contactd_core::services::Services;
-use contactd_core::{BootClock, Callers, InForce, Lease, Live, SuppressionList};
+use contactd_core::{BootClock, Callers, InForce, Lease, Live, SuppressionList, User};
 use contactd_server::{App, AtStop, Shares};
 use contactd_tls::{Tls, Watch};
 
+use crate::around::ServerAround;
 use crate::config::{self, Reloadable, ServeConfig, Sockets};
 use crate::context::Opened;
 use crate::control::Control;
@@ -128,7 +129,7 @@ impl Serving {
             files,
             Arc::clone(&recording.audit),
             Arc::clone(&callers),
-            suppressions,
+            Arc::clone(&suppressions),
             networks,
             Arc::<dyn BootClock>::clone(&opened.clock),
             settings,
@@ -143,12 +144,31 @@ impl Serving {
         measured.extend(tls.clone().map(|tls| tls as Arc<dyn Measured>));
         measured.extend(member.as_ref().map(|member| Arc::new(member.node.measures()) as Arc<dyn Measured>));
         measured.extend(member.as_ref().map(|member| member.shipping.measures()));
+        let console = Console::new(ApiSettings {
+            services: Arc::clone(&services),
+            networks: opened.networks.clone(),
+            clock: Arc::<dyn BootClock>::clone(&opened.clock),
+            room: opened.dir.console(),
+            is_tls: listeners.admin_tls.is_some(),
+            around: Arc::new(ServerAround {
+                app: Arc::downgrade(&app),
+                suppressions,
+                keep: keep.clone(),
+                pace: sweeper.pace(),
+                database: opened.database.clone(),
+                dir: opened.dir.clone(),
+                keys: opened.key_sources.clone(),
+                tls: tls.clone(),
+                clock: Arc::<dyn BootClock>::clone(&opened.clock),
+            }),
+        })?;
         let admin = Admin {
             measured,
             hosts: Hosts::new(config.admin_hosts),
             tls: listeners.admin_tls.clone(),
             clock: opened.clock,
             connections: shares.admin,
+            console,
         };
         let running = Running {
             app: Arc::downgrade(&app),
@@ -178,6 +198,13 @@ impl Serving {
     /// The addresses of the public and the admin listener.
     pub(crate) fn addresses(&self) -> std::io::Result<(SocketAddr, SocketAddr)> {
         Ok((self.listeners.public.local_addr()?, self.listeners.admin.local_addr()?))
+    }
+
+    /// The URL that opens the console once, as this user.
+    pub(crate) fn console_link(&self, user: &User) -> anyhow::Result<String> {
+        let (admin, scheme) = (self.listeners.admin.local_addr()?, self.schemes().1);
+        let path = self.admin.console.one_time_link(user).context("cannot make a link to the console")?;
+        Ok(format!("{scheme}://{}{path}", reachable(admin)))
     }
 
     /// How both are spoken to: `http` or `https`.
@@ -213,6 +240,17 @@ impl Serving {
         drop(self.control);
         Ok(())
     }
+}
+
+/// The address at which this machine can reach a listener.
+pub(crate) fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        match address {
+            SocketAddr::V4(_) => address.set_ip(std::net::Ipv4Addr::LOCALHOST.into()),
+            SocketAddr::V6(_) => address.set_ip(std::net::Ipv6Addr::LOCALHOST.into()),
+        }
+    }
+    address
 }
 
 /// The measurements of the services, shared with the listener that shows them.

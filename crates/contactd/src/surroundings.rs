@@ -8,7 +8,6 @@ use contactd_core::services::Finding;
 use contactd_journal::{KeyDir, Verifier};
 use rustix::io::Errno;
 
-use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::keys::{ExposedKeys, KeySources};
 use crate::{actor, backups, control, keys, restoring};
@@ -16,14 +15,13 @@ use crate::{actor, backups, control, keys, restoring};
 /// Free space below which an import may not fit.
 const LOW_DISK: u64 = 1 << 30;
 
-pub(crate) fn permissions(config: &Config) -> Vec<Finding> {
-    let dir = config.data.as_path();
+pub(crate) fn permissions(dir: &Path, keys: &KeySources) -> Vec<Finding> {
     let mut findings = Vec::new();
     if dir.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0) {
         let message = format!("other users can read {}", dir.display());
         findings.push(Finding::warn("permissions", message, &format!("chmod 700 {}", dir.display())));
     }
-    let ExposedKeys { to_others, to_group } = ExposedKeys::find(&dir.join("keys"), &config.keys);
+    let ExposedKeys { to_others, to_group } = ExposedKeys::find(&dir.join("keys"), keys);
     if !to_others.is_empty() {
         let message = format!("other users can read {}, so `serve` does not start", to_others.join(", "));
         findings.push(Finding::fail("permissions", message, &format!("chmod 600 {}", to_others.join(" "))));

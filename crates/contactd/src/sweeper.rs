@@ -1,8 +1,8 @@
 //! The sweeper: a thread of a running server that removes details that have expired or are too old. Expired details are never
 //! served, whether they are removed yet or not.
 
-use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -35,19 +35,27 @@ enum Told {
     Stop,
 }
 
-/// Changes how often a running sweeper sweeps.
+/// How often a running sweeper sweeps.
 #[derive(Clone)]
-pub(crate) struct Pace(Sender<Told>);
+pub(crate) struct Pace {
+    told: Sender<Told>,
+    pause: Arc<Mutex<Duration>>,
+}
 
 impl Pace {
     pub(crate) fn set(&self, pause: Duration) {
+        *self.pause.lock().unwrap_or_else(PoisonError::into_inner) = pause;
         // If the sweeper has ended, the server is stopping.
-        let _ = self.0.send(Told::Every(pause));
+        let _ = self.told.send(Told::Every(pause));
+    }
+
+    pub(crate) fn get(&self) -> Duration {
+        *self.pause.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 pub(crate) struct Sweeper {
-    told: Sender<Told>,
+    pace: Pace,
     cancel: Cancel,
     thread: JoinHandle<()>,
 }
@@ -56,6 +64,7 @@ impl Sweeper {
     /// Sweeps after every `pause`.
     pub(crate) fn start(services: Arc<Services<Store>>, pause: Duration) -> anyhow::Result<Self> {
         let (told, listening) = channel();
+        let pace = Pace { told, pause: Arc::new(Mutex::new(pause)) };
         let cancel = Cancel::default();
         let cancelled = cancel.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
@@ -80,16 +89,16 @@ impl Sweeper {
                 clearing = if are_clear { Clearing::IfRemoved } else { Clearing::Always };
             }
         })?;
-        Ok(Self { told, cancel, thread })
+        Ok(Self { pace, cancel, thread })
     }
 
     pub(crate) fn pace(&self) -> Pace {
-        Pace(self.told.clone())
+        self.pace.clone()
     }
 
     pub(crate) fn finish(self) {
         self.cancel.cancel();
-        let _ = self.told.send(Told::Stop);
+        let _ = self.pace.told.send(Told::Stop);
         wait_for(self.thread);
     }
 }

@@ -8,8 +8,8 @@ use contactd_core::{DateFormat, Kind, Label, Span, Timestamp};
 
 use super::ServiceArgs;
 use super::values::{
-    parse_date_format, parse_delimiter, parse_import, parse_kind, parse_label, parse_mapping,
-    parse_max_rejects, parse_name, parse_region, parse_share, parse_time,
+    parse_date_format, parse_delimiter, parse_import, parse_kind, parse_label, parse_mapping, parse_name,
+    parse_region, parse_share, parse_time,
 };
 
 /// The format of a file to import.
@@ -88,7 +88,7 @@ pub(crate) struct ImportArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) rejects: Option<PathBuf>,
     /// Load nothing if more rows than this have a rejected value: a share like 10% or a number of rows
-    #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = parse_max_rejects)]
+    #[arg(long, value_name = "SHARE", default_value = "10%")]
     pub(crate) max_rejects: MaxRejects,
     /// Print the report as JSON
     #[arg(long)]

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use contactd_core::{Moment, NotedHead, RootKey, Span, Timestamp};
 
 use super::JsonArg;
-use super::values::{parse_head, parse_time};
+use super::values::parse_time;
 
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("subject").args(["urls", "phone", "email", "list"]).required(true).multiple(true))]
@@ -220,7 +220,7 @@ pub(crate) struct AuditShowArgs {
 #[derive(Debug, Args)]
 pub(crate) struct AuditVerifyArgs {
     /// A head that `audit head` printed earlier: the journal must still contain that line
-    #[arg(long, value_name = "SEQ:CHAIN", value_parser = parse_head)]
+    #[arg(long, value_name = "SEQ:CHAIN")]
     pub(crate) head: Option<NotedHead>,
     /// The key that `audit root` printed; may be repeated [default: the one that the store remembers]
     #[arg(long, value_name = "KEY")]

@@ -1,38 +1,11 @@
 //! Parsers for values on the command line, and their error messages.
 
-use contactd_core::services::MaxRejects;
-use contactd_core::{Chain, DateFormat, Kind, Label, NotedHead, Timestamp};
-use contactd_import::COLUMNS;
+use contactd_core::services;
+use contactd_core::{COLUMNS, DateFormat, Kind, Label, Timestamp};
 
-/// Parses the limit of rejected rows: a share or a number.
 /// A share of details, such as `20%`.
 pub(super) fn parse_share(text: &str) -> Result<f64, String> {
-    let share = text.strip_suffix('%').and_then(|share| share.parse::<f64>().ok());
-    share
-        .filter(|share| (0.0..=100.0).contains(share))
-        .map(|share| share / 100.0)
-        .ok_or_else(|| format!("`{text}` is not a share: write a number from 0 to 100 and %, like 20%"))
-}
-
-pub(super) fn parse_max_rejects(text: &str) -> Result<MaxRejects, String> {
-    let wrong = || format!("`{text}` is neither a share like 10% nor a number of rows");
-    match text.strip_suffix('%') {
-        Some(share) => match share.trim().parse::<f64>() {
-            Ok(share) if (0.0..=100.0).contains(&share) => Ok(MaxRejects::Share(share / 100.0)),
-            _ => Err(wrong()),
-        },
-        None => text.parse().map(MaxRejects::Rows).map_err(|_| wrong()),
-    }
-}
-
-/// Parses what `audit head` printed: a line's number, its chain value and, for another node of a cluster, the node.
-pub(super) fn parse_head(text: &str) -> Result<NotedHead, String> {
-    let mut words = text.split(|c: char| c == ':' || c.is_whitespace()).filter(|word| !word.is_empty());
-    let parsed = words.next().and_then(|seq| seq.parse().ok()).zip(words.next().and_then(Chain::parse));
-    let node = words.next().map(str::to_owned);
-    parsed.map(|(seq, chain)| NotedHead { seq, chain, node }).ok_or_else(|| {
-        format!("`{text}` is not a head; write it as `contactd audit head` printed it, such as 41:9f86d081…")
-    })
+    services::parse_share(text).map_err(|error| error.to_string())
 }
 
 pub(super) fn parse_date_format(text: &str) -> Result<DateFormat, String> {
@@ -74,12 +47,7 @@ pub(super) fn parse_mapping(text: &str) -> Result<(String, String), String> {
 }
 
 pub(super) fn parse_name(text: &str) -> Result<String, String> {
-    const MAX_CHARS: usize = 100;
-    let name = text.trim();
-    if name.is_empty() || name.chars().count() > MAX_CHARS || name.chars().any(char::is_control) {
-        return Err(format!("a name has 1 to {MAX_CHARS} printable characters"));
-    }
-    Ok(name.to_owned())
+    services::parse_source(text).map_err(|error| error.to_string())
 }
 
 pub(super) fn parse_region(text: &str) -> Result<String, String> {

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use contactd_core::services::{IndexState, OfNode, RootList, VerifiedJournals, VerifyQuery};
-use contactd_core::{NotedHead, RootKey, Roots};
+use contactd_core::{Cancel, NotedHead, RootKey, Roots, unobserved};
 use contactd_journal::{Verifier, verify_proof};
 
 use crate::cli::{AuditCommand, AuditProofArgs, AuditVerifyArgs};
@@ -55,7 +55,8 @@ async fn verify(context: &Context, args: &AuditVerifyArgs) -> anyhow::Result<Exi
     }
     let (node, roots, noted) = (args.node.clone(), args.root.clone(), args.head.clone());
     let query = VerifyQuery { node, roots, noted, has_files };
-    let verifying = audits.verify_all(&context.actor, &query);
+    let cancel = Cancel::default();
+    let verifying = audits.verify_all(&context.actor, &query, &unobserved, &cancel);
     let verified = progress::during("verifying the journal", verifying).await?;
     if verified.files.is_none() && verified.copies.is_empty() {
         bail!("no node has shipped its journal to this database yet");

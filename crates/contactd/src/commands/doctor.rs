@@ -74,7 +74,7 @@ async fn examine(everywhere: &Everywhere) -> Vec<Finding> {
         findings.push(Finding::fail("data", none.message(), NoDataDir::ADVICE));
         return findings;
     }
-    findings.extend(surroundings::permissions(&config));
+    findings.extend(surroundings::permissions(&dir, &config.keys));
     findings.push(surroundings::disk(&dir));
     if let Some(finding) = surroundings::unwritable(&dir) {
         findings.push(finding);

@@ -63,7 +63,7 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
         )),
         step => waiting.show(step),
     };
-    let options = EraseOptions { values: args.values, must_exist: args.must_exist };
+    let options = EraseOptions { values: args.values, must_exist: args.must_exist, confirmed: None };
     let approve = approval::asking("Erase", args.yes);
     let erasing = subjects.erase(&actor, &named, options, &approve, &show);
     let erased = progress::during("erasing", erasing).await.map_err(|error| with_advice(context, error))?;

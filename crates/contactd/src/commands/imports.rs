@@ -2,61 +2,15 @@
 
 use std::process::ExitCode;
 
-use contactd_core::Timestamp;
-use contactd_core::services::{ImportError, ListedImport};
-use contactd_core::store::{PastImport, Undone};
-use serde::Serialize;
+use contactd_admin::ShownImport;
+use contactd_core::Cancel;
+use contactd_core::services::ImportError;
+use contactd_core::store::Undone;
 
 use crate::cli::{ImportsArgs, ImportsCommand};
 use crate::context::Context;
 use crate::output;
 use crate::progress::{self, Waiting};
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ShownImport {
-    id: i64,
-    imported_at: Timestamp,
-    source: String,
-    actor: Option<String>,
-    files: Vec<String>,
-    rows: u64,
-    rejected: u64,
-    suppressed: u64,
-    profiles_new: u64,
-    profiles_changed: u64,
-    details_new: u64,
-    details_changed: u64,
-    details_unchanged: u64,
-    details_withdrawn: u64,
-    undone_at: Option<Timestamp>,
-    /// Until when it can be undone, if it can.
-    undo_until: Option<Timestamp>,
-}
-
-impl From<ListedImport> for ShownImport {
-    fn from(ListedImport { import, undo_until }: ListedImport) -> Self {
-        let PastImport { id, at, summary, undone_at, .. } = import;
-        Self {
-            id,
-            imported_at: at,
-            source: summary.source,
-            actor: summary.actor,
-            files: summary.files,
-            rows: summary.rows,
-            rejected: summary.rejected,
-            suppressed: summary.suppressed,
-            profiles_new: summary.counts.profiles_new,
-            profiles_changed: summary.counts.profiles_changed,
-            details_new: summary.counts.new,
-            details_changed: summary.counts.changed,
-            details_unchanged: summary.counts.unchanged,
-            details_withdrawn: summary.counts.withdrawn,
-            undone_at,
-            undo_until,
-        }
-    }
-}
 
 pub(crate) async fn run(context: &Context, args: &ImportsArgs) -> anyhow::Result<ExitCode> {
     match args.command {
@@ -115,7 +69,8 @@ async fn list(context: &Context, json: bool) -> anyhow::Result<ExitCode> {
 async fn undo(context: &Context, id: i64, json: bool) -> anyhow::Result<ExitCode> {
     let waiting = Waiting::for_the_store();
     let show = |step| waiting.show(step);
-    let undoing = context.services.imports.undo(&context.actor, id, &show);
+    let cancel = Cancel::default();
+    let undoing = context.services.imports.undo(&context.actor, id, &show, &cancel);
     let undone = progress::during("undoing the import", undoing).await.map_err(with_advice)?;
     let Undone { removed, restored } = undone.done;
     if json {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use contactd_core::services::CorrectionError;
-use contactd_core::{RawRecord, Timestamp};
+use contactd_core::{RawRecord, RecordError, Timestamp};
 
 use crate::cli::PutArgs;
 use crate::context::Context;
@@ -32,7 +32,7 @@ pub(crate) async fn run(context: &Context, args: &PutArgs) -> anyhow::Result<Exi
     let put = context.services.subjects.correct(&context.actor, &row, &|step| waiting.show(step)).await;
     let put = match put {
         Err(CorrectionError::Record(error)) => {
-            bail!("the {} cannot be saved ({}): {}", error.column, error.reason, advice(error.reason))
+            bail!("the {} cannot be saved ({}): {}", error.column, error.reason, advice(error))
         }
         put => put?,
     };
@@ -50,16 +50,9 @@ pub(crate) async fn run(context: &Context, args: &PutArgs) -> anyhow::Result<Exi
 }
 
 /// What to do about a value that was refused.
-fn advice(reason: &str) -> &'static str {
-    match reason {
+fn advice(error: RecordError) -> &'static str {
+    match error.reason {
         "phone_region_needed" => "write it with + and its country code, or set the country with --region",
-        "spreadsheet_notation" => "this is what a spreadsheet shows instead of the value",
-        "phone_letters" => "write it in digits",
-        "phone_extension" => "leave the extension out",
-        "phone_several" => "give one number at a time",
-        "invalid_phone" => "this number is not possible in that country; check its digits",
-        "email_not_bare" => "write only the address, without a name or mailto:",
-        "invalid_email" | "invalid_email_domain" | "email_too_long" => "write it like ada@example.com",
-        _ => "check how it is written",
+        _ => error.advice(),
     }
 }

@@ -1,6 +1,5 @@
 //! `contactd serve`
 
-use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ use crate::log;
 use crate::misuse::Misuse;
 use crate::opening::Purpose;
 use crate::reloading::Reloader;
-use crate::serving::{Listeners, Serving};
+use crate::serving::{Listeners, Serving, reachable};
 
 pub(crate) async fn run(everywhere: &Everywhere, args: &ServeArgs) -> anyhow::Result<ExitCode> {
     // First of all: from now on, a SIGHUP does not kill.
@@ -62,7 +61,7 @@ pub(crate) async fn run(everywhere: &Everywhere, args: &ServeArgs) -> anyhow::Re
     let url = if args.demo {
         let demo = Demo::prepare(&serving.services, dir.path().to_owned()).await?;
         let url = announce(&serving, &settings, &dir)?;
-        demo.show(&url)?;
+        demo.show(&url, &serving.console_link(&demo.user)?)?;
         url
     } else {
         announce(&serving, &settings, &dir)?
@@ -115,20 +114,17 @@ fn announce(serving: &Serving, settings: &Settings, dir: &DataDir) -> anyhow::Re
              that speaks TLS in front and name it in clients.proxies"
         );
     }
-    log::say(format_args!("data directory {}", dir.shown()));
-    log::say(format_args!("admin on {admin_scheme}://{admin} (/metrics)"));
-    Ok(url)
-}
-
-/// The address at which this machine can reach a listener.
-fn reachable(mut address: SocketAddr) -> SocketAddr {
-    if address.ip().is_unspecified() {
-        match address {
-            SocketAddr::V4(_) => address.set_ip(std::net::Ipv4Addr::LOCALHOST.into()),
-            SocketAddr::V6(_) => address.set_ip(std::net::Ipv6Addr::LOCALHOST.into()),
-        }
+    if admin_scheme == "http" && !admin.ip().to_canonical().is_loopback() {
+        tracing::warn!(
+            "serving the console over plain HTTP on {admin}: whoever can read the network reads passwords and personal data; set [tls]"
+        );
     }
-    address
+    log::say(format_args!("data directory {}", dir.shown()));
+    log::say(format_args!(
+        "admin on {admin_scheme}://{admin} (/metrics, console at {admin_scheme}://{}/admin/)",
+        reachable(admin)
+    ));
+    Ok(url)
 }
 
 /// Completes at the first SIGTERM or Ctrl-C.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use contactd_core::services::{Holder, OnFile, OptOutError, OptOutOptions, OptedOut};
-use contactd_core::{SubjectName, SubjectNameError, subject_lines};
+use contactd_core::{SubjectList, SubjectName, SubjectNameError, subject_lines};
 use serde::Serialize;
 
 use crate::cli::{SubjectArgs, SuppressArgs};
@@ -234,8 +234,7 @@ fn read_list(file: &Path) -> anyhow::Result<Vec<u8>> {
         }
         list = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     }
-    let first = list.split(|&b| b == b'\n').next().unwrap_or_default();
-    if first.contains(&0) || first.starts_with(b"\x1F\x8B") || first.starts_with(b"\x28\xB5\x2F\xFD") {
+    if !SubjectList::is_text(&list) {
         bail!("{} is compressed or not UTF-8; unpack it, or save it as UTF-8 text", file.display());
     }
     Ok(list)

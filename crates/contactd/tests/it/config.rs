@@ -155,7 +155,7 @@ fn a_file_with_which_the_service_would_not_start_is_not_called_good() {
             1,
             format!(
                 "contactd: {file}, line 2: serve.admin_listen: --admin-listen 0.0.0.0:8081 can be reached from other \
-                 machines, and the admin listener asks for no password. Choose a loopback address such as \
+                 machines, and its /metrics asks for no password. Choose a loopback address such as \
                  127.0.0.1:8081, or set `allow_remote = true` under [admin] in the configuration file\n1 error\n"
             )
         )

@@ -17,8 +17,11 @@ pub(crate) struct Reply {
 
 impl Reply {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let mut found =
-            self.headers.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str());
+        let mut found = self
+            .headers
+            .iter()
+            .filter(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str());
         let first = found.next();
         assert_eq!(found.next(), None, "{name} is there twice");
         first
@@ -122,6 +125,32 @@ impl<S: Read + Write> Connection<S> {
             }
             assert!(self.read_more(), "closed without a reply");
         }
+    }
+
+    /// What comes until the connection is closed.
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
+        while self.read_more() {}
+        std::mem::take(&mut self.unread)
+    }
+
+    /// Everything until the other side closes the connection: the head of the reply, and its body, which may be in parts.
+    pub(crate) fn whole(&mut self) -> (String, String) {
+        while self.read_more() {}
+        let text = String::from_utf8(std::mem::take(&mut self.unread)).expect("UTF-8");
+        let (head, mut rest) = text.split_once("\r\n\r\n").expect("a head");
+        if !head.to_lowercase().contains("transfer-encoding: chunked") {
+            return (head.to_owned(), rest.to_owned());
+        }
+        let mut body = String::new();
+        while let Some((length, after)) = rest.split_once("\r\n") {
+            let length = usize::from_str_radix(length, 16).expect("a length");
+            if length == 0 {
+                break;
+            }
+            body.push_str(&after[..length]);
+            rest = after[length..].strip_prefix("\r\n").expect("the end of a part");
+        }
+        (head.to_owned(), body)
     }
 
     /// Whether the other side closes the connection without sending more.

@@ -7,6 +7,7 @@
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 mod admin;
+mod admin_api;
 mod audit;
 mod backup;
 mod base_path;
@@ -17,6 +18,13 @@ mod cluster;
 mod commands;
 mod config;
 mod connections;
+mod console;
+mod console_audit;
+mod console_imports;
+mod console_matrix;
+mod console_overview;
+mod console_people;
+mod console_tokens;
 mod cors;
 mod data_dirs;
 mod demo;

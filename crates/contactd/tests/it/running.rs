@@ -249,7 +249,7 @@ fn a_start_that_fails_is_reported_as_json_too() {
     let loud = format!(
         "{broken}, line 3: log.level: unknown variant `loud`, expected one of `error`, `warn`, `info`, `debug`, `trace`"
     );
-    let remote = "--admin-listen 0.0.0.0:1 can be reached from other machines, and the admin listener asks for no password. \
+    let remote = "--admin-listen 0.0.0.0:1 can be reached from other machines, and its /metrics asks for no password. \
                   Choose a loopback address such as 127.0.0.1:8081, or set `allow_remote = true` under [admin] in the \
                   configuration file";
     for (args, code, message) in [

@@ -37,7 +37,7 @@ impl Running {
 }
 
 /// The store of a site, as another process opens it.
-async fn store(site: &Site) -> AnyStore {
+pub(crate) async fn store(site: &Site) -> AnyStore {
     let Some(url) = site.database() else {
         return AnyStore::Embedded(Arc::new(SqliteStore::open(&site.data()).expect("opens")));
     };

@@ -16,10 +16,12 @@ export const optOutResult = ({ result }) => [
   result.holders?.length > 0 && section('Still given out',
     h('p', null, 'These profiles hold a number or an address of the list, and other details of theirs are still given out. If the people want to opt out completely, look for each of them under People.'),
     table('Profiles', ['Profile', { name: 'Details still given out', number: true }],
-      result.holders.map(({ profileUrl, stillDisclosed }) => [value(profileUrl), number(stillDisclosed)]))),
+      result.holders.map(({ profileUrl, stillDisclosed }) => [value(profileUrl), number(stillDisclosed)])),
+    result.moreHolders > 0 && h('p', null, `And ${counted(result.moreHolders, 'more profile')}.`)),
   result.rejected.length > 0 && section('Lines that could not be read',
-    h('p', null, `${counted(result.rejected.length, 'line')} ${result.rejected.length === 1 ? 'was' : 'were'} not done. Correct ${result.rejected.length === 1 ? 'it' : 'them'} and send ${result.rejected.length === 1 ? 'it' : 'them'} again.`),
-    table('Lines', [{ name: 'Line', number: true }, 'Reason'], result.rejected.map(({ line, reason }) => [number(line), reason]))),
+    h('p', null, `${counted(result.rejected.length + result.moreRejected, 'line')} ${result.rejected.length === 1 ? 'was' : 'were'} not done. Correct ${result.rejected.length === 1 ? 'it' : 'them'} and send ${result.rejected.length === 1 ? 'it' : 'them'} again.`),
+    table('Lines', [{ name: 'Line', number: true }, 'Reason'], result.rejected.map(({ line, reason }) => [number(line), reason])),
+    result.moreRejected > 0 && h('p', null, `And ${counted(result.moreRejected, 'more line')}.`)),
 ];
 
 export const exportResult = (job) => notice('good',

@@ -1,6 +1,6 @@
 // Jobs: long work that goes on without the browser. Each has its own address, so that one can come back to it.
 
-import { ApiError, at, get, remove } from '../api.js';
+import { ApiError, at, get, post } from '../api.js';
 import { ask } from '../dialog.js';
 import { button, data, h } from '../dom.js';
 import { distance, moment } from '../format.js';
@@ -42,7 +42,7 @@ async function stop(job) {
     danger: true,
     intro: h('p', null, PARTLY[job.kind] ?? 'What was begun is given up. Nothing is changed.'),
     confirm: 'Stop it',
-    act: () => remove(at`/jobs/${job.id}`),
+    act: () => post(at`/jobs/${job.id}/cancel`),
   });
 }
 

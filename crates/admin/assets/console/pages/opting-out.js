@@ -92,10 +92,13 @@ export async function optOutUnseen(q) {
 /** Takes an opt-out back. */
 export async function withdraw(found, again) {
   const given = found.held.filter((detail) => isGivenOut({ ...detail, isSuppressed: false })).length;
+  // If the person is opted out and not the number or address itself, that is what is taken back.
+  const isOfPerson = found.subject.kind !== 'profile' && !found.suppression.isOfTheValueOnly;
+  const q = isOfPerson ? found.profiles[0] : found.subject.text;
   const answer = await ask({
     title: 'Take back this opt-out',
     intro: [
-      h('p', null, value(found.subject.text)),
+      h('p', null, value(q)),
       paragraphs(
         given ? `Lookups may give out ${counted(given, 'detail')} again from the moment this is done, unless something else of it is opted out.`
           : 'Nothing is held that could be given out. What is imported from now on may be.',
@@ -103,7 +106,7 @@ export async function withdraw(found, again) {
     ],
     fields: [ticketField()],
     confirm: 'Take it back',
-    act: ({ ticket }) => post('/opt-outs/withdraw', { q: found.subject.text, ticket }),
+    act: ({ ticket }) => post('/opt-outs/withdraw', { q, ticket }),
   });
   if (!answer) return;
   flash(answer.result.changed ? 'The opt-out is taken back.' : 'This was not opted out.', afterwards(answer.result));

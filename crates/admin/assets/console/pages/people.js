@@ -2,7 +2,7 @@
 // What was searched for is kept in memory only: in no address, no history and no log.
 
 import { post } from '../api.js';
-import { busy, button, data, h, value } from '../dom.js';
+import { button, data, h, value } from '../dom.js';
 import { capital, counted, day, kindName, moment, number } from '../format.js';
 import { badge, heading, notice, problem, section, turnPage } from '../notices.js';
 import { go } from '../router.js';
@@ -58,7 +58,8 @@ function heldTable(name, details, again) {
 /** What is held, by profile if there are several: folded if there are many. */
 function held(found, again) {
   if (found.profiles.length < 2) return heldTable('What is held', found.held, again);
-  return found.profiles.map((profile) => {
+  const shown = new Set(found.held.map((detail) => detail.profileUrl));
+  return found.profiles.filter((profile) => shown.has(profile)).map((profile) => {
     const details = found.held.filter((detail) => detail.profileUrl === profile);
     return h('details', { class: 'profile', open: found.profiles.length <= UNFOLDED },
       h('summary', null, value(profile), h('span', { class: 'aside' }, ` ${counted(details.length, 'detail')}`)),
@@ -120,6 +121,8 @@ function result(found, again) {
         button('Erase', () => erase(found, again), { class: 'danger' }))),
     isValue && profiles.length > 1 && notice('warn', h('p', null,
       `${counted(profiles.length, 'profile')} hold this ${kindName(subject.kind)}. If different people share it, look for the profile of the one who asks instead.`)),
+    found.isShortened && notice('warn', h('p', null,
+      'So many profiles hold this that only what the first of them hold is shown, and who received it. What you do here is about all of them.')),
     section('What is held', held(found, again)),
     section('Who received it', recipients(found), footnotes(found)),
     sharing(found));
@@ -138,26 +141,39 @@ export async function people() {
   const said = h('p', { class: 'unseen', role: 'status' });
   const place = h('div', { class: 'found' });
 
+  let searches = 0;
+
+  /** Searches for what was typed or, without `focus`, once more for the same. The newest search counts, however late others answer. */
   async function search({ focus }) {
-    asked = input.value.trim();
+    if (focus) asked = input.value.trim();
     if (!asked) return;
-    if (focus) turnPage();
-    await busy(send, async () => {
-      said.textContent = 'Searching…';
-      place.classList.add('stale');
-      try {
-        const found = await post('/people/search', { q: asked });
-        place.replaceChildren(result(found, () => search({ focus: false })));
-        said.textContent = `Found: ${counted(found.held.length, 'detail')} in ${counted(found.profiles.length, 'profile')}.`;
-        if (focus) place.querySelector('h2').focus();
-      } catch (error) {
-        if (!error.code) throw error;
-        said.textContent = '';
-        place.replaceChildren(problem(error, () => search({ focus })), ...unseen(error));
-      } finally {
+    searches += 1;
+    const mine = searches;
+    if (focus) {
+      turnPage();
+      // Nobody acts on the person who was there before.
+      place.replaceChildren();
+    }
+    said.textContent = 'Searching…';
+    send.setAttribute('aria-disabled', 'true');
+    place.classList.add('stale');
+    try {
+      const found = await post('/people/search', { q: asked });
+      if (mine !== searches) return;
+      place.replaceChildren(result(found, () => search({ focus: false })));
+      said.textContent = `Found: ${counted(found.held.length, 'detail')} in ${counted(found.profiles.length, 'profile')}.`;
+      if (focus) place.querySelector('h2').focus();
+    } catch (error) {
+      if (!error.code) throw error;
+      if (mine !== searches) return;
+      said.textContent = '';
+      place.replaceChildren(problem(error, () => search({ focus })), ...unseen(error));
+    } finally {
+      if (mine === searches) {
         place.classList.remove('stale');
+        send.removeAttribute('aria-disabled');
       }
-    });
+    }
   }
 
   const form = h('form', { class: 'search', role: 'search', autocomplete: 'off',

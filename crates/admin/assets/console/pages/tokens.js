@@ -9,6 +9,7 @@ import { counted, day, distance, moment, number } from '../format.js';
 import { badge, flashNext, heading, section } from '../notices.js';
 import { go, href } from '../router.js';
 import { facts, table } from '../table.js';
+import { afterwards } from './confirming.js';
 
 const SOON_MS = 14 * 86_400_000;
 const TERMS = [['30d', '30 days'], ['90d', '90 days'], ['180d', '180 days'], ['365d', 'one year'], ['never', 'never']];
@@ -119,7 +120,7 @@ async function change(token, refresh) {
     }),
   });
   if (!answer) return;
-  flashNext('Changed. It is in force.');
+  flashNext(answer.result.inForce ? 'Changed. It is in force.' : 'Changed.', afterwards(answer.result));
   refresh();
 }
 
@@ -152,7 +153,7 @@ async function revoke(token, refresh) {
     act: () => post(at`/tokens/${token.id}/revoke`),
   });
   if (!answer) return;
-  flashNext('Revoked. Lookups with this token are refused.');
+  flashNext(answer.result.inForce ? 'Revoked. Lookups with this token are refused.' : 'Revoked.', afterwards(answer.result));
   refresh();
 }
 

@@ -6,7 +6,6 @@ use std::io::{self, BufWriter, Write};
 use contactd_core::services::ShownEvent;
 use contactd_core::{AdminRecord, AuditRecord, Timestamp, hex};
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::output;
 
@@ -28,29 +27,6 @@ enum Out {
     Json(BufWriter<io::Stdout>),
     Csv(Box<csv::Writer<io::Stdout>>),
 }
-
-/// The columns of the CSV form: the fields of the JSON form.
-const COLUMNS: [&str; 19] = [
-    "time",
-    "operation",
-    "outcome",
-    "reason",
-    "token",
-    "tokenName",
-    "actor",
-    "via",
-    "requestId",
-    "count",
-    "counts",
-    "what",
-    "ticket",
-    "profileDigest",
-    "valueDigest",
-    "givenIdDigest",
-    "subjects",
-    "node",
-    "seq",
-];
 
 /// One request, as it is shown.
 #[derive(Serialize)]
@@ -115,20 +91,6 @@ impl ShownAction<'_> {
     }
 }
 
-/// A field of the JSON form as a cell; empty if the event has no such field.
-fn cell(field: Option<&Value>) -> String {
-    match field {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(list)) => list.iter().map(|one| cell(Some(one))).collect::<Vec<_>>().join(" "),
-        Some(Value::Object(counts)) => {
-            let named = counts.iter().map(|(name, count)| format!("{name} {count}"));
-            named.collect::<Vec<_>>().join(", ")
-        }
-        Some(other) => other.to_string(),
-    }
-}
-
 impl Listing {
     pub(super) fn begin(form: Form) -> anyhow::Result<Self> {
         let buffered = || BufWriter::with_capacity(1 << 16, io::stdout());
@@ -137,7 +99,7 @@ impl Listing {
             Form::Json => Out::Json(buffered()),
             Form::Csv => {
                 let mut out = Box::new(csv::Writer::from_writer(io::stdout()));
-                output::csv_row(&mut out, COLUMNS)?;
+                output::csv_row(&mut out, ShownEvent::COLUMNS)?;
                 Out::Csv(out)
             }
         };
@@ -145,6 +107,9 @@ impl Listing {
     }
 
     pub(super) fn add(&mut self, event: &ShownEvent<'_>) -> anyhow::Result<()> {
+        if let Out::Csv(out) = &mut self.out {
+            return Ok(output::csv_row(out, event.cells())?);
+        }
         match event {
             ShownEvent::Request { record, token_name } => {
                 let shown = request(record, *token_name);
@@ -172,10 +137,8 @@ impl Listing {
                 out.write_all(if is_first { b"[" } else { b"," })?;
                 serde_json::to_writer(out, shown)?;
             }
-            Out::Csv(out) => {
-                let fields = serde_json::to_value(shown)?;
-                output::csv_row(out, COLUMNS.map(|column| cell(fields.get(column))))?;
-            }
+            // Its rows are written as they come.
+            Out::Csv(_) => {}
         }
         Ok(())
     }

@@ -119,7 +119,7 @@ pub(super) fn advised(error: ImportError) -> anyhow::Error {
             Some(file) => advised_file(file),
             None => error.into(),
         },
-        ImportError::TooManyWithdrawn(_) => {
+        ImportError::TooManyWithdrawn { .. } => {
             anyhow::anyhow!("{error}. If the files are complete, allow it with --max-withdrawn 100%")
         }
         _ => error.into(),

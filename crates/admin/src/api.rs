@@ -1,0 +1,188 @@
+//! The admin API, `/admin/api/v1`, and the console that uses it.
+//!
+//! Every handler translates its input, calls one service method, and translates the result back. Who may call it is said once,
+//! in its [`Endpoint`]: the router refuses everybody else before the handler runs. Services put what is done on record with the
+//! actor's name.
+
+mod admin_tokens;
+mod around;
+mod attempts;
+mod audit;
+mod auth;
+mod console;
+mod endpoint;
+mod exports;
+mod extract;
+mod imports;
+mod jobs;
+mod me;
+mod names;
+mod nodes;
+mod openapi;
+mod opt_outs;
+mod overview;
+mod people;
+mod period;
+mod permission;
+mod refusal;
+mod retention;
+mod session;
+mod sessions;
+mod tokens;
+mod uploads;
+mod usage;
+mod users;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware;
+use axum::routing::get;
+use contactd_core::services::Services;
+use contactd_core::store::Store;
+use contactd_core::{Clock, Networks, User};
+
+use crate::answer;
+pub use around::{Around, Asking, LookupTimes, NodeShown};
+use attempts::Attempts;
+use auth::{Gate, authorize};
+use endpoint::Endpoint;
+pub use imports::ShownImport;
+use jobs::Jobs;
+use sessions::Sessions;
+use uploads::Uploads;
+
+/// Where the API is.
+pub(crate) const BASE: &str = "/admin/api/v1";
+
+/// What the API and the console need.
+pub struct ApiSettings<S> {
+    /// The services.
+    pub services: Arc<Services<S>>,
+    /// Which profile URLs are accepted.
+    pub networks: Networks,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// A directory of this server, as private as the data: for uploaded files, and for what jobs make.
+    pub room: PathBuf,
+    /// Whether the listener speaks TLS, so that cookies are sent over nothing else.
+    pub is_tls: bool,
+    /// What the server knows that is not in the store.
+    pub around: Arc<dyn Around>,
+}
+
+/// The API and the console, ready to be served.
+#[derive(Clone)]
+pub struct Console {
+    router: Router,
+    links: Arc<dyn MakeLinks>,
+    jobs: Arc<Jobs>,
+    uploads: Arc<Uploads>,
+}
+
+impl Console {
+    /// Prepares the API and the console.
+    pub fn new<S: Store>(settings: ApiSettings<S>) -> std::io::Result<Self> {
+        let ApiSettings { services, networks, clock, room, is_tls, around } = settings;
+        let api = Arc::new(Api {
+            jobs: Jobs::open(&room, Arc::clone(&clock))?,
+            uploads: Uploads::open(&room, Arc::clone(&clock))?,
+            services,
+            networks,
+            clock,
+            is_tls,
+            around,
+            sessions: Sessions::default(),
+            attempts: Attempts::new(),
+        });
+        Ok(Self {
+            router: router(&api),
+            jobs: Arc::clone(&api.jobs),
+            uploads: Arc::clone(&api.uploads),
+            links: api,
+        })
+    }
+
+    /// The path, with a secret, that logs this user in once.
+    pub fn one_time_link(&self, user: &User) -> Option<String> {
+        Some(format!("/admin/enter#{}", self.links.make(&user.name)?))
+    }
+
+    pub(crate) fn router(&self) -> Router {
+        self.router.clone()
+    }
+
+    /// Deletes uploaded files and files of jobs that are too old.
+    pub(crate) fn tidy(&self) {
+        self.jobs.tidy();
+        self.uploads.tidy();
+    }
+
+    /// Asks running jobs to stop, and waits a moment for them.
+    pub(crate) fn finish(&self) {
+        self.jobs.finish();
+    }
+}
+
+/// Makes links that log in once.
+trait MakeLinks: Send + Sync {
+    fn make(&self, user: &str) -> Option<String>;
+}
+
+impl<S: Store> MakeLinks for Api<S> {
+    fn make(&self, user: &str) -> Option<String> {
+        self.sessions.make_link(user, self.clock.now()).ok()
+    }
+}
+
+/// What handlers work with.
+pub(crate) struct Api<S> {
+    pub(crate) services: Arc<Services<S>>,
+    pub(crate) networks: Networks,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) is_tls: bool,
+    pub(crate) around: Arc<dyn Around>,
+    pub(crate) sessions: Sessions,
+    pub(crate) attempts: Attempts,
+    pub(crate) jobs: Arc<Jobs>,
+    pub(crate) uploads: Arc<Uploads>,
+}
+
+/// All endpoints.
+fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+    [
+        session::endpoints(),
+        me::endpoints(),
+        users::endpoints(),
+        admin_tokens::endpoints(),
+        tokens::endpoints(),
+        people::endpoints(),
+        opt_outs::endpoints(),
+        jobs::endpoints(),
+        audit::endpoints(),
+        usage::endpoints(),
+        retention::endpoints(),
+        overview::endpoints(),
+        nodes::endpoints(),
+        uploads::endpoints(),
+        imports::endpoints(),
+        exports::endpoints(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn router<S: Store>(api: &Arc<Api<S>>) -> Router {
+    let document = openapi::document(&endpoints::<S>()).to_string();
+    let shown =
+        move || async move { answer::of_type(axum::http::StatusCode::OK, "application/json", document) };
+    let mut router = Router::new().route(&format!("{BASE}/openapi.json"), get(shown));
+    for endpoint in endpoints::<S>() {
+        let gate = Gate { api: Arc::clone(api), needs: endpoint.needs, is_use: endpoint.is_use };
+        let route = endpoint.route.layer(middleware::from_fn_with_state(gate, authorize));
+        router = router.route(&format!("{BASE}{}", endpoint.path), route);
+    }
+    router.with_state(Arc::clone(api)).merge(console::router())
+}

@@ -1,0 +1,236 @@
+//! The journal: its lines, who received how much, the check that nothing was changed, and proofs of it.
+
+mod csv;
+mod event;
+mod keys;
+mod proof;
+mod verify;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::Response;
+use axum::response::IntoResponse;
+use contactd_core::services::{AuditError, AuditQuery, Recipient};
+use contactd_core::store::{Store, StoreError};
+use contactd_core::{AdminOutcome, AuditOutcome, JournalError, Timestamp};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::Api;
+use crate::api::auth::Who;
+use crate::api::endpoint::Endpoint;
+use crate::api::extract::{Asked, Json, apart};
+use crate::api::jobs::JobShown;
+use crate::api::period::{Format, period};
+use crate::api::permission::{Needs, Permission};
+use crate::api::refusal::Refusal;
+use event::EventShown;
+
+/// How many events a page has unless something else is asked for, and at most.
+const PAGE: u64 = 50;
+const LARGEST_PAGE: u64 = 1_000;
+
+pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+    let (read, prove) = (Needs::May(Permission::Audit), Needs::May(Permission::AuditProof));
+    vec![
+        Endpoint::get("/audit", read, "showAudit", show)
+            .says("Requests and actions in the journal, newest first: a page, or all of them as CSV.")
+            .asks::<EventQuery>()
+            .answers_or::<EventPage>("text/csv"),
+        Endpoint::get("/audit/summary", read, "summarizeAudit", summary)
+            .says("What each token asked for and received, the one that asked last first.")
+            .asks::<PeriodQuery>()
+            .answers::<RecipientList>(),
+        Endpoint::get("/audit/root", prove, "listRoots", keys::roots)
+            .says("The public keys with which the journals of all nodes began. Note them down elsewhere.")
+            .answers::<keys::RootsShown>(),
+        Endpoint::get("/audit/head", prove, "listHeads", keys::heads)
+            .says("The last signed line of the journals of all nodes. Note it down elsewhere.")
+            .answers::<keys::HeadsShown>(),
+        Endpoint::post("/audit/verify", prove, "verifyAudit", verify::start)
+            .says("Check every line of the journals of all nodes, as a job. A journal that is not whole is a result, not a failure.")
+            .takes::<verify::Verify>()
+            .with_status(202)
+            .answers::<JobShown>(),
+        Endpoint::post("/audit/proof", prove, "proveAudit", proof::start)
+            .says("Make a file that proves the lines of a period, as a job. `contactd audit verify --proof` checks it.")
+            .takes::<proof::Proof>()
+            .with_status(202)
+            .answers::<JobShown>(),
+    ]
+}
+
+/// Which events are wanted. All that is given must match.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct EventQuery {
+    /// At or after this time: a date, an RFC 3339 time, or how long ago, such as `30d`.
+    #[serde(default)]
+    since: Option<String>,
+    /// Before this time.
+    #[serde(default)]
+    until: Option<String>,
+    /// Requests of this token, by id or name.
+    #[serde(default)]
+    token: Option<String>,
+    /// `hit`, `miss` or `refused` of requests; `done` or `failed` of actions.
+    #[serde(default)]
+    outcome: Option<String>,
+    /// `phone` or `email` of requests, or the name of an action.
+    #[serde(default)]
+    operation: Option<String>,
+    /// Actions of this user.
+    #[serde(default)]
+    actor: Option<String>,
+    /// The id of a request, as the caller sent it or as it is recorded.
+    #[serde(default)]
+    request: Option<String>,
+    /// How many a page has: 50 unless it is given, 1,000 at most. A CSV file has all.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1000))]
+    limit: Option<u64>,
+    /// The `next` of the page before.
+    #[serde(default)]
+    before: Option<String>,
+    /// `csv` for a file with all events.
+    #[serde(default)]
+    format: Format,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PeriodQuery {
+    /// At or after this time: a date, an RFC 3339 time, or how long ago, such as `30d`.
+    #[serde(default)]
+    since: Option<String>,
+    /// Before this time.
+    #[serde(default)]
+    until: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct EventPage {
+    events: Vec<EventShown>,
+    /// The `before` of the next page; `null` if there is none.
+    next: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct RecipientList {
+    recipients: Vec<RecipientShown>,
+}
+
+/// What one token asked for and received.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct RecipientShown {
+    /// The id of the token.
+    token: String,
+    token_name: Option<String>,
+    requests: u64,
+    hits: u64,
+    misses: u64,
+    refused: u64,
+    #[schemars(with = "String")]
+    first_at: Timestamp,
+    #[schemars(with = "String")]
+    last_at: Timestamp,
+}
+
+impl From<Recipient> for RecipientShown {
+    fn from(of: Recipient) -> Self {
+        Self {
+            token: of.token,
+            token_name: of.token_name,
+            requests: of.requests,
+            hits: of.hits,
+            misses: of.misses,
+            refused: of.refused,
+            first_at: of.first_at,
+            last_at: of.last_at,
+        }
+    }
+}
+
+impl EventQuery {
+    fn query(&self, now: Timestamp) -> Result<AuditQuery, Refusal> {
+        let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let (since, until) = period(self.since.as_deref(), self.until.as_deref(), now)?;
+        let outcome = given(&self.outcome);
+        let actions = [AdminOutcome::Done, AdminOutcome::Failed].map(AdminOutcome::name);
+        let is_known = |name: &String| AuditOutcome::number(name).is_some() || actions.contains(&&**name);
+        if !outcome.as_ref().is_none_or(is_known) {
+            return Err(Refusal::invalid(
+                "`outcome` is hit, miss or refused for requests, done or failed for actions.",
+            ));
+        }
+        Ok(AuditQuery {
+            token: given(&self.token),
+            since,
+            until,
+            outcome,
+            operation: given(&self.operation),
+            request: given(&self.request),
+            actor: given(&self.actor),
+            ..AuditQuery::default()
+        })
+    }
+}
+
+async fn show<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Asked(asked): Asked<EventQuery>,
+) -> Result<Response<Body>, Refusal> {
+    let query = asked.query(api.clock.now())?;
+    if asked.format == Format::Csv {
+        return csv::file(api, who.actor, query).await;
+    }
+    let most = asked.limit.unwrap_or(PAGE);
+    if !(1..=LARGEST_PAGE).contains(&most) {
+        return Err(Refusal::invalid(format!("`limit` is a number from 1 to {LARGEST_PAGE}.")));
+    }
+    let before = asked.before.as_deref().filter(|text| !text.is_empty());
+    let before = before.map(str::parse).transpose().map_err(|_| {
+        Refusal::invalid("`before` is the `next` of the page before, unchanged. Leave it out to begin with the newest line.")
+    })?;
+    let page = apart(async move {
+        let audits = &api.services.audits;
+        Ok(audits.page(&who.actor, &query, before.as_ref(), most, |event| EventShown::from(&event)).await?)
+    })
+    .await?;
+    let next = page.next.map(|place| place.to_string());
+    Ok(Json(EventPage { events: page.events, next }).into_response())
+}
+
+async fn summary<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Asked(asked): Asked<PeriodQuery>,
+) -> Result<Json<impl Serialize>, Refusal> {
+    let (since, until) = period(asked.since.as_deref(), asked.until.as_deref(), api.clock.now())?;
+    apart(async move {
+        let query = AuditQuery { since, until, ..AuditQuery::default() };
+        let (recipients, _) = api.services.audits.recipients(&who.actor, &query).await?;
+        Ok(Json(RecipientList { recipients: recipients.into_iter().map(RecipientShown::from).collect() }))
+    })
+    .await
+}
+
+impl From<AuditError> for Refusal {
+    fn from(error: AuditError) -> Self {
+        match error {
+            AuditError::UnknownToken(_) => Self::invalid("There is no token with this id or name."),
+            AuditError::UnknownNode { known, .. } => Self::invalid(format!(
+                "No node with this id or name has shipped its journal. Those that have: {known}."
+            )),
+            AuditError::WhichNode { known } => {
+                Self::invalid(format!("This is about the journal of one node. Say which: {known}."))
+            }
+            AuditError::Journal(JournalError::Store(error)) | AuditError::Store(error) => error.into(),
+            AuditError::Journal(error) => StoreError::Engine(error.to_string()).into(),
+        }
+    }
+}

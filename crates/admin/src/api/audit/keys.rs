@@ -1,0 +1,94 @@
+//! What is to be noted down elsewhere: the roots and the heads of the journals.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use contactd_core::Timestamp;
+use contactd_core::services::NodeName;
+use contactd_core::store::Store;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::api::Api;
+use crate::api::auth::Who;
+use crate::api::extract::{Json, apart};
+use crate::api::refusal::Refusal;
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct RootsShown {
+    roots: Vec<RootShown>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct RootShown {
+    /// The node whose journal it is.
+    node: String,
+    /// 64 hexadecimal digits.
+    key: String,
+    /// Whether the journal goes on with it; otherwise it had it before a restore.
+    is_current: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct HeadsShown {
+    heads: Vec<HeadShown>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct HeadShown {
+    /// The node whose journal it is.
+    node: String,
+    /// What to note down.
+    head: String,
+    /// The number of the line.
+    line: u64,
+    #[schemars(with = "String")]
+    time: Timestamp,
+}
+
+/// The name of a node. Without a cluster there is only one, which has none.
+fn shown(NodeName { node, name }: NodeName, is_here: bool) -> String {
+    match (name.is_empty(), is_here) {
+        (false, _) => name,
+        (true, true) => "this service".to_owned(),
+        (true, false) => node,
+    }
+}
+
+pub(super) async fn roots<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+) -> Result<Json<impl Serialize>, Refusal> {
+    apart(async move {
+        let mut roots = Vec::new();
+        for of in api.services.audits.all_roots(&who.actor, true).await? {
+            let (current, node) = (of.of.roots.last().copied(), shown(of.node, of.is_here));
+            roots.extend(of.of.roots.iter().map(|root| RootShown {
+                node: node.clone(),
+                key: root.to_string(),
+                is_current: Some(*root) == current,
+            }));
+        }
+        Ok(Json(RootsShown { roots }))
+    })
+    .await
+}
+
+pub(super) async fn heads<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+) -> Result<Json<impl Serialize>, Refusal> {
+    apart(async move {
+        let heads = api.services.audits.all_heads(&who.actor, true).await?;
+        let heads = heads.into_iter().map(|of| {
+            let head = match of.is_here {
+                true => format!("{}:{}", of.of.seq, of.of.chain),
+                false => format!("{}:{}:{}", of.of.seq, of.of.chain, of.node.node),
+            };
+            HeadShown { node: shown(of.node, of.is_here), head, line: of.of.seq, time: of.of.at }
+        });
+        Ok(Json(HeadsShown { heads: heads.collect() }))
+    })
+    .await
+}

@@ -1,0 +1,133 @@
+//! Proofs of the lines of a period.
+
+use std::fs::OpenOptions;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::Response;
+use contactd_core::services::AuditError;
+use contactd_core::store::Store;
+use contactd_core::{Cancel, JournalError, Moment, Progress};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::verify::failed;
+use crate::api::Api;
+use crate::api::auth::Who;
+use crate::api::extract::Sent;
+use crate::api::jobs::{Failed, Job, Kind, started};
+use crate::api::period::period;
+use crate::api::refusal::Refusal;
+
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Proof {
+    /// At or after this time: a date, an RFC 3339 time, or how long ago, such as `30d`.
+    since: String,
+    /// Before this time.
+    until: String,
+    /// The node whose journal it is about, by its id or name. Without it: the journal of the node that answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    node: Option<String>,
+}
+
+pub(super) async fn start<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Sent(asked): Sent<Proof>,
+) -> Result<Response<Body>, Refusal> {
+    let now = api.clock.now();
+    let (since, until) = period(Some(&asked.since), Some(&asked.until), now)?;
+    let (Some(since), Some(until)) = (since, until) else {
+        return Err(Refusal::invalid(
+            "`since` and `until` are the first day of the proof and the day after the last.",
+        ));
+    };
+    let [since, until] = [since, until].map(|moment: Moment| moment.when(now));
+    let input = json!(asked);
+    let (working, actor, node) = (Arc::clone(&api), who.actor.clone(), asked.node);
+    let job = api.jobs.start(Kind::Proof, &who, input, async move |job| {
+        let mut file = ProofFile::create(job).map_err(unwritable)?;
+        let audits = &working.services.audits;
+        let made = match &node {
+            None => audits.prove(&actor, since, until, &mut file).await,
+            Some(node) => audits.prove_copy(&actor, Some(node), since, until, &mut file).await,
+        };
+        let made = made.map_err(|error| match error {
+            _ if job.cancel().is_cancelled() => failed(AuditError::Journal(JournalError::Cancelled)),
+            AuditError::Journal(JournalError::Key(why)) => {
+                Failed::new("nothing_to_prove", format!("{}.", capital(&why)))
+            }
+            error => failed(error),
+        })?;
+        let bytes = file.finish().map_err(unwritable)?;
+        job.note_file();
+        Ok(json!({ "first": made.first, "last": made.last, "bytes": bytes, "isComplete": made.is_complete }))
+    })?;
+    Ok(started(&job))
+}
+
+fn unwritable(error: io::Error) -> Failed {
+    tracing::error!(target: "contactd::admin", %error, "cannot write a proof");
+    Refusal::internal().into()
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+/// The file of a proof. Shows how much of it is written, and breaks off if the job is to stop.
+struct ProofFile<'a> {
+    out: BufWriter<std::fs::File>,
+    job: &'a Job,
+    cancel: Cancel,
+    bytes: u64,
+}
+
+impl<'a> ProofFile<'a> {
+    fn create(job: &'a Job) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).mode(0o600).open(job.file()?)?;
+        let file = Self {
+            out: BufWriter::with_capacity(1 << 16, file),
+            job,
+            cancel: job.cancel().clone(),
+            bytes: 0,
+        };
+        file.show("looking for the lines");
+        Ok(file)
+    }
+
+    fn show(&self, step: &'static str) {
+        self.job.observe(Progress::Copying { step, done: self.bytes, all: None });
+    }
+
+    fn finish(mut self) -> io::Result<u64> {
+        self.out.flush()?;
+        Ok(self.bytes)
+    }
+}
+
+impl Write for ProofFile<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.cancel.is_cancelled() {
+            return Err(io::Error::other("stopped"));
+        }
+        let written = self.out.write(bytes)?;
+        let before = self.bytes >> 20;
+        self.bytes += written as u64;
+        if self.bytes >> 20 != before {
+            self.show("writing");
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

@@ -1,0 +1,216 @@
+//! Verifying the journals of all nodes.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::Response;
+use contactd_core::services::{AuditError, VerifiedJournals, VerifyQuery};
+use contactd_core::store::Store;
+use contactd_core::{JournalError, JournalFault, NotedHead, RootKey, RootSource, Timestamp, Verification};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::api::Api;
+use crate::api::auth::Who;
+use crate::api::extract::Sent;
+use crate::api::jobs::{Failed, Kind, started};
+use crate::api::refusal::Refusal;
+
+/// How many faults and how many notes a result lists.
+const LISTED: usize = 1_000;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Verify {
+    /// Roots that were noted down. Without any, those are trusted that the store remembers.
+    #[serde(default)]
+    roots: Vec<String>,
+    /// A head that was noted down. The journal must still have its line.
+    #[serde(default)]
+    head: Option<String>,
+}
+
+/// What a verification found.
+#[derive(Debug, Serialize)]
+struct Verified {
+    state: &'static str,
+    lines: u64,
+    nodes: Vec<VerifiedNode>,
+    faults: Vec<FaultShown>,
+    notes: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct VerifiedNode {
+    name: String,
+    state: &'static str,
+    lines: u64,
+    signed_to: Option<SignedTo>,
+    root: String,
+    is_root_given: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct SignedTo {
+    line: u64,
+    time: Timestamp,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct FaultShown {
+    file: String,
+    line: Option<u64>,
+    what: String,
+}
+
+pub(super) async fn start<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Sent(asked): Sent<Verify>,
+) -> Result<Response<Body>, Refusal> {
+    let roots: Vec<RootKey> = asked
+        .roots
+        .iter()
+        .map(|root| root.parse())
+        .collect::<Result<_, _>>()
+        .map_err(|_| Refusal::invalid("A root is 64 hexadecimal digits, as it was noted down."))?;
+    let head = asked.head.as_deref().map(str::trim).filter(|head| !head.is_empty());
+    let noted: Option<NotedHead> = head.map(str::parse).transpose().map_err(|_| {
+        Refusal::invalid("The head is not as it was noted down: a number, a colon and 32 hexadecimal digits, such as 41:9f86d081….")
+    })?;
+    let input = json!({ "roots": asked.roots, "head": head });
+    let (working, actor) = (Arc::clone(&api), who.actor.clone());
+    let job = api.jobs.start(Kind::Verify, &who, input, async move |job| {
+        let query = VerifyQuery { node: None, roots, noted, has_files: true };
+        let observe = |progress| job.observe(progress);
+        let found = working.services.audits.verify_all(&actor, &query, &observe, job.cancel()).await;
+        let found = Verified::of(found.map_err(failed)?);
+        serde_json::to_value(found).map_err(|_| Refusal::internal().into())
+    })?;
+    Ok(started(&job))
+}
+
+/// Why a job about the journal failed.
+pub(super) fn failed(error: AuditError) -> Failed {
+    match error {
+        AuditError::Journal(JournalError::Cancelled) => {
+            Failed::new("cancelled", "It was stopped before it was done.")
+        }
+        // What keeps it from being read; the text names files, and nothing of what is in them.
+        AuditError::Journal(
+            error @ (JournalError::File { .. } | JournalError::Key(_) | JournalError::Changed { .. }),
+        ) => Failed::new("journal", format!("The journal cannot be read: {error}.")),
+        error => Refusal::from(error).into(),
+    }
+}
+
+impl Verified {
+    fn of(found: VerifiedJournals) -> Self {
+        let lines = found.lines();
+        let has_copies = !found.copies.is_empty();
+        let mut all = Self {
+            state: if found.is_whole { "whole" } else { "broken" },
+            lines,
+            nodes: Vec::new(),
+            faults: Vec::new(),
+            notes: Vec::new(),
+        };
+        if let Some(files) = found.files {
+            let name = if has_copies { "this node" } else { "this service" };
+            all.add(name.to_owned(), None, &files);
+        }
+        for copy in found.copies {
+            let name = format!("{}, as shipped", copy.node.name);
+            match &copy.verification {
+                Some(verification) => all.add(name, Some(&copy.node.name), verification),
+                None => {
+                    all.notes.push(format!(
+                        "node {} was not verified: none of its roots was given; `GET /audit/root` lists the roots of all nodes",
+                        copy.node.name
+                    ));
+                    let root = copy.named_roots.last().map(ToString::to_string).unwrap_or_default();
+                    all.nodes.push(VerifiedNode {
+                        name,
+                        state: "unverified",
+                        lines: copy.through,
+                        signed_to: None,
+                        root,
+                        is_root_given: false,
+                    });
+                }
+            }
+        }
+        all.faults.extend(found.unknown_roots.iter().map(|root| FaultShown {
+            file: "the given roots".to_owned(),
+            line: None,
+            what: format!("no journal has the root {root}"),
+        }));
+        all.shortened()
+    }
+
+    fn add(&mut self, name: String, node: Option<&str>, of: &Verification) {
+        self.nodes.push(VerifiedNode {
+            name,
+            state: if of.is_whole() { "whole" } else { "broken" },
+            lines: of.lines,
+            signed_to: of.signed.map(|head| SignedTo { line: head.seq, time: head.at }),
+            root: of.roots.last().map(ToString::to_string).unwrap_or_default(),
+            is_root_given: of.root_source == RootSource::Given,
+        });
+        let place = |text: String| node.map_or(text.clone(), |node| format!("node {node}: {text}"));
+        self.faults.extend(of.faults.iter().map(|JournalFault { file, line, what, .. }| FaultShown {
+            file: place(file.clone()),
+            line: (*line > 0).then_some(*line),
+            what: what.clone(),
+        }));
+        self.notes.extend(of.remarks().into_iter().map(place));
+        let waits = of.unsigned - of.confirmed.min(of.unsigned);
+        if waits > 0 {
+            let lines = if waits == 1 { "1 line".to_owned() } else { format!("{waits} lines") };
+            self.notes.push(place(format!(
+                "{lines} at the end are not signed yet, and nothing here confirms them"
+            )));
+        }
+    }
+
+    /// Without what nobody reads.
+    fn shortened(mut self) -> Self {
+        let left_out = |count: usize| count.saturating_sub(LISTED);
+        let (faults, notes) = (left_out(self.faults.len()), left_out(self.notes.len()));
+        self.faults.truncate(LISTED);
+        self.notes.truncate(LISTED);
+        if faults + notes > 0 {
+            self.notes.push(format!(
+                "{faults} more faults and {notes} more notes are not listed here; `contactd audit verify --json` lists all of them"
+            ));
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_of_faults_are_shortened_and_counted() {
+        let fault = |line| JournalFault { file: "a".to_owned(), line, seq: None, what: "changed".to_owned() };
+        let faults: Vec<JournalFault> = (0..1_500).map(fault).collect();
+        let found =
+            Verified::of(VerifiedJournals::of_files(Verification { faults, ..Verification::default() }));
+        assert_eq!((found.state, found.faults.len()), ("broken", 1_000));
+        assert_eq!(
+            found.faults[0],
+            FaultShown { file: "a".to_owned(), line: None, what: "changed".to_owned() }
+        );
+        assert_eq!(
+            found.notes,
+            [
+                "500 more faults and 0 more notes are not listed here; `contactd audit verify --json` lists all of them"
+            ]
+        );
+    }
+}

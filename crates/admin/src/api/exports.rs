@@ -1,0 +1,136 @@
+//! Exporting everything that is held, as a file to download.
+
+use std::fs::OpenOptions;
+use std::io::{self, BufWriter};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::Response;
+use contactd_core::services::SubjectError;
+use contactd_core::store::Store;
+use contactd_core::{Actor, Detail, Profile};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::api::Api;
+use crate::api::auth::Who;
+use crate::api::endpoint::Endpoint;
+use crate::api::extract::{Sent, apart};
+use crate::api::jobs::{Done, Failed, Job, JobShown, Kind, started};
+use crate::api::permission::{Needs, Permission};
+use crate::api::refusal::Refusal;
+use crate::export::{ExportFormat, ExportWriter};
+
+/// How often an export says how far it is.
+const SAID_EVERY: Duration = Duration::from_millis(100);
+
+pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+    vec![
+        Endpoint::post("/exports", Needs::May(Permission::Export), "export", export)
+            .says(
+                "Write everything that is held, or one source, to a file to download. It is kept for a day.",
+            )
+            .takes::<ToExport>()
+            .with_status(202)
+            .answers::<JobShown>(),
+    ]
+}
+
+/// What to export.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ToExport {
+    format: Format,
+    /// Only details of this source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
+    /// The case that this is done for. It is put on record, so it must not be a name, a number or an address.
+    #[schemars(length(min = 1), extend("pattern" = "\\S"))]
+    ticket: String,
+}
+
+/// The form of an export: one detail on each line, or one profile on each line as JSON.
+#[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "ExportFormat")]
+enum Format {
+    Csv,
+    Jsonl,
+}
+
+async fn export<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Sent(sent): Sent<ToExport>,
+) -> Result<Response<Body>, Refusal> {
+    if sent.ticket.trim().is_empty() {
+        return Err(Refusal::invalid("Name the ticket that this export is for. It is put on record."));
+    }
+    let input = serde_json::to_value(&sent).map_err(|_| Refusal::internal())?;
+    let (inside, actor) = (Arc::clone(&api), who.actor_for(Some(&sent.ticket)));
+    let work = async move |job: &Job| write(&inside, &actor, &sent, job).await;
+    apart(async move { api.jobs.start(Kind::Export, &who, input, work).map(|job| started(&job)) }).await
+}
+
+async fn write<S: Store>(api: &Api<S>, actor: &Actor, sent: &ToExport, job: &Job) -> Result<Value, Failed> {
+    let path = job.file().map_err(unwritable)?;
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(unwritable)?;
+    let format = match sent.format {
+        Format::Csv => ExportFormat::Csv,
+        Format::Jsonl => ExportFormat::JsonLines,
+    };
+    let mut writer =
+        ExportWriter::new(format, BufWriter::with_capacity(1 << 16, file)).map_err(unwritable)?;
+    let (mut failed, mut said) = (None, None::<Instant>);
+    let visit = |profile: &Profile, details: &[Detail]| {
+        failed = writer.write(profile, details).err();
+        if said.is_none_or(|said| said.elapsed() >= SAID_EVERY) {
+            said = Some(Instant::now());
+            note(job, writer.written().0);
+        }
+        failed.is_none() && !job.cancel().is_cancelled()
+    };
+    let source = sent.source.as_deref().map(str::trim).filter(|source| !source.is_empty());
+    api.services.subjects.export(actor, source, visit).await.map_err(refused)?;
+    if let Some(error) = failed {
+        return Err(unwritable(error).into());
+    }
+    if job.cancel().is_cancelled() {
+        return Err(Failed::new("cancelled", "It was stopped. There is no file."));
+    }
+    let (profiles, details) = writer.written();
+    writer.finish().map_err(unwritable)?;
+    let bytes = path.metadata().map_err(unwritable)?.len();
+    job.note_file();
+    Ok(json!({ "profiles": profiles, "details": details, "bytes": bytes }))
+}
+
+fn note(job: &Job, profiles: u64) {
+    job.note(Done { done: profiles, total: None, unit: "profiles".to_owned(), phase: "writing".to_owned() });
+}
+
+fn refused(error: SubjectError) -> Refusal {
+    match error {
+        SubjectError::Store(error) => error.into(),
+        SubjectError::Suppressions(error) => error.into(),
+        SubjectError::NotRecorded(error) => error.into(),
+        SubjectError::Audit(error) => {
+            tracing::error!(target: "contactd::admin", %error, "an export failed");
+            Refusal::internal()
+        }
+    }
+}
+
+fn unwritable(error: io::Error) -> Refusal {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Refusal::disk_full("this export"),
+        _ => {
+            tracing::error!(target: "contactd::admin", %error, "an export cannot be written");
+            Refusal::internal()
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What handlers take: bodies and queries, refused in our own words.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::runtime::Handle;
+
+use crate::answer;
+use crate::api::refusal::Refusal;
+
+/// The largest JSON body.
+const JSON_BYTES: usize = 256 * 1024;
+
+/// How long a whole small body may take, or the next part of a text.
+const BODY_TIME: Duration = Duration::from_secs(10);
+
+/// How long a whole text may take.
+const TEXT_TIME: Duration = Duration::from_secs(15 * 60);
+
+/// A JSON body. An empty body counts as `{}`.
+pub(crate) struct Sent<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Sent<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
+        let is_json = content_type(request.headers()).is_none_or(|name| name == "application/json");
+        let body = small_body(request, JSON_BYTES).await?;
+        if body.is_empty() {
+            return read(b"{}").map(Self);
+        }
+        if !is_json {
+            let message = "The body must be JSON, with Content-Type: application/json.";
+            return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message));
+        }
+        // serde would also take the fields of an object from a list.
+        if body.trim_ascii_start().first().is_some_and(|&first| first == b'[') {
+            return Err(Refusal::invalid("The body must be a JSON object."));
+        }
+        read(&body).map(Self)
+    }
+}
+
+/// A text of this many bytes at most. It may take longer than JSON, as long as parts of it keep coming.
+pub(crate) struct Text<const MOST: usize>(pub(crate) Vec<u8>);
+
+impl<S: Send + Sync, const MOST: usize> FromRequest<S> for Text<MOST> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
+        let is_text = content_type(request.headers()).is_none_or(|name| name.starts_with("text/"));
+        if !is_text {
+            let message = "The body must be text, with Content-Type: text/plain; charset=utf-8.";
+            return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message));
+        }
+        let mut parts = request.into_body().into_data_stream();
+        let mut text = Vec::new();
+        let reading = async {
+            while let Some(part) = tokio::time::timeout(BODY_TIME, parts.next()).await.map_err(|_| late())? {
+                let part = part.map_err(|_| too_large(MOST))?;
+                if text.len() + part.len() > MOST {
+                    return Err(too_large(MOST));
+                }
+                text.extend_from_slice(&part);
+            }
+            Ok(())
+        };
+        tokio::time::timeout(TEXT_TIME, reading).await.map_err(|_| late())??;
+        Ok(Self(text))
+    }
+}
+
+/// The content type without its parameters, in lower case.
+fn content_type(headers: &HeaderMap) -> Option<String> {
+    let text = headers.get(header::CONTENT_TYPE)?.to_str().unwrap_or("?");
+    Some(text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
+}
+
+async fn small_body(request: Request, most: usize) -> Result<Bytes, Refusal> {
+    let reading = axum::body::to_bytes(Body::new(request.into_body()), most);
+    match tokio::time::timeout(BODY_TIME, reading).await {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(_)) => Err(too_large(most)),
+        Err(_) => Err(late()),
+    }
+}
+
+fn too_large(most: usize) -> Refusal {
+    let message = format!("The body is larger than {most} bytes, or it broke off.");
+    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message)
+}
+
+fn late() -> Refusal {
+    Refusal::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", "The body did not arrive in time.")
+}
+
+/// Reads JSON. The message names the place, and nothing of what was sent.
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(body).map_err(|error| match error.classify() {
+        serde_json::error::Category::Data => {
+            Refusal::invalid(format!("The body is not as expected: {}.", without_values(&error)))
+        }
+        _ => Refusal::invalid(format!(
+            "The body is not JSON, at line {}, column {}.",
+            error.line(),
+            error.column()
+        )),
+    })
+}
+
+/// What serde says of a shape that does not fit. It quotes names of fields and kinds of values; a text it quotes is left out,
+/// because it may be personal.
+fn without_values(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" at line ").next().unwrap_or_default();
+    match text.split_once('"') {
+        Some((before, _)) => {
+            format!("{}, at line {}, column {}", before.trim_end(), error.line(), error.column())
+        }
+        None => text.to_owned(),
+    }
+}
+
+/// The query of a request.
+pub(crate) struct Asked<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+        match Query::<T>::try_from_uri(&parts.uri) {
+            Ok(Query(asked)) => Ok(Self(asked)),
+            Err(error) => {
+                let text = error.body_text();
+                let said = text.split_once(": ").map_or("", |(_, said)| said);
+                // A text that is quoted may be personal.
+                let said = said.split('"').next().unwrap_or_default().trim_end();
+                Err(Refusal::invalid(format!("The query is not as expected: {said}.")))
+            }
+        }
+    }
+}
+
+/// The variable part of a path.
+pub(crate) struct Named(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Named {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        match Path::<String>::from_request_parts(parts, state).await {
+            Ok(Path(name)) => Ok(Self(name)),
+            Err(_) => Err(Refusal::not_found("There is nothing at this path.")),
+        }
+    }
+}
+
+/// A JSON answer.
+pub(crate) struct Json<T>(pub(crate) T);
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        match serde_json::to_string(&self.0) {
+            Ok(body) => answer::of_type(StatusCode::OK, "application/json", body),
+            Err(error) => {
+                tracing::error!(target: "contactd::admin", %error, "an answer could not be written");
+                Refusal::internal().into_response()
+            }
+        }
+    }
+}
+
+/// A JSON answer about something that was created.
+pub(crate) struct Created<T>(pub(crate) T);
+
+impl<T: Serialize> IntoResponse for Created<T> {
+    fn into_response(self) -> Response {
+        (StatusCode::CREATED, Json(self.0)).into_response()
+    }
+}
+
+/// Does something on a thread that may block: an embedded store works on the thread that asks it.
+pub(crate) async fn apart<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+) -> Result<T, Refusal> {
+    let runtime = Handle::current();
+    let done = tokio::task::spawn_blocking(move || runtime.block_on(work)).await;
+    done.unwrap_or_else(|_| Err(Refusal::internal()))
+}

@@ -1,0 +1,369 @@
+//! Importing files that were uploaded, and undoing imports.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{Response, StatusCode};
+use contactd_core::services::{
+    ImportError, ImportOptions, ImportReport, ListedImport, MaxRejects, ReadOptions, UploadedFile,
+    parse_share, parse_source,
+};
+use contactd_core::store::{PastImport, Store, Undone};
+use contactd_core::{Actor, Changed, DateFormat, Timestamp, is_phone_region};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::api::Api;
+use crate::api::auth::Who;
+use crate::api::endpoint::Endpoint;
+use crate::api::extract::{Json, Named, Sent, apart};
+use crate::api::jobs::{Done, Failed, Job, JobShown, Kind, started};
+use crate::api::permission::{Needs, Permission};
+use crate::api::refusal::Refusal;
+use crate::api::users::sentence;
+
+/// How many rows with a rejected value are too many, unless the caller says otherwise; as `contactd import` does.
+const MAX_REJECTS: &str = "10%";
+
+/// How many details a replaced source may lose, unless the caller says otherwise; as `contactd import` does.
+const MAX_WITHDRAWN: &str = "20%";
+
+pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+    let needs = Needs::May(Permission::Imports);
+    vec![
+        Endpoint::get("/imports", needs, "listImports", list)
+            .says("What was imported, newest first.")
+            .answers::<ImportList>(),
+        Endpoint::post("/imports", needs, "importFile", import)
+            .says("Import a file that you have sent, all of it or nothing; or check what that would do.")
+            .takes::<ToImport>()
+            .with_status(202)
+            .answers::<JobShown>(),
+        Endpoint::post("/imports/{id}/undo", needs, "undoImport", undo)
+            .says("Undo an import: remove what it added, restore what it changed or withdrew.")
+            .with_status(202)
+            .answers::<JobShown>(),
+    ]
+}
+
+/// An import that was made, as lists show it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the counts are those of the report of an import")]
+pub struct ShownImport {
+    /// Its number.
+    pub id: i64,
+    #[schemars(with = "String")]
+    pub imported_at: Timestamp,
+    pub source: String,
+    /// Who imported it.
+    pub actor: Option<String>,
+    pub files: Vec<String>,
+    pub rows: u64,
+    pub rejected: u64,
+    pub suppressed: u64,
+    pub profiles_new: u64,
+    pub profiles_changed: u64,
+    pub details_new: u64,
+    pub details_changed: u64,
+    pub details_unchanged: u64,
+    pub details_withdrawn: u64,
+    #[schemars(with = "Option<String>")]
+    pub undone_at: Option<Timestamp>,
+    /// Until when it can be undone, if it can.
+    #[schemars(with = "Option<String>")]
+    pub undo_until: Option<Timestamp>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ImportList {
+    imports: Vec<ShownImport>,
+}
+
+/// What to import, and how.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ToImport {
+    /// The file, by the id that sending it answered.
+    upload: String,
+    /// Which column each field is: `{"phone": "Mobile"}`. Only these columns are used. Without any, those whose name is a field.
+    #[serde(default)]
+    mapping: BTreeMap<String, String>,
+    /// The source of rows without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
+    /// The country of phone numbers without `+`, in two letters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    region: Option<String>,
+    /// The format of dates that are not RFC 3339, such as `%d.%m.%Y`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    date_format: Option<String>,
+    /// Reject details without a basis.
+    #[serde(default)]
+    require_basis: bool,
+    /// Also remove the details of the source that are not in the file.
+    #[serde(default)]
+    replace_source: bool,
+    /// Load nothing if more rows have a rejected value: a share such as `10%`, which is the default, or a number of rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_rejects: Option<String>,
+    /// With `replaceSource`: load nothing if a source with 1,000 details or more would lose more of them than this share, `20%` by
+    /// default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_withdrawn: Option<String>,
+    /// Check everything and change nothing.
+    #[serde(default)]
+    dry_run: bool,
+    /// Is ignored when it is sent. In the `input` of a job: what the file is called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file_name: Option<String>,
+}
+
+/// How rows are read, as a caller writes it.
+pub(crate) struct Reading {
+    pub(crate) mapping: BTreeMap<String, String>,
+    pub(crate) source: Option<String>,
+    pub(crate) region: Option<String>,
+    pub(crate) date_format: Option<String>,
+    pub(crate) require_basis: bool,
+}
+
+impl Reading {
+    pub(crate) fn options(self) -> Result<ReadOptions, Refusal> {
+        let source = given(self.source.as_deref()).map(parse_source).transpose();
+        let source = source.map_err(|error| wrong("source", &error))?;
+        let region = given(self.region.as_deref()).map(str::to_owned);
+        if region.as_deref().is_some_and(|region| !is_phone_region(region)) {
+            return Err(Refusal::invalid(
+                "The region is not a country: write two letters, such as US or DE.",
+            ));
+        }
+        let date_format = given(self.date_format.as_deref()).map(DateFormat::parse).transpose();
+        let date_format = date_format.map_err(|error| wrong("dateFormat", &error))?;
+        Ok(ReadOptions {
+            source,
+            region,
+            only_mapped: !self.mapping.is_empty(),
+            mapping: self.mapping.into_iter().collect(),
+            delimiter: None,
+            date_format,
+            needs_basis: self.require_basis,
+        })
+    }
+}
+
+/// A text, unless it is empty.
+fn given(text: Option<&str>) -> Option<&str> {
+    text.map(str::trim).filter(|text| !text.is_empty())
+}
+
+fn wrong(field: &str, error: &dyn std::error::Error) -> Refusal {
+    Refusal::invalid(format!(
+        "The field {field} cannot be used: {}.",
+        error.to_string().trim_end_matches('.')
+    ))
+}
+
+impl From<ListedImport> for ShownImport {
+    fn from(ListedImport { import, undo_until }: ListedImport) -> Self {
+        let PastImport { id, at, summary, undone_at, .. } = import;
+        Self {
+            id,
+            imported_at: at,
+            source: summary.source,
+            actor: summary.actor,
+            files: summary.files,
+            rows: summary.rows,
+            rejected: summary.rejected,
+            suppressed: summary.suppressed,
+            profiles_new: summary.counts.profiles_new,
+            profiles_changed: summary.counts.profiles_changed,
+            details_new: summary.counts.new,
+            details_changed: summary.counts.changed,
+            details_unchanged: summary.counts.unchanged,
+            details_withdrawn: summary.counts.withdrawn,
+            undone_at,
+            undo_until,
+        }
+    }
+}
+
+async fn list<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+    apart(async move {
+        let imports = api.services.imports.list(&who.actor).await.map_err(refused)?;
+        Ok(Json(ImportList { imports: imports.into_iter().rev().map(ShownImport::from).collect() }))
+    })
+    .await
+}
+
+async fn import<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Sent(mut sent): Sent<ToImport>,
+) -> Result<Response<Body>, Refusal> {
+    apart(async move {
+        let upload = api.uploads.find(&sent.upload, &who)?;
+        let file = api.uploads.file(&upload);
+        sent.file_name = Some(upload.name);
+        let input = serde_json::to_value(&sent).map_err(|_| Refusal::internal())?;
+        let work = ImportWork::new(sent, file)?;
+        // What is wrong with the columns is said at once, not by a job.
+        api.services.imports.open(&work.file, &work.reading, None).map_err(refused)?;
+        let (inside, actor) = (Arc::clone(&api), who.actor.clone());
+        let job = api
+            .jobs
+            .start(Kind::Import, &who, input, async move |job: &Job| work.run(&inside, &actor, job).await)?;
+        Ok(started(&job))
+    })
+    .await
+}
+
+/// An import that was asked for.
+struct ImportWork {
+    file: UploadedFile,
+    reading: ReadOptions,
+    options: ImportOptions,
+    max_rejects: String,
+}
+
+impl ImportWork {
+    fn new(sent: ToImport, file: UploadedFile) -> Result<Self, Refusal> {
+        let ToImport { mapping, source, region, date_format, require_basis, .. } = sent;
+        let reading = Reading { mapping, source, region, date_format, require_basis }.options()?;
+        let max_rejects = given(sent.max_rejects.as_deref()).unwrap_or(MAX_REJECTS);
+        let max_withdrawn = given(sent.max_withdrawn.as_deref()).unwrap_or(MAX_WITHDRAWN);
+        let options = ImportOptions {
+            replace_source: sent.replace_source,
+            allow_empty: false,
+            default_source: reading.source.clone(),
+            max_age: None,
+            max_rejects: max_rejects.parse::<MaxRejects>().map_err(|error| wrong("maxRejects", &error))?,
+            max_withdrawn: parse_share(max_withdrawn).map_err(|error| wrong("maxWithdrawn", &error))?,
+            files: vec![file.name.clone()],
+            dry_run: sent.dry_run,
+        };
+        Ok(Self { file, reading, options, max_rejects: max_rejects.to_owned() })
+    }
+
+    async fn run<S: Store>(&self, api: &Api<S>, actor: &Actor, job: &Job) -> Result<Value, Failed> {
+        let imports = &api.services.imports;
+        let rejects = job.rejects().map_err(|error| {
+            tracing::error!(target: "contactd::admin", %error, "a job cannot have files");
+            Refusal::internal()
+        })?;
+        let done = match imports.open(&self.file, &self.reading, Some(&rejects)) {
+            Ok(mut rows) => {
+                imports.run(actor, &mut rows, &self.options, &|step| job.observe(step), job.cancel()).await
+            }
+            Err(error) => Err(error),
+        };
+        if rejects.is_file() {
+            job.note_rejects();
+        }
+        let Changed { done: report, confirmed, recorded, .. } = match done {
+            Ok(changed) => changed,
+            Err(ImportError::TooManyWithdrawn { from, report }) => {
+                let message = format!(
+                    "Nothing was loaded: {} of the {} details of source {} would be removed, because the file does not contain \
+                     them. If the file is complete, import it anyway.",
+                    from.withdrawn, from.held, from.source
+                );
+                return Err(Failed { result: shown(&report), ..Failed::new("too_many_withdrawn", message) });
+            }
+            Err(error) => return Err(refused(error).into()),
+        };
+        if let Err(error) = recorded {
+            tracing::warn!(target: "contactd::admin", %error, "an import is done, but not yet on record");
+        }
+        if report.are_traces_left {
+            tracing::warn!(target: "contactd::admin", "somebody opted out during an import; what was read of theirs may be left in the write-ahead log until the next sweep");
+        }
+        if report.has_too_many_rejects {
+            let message = format!(
+                "Nothing was loaded: {} of {} rows have a rejected value, more than {} allows. Correct them, or import the file \
+                 anyway.",
+                report.rejected, report.rows, self.max_rejects
+            );
+            return Err(Failed { result: shown(&report), ..Failed::new("too_many_rejects", message) });
+        }
+        if let Err(error) = confirmed {
+            let message = format!("The file is loaded, but lookups may not see it yet: {error}.");
+            return Err(Failed { result: shown(&report), ..Failed::new("not_confirmed", message) });
+        }
+        shown(&report).ok_or_else(|| Refusal::internal().into())
+    }
+}
+
+/// The report with the number of the import.
+fn shown(report: &ImportReport) -> Option<Value> {
+    let mut shown = serde_json::to_value(report).ok()?;
+    shown["id"] = json!(report.id);
+    Some(shown)
+}
+
+async fn undo<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Named(id): Named,
+) -> Result<Response<Body>, Refusal> {
+    let Ok(id) = id.parse::<i64>() else { return Err(refused(ImportError::Unknown(0))) };
+    let (inside, actor) = (Arc::clone(&api), who.actor.clone());
+    let work = async move |job: &Job| {
+        job.note(Done { phase: "undoing the import".to_owned(), ..Done::default() });
+        let observer = |step| job.observe(step);
+        let undoing = inside.services.imports.undo(&actor, id, &observer, job.cancel());
+        let Changed { done: Undone { removed, restored }, confirmed, recorded, .. } =
+            undoing.await.map_err(refused)?;
+        let result = json!({ "removed": removed, "restored": restored });
+        if let Err(error) = recorded {
+            tracing::warn!(target: "contactd::admin", %error, "an import is undone, but that is not yet on record");
+        }
+        if let Err(error) = confirmed {
+            let message = format!("The import is undone, but lookups may not see it yet: {error}.");
+            return Err(Failed { result: Some(result), ..Failed::new("not_confirmed", message) });
+        }
+        Ok(result)
+    };
+    let input = json!({ "id": id });
+    apart(async move { api.jobs.start(Kind::Undo, &who, input, work).map(|job| started(&job)) }).await
+}
+
+/// Why an import, a look at a file or an undo was refused.
+pub(crate) fn refused(error: ImportError) -> Refusal {
+    let because = |code, message: String| Refusal::new(StatusCode::CONFLICT, code, message);
+    match error {
+        ImportError::Cancelled => because("cancelled", "It was stopped. Nothing was changed.".to_owned()),
+        ImportError::NothingToReplaceWith => because(
+            "nothing_to_replace_with",
+            "The file holds no valid row, so everything of its source would be removed. Nothing was changed. Correct the file, or \
+             import it without replacing the source."
+                .to_owned(),
+        ),
+        ImportError::ReplacedByRejects(file) => because(
+            "replaced_by_rejects",
+            format!(
+                "{file} holds only the rejected rows of an earlier import, so the rest of their source would be removed. Nothing \
+                 was changed. Import it without replacing the source."
+            ),
+        ),
+        error @ ImportError::TooManyWithdrawn { .. } => because("too_many_withdrawn", sentence(&error.to_string())),
+        ImportError::Unknown(_) => Refusal::not_found("There is no such import. The list of imports has their numbers."),
+        ImportError::Already(id) => because("already_undone", format!("Import {id} is already undone.")),
+        ImportError::Later { id, later } => because(
+            "later_import",
+            format!(
+                "Import {later} has the same source as import {id} and came later. Nothing was changed. Undo import {later} first."
+            ),
+        ),
+        ImportError::NotKept(id) => because(
+            "not_kept",
+            format!("Import {id} cannot be undone: what it changed or withdrew is no longer kept. Nothing was changed."),
+        ),
+        ImportError::Rows(error) => Refusal::invalid(sentence(&error.to_string())),
+        ImportError::Store(error) => error.into(),
+        ImportError::Suppressions(error) => error.into(),
+    }
+}

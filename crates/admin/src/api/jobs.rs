@@ -1,0 +1,429 @@
+//! Long work that goes on when the browser is closed.
+//!
+//! A job runs on a thread of its own with the lowest priority, so that lookups do not wait for it. What is known about it is kept
+//! for some days, on disk if it says nothing about a person. The files that it makes are deleted after a day.
+
+mod answering;
+mod kept;
+mod routes;
+mod running;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use contactd_core::{Cancel, Clock, Progress, Timestamp, hex};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::runtime::Handle;
+
+use crate::api::auth::Who;
+use crate::api::permission::Permission;
+use crate::api::refusal::Refusal;
+pub(crate) use answering::answer_or_job;
+pub(crate) use kept::make_private;
+pub(crate) use routes::{endpoints, started};
+use running::lower_priority;
+
+/// How long a job is listed.
+const LISTED: Duration = Duration::from_secs(7 * 86_400);
+
+/// How long a job is listed whose result names people. An erased person is not remembered for longer than it takes to read it.
+const LISTED_WITH_PEOPLE: Duration = Duration::from_secs(86_400);
+
+/// How long its files are kept.
+const FILES_KEPT: Duration = Duration::from_secs(86_400);
+
+/// How many jobs of a kind may run at once; more are refused. So no other work keeps opt-outs waiting.
+const MOST_RUNNING: usize = 8;
+
+/// How long jobs may take to stop when the server stops.
+const STOP_TIME: Duration = Duration::from_secs(5);
+
+/// What kind of work a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Kind {
+    Import,
+    Undo,
+    Export,
+    Verify,
+    Proof,
+    Sweep,
+    OptOuts,
+    Erase,
+    Correct,
+    Remove,
+}
+
+impl Kind {
+    /// What its user has to be allowed to do.
+    const fn needs(self) -> Permission {
+        match self {
+            Self::Import | Self::Undo => Permission::Imports,
+            Self::Export => Permission::Export,
+            Self::Verify | Self::Proof => Permission::AuditProof,
+            Self::Sweep => Permission::Sweep,
+            Self::OptOuts => Permission::OptOuts,
+            Self::Erase | Self::Correct | Self::Remove => Permission::People,
+        }
+    }
+
+    /// Whether its result says nothing about a person, so that it may be kept on disk.
+    const fn is_impersonal(self) -> bool {
+        match self {
+            Self::Import | Self::Undo | Self::Export | Self::Verify | Self::Proof | Self::Sweep => true,
+            Self::OptOuts | Self::Erase | Self::Correct | Self::Remove => false,
+        }
+    }
+}
+
+/// How far a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum State {
+    Running,
+    Done,
+    Failed,
+    Cancelled,
+}
+
+/// A job, as the API shows it.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct JobShown {
+    pub(crate) id: String,
+    pub(crate) kind: Kind,
+    pub(crate) state: State,
+    #[schemars(with = "String")]
+    pub(crate) started_at: Timestamp,
+    #[schemars(with = "Option<String>")]
+    pub(crate) ended_at: Option<Timestamp>,
+    /// Who started it.
+    pub(crate) actor: String,
+    /// What was asked for.
+    pub(crate) input: Value,
+    pub(crate) progress: Done,
+    /// What came out, in the shape that its kind has.
+    pub(crate) result: Option<Value>,
+    /// Why it failed, for programs.
+    pub(crate) code: Option<String>,
+    /// Why it failed, for people.
+    pub(crate) message: Option<String>,
+    /// Whether there is a file of rejected rows.
+    pub(crate) has_rejects: bool,
+    /// Whether there is a file to download.
+    pub(crate) has_file: bool,
+}
+
+impl JobShown {
+    /// The same without the profiles that an import names in its report.
+    fn without_people(mut self) -> Self {
+        if let Some(Value::Object(result)) = &mut self.result {
+            result.remove("profilesRefused");
+        }
+        self
+    }
+}
+
+/// How much of a job is done.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Done {
+    pub(crate) done: u64,
+    /// `null` if it is not known.
+    pub(crate) total: Option<u64>,
+    /// What is counted, such as rows.
+    pub(crate) unit: String,
+    /// What happens now, in words.
+    pub(crate) phase: String,
+}
+
+/// Why a job failed. What it found by then is shown too.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+    pub(crate) result: Option<Value>,
+}
+
+impl Failed {
+    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), result: None }
+    }
+}
+
+impl From<Refusal> for Failed {
+    fn from(refusal: Refusal) -> Self {
+        let (code, message) = refusal.into_parts();
+        Self { code, message, result: None }
+    }
+}
+
+/// All jobs of this server.
+pub(crate) struct Jobs {
+    dir: PathBuf,
+    clock: Arc<dyn Clock>,
+    jobs: Mutex<BTreeMap<String, Arc<Job>>>,
+}
+
+/// One job.
+pub(crate) struct Job {
+    shown: Mutex<JobShown>,
+    /// The directory of its files.
+    dir: PathBuf,
+    cancel: Cancel,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// Is sent when it has ended.
+    ended: tokio::sync::watch::Sender<bool>,
+}
+
+impl Jobs {
+    /// The jobs whose records are in this directory. Those that ran when the server ended have failed.
+    pub(crate) fn open(room: &Path, clock: Arc<dyn Clock>) -> io::Result<Arc<Self>> {
+        let dir = room.join("jobs");
+        kept::make_private(&dir)?;
+        let jobs = kept::read_all(&dir, clock.now())?;
+        Ok(Arc::new(Self { dir, clock, jobs: Mutex::new(jobs) }))
+    }
+
+    /// Starts a job.
+    pub(crate) fn start<F>(
+        self: &Arc<Self>,
+        kind: Kind,
+        who: &Who,
+        input: Value,
+        work: F,
+    ) -> Result<Arc<Job>, Refusal>
+    where
+        F: AsyncFnOnce(&Job) -> Result<Value, Failed> + Send + 'static,
+    {
+        self.tidy();
+        let job = self.add(kind, who, input)?;
+        let (jobs, running, runtime) = (Arc::clone(self), Arc::clone(&job), Handle::current());
+        let spawned = std::thread::Builder::new().name("job".to_owned()).spawn(move || {
+            lower_priority();
+            let working = std::panic::AssertUnwindSafe(|| runtime.block_on(work(&running)));
+            let ended = std::panic::catch_unwind(working);
+            let ended = ended.unwrap_or_else(|_| {
+                Err(Failed::new("internal", "Internal server error. The log says more."))
+            });
+            running.end(ended, jobs.clock.now());
+            jobs.keep(&running);
+        });
+        match spawned {
+            Ok(thread) => *lock(&job.thread) = Some(thread),
+            Err(error) => {
+                tracing::error!(target: "contactd::admin", %error, "cannot start a job");
+                lock(&self.jobs).remove(&job.id());
+                return Err(Refusal::internal());
+            }
+        }
+        Ok(job)
+    }
+
+    fn add(&self, kind: Kind, who: &Who, input: Value) -> Result<Arc<Job>, Refusal> {
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(|_| Refusal::internal())?;
+        let now = self.clock.now();
+        // Ids sort by time.
+        let id = format!("{:012x}{}", now.millis(), hex::encode(&random));
+        let shown = JobShown {
+            id: id.clone(),
+            kind,
+            state: State::Running,
+            started_at: now,
+            ended_at: None,
+            actor: who.actor.to_string(),
+            input,
+            progress: Done { phase: "starting".to_owned(), ..Done::default() },
+            result: None,
+            code: None,
+            message: None,
+            has_rejects: false,
+            has_file: false,
+        };
+        let job = Arc::new(Job::of(shown, self.dir.join(&id)));
+        let mut jobs = lock(&self.jobs);
+        if jobs.values().filter(|job| job.kind() == kind && job.is_running()).count() >= MOST_RUNNING {
+            return Err(Refusal::conflict(
+                "Too many jobs of this kind are running. Wait until one has ended.",
+            ));
+        }
+        jobs.insert(id, Arc::clone(&job));
+        drop(jobs);
+        self.keep(&job);
+        Ok(job)
+    }
+
+    /// The job with this id, if this user started it.
+    pub(crate) fn find(&self, id: &str, who: &Who) -> Option<Arc<Job>> {
+        lock(&self.jobs).get(id).filter(|job| job.is_of(who)).cloned()
+    }
+
+    /// Lists a job no longer that has ended, and gives what is known about it.
+    fn forget(&self, job: &Job) -> JobShown {
+        let shown = job.shown();
+        lock(&self.jobs).remove(&shown.id);
+        kept::remove(&self.dir, &shown.id);
+        shown
+    }
+
+    /// The jobs of a user, newest first.
+    fn of(&self, who: &Who) -> Vec<Arc<Job>> {
+        lock(&self.jobs).values().rev().filter(|job| job.is_of(who)).cloned().collect()
+    }
+
+    /// Writes what is known about a job to disk, if it may be kept there.
+    fn keep(&self, job: &Job) {
+        let shown = job.shown().without_people();
+        if shown.kind.is_impersonal()
+            && let Err(error) = kept::write(&self.dir, &shown)
+        {
+            tracing::warn!(target: "contactd::admin", %error, "a job cannot be noted on disk; it is forgotten when the server stops");
+        }
+    }
+
+    /// Deletes what is too old.
+    pub(crate) fn tidy(&self) {
+        let now = self.clock.now();
+        let mut jobs = lock(&self.jobs);
+        jobs.retain(|id, job| {
+            let Some(ended_at) = job.shown().ended_at else { return true };
+            if now >= ended_at.plus(FILES_KEPT) {
+                job.delete_files();
+            }
+            let listed = if job.kind().is_impersonal() { LISTED } else { LISTED_WITH_PEOPLE };
+            let is_listed = now < ended_at.plus(listed);
+            if !is_listed {
+                kept::remove(&self.dir, id);
+            }
+            is_listed
+        });
+    }
+
+    /// Asks all jobs to stop, and waits a moment for them.
+    pub(crate) fn finish(&self) {
+        let jobs: Vec<Arc<Job>> = lock(&self.jobs).values().cloned().collect();
+        jobs.iter().for_each(|job| job.cancel.cancel());
+        let until = Instant::now() + STOP_TIME;
+        while jobs.iter().any(|job| job.is_running()) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Job {
+    fn of(shown: JobShown, dir: PathBuf) -> Self {
+        let is_over = shown.state != State::Running;
+        Self {
+            shown: Mutex::new(shown),
+            dir,
+            cancel: Cancel::default(),
+            thread: Mutex::default(),
+            ended: tokio::sync::watch::Sender::new(is_over),
+        }
+    }
+
+    /// What is known about it now.
+    pub(crate) fn shown(&self) -> JobShown {
+        lock(&self.shown).clone()
+    }
+
+    pub(crate) fn id(&self) -> String {
+        lock(&self.shown).id.clone()
+    }
+
+    fn kind(&self) -> Kind {
+        lock(&self.shown).kind
+    }
+
+    fn is_running(&self) -> bool {
+        lock(&self.shown).state == State::Running
+    }
+
+    fn is_of(&self, who: &Who) -> bool {
+        let shown = lock(&self.shown);
+        // Who has another role by now cannot fetch what the earlier one made.
+        shown.actor == who.actor.to_string() && shown.kind.needs().roles().contains(&who.role)
+    }
+
+    /// The request to stop it.
+    pub(crate) fn cancel(&self) -> &Cancel {
+        &self.cancel
+    }
+
+    /// The file that it makes for download. Its directory exists.
+    pub(crate) fn file(&self) -> io::Result<PathBuf> {
+        kept::make_private(&self.dir)?;
+        Ok(self.dir.join("file"))
+    }
+
+    /// The file of rejected rows. Its directory exists.
+    pub(crate) fn rejects(&self) -> io::Result<PathBuf> {
+        kept::make_private(&self.dir)?;
+        Ok(self.dir.join("rejects"))
+    }
+
+    /// Notes that there is a file to download.
+    pub(crate) fn note_file(&self) {
+        lock(&self.shown).has_file = true;
+    }
+
+    /// Notes that there are rejected rows.
+    pub(crate) fn note_rejects(&self) {
+        lock(&self.shown).has_rejects = true;
+    }
+
+    /// Shows how far it is.
+    pub(crate) fn note(&self, done: Done) {
+        lock(&self.shown).progress = done;
+    }
+
+    /// Shows how far a service is.
+    pub(crate) fn observe(&self, progress: Progress) {
+        self.note(running::done(progress));
+    }
+
+    fn end(&self, ended: Result<Value, Failed>, now: Timestamp) {
+        let mut shown = lock(&self.shown);
+        shown.ended_at = Some(now);
+        match ended {
+            Ok(result) => (shown.state, shown.result) = (State::Done, Some(result)),
+            Err(failed) => {
+                shown.state = if failed.code == "cancelled" { State::Cancelled } else { State::Failed };
+                shown.code = Some(failed.code.to_owned());
+                shown.message = Some(failed.message);
+                shown.result = failed.result;
+            }
+        }
+        let has_files = shown.has_file || shown.has_rejects;
+        drop(shown);
+        if !has_files {
+            // What was begun and not finished.
+            let _ = std::fs::remove_dir_all(&self.dir);
+        }
+        self.ended.send_replace(true);
+    }
+
+    /// Waits until it has ended, at most so long. Returns whether it has.
+    pub(crate) async fn wait(&self, most: Duration) -> bool {
+        let mut ended = self.ended.subscribe();
+        tokio::time::timeout(most, ended.wait_for(|is_over| *is_over)).await.is_ok()
+    }
+
+    fn delete_files(&self) {
+        let mut shown = lock(&self.shown);
+        if shown.has_file || shown.has_rejects {
+            (shown.has_file, shown.has_rejects) = (false, false);
+            let _ = std::fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,132 @@
+//! The endpoints of jobs.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use axum::response::IntoResponse;
+use contactd_core::store::Store;
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::io::AsyncReadExt;
+
+use crate::api::Api;
+use crate::api::auth::Who;
+use crate::api::endpoint::Endpoint;
+use crate::api::extract::{Json, Named};
+use crate::api::jobs::{Job, JobShown, Kind};
+use crate::api::permission::Needs;
+use crate::api::refusal::Refusal;
+
+pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+    vec![
+        Endpoint::get("/jobs", Needs::Anyone, "listJobs", list)
+            .says("Your own jobs of the last seven days, newest first.")
+            .answers::<JobList>(),
+        Endpoint::get("/jobs/{id}", Needs::Anyone, "showJob", show)
+            .says("One of your own jobs.")
+            .answers::<JobShown>()
+            .unused(),
+        Endpoint::post("/jobs/{id}/cancel", Needs::Anyone, "cancelJob", cancel)
+            .says("Ask one of your own jobs to stop.")
+            .answers::<JobShown>(),
+        Endpoint::get("/jobs/{id}/file", Needs::Anyone, "downloadFile", file)
+            .says("Download what one of your own jobs made.")
+            .answers_bytes("application/octet-stream"),
+        Endpoint::get("/jobs/{id}/rejects", Needs::Anyone, "downloadRejects", rejects)
+            .says("Download the rows that one of your own imports rejected.")
+            .answers_bytes("application/octet-stream"),
+    ]
+}
+
+#[derive(Serialize, JsonSchema)]
+struct JobList {
+    jobs: Vec<JobShown>,
+}
+
+/// The answer that a job was started.
+pub(crate) fn started(job: &Job) -> Response<Body> {
+    (StatusCode::ACCEPTED, Json(job.shown())).into_response()
+}
+
+async fn list<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Json<impl Serialize> {
+    api.jobs.tidy();
+    Json(JobList { jobs: api.jobs.of(&who).iter().map(|job| job.shown()).collect() })
+}
+
+async fn show<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Named(id): Named,
+) -> Result<Json<JobShown>, Refusal> {
+    Ok(Json(find(&api, &id, &who)?.shown()))
+}
+
+async fn cancel<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Named(id): Named,
+) -> Result<Json<JobShown>, Refusal> {
+    let job = find(&api, &id, &who)?;
+    job.cancel().cancel();
+    Ok(Json(job.shown()))
+}
+
+async fn file<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Named(id): Named,
+) -> Result<Response<Body>, Refusal> {
+    let job = find(&api, &id, &who)?;
+    let shown = job.shown();
+    let name = match (shown.kind, shown.input["format"].as_str()) {
+        (Kind::Proof, _) => "proof.jsonl",
+        (_, Some("jsonl")) => "contacts.jsonl",
+        _ => "contacts.csv",
+    };
+    download(&job, shown.has_file, "file", name).await
+}
+
+async fn rejects<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Named(id): Named,
+) -> Result<Response<Body>, Refusal> {
+    let job = find(&api, &id, &who)?;
+    let shown = job.shown();
+    let format = shown.result.as_ref().map(|report| &report["inputs"][0]["format"]);
+    let is_json = format.is_some_and(|format| format == "jsonl");
+    let name = if is_json { "rejects.jsonl" } else { "rejects.csv" };
+    download(&job, shown.has_rejects, "rejects", name).await
+}
+
+fn find<S: Store>(api: &Api<S>, id: &str, who: &Who) -> Result<Arc<Job>, Refusal> {
+    let job = api.jobs.find(id, who);
+    job.ok_or_else(|| Refusal::not_found("There is no such job of yours. Jobs are listed for seven days."))
+}
+
+/// Sends a file of a job, in parts.
+async fn download(job: &Job, is_there: bool, file: &str, name: &str) -> Result<Response<Body>, Refusal> {
+    let gone = || Refusal::not_found("There is no such file. Files are deleted after a day.");
+    if !is_there {
+        return Err(gone());
+    }
+    let file = tokio::fs::File::open(job.dir.join(file)).await.map_err(|_| gone())?;
+    let parts = futures_util::stream::try_unfold(file, async |mut file| {
+        let mut part = vec![0; 64 * 1024];
+        let read = file.read(&mut part).await?;
+        part.truncate(read);
+        Ok::<_, std::io::Error>((read > 0).then_some((part, file)))
+    });
+    let mut response = Response::new(Body::from_stream(parts));
+    let headers = response.headers_mut();
+    let disposition = format!("attachment; filename=\"{name}\"");
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Ok(disposition) = HeaderValue::from_str(&disposition) {
+        headers.insert(header::CONTENT_DISPOSITION, disposition);
+    }
+    Ok(response)
+}

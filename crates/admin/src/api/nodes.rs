@@ -1,0 +1,88 @@
+//! The nodes of a cluster, and what is wrong with this server.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use contactd_core::services::{Finding, Severity};
+use contactd_core::store::Store;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::api::Api;
+use crate::api::around::NodeShown;
+use crate::api::auth::Who;
+use crate::api::endpoint::Endpoint;
+use crate::api::extract::{Json, apart};
+use crate::api::permission::{Needs, Permission};
+use crate::api::refusal::Refusal;
+
+pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+    let needs = Needs::May(Permission::Nodes);
+    vec![
+        Endpoint::get("/nodes", needs, "listNodes", list)
+            .says("The nodes of the cluster; none without a cluster.")
+            .answers::<NodeList>(),
+        Endpoint::get("/health", needs, "checkHealth", health)
+            .says("What a check of this server finds, as `contactd doctor` does. It reads the whole store.")
+            .answers::<HealthShown>(),
+    ]
+}
+
+#[derive(Serialize, JsonSchema)]
+struct NodeList {
+    nodes: Vec<NodeShown>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct HealthShown {
+    /// The version of contactd that runs.
+    version: &'static str,
+    findings: Vec<FindingShown>,
+}
+
+/// The result of one check.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct FindingShown {
+    /// What was checked.
+    check: &'static str,
+    verdict: Verdict,
+    /// What was found.
+    message: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
+}
+
+/// How serious a finding is.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    Ok,
+    Warn,
+    Fail,
+}
+
+impl From<Finding> for FindingShown {
+    fn from(Finding { check, severity, message, advice }: Finding) -> Self {
+        let verdict = match severity {
+            Severity::Ok => Verdict::Ok,
+            Severity::Warn => Verdict::Warn,
+            Severity::Fail => Verdict::Fail,
+        };
+        Self { check, verdict, message, advice }
+    }
+}
+
+async fn list<S: Store>(State(api): State<Arc<Api<S>>>, _: Who) -> Result<Json<impl Serialize>, Refusal> {
+    apart(async move { Ok(Json(NodeList { nodes: api.around.nodes().await? })) }).await
+}
+
+async fn health<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+    apart(async move {
+        let mut findings = api.around.findings().await;
+        findings.extend(api.services.health.findings(&who.actor).await);
+        let findings = findings.into_iter().map(FindingShown::from).collect();
+        Ok(Json(HealthShown { version: env!("CARGO_PKG_VERSION"), findings }))
+    })
+    .await
+}

@@ -1,0 +1,170 @@
+//! Opting out, and taking that back. It works also while the journal cannot be written.
+
+mod list;
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use contactd_core::services::{Holder, OptOutError, OptOutOptions, OptedOut};
+use contactd_core::store::Store;
+use contactd_core::{Changed, SubjectName};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::Api;
+use crate::api::auth::Who;
+use crate::api::endpoint::Endpoint;
+use crate::api::extract::{Json, Sent, apart};
+use crate::api::jobs::JobShown;
+use crate::api::people::{Settled, Whom};
+use crate::api::permission::{Needs, Permission};
+use crate::api::refusal::Refusal;
+use list::ListAsked;
+
+pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+    let needs = Needs::May(Permission::OptOuts);
+    vec![
+        Endpoint::post("/people/opt-out", needs, "optOut", opt_out)
+            .says("Opt out a person, or a number or an address and, if wanted, the people who have it. It works also while the journal cannot be written.")
+            .takes::<OptOutAsked>()
+            .answers::<OptOutShown>(),
+        Endpoint::post("/opt-outs/withdraw", needs, "withdrawOptOut", withdraw)
+            .says("Take an opt-out back.")
+            .takes::<Withdrawal>()
+            .answers::<Settled>(),
+        Endpoint::post("/opt-outs/list", needs, "optOutList", list::opt_out_list)
+            .says("Opt out a list: one profile URL, e-mail address or phone number on each line. A job does it.")
+            .asks::<ListAsked>()
+            .takes_bytes("text/plain")
+            .with_status(202)
+            .answers::<JobShown>(),
+    ]
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct OptOutAsked {
+    q: Whom,
+    /// Also opt out the people whose profiles hold the number or address. A person who is named by their profile is opted out in
+    /// any case.
+    #[serde(default)]
+    person: bool,
+    /// How many profiles hold it. Needed to opt out more than 10 people.
+    #[serde(default)]
+    confirmed: Option<u32>,
+    /// The case it is done for.
+    #[serde(default)]
+    ticket: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Withdrawal {
+    q: Whom,
+    /// The case it is done for.
+    #[serde(default)]
+    ticket: Option<String>,
+}
+
+/// What was opted out. If it is not on record yet, nothing is said about what is on file.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct OptOutShown {
+    #[serde(flatten)]
+    settled: Settled,
+    /// How many were opted out already.
+    already: u64,
+    /// Whether anything is on file under this; `null` if it is not known, or must not be shown.
+    on_file: Option<bool>,
+    /// The profiles that hold the number or address.
+    holders: Vec<HolderShown>,
+}
+
+/// A profile that holds a number or an address that was opted out.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct HolderShown {
+    profile_url: String,
+    /// How many of its details are still given out.
+    still_disclosed: u64,
+}
+
+impl From<&Holder> for HolderShown {
+    fn from(holder: &Holder) -> Self {
+        Self { profile_url: holder.profile.as_str().to_owned(), still_disclosed: holder.disclosed }
+    }
+}
+
+impl OptOutShown {
+    fn of(changed: &Changed<OptedOut>) -> Self {
+        let on_file = changed.done.on_file.as_ref().and_then(|found| found.as_ref().ok());
+        let shown = on_file.filter(|_| changed.may_show());
+        Self {
+            settled: Settled::of(changed, changed.done.changed),
+            already: changed.done.already,
+            on_file: shown.map(|found| found.unknown.is_empty()),
+            holders: shown
+                .map(|found| found.holders.iter().map(HolderShown::from).collect())
+                .unwrap_or_default(),
+        }
+    }
+}
+
+async fn opt_out<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Sent(sent): Sent<OptOutAsked>,
+) -> Result<Json<impl Serialize>, Refusal> {
+    let (named, actor) = (sent.q.read(&api)?, who.actor_for(sent.ticket.as_deref()));
+    let person = sent.person && matches!(named, SubjectName::Value(..));
+    apart(async move {
+        let options = OptOutOptions { person, must_exist: false };
+        let is_confirmed = |count: usize| u32::try_from(count).ok() == sent.confirmed;
+        let approve = |profiles: &[_]| is_confirmed(profiles.len());
+        let changed = api.services.opt_outs.suppress(&actor, &[named], options, &approve).await?;
+        match &changed.done.on_file {
+            Some(Ok(found)) if found.is_not_approved => Err(not_confirmed(found.holders.len())),
+            Some(Err(error)) if person => {
+                tracing::error!(target: "contactd::admin", %error, "who has what was opted out could not be found");
+                let message = "This number or address is opted out. Who has it could not be found out, so these people are not opted \
+                               out themselves. Do it again.";
+                Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "not_complete", message))
+            }
+            _ => Ok(Json(OptOutShown::of(&changed))),
+        }
+    })
+    .await
+}
+
+fn not_confirmed(count: usize) -> Refusal {
+    let message = format!(
+        "{count} profiles hold this number or address. It is opted out itself; these people are not yet. To opt out all of them, \
+         confirm their number."
+    );
+    Refusal::confirmation_needed(count as u64, message)
+}
+
+async fn withdraw<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Sent(sent): Sent<Withdrawal>,
+) -> Result<Json<impl Serialize>, Refusal> {
+    let (named, actor) = (sent.q.read(&api)?, who.actor_for(sent.ticket.as_deref()));
+    apart(async move {
+        let changed = api.services.opt_outs.unsuppress(&actor, &[named]).await?;
+        Ok(Json(Settled::of(&changed, changed.done.changed)))
+    })
+    .await
+}
+
+impl From<OptOutError> for Refusal {
+    fn from(error: OptOutError) -> Self {
+        match error {
+            OptOutError::NotOnFile(_) => {
+                Self::not_found("Nothing is on file about this. Nothing was changed.")
+            }
+            OptOutError::Store(error) => error.into(),
+        }
+    }
+}

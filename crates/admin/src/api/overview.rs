@@ -1,0 +1,204 @@
+//! How the service does, at a glance. Every page begins with it, so it reads counts and facts only.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use contactd_core::services::{HealthError, HeldBySource, JournalState, Overview};
+use contactd_core::store::{PastImport, Store, StoreError};
+use contactd_core::{Timestamp, Token};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::api::Api;
+use crate::api::around::{LookupTimes, NodeShown};
+use crate::api::auth::Who;
+use crate::api::endpoint::Endpoint;
+use crate::api::extract::{Json, apart};
+use crate::api::nodes::FindingShown;
+use crate::api::permission::{Needs, Permission};
+use crate::api::refusal::Refusal;
+use crate::api::usage::DayShown;
+
+pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+    let needs = Needs::May(Permission::Overview);
+    vec![
+        Endpoint::get("/overview", needs, "showOverview", show)
+            .says("How the service does: lookups, what is held, the journal, and what needs attention.")
+            .answers::<OverviewShown>(),
+    ]
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct OverviewShown {
+    /// Lookups of the last 30 days. Those of the last seconds may be missing.
+    lookups: Vec<DayShown>,
+    /// How long lookups take on this server; `null` if there was none since its start.
+    latency: Option<LookupTimes>,
+    held: HeldShown,
+    /// How many people, numbers and addresses are opted out.
+    suppressions: u64,
+    /// Tokens that end within 14 days.
+    tokens_ending: Vec<EndingShown>,
+    journal: JournalShown,
+    last_import: Option<ImportShown>,
+    last_backup: Option<BackupShown>,
+    /// The nodes of the cluster; none without a cluster.
+    nodes: Vec<NodeAtAGlance>,
+    findings: Vec<FindingShown>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct HeldShown {
+    profiles: u64,
+    details: Vec<HeldOfSource>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct HeldOfSource {
+    source: String,
+    /// `phone` or `email`.
+    kind: &'static str,
+    count: u64,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct EndingShown {
+    id: String,
+    name: String,
+    #[schemars(with = "Option<String>")]
+    ends_at: Option<Timestamp>,
+}
+
+/// What is known about the journal.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct JournalShown {
+    /// `whole` or `broken`, as the last verification found; `unchecked` if there was none.
+    state: &'static str,
+    /// When it was last verified.
+    #[schemars(with = "Option<String>")]
+    compared_at: Option<Timestamp>,
+    /// About how many lines it has.
+    lines: u64,
+    message: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct ImportShown {
+    id: i64,
+    #[schemars(with = "String")]
+    imported_at: Timestamp,
+    source: String,
+    rows: u64,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct BackupShown {
+    #[schemars(with = "String")]
+    made_at: Timestamp,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct NodeAtAGlance {
+    name: String,
+    state: String,
+    /// How many changes its copy does not contain.
+    behind: u64,
+}
+
+async fn show<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+    apart(async move {
+        let overview = api.services.health.overview(&who.actor).await?;
+        let nodes = api.around.nodes().await?;
+        let mut findings = api.around.findings().await;
+        findings.extend(overview.findings.iter().cloned());
+        Ok(Json(OverviewShown {
+            latency: api.around.lookup_times(),
+            suppressions: api.around.suppressions(),
+            nodes: nodes.into_iter().map(NodeAtAGlance::from).collect(),
+            findings: findings.into_iter().map(FindingShown::from).collect(),
+            ..OverviewShown::of(overview, api.clock.now())
+        }))
+    })
+    .await
+}
+
+impl OverviewShown {
+    /// What the store knows.
+    fn of(overview: Overview, now: Timestamp) -> Self {
+        let held = |HeldBySource { source, kind, count }: HeldBySource| HeldOfSource {
+            source,
+            kind: kind.name(),
+            count,
+        };
+        Self {
+            lookups: overview.lookups.into_iter().map(DayShown::from).collect(),
+            latency: None,
+            held: HeldShown {
+                profiles: overview.profiles,
+                details: overview.held.into_iter().map(held).collect(),
+            },
+            suppressions: 0,
+            tokens_ending: overview.tokens_ending.into_iter().map(EndingShown::from).collect(),
+            journal: JournalShown::of(overview.journal, now),
+            last_import: overview.last_import.map(ImportShown::from),
+            last_backup: overview.last_backup.map(|made_at| BackupShown { made_at }),
+            nodes: Vec::new(),
+            findings: Vec::new(),
+        }
+    }
+}
+
+impl JournalShown {
+    fn of(JournalState { lines, last, is_lost }: JournalState, now: Timestamp) -> Self {
+        match last {
+            Some(last) if !last.is_whole => {
+                Self { state: "broken", compared_at: Some(last.at), lines, message: last.what }
+            }
+            _ if is_lost => {
+                let message = "Lines are missing from the journal or were changed. Verify it to see which.";
+                Self { state: "broken", compared_at: Some(now), lines, message: Some(message.to_owned()) }
+            }
+            Some(last) => Self { state: "whole", compared_at: Some(last.at), lines, message: None },
+            None => Self { state: "unchecked", compared_at: None, lines, message: None },
+        }
+    }
+}
+
+impl From<Token> for EndingShown {
+    fn from(token: Token) -> Self {
+        Self { id: token.id, name: token.name, ends_at: token.expires_at }
+    }
+}
+
+impl From<PastImport> for ImportShown {
+    fn from(import: PastImport) -> Self {
+        Self {
+            id: import.id,
+            imported_at: import.at,
+            source: import.summary.source,
+            rows: import.summary.rows,
+        }
+    }
+}
+
+impl From<NodeShown> for NodeAtAGlance {
+    fn from(NodeShown { name, state, behind, .. }: NodeShown) -> Self {
+        Self { name, state, behind }
+    }
+}
+
+impl From<HealthError> for Refusal {
+    fn from(error: HealthError) -> Self {
+        match error {
+            HealthError::Store(error) => error.into(),
+            HealthError::Audit(error) => error.into(),
+            HealthError::NotRecorded(error) => error.into(),
+            HealthError::Backup(error) => StoreError::Engine(error.to_string()).into(),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! People: what is held about somebody and who received it, correcting, removing and erasing it.
+//!
+//! Whom a call is about is in its body, so that it is in no log and in no history.
+
+mod changes;
+mod erase;
+mod found;
+mod search;
+
+use contactd_core::services::SubjectError;
+use contactd_core::store::Store;
+use contactd_core::{Changed, SubjectName};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
+
+use crate::api::Api;
+use crate::api::endpoint::Endpoint;
+use crate::api::extract::apart;
+use crate::api::permission::{Needs, Permission};
+use crate::api::refusal::Refusal;
+use changes::{Correction, Removal};
+use erase::{Erasure, ErasureShown};
+use found::{FoundShown, ReportShown};
+use search::{ReportAsked, SearchAsked};
+
+pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+    let needs = Needs::May(Permission::People);
+    vec![
+        Endpoint::post("/people/search", needs, "searchPeople", search::search)
+            .says("What is held about a person, or under a number or an address, and who received it. It is on record first.")
+            .takes::<SearchAsked>()
+            .answers::<FoundShown>(),
+        Endpoint::post("/people/report", needs, "reportPerson", search::report)
+            .says("The access report, for the person who asks. With `Accept: text/html`, as a page to send. It is on record first.")
+            .takes::<ReportAsked>()
+            .answers_or::<ReportShown>("text/html"),
+        Endpoint::post("/people/correct", needs, "correctDetail", changes::correct)
+            .says("Store a right number or address of a person, so that it is the one that is given out.")
+            .takes::<Correction>()
+            .answers::<Settled>()
+            .or_job(),
+        Endpoint::post("/people/remove", needs, "removeDetail", changes::remove)
+            .says("Remove one number or address of a person from every file of the service.")
+            .takes::<Removal>()
+            .answers::<Settled>()
+            .or_job(),
+        Endpoint::post("/people/erase", needs, "erasePeople", erase::erase)
+            .says("Opt a person out and remove everything about them from every file of the service.")
+            .takes::<Erasure>()
+            .answers::<ErasureShown>()
+            .or_job(),
+    ]
+}
+
+/// Whom a call is about: a profile URL, an e-mail address or a phone number with `+` and country code.
+#[derive(Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub(crate) struct Whom(#[schemars(length(min = 1))] String);
+
+impl Whom {
+    pub(crate) fn read<S>(&self, api: &Api<S>) -> Result<SubjectName, Refusal> {
+        let named = SubjectName::recognize(self.0.trim(), &api.networks);
+        named.map_err(|error| Refusal::invalid(error.advice()))
+    }
+}
+
+/// Searches may read all details. Only a few do so at once, so that threads are left for opt-outs and for everybody else.
+static SEARCHES: Semaphore = Semaphore::const_new(4);
+
+/// Does something that may read all details, apart and when it is its turn. It keeps its turn until it is done, also if the
+/// client has gone.
+async fn when_its_turn<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+) -> Result<T, Refusal> {
+    let turn = SEARCHES.acquire().await.map_err(|_| Refusal::internal())?;
+    apart(async move {
+        let done = work.await;
+        drop(turn);
+        done
+    })
+    .await
+}
+
+/// What was done.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Settled {
+    /// How much was changed; 0 if it was so already, or there was nothing to change.
+    pub(crate) changed: u64,
+    /// Whether it is certain that every lookup from now on sees the change.
+    pub(crate) in_force: bool,
+    /// Whether the journal says so already. If not, the line follows by itself.
+    pub(crate) is_on_record: bool,
+}
+
+impl Settled {
+    pub(crate) fn of<T>(changed: &Changed<T>, count: u64) -> Self {
+        Self { changed: count, in_force: changed.confirmed.is_ok(), is_on_record: changed.recorded.is_ok() }
+    }
+}
+
+impl From<SubjectError> for Refusal {
+    fn from(error: SubjectError) -> Self {
+        match error {
+            SubjectError::Store(error) => error.into(),
+            SubjectError::Suppressions(error) => error.into(),
+            SubjectError::NotRecorded(error) => error.into(),
+            SubjectError::Audit(error) => {
+                tracing::error!(target: "contactd::admin", %error, "the records of recipients could not be read");
+                Self::internal()
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Correcting and removing single details.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::Response;
+use contactd_core::services::CorrectionError;
+use contactd_core::store::{DetailFilter, Store};
+use contactd_core::{Label, RawRecord, SubjectName, SubjectNameError, Timestamp};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::api::Api;
+use crate::api::auth::Who;
+use crate::api::extract::Sent;
+use crate::api::jobs::{self, Job, answer_or_job};
+use crate::api::names::{KindName, LabelName};
+use crate::api::people::Settled;
+use crate::api::refusal::Refusal;
+
+/// What details that are stored by hand have as their source and confidence.
+const SOURCE: &str = "manual";
+const CONFIDENCE: &str = "100";
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Correction {
+    profile_url: String,
+    kind: KindName,
+    /// The right number, with `+` and country code, or address.
+    value: String,
+    /// `personal` unless it is given.
+    #[serde(default)]
+    label: LabelName,
+    /// The case it is done for.
+    #[serde(default)]
+    ticket: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Removal {
+    profile_url: String,
+    kind: KindName,
+    /// The number or address to remove.
+    value: String,
+    /// Only what this source has given; all sources unless it is given.
+    #[serde(default)]
+    source: Option<String>,
+    /// The case it is done for.
+    #[serde(default)]
+    ticket: Option<String>,
+}
+
+pub(super) async fn correct<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Sent(sent): Sent<Correction>,
+) -> Result<Response<Body>, Refusal> {
+    let SubjectName::Person(profile) = person(&api, &sent.profile_url)? else {
+        return Err(Refusal::internal());
+    };
+    let actor = who.actor_for(sent.ticket.as_deref());
+    let (jobs, input) = (Arc::clone(&api.jobs), json!({ "ticket": sent.ticket }));
+    answer_or_job(&jobs, jobs::Kind::Correct, &who, input, async move |job: &Job| {
+        let now = Timestamp::from_seconds(api.clock.now().seconds()).to_string();
+        let (phone, email) = match sent.kind {
+            KindName::Phone => (sent.value.as_str(), ""),
+            KindName::Email => ("", sent.value.as_str()),
+        };
+        let label = Label::from(sent.label).name();
+        let row = RawRecord {
+            profile_url: profile.as_str(),
+            phone,
+            email,
+            phone_label: label,
+            email_label: label,
+            confidence: CONFIDENCE,
+            observed_at: &now,
+            source: SOURCE,
+            ..RawRecord::default()
+        };
+        let put = api.services.subjects.correct(&actor, &row, &|step| job.observe(step)).await?;
+        Ok(Settled::of(&put, put.done.new + put.done.changed))
+    })
+    .await
+}
+
+pub(super) async fn remove<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Sent(sent): Sent<Removal>,
+) -> Result<Response<Body>, Refusal> {
+    let value = match sent.kind {
+        KindName::Phone => SubjectName::phone(&sent.value),
+        KindName::Email => SubjectName::email(&sent.value),
+    };
+    let value = value.map_err(|error| Refusal::invalid(error.advice()))?;
+    let (SubjectName::Person(profile), SubjectName::Value(kind, value)) =
+        (person(&api, &sent.profile_url)?, value)
+    else {
+        return Err(Refusal::internal());
+    };
+    let actor = who.actor_for(sent.ticket.as_deref());
+    let (jobs, input) = (Arc::clone(&api.jobs), json!({ "ticket": sent.ticket }));
+    let which = DetailFilter { values: Some(vec![(kind, value)]), source: sent.source };
+    answer_or_job(&jobs, jobs::Kind::Remove, &who, input, async move |job: &Job| {
+        let removed =
+            api.services.subjects.remove(&actor, &profile, &which, &|step| job.observe(step)).await?;
+        Ok(Settled::of(&removed, removed.done))
+    })
+    .await
+}
+
+fn person<S>(api: &Api<S>, url: &str) -> Result<SubjectName, Refusal> {
+    SubjectName::person(url, &api.networks).map_err(|error| match error {
+        SubjectNameError::Profile(reason) => Refusal::invalid(format!(
+            "`profileUrl` cannot be used ({}). Send the URL of the profile as the search shows it.",
+            reason.code()
+        )),
+        error => Refusal::invalid(error.advice()),
+    })
+}
+
+impl From<CorrectionError> for Refusal {
+    fn from(error: CorrectionError) -> Self {
+        match error {
+            CorrectionError::Record(error) => {
+                let (reason, advice) = (error.reason, error.advice());
+                Self::invalid(format!("The value cannot be stored ({reason}): {advice}."))
+            }
+            CorrectionError::OptedOut => Self::conflict(
+                "This person, number or address is opted out, so it is not stored. If they have asked for that, take the opt-out back first.",
+            ),
+            CorrectionError::TooMany => Self::conflict(
+                "By hand, as many details as possible are stored for this profile already. Remove those that are wrong first.",
+            ),
+            CorrectionError::Store(error) => error.into(),
+            CorrectionError::Suppressions(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Erasing a person.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{Response, StatusCode};
+use axum::response::IntoResponse;
+use contactd_core::Changed;
+use contactd_core::services::{EraseError, EraseOptions, Erased};
+use contactd_core::store::Store;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::api::Api;
+use crate::api::auth::Who;
+use crate::api::extract::{Json, Sent};
+use crate::api::jobs::{self, Job, answer_or_job};
+use crate::api::people::found::SharedShown;
+use crate::api::people::{Whom, when_its_turn};
+use crate::api::refusal::Refusal;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Erasure {
+    q: Whom,
+    /// Also opt out the numbers and addresses of the person, so that they are given out under no other profile.
+    #[serde(default)]
+    values: bool,
+    /// Change nothing, and say whom it would erase.
+    #[serde(default)]
+    dry_run: bool,
+    /// How many profiles you have seen that hold the number or address. If it is another number by now, none is erased. Needed
+    /// for more than 10.
+    #[serde(default)]
+    confirmed: Option<u32>,
+    /// The case it is done for.
+    #[serde(default)]
+    ticket: Option<String>,
+}
+
+/// What was erased, or would be. If it is not on record yet, nobody is named.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ErasureShown {
+    profiles: Vec<ErasedShown>,
+    /// Other profiles that have a number or an address in common with these. They are not erased.
+    shared_with: Vec<SharedShown>,
+    /// Whether it is certain that every lookup from now on sees the change.
+    in_force: bool,
+    /// Whether the journal says so already. If not, the line follows by itself.
+    is_on_record: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct ErasedShown {
+    profile_url: String,
+    /// How many details.
+    details: u64,
+}
+
+impl ErasureShown {
+    fn of(erased: Erased) -> Self {
+        let profiles = erased.profiles.into_iter().filter(|erased| erased.details > 0);
+        Self {
+            profiles: profiles
+                .map(|erased| ErasedShown {
+                    profile_url: erased.profile.as_str().to_owned(),
+                    details: erased.details,
+                })
+                .collect(),
+            shared_with: erased.shared.into_iter().map(SharedShown::from).collect(),
+            in_force: true,
+            is_on_record: true,
+        }
+    }
+
+    fn done(changed: Changed<Erased>) -> Self {
+        let (in_force, is_on_record) = (changed.confirmed.is_ok(), changed.recorded.is_ok());
+        let erased = if changed.may_show() { changed.done } else { Erased::default() };
+        Self { in_force, is_on_record, ..Self::of(erased) }
+    }
+}
+
+pub(super) async fn erase<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Sent(sent): Sent<Erasure>,
+) -> Result<Response<Body>, Refusal> {
+    let (named, actor) = (sent.q.read(&api)?, who.actor_for(sent.ticket.as_deref()));
+    if sent.dry_run {
+        return when_its_turn(async move {
+            let erased = api.services.subjects.preview_erasure(&actor, &named).await?;
+            Ok(Json(ErasureShown::of(erased)).into_response())
+        })
+        .await;
+    }
+    let confirmed = sent.confirmed.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+    let options = EraseOptions { values: sent.values, must_exist: false, confirmed };
+    let (jobs, input) = (Arc::clone(&api.jobs), json!({ "values": sent.values, "ticket": sent.ticket }));
+    answer_or_job(&jobs, jobs::Kind::Erase, &who, input, async move |job: &Job| {
+        let subjects = &api.services.subjects;
+        let erased = subjects.erase(&actor, &named, options, &|_| false, &|step| job.observe(step)).await?;
+        Ok(ErasureShown::done(erased))
+    })
+    .await
+}
+
+impl From<EraseError> for Refusal {
+    fn from(error: EraseError) -> Self {
+        match error {
+            EraseError::NotOnFile => Self::not_found("Nothing is on file about this. Nothing was changed."),
+            EraseError::NotApproved(count) => Self::confirmation_needed(
+                count as u64,
+                format!(
+                    "{count} profiles hold this number or address, and none of them was erased. It is opted out itself: no lookup gives \
+                     it out. To erase all of them, confirm their number."
+                ),
+            ),
+            EraseError::NotAsConfirmed(count) => Self::conflict(format!(
+                "{count} profiles hold this number or address now, which is not the number you have seen. None of them was erased. It is \
+                 opted out itself: no lookup gives it out. Look at them again."
+            )),
+            EraseError::NotRecorded(error) => error.into(),
+            EraseError::NotSuppressed(error) => error.into(),
+            error => {
+                tracing::error!(target: "contactd::admin", %error, "an erasure is not complete");
+                let message = match error {
+                    EraseError::NotConfirmed(..) => {
+                        "The erasure is not complete, and it is not certain that the opt-out is in force. Erase again."
+                    }
+                    EraseError::NotSearched(_) => {
+                        "The person is erased. Whether other profiles have the same numbers and addresses could not be found out."
+                    }
+                    EraseError::BackingUp => {
+                        "The details are removed and nobody receives them. A backup that is being made still holds them: erase again when it is done."
+                    }
+                    EraseError::NotRemoved(_) => {
+                        "The opt-out is in force: nobody receives the details. They are not removed yet. Erase again."
+                    }
+                    _ => {
+                        "The details are removed and nobody receives them. Traces of them are left in the files of the service. Erase again in a moment."
+                    }
+                };
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "not_complete", message)
+            }
+        }
+    }
+}

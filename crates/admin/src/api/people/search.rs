@@ -1,0 +1,96 @@
+//! Searching for a person, and their access report.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use axum::response::IntoResponse;
+use contactd_core::services::ReadFrom;
+use contactd_core::store::Store;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::Api;
+use crate::api::auth::Who;
+use crate::api::extract::{Json, Sent};
+use crate::api::people::found::{FoundShown, ReportShown};
+use crate::api::people::{Whom, when_its_turn};
+use crate::api::refusal::Refusal;
+use crate::{answer, render_report};
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SearchAsked {
+    q: Whom,
+    /// The case it is done for.
+    #[serde(default)]
+    ticket: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReportAsked {
+    q: Whom,
+    /// The case it is done for.
+    #[serde(default)]
+    ticket: Option<String>,
+    /// Whether the page lists everything, also what it would only sum up.
+    #[serde(default)]
+    all: bool,
+}
+
+pub(super) async fn search<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Sent(sent): Sent<SearchAsked>,
+) -> Result<Json<impl Serialize>, Refusal> {
+    let (named, actor) = (sent.q.read(&api)?, who.actor_for(sent.ticket.as_deref()));
+    when_its_turn(async move {
+        let found = api.services.subjects.search(&actor, &named).await?;
+        Ok(Json(FoundShown::new(&named, found)))
+    })
+    .await
+}
+
+pub(super) async fn report<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    headers: HeaderMap,
+    Sent(sent): Sent<ReportAsked>,
+) -> Result<Response<Body>, Refusal> {
+    let (named, actor) = (sent.q.read(&api)?, who.actor_for(sent.ticket.as_deref()));
+    let is_page = wants_page(&headers);
+    when_its_turn(async move {
+        let report = api.services.subjects.report(&actor, &named, ReadFrom::Index).await?;
+        Ok(match is_page {
+            true => page(render_report(&report, sent.all)),
+            false => Json(ReportShown::new(&named, report)).into_response(),
+        })
+    })
+    .await
+}
+
+/// Whether the page is asked for, and not the JSON.
+fn wants_page(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut kinds = accepted
+        .flat_map(|text| text.split(','))
+        .map(|kind| kind.split(';').next().unwrap_or_default().trim());
+    let first =
+        kinds.find(|kind| ["text/html", "application/json"].contains(&kind.to_ascii_lowercase().as_str()));
+    first.is_some_and(|kind| kind.eq_ignore_ascii_case("text/html"))
+}
+
+/// A page to save. If a browser shows it, it runs nothing and reaches nothing of the console.
+fn page(page: String) -> Response<Body> {
+    let mut response = answer::of_type(StatusCode::OK, "text/html; charset=utf-8", page);
+    for (name, value) in [
+        (header::CONTENT_DISPOSITION, "attachment; filename=\"report.html\""),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'; sandbox"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}

@@ -1,0 +1,55 @@
+//! Periods of time in queries, and answers as CSV.
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Response, header};
+use contactd_core::{Moment, Timestamp};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::api::refusal::Refusal;
+
+/// The form of an answer. A link cannot say what it accepts, so the query does.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Format {
+    #[default]
+    Json,
+    Csv,
+}
+
+/// The time that a parameter names; `None` if it is not given.
+pub(crate) fn moment(name: &str, text: Option<&str>) -> Result<Option<Moment>, Refusal> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
+    let parsed = text.parse::<Moment>();
+    parsed.map(Some).map_err(|advice| Refusal::invalid(format!("`{name}` is not a time: {advice}.")))
+}
+
+/// Both ends of a period, as times. It is refused if it ends before it begins.
+pub(crate) fn period(
+    since: Option<&str>,
+    until: Option<&str>,
+    now: Timestamp,
+) -> Result<(Option<Moment>, Option<Moment>), Refusal> {
+    // Fixed now, so that all pages of an answer mean the same.
+    let fixed = |moment: Moment| Moment::At(moment.when(now));
+    let (since, until) = (moment("since", since)?.map(fixed), moment("until", until)?.map(fixed));
+    if let (Some(since), Some(until)) = (since, until)
+        && since.when(now) >= until.when(now)
+    {
+        return Err(Refusal::invalid("`since` is not before `until`, so nothing can match."));
+    }
+    Ok((since, until))
+}
+
+/// A CSV file to be saved under this name.
+pub(crate) fn csv_file(name: &str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/csv; charset=utf-8"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Ok(disposition) = HeaderValue::from_str(&format!("attachment; filename=\"{name}\"")) {
+        headers.insert(header::CONTENT_DISPOSITION, disposition);
+    }
+    response
+}

@@ -1,0 +1,146 @@
+//! How long details are held, and removing what has ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::Response;
+use contactd_core::services::{Clearing, ImportError};
+use contactd_core::store::{Aged, SourceRetention, Store, Swept};
+use contactd_core::{Span, Timestamp};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::api::Api;
+use crate::api::auth::Who;
+use crate::api::endpoint::Endpoint;
+use crate::api::extract::{Json, Sent, apart};
+use crate::api::jobs::{Failed, JobShown, Kind, started};
+use crate::api::permission::{Needs, Permission};
+use crate::api::refusal::Refusal;
+
+pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+    vec![
+        Endpoint::get("/retention", Needs::May(Permission::Retention), "showRetention", show)
+            .says("How long the details of each source are held, and which end next.")
+            .answers::<RetentionShown>(),
+        Endpoint::post("/retention/sweep", Needs::May(Permission::Sweep), "sweep", sweep)
+            .says("Remove details that have expired or are too old, as a job. Its result is `{expired, tooOld}`.")
+            .takes::<Sweep>()
+            .with_status(202)
+            .answers::<JobShown>(),
+    ]
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct RetentionShown {
+    sources: Vec<SourceShown>,
+    /// How long imports can be undone, such as `7d`; `null` if they cannot.
+    undo: Option<String>,
+    /// How long lines of the journal are kept, such as `1095d`; `null` if for ever.
+    audit_keep: Option<String>,
+    /// How often a running service removes what has expired, such as `1m`.
+    sweep_every: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct SourceShown {
+    source: String,
+    /// How long its details are held after they were last known correct, such as `365d`; `null` if only their own expiry ends them.
+    max_age: Option<String>,
+    /// How many details it holds.
+    details: u64,
+    /// How many of them have expired or are too old, and are removed by the next sweep.
+    due: u64,
+    /// Those that end next after these.
+    next: Option<NextShown>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct NextShown {
+    details: u64,
+    /// When the last of them ends.
+    #[schemars(with = "String")]
+    by: Timestamp,
+}
+
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Sweep {
+    /// Count only, and remove nothing.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+impl From<SourceRetention> for SourceShown {
+    fn from(SourceRetention { source, max_age, details, due, next, .. }: SourceRetention) -> Self {
+        let next = next.map(|next| NextShown { details: next.details, by: next.by });
+        Self { source, max_age: max_age.map(|age| age.to_string()), details, due, next }
+    }
+}
+
+async fn show<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+    apart(async move {
+        let imports = &api.services.imports;
+        let sources = imports.retention(&who.actor).await.map_err(refused)?;
+        let text = |length: Duration| Span(length).to_string();
+        Ok(Json(RetentionShown {
+            sources: sources.into_iter().map(SourceShown::from).collect(),
+            undo: Some(imports.undo_for()).filter(|undo| !undo.is_zero()).map(text),
+            audit_keep: api.around.audit_keep().map(text),
+            sweep_every: text(api.around.sweep_every()),
+        }))
+    })
+    .await
+}
+
+async fn sweep<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Sent(asked): Sent<Sweep>,
+) -> Result<Response<Body>, Refusal> {
+    let input = json!({ "dryRun": asked.dry_run });
+    let (working, actor) = (Arc::clone(&api), who.actor.clone());
+    let job = api.jobs.start(Kind::Sweep, &who, input, async move |job| {
+        let imports = &working.services.imports;
+        if asked.dry_run {
+            return Ok(result(imports.due(&actor).await.map_err(refused)?));
+        }
+        let observe = |progress| job.observe(progress);
+        let swept = imports.sweep(&actor, Aged::Policies, Clearing::Always, &observe, job.cancel()).await;
+        let swept = swept.map_err(failed)?;
+        if !swept.done.logs_are_clear {
+            let message = "The details are removed, but a reader still uses the log that has them. Sweep again in a moment.";
+            let result = Some(result(swept.done.swept));
+            return Err(Failed { result, ..Failed::new("not_cleared", message) });
+        }
+        Ok(result(swept.done.swept))
+    })?;
+    Ok(started(&job))
+}
+
+fn result(Swept { expired, aged, .. }: Swept) -> Value {
+    json!({ "expired": expired, "tooOld": aged })
+}
+
+fn failed(error: ImportError) -> Failed {
+    match error {
+        ImportError::Cancelled => Failed::new("cancelled", "It was stopped before anything was removed."),
+        error => refused(error).into(),
+    }
+}
+
+/// Retention and sweeps fail only with the store.
+fn refused(error: ImportError) -> Refusal {
+    match error {
+        ImportError::Store(error) => error.into(),
+        error => {
+            tracing::error!(target: "contactd::admin", %error, "a call of the admin API failed");
+            Refusal::internal()
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Tokens of callers: who may look things up, how much, and until when.
+
+mod asked;
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use contactd_core::services::{AuditError, IssuedToken, TokenDay, TokenError};
+use contactd_core::store::Store;
+use contactd_core::{Changed, Committed, Scopes, Timestamp, Token};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::api::Api;
+use crate::api::auth::Who;
+use crate::api::endpoint::Endpoint;
+use crate::api::extract::{Asked, Created, Json, Named, Sent, apart};
+use crate::api::names::KindName;
+use crate::api::permission::{Needs, Permission};
+use crate::api::refusal::Refusal;
+use asked::{Days, LookupTokenToCreate, Rotation, TokenChange};
+
+pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+    let needs = Needs::May(Permission::Tokens);
+    vec![
+        Endpoint::get("/tokens", needs, "listTokens", list)
+            .says("All tokens, oldest first, also those that have ended.")
+            .answers::<TokenList>(),
+        Endpoint::post("/tokens", needs, "createToken", create)
+            .says("Create a token. It is shown once.")
+            .takes::<LookupTokenToCreate>()
+            .with_status(201)
+            .answers::<TokenWithSecret>(),
+        Endpoint::patch("/tokens/{id}", needs, "changeToken", change)
+            .says("Change a live token. What is not given stays as it is; what is used of a quota still counts.")
+            .takes::<TokenChange>()
+            .answers::<TokenChanged>(),
+        Endpoint::post("/tokens/{id}/rotate", needs, "rotateToken", rotate)
+            .says("Create a token in place of a live one, with the same name, scopes and limits. They share one quota.")
+            .takes::<Rotation>()
+            .with_status(201)
+            .answers::<TokenWithSecret>(),
+        Endpoint::post("/tokens/{id}/revoke", needs, "revokeToken", revoke)
+            .says("Revoke a token now. Doing it again changes nothing.")
+            .answers::<TokenChanged>(),
+        Endpoint::get("/tokens/{id}/usage", needs, "showTokenUsage", usage)
+            .says("The lookups of a token, day by day.")
+            .asks::<Days>()
+            .answers::<TokenUsage>(),
+    ]
+}
+
+/// A token.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct TokenShown {
+    id: String,
+    name: String,
+    /// The id of the token in whose place it was made by rotation.
+    rotated_from: Option<String>,
+    scopes: Vec<KindName>,
+    #[schemars(with = "String")]
+    created_at: Timestamp,
+    #[schemars(with = "Option<String>")]
+    expires_at: Option<Timestamp>,
+    #[schemars(with = "Option<String>")]
+    revoked_at: Option<Timestamp>,
+    #[schemars(with = "Option<String>")]
+    last_used_at: Option<Timestamp>,
+    /// How many lookups with it found something.
+    hits: u64,
+    /// Such as `50/s`, `600/m` or `1000/h`.
+    rate: Option<String>,
+    burst: Option<u32>,
+    /// Such as `10000/day` or `200000/month`.
+    quota: Option<String>,
+    /// What is used of the quota, by all tokens that share it.
+    quota_used: Option<u64>,
+    state: TokenState,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum TokenState {
+    Live,
+    Expired,
+    Revoked,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct TokenList {
+    tokens: Vec<TokenShown>,
+}
+
+/// A token that was changed.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct TokenChanged {
+    #[serde(flatten)]
+    shown: TokenShown,
+    /// Whether it is certain that every lookup from now on sees the change.
+    in_force: bool,
+    /// Whether the journal says so already. If not, the line follows by itself.
+    is_on_record: bool,
+}
+
+/// A new token, with the secret that is shown once.
+#[derive(Serialize, JsonSchema)]
+struct TokenWithSecret {
+    #[serde(flatten)]
+    changed: TokenChanged,
+    token: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct TokenUsage {
+    /// Oldest first; days without a lookup are there too.
+    days: Vec<DayShown>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct DayShown {
+    /// A UTC day, such as `2026-05-01`.
+    day: String,
+    hits: u64,
+    misses: u64,
+    refused: u64,
+}
+
+impl TokenShown {
+    fn of(token: Token, quota_used: Option<u64>, now: Timestamp) -> Self {
+        let state = match token.revoked_at {
+            Some(_) => TokenState::Revoked,
+            None if token.is_live(now) => TokenState::Live,
+            None => TokenState::Expired,
+        };
+        Self {
+            state,
+            quota_used,
+            scopes: scope_names(token.scopes),
+            rate: token.rate.map(|rate| rate.to_string()),
+            burst: token.rate.map(|rate| rate.burst),
+            quota: token.quota.map(|quota| quota.to_string()),
+            id: token.id,
+            name: token.name,
+            rotated_from: token.rotated_from,
+            created_at: token.created_at,
+            expires_at: token.expires_at,
+            revoked_at: token.revoked_at,
+            last_used_at: token.last_used_at,
+            hits: token.hits,
+        }
+    }
+}
+
+impl TokenChanged {
+    /// A change is never reported as failed because what is used of a quota could not be read.
+    async fn of<S: Store>(api: &Api<S>, changed: Changed<Token>) -> Self {
+        let used = api.services.tokens.quota_used(&changed.done).await.ok().flatten();
+        Self {
+            in_force: changed.confirmed.is_ok(),
+            is_on_record: changed.recorded.is_ok(),
+            shown: TokenShown::of(changed.done, used, api.clock.now()),
+        }
+    }
+}
+
+impl TokenWithSecret {
+    async fn of<S: Store>(api: &Api<S>, issued: Committed<IssuedToken>) -> Self {
+        let Changed { done, confirmed, notes, recorded } = issued.announce().await;
+        let token = done.secret.expose().to_owned();
+        let changed = Changed { done: done.token, confirmed, notes, recorded };
+        Self { changed: TokenChanged::of(api, changed).await, token }
+    }
+}
+
+impl From<TokenDay> for DayShown {
+    fn from(TokenDay { day, hits, misses, refused }: TokenDay) -> Self {
+        let day = Timestamp::start_of_day(day).to_string().chars().take("2026-05-01".len()).collect();
+        Self { day, hits, misses, refused }
+    }
+}
+
+fn scope_names(scopes: Scopes) -> Vec<KindName> {
+    let named = [(scopes.phone, KindName::Phone), (scopes.email, KindName::Email)];
+    named.into_iter().filter(|(is_allowed, _)| *is_allowed).map(|(_, name)| name).collect()
+}
+
+async fn list<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+    apart(async move {
+        let mut tokens = Vec::new();
+        for token in api.services.tokens.list(&who.actor).await? {
+            let used = api.services.tokens.quota_used(&token).await?;
+            tokens.push(TokenShown::of(token, used, api.clock.now()));
+        }
+        Ok(Json(TokenList { tokens }))
+    })
+    .await
+}
+
+async fn create<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Sent(sent): Sent<LookupTokenToCreate>,
+) -> Result<Created<impl Serialize>, Refusal> {
+    let new = sent.read()?;
+    apart(async move {
+        let issued = api.services.tokens.create(&who.actor, new).await?;
+        Ok(Created(TokenWithSecret::of(&api, issued).await))
+    })
+    .await
+}
+
+async fn change<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Named(id): Named,
+    Sent(sent): Sent<TokenChange>,
+) -> Result<Json<impl Serialize>, Refusal> {
+    let update = sent.read()?;
+    apart(async move {
+        let Changed { done, confirmed, notes, recorded } =
+            api.services.tokens.update(&who.actor, &id, &update).await?;
+        let changed = Changed { done: done.after, confirmed, notes, recorded };
+        Ok(Json(TokenChanged::of(&api, changed).await))
+    })
+    .await
+}
+
+async fn rotate<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Named(id): Named,
+    Sent(sent): Sent<Rotation>,
+) -> Result<Created<impl Serialize>, Refusal> {
+    let overlap = sent.overlap()?;
+    apart(async move {
+        let issued = api.services.tokens.rotate(&who.actor, &id, overlap, None).await?;
+        Ok(Created(TokenWithSecret::of(&api, issued).await))
+    })
+    .await
+}
+
+async fn revoke<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Named(id): Named,
+) -> Result<Json<impl Serialize>, Refusal> {
+    apart(async move {
+        let revoked = api.services.tokens.revoke(&who.actor, &id).await?;
+        Ok(Json(TokenChanged::of(&api, revoked).await))
+    })
+    .await
+}
+
+async fn usage<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Named(id): Named,
+    Asked(asked): Asked<Days>,
+) -> Result<Json<impl Serialize>, Refusal> {
+    let days = asked.read()?;
+    apart(async move {
+        let listed = api.services.audits.days_of_token(&who.actor, &id, days).await.map_err(unread)?;
+        Ok(Json(TokenUsage { days: listed.into_iter().map(DayShown::from).collect() }))
+    })
+    .await
+}
+
+fn unread(error: AuditError) -> Refusal {
+    match error {
+        AuditError::UnknownToken(_) => unknown(),
+        AuditError::Store(error) => error.into(),
+        error @ (AuditError::UnknownNode { .. } | AuditError::WhichNode { .. } | AuditError::Journal(_)) => {
+            tracing::error!(target: "contactd::admin", %error, "the usage of a token could not be read");
+            Refusal::internal()
+        }
+    }
+}
+
+fn unknown() -> Refusal {
+    Refusal::not_found("There is no token with this id.")
+}
+
+impl From<TokenError> for Refusal {
+    fn from(error: TokenError) -> Self {
+        match error {
+            TokenError::Name => Self::invalid("A name has 1 to 100 printable characters."),
+            TokenError::Unknown(_) => unknown(),
+            TokenError::Ambiguous { .. } => {
+                Self::conflict("Several live tokens have this name. Give the id of the one you mean.")
+            }
+            TokenError::Ended(_) | TokenError::AllEnded(_) => {
+                Self::conflict("This token has ended, so it cannot be changed. Create a new one.")
+            }
+            TokenError::NoRate(_) => {
+                Self::invalid("This token has no rate of its own, so a burst needs a rate too.")
+            }
+            TokenError::Store(error) => error.into(),
+            error @ TokenError::Random(_) => {
+                tracing::error!(target: "contactd::admin", %error, "a token could not be created");
+                Self::internal()
+            }
+        }
+    }
+}

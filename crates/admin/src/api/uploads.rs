@@ -1,0 +1,312 @@
+//! Files that somebody sends to import them.
+
+mod kept;
+mod receiving;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use contactd_core::services::{FileShape, NotLoaded, PreviewedRow, Verdict};
+use contactd_core::store::Store;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::Api;
+use crate::api::auth::Who;
+use crate::api::endpoint::Endpoint;
+use crate::api::extract::{Created, Json, Named, Sent, apart};
+use crate::api::imports::{Reading, refused};
+use crate::api::permission::{Needs, Permission};
+use crate::api::refusal::Refusal;
+use kept::Upload;
+pub(crate) use kept::Uploads;
+
+/// The header with the name of a file.
+const FILE_NAME: &str = "x-file-name";
+
+/// The longest name of a file.
+const MAX_NAME: usize = 200;
+
+/// How many rows are previewed.
+const PREVIEWED: usize = 20;
+
+pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+    let needs = Needs::May(Permission::Imports);
+    vec![
+        Endpoint::post("/uploads", needs, "uploadFile", upload)
+            .says("Send a file, to look at it and import it. It is deleted after a day.")
+            .with_header(
+                "X-File-Name",
+                "What the file is called, percent-encoded. Its ending may say what format it has.",
+            )
+            .takes_bytes("application/octet-stream")
+            .with_status(201)
+            .answers::<UploadShown>(),
+        Endpoint::get("/uploads/{id}", needs, "showUpload", show)
+            .says("What a file that you have sent holds.")
+            .answers::<UploadShown>(),
+        Endpoint::delete("/uploads/{id}", needs, "deleteUpload", delete)
+            .says("Delete a file that you have sent. What was imported from it stays.")
+            .with_status(204),
+        Endpoint::post("/uploads/{id}/preview", needs, "previewUpload", preview)
+            .says("What an import would do with the first rows of a file that you have sent.")
+            .takes::<ToPreview>()
+            .answers::<Preview>(),
+    ]
+}
+
+/// A file that was sent, and what it holds.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct UploadShown {
+    id: String,
+    name: String,
+    bytes: u64,
+    /// `csv`, `jsonl` or `parquet`.
+    format: &'static str,
+    /// The encoding of a text file.
+    encoding: Option<&'static str>,
+    /// What separates the columns of a CSV.
+    delimiter: Option<char>,
+    /// Empty for JSON lines with lists of details, whose fields cannot be mapped.
+    columns: Vec<ColumnShown>,
+    /// For fields that no column has the name of: the column that probably means them.
+    suggested_mapping: BTreeMap<&'static str, String>,
+}
+
+/// A column of a file.
+#[derive(Serialize, JsonSchema)]
+struct ColumnShown {
+    name: String,
+    /// The field that it is, if its name says so.
+    field: Option<&'static str>,
+    /// Its first values.
+    samples: Vec<String>,
+}
+
+/// How the rows of a file are read.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ToPreview {
+    /// Which column each field is: `{"phone": "Mobile"}`. Only these columns are used. Without any, those whose name is a field.
+    #[serde(default)]
+    mapping: BTreeMap<String, String>,
+    /// The source of rows without one.
+    source: Option<String>,
+    /// The country of phone numbers without `+`, in two letters.
+    region: Option<String>,
+    /// The format of dates that are not RFC 3339, such as `%d.%m.%Y`.
+    date_format: Option<String>,
+    /// Reject details without a basis.
+    #[serde(default)]
+    require_basis: bool,
+    /// Is accepted, because an import has it. It makes no difference here.
+    #[serde(default)]
+    #[expect(dead_code, reason = "a preview shows rows, and they are the same")]
+    replace_source: bool,
+}
+
+/// The first rows of a file.
+#[derive(Serialize, JsonSchema)]
+struct Preview {
+    rows: Vec<RowShown>,
+}
+
+/// A row of a file, and what an import would do with it.
+#[derive(Serialize, JsonSchema)]
+struct RowShown {
+    /// The line on which it begins, or in a Parquet file its number.
+    line: u64,
+    /// What it has in each field.
+    values: BTreeMap<&'static str, String>,
+    #[schemars(with = "VerdictShown")]
+    verdict: Verdict,
+    reasons: Vec<ReasonShown>,
+}
+
+/// Why a value would not be loaded.
+#[derive(Serialize, JsonSchema)]
+struct ReasonShown {
+    column: String,
+    /// A code.
+    reason: &'static str,
+}
+
+/// What an import would do with a row.
+#[derive(JsonSchema)]
+#[schemars(rename = "Verdict")]
+#[expect(dead_code, reason = "it describes the texts of another type")]
+enum VerdictShown {
+    #[schemars(rename = "loaded")]
+    Loaded,
+    #[schemars(rename = "loaded in part")]
+    LoadedInPart,
+    #[schemars(rename = "rejected")]
+    Rejected,
+    #[schemars(rename = "opted out")]
+    OptedOut,
+}
+
+impl UploadShown {
+    fn new(upload: Upload, shape: FileShape) -> Self {
+        let columns = shape.columns.into_iter();
+        Self {
+            id: upload.id,
+            name: upload.name,
+            bytes: upload.bytes,
+            format: shape.format,
+            encoding: shape.encoding,
+            delimiter: shape.delimiter,
+            columns: columns
+                .map(|column| ColumnShown { name: column.name, field: column.field, samples: column.samples })
+                .collect(),
+            suggested_mapping: shape.suggested_mapping,
+        }
+    }
+}
+
+impl From<PreviewedRow> for RowShown {
+    fn from(row: PreviewedRow) -> Self {
+        let reason =
+            |NotLoaded { column, reason }: NotLoaded| ReasonShown { column: column.into_owned(), reason };
+        Self {
+            line: row.line,
+            values: row.values,
+            verdict: row.verdict,
+            reasons: row.reasons.into_iter().map(reason).collect(),
+        }
+    }
+}
+
+async fn upload<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    request: Request,
+) -> Result<Created<impl Serialize>, Refusal> {
+    let (parts, body) = request.into_parts();
+    let (uploads, owner) = (Arc::clone(&api.uploads), who.clone());
+    let arriving = match apart(async move { uploads.begin(&owner) }).await {
+        Ok(arriving) => arriving,
+        Err(refusal) => {
+            receiving::drain(&mut body.into_data_stream()).await;
+            return Err(refusal);
+        }
+    };
+    let bytes = receiving::receive(&parts.headers, body, &arriving.path()).await?;
+    apart(async move {
+        let upload = arriving.keep(name_of(&parts.headers), bytes).map_err(|error| {
+            tracing::error!(target: "contactd::admin", %error, "an uploaded file cannot be kept");
+            Refusal::internal()
+        })?;
+        let described = api.services.imports.describe(&who.actor, &api.uploads.file(&upload));
+        match described {
+            Ok(shape) => Ok(Created(UploadShown::new(upload, shape))),
+            // Nothing can be done with a file that cannot be read.
+            Err(error) => {
+                api.uploads.remove(&upload);
+                Err(refused(error))
+            }
+        }
+    })
+    .await
+}
+
+async fn show<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Named(id): Named,
+) -> Result<Json<impl Serialize>, Refusal> {
+    apart(async move {
+        let upload = api.uploads.find(&id, &who)?;
+        let described = api.services.imports.describe(&who.actor, &api.uploads.file(&upload));
+        Ok(Json(UploadShown::new(upload, described.map_err(refused)?)))
+    })
+    .await
+}
+
+async fn delete<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Named(id): Named,
+) -> Result<StatusCode, Refusal> {
+    apart(async move {
+        api.uploads.remove(&api.uploads.find(&id, &who)?);
+        Ok(StatusCode::NO_CONTENT)
+    })
+    .await
+}
+
+async fn preview<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Named(id): Named,
+    Sent(sent): Sent<ToPreview>,
+) -> Result<Json<impl Serialize>, Refusal> {
+    let ToPreview { mapping, source, region, date_format, require_basis, .. } = sent;
+    apart(async move {
+        let upload = api.uploads.find(&id, &who)?;
+        let options = Reading { mapping, source, region, date_format, require_basis }.options()?;
+        let file = api.uploads.file(&upload);
+        let rows =
+            api.services.imports.preview(&who.actor, &file, &options, PREVIEWED).await.map_err(refused)?;
+        Ok(Json(Preview { rows: rows.into_iter().map(RowShown::from).collect() }))
+    })
+    .await
+}
+
+/// The name of a file: without directories and control characters, and not too long.
+fn name_of(headers: &HeaderMap) -> String {
+    let sent = headers.get(FILE_NAME).map(|name| decoded(name.as_bytes())).unwrap_or_default();
+    let last = sent.rsplit(['/', '\\']).next().unwrap_or_default();
+    let name: Vec<char> = last.trim().chars().filter(|c| !c.is_control()).collect();
+    // Of a long name the end, because it says what format the file has.
+    let name: String = name[name.len().saturating_sub(MAX_NAME)..].iter().collect();
+    if name.is_empty() { "upload".to_owned() } else { name }
+}
+
+/// Text without percent-encoding.
+fn decoded(text: &[u8]) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&first, after)) = rest.split_first() {
+        let digit = |at: usize| after.get(at).and_then(|&digit| char::from(digit).to_digit(16));
+        if let (b'%', Some(high), Some(low)) = (first, digit(0), digit(1)) {
+            bytes.extend(u8::try_from(high * 16 + low));
+            rest = &after[2..];
+        } else {
+            bytes.push(first);
+            rest = after;
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn only_the_last_part_of_a_name_is_kept() {
+        let name = |sent: &str| {
+            name_of(&HeaderMap::from_iter([(
+                FILE_NAME.parse().expect("a name"),
+                HeaderValue::from_str(sent).expect("a value"),
+            )]))
+        };
+        assert_eq!(name("crm%20export.csv"), "crm export.csv");
+        assert_eq!(name("%2Fetc%2Fpasswd"), "passwd");
+        assert_eq!(name("C%3A%5Cdata%5Clist.csv"), "list.csv");
+        assert_eq!(name("..%2F.."), "..");
+        assert_eq!(name("100%.csv"), "100%.csv");
+        assert_eq!(name("m%C3%BCller%0A.csv"), "müller.csv");
+        assert_eq!(name("%FF"), "\u{fffd}");
+        assert_eq!(name("x%2F"), "upload");
+        assert_eq!(name_of(&HeaderMap::new()), "upload");
+        let long = name(&format!("{}.csv", "a".repeat(300)));
+        assert_eq!((long.chars().count(), long.ends_with("aa.csv")), (200, true));
+    }
+}

@@ -1,0 +1,204 @@
+//! The uploaded files: each belongs to the user who sent it, and is deleted after a day.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use contactd_core::services::UploadedFile;
+use contactd_core::{Clock, Timestamp, hex};
+use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
+
+use crate::api::auth::Who;
+use crate::api::jobs::make_private;
+use crate::api::refusal::Refusal;
+
+/// How long a file is kept.
+const KEPT: Duration = Duration::from_secs(86_400);
+
+/// How many files a user may have at once, those that are being sent included.
+const MOST: usize = 20;
+
+/// The uploaded files of this server.
+pub(crate) struct Uploads {
+    dir: PathBuf,
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    kept: BTreeMap<String, Upload>,
+    /// Who sends a file now, once for each file.
+    sending: Vec<String>,
+}
+
+/// An uploaded file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Upload {
+    pub(crate) id: String,
+    /// The actor who sent it.
+    owner: String,
+    /// What its owner calls it.
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    sent_at: Timestamp,
+}
+
+/// A file that is being sent. Unless it is kept in the end, it is deleted.
+pub(super) struct Arriving {
+    uploads: Arc<Uploads>,
+    owner: String,
+    id: String,
+    is_kept: bool,
+}
+
+impl Uploads {
+    /// The files whose records are in this room. Whatever else is with them was left by a server that was killed, and is deleted.
+    pub(crate) fn open(room: &Path, clock: Arc<dyn Clock>) -> io::Result<Arc<Self>> {
+        let dir = room.join("uploads");
+        make_private(&dir)?;
+        let mut kept = BTreeMap::new();
+        for entry in fs::read_dir(&dir)? {
+            let record = entry?.path();
+            let is_record = record.extension().is_some_and(|kind| kind == "json");
+            let upload = is_record.then(|| fs::read(&record).ok()).flatten();
+            let upload = upload.and_then(|text| serde_json::from_slice::<Upload>(&text).ok());
+            if let Some(upload) = upload
+                && record_in(&dir, &upload.id) == record
+                && data_in(&dir, &upload.id).is_file()
+            {
+                kept.insert(upload.id.clone(), upload);
+            }
+        }
+        for entry in fs::read_dir(&dir)? {
+            let file = entry?.path();
+            let id = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let is_known =
+                kept.contains_key(&id) && [record_in(&dir, &id), data_in(&dir, &id)].contains(&file);
+            if !is_known {
+                let _ = fs::remove_file(&file);
+            }
+        }
+        let state = Mutex::new(State { kept, sending: Vec::new() });
+        let uploads = Self { dir, clock, state };
+        uploads.tidy();
+        Ok(Arc::new(uploads))
+    }
+
+    /// Deletes files that are too old.
+    pub(crate) fn tidy(&self) {
+        let now = self.clock.now();
+        let mut state = self.state();
+        state.kept.retain(|id, upload| {
+            let is_kept = now < upload.sent_at.plus(KEPT);
+            if !is_kept {
+                self.delete(id);
+            }
+            is_kept
+        });
+    }
+
+    /// The upload with this id, if this user sent it.
+    pub(crate) fn find(&self, id: &str, who: &Who) -> Result<Upload, Refusal> {
+        self.tidy();
+        let owner = who.actor.to_string();
+        let found = self.state().kept.get(id).filter(|upload| upload.owner == owner).cloned();
+        found.ok_or_else(|| {
+            Refusal::not_found("There is no such file of yours. Uploaded files are deleted after a day.")
+        })
+    }
+
+    /// Where an upload is, and what it is called.
+    pub(crate) fn file(&self, upload: &Upload) -> UploadedFile {
+        UploadedFile { path: data_in(&self.dir, &upload.id), name: upload.name.clone() }
+    }
+
+    /// Deletes an upload.
+    pub(super) fn remove(&self, upload: &Upload) {
+        self.state().kept.remove(&upload.id);
+        self.delete(&upload.id);
+    }
+
+    /// Makes room for a file that this user wants to send.
+    pub(super) fn begin(self: &Arc<Self>, who: &Who) -> Result<Arriving, Refusal> {
+        self.tidy();
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(|_| Refusal::internal())?;
+        let owner = who.actor.to_string();
+        let mut state = self.state();
+        let kept = state.kept.values().filter(|upload| upload.owner == owner).count();
+        let sending = state.sending.iter().filter(|other| **other == owner).count();
+        if kept + sending >= MOST {
+            return Err(Refusal::new(
+                axum::http::StatusCode::CONFLICT,
+                "too_many_uploads",
+                format!(
+                    "You have sent {MOST} files, which is the most at a time. Throw one away: the page of its check or import \
+                     leads back to it. Each is also deleted a day after it was sent."
+                ),
+            ));
+        }
+        state.sending.push(owner.clone());
+        drop(state);
+        Ok(Arriving { uploads: Arc::clone(self), owner, id: hex::encode(&random), is_kept: false })
+    }
+
+    fn delete(&self, id: &str) {
+        // The record first: a file without one is deleted at the next start.
+        let _ = fs::remove_file(record_in(&self.dir, id));
+        let _ = fs::remove_file(data_in(&self.dir, id));
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Arriving {
+    /// Where the file is written.
+    pub(super) fn path(&self) -> PathBuf {
+        data_in(&self.uploads.dir, &self.id)
+    }
+
+    /// Keeps the file, which is complete.
+    pub(super) fn keep(mut self, name: String, bytes: u64) -> io::Result<Upload> {
+        let (id, owner) = (self.id.clone(), self.owner.clone());
+        let upload = Upload { id: id.clone(), owner, name, bytes, sent_at: self.uploads.clock.now() };
+        fs::write(record_in(&self.uploads.dir, &id), serde_json::to_vec(&upload)?)?;
+        self.uploads.state().kept.insert(id, upload.clone());
+        self.is_kept = true;
+        Ok(upload)
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        let mut state = self.uploads.state();
+        if let Some(at) = state.sending.iter().position(|owner| *owner == self.owner) {
+            state.sending.swap_remove(at);
+        }
+        drop(state);
+        if self.is_kept {
+            return;
+        }
+        // Deleting a large file takes a while, and this may be a thread that serves connections.
+        let (uploads, id) = (Arc::clone(&self.uploads), std::mem::take(&mut self.id));
+        match Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(move || uploads.delete(&id))),
+            Err(_) => uploads.delete(&id),
+        }
+    }
+}
+
+fn data_in(dir: &Path, id: &str) -> PathBuf {
+    dir.join(id)
+}
+
+fn record_in(dir: &Path, id: &str) -> PathBuf {
+    dir.join(format!("{id}.json"))
+}

@@ -1,0 +1,103 @@
+//! Receiving a file of any size: in parts, straight to disk.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use axum::body::{Body, BodyDataStream};
+use axum::http::{HeaderMap, StatusCode, header};
+use futures_util::StreamExt;
+use tokio::fs::{File, OpenOptions};
+use tokio::io::AsyncWriteExt;
+
+use crate::api::refusal::Refusal;
+
+/// How long a client may send nothing.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How much of the disk is left free: the journal needs it, and without the journal no lookup is answered.
+const LEFT_FREE: u64 = 256 << 20;
+
+/// After so many bytes they are written through to the disk, and the free space is looked at. So the journal, which may be on the
+/// same disk, never waits for more than this.
+const PORTION: u64 = 16 << 20;
+
+/// How long the rest of a refused file is read and thrown away. A client that still sends does not see the answer.
+const DRAINED: Duration = Duration::from_secs(5);
+
+/// Writes a body to a new file that only its owner can read. Returns how many bytes it has.
+pub(super) async fn receive(headers: &HeaderMap, body: Body, path: &Path) -> Result<u64, Refusal> {
+    let mut parts = body.into_data_stream();
+    let received = write(headers, &mut parts, path).await;
+    if received.is_err() {
+        drain(&mut parts).await;
+    }
+    received
+}
+
+/// Reads what is still sent, for a moment.
+pub(super) async fn drain(parts: &mut BodyDataStream) {
+    let _ = tokio::time::timeout(DRAINED, async { while let Some(Ok(_)) = parts.next().await {} }).await;
+}
+
+async fn write(headers: &HeaderMap, parts: &mut BodyDataStream, path: &Path) -> Result<u64, Refusal> {
+    let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    require_room(path, announced.unwrap_or(0)).await?;
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).await.map_err(unwritable)?;
+    let (mut bytes, mut portion) = (0, 0);
+    loop {
+        let part = match tokio::time::timeout(PATIENCE, parts.next()).await {
+            Ok(Some(Ok(part))) => part,
+            Ok(None) => break,
+            Ok(Some(Err(_))) => {
+                return Err(Refusal::invalid("The file broke off while it was sent. Send it again."));
+            }
+            Err(_) => {
+                let message =
+                    "Nothing of the file arrived for 30 seconds, so it was given up. Send it again.";
+                return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message));
+            }
+        };
+        file.write_all(&part).await.map_err(unwritable)?;
+        bytes += part.len() as u64;
+        portion += part.len() as u64;
+        if portion >= PORTION {
+            portion = 0;
+            written_through(&mut file).await?;
+            require_room(path, 0).await?;
+        }
+    }
+    written_through(&mut file).await?;
+    if bytes == 0 {
+        return Err(Refusal::invalid("The file is empty. Send it as the body of the request."));
+    }
+    Ok(bytes)
+}
+
+async fn written_through(file: &mut File) -> Result<(), Refusal> {
+    file.flush().await.map_err(unwritable)?;
+    file.sync_data().await.map_err(unwritable)
+}
+
+/// Fails if so many bytes do not fit on the disk.
+async fn require_room(path: &Path, bytes: u64) -> Result<(), Refusal> {
+    let dir = path.parent().unwrap_or(path).to_owned();
+    let looked = tokio::task::spawn_blocking(move || rustix::fs::statvfs(&dir)).await;
+    // If it cannot be told, writing will tell.
+    let Ok(Ok(disk)) = looked else { return Ok(()) };
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if bytes.saturating_add(LEFT_FREE) > free { Err(Refusal::disk_full("this file")) } else { Ok(()) }
+}
+
+fn unwritable(error: io::Error) -> Refusal {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            Refusal::disk_full("this file")
+        }
+        _ => {
+            tracing::error!(target: "contactd::admin", %error, "an uploaded file cannot be written");
+            Refusal::internal()
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Users of the console.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use contactd_core::services::{LoginError, NewUser, UserError};
+use contactd_core::store::Store;
+use contactd_core::{Role, Timestamp, User};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::Api;
+use crate::api::auth::Who;
+use crate::api::endpoint::Endpoint;
+use crate::api::extract::{Created, Json, Named, Sent, apart};
+use crate::api::permission::{Needs, Permission};
+use crate::api::refusal::Refusal;
+
+pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+    let needs = Needs::May(Permission::Users);
+    vec![
+        Endpoint::get("/users", needs, "listUsers", list).says("All users.").answers::<UserList>(),
+        Endpoint::post("/users", needs, "createUser", create)
+            .says("Create a user, with a password that works until they choose their own.")
+            .takes::<UserToCreate>()
+            .with_status(201)
+            .answers::<UserWithPassword>(),
+        Endpoint::post("/users/{name}/password", needs, "resetPassword", reset_password)
+            .says("Make a new password that works until the user chooses their own. Their sessions end.")
+            .answers::<UserWithPassword>(),
+        Endpoint::post("/users/{name}/role", needs, "changeRole", change_role)
+            .says("Give a user another role. Their sessions end.")
+            .takes::<RoleChange>()
+            .answers::<UserShown>(),
+        Endpoint::post("/users/{name}/disable", needs, "disableUser", disable)
+            .says("Disable a user. Their sessions end.")
+            .answers::<UserShown>(),
+        Endpoint::post("/users/{name}/enable", needs, "enableUser", enable)
+            .says("Enable a user again.")
+            .answers::<UserShown>(),
+        Endpoint::post("/users/{name}/reset-totp", needs, "resetTotp", reset_totp)
+            .says("Remove the second factor of a user who has lost it. Their sessions end.")
+            .answers::<UserShown>(),
+    ]
+}
+
+/// A user.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct UserShown {
+    name: String,
+    #[schemars(with = "String")]
+    role: Role,
+    #[schemars(with = "String")]
+    created_at: Timestamp,
+    #[schemars(with = "Option<String>")]
+    disabled_at: Option<Timestamp>,
+    has_totp: bool,
+    #[schemars(with = "Option<String>")]
+    last_login_at: Option<Timestamp>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct UserList {
+    users: Vec<UserShown>,
+}
+
+/// A user, with a password that is shown once.
+#[derive(Serialize, JsonSchema)]
+struct UserWithPassword {
+    #[serde(flatten)]
+    user: UserShown,
+    password: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct UserToCreate {
+    /// Small letters, digits, `.`, `_` and `-`; at most 64.
+    name: String,
+    #[schemars(extend("enum" = ["admin", "operator", "privacy", "auditor"]), with = "String")]
+    role: Role,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RoleChange {
+    #[schemars(extend("enum" = ["admin", "operator", "privacy", "auditor"]), with = "String")]
+    role: Role,
+}
+
+impl From<User> for UserShown {
+    fn from(user: User) -> Self {
+        Self {
+            has_totp: user.totp.is_some(),
+            name: user.name,
+            role: user.role,
+            created_at: user.created_at,
+            disabled_at: user.disabled_at,
+            last_login_at: user.last_login_at,
+        }
+    }
+}
+
+impl From<NewUser> for UserWithPassword {
+    fn from(new: NewUser) -> Self {
+        Self { user: new.user.into(), password: new.password }
+    }
+}
+
+async fn list<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+    apart(async move {
+        let users = api.services.users.list(&who.actor).await?;
+        Ok(Json(UserList { users: users.into_iter().map(UserShown::from).collect() }))
+    })
+    .await
+}
+
+async fn create<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Sent(sent): Sent<UserToCreate>,
+) -> Result<Created<impl Serialize>, Refusal> {
+    apart(async move {
+        let created = api.services.users.create(&who.actor, &sent.name, sent.role).await?;
+        Ok(Created(UserWithPassword::from(created.done)))
+    })
+    .await
+}
+
+async fn reset_password<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Named(name): Named,
+) -> Result<Json<impl Serialize>, Refusal> {
+    apart(async move {
+        let reset = api.services.users.reset_password(&who.actor, &name).await?;
+        Ok(Json(UserWithPassword::from(reset.done)))
+    })
+    .await
+}
+
+async fn change_role<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Named(name): Named,
+    Sent(sent): Sent<RoleChange>,
+) -> Result<Json<impl Serialize>, Refusal> {
+    apart(async move {
+        let changed = api.services.users.set_role(&who.actor, &name, sent.role).await?;
+        Ok(Json(UserShown::from(changed.done)))
+    })
+    .await
+}
+
+async fn disable<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Named(name): Named,
+) -> Result<Json<impl Serialize>, Refusal> {
+    apart(async move { Ok(Json(UserShown::from(api.services.users.disable(&who.actor, &name).await?.done))) })
+        .await
+}
+
+async fn enable<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Named(name): Named,
+) -> Result<Json<impl Serialize>, Refusal> {
+    apart(async move { Ok(Json(UserShown::from(api.services.users.enable(&who.actor, &name).await?.done))) })
+        .await
+}
+
+async fn reset_totp<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Named(name): Named,
+) -> Result<Json<impl Serialize>, Refusal> {
+    apart(async move {
+        Ok(Json(UserShown::from(api.services.users.reset_totp(&who.actor, &name).await?.done)))
+    })
+    .await
+}
+
+impl From<UserError> for Refusal {
+    fn from(error: UserError) -> Self {
+        let bad = |code, message: &str| Self::new(StatusCode::BAD_REQUEST, code, message);
+        match error {
+            UserError::Name(error) => Self::invalid(sentence(&error.to_string())),
+            UserError::Exists(_) => {
+                Self::conflict("There is a user with this name already. Choose another name.")
+            }
+            UserError::Unknown => Self::not_found("There is no user with this name."),
+            UserError::LastAdmin(name) => Self::conflict(format!(
+                "{name} is the last admin who can log in. Make somebody else an admin first."
+            )),
+            UserError::WrongPassword => bad("wrong_password", "The current password is wrong."),
+            UserError::WrongCode => bad(
+                "wrong_code",
+                "The code is wrong or was used before. Check the clock of the phone, and give the next code.",
+            ),
+            error @ (UserError::TooShort
+            | UserError::TooLong
+            | UserError::SamePassword
+            | UserError::TokenName) => Self::invalid(sentence(&error.to_string())),
+            UserError::Outdated => {
+                Self::conflict("Somebody else has changed this user meanwhile. Try again.")
+            }
+            UserError::UnknownToken => Self::not_found("There is no admin token with this id."),
+            UserError::AmbiguousToken { .. } => {
+                Self::conflict("Several admin tokens have this name. Give the id of the one you mean.")
+            }
+            UserError::Store(error) => error.into(),
+            error @ (UserError::Key(_) | UserError::Hash | UserError::Random(_)) => {
+                tracing::error!(target: "contactd::admin", %error, "a call of the admin API failed");
+                Self::internal()
+            }
+        }
+    }
+}
+
+impl From<LoginError> for Refusal {
+    fn from(error: LoginError) -> Self {
+        match error {
+            LoginError::Wrong => {
+                let message = "The name or the password is wrong.";
+                Self::new(StatusCode::UNAUTHORIZED, "wrong_credentials", message)
+            }
+            LoginError::CodeNeeded => {
+                let message = "The code is missing, wrong, or was used before. Wait for the next one.";
+                Self::new(StatusCode::UNAUTHORIZED, "code_needed", message)
+            }
+            LoginError::Key(error) => {
+                tracing::error!(target: "contactd::admin", %error, "nobody with a second factor can log in");
+                Self::internal()
+            }
+            LoginError::Store(error) => error.into(),
+        }
+    }
+}
+
+/// A message that begins with a capital and ends with a full stop.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str().trim_end_matches('.'))
+}

@@ -1,0 +1,152 @@
+//! Exports: everything that is held, as a file that can be imported again.
+
+use std::io::{self, Write};
+
+use contactd_core::{COLUMNS, Detail, Kind, Profile, Timestamp, csv_cell};
+use serde::Serialize;
+
+/// The format of an export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExportFormat {
+    /// One detail on each line.
+    Csv,
+    /// One profile on each line, as JSON.
+    JsonLines,
+    /// All profiles in one JSON array.
+    JsonArray,
+}
+
+/// Writes profiles with their details.
+pub struct ExportWriter<W: Write> {
+    out: Out<W>,
+    profiles: u64,
+    details: u64,
+}
+
+enum Out<W: Write> {
+    Json { out: W, is_array: bool },
+    Csv(Box<csv::Writer<W>>),
+}
+
+/// A profile, as one line of JSON.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ExportedProfile<'a> {
+    profile_url: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    phones: Vec<ExportedDetail<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    emails: Vec<ExportedDetail<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ExportedDetail<'a> {
+    value: &'a str,
+    label: &'static str,
+    confidence: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    observed_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    basis: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Timestamp>,
+    source: &'a str,
+}
+
+impl<W: Write> ExportWriter<W> {
+    /// Begins a file.
+    pub fn new(format: ExportFormat, out: W) -> io::Result<Self> {
+        let out = match format {
+            ExportFormat::JsonLines => Out::Json { out, is_array: false },
+            ExportFormat::JsonArray => Out::Json { out, is_array: true },
+            ExportFormat::Csv => {
+                let mut out = csv::Writer::from_writer(out);
+                out.write_record(COLUMNS)?;
+                Out::Csv(Box::new(out))
+            }
+        };
+        Ok(Self { out, profiles: 0, details: 0 })
+    }
+
+    /// Adds a profile.
+    pub fn write(&mut self, profile: &Profile, details: &[Detail]) -> io::Result<()> {
+        match &mut self.out {
+            Out::Json { out, is_array } => {
+                let of_kind =
+                    |kind| details.iter().filter(move |detail| detail.kind == kind).map(exported).collect();
+                let line = ExportedProfile {
+                    profile_url: profile.as_str(),
+                    phones: of_kind(Kind::Phone),
+                    emails: of_kind(Kind::Email),
+                };
+                if *is_array {
+                    out.write_all(if self.profiles == 0 { b"[" } else { b"," })?;
+                }
+                serde_json::to_writer(&mut *out, &line)?;
+                if !*is_array {
+                    out.write_all(b"\n")?;
+                }
+            }
+            Out::Csv(out) => {
+                for detail in details {
+                    write_row(out, profile, detail)?;
+                }
+            }
+        }
+        self.profiles += 1;
+        self.details += details.len() as u64;
+        Ok(())
+    }
+
+    /// How many profiles were written, with how many details.
+    pub const fn written(&self) -> (u64, u64) {
+        (self.profiles, self.details)
+    }
+
+    /// Completes the file.
+    pub fn finish(self) -> io::Result<()> {
+        match self.out {
+            Out::Json { mut out, is_array } => {
+                if is_array {
+                    out.write_all(if self.profiles == 0 { b"[]\n" } else { b"]\n" })?;
+                }
+                out.flush()
+            }
+            Out::Csv(mut out) => out.flush(),
+        }
+    }
+}
+
+fn write_row(out: &mut csv::Writer<impl Write>, profile: &Profile, detail: &Detail) -> csv::Result<()> {
+    let exported = exported(detail);
+    let confidence = exported.confidence.to_string();
+    let time = |at: Option<Timestamp>| at.map(|at| at.to_string()).unwrap_or_default();
+    let for_kind = |kind, text| if detail.kind == kind { text } else { "" };
+    let cells = [
+        profile.as_str(),
+        for_kind(Kind::Phone, exported.value),
+        for_kind(Kind::Email, exported.value),
+        for_kind(Kind::Phone, exported.label),
+        for_kind(Kind::Email, exported.label),
+        &confidence,
+        &time(exported.observed_at),
+        exported.basis.unwrap_or_default(),
+        &time(exported.expires_at),
+        "",
+        exported.source,
+    ];
+    out.write_record(cells.map(csv_cell).iter().map(|cell| cell.as_bytes()))
+}
+
+fn exported(detail: &Detail) -> ExportedDetail<'_> {
+    ExportedDetail {
+        value: detail.value.expose(),
+        label: detail.label.name(),
+        confidence: detail.confidence,
+        observed_at: detail.observed_at,
+        basis: detail.basis.as_deref(),
+        expires_at: detail.expires_at,
+        source: &detail.source,
+    }
+}

@@ -1,0 +1,376 @@
+//! The journal in the admin API: its lines, verification and proofs.
+
+use serde_json::{Value, json};
+
+use crate::admin_api::AdminApi;
+use crate::fixture::{ADA, EVE, NOBODY};
+use crate::http::{Reply, Request, profile_body};
+use crate::service::{EMAIL, PHONE, Service, Site, eventually};
+
+/// A name that is code in a page and a formula in a spreadsheet.
+const HOSTILE: &str = "=HYPERLINK(\"x\",\"<img src=x onerror=alert(1)>\")";
+
+/// What a refusal says.
+fn said(reply: &Reply) -> (u16, String) {
+    (reply.status, reply.json()["message"].as_str().unwrap_or_default().to_owned())
+}
+
+/// Events as `audit show --json` has them.
+fn without_kind(events: &[Value]) -> Vec<Value> {
+    let plain = |event: &Value| {
+        let mut event = event.clone();
+        let kind = event.as_object_mut().and_then(|event| event.remove("kind"));
+        let is_action = event["actor"].is_string();
+        assert_eq!(kind, Some(json!(if is_action { "admin" } else { "request" })), "{event}");
+        event
+    };
+    events.iter().map(plain).collect()
+}
+
+fn look_up_often(service: &Service, token: &str, count: usize) {
+    let mut connection = service.connect();
+    for number in 0..count {
+        let url = if number % 3 == 0 { NOBODY } else { ADA };
+        connection.send(Request::lookup(PHONE, profile_body(url)).token(token).bytes());
+        connection.reply();
+    }
+}
+
+#[test]
+fn pages_have_every_line_once_while_more_are_written() {
+    let (service, token) = Service::with_people();
+    let auditor = AdminApi::with_role(&service, "auditor");
+    look_up_often(&service, &token, 40);
+    let expected = service.site.run(&["audit", "show", "--json"]).json();
+    let (mut shown, mut path) = (Vec::new(), "/audit?limit=7".to_owned());
+    loop {
+        let page = auditor.get(&path);
+        assert_eq!(page.status, 200, "{}", page.shown());
+        let page = page.json();
+        shown.extend(page["events"].as_array().expect("events").clone());
+        look_up_often(&service, &token, 3);
+        let Some(next) = page["next"].as_str() else { break };
+        assert_eq!(page["events"].as_array().map(Vec::len), Some(7));
+        path = format!("/audit?limit=7&before={next}");
+    }
+    assert_eq!(Value::from(without_kind(&shown)), expected);
+}
+
+#[test]
+fn filters_choose_lines_by_what_they_say() {
+    let (service, token) = Service::with_people();
+    let privacy = AdminApi::with_role(&service, "privacy");
+    service.look_up(PHONE, &token, ADA);
+    service.look_up(EMAIL, &token, EVE);
+    service.look_up(EMAIL, &token, NOBODY);
+    let count = |query: &str| {
+        let reply = privacy.get(&format!("/audit?{query}"));
+        reply.json()["events"].as_array().unwrap_or_else(|| panic!("{query}: {}", reply.shown())).len()
+    };
+    for (query, expected) in [
+        ("token=test", 3),
+        ("token=test&since=1h", 3),
+        ("token=test&until=1h", 0),
+        ("token=test&since=2020-01-01&until=2020-02-01", 0),
+        ("outcome=hit", 2),
+        ("outcome=miss&operation=email", 1),
+        ("outcome=hit&operation=phone", 1),
+        ("operation=import", 1),
+        ("operation=no%20such%20action", 0),
+        ("operation=token%20create&outcome=done", 1),
+        ("actor=nobody", 0),
+        ("request=no-such-request", 0),
+        ("token=&outcome=&before=&operation=import", 1),
+    ] {
+        assert_eq!(count(query), expected, "{query}");
+    }
+    let id = privacy.get("/audit?outcome=miss").json()["events"][0]["requestId"].clone();
+    assert_eq!(count(&format!("request={}", id.as_str().expect("an id"))), 1);
+}
+
+#[test]
+fn nonsense_in_a_query_is_refused_with_what_to_do() {
+    let service = Site::empty().serve();
+    let admin = AdminApi::with_role(&service, "admin");
+    let time = "is not a time: write a date like 2026-05-01, an RFC 3339 time, or how long ago like 30d (s, m, h, d or w).";
+    let place =
+        "`before` is the `next` of the page before, unchanged. Leave it out to begin with the newest line.";
+    let limit = "`limit` is a number from 1 to 1000.";
+    for (path, message) in [
+        ("/audit?since=yesterday", format!("`since` {time}")),
+        ("/audit?since=2026-02-30", format!("`since` {time}")),
+        ("/audit?until=%3Cscript%3E", format!("`until` {time}")),
+        ("/audit?since=1d&until=2d", "`since` is not before `until`, so nothing can match.".to_owned()),
+        ("/audit?before=nonsense", place.to_owned()),
+        ("/audit?before=99999999999999999999.1.1-n", place.to_owned()),
+        ("/audit?before=1.1", place.to_owned()),
+        ("/audit?limit=0", limit.to_owned()),
+        ("/audit?limit=1001", limit.to_owned()),
+        ("/audit?token=nobody", "There is no token with this id or name.".to_owned()),
+        ("/audit?token=nobody&format=csv", "There is no token with this id or name.".to_owned()),
+        (
+            "/audit?outcome=perhaps",
+            "`outcome` is hit, miss or refused for requests, done or failed for actions.".to_owned(),
+        ),
+        ("/audit/summary?since=31.12.2026", format!("`since` {time}")),
+        ("/usage?since=soon", format!("`since` {time}")),
+        ("/usage?since=2020-02-02&until=2020-02-02", "The period ends before it begins.".to_owned()),
+        ("/usage?since=1000-01-01", "The period is longer than 3660 days; choose a shorter one.".to_owned()),
+    ] {
+        assert_eq!(said(&admin.get(path)), (400, message), "{path}");
+    }
+    for path in [
+        "/audit?limit=many",
+        "/audit?colour=red",
+        "/audit?format=pdf",
+        "/usage?by=moon",
+        "/usage?since=1d&since=2d",
+    ] {
+        let reply = admin.get(path);
+        assert_eq!(
+            (reply.status, reply.code().as_str()),
+            (400, "invalid_request"),
+            "{path}: {}",
+            reply.shown()
+        );
+    }
+    for (path, body, message) in [
+        (
+            "/audit/verify",
+            json!({ "roots": ["ab"] }),
+            "A root is 64 hexadecimal digits, as it was noted down.",
+        ),
+        (
+            "/audit/verify",
+            json!({ "head": "41" }),
+            "The head is not as it was noted down: a number, a colon and 32 hexadecimal digits, such as 41:9f86d081….",
+        ),
+        (
+            "/audit/proof",
+            json!({ "since": "2026-05-02", "until": "2026-05-01" }),
+            "`since` is not before `until`, so nothing can match.",
+        ),
+        (
+            "/audit/proof",
+            json!({ "since": "", "until": "2026-05-01" }),
+            "`since` and `until` are the first day of the proof and the day after the last.",
+        ),
+        (
+            "/audit/proof",
+            json!({ "since": "2026-05-02" }),
+            "The body is not as expected: missing field `until`.",
+        ),
+    ] {
+        assert_eq!(said(&admin.post(path, &body)), (400, message.to_owned()), "{path} {body}");
+    }
+}
+
+#[test]
+fn a_journal_without_requests_gives_empty_answers() {
+    let service = Site::empty().serve();
+    let admin = AdminApi::with_role(&service, "admin");
+    assert_eq!(admin.get("/audit?outcome=hit").json(), json!({ "events": [], "next": null }));
+    assert_eq!(admin.get("/audit/summary").json(), json!({ "recipients": [] }));
+    assert_eq!(admin.get("/usage?by=token").json(), json!({ "tokens": [] }));
+    let file = admin.download("/audit?outcome=hit&format=csv");
+    assert_eq!(file.body.lines().count(), 1, "{}", file.body);
+    let verified = admin.ended(&admin.post("/audit/verify", &json!({})));
+    assert_eq!(
+        (&verified["state"], &verified["result"]["state"]),
+        (&json!("done"), &json!("whole")),
+        "{verified}"
+    );
+}
+
+#[test]
+fn the_csv_file_is_what_the_command_writes_also_if_it_is_long() {
+    let site = Site::with_people();
+    let token = site.ok(&["token", "create", HOSTILE]);
+    let service = site.serve();
+    let auditor = AdminApi::with_role(&service, "auditor");
+    // More than are read at once.
+    look_up_often(&service, &token, 2_100);
+    let expected = service.site.run(&["audit", "show", "--csv"]).stdout;
+    let file = auditor.download("/audit?format=csv");
+    assert_eq!(file.status, 200, "{}", file.body);
+    assert_eq!(
+        (file.header("content-type"), file.header("content-disposition")),
+        (Some("text/csv; charset=utf-8"), Some("attachment; filename=\"audit.csv\""))
+    );
+    assert!(
+        file.body == expected,
+        "the file has {} lines, the command wrote {}",
+        file.body.lines().count(),
+        expected.lines().count()
+    );
+    assert!(
+        file.body.contains("\"'=HYPERLINK(\"\"x\"\",\"\"<img src=x onerror=alert(1)>\"\")\""),
+        "a formula is marked"
+    );
+    let hits = auditor.download("/audit?format=csv&outcome=hit&since=1h");
+    assert_eq!(hits.body.lines().count(), 1 + 1_400);
+}
+
+#[test]
+fn a_summary_has_a_row_for_each_recipient() {
+    let site = Site::with_people();
+    let (token, other) = (site.token(&[]), site.ok(&["token", "create", HOSTILE]));
+    let service = site.serve();
+    let privacy = AdminApi::with_role(&service, "privacy");
+    service.look_up(PHONE, &token, ADA);
+    service.look_up(PHONE, &other, NOBODY);
+    let summary = privacy.get("/audit/summary?since=30d").json();
+    let expected = service.site.run(&["audit", "show", "--by", "recipient", "--json"]).json();
+    assert_eq!(summary["recipients"], expected);
+    assert_eq!(summary["recipients"][0]["tokenName"], HOSTILE, "JSON has names as they are");
+    assert_eq!(privacy.get("/audit/summary?until=2020-01-01").json(), json!({ "recipients": [] }));
+}
+
+#[test]
+fn a_verification_is_a_job_and_what_it_found_is_remembered() {
+    let (service, token) = Service::with_people();
+    look_up_often(&service, &token, 5);
+    let auditor = AdminApi::with_role(&service, "auditor");
+    let journal = || auditor.get("/overview").json()["journal"].clone();
+    let before = journal();
+    assert_eq!((&before["state"], &before["comparedAt"]), (&json!("unchecked"), &Value::Null), "{before}");
+    let job = auditor.ended(&auditor.post("/audit/verify", &json!({ "roots": [] })));
+    let result = &job["result"];
+    assert_eq!(
+        (&job["kind"], &job["state"], &result["state"]),
+        (&json!("verify"), &json!("done"), &json!("whole")),
+        "{job}"
+    );
+    assert_eq!((&result["faults"], &result["nodes"][0]["isRootGiven"]), (&json!([]), &json!(false)), "{job}");
+    assert_eq!(job["progress"]["unit"], "lines", "{job}");
+    let after = journal();
+    assert_eq!((&after["state"], &after["message"]), (&json!("whole"), &Value::Null), "{after}");
+    assert!(after["comparedAt"].is_string() && after["lines"].as_u64() >= Some(5), "{after}");
+
+    // With what was noted down.
+    let mut heads = Value::Null;
+    eventually("something is signed", || {
+        heads = auditor.get("/audit/head").json();
+        heads["heads"][0]["line"].as_u64() >= Some(5)
+    });
+    let roots = auditor.get("/audit/root").json();
+    let key = roots["roots"][0]["key"].as_str().expect("a key");
+    assert_eq!((key, &roots["roots"][0]["isCurrent"]), (&*service.site.ok(&["audit", "root"]), &json!(true)));
+    let head = heads["heads"][0]["head"].as_str().expect("a head");
+    let job = auditor
+        .ended(&auditor.post("/audit/verify", &json!({ "roots": [key], "head": format!(" {head} ") })));
+    let node = &job["result"]["nodes"][0];
+    assert_eq!(
+        (&node["state"], &node["root"], &node["isRootGiven"]),
+        (&json!("whole"), &json!(key), &json!(true)),
+        "{job}"
+    );
+    assert!(node["signedTo"]["line"].is_u64() && node["signedTo"]["time"].is_string(), "{job}");
+
+    // With a root that is not the journal's.
+    let job = auditor.ended(&auditor.post("/audit/verify", &json!({ "roots": ["ab".repeat(32)] })));
+    assert_eq!((&job["state"], &job["result"]["state"]), (&json!("done"), &json!("broken")), "{job}");
+    // The command says it too.
+    service.site.ok(&["audit", "verify"]);
+    assert_eq!(journal()["state"], "whole");
+}
+
+#[test]
+fn a_journal_that_somebody_changed_is_a_result_that_everybody_sees() {
+    let (service, token) = Service::with_people();
+    look_up_often(&service, &token, 12);
+    let auditor = AdminApi::with_role(&service, "auditor");
+    eventually("it is signed", || {
+        service.site.ok(&["audit", "verify"]).lines().all(|line| !line.contains("not signed"))
+    });
+    let file = service.data().join("audit/000000000001.jsonl");
+    let good = std::fs::read_to_string(&file).expect("reads");
+    let edited = good.replacen("\"hit\"", "\"miss\"", 1);
+    let line =
+        1 + good.lines().zip(edited.lines()).position(|(good, edited)| good != edited).expect("edited");
+    std::fs::write(&file, edited).expect("writes");
+    let job = auditor.ended(&auditor.post("/audit/verify", &json!({})));
+    let result = &job["result"];
+    assert_eq!((&job["state"], &result["state"]), (&json!("done"), &json!("broken")), "{job}");
+    assert_eq!(result["nodes"][0]["state"], "broken", "{job}");
+    assert_eq!(
+        (&result["faults"][0]["file"], &result["faults"][0]["line"]),
+        (&json!("000000000001.jsonl"), &json!(line)),
+        "{job}"
+    );
+    let overview = auditor.get("/overview").json();
+    assert_eq!(overview["journal"]["state"], "broken", "{overview}");
+    let message = overview["journal"]["message"].as_str().expect("a message");
+    assert!(message.starts_with(&format!("000000000001.jsonl, line {line}: ")), "{message}");
+    let finding = overview["findings"]
+        .as_array()
+        .and_then(|all| all.iter().find(|finding| finding["check"] == "journal"));
+    assert_eq!(finding.map(|finding| &finding["verdict"]), Some(&json!("fail")), "{overview}");
+}
+
+#[test]
+fn a_proof_made_by_the_api_is_accepted_by_the_command() {
+    let (service, token) = Service::with_people();
+    look_up_often(&service, &token, 20);
+    let auditor = AdminApi::with_role(&service, "auditor");
+    eventually("it is signed", || {
+        service.site.ok(&["audit", "verify"]).lines().all(|line| !line.contains("not signed"))
+    });
+    let job = auditor
+        .ended(&auditor.post("/audit/proof", &json!({ "since": "2026-01-01", "until": "2099-01-01" })));
+    assert_eq!(
+        (&job["kind"], &job["state"], &job["hasFile"]),
+        (&json!("proof"), &json!("done"), &json!(true)),
+        "{job}"
+    );
+    let path = format!("/jobs/{}/file", job["id"].as_str().expect("an id"));
+    let file = auditor.download(&path);
+    assert_eq!(file.header("content-disposition"), Some("attachment; filename=\"proof.jsonl\""));
+    assert_eq!(job["result"]["bytes"], file.body.len());
+    let (site, root) = (&service.site, service.site.ok(&["audit", "root"]));
+    let proof = site.file("proof.jsonl", &file.body);
+    let verified = site.run(&["audit", "verify", "--proof", &proof, "--root", &root]);
+    assert_eq!(verified.code, 0, "{verified:?}");
+    let forged = site.file("forged.jsonl", file.body.replacen("\"hit\"", "\"miss\"", 1));
+    assert_eq!(site.run(&["audit", "verify", "--proof", &forged, "--root", &root]).code, 1);
+    let other = AdminApi::with_role(&service, "admin");
+    assert_eq!(other.get(&path).status, 404, "jobs of others are not there");
+}
+
+#[test]
+fn only_the_roles_that_may_see_or_prove_the_journal_can() {
+    let service = Site::empty().serve();
+    let roles =
+        ["admin", "operator", "privacy", "auditor"].map(|role| (role, AdminApi::with_role(&service, role)));
+    for (path, allowed) in [
+        ("/audit", &["admin", "privacy", "auditor"][..]),
+        ("/audit?format=csv&limit=1", &["admin", "privacy", "auditor"]),
+        ("/audit/summary", &["admin", "privacy", "auditor"]),
+        ("/audit/root", &["admin", "auditor"]),
+        ("/audit/head", &["admin", "auditor"]),
+        ("/usage", &["admin", "operator", "auditor"]),
+        ("/retention", &["admin", "operator", "privacy"]),
+        ("/nodes", &["admin", "operator"]),
+        ("/health", &["admin", "operator"]),
+        ("/overview", &["admin", "operator", "privacy", "auditor"]),
+    ] {
+        for (role, api) in &roles {
+            let reply = api.download(path);
+            assert_eq!(
+                reply.status,
+                if allowed.contains(role) { 200 } else { 403 },
+                "{role} {path}: {}",
+                reply.body
+            );
+        }
+    }
+    for (path, allowed) in [
+        ("/audit/verify", &["admin", "auditor"][..]),
+        ("/audit/proof", &["admin", "auditor"]),
+        ("/retention/sweep", &["admin", "operator"]),
+    ] {
+        for (role, api) in roles.iter().filter(|(role, _)| !allowed.contains(role)) {
+            assert_eq!(api.post(path, &json!({})).code(), "forbidden", "{role} {path}");
+        }
+    }
+}

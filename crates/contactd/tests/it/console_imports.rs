@@ -1,0 +1,420 @@
+//! Importing and exporting through the admin API: what the console does with a file, from sending it to undoing it.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::admin_api::{AdminApi, BASE};
+use crate::fixture::{ADA, ADA_CANONICAL, ADA_PHONE, PEOPLE};
+use crate::http::{Connection, Reply, Request};
+use crate::service::{PHONE, Service, Site, eventually};
+
+/// A spreadsheet as it comes from somewhere else: semicolons, other headers, and rows with mistakes.
+const MESSY: &str = "\
+LinkedIn;Mobil;E-Mail;Stand;Notiz\r\n\
+https://www.linkedin.com/in/bo-quell-77aa;(415) 555-0150;bo@example.com;03.05.2026;x\r\n\
+https://www.linkedin.com/in/cy-quell-88bb;call me;cy@example.com;04.05.2026;\r\n\
+no url;+14155550152;;;\r\n\
+https://www.linkedin.com/in/di-quell-99cc;+14155550153;;;\r\n\
+https://www.linkedin.com/in/fay-quell-11dd;+14155550154;;;\r\n";
+
+fn utf16(text: &str) -> Vec<u8> {
+    let units = std::iter::once(0xFEFF).chain(text.encode_utf16());
+    units.flat_map(u16::to_le_bytes).collect()
+}
+
+fn upload_request(name: &str, content: impl AsRef<[u8]>) -> Request {
+    let request = Request::new("POST", &format!("{BASE}/uploads"));
+    request.header("Content-Type", "application/octet-stream").header("X-File-Name", name).body(content)
+}
+
+fn upload(api: &AdminApi<'_>, name: &str, content: impl AsRef<[u8]>) -> Value {
+    let reply = api.send(upload_request(name, content));
+    assert_eq!(reply.status, 201, "{}", reply.shown());
+    reply.json()
+}
+
+/// What was uploaded and is on disk.
+fn uploaded(site: &Site) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(site.data().join("console/uploads")).expect("a directory");
+    files.map(|file| file.expect("a file").path()).filter(|file| file.extension().is_none()).collect()
+}
+
+fn refusal(reply: &Reply) -> (u16, String, String) {
+    let message = reply.json()["message"].as_str().expect("a message").to_owned();
+    (reply.status, reply.code(), message)
+}
+
+#[test]
+fn a_messy_file_is_mapped_checked_imported_corrected_and_undone() {
+    let site = Site::with_people();
+    let token = site.token(&[]);
+    let service = site.serve();
+    let operator = AdminApi::with_role(&service, "operator");
+    let looked_up = |url: &str| service.look_up(PHONE, &token, url).status;
+
+    let sent = upload(&operator, "C%3A%5CCRM%20Export.csv", utf16(MESSY));
+    let id = sent["id"].as_str().expect("an id").to_owned();
+    assert_eq!(
+        (&sent["name"], &sent["format"], &sent["delimiter"]),
+        (&json!("CRM Export.csv"), &json!("csv"), &json!(";"))
+    );
+    assert_eq!(sent["bytes"], utf16(MESSY).len());
+    assert_eq!(sent["encoding"], "UTF-16LE");
+    assert_eq!(
+        sent["columns"][1],
+        json!({ "name": "Mobil", "field": null, "samples": ["(415) 555-0150", "call me", "+14155550152"] })
+    );
+    assert_eq!(operator.get(&format!("/uploads/{id}")).json(), sent, "also after a reload");
+
+    let mapping =
+        json!({ "profileUrl": "LinkedIn", "phone": "Mobil", "email": "E-Mail", "observedAt": "Stand" });
+    let settings =
+        json!({ "mapping": mapping, "source": "partner", "region": "US", "dateFormat": "%d.%m.%Y" });
+    let preview = operator.post(&format!("/uploads/{id}/preview"), &settings).json();
+    let verdicts: Vec<&Value> =
+        preview["rows"].as_array().expect("rows").iter().map(|row| &row["verdict"]).collect();
+    assert_eq!(verdicts, ["loaded", "loaded in part", "rejected", "loaded", "loaded"]);
+    assert_eq!(
+        preview["rows"][1],
+        json!({
+            "line": 3,
+            "values": {
+                "profileUrl": "https://www.linkedin.com/in/cy-quell-88bb", "phone": "call me", "email": "cy@example.com",
+                "observedAt": "04.05.2026",
+            },
+            "verdict": "loaded in part",
+            "reasons": [{ "column": "phone", "reason": "phone_letters" }],
+        })
+    );
+
+    // A check finds too many rejected rows, changes nothing, and has the rejected rows.
+    let mut asked = settings.clone();
+    asked["upload"] = json!(id);
+    asked["requireBasis"] = json!(false);
+    asked["replaceSource"] = json!(false);
+    asked["dryRun"] = json!(true);
+    let checked = operator.ended(&operator.post("/imports", &asked));
+    let mut expected = asked.clone();
+    expected["fileName"] = json!("CRM Export.csv");
+    assert_eq!(checked["input"], expected);
+    assert_eq!(
+        (&checked["state"], &checked["code"]),
+        (&json!("failed"), &json!("too_many_rejects")),
+        "{checked}"
+    );
+    assert_eq!(
+        checked["message"],
+        "Nothing was loaded: 2 of 5 rows have a rejected value, more than 10% allows. Correct them, or import the file anyway."
+    );
+    assert_eq!((&checked["result"]["rejected"], &checked["result"]["id"]), (&json!(2), &Value::Null));
+    assert_eq!(checked["hasRejects"], true);
+    assert_eq!(operator.get("/imports").json()["imports"].as_array().expect("a list").len(), 1);
+
+    // The page imports with what the job shows.
+    let mut anyway = checked["input"].clone();
+    anyway["maxRejects"] = json!("100%");
+    anyway["dryRun"] = json!(false);
+    let imported = operator.ended(&operator.post("/imports", &anyway));
+    assert_eq!(imported["state"], "done", "{imported}");
+    assert_eq!((&imported["result"]["id"], &imported["result"]["committed"]), (&json!(2), &json!(true)));
+    assert_eq!(looked_up("https://www.linkedin.com/in/bo-quell-77aa"), 200);
+
+    // The same report as that of the command.
+    service.site.file("CRM Export.csv", utf16(MESSY));
+    let flags = [
+        "import",
+        "CRM Export.csv",
+        "--map",
+        "profileUrl=LinkedIn",
+        "--map",
+        "phone=Mobil",
+        "--map",
+        "email=E-Mail",
+        "--map",
+        "observedAt=Stand",
+        "--source",
+        "again",
+        "--region",
+        "US",
+        "--date-format",
+        "%d.%m.%Y",
+        "--max-rejects",
+        "100%",
+        "--dry-run",
+        "--json",
+    ];
+    let mut by_command: Value = serde_json::from_str(&service.site.ok(&flags)).expect("JSON");
+    let mut by_console = imported["result"].clone();
+    by_command.as_object_mut().expect("an object").remove("hints");
+    by_console.as_object_mut().expect("an object").remove("id");
+    by_command["committed"] = json!(true);
+    // It is there already, of another source.
+    by_command["profilesNew"] = by_console["profilesNew"].clone();
+    by_command["profilesChanged"] = by_console["profilesChanged"].clone();
+    assert_eq!(by_console, by_command);
+
+    // The rejected rows are corrected and sent again.
+    let job = imported["id"].as_str().expect("an id");
+    let rejects = operator.get_file(&format!("/jobs/{job}/rejects"));
+    assert!(
+        rejects.starts_with("\u{feff}rejectedLine;rejectedColumn;rejectedReason;LinkedIn;Mobil"),
+        "{rejects}"
+    );
+    let corrected = rejects
+        .replace("call me", "+14155550151")
+        .replace("no url", "https://www.linkedin.com/in/eli-quell-22ee");
+    let again = upload(&operator, "rejects.csv", &corrected);
+    let mut asked = settings;
+    asked["upload"] = again["id"].clone();
+    let corrected = operator.ended(&operator.post("/imports", &asked));
+    assert_eq!(
+        (&corrected["state"], &corrected["result"]["detailsNew"]),
+        (&json!("done"), &json!(2)),
+        "{corrected}"
+    );
+    assert_eq!(looked_up("https://www.linkedin.com/in/cy-quell-88bb"), 200);
+
+    let listed = operator.get("/imports").json();
+    assert_eq!(listed["imports"][0]["id"], 3);
+    assert_eq!(listed["imports"][1]["actor"], "operator (admin API)");
+    assert_eq!(listed["imports"][1]["files"], json!(["CRM Export.csv"]));
+
+    let early = operator.ended(&operator.post("/imports/2/undo", &json!({})));
+    assert_eq!((&early["state"], &early["code"]), (&json!("failed"), &json!("later_import")));
+    for number in [3, 2] {
+        let undone = operator.ended(&operator.post(&format!("/imports/{number}/undo"), &json!({})));
+        assert_eq!(undone["state"], "done", "{undone}");
+    }
+    assert_eq!(looked_up("https://www.linkedin.com/in/bo-quell-77aa"), 404);
+    assert_eq!(looked_up(ADA), 200);
+
+    // The file is kept until it is thrown away.
+    assert_eq!(operator.get(&format!("/uploads/{id}")).status, 200);
+    assert_eq!(operator.send(Request::new("DELETE", &format!("{BASE}/uploads/{id}"))).status, 204);
+    assert_eq!(operator.get(&format!("/uploads/{id}")).status, 404);
+    assert_eq!(uploaded(&service.site).len(), 1, "the corrected one");
+
+    let lines = lines_of(&service, "operator");
+    let outcomes = |operation: &str| -> Vec<Value> {
+        lines
+            .iter()
+            .filter(|line| line["operation"] == operation)
+            .map(|line| line["outcome"].clone())
+            .collect()
+    };
+    assert_eq!(outcomes("import"), ["done", "done"]);
+    assert_eq!(outcomes("imports undo"), ["done", "done", "failed"]);
+}
+
+/// The lines in the journal of this actor, newest first.
+fn lines_of(service: &Service, actor: &str) -> Vec<Value> {
+    let lines: Vec<Value> =
+        serde_json::from_str(&service.site.ok(&["audit", "show", "--json"])).expect("JSON");
+    lines.into_iter().filter(|line| line["actor"] == actor).collect()
+}
+
+#[test]
+fn an_export_is_the_same_as_that_of_the_command() {
+    let site = Site::empty();
+    // Not the one that has expired, and may be removed in between.
+    let people: Vec<&str> = PEOPLE.lines().filter(|line| !line.contains("old-ebrix")).collect();
+    site.ok_with_input(&["import", "-", "--source", "crm"], people.join("\n"));
+    let service = site.serve();
+    let admin = AdminApi::with_role(&service, "admin");
+    for format in ["csv", "jsonl"] {
+        let asked = json!({ "format": format, "ticket": "OPS-7" });
+        let job = admin.ended(&admin.post("/exports", &asked));
+        assert_eq!((&job["state"], &job["hasFile"]), (&json!("done"), &json!(true)), "{job}");
+        let id = job["id"].as_str().expect("an id");
+        let file = admin.get_file(&format!("/jobs/{id}/file"));
+        assert_eq!(file, service.site.run(&["export", "--format", format]).stdout);
+        assert_eq!(job["result"]["bytes"], file.len());
+        assert_eq!((&job["result"]["profiles"], &job["result"]["details"]), (&json!(4), &json!(10)), "{job}");
+    }
+    let refused = admin.post("/exports", &json!({ "format": "csv", "ticket": " " }));
+    assert_eq!(
+        refusal(&refused),
+        (
+            400,
+            "invalid_request".into(),
+            "Name the ticket that this export is for. It is put on record.".into()
+        )
+    );
+    let lines = lines_of(&service, "admin");
+    assert_eq!((&lines[0]["operation"], &lines[0]["ticket"]), (&json!("export"), &json!("OPS-7")));
+}
+
+#[test]
+fn a_file_that_cannot_be_used_is_refused_at_once_and_not_kept() {
+    let service = Site::with_people().serve();
+    let (operator, admin) =
+        (AdminApi::with_role(&service, "operator"), AdminApi::with_role(&service, "admin"));
+
+    let empty = operator.send(upload_request("a.csv", ""));
+    assert_eq!(
+        refusal(&empty),
+        (400, "invalid_request".into(), "The file is empty. Send it as the body of the request.".into())
+    );
+    // As large as no disk.
+    let mut connection = Connection::open(service.admin);
+    let huge =
+        upload_request("a.csv", "").without("Content-Length").header("Content-Length", "9000000000000000");
+    connection.send(operator.with_token(huge).bytes());
+    connection.finish_sending();
+    assert_eq!(
+        refusal(&connection.reply()),
+        (
+            507,
+            "insufficient_storage".into(),
+            "There is not enough room for this file on the disk of the server. Ask the operator to make room.".into()
+        )
+    );
+    // It breaks off.
+    let mut connection = Connection::open(service.admin);
+    let broken = upload_request("a.csv", "x").without("Content-Length").header("Content-Length", "100000");
+    connection.send(operator.with_token(broken).bytes());
+    eventually("the first part is written", || uploaded(&service.site).len() == 1);
+    drop(connection);
+    eventually("nothing is left of it", || uploaded(&service.site).is_empty());
+
+    let sent = upload(&operator, "a.csv", "Who,Number\nx,y\n");
+    let id = sent["id"].as_str().expect("an id");
+    let missing = operator.post("/imports", &json!({ "upload": id, "source": "crm", "dryRun": true }));
+    assert_eq!((missing.status, missing.code()), (400, "invalid_request".to_owned()), "{}", missing.shown());
+    for (settings, message) in [
+        (json!({ "region": "ZZ" }), "The region is not a country: write two letters, such as US or DE."),
+        (
+            json!({ "maxRejects": "many" }),
+            "The field maxRejects cannot be used: `many` is neither a share like 10% nor a number of rows.",
+        ),
+        (
+            json!({ "source": "a\nb" }),
+            "The field source cannot be used: a name has 1 to 100 printable characters.",
+        ),
+    ] {
+        let mut asked = json!({ "upload": id });
+        asked.as_object_mut().expect("an object").extend(settings.as_object().expect("an object").clone());
+        let refused = operator.post("/imports", &asked);
+        assert_eq!(refusal(&refused), (400, "invalid_request".into(), message.into()));
+    }
+
+    // Somebody else's file is not there.
+    let gone = "There is no such file of yours. Uploaded files are deleted after a day.";
+    let not_there = (404, "not_found".to_owned(), gone.to_owned());
+    assert_eq!(refusal(&admin.get(&format!("/uploads/{id}"))), not_there);
+    assert_eq!(refusal(&admin.post(&format!("/uploads/{id}/preview"), &json!({}))), not_there);
+    assert_eq!(refusal(&admin.post("/imports", &json!({ "upload": id }))), not_there);
+    assert_eq!(refusal(&admin.send(Request::new("DELETE", &format!("{BASE}/uploads/{id}")))), not_there);
+
+    for _ in 1..20 {
+        upload(&operator, "a.csv", "Who,Number\nx,y\n");
+    }
+    let more = operator.send(upload_request("a.csv", "Who,Number\nx,y\n"));
+    assert_eq!((more.status, more.code()), (409, "too_many_uploads".to_owned()), "{}", more.shown());
+    upload(&admin, "a.csv", "Who,Number\nx,y\n");
+}
+
+#[test]
+fn a_source_that_would_lose_most_of_its_details_is_kept_unless_that_is_meant() {
+    let site = Site::empty();
+    let row = |n: u32| format!("https://www.linkedin.com/in/quell-{n:05},quell{n}@example.com\n");
+    let all: String = (0..1_200).map(row).collect();
+    site.ok_with_input(&["import", "-", "--source", "crm"], format!("profileUrl,email\n{all}"));
+    let service = site.serve();
+    let operator = AdminApi::with_role(&service, "operator");
+    let few: String = (0..10).map(row).collect();
+    let sent = upload(&operator, "few.csv", format!("profileUrl,email\n{few}"));
+    let mut asked = json!({ "upload": sent["id"], "source": "crm", "replaceSource": true });
+    let kept = operator.ended(&operator.post("/imports", &asked));
+    assert_eq!((&kept["state"], &kept["code"]), (&json!("failed"), &json!("too_many_withdrawn")), "{kept}");
+    assert_eq!(
+        kept["message"],
+        "Nothing was loaded: 1190 of the 1200 details of source crm would be removed, because the file does not contain them. \
+         If the file is complete, import it anyway."
+    );
+    assert_eq!(kept["result"]["detailsWithdrawn"], 1190);
+    asked["maxWithdrawn"] = json!("100%");
+    let replaced = operator.ended(&operator.post("/imports", &asked));
+    assert_eq!((&replaced["state"], &replaced["result"]["detailsWithdrawn"]), (&json!("done"), &json!(1190)));
+}
+
+#[test]
+fn a_server_that_is_killed_while_it_imports_has_loaded_nothing_and_says_so() {
+    let service = Site::with_people().serve();
+    let operator = AdminApi::with_role(&service, "operator");
+    let token = service.site.token(&[]);
+    let rows: String = (0..60_000)
+        .map(|n| format!("https://www.linkedin.com/in/quell-{n:05},quell{n}@example.com\n"))
+        .collect();
+    let sent = upload(&operator, "many.csv", format!("profileUrl,email\n{rows}"));
+    let upload_id = sent["id"].as_str().expect("an id").to_owned();
+    let started = operator.post("/imports", &json!({ "upload": upload_id, "source": "partner" }));
+    assert_eq!(started.status, 202, "{}", started.shown());
+    let id = started.json()["id"].as_str().expect("an id").to_owned();
+    assert_eq!(operator.get(&format!("/jobs/{id}")).json()["state"], "running");
+    let secret = operator.secret().to_owned();
+    let service = service.kill().serve();
+
+    let operator = AdminApi::with_token_of(&service, &secret);
+    assert!(!service.data().join("console/jobs").join(&id).exists(), "what it had begun is deleted");
+    let job = operator.get(&format!("/jobs/{id}")).json();
+    assert_eq!((&job["state"], &job["code"]), (&json!("failed"), &json!("interrupted")), "{job}");
+    assert_eq!(operator.get("/imports").json()["imports"].as_array().expect("a list").len(), 1);
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
+    let held = service.site.ok(&["export"]);
+    assert!(held.contains(ADA_CANONICAL) && held.contains(ADA_PHONE) && !held.contains("quell-0"), "{held}");
+    // The file is still there, to try again.
+    let again =
+        operator.ended(&operator.post("/imports", &json!({ "upload": upload_id, "source": "partner" })));
+    assert_eq!(
+        (&again["state"], &again["result"]["detailsNew"]),
+        (&json!("done"), &json!(60_000)),
+        "{again}"
+    );
+}
+
+#[test]
+fn an_uploaded_file_is_deleted_after_a_day_and_one_without_a_record_at_the_next_start() {
+    let service = Site::with_people().serve();
+    let operator = AdminApi::with_role(&service, "operator");
+    let sent = upload(&operator, "a.csv", "Who,Number\nx,y\n");
+    let (kept, old) = (sent["id"].clone(), upload(&operator, "a.csv", "Who,Number\nx,y\n")["id"].clone());
+    let secret = operator.secret().to_owned();
+    let site = service.stop();
+    let dir = site.data().join("console/uploads");
+    let record = dir.join(format!("{}.json", old.as_str().expect("an id")));
+    let mut content: Value = serde_json::from_slice(&std::fs::read(&record).expect("reads")).expect("JSON");
+    content["sentAt"] = json!("2026-01-01T00:00:00Z");
+    std::fs::write(&record, content.to_string()).expect("writes");
+    std::fs::write(dir.join("0123456789abcdef"), "left by a server that was killed").expect("writes");
+
+    let service = site.serve();
+    let operator = AdminApi::with_token_of(&service, &secret);
+    assert_eq!(uploaded(&service.site), [dir.join(kept.as_str().expect("an id"))]);
+    assert_eq!(operator.get(&format!("/uploads/{}", kept.as_str().expect("an id"))).json(), sent);
+    assert_eq!(operator.get(&format!("/uploads/{}", old.as_str().expect("an id"))).status, 404);
+}
+
+#[test]
+fn an_import_can_be_stopped_and_an_opt_out_meanwhile_is_in_force() {
+    let (service, token) = Service::with_people();
+    let operator = AdminApi::with_role(&service, "operator");
+    let rows: String = (0..60_000)
+        .map(|n| format!("https://www.linkedin.com/in/quell-{n:05},quell{n}@example.com\n"))
+        .collect();
+    let sent = upload(&operator, "many.csv", format!("profileUrl,email\n{rows}"));
+    let started = operator.post("/imports", &json!({ "upload": sent["id"], "source": "partner" }));
+    let id = started.json()["id"].as_str().expect("an id").to_owned();
+    service.site.ok(&["suppress", ADA]);
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 404);
+    operator.send(Request::new("POST", &format!("{BASE}/jobs/{id}/cancel")));
+    let job = operator.ended(&started);
+    match job["state"].as_str() {
+        Some("cancelled") => assert_eq!(job["message"], "It was stopped. Nothing was changed."),
+        // It was faster than the request to stop it.
+        state => assert_eq!(state, Some("done"), "{job}"),
+    }
+    let imports = operator.get("/imports").json()["imports"].as_array().expect("a list").len();
+    assert_eq!(imports, if job["state"] == "done" { 2 } else { 1 });
+}

@@ -1,0 +1,500 @@
+//! People and opt-outs, through the admin API.
+
+use contactd_core::Timestamp;
+use contactd_core::store::{ImportPlan, Importing};
+use serde_json::{Value, json};
+
+use crate::admin_api::{AdminApi, BASE};
+use crate::audit::Faulty;
+use crate::fixture::{ADA, ADA_CANONICAL, ADA_EMAIL, ADA_PHONE, EVE, NOBODY};
+use crate::http::{Reply, Request};
+use crate::service::{EMAIL, PHONE, Service, Site, eventually};
+use crate::waiting;
+
+const EVE_CANONICAL: &str = "https://linkedin.com/in/eve-nuvel-2b3c4d";
+const SHARED: &str = "desk@example.com";
+
+/// What the journal has of somebody's actions, newest first.
+fn entries(site: &Site, actor: &str) -> Vec<Value> {
+    let shown = site.run(&["audit", "show", "--json", "--actor", actor]).json();
+    shown.as_array().expect("a list").clone()
+}
+
+/// Twelve people who have the same address, each with a number of their own.
+fn with_shared_address() -> (Service, String) {
+    let site = Site::empty();
+    let rows: String =
+        (10..22).map(|n| format!("https://www.linkedin.com/in/quell-{n},+141555501{n},{SHARED}\n")).collect();
+    site.ok_with_input(&["import", "-", "--source", "crm"], format!("profileUrl,phone,email\n{rows}"));
+    let token = site.token(&[]);
+    (site.serve(), token)
+}
+
+fn refusal(reply: &Reply) -> (u16, Value) {
+    (reply.status, reply.json())
+}
+
+#[test]
+fn a_search_shows_what_is_held_who_received_it_and_who_shares_it_and_is_on_record() {
+    let (service, token) = Service::with_people();
+    service.site.ok(&["put", EVE, "--phone", ADA_PHONE]);
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
+    let privacy = AdminApi::with_role(&service, "privacy");
+    let reply = privacy.post("/people/search", &json!({ "q": " ADA@example.com ", "ticket": "DSR-1" }));
+    assert_eq!((reply.status, reply.header("cache-control")), (200, Some("no-store")), "{}", reply.shown());
+    let found = reply.json();
+    assert_eq!(found["subject"], json!({ "kind": "email", "text": "ADA@example.com" }));
+    assert_eq!(found["profiles"], json!([ADA_CANONICAL]));
+    assert_eq!(found["shared"], json!([{ "profileUrl": EVE_CANONICAL, "kind": "phone" }]));
+    assert_eq!(
+        found["suppression"],
+        json!({ "isSuppressed": false, "since": null, "isOfTheValueOnly": false })
+    );
+    assert_eq!((&found["isShortened"], &found["requestsWithoutResult"]), (&json!(false), &json!(0)));
+    assert!(found.get("disclosures").is_none() && found.get("generatedAt").is_none());
+    let held = found["held"].as_array().expect("details");
+    assert_eq!(held.len(), 6);
+    assert_eq!(
+        held[0],
+        json!({ "profileUrl": ADA_CANONICAL, "kind": "phone", "value": ADA_PHONE, "label": "personal", "source": "crm",
+            "confidence": 90, "observedAt": "2026-05-01T00:00:00Z", "basis": "consent", "expiresAt": null, "isExpired": false,
+            "isSuppressed": false, "keptForUndoUntil": null })
+    );
+    let received = &found["recipients"][0];
+    assert_eq!((&received["token"], &received["times"]), (&json!("test"), &json!(1)));
+    assert_eq!(
+        (&received["details"][0]["operation"], &received["details"][0]["value"]),
+        (&json!("phone"), &json!(ADA_PHONE))
+    );
+
+    let by_url = privacy.post("/people/search", &json!({ "q": ADA })).json();
+    assert_eq!(by_url["subject"], json!({ "kind": "profile", "text": ADA_CANONICAL }));
+    assert_eq!(by_url["held"], found["held"]);
+    let again = privacy.post("/people/search", &json!({ "q": by_url["subject"]["text"] })).json();
+    assert_eq!(again["held"], found["held"], "the text that is shown means the same subject");
+    let nobody = privacy.post("/people/search", &json!({ "q": "+14155550100" })).json();
+    assert_eq!(
+        (&nobody["profiles"], &nobody["held"], &nobody["shared"]),
+        (&json!([]), &json!([]), &json!([]))
+    );
+
+    let entries = entries(&service.site, "privacy");
+    let first = entries.last().expect("an entry");
+    let fields = ["operation", "outcome", "via", "ticket"].map(|field| first[field].clone());
+    assert_eq!(fields, [json!("subject search"), json!("done"), json!("admin API"), json!("DSR-1")]);
+    assert_eq!(
+        (entries.len(), first["subjects"].as_array().map(Vec::len)),
+        (4, Some(1)),
+        "every search is on record"
+    );
+}
+
+#[test]
+fn of_an_address_that_twelve_people_have_a_search_shows_all_and_a_report_only_the_address() {
+    let (service, token) = with_shared_address();
+    let privacy = AdminApi::with_role(&service, "privacy");
+    let first = "https://www.linkedin.com/in/quell-10";
+    assert_eq!(service.look_up(PHONE, &token, first).status, 200);
+    let found = privacy.post("/people/search", &json!({ "q": SHARED })).json();
+    let count = |of: &Value| of.as_array().map(Vec::len);
+    assert_eq!(
+        (count(&found["profiles"]), count(&found["held"]), count(&found["shared"])),
+        (Some(12), Some(24), Some(0))
+    );
+    assert_eq!(count(&found["recipients"]), Some(1), "who received a number of one of them");
+    let report = privacy.post("/people/report", &json!({ "q": SHARED })).json();
+    assert_eq!(report["isAboutTheValueOnly"], true);
+    let values: Vec<&Value> =
+        report["held"].as_array().expect("details").iter().map(|held| &held["value"]).collect();
+    assert_eq!(values, [&json!(SHARED); 12]);
+    assert_eq!(
+        (&report["recipients"], &report["disclosures"]),
+        (&json!([]), &json!([])),
+        "the number is not what was asked about"
+    );
+    assert!(report.get("shared").is_none(), "a report for the person names nobody else");
+}
+
+#[test]
+fn more_than_ten_people_are_opted_out_only_if_their_number_is_confirmed() {
+    let (service, token) = with_shared_address();
+    let privacy = AdminApi::with_role(&service, "privacy");
+    let person = "https://www.linkedin.com/in/quell-15";
+    let refused = json!({ "status": "confirmation_needed", "count": 12,
+        "message": "12 profiles hold this number or address. It is opted out itself; these people are not yet. To opt out all of them, \
+                    confirm their number." });
+    for confirmed in [json!(null), json!(11)] {
+        let body = json!({ "q": SHARED, "person": true, "confirmed": confirmed });
+        assert_eq!(refusal(&privacy.post("/people/opt-out", &body)), (409, refused.clone()));
+    }
+    assert_eq!(service.look_up(EMAIL, &token, person).status, 404);
+    assert_eq!(service.look_up(PHONE, &token, person).status, 200);
+    let done = privacy
+        .post("/people/opt-out", &json!({ "q": SHARED, "person": true, "confirmed": 12, "ticket": "T-2" }));
+    let mut shown = done.json();
+    let holders = shown["holders"].take();
+    assert_eq!(
+        (done.status, shown),
+        (
+            200,
+            json!({ "changed": 12, "already": 1, "onFile": true, "inForce": true, "isOnRecord": true, "holders": null })
+        )
+    );
+    assert!(
+        holders
+            .as_array()
+            .is_some_and(|all| all.len() == 12 && all.iter().all(|one| one["stillDisclosed"] == 0))
+    );
+    assert_eq!(service.look_up(PHONE, &token, person).status, 404);
+
+    // The whole person is taken back; the address itself stays opted out.
+    let back = privacy.post("/opt-outs/withdraw", &json!({ "q": person, "ticket": "T-3" }));
+    assert_eq!(refusal(&back), (200, json!({ "changed": 1, "inForce": true, "isOnRecord": true })));
+    assert_eq!(service.look_up(PHONE, &token, person).status, 200);
+    assert_eq!(service.look_up(EMAIL, &token, person).status, 404);
+    let again = privacy.post("/opt-outs/withdraw", &json!({ "q": person }));
+    assert_eq!(again.json()["changed"], 0);
+    let unknown = privacy.post("/people/opt-out", &json!({ "q": NOBODY, "person": true }));
+    let expected = json!({ "changed": 1, "already": 0, "onFile": false, "inForce": true, "isOnRecord": true, "holders": [] });
+    assert_eq!(refusal(&unknown), (200, expected));
+    let tickets: Vec<Value> =
+        entries(&service.site, "privacy").iter().map(|entry| entry["ticket"].clone()).collect();
+    assert!(tickets.contains(&json!("T-2")) && tickets.contains(&json!("T-3")), "{tickets:?}");
+}
+
+#[test]
+fn an_erasure_does_what_was_seen_or_nothing() {
+    let (service, token) = with_shared_address();
+    let privacy = AdminApi::with_role(&service, "privacy");
+    let person = "https://www.linkedin.com/in/quell-15";
+    let seen = privacy.post("/people/erase", &json!({ "q": SHARED, "dryRun": true }));
+    assert_eq!(
+        (seen.status, seen.json()["profiles"].as_array().map(Vec::len)),
+        (200, Some(12)),
+        "{}",
+        seen.shown()
+    );
+    assert_eq!(service.look_up(EMAIL, &token, person).status, 200, "nothing was changed");
+    let needed = privacy.post("/people/erase", &json!({ "q": SHARED }));
+    assert_eq!(
+        refusal(&needed),
+        (
+            409,
+            json!({ "status": "confirmation_needed", "count": 12,
+            "message": "12 profiles hold this number or address, and none of them was erased. It is opted out itself: no lookup gives it \
+                        out. To erase all of them, confirm their number." })
+        )
+    );
+    service.site.ok(&["put", "https://www.linkedin.com/in/quell-30", "--phone", "+14155550130"]);
+    service.site.ok(&["unsuppress", "--email", SHARED]);
+    service.site.ok(&["put", "https://www.linkedin.com/in/quell-30", "--email", SHARED]);
+    let changed = privacy.post("/people/erase", &json!({ "q": SHARED, "confirmed": 12 }));
+    assert_eq!(
+        refusal(&changed),
+        (
+            409,
+            json!({ "status": "conflict",
+            "message": "13 profiles hold this number or address now, which is not the number you have seen. None of them was erased. It \
+                        is opted out itself: no lookup gives it out. Look at them again." })
+        )
+    );
+    assert_eq!(service.look_up(PHONE, &token, person).status, 200, "nobody was erased");
+    let erased = privacy
+        .post("/people/erase", &json!({ "q": SHARED, "confirmed": 13, "values": true, "ticket": "T-9" }));
+    let shown = erased.json();
+    assert_eq!(
+        (erased.status, &shown["inForce"], &shown["isOnRecord"]),
+        (200, &json!(true), &json!(true)),
+        "{}",
+        erased.shown()
+    );
+    let profiles = shown["profiles"].as_array().expect("profiles");
+    assert_eq!(
+        (profiles.len(), &profiles[0]),
+        (13, &json!({ "profileUrl": "https://linkedin.com/in/quell-10", "details": 2 }))
+    );
+    assert_eq!(service.site.ok(&["export"]), "");
+    assert_eq!(privacy.get("/jobs").json(), json!({ "jobs": [] }), "what was answered at once is not listed");
+    let one = privacy.post("/people/erase", &json!({ "q": NOBODY, "confirmed": 0 }));
+    let expected = json!({ "profiles": [], "sharedWith": [], "inForce": true, "isOnRecord": true });
+    assert_eq!(
+        refusal(&one),
+        (200, expected),
+        "a person who is named by their profile is erased in any case"
+    );
+}
+
+#[test]
+fn opt_outs_work_while_the_journal_cannot_be_written_and_nobody_is_shown() {
+    let faulty = Faulty::start("os");
+    let privacy = AdminApi::with_role(&faulty.service, "privacy");
+    faulty.fail("read-only");
+    let refused = json!({ "status": "not_on_record",
+        "message": "This cannot be put on record now, because the journal cannot be written, so nothing personal is shown. Opt-outs \
+                    work. Ask the operator to look at the log of the server." });
+    for (path, body) in [
+        ("/people/search", json!({ "q": ADA })),
+        ("/people/report", json!({ "q": ADA_EMAIL })),
+        ("/people/erase", json!({ "q": ADA, "dryRun": true })),
+    ] {
+        assert_eq!(refusal(&privacy.post(path, &body)), (503, refused.clone()), "{path}");
+    }
+    let out = privacy.post("/people/opt-out", &json!({ "q": ADA_EMAIL, "person": true, "ticket": "T-5" }));
+    let expected = json!({ "changed": 2, "already": 0, "onFile": null, "inForce": true, "isOnRecord": false, "holders": [] });
+    assert_eq!(refusal(&out), (200, expected), "nothing is said about who has it");
+    let listed = privacy.ended(&privacy.post_text("/opt-outs/list", &format!("{EVE}\n")));
+    assert_eq!(
+        (&listed["state"], &listed["result"]),
+        (
+            &json!("done"),
+            &json!({ "changed": 1, "inForce": true, "isOnRecord": false, "read": 1, "already": 0, "notOnFile": null,
+            "rejected": [], "moreRejected": 0, "holders": [], "moreHolders": 0 })
+        )
+    );
+    faulty.fail("ok");
+    eventually("people are shown again", || {
+        privacy.post("/people/search", &json!({ "q": ADA })).status == 200
+    });
+    assert_eq!(faulty.service.look_up(PHONE, &faulty.token, ADA).status, 404);
+    eventually("the lines follow by themselves", || {
+        let entries = entries(&faulty.service.site, "privacy");
+        entries.iter().filter(|entry| entry["operation"] == "suppress").count() == 3
+    });
+}
+
+#[test]
+fn an_erasure_that_has_to_wait_is_a_job_and_the_opt_out_is_in_force_at_once() {
+    let (service, token) = Service::with_people();
+    let privacy = AdminApi::with_role(&service, "privacy");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let store = runtime.block_on(waiting::store(&service.site));
+    let import = runtime.block_on(store.begin_import(&ImportPlan::of(1, Timestamp::from_seconds(0))));
+    let import = import.expect("begins");
+    let erasing = privacy.post("/people/erase", &json!({ "q": ADA, "confirmed": 1, "ticket": "T-6" }));
+    assert_eq!(erasing.status, 202, "{}", erasing.shown());
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 404, "in force while it waits");
+    let job = erasing.json();
+    assert_eq!(
+        (&job["kind"], &job["state"], &job["result"]),
+        (&json!("erase"), &json!("running"), &json!(null))
+    );
+    assert_eq!(job["input"], json!({ "values": false, "ticket": "T-6" }), "it names nobody");
+    let path = format!("/jobs/{}", job["id"].as_str().expect("an id"));
+    eventually("it says why it waits", || {
+        privacy.get(&path).json()["progress"]["phase"]
+            == "waiting for another command that writes to the store"
+    });
+    let other = AdminApi::with_role(&service, "admin");
+    assert_eq!(other.get(&path).status, 404, "a job is shown to whoever started it");
+    drop(import);
+    let ended = privacy.ended(&erasing);
+    assert_eq!(
+        (&ended["state"], &ended["result"]),
+        (
+            &json!("done"),
+            &json!({ "profiles": [{ "profileUrl": ADA_CANONICAL, "details": 6 }], "sharedWith": [], "inForce": true,
+            "isOnRecord": true })
+        )
+    );
+    assert!(!service.site.ok(&["export"]).contains("ada-quell"));
+    let room = service.data().join("console").join("jobs");
+    let kept = std::fs::read_dir(&room).map(Iterator::count).unwrap_or_default();
+    assert_eq!(kept, 0, "nothing of it is on disk");
+}
+
+#[test]
+fn a_correction_is_given_out_and_a_removal_takes_it_back() {
+    let (service, token) = Service::with_people();
+    let privacy = AdminApi::with_role(&service, "privacy");
+    let ticket = "<script>alert(1)</script>";
+    let right = json!({ "profileUrl": ADA, "kind": "phone", "value": "+1 (415) 555-0199", "label": "personal", "ticket": ticket });
+    let one = json!({ "changed": 1, "inForce": true, "isOnRecord": true });
+    assert_eq!(refusal(&privacy.post("/people/correct", &right)), (200, one.clone()));
+    assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], "+14155550199");
+    assert_eq!(
+        entries(&service.site, "privacy")[0]["ticket"],
+        ticket,
+        "as it was typed, for pages to escape"
+    );
+    let remove = json!({ "profileUrl": ADA, "kind": "phone", "value": "+14155550199", "source": "manual", "ticket": ticket });
+    assert_eq!(refusal(&privacy.post("/people/remove", &remove)), (200, one));
+    assert_eq!(privacy.post("/people/remove", &remove).json()["changed"], 0);
+    assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], ADA_PHONE);
+    assert_eq!(privacy.get("/jobs").json(), json!({ "jobs": [] }));
+
+    let with = |kind: &str, value: &str| json!({ "profileUrl": ADA, "kind": kind, "value": value });
+    for (path, body, message) in [
+        (
+            "/people/correct",
+            with("phone", "415 555 0199"),
+            "The value cannot be stored (phone_region_needed): write it with + and its country code.",
+        ),
+        (
+            "/people/correct",
+            with("email", "nobody"),
+            "The value cannot be stored (invalid_email): write it like ada@example.com.",
+        ),
+        (
+            "/people/remove",
+            with("email", "nobody"),
+            "This e-mail address cannot be read (invalid_email). Type it like ada@example.com.",
+        ),
+        (
+            "/people/correct",
+            json!({ "profileUrl": "somebody", "kind": "phone", "value": ADA_PHONE }),
+            "`profileUrl` cannot be used (not_a_url). Send the URL of the profile as the search shows it.",
+        ),
+        (
+            "/people/remove",
+            json!({ "profileUrl": ADA, "kind": "phone" }),
+            "The body is not as expected: missing field `value`.",
+        ),
+    ] {
+        let refused = privacy.post(path, &body);
+        assert_eq!(
+            refusal(&refused),
+            (400, json!({ "status": "invalid_request", "message": message })),
+            "{path} {body}"
+        );
+    }
+    service.site.ok(&["suppress", ADA]);
+    let refused = privacy.post("/people/correct", &right);
+    assert_eq!(
+        refusal(&refused),
+        (
+            409,
+            json!({ "status": "conflict",
+            "message": "This person, number or address is opted out, so it is not stored. If they have asked for that, take the opt-out \
+                        back first." })
+        )
+    );
+}
+
+#[test]
+fn text_that_names_nobody_is_refused_and_says_what_to_type() {
+    let (service, _) = Service::with_people();
+    let privacy = AdminApi::with_role(&service, "privacy");
+    let forms = "Type the URL of a profile, such as https://www.linkedin.com/in/ada-quell; an e-mail address, such as ada@example.com; or \
+                 a phone number with + and its country code, such as +14155550123.";
+    let neither =
+        "This is neither an e-mail address nor a phone number, and as a profile URL it cannot be used";
+    for (q, message) in [
+        ("", forms.to_owned()),
+        ("Ada Quell", format!("{neither} (not_a_url). {forms}")),
+        ("https://example.com/in/ada", format!("{neither} (bad_host). {forms}")),
+        ("415 555 0123", "This phone number cannot be read (phone_region_needed). Type it with + and its country code, such as \
+                          +14155550123.".to_owned()),
+        ("ada@", "This e-mail address cannot be read (invalid_email_domain). Type it like ada@example.com.".to_owned()),
+    ] {
+        for path in ["/people/search", "/people/report", "/people/opt-out", "/people/erase", "/opt-outs/withdraw"] {
+            let refused = privacy.post(path, &json!({ "q": q }));
+            assert_eq!(refusal(&refused), (400, json!({ "status": "invalid_request", "message": message })), "{path} {q}");
+        }
+    }
+    let unknown = privacy.post("/people/search", &json!({ "q": ADA, "limit": 5 })).json();
+    let message = unknown["message"].as_str().expect("a message");
+    assert!(message.starts_with("The body is not as expected: unknown field `limit`"), "{message}");
+}
+
+#[test]
+fn operators_and_auditors_see_nobody_and_change_nobody() {
+    let (service, token) = Service::with_people();
+    for role in ["operator", "auditor"] {
+        let api = AdminApi::with_role(&service, role);
+        let message = format!("Your role, {role}, may not do this. It needs the role admin or privacy.");
+        let refused = json!({ "status": "forbidden", "message": message });
+        for path in [
+            "/people/search",
+            "/people/report",
+            "/people/opt-out",
+            "/people/erase",
+            "/people/correct",
+            "/people/remove",
+            "/opt-outs/withdraw",
+        ] {
+            assert_eq!(refusal(&api.post(path, &json!({ "q": ADA }))), (403, refused.clone()), "{path}");
+        }
+        assert_eq!(refusal(&api.post_text("/opt-outs/list", ADA)), (403, refused));
+        assert_eq!(entries(&service.site, role), Vec::<Value>::new());
+    }
+    let nobody = Request::lookup(&format!("{BASE}/people/search"), json!({ "q": ADA }).to_string());
+    let mut connection = crate::http::Connection::open(service.admin);
+    connection.send(nobody.bytes());
+    assert_eq!(connection.reply().status, 401);
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
+}
+
+#[test]
+fn the_report_is_also_a_page_that_runs_nothing() {
+    let site = Site::empty();
+    let hostile = "<script>alert(1)</script>";
+    let row = format!("profileUrl,phone,source\n{ADA},{ADA_PHONE},{hostile}\n");
+    site.ok_with_input(&["import", "-"], row);
+    let token = site.ok(&["token", "create", "<img src=x>"]);
+    let service = site.serve();
+    assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
+    let privacy = AdminApi::with_role(&service, "privacy");
+    let asked =
+        Request::lookup(&format!("{BASE}/people/report"), json!({ "q": ADA, "ticket": "T-8" }).to_string());
+    let page = privacy.send(asked.clone().header("Accept", "text/html"));
+    assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    assert_eq!(page.header("content-disposition"), Some("attachment; filename=\"report.html\""));
+    assert_eq!(
+        page.header("content-security-policy"),
+        Some("default-src 'none'; style-src 'unsafe-inline'; sandbox")
+    );
+    assert!(page.body.contains("What we hold about you") && page.body.contains(ADA_PHONE), "{}", page.body);
+    assert!(!page.body.contains("<script") && !page.body.contains("<img"), "{}", page.body);
+    for accept in ["application/json", "*/*", "application/json, text/html"] {
+        let report = privacy.send(asked.clone().header("Accept", accept));
+        assert_eq!(report.header("content-type"), Some("application/json"), "{accept}");
+        let report = report.json();
+        assert_eq!(
+            (&report["held"][0]["source"], &report["recipients"][0]["token"]),
+            (&json!(hostile), &json!("<img src=x>"))
+        );
+        assert_eq!(
+            (report["disclosures"].as_array().map(Vec::len), &report["isAboutTheValueOnly"]),
+            (Some(1), &json!(false))
+        );
+        assert!(report["generatedAt"].is_string() && report["disclosures"][0]["requestId"].is_string());
+    }
+}
+
+#[test]
+fn a_list_is_opted_out_by_a_job_and_says_what_it_could_not_read() {
+    let (service, token) = Service::with_people();
+    let privacy = AdminApi::with_role(&service, "privacy");
+    let list = format!("# opt-outs of May\n{ADA_EMAIL}\n\nsomebody\n{NOBODY}\n415 555 0123\n");
+    let started = privacy.post_text("/opt-outs/list?ticket=T-7", &list);
+    let ended = privacy.ended(&started);
+    assert_eq!(
+        (&ended["kind"], &ended["state"], &ended["input"]),
+        (&json!("optOuts"), &json!("done"), &json!({ "ticket": "T-7" }))
+    );
+    assert_eq!(
+        ended["result"],
+        json!({ "changed": 2, "inForce": true, "isOnRecord": true, "read": 4, "already": 0, "notOnFile": 1,
+            "rejected": [
+                { "line": 4, "reason": "This profile URL cannot be used (not_a_url)." },
+                { "line": 6, "reason": "This phone number cannot be read (phone_region_needed); write it with + and its country code." },
+            ],
+            "moreRejected": 0, "holders": [{ "profileUrl": ADA_CANONICAL, "stillDisclosed": 3 }], "moreHolders": 0 })
+    );
+    assert_eq!(service.look_up(EMAIL, &token, ADA).json()["email"], "ada.old@example.com", "the other one");
+    for (body, message) in [
+        ("", "The list is empty. Send one profile URL, e-mail address or phone number on each line."),
+        (
+            "# nobody\n",
+            "The list is empty. Send one profile URL, e-mail address or phone number on each line.",
+        ),
+        ("a\0d\0a\0", "The list is compressed or not UTF-8. Unpack it, or save it as UTF-8 text."),
+    ] {
+        let refused = privacy.post_text("/opt-outs/list", body);
+        assert_eq!(refusal(&refused), (400, json!({ "status": "invalid_request", "message": message })));
+    }
+    let wrong = privacy.post("/opt-outs/list", &json!({ "q": ADA }));
+    assert_eq!((wrong.status, wrong.code().as_str()), (415, "unsupported_media_type"));
+    let none = privacy.ended(&privacy.post_text("/opt-outs/list", "somebody\n"));
+    assert_eq!((&none["state"], &none["result"]["changed"]), (&json!("done"), &json!(0)));
+}
