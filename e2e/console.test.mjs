@@ -1,0 +1,200 @@
+// Tests the console in a real browser, from the start to the end of what each role does.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, test } from 'node:test';
+import { code, logIn, picture, problems, PASSWORD, SIZES, Site } from './console.mjs';
+
+const ADA = 'https://www.linkedin.com/in/ada-quell-1a2b3c';
+const BO = 'https://www.linkedin.com/in/bo-quell-2b3c4d';
+const MESSY = [
+  'LinkedIn;Mobile;Private mail;Company',
+  'https://www.linkedin.com/in/cleo-quell-3c4d5e;(415) 555-0142;cleo@example.org;Quellcorp',
+  'linkedin.com/in/dan-quell-4d5e6f/;415 555 0143;;"Quell; Sons"',
+  'https://www.linkedin.com/company/quellcorp;415 555 0144;office@example.com;Quellcorp',
+  'https://www.linkedin.com/in/eva-quell-5e6f7a;12;eva@example.org;',
+  '',
+].join('\r\n');
+
+const site = new Site();
+let token;
+
+before(async () => {
+  const people = site.file('people.csv', ['profileUrl,phone,email,observedAt,basis', `${ADA},+14155550123,ada@example.com,2026-05-01,consent`,
+    `${BO},+14155550124,bo@example.com,2026-05-01,consent`, 'https://www.xing.com/profile/Ada_Quell,,ada@example.com,2026-05-02,consent', ''].join('\n'));
+  site.run('import', people, '--source', 'crm');
+  token = site.run('token', 'create', 'Recruiting').trim();
+  await site.serve();
+  for (const [name, role] of [['olga', 'operator'], ['paula', 'privacy'], ['anton', 'auditor'], ['ada', 'admin']]) await site.user(name, role);
+  for (let times = 0; times < 3; times += 1) assert.equal(await site.look('fetchPersonalEmail', token, ADA), 200);
+  assert.equal(await site.look('fetchPhoneNumber', token, BO), 200);
+});
+
+after(() => site.end());
+
+test('the operator loads a messy file through the mapping, and creates a token', async () => {
+  const page = await site.open('olga');
+  await site.go(page, 'people');
+  await page.getByRole('heading', { name: 'Your role does not allow this' }).waitFor();
+  await site.go(page, 'imports/new');
+  await page.getByLabel('Choose a file').setInputFiles(site.file('leads.csv', Buffer.from(`\ufeff${MESSY}`, 'utf16le')));
+  await page.getByRole('heading', { name: 'Which column is what?' }).waitFor();
+  await page.getByLabel('Source', { exact: true }).fill('fair');
+  await page.locator('select[data-column="Mobile"]').selectOption('phone');
+  await page.locator('select[data-column="Private mail"]').selectOption('email');
+  await page.getByLabel('Country of numbers').fill('US');
+  await page.getByText('loaded in part').waitFor();
+  await picture(page, 'import-columns');
+  await page.getByRole('button', { name: 'Check all rows' }).click();
+  await page.getByText(/more than 10 ?%/).waitFor();
+  await picture(page, 'import-checked');
+  await page.getByRole('button', { name: 'Import it anyway' }).click();
+  await page.getByLabel(/^Type/).fill('2');
+  await page.locator('dialog').getByRole('button', { name: 'Import' }).click();
+  await page.getByText(/Import \d+ is finished/).waitFor();
+  await picture(page, 'import-done');
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: /rejected rows/i }).click()]);
+  assert.match(readFileSync(await download.path(), 'utf8'), /company\/quellcorp/);
+  assert.equal(await site.look('fetchPhoneNumber', token, 'https://www.linkedin.com/in/cleo-quell-3c4d5e'), 200);
+  assert.equal(await site.look('fetchPersonalEmail', token, 'https://www.linkedin.com/in/eva-quell-5e6f7a'), 200);
+
+  await site.go(page, 'tokens');
+  await page.getByRole('button', { name: 'Create a token' }).click();
+  await page.getByLabel('Name').fill('shop');
+  await picture(page, 'token-create');
+  await page.getByRole('button', { name: 'Create', exact: true }).click();
+  await page.getByText('shown only once').waitFor();
+  await page.getByRole('button', { name: 'Copy the token' }).click();
+  await page.getByText('Copied').waitFor();
+  const made = await page.evaluate(() => navigator.clipboard.readText());
+  await page.getByRole('button', { name: 'I have saved it' }).click();
+  assert.equal(await site.look('fetchPhoneNumber', made, BO), 200);
+  await page.getByRole('link', { name: 'shop' }).click();
+  await page.getByRole('button', { name: 'Revoke' }).click();
+  await page.locator('dialog').getByRole('button', { name: 'Revoke' }).click();
+  await page.getByText('Lookups with this token are refused.').waitFor();
+  assert.equal(await site.look('fetchPhoneNumber', made, BO), 401);
+
+  await site.go(page, 'imports');
+  await picture(page, 'imports');
+  site.check();
+});
+
+test('the privacy officer handles an opt-out by e-mail, an access request and an erasure', async () => {
+  const page = await site.open('paula');
+  await site.go(page, 'people');
+  const find = async (who) => {
+    await page.getByLabel('Profile URL').fill(who);
+    await page.keyboard.press('Enter');
+    await page.locator('.person').waitFor();
+  };
+  await find('ada@example.com');
+  await page.getByText('Recruiting').first().waitFor();
+  await picture(page, 'person');
+  await page.getByRole('button', { name: 'Report' }).click();
+  await page.getByLabel('Ticket').fill('DSR-102');
+  await page.getByRole('button', { name: 'Make the report' }).click();
+  await page.getByRole('heading', { name: 'What we hold about you' }).waitFor();
+  await picture(page, 'report');
+  assert.ok(!page.url().includes('ada'), 'nothing personal is in the address');
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Save as a file' }).click()]);
+  assert.match(readFileSync(await download.path(), 'utf8'), /ada@example\.com/);
+
+  await site.go(page, 'people');
+  await find('ada@example.com');
+  await page.getByRole('button', { name: 'Opt out', exact: true }).click();
+  await page.getByLabel('Ticket').fill('DSR-101');
+  await picture(page, 'opt-out');
+  await page.locator('dialog').getByRole('button', { name: 'Opt out' }).click();
+  await page.getByText('Opted out.', { exact: false }).first().waitFor();
+  assert.equal(await site.look('fetchPersonalEmail', token, ADA), 404);
+
+  await find(BO);
+  await page.getByRole('button', { name: 'Erase' }).click();
+  await page.locator('dialog').waitFor();
+  await page.getByLabel('Ticket').fill('DSR-103');
+  await picture(page, 'erase');
+  await page.locator('dialog').getByRole('button', { name: 'Erase' }).click();
+  await page.getByText('Erased:').waitFor();
+  assert.equal(await site.look('fetchPhoneNumber', token, BO), 404);
+  site.check();
+
+  const lines = JSON.parse(site.run('audit', 'show', '--actor', 'paula', '--json'));
+  const done = lines.map(({ operation, ticket }) => `${operation} ${ticket ?? ''}`.trim());
+  for (const line of ['subject DSR-102', 'suppress DSR-101', 'erase DSR-103', 'subject search']) assert.ok(done.includes(line), `${line} is on record: ${done}`);
+});
+
+test('the auditor verifies the journal, and takes a proof away that `audit verify` accepts', async () => {
+  const page = await site.open('anton');
+  await site.go(page, 'audit');
+  await page.locator('.journal').waitFor();
+  await picture(page, 'audit');
+  await site.go(page, 'audit/proof');
+  await page.getByRole('button', { name: 'Verify now' }).click();
+  await page.getByText('The journal is whole').first().waitFor();
+  await picture(page, 'verified');
+  await site.go(page, 'audit/proof');
+  await page.getByRole('button', { name: 'Make the proof' }).click();
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByText('Download the proof').click()]);
+  const root = site.run('audit', 'root').trim();
+  site.run('audit', 'verify', '--proof', await download.path(), '--root', root.split(/\s/)[0]);
+  site.check();
+});
+
+test('the admin adds a user and sets up a second factor', async () => {
+  const page = await site.open('ada');
+  await site.go(page, 'users');
+  await page.getByRole('button', { name: 'Add a user' }).click();
+  await page.getByLabel('Name').fill('uwe');
+  await page.getByRole('button', { name: 'Add', exact: true }).click();
+  await page.getByText('shown only once').waitFor();
+  await page.getByRole('button', { name: 'I have saved it' }).click();
+  await picture(page, 'users');
+  await site.go(page, 'account');
+  await page.getByRole('button', { name: 'Set up' }).click();
+  const secret = await page.locator('dialog').getByText(/^[A-Z2-7 ]{32,}$/).innerText();
+  await page.getByLabel('Code', { exact: true }).fill(code(secret));
+  await page.getByRole('button', { name: 'Switch it on' }).click();
+  await page.getByText('The second factor is on').waitFor();
+
+  const other = await site.open();
+  await other.getByLabel('Name').fill('ada');
+  await other.getByLabel('Password').fill(PASSWORD);
+  await other.keyboard.press('Enter');
+  await other.getByLabel('Code').fill(code(secret, 1));
+  await other.keyboard.press('Enter');
+  await other.locator('#who').waitFor();
+  await site.go(other, 'account');
+  await other.getByRole('button', { name: 'Switch it off' }).click();
+  await other.locator('dialog').getByLabel('Password').fill(PASSWORD);
+  await other.locator('dialog').getByRole('button', { name: 'Switch it off' }).click();
+  await other.getByText('The second factor is off').waitFor();
+  site.check();
+});
+
+for (const [size, options] of Object.entries(SIZES)) {
+  test(`every page can be used: ${size}`, async () => {
+    const page = await site.open('ada', { ...options, bypassCSP: true });
+    const found = [];
+    for (const route of ['overview', 'people', 'opt-outs', 'imports', 'imports/new', 'export', 'retention', 'tokens', 'usage', 'audit', 'audit/recipients', 'audit/proof', 'system', 'users', 'jobs', 'account']) {
+      await site.go(page, route);
+      for (const problem of await problems(page)) found.push(`${route}: ${problem}`);
+      await picture(page, `${size}-${route.replace('/', '-')}`);
+    }
+    assert.deepEqual(found, []);
+    site.check();
+  });
+}
+
+test('a page that nobody uses is covered, and what was typed is still there', async () => {
+  const page = await site.open('paula');
+  await site.go(page, 'people');
+  await page.getByLabel('Profile URL').fill('ada@example.com');
+  site.run('user', 'role', 'paula', 'admin');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'Your session has ended' }).waitFor();
+  await page.locator('dialog.covering').getByLabel('Password').fill(PASSWORD);
+  await page.keyboard.press('Enter');
+  await page.locator('.person').waitFor();
+  site.check();
+});
