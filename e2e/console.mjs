@@ -135,8 +135,10 @@ export async function logIn(page, name, password = PASSWORD) {
 export async function picture(page, name) {
   if (!pictures) return;
   mkdirSync(pictures, { recursive: true });
+  const isDialog = await page.locator('dialog[open]').count();
+  if (!isDialog) await page.evaluate(() => scrollTo(0, 0));
   await page.waitForTimeout(200);
-  await page.screenshot({ path: path.join(pictures, `${name}.png`), fullPage: !(await page.locator('dialog[open]').count()) });
+  await page.screenshot({ path: path.join(pictures, `${name}.png`), fullPage: !isDialog });
 }
 
 /** What is hard to use on a page: sideways scrolling, and what axe-core finds. */

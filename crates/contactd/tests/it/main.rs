@@ -24,6 +24,7 @@ mod console_imports;
 mod console_matrix;
 mod console_overview;
 mod console_people;
+mod console_record;
 mod console_tokens;
 mod cors;
 mod data_dirs;
