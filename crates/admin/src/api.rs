@@ -10,6 +10,7 @@ mod attempts;
 mod audit;
 mod auth;
 mod console;
+mod disk;
 mod endpoint;
 mod exports;
 mod extract;

@@ -19,8 +19,8 @@ use std::time::Duration;
 pub use audits::{
     AuditError, AuditPage, AuditPlace, AuditQuery, Audits, DayLookups, Days, DaysError, IndexState,
     JournalEnd, JournalState, LastVerification, MOST_DAYS, NamedUsage, NodeName, OfNode, ReadFrom, Recipient,
-    RootList, Shipped, ShownEvent, TokenDay, TokenLookups, VerifiedCopy, VerifiedJournals, VerifyQuery,
-    by_token, remember_roots,
+    RootList, Shipped, ShownEvent, TokenLookups, VerifiedCopy, VerifiedJournals, VerifyQuery, by_token,
+    remember_roots,
 };
 pub use health::{
     BackupError, BackupMade, BackupTarget, Backups, Finding, Health, HealthError, HeldBySource, Making,

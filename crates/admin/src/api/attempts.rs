@@ -54,15 +54,18 @@ impl Attempts {
 
     /// Waits for the turn to check a password of this name. If there are too many attempts: after how many seconds to try again.
     pub(crate) async fn turn(&self, name: &str, now: Timestamp) -> Result<Turn, u64> {
-        if let Some(failed) = self.lock().get(&key(name)) {
-            let until = failed.last_at.plus(failed.wait());
-            if now < until {
-                return Err((until.millis() - now.millis()).unsigned_abs().div_ceil(1000));
-            }
-        }
+        self.wait_is_over(name, now)?;
         let admitted = Arc::clone(&self.admitted).try_acquire_owned().map_err(|_| 1_u64)?;
         let checking = Arc::clone(&self.checking).acquire_owned().await.map_err(|_| 1_u64)?;
+        // Those that were checked meanwhile may have failed.
+        self.wait_is_over(name, now)?;
         Ok(Turn { _checking: checking, _admitted: admitted })
+    }
+
+    fn wait_is_over(&self, name: &str, now: Timestamp) -> Result<(), u64> {
+        let failed = self.lock().get(&key(name)).copied();
+        let until = failed.map_or(now, |failed| failed.last_at.plus(failed.wait()));
+        if now < until { Err((until.millis() - now.millis()).unsigned_abs().div_ceil(1000)) } else { Ok(()) }
     }
 
     /// An attempt failed.
@@ -71,8 +74,10 @@ impl Attempts {
         if failed.len() >= MOST_NAMES {
             failed.retain(|_, failed| now < failed.last_at.plus(FORGOTTEN));
         }
-        if failed.len() >= MOST_NAMES {
-            failed.clear();
+        if failed.len() >= MOST_NAMES
+            && let Some(oldest) = failed.iter().min_by_key(|(_, failed)| failed.last_at).map(|(key, _)| *key)
+        {
+            failed.remove(&oldest);
         }
         let entry = failed.entry(key(name)).or_insert(Failed { times: 0, last_at: now });
         let times = if now < entry.last_at.plus(FORGOTTEN) { entry.times } else { 0 };
@@ -99,9 +104,10 @@ impl Failed {
     }
 }
 
-/// Names are kept as hashes: somebody may have typed a password in the place of a name.
+/// Names are kept as hashes: somebody may have typed a password in the place of a name. All spellings that log the same user in are one
+/// name.
 fn key(name: &str) -> [u8; 32] {
-    Sha256::digest(name).into()
+    Sha256::digest(name.trim().to_ascii_lowercase()).into()
 }
 
 #[cfg(test)]
@@ -117,6 +123,7 @@ mod tests {
             attempts.failed("ada", now);
         }
         assert_eq!(attempts.turn("ada", now).await.err(), Some(2));
+        assert_eq!(attempts.turn(" ADA ", now).await.err(), Some(2), "it is the same user");
         assert!(attempts.turn("bo", now).await.is_ok(), "others do not wait");
         for wait in [2, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
             assert_eq!(attempts.turn("ada", now).await.err(), Some(wait));

@@ -30,6 +30,8 @@ pub(crate) struct Who {
     pub(crate) role: Role,
     /// The session, if it is a user.
     pub(crate) session: Option<Session>,
+    /// To whom uploads and jobs belong. Two admin tokens may have the same name.
+    pub(crate) owner: String,
 }
 
 impl Who {
@@ -113,7 +115,8 @@ async fn by_token<S: Store>(api: &Api<S>, authorization: &HeaderValue) -> Result
     let secret = text.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
     let Some((_, secret)) = secret else { return Err(Refusal::unauthorized()) };
     let token = api.services.users.recognize(secret.trim()).await?.ok_or_else(Refusal::unauthorized)?;
-    Ok(Who { actor: Actor::new(&token.name, Via::AdminApi), role: token.role, session: None })
+    let actor = Actor::new(&token.name, Via::AdminApi);
+    Ok(Who { actor, role: token.role, session: None, owner: token.id })
 }
 
 /// The user of a session. It ends with whatever changes who the user is.
@@ -141,7 +144,8 @@ async fn by_session<S: Store>(gate: &Gate<S>, headers: &HeaderMap, method: &Meth
         let message = "Choose a password of your own first.";
         return Err(Refusal::new(StatusCode::FORBIDDEN, "password_change_needed", message));
     }
-    Ok(Who { actor: Actor::new(&user.name, Via::Console), role: user.role, session: Some(session) })
+    let actor = Actor::new(&user.name, Via::Console);
+    Ok(Who { actor, role: user.role, session: Some(session), owner: format!("user {}", user.name) })
 }
 
 /// The secret in the cookie.

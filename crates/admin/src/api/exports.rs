@@ -1,8 +1,6 @@
 //! Exporting everything that is held, as a file to download.
 
-use std::fs::OpenOptions;
 use std::io::{self, BufWriter};
-use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::api::Api;
 use crate::api::auth::Who;
+use crate::api::disk::{RoomyFile, is_full};
 use crate::api::endpoint::Endpoint;
 use crate::api::extract::{Sent, apart};
 use crate::api::jobs::{Done, Failed, Job, JobShown, Kind, started};
@@ -78,7 +77,7 @@ async fn export<S: Store>(
 
 async fn write<S: Store>(api: &Api<S>, actor: &Actor, sent: &ToExport, job: &Job) -> Result<Value, Failed> {
     let path = job.file().map_err(unwritable)?;
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(unwritable)?;
+    let file = RoomyFile::create(&path).map_err(unwritable)?;
     let format = match sent.format {
         Format::Csv => ExportFormat::Csv,
         Format::Jsonl => ExportFormat::JsonLines,
@@ -126,11 +125,9 @@ fn refused(error: SubjectError) -> Refusal {
 }
 
 fn unwritable(error: io::Error) -> Refusal {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Refusal::disk_full("this export"),
-        _ => {
-            tracing::error!(target: "contactd::admin", %error, "an export cannot be written");
-            Refusal::internal()
-        }
+    if is_full(&error) {
+        return Refusal::disk_full("this export");
     }
+    tracing::error!(target: "contactd::admin", %error, "an export cannot be written");
+    Refusal::internal()
 }

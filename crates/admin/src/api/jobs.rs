@@ -172,6 +172,8 @@ pub(crate) struct Jobs {
 
 /// One job.
 pub(crate) struct Job {
+    /// To whom it belongs.
+    owner: String,
     shown: Mutex<JobShown>,
     /// The directory of its files.
     dir: PathBuf,
@@ -201,7 +203,6 @@ impl Jobs {
     where
         F: AsyncFnOnce(&Job) -> Result<Value, Failed> + Send + 'static,
     {
-        self.tidy();
         let job = self.add(kind, who, input)?;
         let (jobs, running, runtime) = (Arc::clone(self), Arc::clone(&job), Handle::current());
         let spawned = std::thread::Builder::new().name("job".to_owned()).spawn(move || {
@@ -246,7 +247,7 @@ impl Jobs {
             has_rejects: false,
             has_file: false,
         };
-        let job = Arc::new(Job::of(shown, self.dir.join(&id)));
+        let job = Arc::new(Job::of(who.owner.clone(), shown, self.dir.join(&id)));
         let mut jobs = lock(&self.jobs);
         if jobs.values().filter(|job| job.kind() == kind && job.is_running()).count() >= MOST_RUNNING {
             return Err(Refusal::conflict(
@@ -281,7 +282,7 @@ impl Jobs {
     fn keep(&self, job: &Job) {
         let shown = job.shown().without_people();
         if shown.kind.is_impersonal()
-            && let Err(error) = kept::write(&self.dir, &shown)
+            && let Err(error) = kept::write(&self.dir, &job.owner, shown)
         {
             tracing::warn!(target: "contactd::admin", %error, "a job cannot be noted on disk; it is forgotten when the server stops");
         }
@@ -290,19 +291,22 @@ impl Jobs {
     /// Deletes what is too old.
     pub(crate) fn tidy(&self) {
         let now = self.clock.now();
-        let mut jobs = lock(&self.jobs);
-        jobs.retain(|id, job| {
+        let (mut with_old_files, mut gone) = (Vec::new(), Vec::new());
+        lock(&self.jobs).retain(|id, job| {
             let Some(ended_at) = job.shown().ended_at else { return true };
             if now >= ended_at.plus(FILES_KEPT) {
-                job.delete_files();
+                with_old_files.push(Arc::clone(job));
             }
             let listed = if job.kind().is_impersonal() { LISTED } else { LISTED_WITH_PEOPLE };
             let is_listed = now < ended_at.plus(listed);
             if !is_listed {
-                kept::remove(&self.dir, id);
+                gone.push(id.clone());
             }
             is_listed
         });
+        // Large files take a while, and others look for their jobs meanwhile.
+        with_old_files.iter().for_each(|job| job.delete_files());
+        gone.iter().for_each(|id| kept::remove(&self.dir, id));
     }
 
     /// Asks all jobs to stop, and waits a moment for them.
@@ -317,9 +321,10 @@ impl Jobs {
 }
 
 impl Job {
-    fn of(shown: JobShown, dir: PathBuf) -> Self {
+    fn of(owner: String, shown: JobShown, dir: PathBuf) -> Self {
         let is_over = shown.state != State::Running;
         Self {
+            owner,
             shown: Mutex::new(shown),
             dir,
             cancel: Cancel::default(),
@@ -348,7 +353,7 @@ impl Job {
     fn is_of(&self, who: &Who) -> bool {
         let shown = lock(&self.shown);
         // Who has another role by now cannot fetch what the earlier one made.
-        shown.actor == who.actor.to_string() && shown.kind.needs().roles().contains(&who.role)
+        self.owner == who.owner && shown.kind.needs().roles().contains(&who.role)
     }
 
     /// The request to stop it.

@@ -122,6 +122,9 @@ async fn begin_totp<S: Store>(
     apart(async move {
         let session = who.session()?;
         let user = api.services.users.find(&session.user).await?.ok_or_else(Refusal::unauthorized)?;
+        if user.must_change_password && !session.is_by_link {
+            return Err(Refusal::forbidden("Choose a password of your own first."));
+        }
         if user.totp.is_some() {
             return Err(Refusal::conflict(
                 "There is a second factor. Switch it off first, with your password.",

@@ -7,6 +7,7 @@ use contactd_core::services::{Finding, Severity};
 use contactd_core::store::Store;
 use schemars::JsonSchema;
 use serde::Serialize;
+use tokio::sync::Semaphore;
 
 use crate::api::Api;
 use crate::api::around::NodeShown;
@@ -77,8 +78,13 @@ async fn list<S: Store>(State(api): State<Arc<Api<S>>>, _: Who) -> Result<Json<i
     apart(async move { Ok(Json(NodeList { nodes: api.around.nodes().await? })) }).await
 }
 
+/// It reads the whole store, so one at a time does.
+static LOOKING: Semaphore = Semaphore::const_new(1);
+
 async fn health<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+    let turn = LOOKING.acquire().await.map_err(|_| Refusal::internal())?;
     apart(async move {
+        let _turn = turn;
         let mut findings = api.around.findings().await;
         findings.extend(api.services.health.findings(&who.actor).await);
         let findings = findings.into_iter().map(FindingShown::from).collect();

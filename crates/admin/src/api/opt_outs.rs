@@ -124,7 +124,11 @@ async fn opt_out<S: Store>(
         let approve = |profiles: &[_]| is_confirmed(profiles.len());
         let changed = api.services.opt_outs.suppress(&actor, &[named], options, &approve).await?;
         match &changed.done.on_file {
-            Some(Ok(found)) if found.is_not_approved => Err(not_confirmed(found.holders.len())),
+            _ if person && changed.confirmed.is_err() => Err(uncertain()),
+            Some(Ok(found)) if found.is_not_approved && changed.may_show() => {
+                Err(not_confirmed(found.holders.len()))
+            }
+            Some(Ok(found)) if found.is_not_approved => Err(unseen()),
             Some(Err(error)) if person => {
                 tracing::error!(target: "contactd::admin", %error, "who has what was opted out could not be found");
                 let message = "This number or address is opted out. Who has it could not be found out, so these people are not opted \
@@ -135,6 +139,19 @@ async fn opt_out<S: Store>(
         }
     })
     .await
+}
+
+fn uncertain() -> Refusal {
+    let message = "The opt-out is stored, but it is not certain that it is in force everywhere, and the people who have this number or \
+                   address are not all opted out themselves. Do it again.";
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "not_complete", message)
+}
+
+/// How many there are is not told while that cannot be put on record.
+fn unseen() -> Refusal {
+    let message = "More than ten profiles hold this number or address. It is opted out itself; these people are not yet. How many they are \
+                   cannot be shown, because it cannot be put on record. Ask the operator to look at the log of the server.";
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "not_on_record", message)
 }
 
 fn not_confirmed(count: usize) -> Refusal {

@@ -118,6 +118,14 @@ async fn sweep<S: Store>(
             let result = Some(result(swept.done.swept));
             return Err(Failed { result, ..Failed::new("not_cleared", message) });
         }
+        if let Err(error) = &swept.recorded {
+            tracing::warn!(target: "contactd::admin", %error, "a sweep is not yet on record");
+        }
+        if let Err(error) = &swept.confirmed {
+            let message = format!("The details are removed, but lookups may not see that yet: {error}.");
+            let result = Some(result(swept.done.swept));
+            return Err(Failed { result, ..Failed::new("not_confirmed", message) });
+        }
         Ok(result(swept.done.swept))
     })?;
     Ok(started(&job))

@@ -5,7 +5,7 @@ mod asked;
 use std::sync::Arc;
 
 use axum::extract::State;
-use contactd_core::services::{AuditError, IssuedToken, TokenDay, TokenError};
+use contactd_core::services::{AuditError, DayLookups, Days, IssuedToken, TokenError};
 use contactd_core::store::Store;
 use contactd_core::{Changed, Committed, Scopes, Timestamp, Token};
 use schemars::JsonSchema;
@@ -18,7 +18,7 @@ use crate::api::extract::{Asked, Created, Json, Named, Sent, apart};
 use crate::api::names::KindName;
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
-use asked::{Days, LookupTokenToCreate, Rotation, TokenChange};
+use asked::{HowManyDays, LookupTokenToCreate, Rotation, TokenChange};
 
 pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
     let needs = Needs::May(Permission::Tokens);
@@ -45,7 +45,7 @@ pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
             .answers::<TokenChanged>(),
         Endpoint::get("/tokens/{id}/usage", needs, "showTokenUsage", usage)
             .says("The lookups of a token, day by day.")
-            .asks::<Days>()
+            .asks::<HowManyDays>()
             .answers::<TokenUsage>(),
     ]
 }
@@ -174,9 +174,8 @@ impl TokenWithSecret {
     }
 }
 
-impl From<TokenDay> for DayShown {
-    fn from(TokenDay { day, hits, misses, refused }: TokenDay) -> Self {
-        let day = Timestamp::start_of_day(day).to_string().chars().take("2026-05-01".len()).collect();
+impl From<DayLookups> for DayShown {
+    fn from(DayLookups { day, hits, misses, refused }: DayLookups) -> Self {
         Self { day, hits, misses, refused }
     }
 }
@@ -257,11 +256,12 @@ async fn usage<S: Store>(
     State(api): State<Arc<Api<S>>>,
     who: Who,
     Named(id): Named,
-    Asked(asked): Asked<Days>,
+    Asked(asked): Asked<HowManyDays>,
 ) -> Result<Json<impl Serialize>, Refusal> {
     let days = asked.read()?;
     apart(async move {
-        let listed = api.services.audits.days_of_token(&who.actor, &id, days).await.map_err(unread)?;
+        let days = Days::last(days.into(), api.clock.now());
+        let listed = api.services.audits.days_of_token(&who.actor, &id, &days).await.map_err(unread)?;
         Ok(Json(TokenUsage { days: listed.into_iter().map(DayShown::from).collect() }))
     })
     .await

@@ -230,7 +230,7 @@ fn a_demo_prints_commands_that_work() {
         .expect("starts");
     let stdout = std::io::BufReader::new(child.stdout.take().expect("a pipe"));
     let lines: Vec<String> =
-        std::io::BufRead::lines(stdout).take(6).map(|line| line.expect("a line")).collect();
+        std::io::BufRead::lines(stdout).take(8).map(|line| line.expect("a line")).collect();
     let curls: Vec<&String> = lines.iter().filter(|line| line.starts_with("curl")).collect();
     let answers: Vec<String> = curls
         .iter()

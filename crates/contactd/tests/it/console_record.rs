@@ -107,6 +107,7 @@ fn every_view_of_personal_data_and_every_change_has_its_line_with_the_name() {
     for line in lines {
         assert_eq!((&line["actor"], &line["via"]), (&json!("admin"), &json!("admin API")), "{line}");
     }
-    let of_case = lines.iter().filter(|line| line["ticket"] == "DSR-1").count();
-    assert_eq!(of_case, 6, "the report, and five changes");
+    let of_case = lines.iter().filter(|line| line["ticket"] == "DSR-1");
+    let of_case: BTreeSet<&str> = of_case.filter_map(|line| line["operation"].as_str()).collect();
+    assert_eq!(of_case, BTreeSet::from(["erase", "put", "remove", "subject", "suppress", "unsuppress"]));
 }

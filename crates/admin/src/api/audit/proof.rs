@@ -1,8 +1,6 @@
 //! Proofs of the lines of a period.
 
-use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -18,6 +16,7 @@ use serde_json::json;
 use super::verify::failed;
 use crate::api::Api;
 use crate::api::auth::Who;
+use crate::api::disk::{RoomyFile, is_full};
 use crate::api::extract::Sent;
 use crate::api::jobs::{Failed, Job, Kind, started};
 use crate::api::period::period;
@@ -72,6 +71,9 @@ pub(super) async fn start<S: Store>(
 }
 
 fn unwritable(error: io::Error) -> Failed {
+    if is_full(&error) {
+        return Refusal::disk_full("this proof").into();
+    }
     tracing::error!(target: "contactd::admin", %error, "cannot write a proof");
     Refusal::internal().into()
 }
@@ -83,7 +85,7 @@ fn capital(text: &str) -> String {
 
 /// The file of a proof. Shows how much of it is written, and breaks off if the job is to stop.
 struct ProofFile<'a> {
-    out: BufWriter<std::fs::File>,
+    out: BufWriter<RoomyFile>,
     job: &'a Job,
     cancel: Cancel,
     bytes: u64,
@@ -91,8 +93,7 @@ struct ProofFile<'a> {
 
 impl<'a> ProofFile<'a> {
     fn create(job: &'a Job) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(true).mode(0o600).open(job.file()?)?;
+        let file = RoomyFile::create(&job.file()?)?;
         let file = Self {
             out: BufWriter::with_capacity(1 << 16, file),
             job,

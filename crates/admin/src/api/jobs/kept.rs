@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use contactd_core::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::api::jobs::{Job, JobShown, State};
 
@@ -16,12 +17,21 @@ pub(crate) fn make_private(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
+/// What is kept of a job.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    /// To whom it belongs.
+    owner: String,
+    shown: JobShown,
+}
+
 /// Writes the record of a job, in place of the one before.
-pub(super) fn write(dir: &Path, shown: &JobShown) -> io::Result<()> {
-    let text = serde_json::to_vec(shown)?;
-    let next = dir.join(format!("{}.next", shown.id));
+pub(super) fn write(dir: &Path, owner: &str, shown: JobShown) -> io::Result<()> {
+    let id = shown.id.clone();
+    let text = serde_json::to_vec(&Record { owner: owner.to_owned(), shown })?;
+    let next = dir.join(format!("{id}.next"));
     fs::write(&next, text)?;
-    fs::rename(&next, path(dir, &shown.id))
+    fs::rename(&next, path(dir, &id))
 }
 
 /// Removes a job and its files.
@@ -37,14 +47,14 @@ pub(super) fn read_all(dir: &Path, now: Timestamp) -> io::Result<BTreeMap<String
         let file = entry?.path();
         let record =
             file.extension().is_some_and(|kind| kind == "json").then(|| fs::read(&file).ok()).flatten();
-        let shown = record.and_then(|record| serde_json::from_slice::<JobShown>(&record).ok());
-        if let Some(shown) = shown.filter(|shown| path(dir, &shown.id) == file) {
+        let record = record.and_then(|record| serde_json::from_slice::<Record>(&record).ok());
+        if let Some(Record { owner, shown }) = record.filter(|record| path(dir, &record.shown.id) == file) {
             let id = shown.id.clone();
             if shown.state == State::Running {
                 // What it had begun.
                 let _ = fs::remove_dir_all(dir.join(&id));
             }
-            jobs.insert(id.clone(), Arc::new(Job::of(interrupted(shown, now), dir.join(id))));
+            jobs.insert(id.clone(), Arc::new(Job::of(owner, interrupted(shown, now), dir.join(id))));
         }
     }
     for entry in fs::read_dir(dir)? {

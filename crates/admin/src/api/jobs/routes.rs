@@ -51,7 +51,6 @@ pub(crate) fn started(job: &Job) -> Response<Body> {
 }
 
 async fn list<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Json<impl Serialize> {
-    api.jobs.tidy();
     Json(JobList { jobs: api.jobs.of(&who).iter().map(|job| job.shown()).collect() })
 }
 

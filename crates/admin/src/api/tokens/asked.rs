@@ -80,7 +80,7 @@ pub(super) struct Rotation {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Days {
+pub(super) struct HowManyDays {
     /// How many days up to today; 30 unless it is given.
     #[serde(default)]
     #[schemars(range(min = 1, max = 366))]
@@ -125,7 +125,7 @@ impl Rotation {
     }
 }
 
-impl Days {
+impl HowManyDays {
     pub(super) fn read(&self) -> Result<u16, Refusal> {
         let days = self.days.unwrap_or(DEFAULT_DAYS);
         let is_possible = (1..=MOST_DAYS).contains(&days);

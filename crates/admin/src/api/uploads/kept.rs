@@ -106,7 +106,7 @@ impl Uploads {
     /// The upload with this id, if this user sent it.
     pub(crate) fn find(&self, id: &str, who: &Who) -> Result<Upload, Refusal> {
         self.tidy();
-        let owner = who.actor.to_string();
+        let owner = who.owner.clone();
         let found = self.state().kept.get(id).filter(|upload| upload.owner == owner).cloned();
         found.ok_or_else(|| {
             Refusal::not_found("There is no such file of yours. Uploaded files are deleted after a day.")
@@ -129,7 +129,7 @@ impl Uploads {
         self.tidy();
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(|_| Refusal::internal())?;
-        let owner = who.actor.to_string();
+        let owner = who.owner.clone();
         let mut state = self.state();
         let kept = state.kept.values().filter(|upload| upload.owner == owner).count();
         let sending = state.sending.iter().filter(|other| **other == owner).count();

@@ -10,17 +10,11 @@ use futures_util::StreamExt;
 use tokio::fs::{File, OpenOptions};
 use tokio::io::AsyncWriteExt;
 
+use crate::api::disk::{PORTION, has_room, is_full};
 use crate::api::refusal::Refusal;
 
 /// How long a client may send nothing.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// How much of the disk is left free: the journal needs it, and without the journal no lookup is answered.
-const LEFT_FREE: u64 = 256 << 20;
-
-/// After so many bytes they are written through to the disk, and the free space is looked at. So the journal, which may be on the
-/// same disk, never waits for more than this.
-const PORTION: u64 = 16 << 20;
 
 /// How long the rest of a refused file is read and thrown away. A client that still sends does not see the answer.
 const DRAINED: Duration = Duration::from_secs(5);
@@ -83,21 +77,14 @@ async fn written_through(file: &mut File) -> Result<(), Refusal> {
 /// Fails if so many bytes do not fit on the disk.
 async fn require_room(path: &Path, bytes: u64) -> Result<(), Refusal> {
     let dir = path.parent().unwrap_or(path).to_owned();
-    let looked = tokio::task::spawn_blocking(move || rustix::fs::statvfs(&dir)).await;
-    // If it cannot be told, writing will tell.
-    let Ok(Ok(disk)) = looked else { return Ok(()) };
-    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-    if bytes.saturating_add(LEFT_FREE) > free { Err(Refusal::disk_full("this file")) } else { Ok(()) }
+    let fits = tokio::task::spawn_blocking(move || has_room(&dir, bytes)).await;
+    if fits.unwrap_or(true) { Ok(()) } else { Err(Refusal::disk_full("this file")) }
 }
 
 fn unwritable(error: io::Error) -> Refusal {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            Refusal::disk_full("this file")
-        }
-        _ => {
-            tracing::error!(target: "contactd::admin", %error, "an uploaded file cannot be written");
-            Refusal::internal()
-        }
+    if is_full(&error) {
+        return Refusal::disk_full("this file");
     }
+    tracing::error!(target: "contactd::admin", %error, "an uploaded file cannot be written");
+    Refusal::internal()
 }

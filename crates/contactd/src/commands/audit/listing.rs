@@ -130,7 +130,7 @@ impl Listing {
             Out::Text(out) => {
                 let header = is_first.then(|| HEADER.map(str::to_owned));
                 for [time, operation, outcome, who, what] in header.into_iter().chain([row()]) {
-                    writeln!(out, "{time:<24}  {operation:<13}  {outcome:<30}  {who:<24}  {what}")?;
+                    writeln!(out, "{time:<24}  {operation:<14}  {outcome:<30}  {who:<24}  {what}")?;
                 }
             }
             Out::Json(out) => {

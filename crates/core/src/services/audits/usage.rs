@@ -135,6 +135,20 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
         self.usage_of(actor, token, &Days(i64::MIN..=i64::MAX)).await
     }
 
+    /// The lookups of a token, by id, on each of these days, also those without any.
+    pub async fn days_of_token(
+        &self,
+        actor: &Actor,
+        id: &str,
+        days: &Days,
+    ) -> Result<Vec<DayLookups>, AuditError> {
+        if !token_names(&*self.parts.store).await?.contains_key(id) {
+            return Err(AuditError::UnknownToken(id.to_owned()));
+        }
+        let (usage, _) = self.usage_of(actor, None, days).await?;
+        Ok(days.by_day(usage.iter().map(|named| &named.usage).filter(|usage| usage.token == id)))
+    }
+
     /// Usage by token and day, on these days.
     pub async fn usage_of(
         &self,
