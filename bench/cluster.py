@@ -636,6 +636,9 @@ def lines_of(directory):
     """The lines of a journal's files by number, as digests; and how many numbers are there more than once."""
     lines, twice = {}, 0
     for path in sorted(directory.glob("0*.jsonl*")):
+        if path.suffix == ".zst" and path.with_suffix("").exists():
+            # It was killed after it had compressed this file, and before it removed the original.
+            continue
         if path.suffix == ".zst":
             text = subprocess.run(["zstd", "-dc", str(path)], check=True, capture_output=True).stdout
         else:
