@@ -2,6 +2,7 @@
 
 Not a benchmark itself. Ports, cores and directories are chosen here, once.
 """
+import contextlib
 import hashlib
 import itertools
 import json
@@ -148,8 +149,10 @@ class Server:
     def cpu_seconds(self):
         ticks = 0
         for pid in self.tree():
-            fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-            ticks += int(fields[11]) + int(fields[12])
+            # It may have ended meanwhile.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+                ticks += int(fields[11]) + int(fields[12])
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def memory_mib(self):
