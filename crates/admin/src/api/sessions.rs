@@ -167,3 +167,56 @@ fn random() -> Result<String, getrandom::Error> {
 fn hash(secret: &str) -> SecretHash {
     Sha256::digest(secret).into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use contactd_core::{PasswordHash, Role};
+
+    fn user() -> User {
+        User::new("ada", Role::Admin, PasswordHash::from_store(String::new()), start()).expect("random")
+    }
+
+    fn start() -> Timestamp {
+        Timestamp::parse("2026-05-01T12:00:00Z").expect("a time")
+    }
+
+    #[test]
+    fn a_session_ends_when_it_is_not_used_and_after_half_a_day_however_much_it_is_used() {
+        let sessions = Sessions::default();
+        let (_, unused) = sessions.begin(&user(), false, start()).expect("random");
+        let (_, used) = sessions.begin(&user(), false, start()).expect("random");
+        let mut now = start();
+        while now.plus(Duration::from_secs(20 * 60)) < start().plus(LONGEST) {
+            now = now.plus(Duration::from_secs(20 * 60));
+            assert!(sessions.find(&used, now, true).is_some());
+            // Asking whether it goes on is not using it.
+            assert_eq!(sessions.find(&unused, now, false).is_some(), now < start().plus(IDLE));
+        }
+        assert!(sessions.find(&used, start().plus(LONGEST), true).is_none());
+    }
+
+    #[test]
+    fn a_user_has_ten_sessions_at_most_and_the_one_that_waited_longest_ends() {
+        let sessions = Sessions::default();
+        let begin = |second| {
+            let now = start().plus(Duration::from_secs(second));
+            sessions.begin(&user(), false, now).expect("random").1
+        };
+        let secrets: Vec<String> = (0..=MOST_PER_USER as u64).map(begin).collect();
+        let now = start().plus(Duration::from_secs(60));
+        let alive: Vec<bool> =
+            secrets.iter().map(|secret| sessions.find(secret, now, false).is_some()).collect();
+        assert!(!alive[0] && alive[1..].iter().all(|is_alive| *is_alive), "{alive:?}");
+    }
+
+    #[test]
+    fn a_link_logs_in_once_and_within_an_hour() {
+        let sessions = Sessions::default();
+        let link = sessions.make_link("demo", start()).expect("random");
+        assert_eq!(sessions.use_link(&link, start()).as_deref(), Some("demo"));
+        assert_eq!(sessions.use_link(&link, start()), None);
+        let late = sessions.make_link("demo", start()).expect("random");
+        assert_eq!(sessions.use_link(&late, start().plus(LINK_LIFE)), None);
+    }
+}
