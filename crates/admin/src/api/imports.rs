@@ -22,8 +22,7 @@ use crate::api::endpoint::Endpoint;
 use crate::api::extract::{Json, Named, Sent, apart};
 use crate::api::jobs::{Done, Failed, Job, JobShown, Kind, started};
 use crate::api::permission::{Needs, Permission};
-use crate::api::refusal::Refusal;
-use crate::api::users::sentence;
+use crate::api::refusal::{Refusal, sentence};
 
 /// How many rows with a rejected value are too many, unless the caller says otherwise; as `contactd import` does.
 const MAX_REJECTS: &str = "10%";

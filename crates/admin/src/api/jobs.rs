@@ -12,10 +12,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use contactd_core::{Cancel, Clock, Progress, Timestamp, hex};
+use contactd_core::{Cancel, Clock, Progress, Timestamp, give_way_to_lookups, hex};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -27,7 +26,6 @@ use crate::api::refusal::Refusal;
 pub(crate) use answering::answer_or_job;
 pub(crate) use kept::make_private;
 pub(crate) use routes::{endpoints, started};
-use running::lower_priority;
 
 /// How long a job is listed.
 const LISTED: Duration = Duration::from_secs(7 * 86_400);
@@ -178,7 +176,6 @@ pub(crate) struct Job {
     /// The directory of its files.
     dir: PathBuf,
     cancel: Cancel,
-    thread: Mutex<Option<JoinHandle<()>>>,
     /// Is sent when it has ended.
     ended: tokio::sync::watch::Sender<bool>,
 }
@@ -206,7 +203,7 @@ impl Jobs {
         let job = self.add(kind, who, input)?;
         let (jobs, running, runtime) = (Arc::clone(self), Arc::clone(&job), Handle::current());
         let spawned = std::thread::Builder::new().name("job".to_owned()).spawn(move || {
-            lower_priority();
+            give_way_to_lookups();
             let working = std::panic::AssertUnwindSafe(|| runtime.block_on(work(&running)));
             let ended = std::panic::catch_unwind(working);
             let ended = ended.unwrap_or_else(|_| {
@@ -215,13 +212,10 @@ impl Jobs {
             running.end(ended, jobs.clock.now());
             jobs.keep(&running);
         });
-        match spawned {
-            Ok(thread) => *lock(&job.thread) = Some(thread),
-            Err(error) => {
-                tracing::error!(target: "contactd::admin", %error, "cannot start a job");
-                lock(&self.jobs).remove(&job.id());
-                return Err(Refusal::internal());
-            }
+        if let Err(error) = spawned {
+            tracing::error!(target: "contactd::admin", %error, "cannot start a job");
+            lock(&self.jobs).remove(&job.id());
+            return Err(Refusal::internal());
         }
         Ok(job)
     }
@@ -328,7 +322,6 @@ impl Job {
             shown: Mutex::new(shown),
             dir,
             cancel: Cancel::default(),
-            thread: Mutex::default(),
             ended: tokio::sync::watch::Sender::new(is_over),
         }
     }

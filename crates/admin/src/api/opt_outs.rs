@@ -123,8 +123,13 @@ async fn opt_out<S: Store>(
         let is_confirmed = |count: usize| u32::try_from(count).ok() == sent.confirmed;
         let approve = |profiles: &[_]| is_confirmed(profiles.len());
         let changed = api.services.opt_outs.suppress(&actor, &[named], options, &approve).await?;
+        let is_whole = match &changed.done.on_file {
+            Some(Ok(found)) => !found.is_not_approved,
+            Some(Err(_)) => !person,
+            None => true,
+        };
         match &changed.done.on_file {
-            _ if person && changed.confirmed.is_err() => Err(uncertain()),
+            _ if !is_whole && changed.confirmed.is_err() => Err(uncertain()),
             Some(Ok(found)) if found.is_not_approved && changed.may_show() => {
                 Err(not_confirmed(found.holders.len()))
             }

@@ -144,3 +144,10 @@ impl From<SuppressionsError> for Refusal {
         }
     }
 }
+
+/// A message that begins with a capital and ends with a full stop.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str().trim_end_matches('.'))
+}

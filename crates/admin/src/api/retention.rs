@@ -17,6 +17,7 @@ use crate::api::Api;
 use crate::api::auth::Who;
 use crate::api::endpoint::Endpoint;
 use crate::api::extract::{Json, Sent, apart};
+use crate::api::imports::refused;
 use crate::api::jobs::{Failed, JobShown, Kind, started};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
@@ -139,16 +140,5 @@ fn failed(error: ImportError) -> Failed {
     match error {
         ImportError::Cancelled => Failed::new("cancelled", "It was stopped before anything was removed."),
         error => refused(error).into(),
-    }
-}
-
-/// Retention and sweeps fail only with the store.
-fn refused(error: ImportError) -> Refusal {
-    match error {
-        ImportError::Store(error) => error.into(),
-        error => {
-            tracing::error!(target: "contactd::admin", %error, "a call of the admin API failed");
-            Refusal::internal()
-        }
     }
 }

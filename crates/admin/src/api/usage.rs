@@ -114,7 +114,7 @@ async fn show<S: Store>(
             .ok_or_else(|| Refusal::invalid("`since` is missing."))?;
     let until = moment("until", asked.until.as_deref())?;
     let days = Days::between(since, until, api.clock.now())
-        .map_err(|error| Refusal::invalid(crate::api::users::sentence(&error.to_string())))?;
+        .map_err(|error| Refusal::invalid(crate::api::refusal::sentence(&error.to_string())))?;
     let wanted = days.clone();
     let usage =
         apart(async move { Ok(api.services.audits.usage_of(&who.actor, None, &wanted).await?.0) }).await?;

@@ -15,7 +15,7 @@ use crate::api::auth::Who;
 use crate::api::endpoint::Endpoint;
 use crate::api::extract::{Created, Json, Named, Sent, apart};
 use crate::api::permission::{Needs, Permission};
-use crate::api::refusal::Refusal;
+use crate::api::refusal::{Refusal, sentence};
 
 pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
     let needs = Needs::May(Permission::Users);
@@ -238,11 +238,4 @@ impl From<LoginError> for Refusal {
             LoginError::Store(error) => error.into(),
         }
     }
-}
-
-/// A message that begins with a capital and ends with a full stop.
-pub(crate) fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", letters.as_str().trim_end_matches('.'))
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use contactd_core::services::{ImportOptions, ImportReport, ReadOptions, RefusedProfile, RejectedRow};
 use contactd_core::store::MOST_DETAILS;
-use contactd_core::{Cancel, Span};
+use contactd_core::{Cancel, Span, give_way_to_lookups};
 use contactd_import::{FileError, Files, Input, Rejects};
 
 use crate::cli::ImportArgs;
@@ -19,7 +19,7 @@ use crate::{control, output};
 pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<ExitCode> {
     refuse_double_mapping(args)?;
     if control::is_served(&context.dir) {
-        leave_a_core_to_the_server();
+        give_way_to_lookups();
     }
     let cancel = cancel_on_ctrl_c()?;
     let mut files = files(args, &context.dir.room()).map_err(|error| advice::advised_file(&error))?;
@@ -120,18 +120,6 @@ fn refuse_double_mapping(args: &ImportArgs) -> anyhow::Result<()> {
 /// The name of a file without its directory, which may say more about the machine than the list of imports should.
 fn file_name(file: &Path) -> String {
     file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned()
-}
-
-/// Gives this process and its later threads less priority than the server: it does not use the first core, and has the lowest
-/// priority on the others. If the system does not allow this, the import continues with normal priority.
-fn leave_a_core_to_the_server() {
-    let _ = rustix::process::nice(19);
-    let Ok(mut cores) = rustix::thread::sched_getaffinity(None) else { return };
-    let first = (0..rustix::thread::CpuSet::MAX_CPU).find(|&core| cores.is_set(core));
-    if let Some(first) = first.filter(|_| cores.count() > 1) {
-        cores.unset(first);
-        let _ = rustix::thread::sched_setaffinity(None, &cores);
-    }
 }
 
 /// A cancellation that Ctrl-C triggers. A separate thread listens, because the import blocks the runtime.

@@ -20,7 +20,7 @@ use crate::api::disk::{RoomyFile, is_full};
 use crate::api::extract::Sent;
 use crate::api::jobs::{Failed, Job, Kind, started};
 use crate::api::period::period;
-use crate::api::refusal::Refusal;
+use crate::api::refusal::{Refusal, sentence};
 
 #[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -58,9 +58,7 @@ pub(super) async fn start<S: Store>(
         };
         let made = made.map_err(|error| match error {
             _ if job.cancel().is_cancelled() => failed(AuditError::Journal(JournalError::Cancelled)),
-            AuditError::Journal(JournalError::Key(why)) => {
-                Failed::new("nothing_to_prove", format!("{}.", capital(&why)))
-            }
+            AuditError::Journal(JournalError::Key(why)) => Failed::new("nothing_to_prove", sentence(&why)),
             error => failed(error),
         })?;
         let bytes = file.finish().map_err(unwritable)?;
@@ -76,11 +74,6 @@ fn unwritable(error: io::Error) -> Failed {
     }
     tracing::error!(target: "contactd::admin", %error, "cannot write a proof");
     Refusal::internal().into()
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// The file of a proof. Shows how much of it is written, and breaks off if the job is to stop.

@@ -1,20 +1,8 @@
-//! How a job runs, and what it says meanwhile.
+//! What a job says while it runs.
 
 use contactd_core::Progress;
 
 use crate::api::jobs::Done;
-
-/// Gives this thread, and the threads it starts, less priority than lookups: the lowest on all cores but the first, which they do
-/// not use. If the system does not allow it, the job continues as it is.
-pub(super) fn lower_priority() {
-    let _ = rustix::process::nice(19);
-    let Ok(mut cores) = rustix::thread::sched_getaffinity(None) else { return };
-    let first = (0..rustix::thread::CpuSet::MAX_CPU).find(|&core| cores.is_set(core));
-    if let Some(first) = first.filter(|_| cores.count() > 1) {
-        cores.unset(first);
-        let _ = rustix::thread::sched_setaffinity(None, &cores);
-    }
-}
 
 /// Progress of a service, in words.
 pub(super) fn done(progress: Progress) -> Done {

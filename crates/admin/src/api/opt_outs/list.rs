@@ -18,8 +18,7 @@ use crate::api::extract::{Asked, Text};
 use crate::api::jobs::{Done, Failed, Job, Kind, started};
 use crate::api::opt_outs::HolderShown;
 use crate::api::people::Settled;
-use crate::api::refusal::Refusal;
-use crate::api::users::sentence;
+use crate::api::refusal::{Refusal, sentence};
 
 /// The largest list.
 const MOST_BYTES: usize = 64 * 1024 * 1024;

@@ -9,8 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::api::names::KindName;
-use crate::api::refusal::Refusal;
-use crate::api::users::sentence;
+use crate::api::refusal::{Refusal, sentence};
 
 /// How long a token is accepted unless something else is asked for.
 const DEFAULT_LIFETIME: &str = "90d";
