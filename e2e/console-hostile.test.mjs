@@ -79,6 +79,7 @@ test('the link of the demo opens the console once', async () => {
     const other = await demo.open();
     await other.goto(link);
     await other.getByText('was used before').waitFor();
+    assert.match(demo.run('audit', 'show', '--operation', 'log in'), /log in +done +by demo/);
     demo.check();
   } finally {
     await demo.end();

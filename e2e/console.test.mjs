@@ -154,6 +154,10 @@ test('the admin adds a user and sets up a second factor', async () => {
   await page.getByRole('button', { name: 'Set up' }).click();
   const secret = await page.locator('dialog').getByText(/^[A-Z2-7 ]{32,}$/).innerText();
   await page.getByLabel('Code', { exact: true }).fill(code(secret));
+  await page.locator('dialog').getByLabel('Password').fill('not the password');
+  await page.getByRole('button', { name: 'Switch it on' }).click();
+  await page.locator('dialog').getByText('The current password is wrong').waitFor();
+  await page.locator('dialog').getByLabel('Password').fill(PASSWORD);
   await page.getByRole('button', { name: 'Switch it on' }).click();
   await page.getByText('The second factor is on').waitFor();
 

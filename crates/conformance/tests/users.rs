@@ -109,7 +109,7 @@ impl World {
         let setup = users.begin_totp(&own, name).await.expect("begins");
         let code = self.code(&setup.secret_base32, 0);
         users
-            .confirm_totp(&own, name, setup.seed, &code)
+            .confirm_totp(&own, name, PASSWORD, setup.seed, &code)
             .await
             .expect("confirms")
             .recorded
@@ -280,8 +280,12 @@ async fn a_second_factor_is_removed_with_the_password_or_by_an_admin() {
             setup.secret_base32
         )
     );
-    let wrong = users.confirm_totp(&own, "olga", setup.seed, &world.code(&setup.secret_base32, 5)).await;
-    assert!(matches!(wrong, Err(UserError::WrongCode)));
+    let confirm = async |password: &str, ahead: i64| {
+        let code = world.code(&setup.secret_base32, ahead);
+        users.confirm_totp(&own, "olga", password, setup.seed.clone(), &code).await
+    };
+    assert!(matches!(confirm(PASSWORD, 5).await, Err(UserError::WrongCode)));
+    assert!(matches!(confirm("wrong", 0).await, Err(UserError::WrongPassword)));
     assert!(world.log_in("olga", PASSWORD, None).await.is_ok(), "nothing was stored");
     world.with_totp("olga").await;
     let refused = users.remove_totp(&own, "olga", "wrong").await;

@@ -364,5 +364,6 @@ pub(crate) fn refused(error: ImportError) -> Refusal {
         ImportError::Rows(error) => Refusal::invalid(sentence(&error.to_string())),
         ImportError::Store(error) => error.into(),
         ImportError::Suppressions(error) => error.into(),
+        ImportError::NotRecorded(error) => error.into(),
     }
 }

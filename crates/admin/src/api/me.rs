@@ -28,8 +28,8 @@ pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
             .says("Begin to set up a second factor.")
             .answers::<TotpBegun>(),
         Endpoint::post("/me/totp/confirm", Needs::Session, "confirmTotp", confirm_totp)
-            .says("Set up the second factor, with a code that shows that it works.")
-            .takes::<Code>()
+            .says("Set up the second factor, with your password and a code that shows that it works.")
+            .takes::<TotpConfirmation>()
             .with_status(204),
         Endpoint::delete("/me/totp", Needs::Session, "removeTotp", remove_totp)
             .says("Remove the second factor.")
@@ -63,7 +63,9 @@ struct PasswordChange {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Code {
+struct TotpConfirmation {
+    password: String,
+    /// Six digits of the authenticator app.
     code: String,
 }
 
@@ -140,18 +142,22 @@ async fn begin_totp<S: Store>(
 async fn confirm_totp<S: Store>(
     State(api): State<Arc<Api<S>>>,
     who: Who,
-    Sent(code): Sent<Code>,
+    Sent(sent): Sent<TotpConfirmation>,
 ) -> Result<StatusCode, Refusal> {
+    let turn = attempt(&api, &who).await?;
     apart(async move {
+        let _turn = turn;
         let session = who.session()?;
         let Some(seed) = session.totp.clone() else {
             return Err(Refusal::conflict(
                 "Begin again: the second factor that was being set up is not known any more.",
             ));
         };
-        let confirmed = api.services.users.confirm_totp(&who.actor, &session.user, seed, &code.code).await?;
+        let (name, users) = (&session.user, &api.services.users);
+        let confirmed = users.confirm_totp(&who.actor, name, &sent.password, seed, &sent.code).await;
+        let user = noting(&api, &who, confirmed)?.done;
         api.sessions.set_totp(session, None);
-        api.sessions.go_on(session, &confirmed.done.generation);
+        api.sessions.go_on(session, &user.generation);
         Ok(StatusCode::NO_CONTENT)
     })
     .await

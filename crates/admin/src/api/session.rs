@@ -130,17 +130,17 @@ async fn log_in_by_link<S: Store>(
     Sent(link): Sent<Link>,
 ) -> Result<Response, Refusal> {
     apart(async move {
-        let name = api.sessions.use_link(&link.link, api.clock.now());
-        let user = match name {
-            Some(name) => api.services.users.find(&name).await?,
-            None => None,
+        let logged_in = match api.sessions.use_link(&link.link, api.clock.now()) {
+            Some(name) => api.services.users.log_in_by_link(Via::Console, &name).await,
+            None => Err(LoginError::Wrong),
         };
-        match user.filter(|user| user.disabled_at.is_none()) {
-            Some(user) => begin(&api, &user, true),
-            None => {
+        match logged_in {
+            Ok(user) => begin(&api, &user, true),
+            Err(LoginError::Wrong) => {
                 let message = "This link was used before, or has ended. Log in with your name and password.";
                 Err(Refusal::new(StatusCode::UNAUTHORIZED, "wrong_credentials", message))
             }
+            Err(error) => Err(error.into()),
         }
     })
     .await

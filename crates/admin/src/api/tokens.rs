@@ -156,7 +156,8 @@ impl TokenShown {
 impl TokenChanged {
     /// A change is never reported as failed because what is used of a quota could not be read.
     async fn of<S: Store>(api: &Api<S>, changed: Changed<Token>) -> Self {
-        let used = api.services.tokens.quota_used(&changed.done).await.ok().flatten();
+        let used = api.services.tokens.quotas_used(std::slice::from_ref(&changed.done)).await;
+        let used = used.ok().and_then(|used| used.get(&changed.done.id).copied());
         Self {
             in_force: changed.confirmed.is_ok(),
             is_on_record: changed.recorded.is_ok(),
@@ -187,12 +188,13 @@ fn scope_names(scopes: Scopes) -> Vec<KindName> {
 
 async fn list<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
     apart(async move {
-        let mut tokens = Vec::new();
-        for token in api.services.tokens.list(&who.actor).await? {
-            let used = api.services.tokens.quota_used(&token).await?;
-            tokens.push(TokenShown::of(token, used, api.clock.now()));
-        }
-        Ok(Json(TokenList { tokens }))
+        let tokens = api.services.tokens.list(&who.actor).await?;
+        let used = api.services.tokens.quotas_used(&tokens).await?;
+        let shown = |token: Token| {
+            let used = used.get(&token.id).copied();
+            TokenShown::of(token, used, api.clock.now())
+        };
+        Ok(Json(TokenList { tokens: tokens.into_iter().map(shown).collect() }))
     })
     .await
 }

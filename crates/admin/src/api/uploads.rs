@@ -200,7 +200,7 @@ async fn upload<S: Store>(
             tracing::error!(target: "contactd::admin", %error, "an uploaded file cannot be kept");
             Refusal::internal()
         })?;
-        let described = api.services.imports.describe(&who.actor, &api.uploads.file(&upload));
+        let described = api.services.imports.describe(&who.actor, &api.uploads.file(&upload)).await;
         match described {
             Ok(shape) => Ok(Created(UploadShown::new(upload, shape))),
             // Nothing can be done with a file that cannot be read.
@@ -220,7 +220,7 @@ async fn show<S: Store>(
 ) -> Result<Json<impl Serialize>, Refusal> {
     apart(async move {
         let upload = api.uploads.find(&id, &who)?;
-        let described = api.services.imports.describe(&who.actor, &api.uploads.file(&upload));
+        let described = api.services.imports.describe(&who.actor, &api.uploads.file(&upload)).await;
         Ok(Json(UploadShown::new(upload, described.map_err(refused)?)))
     })
     .await

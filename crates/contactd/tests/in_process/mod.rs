@@ -289,8 +289,9 @@ async fn accounts(server: &InProcess, actor: &Actor) {
         users.change_password(&own, "pavel", &created.done.password, chosen).await.expect("changes");
     assert_ne!(changed.done.generation, user.generation, "his other sessions end");
     assert!(log_in(&created.done.password).await.is_err() && log_in(chosen).await.is_ok());
+    assert!(users.log_in_by_link(Via::Console, "pavel").await.is_ok());
     users.disable(actor, "pavel").await.expect("disables").recorded.expect("on record");
-    assert!(log_in(chosen).await.is_err());
+    assert!(log_in(chosen).await.is_err() && users.log_in_by_link(Via::Console, "pavel").await.is_err());
     assert_eq!(users.list(actor).await.expect("lists").len(), 1);
     let issued = users.create_admin_token(actor, "deploy", Role::Operator, Lifetime::Forever).await;
     let issued = issued.expect("creates").done;
@@ -306,7 +307,7 @@ async fn accounts(server: &InProcess, actor: &Actor) {
         true
     };
     server.services.audits.show(actor, &query, note).await.expect("shows");
-    assert_eq!(log_ins, ["failed", "done", "failed", "done"], "newest first");
+    assert_eq!(log_ins, ["failed", "failed", "done", "done", "failed", "done"], "newest first");
 }
 
 const MORE: &str = "profileUrl,phone\nhttps://linkedin.com/in/ada-quell,+14155550177\n\
@@ -356,7 +357,7 @@ async fn previews(server: &InProcess, actor: &Actor) {
     let path = server.dir.path().join("upload");
     std::fs::write(&path, MORE.replace("phone\n", "Mobile\n")).expect("writes");
     let file = UploadedFile { path, name: "more.csv".to_owned() };
-    let shape = imports.describe(actor, &file).expect("describes");
+    let shape = imports.describe(actor, &file).await.expect("describes");
     assert_eq!(shape.suggested_mapping.get("phone").map(String::as_str), Some("Mobile"));
     let mapping = vec![("phone".to_owned(), "Mobile".to_owned())];
     let options = ReadOptions { source: Some("crm".to_owned()), mapping, ..ReadOptions::default() };

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::admin_api::{AdminApi, BASE};
+use crate::audit::Faulty;
 use crate::fixture::{ADA, ADA_CANONICAL, ADA_PHONE, PEOPLE};
 use crate::http::{Connection, Reply, Request};
 use crate::service::{PHONE, Service, Site, eventually};
@@ -242,7 +243,36 @@ fn an_export_is_the_same_as_that_of_the_command() {
         )
     );
     let lines = lines_of(&service, "admin");
-    assert_eq!((&lines[0]["operation"], &lines[0]["ticket"]), (&json!("export"), &json!("OPS-7")));
+    let newest: Vec<_> = lines[..2].iter().map(|line| (&line["operation"], &line["ticket"])).collect();
+    assert_eq!(newest, [(&json!("export download"), &json!("OPS-7")), (&json!("export"), &json!("OPS-7"))]);
+}
+
+#[test]
+fn while_the_journal_cannot_be_written_no_row_of_a_file_is_shown() {
+    let faulty = Faulty::start("os");
+    let operator = AdminApi::with_role(&faulty.service, "operator");
+    let people =
+        "profileUrl,phone\nhttps://www.linkedin.com/in/bo-quell-2b3c4d,+14155550142\nnobody,+14155550143\n";
+    let id = upload(&operator, "people.csv", people)["id"].as_str().expect("an id").to_owned();
+    let trial = json!({ "upload": id, "source": "fair", "maxRejects": "50%", "dryRun": true });
+    let job = operator.ended(&operator.post("/imports", &trial));
+    assert_eq!((&job["state"], &job["hasRejects"]), (&json!("done"), &json!(true)), "{job}");
+    let rejects = format!("/jobs/{}/rejects", job["id"].as_str().expect("an id"));
+    let kept = uploaded(&faulty.service.site).len();
+    faulty.fail("read-only");
+    for refused in [
+        operator.send(upload_request("more.csv", people)),
+        operator.get(&format!("/uploads/{id}")),
+        operator.post(&format!("/uploads/{id}/preview"), &json!({ "source": "fair" })),
+        operator.get(&rejects),
+    ] {
+        assert_eq!((refused.status, refusal(&refused).1.as_str()), (503, "not_on_record"));
+        assert!(!refused.shown().contains("555"), "{}", refused.shown());
+    }
+    assert_eq!(uploaded(&faulty.service.site).len(), kept, "what was refused is not kept");
+    faulty.fail("ok");
+    eventually("rows are shown again", || operator.get(&format!("/uploads/{id}")).status == 200);
+    assert!(operator.get_file(&rejects).contains("555"));
 }
 
 #[test]

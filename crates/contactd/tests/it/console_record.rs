@@ -11,12 +11,15 @@ use crate::service::Site;
 
 /// The operations that the calls below leave in the journal. Views of the journal itself, of counts and of settings show nobody, and
 /// leave none.
-const RECORDED: [&str; 22] = [
+const RECORDED: [&str; 25] = [
     "admin-token create",
     "admin-token revoke",
     "erase",
     "export",
+    "export download",
     "import",
+    "import preview",
+    "import rejects",
     "imports undo",
     "put",
     "remove",
@@ -67,13 +70,16 @@ fn every_view_of_personal_data_and_every_change_has_its_line_with_the_name() {
     post("/opt-outs/withdraw", json!({ "q": ADA, "ticket": "DSR-1" }));
     post("/people/erase", json!({ "q": ADA, "ticket": "DSR-1" }));
 
-    let people = "profileUrl,phone\nhttps://www.linkedin.com/in/bo-quell-2b3c4d,+14155550142\n";
+    let people =
+        "profileUrl,phone\nhttps://www.linkedin.com/in/bo-quell-2b3c4d,+14155550142\nnobody,+14155550143\n";
     let upload = Request::new("POST", &format!("{BASE}/uploads")).header("X-File-Name", "people.csv");
     let upload =
         done(api.send(upload.header("Content-Type", "application/octet-stream").body(people))).json();
-    let import = json!({ "upload": upload["id"], "source": "fair", "mapping": {}, "requireBasis": false, "replaceSource": false, "dryRun": false });
+    let import = json!({ "upload": upload["id"], "source": "fair", "mapping": {}, "requireBasis": false, "replaceSource": false,
+        "maxRejects": "50%", "dryRun": false });
     let imported = api.ended(&post("/imports", import));
     assert_eq!(imported["state"], "done", "{imported}");
+    done(api.download(&format!("/jobs/{}/rejects", text(&imported["id"]))));
     let number = imported["result"]["id"].as_i64().expect("a number");
     for started in [
         post(&format!("/imports/{number}/undo"), json!({})),
@@ -84,6 +90,9 @@ fn every_view_of_personal_data_and_every_change_has_its_line_with_the_name() {
     ] {
         let ended = api.ended(&started);
         assert_eq!(ended["state"], "done", "{ended}");
+        if ended["kind"] == "export" {
+            done(api.download(&format!("/jobs/{}/file", text(&ended["id"]))));
+        }
     }
     for path in
         ["/audit", "/audit/summary", "/usage?by=token", "/tokens", "/imports", "/overview", "/retention"]
@@ -110,4 +119,8 @@ fn every_view_of_personal_data_and_every_change_has_its_line_with_the_name() {
     let of_case = lines.iter().filter(|line| line["ticket"] == "DSR-1");
     let of_case: BTreeSet<&str> = of_case.filter_map(|line| line["operation"].as_str()).collect();
     assert_eq!(of_case, BTreeSet::from(["erase", "put", "remove", "subject", "suppress", "unsuppress"]));
+    let fetched = lines.iter().find(|line| line["operation"] == "export download").expect("a line");
+    assert_eq!(fetched["ticket"], "DSR-2", "{fetched}");
+    let previews = lines.iter().filter(|line| line["operation"] == "import preview");
+    assert_eq!(previews.count(), 1, "sending a file shows its first values");
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use contactd_postgres_testing::{Stop, TestServer};
 
+use crate::admin_api::AdminApi;
 use crate::cluster::{Road, id_of, machine, named, nodes};
 use crate::fixture::{self, ADA, NOBODY};
 use crate::http::{Connection, Reply, Request, profile_body};
@@ -76,6 +77,11 @@ fn three_nodes_together_answer_exactly_as_often_as_the_quota_says() {
     eventually("usage is stored", || {
         let listed = nodes[0].site.run(&["token", "list", "--json"]).json();
         listed.as_array().expect("a list").iter().any(|token| token["hits"] == QUOTA)
+    });
+    let console = AdminApi::with_role(&nodes[1], "operator");
+    eventually("the console of any node says what all of them have used", || {
+        let listed = console.get("/tokens").json();
+        listed["tokens"].as_array().expect("a list").iter().any(|token| token["quotaUsed"] == QUOTA)
     });
     // More of it is in force at once, and used exactly too.
     nodes[1].site.ok(&["token", "update", "limited", "--quota", &format!("{}/day", QUOTA + 7)]);

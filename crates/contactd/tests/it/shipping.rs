@@ -135,10 +135,24 @@ fn the_journal_of_a_node_that_is_gone_is_verified_shown_and_proven_from_the_data
 
     let shown = a.site.run(&["audit", "show", "--operation", "email", "--json"]).json();
     assert_eq!((shown.as_array().map(Vec::len), &shown[0]["outcome"]), (Some(1), &"hit".into()), "{shown}");
+    for from in [&["subject", EVE, "--json"][..], &["subject", EVE, "--json", "--from-journal"]] {
+        let report = a.site.run(from).json();
+        let to: Vec<_> =
+            report["disclosures"].as_array().into_iter().flatten().map(|to| &to["operation"]).collect();
+        assert_eq!(to, ["email"], "{report}");
+    }
     let usage = a.site.run(&["usage", "--json"]).json();
     assert_eq!(usage[0]["hits"], 2, "{usage}");
 
     let desk = machine(a.site.database().expect("a database"), &a.site);
+    let begins = |site: &Site| {
+        let report = site.run(&["subject", "https://www.linkedin.com/in/never-asked-for", "--json"]).json();
+        assert!(report["disclosures"].as_array().is_some_and(Vec::is_empty), "{report}");
+        report["disclosuresKnownSince"].as_str().map(str::to_owned)
+    };
+    let since = begins(&a.site);
+    assert!(since.is_some());
+    assert_eq!(begins(&desk), since, "also where there is no journal");
     a.stop();
     let verified = desk.run(&["audit", "verify"]);
     assert_eq!(verified.code, 0, "{verified:?}");

@@ -24,7 +24,7 @@ use crate::store::{
     self, Aged, Details, Import, ImportPlan, ImportSummary, Maintenance, Outbox, PastImport, PutCounts,
     StoreError, Suppressions, SweepPlan, Swept, Undo, Undone, ValueOfProfile, WithdrawnFrom,
 };
-use crate::{Actor, AdminEntry, Affected, Changed, SuppressionList, Timestamp, Via};
+use crate::{Actor, AdminEntry, Affected, Changed, NotRecorded, SuppressionList, Timestamp, Via};
 
 /// Imports records, undoes imports, and removes details that are too old.
 pub struct Imports<S> {
@@ -86,6 +86,9 @@ impl MaxRejects {
     }
 }
 
+/// What the journal calls it when somebody sees the first rows of a file.
+const PREVIEW: &str = "import preview";
+
 /// A source that holds fewer details than this may lose any share of them.
 const MANY: u64 = 1_000;
 
@@ -146,6 +149,9 @@ pub enum ImportError {
     /// The suppressions could not be read.
     #[error(transparent)]
     Suppressions(#[from] SuppressionsError),
+    /// It could not be put on record, so nothing was shown.
+    #[error(transparent)]
+    NotRecorded(#[from] NotRecorded),
 }
 
 impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Imports<S> {
@@ -153,10 +159,11 @@ impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Import
         Self { parts }
     }
 
-    /// What an uploaded file holds. Blocks while it reads the first part of the file.
-    pub fn describe(&self, actor: &Actor, file: &UploadedFile) -> Result<FileShape, ImportError> {
-        actor.note("import describe");
-        Ok(self.parts.files.describe(file)?)
+    /// What an uploaded file holds, with the first values of its columns. Blocks while it reads the first part of the file.
+    pub async fn describe(&self, actor: &Actor, file: &UploadedFile) -> Result<FileShape, ImportError> {
+        let shape = self.parts.files.describe(file)?;
+        self.parts.record_read(&self.parts.entry(actor, PREVIEW)).await?;
+        Ok(shape)
     }
 
     /// What an import would do with the first rows of an uploaded file, at most `rows`. Blocks while it reads them.
@@ -167,13 +174,18 @@ impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Import
         options: &ReadOptions,
         rows: usize,
     ) -> Result<Vec<PreviewedRow>, ImportError> {
-        actor.note("import preview");
         let parts = &*self.parts;
+        parts.record_read(&parts.entry(actor, PREVIEW)).await?;
         let suppressions = parts.suppressions().await?;
         let sort_key = |profile: &_| parts.store.sort_key(profile);
         let checks =
             RowChecks { networks: &parts.networks, suppressions: &suppressions, sort_key: &sort_key };
         Ok(parts.files.preview(file, options, &checks, rows)?)
+    }
+
+    /// Puts on record that somebody reads the rows that an import rejected.
+    pub async fn record_rejects_read(&self, actor: &Actor) -> Result<(), NotRecorded> {
+        self.parts.record_read(&self.parts.entry(actor, "import rejects")).await
     }
 
     /// The rows of an uploaded file, for [`run`](Self::run). Rejected rows are written to `rejects`, a file that does not exist

@@ -160,4 +160,9 @@ impl<S: SubjectStore> Subjects<S> {
         };
         Ok(self.parts.store.visit_all(visit).await?)
     }
+
+    /// Puts on record that somebody fetches the file of an [export](Self::export).
+    pub async fn record_export_fetched(&self, actor: &Actor) -> Result<(), NotRecorded> {
+        self.parts.record_read(&self.parts.entry(actor, "export download")).await
+    }
 }

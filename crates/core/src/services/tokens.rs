@@ -1,10 +1,11 @@
 //! Creating, listing, updating, revoking and rotating tokens.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::services::Parts;
-use crate::store::{Outbox, StoreError, Tokens, Usage};
+use crate::store::{AuditIndex, AuditUsage, Outbox, StoreError, Tokens, Usage};
 use crate::{
     Actor, AdminEntry, Affected, Changed, Committed, Lifetime, Quota, Rate, Scopes, Timestamp, Token,
     TokenSecret, TokenUpdate, UpdatedToken,
@@ -213,13 +214,31 @@ impl<S: Tokens + Outbox> TokenIssuer<S> {
     }
 }
 
-impl<S: Usage> TokenIssuer<S> {
-    /// The hits that count against a token's own quota in the current day or month, of all tokens of its family; `None` if it
-    /// has no quota of its own. Hits of the last second may be missing, and in a cluster those of other nodes.
-    pub async fn quota_used(&self, token: &Token) -> Result<Option<u64>, TokenError> {
-        let Some(quota) = token.quota else { return Ok(None) };
-        let (first, _) = quota.period.days(self.parts.clock.now());
-        Ok(Some(self.parts.store.hits_since(&token.family, first).await?))
+impl<S: Tokens + Usage + AuditIndex> TokenIssuer<S> {
+    /// The hits that count against the tokens' own quotas in the current day or month, each of all tokens of its family, by the
+    /// id of the token. Tokens without a quota of their own are left out. Hits of the last seconds may be missing.
+    pub async fn quotas_used(&self, tokens: &[Token]) -> Result<HashMap<String, u64>, TokenError> {
+        let (store, now) = (&self.parts.store, self.parts.clock.now());
+        let first_day = |token: &Token| token.quota.map(|quota| quota.period.days(now).0);
+        let mut used = HashMap::new();
+        let Some(since) = tokens.iter().filter_map(first_day).min() else { return Ok(used) };
+        let families: HashMap<String, String> =
+            store.list_tokens().await?.into_iter().map(|(_, token)| (token.id, token.family)).collect();
+        let mut on_all_nodes: HashMap<&str, Vec<(i64, u64)>> = HashMap::new();
+        for AuditUsage { token, day, hits, .. } in store.audit_usage(since).await? {
+            if let Some(family) = families.get(&token) {
+                on_all_nodes.entry(family).or_default().push((day, hits));
+            }
+        }
+        for token in tokens {
+            let Some(first) = first_day(token) else { continue };
+            let days = on_all_nodes.get(&*token.family).into_iter().flatten();
+            let on_all_nodes: u64 = days.filter(|(day, _)| *day >= first).map(|(_, hits)| hits).sum();
+            // The index has no lines if the journal is off; the count of this node has no other nodes.
+            let here = store.hits_since(&token.family, first).await?;
+            used.insert(token.id.clone(), here.max(on_all_nodes));
+        }
+        Ok(used)
     }
 }
 

@@ -55,15 +55,16 @@ async function setUpTotp(refresh) {
     intro: [
       h('ol', null,
         h('li', null, 'Open an authenticator app on your phone and scan this picture.'),
-        h('li', null, 'Type the six digits that it shows, below.')),
+        h('li', null, 'Type the six digits that it shows, and your password, below.')),
       h('div', { class: 'qr' }, qrCode(uri, 'QR code of the key for the authenticator app')),
       h('p', { class: 'note' }, 'If you cannot scan it, type this key into the app:'),
       h('p', { class: 'key-line' }, code, copyButton(code, 'the key')),
     ],
     fields: [textField('code', 'Code',
-      { required: true, inputmode: 'numeric', autocomplete: 'one-time-code', maxlength: 6, pattern: '[0-9]{6}', title: 'Six digits' })],
+      { required: true, inputmode: 'numeric', autocomplete: 'one-time-code', maxlength: 6, pattern: '[0-9]{6}', title: 'Six digits' }),
+    textField('password', 'Password', { type: 'password', autocomplete: 'current-password', required: true })],
     confirm: 'Switch it on',
-    act: ({ code: typed }) => post('/me/totp/confirm', { code: typed }),
+    act: ({ code: typed, password }) => post('/me/totp/confirm', { code: typed, password }),
   });
   if (!answer) return;
   flashNext('The second factor is on. You need a code from your phone from now on.');

@@ -14,7 +14,7 @@ use tokio::io::AsyncReadExt;
 use crate::api::Api;
 use crate::api::auth::Who;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Json, Named};
+use crate::api::extract::{Json, Named, apart};
 use crate::api::jobs::{Job, JobShown, Kind};
 use crate::api::permission::Needs;
 use crate::api::refusal::Refusal;
@@ -84,7 +84,12 @@ async fn file<S: Store>(
         (_, Some("jsonl")) => "contacts.jsonl",
         _ => "contacts.csv",
     };
-    download(&job, shown.has_file, "file", name).await
+    let response = download(&job, shown.has_file, "file", name).await?;
+    if shown.kind == Kind::Export {
+        let actor = who.actor_for(shown.input["ticket"].as_str());
+        apart(async move { Ok(api.services.subjects.record_export_fetched(&actor).await?) }).await?;
+    }
+    Ok(response)
 }
 
 async fn rejects<S: Store>(
@@ -97,7 +102,9 @@ async fn rejects<S: Store>(
     let format = shown.result.as_ref().map(|report| &report["inputs"][0]["format"]);
     let is_json = format.is_some_and(|format| format == "jsonl");
     let name = if is_json { "rejects.jsonl" } else { "rejects.csv" };
-    download(&job, shown.has_rejects, "rejects", name).await
+    let response = download(&job, shown.has_rejects, "rejects", name).await?;
+    apart(async move { Ok(api.services.imports.record_rejects_read(&who.actor).await?) }).await?;
+    Ok(response)
 }
 
 fn find<S: Store>(api: &Api<S>, id: &str, who: &Who) -> Result<Arc<Job>, Refusal> {

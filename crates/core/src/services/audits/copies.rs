@@ -352,7 +352,11 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
     }
 }
 
-fn files_of<S: JournalCopies>(parts: &Parts<S>, copy: i32, position: AuditPosition) -> Box<dyn CopiedFiles> {
+pub(super) fn files_of<S: JournalCopies>(
+    parts: &Parts<S>,
+    copy: i32,
+    position: AuditPosition,
+) -> Box<dyn CopiedFiles> {
     parts.journal.of_copy(Arc::new(StoredCopy::new(&parts.store, copy, position)))
 }
 

@@ -59,7 +59,7 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
             return Ok(Some(wrong));
         }
         let roots = roots(parts).await?;
-        let corrections = corrections(&*parts.journal, &roots)?;
+        let corrections = corrections(&mut *parts.journal.lines_after(AuditPosition::default(), &roots))?;
         let retired = corrections.retired_through;
         // A server may have been killed before it did this. An index of an earlier version learns the name of its node
         // with this change.

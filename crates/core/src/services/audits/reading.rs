@@ -5,12 +5,10 @@ use std::collections::BinaryHeap;
 
 use super::copies::index_copies;
 use super::indexing::catch_up;
-use super::roots;
+use super::journals::{self, ReadableJournal};
 use crate::services::{AuditError, IndexState, Parts};
 use crate::store::{AuditFilter, AuditIndex, Facts, IndexedLine, JournalCopies};
-use crate::{
-    AuditOutcome, AuditPosition, AuditRecord, JournalFiles, JournalLine, NOT_RECORDED, Roots, Timestamp,
-};
+use crate::{AuditOutcome, AuditRecord, JournalLine, JournalLines, NOT_RECORDED, Timestamp};
 
 /// Where requests are read from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,17 +16,17 @@ pub enum ReadFrom {
     /// The index, which is fast.
     #[default]
     Index,
-    /// The journal itself.
+    /// The journal itself: this node's own, and what other nodes have shipped of theirs.
     Journal,
 }
 
-/// Reads requests and actions: from the index or, if that cannot be brought up to date, from this node's journal.
+/// Reads requests and actions: from the index or, if that cannot be brought up to date, from the journals.
 pub(in crate::services) struct Reader<'a, S> {
     parts: &'a Parts<S>,
     /// Problems with the index.
     pub(super) state: IndexState,
-    /// What is needed to read the journal itself.
-    journal: Option<(Roots, Corrections)>,
+    /// The journals themselves, if they are read instead.
+    journals: Option<Vec<(ReadableJournal, Corrections)>>,
 }
 
 impl<'a, S: AuditIndex + JournalCopies + Facts> Reader<'a, S> {
@@ -39,20 +37,23 @@ impl<'a, S: AuditIndex + JournalCopies + Facts> Reader<'a, S> {
     ) -> Result<Self, AuditError> {
         let unusable = match source {
             ReadFrom::Index => match up_to_date(parts).await {
-                Ok(state) => return Ok(Self { parts, state, journal: None }),
+                Ok(state) => return Ok(Self { parts, state, journals: None }),
                 Err(error) => Some(error.to_string()),
             },
             ReadFrom::Journal => None,
         };
-        let roots = roots(parts).await?;
-        let corrections = corrections(&*parts.journal, &roots)?;
+        let mut journals = Vec::new();
+        for journal in journals::all(parts).await? {
+            let corrections = corrections(&mut *journal.lines())?;
+            journals.push((journal, corrections));
+        }
         let state = IndexState { is_lost: false, unusable };
-        Ok(Self { parts, state, journal: Some((roots, corrections)) })
+        Ok(Self { parts, state, journals: Some(journals) })
     }
 
     /// Reads what is indexed.
     pub(super) fn of_index(parts: &'a Parts<S>) -> Self {
-        Self { parts, state: IndexState::default(), journal: None }
+        Self { parts, state: IndexState::default(), journals: None }
     }
 
     /// Visits every line that matches, newest first. Without the index, it keeps as many lines in memory as
@@ -62,7 +63,7 @@ impl<'a, S: AuditIndex + JournalCopies + Facts> Reader<'a, S> {
         filter: &AuditFilter,
         mut visit: impl FnMut(IndexedLine) -> bool + Send,
     ) -> Result<(), AuditError> {
-        if self.journal.is_none() {
+        if self.journals.is_none() {
             return Ok(self.parts.store.visit_audit(filter, visit).await?);
         }
         let mut newest = Newest::new(filter.newest);
@@ -77,24 +78,28 @@ impl<'a, S: AuditIndex + JournalCopies + Facts> Reader<'a, S> {
         filter: &AuditFilter,
         mut visit: impl FnMut(IndexedLine) + Send,
     ) -> Result<(), AuditError> {
-        let Some((roots, corrections)) = &self.journal else {
+        let Some(journals) = &self.journals else {
             let visit = |line| {
                 visit(line);
                 true
             };
             return Ok(self.parts.store.visit_audit(filter, visit).await?);
         };
-        let mut lines = self.parts.journal.lines_after(AuditPosition::default(), roots);
-        while let Some(line) = lines.read()? {
-            let line = match line {
-                JournalLine::Request(record) => {
-                    IndexedLine::Request(corrected(record, &corrections.undisclosed))
+        for (journal, corrections) in journals {
+            let mut lines = journal.lines();
+            while let Some(line) = lines.read()? {
+                let line = match line {
+                    JournalLine::Request(record) => {
+                        IndexedLine::Request(corrected(record, &corrections.undisclosed))
+                    }
+                    JournalLine::Admin(record) => IndexedLine::Admin(record),
+                    JournalLine::Undisclosed { .. } | JournalLine::Retired { .. } | JournalLine::Mark => {
+                        continue;
+                    }
+                };
+                if filter.matches(&line) {
+                    visit(line);
                 }
-                JournalLine::Admin(record) => IndexedLine::Admin(record),
-                JournalLine::Undisclosed { .. } | JournalLine::Retired { .. } | JournalLine::Mark => continue,
-            };
-            if filter.matches(&line) {
-                visit(line);
             }
         }
         Ok(())
@@ -175,8 +180,7 @@ pub(super) struct Corrections {
     pub(super) retired_through: u64,
 }
 
-pub(super) fn corrections(journal: &dyn JournalFiles, roots: &Roots) -> Result<Corrections, AuditError> {
-    let mut lines = journal.lines_after(AuditPosition::default(), roots);
+pub(super) fn corrections(lines: &mut dyn JournalLines) -> Result<Corrections, AuditError> {
     let mut found = Corrections::default();
     while let Some(line) = lines.read()? {
         match line {

@@ -208,7 +208,7 @@ impl<S: SubjectStore> Subjects<S> {
         let most = if reader == Reader::Officer { MOST_SEARCHED } else { usize::MAX };
         let suppressions = parts.suppressions().await?;
         let names = audits::token_names(&*parts.store).await?;
-        let known_since = parts.journal.begins().map_err(audits::AuditError::from)?;
+        let known_since = audits::known_since(parts).await?;
         let disclosures_are_of = match (asked, profiles) {
             (None, _) => DisclosuresOf::Profile,
             (Some(_), []) => DisclosuresOf::Unknown,

@@ -45,18 +45,43 @@ impl<S: Accounts + Outbox> Users<S> {
                 return Err(self.refused(&actor, LoginError::CodeNeeded).await);
             }
         }
-        let entry = self.parts.entry(&actor, "log in");
-        match self.parts.store.change_user(&user.name, &change, Some(&entry)).await? {
-            UserChanged::Done(user) => {
-                if let Err(error @ NotRecorded::Unavailable(_)) = self.parts.on_record.collect().await {
-                    tracing::warn!(%error, "a log-in is not yet on record");
-                }
-                Ok(user)
-            }
+        match self.note_log_in(&actor, &user, &change).await? {
+            UserChanged::Done(user) => Ok(user),
             // Somebody was quicker: with the same code, or with a change of the account.
             _ if change.totp_step.is_some() => Err(self.refused(&actor, LoginError::CodeNeeded).await),
             _ => Err(self.refused(&actor, LoginError::Wrong).await),
         }
+    }
+
+    /// Logs a user in who came by a link that was made for them. The caller has checked the link.
+    pub async fn log_in_by_link(&self, via: Via, name: &str) -> Result<User, LoginError> {
+        let actor = Actor::new(name, via);
+        let found = self.parts.store.find_user(name).await?;
+        let Some(user) = found.filter(User::is_enabled) else {
+            return Err(self.refused(&actor, LoginError::Wrong).await);
+        };
+        let change = UserChange { last_login_at: Some(self.parts.clock.now()), ..UserChange::default() };
+        match self.note_log_in(&actor, &user, &change).await? {
+            UserChanged::Done(user) => Ok(user),
+            _ => Err(LoginError::Wrong),
+        }
+    }
+
+    /// Stores when a user logged in, with the line for the journal.
+    async fn note_log_in(
+        &self,
+        actor: &Actor,
+        user: &User,
+        change: &UserChange,
+    ) -> Result<UserChanged, LoginError> {
+        let entry = self.parts.entry(actor, "log in");
+        let changed = self.parts.store.change_user(&user.name, change, Some(&entry)).await?;
+        if matches!(changed, UserChanged::Done(_))
+            && let Err(error @ NotRecorded::Unavailable(_)) = self.parts.on_record.collect().await
+        {
+            tracing::warn!(%error, "a log-in is not yet on record");
+        }
+        Ok(changed)
     }
 
     /// Notes a failed log-in.

@@ -62,19 +62,27 @@ impl<S: Accounts + Outbox> Users<S> {
         Ok(TotpSetup { uri: setup_uri(&user.name, &secret_base32), secret_base32, seed })
     }
 
-    /// Stores a second factor, in place of another one, if the code is one of it. Sessions go on.
+    /// Stores a second factor of a user who knows the password, in place of another one, if the code is one of it. Sessions go
+    /// on.
     pub async fn confirm_totp(
         &self,
         actor: &Actor,
         name: &str,
+        password: &str,
         seed: TotpSeed,
         code: &str,
     ) -> Result<Changed<User>, UserError> {
         let entry = self.parts.entry(actor, "set up TOTP");
+        let user = self.authenticated(&entry, name, password).await?;
         let secret = secret_of(&self.parts.keys, name, &seed)?;
         let now = self.parts.clock.now();
         let step = accepted_step(&secret, code, now, seed.last_step).ok_or(UserError::WrongCode)?;
-        let change = UserChange { totp: Some(Some(seed)), totp_step: Some(step), ..UserChange::default() };
+        let change = UserChange {
+            if_generation: Some(user.generation),
+            totp: Some(Some(seed)),
+            totp_step: Some(step),
+            ..UserChange::default()
+        };
         self.change(entry, name, "", &change).await
     }
 
