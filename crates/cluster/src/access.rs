@@ -25,12 +25,15 @@ struct Follower<'a> {
     shared: &'a Shared,
     is_registered: bool,
     next_heartbeat: Instant,
+    /// When tokens and suppressions are counted next.
+    next_count: Instant,
 }
 
 pub(crate) fn run(shared: &Shared) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     runtime.block_on(async {
-        Follower { shared, is_registered: false, next_heartbeat: Instant::now() }.run().await;
+        let now = Instant::now();
+        Follower { shared, is_registered: false, next_heartbeat: now, next_count: now }.run().await;
     });
     Ok(())
 }
@@ -91,8 +94,9 @@ impl Follower<'_> {
         let shared = self.shared;
         let NodeSettings { database, local, applied, .. } = &shared.settings;
         if !self.is_registered {
+            let lineage = self.check_database().await?;
             let is_registered = database.has_node(&shared.settings.node).await?;
-            self.check_copy(&database.lineage().await?, is_registered)?;
+            self.check_copy(&lineage, is_registered)?;
             let (details, wiped) = {
                 let state = shared.state();
                 (state.details_number(), state.wiped)
@@ -109,6 +113,7 @@ impl Follower<'_> {
             // What was needed may have been removed before it was read, so this is checked afterwards.
             is_known = is_known && (mine.number == 0 || database.knows_access(&mine).await?);
             if !is_known {
+                self.check_database().await?;
                 tracing::warn!("the database has another history than this node: everything is copied anew");
                 shared.forget_copy();
                 since = -1;
@@ -123,10 +128,12 @@ impl Follower<'_> {
             drop(state);
             self.next_heartbeat = Instant::now();
         }
+        self.count_if_due().await?;
         let mine = shared.state().details.clone();
         if let Some(mine) = mine
             && !database.knows_details(&mine).await?
         {
+            self.check_database().await?;
             tracing::warn!("the database does not know the details of this node: they are copied anew");
             shared.forget_copy();
         }
@@ -139,7 +146,63 @@ impl Follower<'_> {
         Ok(self.beat_if_due().await?)
     }
 
-    /// A copy of another database is replaced, and that of a node which was forgotten: nothing was kept for it.
+    /// Compares how many tokens and suppressions there are, once in a lease: rows that came into the database without a change, as
+    /// when its tables are filled one after another by another program, are in no number.
+    async fn count_if_due(&mut self) -> Result<(), StoreError> {
+        let shared = self.shared;
+        let NodeSettings { database, local, lease_length, .. } = &shared.settings;
+        if Instant::now() < self.next_count {
+            return Ok(());
+        }
+        self.next_count = Instant::now() + *lease_length;
+        let ((at, there), here) = (database.count_access().await?, local.count_access()?);
+        if at != shared.state().access || there == here {
+            return Ok(());
+        }
+        if there.suppressions < here.suppressions {
+            // They may have been removed by mistake, and are kept in force here.
+            tracing::error!(
+                database = there.suppressions,
+                copy = here.suppressions,
+                "the database has fewer opt-outs than this node, although none was withdrawn: `contactd node verify`"
+            );
+        }
+        if there.suppressions > here.suppressions || there.tokens > here.tokens {
+            tracing::warn!("the database has more tokens or opt-outs than this node: they are copied anew");
+            let mut state = shared.state();
+            state.end_lease(&shared.settings);
+            state.access = ChangePoint::default();
+            state.access_is_in_force = false;
+            drop(state);
+            shared.heartbeat_due.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Makes sure, before anything is copied anew, that the database is whole, and the one that this node has a copy of: its copy may
+    /// be the only place that has what it holds. If not, nothing is answered from it. Gives the id of the database.
+    async fn check_database(&self) -> Result<String, StoreError> {
+        let settings = &self.shared.settings;
+        let checked = async {
+            let lineage = settings.database.lineage().await?;
+            match settings.local.copy_state()? {
+                Some(copied) if copied.lineage != lineage => Err(StoreError::Unavailable(
+                    "this is another database than the one that this node has a copy of: check where it should be, or restore \
+                     it; to begin a new cluster, start the node with an empty data directory"
+                        .to_owned(),
+                )),
+                _ => Ok(lineage),
+            }
+        };
+        let checked = checked.await;
+        if checked.is_err() {
+            // A command that changes this database does not know that this node may answer.
+            self.shared.state().end_lease(settings);
+        }
+        checked
+    }
+
+    /// The copy of a node which was forgotten is replaced: nothing was kept for it.
     fn check_copy(&self, lineage: &str, is_registered: bool) -> Result<(), StoreError> {
         let shared = self.shared;
         let local = &shared.settings.local;
@@ -147,7 +210,7 @@ impl Follower<'_> {
         if is_forgotten {
             tracing::warn!("the database has forgotten this node: everything is copied anew");
         }
-        if is_forgotten || local.copy_state()?.is_none_or(|copied| copied.lineage != lineage) {
+        if is_forgotten || local.copy_state()?.is_none() {
             local.begin_copy(lineage)?;
             shared.forget_copy();
             shared.state().access = ChangePoint::default();

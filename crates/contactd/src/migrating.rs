@@ -32,7 +32,7 @@ pub(crate) async fn migrate(
     let _alone = Control::claim(&DataDir::existing(&config.data))?;
     let (patience, data) = (config.cluster.patience, config.data.clone());
     let opened = Opened::open(config, Purpose::Using).await?;
-    let database = Arc::new(opening::connect(&url, patience, Purpose::Using).await?);
+    let database = Arc::new(opening::connect(&url, patience, Purpose::Using, true).await?);
     let migration = Migration { files: opened.files()?, database, node: opened.node.clone() };
     let migrated = migration.run(&actor::of_this_process(), SystemClock.now(), observer).await?;
     Ok((migrated, format!("database {url}"), DataDir::existing(&data).shown()))

@@ -55,7 +55,10 @@ impl Opened {
     }
 
     async fn open_cluster(config: Config, url: &StoreUrl, purpose: Purpose) -> anyhow::Result<Self> {
-        let database = Arc::new(connect(url, config.cluster.patience, purpose).await?);
+        // What a node has a copy of is elsewhere, or is about to be restored.
+        let makes_tables = purpose != Purpose::Using && !Files::is_in(&config.data);
+        let database = Arc::new(connect(url, config.cluster.patience, purpose, makes_tables).await?);
+        refuse_half_moved(&database).await?;
         // A command makes a directory only where it was told to. One with keys alone is that of a machine without a node.
         let is_empty = std::fs::read_dir(&config.data).map_or(true, |mut entries| entries.next().is_none());
         let makes =
@@ -106,6 +109,7 @@ pub(crate) async fn connect(
     url: &StoreUrl,
     patience: Duration,
     purpose: Purpose,
+    makes_tables: bool,
 ) -> anyhow::Result<Database> {
     let until = Instant::now() + patience;
     let is_server = purpose == Purpose::Server;
@@ -113,6 +117,7 @@ pub(crate) async fn connect(
         let opened = Database::open(Settings {
             url: url.clone(),
             patience: if is_server { SERVER_PATIENCE.min(patience) } else { patience },
+            makes_tables,
             on_wait: match is_server {
                 true => Box::new(|| tracing::debug!("waiting for the database")),
                 false => Box::new(|| output::words(format_args!("contactd: waiting for the database"))),
@@ -147,6 +152,17 @@ fn refuse_copy(files: &Files, dir: &DataDir) -> anyhow::Result<()> {
             "{} belongs to a node of a cluster, whose store is a database: give its URL with --store postgres://… (or \
              CONTACTD_STORE, or `store` in the configuration file)",
             dir.shown()
+        );
+    }
+    Ok(())
+}
+
+/// Refuses a database into which a store is being moved: what it holds so far would be taken for everything.
+async fn refuse_half_moved(database: &Database) -> anyhow::Result<()> {
+    if database.is_half_moved().await? {
+        bail!(
+            "a store is being moved into this database, and not all of it is there: run `contactd migrate` again, which goes on \
+             where it was"
         );
     }
     Ok(())

@@ -1,20 +1,24 @@
 //! Identifies the caller by the Authorization header.
 
 use contactd_core::store::LocalRead;
-use contactd_core::{Caller, Timestamp};
+use contactd_core::{Caller, NotACaller, Timestamp};
 
 use crate::App;
 use crate::head::Field;
 use crate::refusal::{Refusal, Unauthorized};
 
-/// Identifies the caller. Its scopes are not checked here.
+/// Identifies the caller. Its scopes are not checked here. A node without a lease may not have heard of a token yet, so an unknown
+/// one is not refused as that of nobody.
 pub(crate) fn caller<D: LocalRead>(
     app: &App<D>,
     authorization: Field<'_>,
     now: Timestamp,
 ) -> Result<Caller, Refusal> {
     let token = bearer_token(authorization).ok_or(Refusal::Unauthorized(Unauthorized::NoToken))?;
-    app.callers.find(token, now).map_err(|why| Refusal::Unauthorized(Unauthorized::InvalidToken(why)))
+    app.callers.find(token, now).map_err(|why| match why {
+        NotACaller::Unknown if !app.lookups.has_lease() => Refusal::NoLease,
+        why => Refusal::Unauthorized(Unauthorized::InvalidToken(why)),
+    })
 }
 
 /// The token after the scheme `Bearer`, which is case-insensitive. `None` unless there is exactly one

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use contactd_core::store::StoreError;
 use contactd_core::store::copying::{
-    AccessChanges, ChangePoint, CopiedDetail, CopiedSource, CopiedSuppression, CopiedToken, CopyDigest,
-    DetailsChanges, DetailsChunk, DetailsDigest, PLACE, access_digest, place_of,
+    AccessChanges, AccessCount, ChangePoint, CopiedDetail, CopiedSource, CopiedSuppression, CopiedToken,
+    CopyDigest, DetailsChanges, DetailsChunk, DetailsDigest, PLACE, access_digest, place_of,
 };
 use tokio_postgres::Row;
 
@@ -16,6 +16,7 @@ use crate::connecting::Session;
 use crate::database::{Counter, LONGEST_STATEMENT, Work};
 use crate::failure::Failure;
 use crate::nodes::{knows, newest};
+use crate::usage::unsigned;
 
 /// Rows that are fetched at once. Few: the thread that receives them has as much priority as lookups, which may be on the same core.
 const FETCHED: usize = 500;
@@ -32,14 +33,16 @@ const TOKENS: &str =
     last_used_at, family, rotated_from, lifetime FROM tokens WHERE number > $1 ORDER BY place";
 
 impl PostgresStore {
-    /// The id of this database, which stays the same for its whole life. It is made when it is first asked for.
+    /// The id of this database, which stays the same for its whole life, also when it is restored. It is made when it is first
+    /// asked for. Fails if the database is not whole: then the id may be about to come.
     pub async fn lineage(&self) -> Result<String, StoreError> {
         let id = contactd_core::hex::encode(&crate::database::random_id()?);
         let id = &id;
         self.database
             .prepare(move |work| async move {
-                work.execute("INSERT INTO facts VALUES ('lineage', $1) ON CONFLICT DO NOTHING", &[id])
-                    .await?;
+                crate::whole::check(&work).await?;
+                let make = "INSERT INTO facts VALUES ('lineage', $1) ON CONFLICT (name) DO NOTHING";
+                work.execute(make, &[id]).await?;
                 Ok(work.query_one("SELECT value FROM facts WHERE name = 'lineage'", &[]).await?.get(0))
             })
             .await
@@ -48,6 +51,18 @@ impl PostgresStore {
     /// The tokens and suppressions that changed after a number; all of them after -1.
     pub async fn read_access_since(&self, number: i64) -> Result<AccessChanges, StoreError> {
         self.database.read(move |work| async move { access_since(&work, number).await }).await
+    }
+
+    /// How many tokens and suppressions there are, and the newest change of them.
+    pub async fn count_access(&self) -> Result<(ChangePoint, AccessCount), StoreError> {
+        self.database
+            .read(|work| async move {
+                let count = "SELECT (SELECT count(*) FROM tokens), (SELECT count(*) FROM suppressions WHERE NOT is_removed)";
+                let row = work.query_one(count, &[]).await?;
+                let (tokens, suppressions) = (unsigned(row.get(0)), unsigned(row.get(1)));
+                Ok((newest(&work, Counter::Access).await?, AccessCount { tokens, suppressions }))
+            })
+            .await
     }
 
     /// The next details in the order of their ids, after an id: about as many as asked for, in whole places. `None` if the

@@ -33,6 +33,7 @@ mod totals;
 mod undo;
 mod url;
 mod usage;
+mod whole;
 mod withdrawals;
 mod work;
 
@@ -65,15 +66,18 @@ pub struct Settings {
     pub url: StoreUrl,
     /// How long to wait for a database that cannot be reached, as during a failover.
     pub patience: Duration,
+    /// Whether to make the tables if there are none.
+    pub makes_tables: bool,
     /// Called when waiting for the database begins.
     pub on_wait: Box<dyn Fn() + Send + Sync>,
 }
 
 impl PostgresStore {
-    /// Connects, and creates or migrates the tables if necessary.
+    /// Connects, and migrates the tables if necessary; or makes them, if that is wanted.
     pub async fn open(settings: Settings) -> Result<Self, StoreError> {
+        let makes_tables = settings.makes_tables;
         let database = Database::new(settings)?;
-        schema::migrate(&database).await?;
+        schema::migrate(&database, makes_tables).await?;
         Ok(Self { database, tidied: Mutex::default() })
     }
 }

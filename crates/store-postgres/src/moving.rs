@@ -15,6 +15,9 @@ use crate::rows::{LONG_SILENCE, SILENCE};
 /// The fact that says how far a move is: the node, the table, and the key.
 const FACT: &str = "move";
 
+/// The end of that fact when everything is here.
+const DONE: &str = " done";
+
 /// The tables with the number of the change in each row.
 const NUMBERED: [&str; 4] = ["tokens", "suppressions", "sources", "details"];
 
@@ -51,6 +54,16 @@ impl PostgresStore {
         self.database.prepare(begin).await
     }
 
+    /// Whether a move has begun and not ended.
+    pub async fn is_half_moved(&self) -> Result<bool, StoreError> {
+        let noted = "SELECT value FROM facts WHERE name = $1";
+        let read = move |work: Work| async move {
+            let row = work.query_opt(noted, &[&FACT]).await?;
+            Ok(row.is_some_and(|row| !row.get::<_, &str>(0).ends_with(DONE)))
+        };
+        self.database.read(read).await
+    }
+
     /// Stores rows of a table, and notes how far the move is.
     pub async fn put_moved(&self, node: &str, table: usize, rows: &MovedRows) -> Result<(), StoreError> {
         let counter = if MOVED[table].part == Part::Access { Counter::Access } else { Counter::Details };
@@ -83,7 +96,7 @@ impl PostgresStore {
                 );
                 work.execute(&set, &[]).await?;
             }
-            note(&work, &format!("{node} done")).await
+            note(&work, &format!("{node}{DONE}")).await
         };
         self.database.prepare(end).await
     }

@@ -19,12 +19,19 @@ const MIGRATIONS: &[&str] = &[
 /// The number of the advisory lock under which one process at a time migrates.
 const LOCK: i64 = 0x636f_6e74_6163_7464;
 
-/// Creates the tables, or brings them to the newest schema.
-pub(crate) async fn migrate(database: &Database) -> Result<(), StoreError> {
+/// Brings the tables to the newest schema. Makes them if there are none and `makes_tables` says so.
+pub(crate) async fn migrate(database: &Database, makes_tables: bool) -> Result<(), StoreError> {
     let known = i32::try_from(MIGRATIONS.len()).unwrap_or(i32::MAX);
     let found = database.read(|work| async move { version(&work).await }).await?;
     if found == Some(known) {
         return Ok(());
+    }
+    if found.is_none() && !makes_tables {
+        return Err(StoreError::Unavailable(
+            "there are no tables of contactd in this database: check the URL. `contactd serve` with an empty data directory, \
+             `import` and `migrate` make them"
+                .to_owned(),
+        ));
     }
     database
         .prepare(|work| async move {

@@ -9,7 +9,12 @@ use contactd_postgres_testing::TestServer;
 use contactd_store_postgres::{PostgresStore, Settings};
 
 fn settings(url: &str) -> Settings {
-    Settings { url: url.parse().expect("a URL"), patience: Duration::from_secs(20), on_wait: Box::new(|| {}) }
+    Settings {
+        url: url.parse().expect("a URL"),
+        patience: Duration::from_secs(20),
+        makes_tables: true,
+        on_wait: Box::new(|| {}),
+    }
 }
 
 #[tokio::test]

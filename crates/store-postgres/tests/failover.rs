@@ -23,6 +23,7 @@ async fn open(url: &str, patience: u64) -> (Arc<PostgresStore>, Arc<AtomicUsize>
     let settings = Settings {
         url: url.parse().expect("a URL"),
         patience: Duration::from_secs(patience),
+        makes_tables: true,
         on_wait: Box::new(move || {
             counted.fetch_add(1, Ordering::SeqCst);
         }),

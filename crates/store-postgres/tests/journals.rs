@@ -13,6 +13,7 @@ async fn open(url: &str) -> PostgresStore {
     let settings = Settings {
         url: url.parse().expect("a URL"),
         patience: Duration::from_secs(20),
+        makes_tables: true,
         on_wait: Box::new(|| {}),
     };
     PostgresStore::open(settings).await.expect("opens")

@@ -31,6 +31,7 @@ async fn open() -> Opened {
     let settings = Settings {
         url: url.parse().expect("a URL"),
         patience: Duration::from_secs(20),
+        makes_tables: true,
         on_wait: Box::new(|| {}),
     };
     Opened { store: PostgresStore::open(settings).await.expect("opens"), database }
@@ -463,6 +464,7 @@ async fn open_again(opened: &Opened) -> PostgresStore {
     let settings = Settings {
         url: url.parse().expect("a URL"),
         patience: Duration::from_secs(20),
+        makes_tables: true,
         on_wait: Box::new(|| {}),
     };
     PostgresStore::open(settings).await.expect("opens")

@@ -18,6 +18,7 @@ async fn open() -> PostgresStore {
     let settings = Settings {
         url: TestServer::shared().database().parse().expect("a URL"),
         patience: Duration::from_secs(20),
+        makes_tables: true,
         on_wait: Box::new(|| {}),
     };
     PostgresStore::open(settings).await.expect("opens")

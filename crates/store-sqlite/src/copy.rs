@@ -11,8 +11,8 @@ mod applying;
 mod digest;
 
 use contactd_core::store::StoreError;
-use contactd_core::store::copying::{ChangePoint, CopiedDetail, CopiedSource, DetailsChunk};
-use rusqlite::{Connection, OptionalExtension, params};
+use contactd_core::store::copying::{AccessCount, ChangePoint, CopiedDetail, CopiedSource, DetailsChunk};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::{SqliteStore, connection};
 
@@ -81,6 +81,13 @@ impl SqliteStore {
         let held = "SELECT EXISTS (SELECT 1 FROM details) OR EXISTS (SELECT 1 FROM imports)";
         let in_details: bool = reader.query_row(held, (), |row| row.get(0)).map_err(connection::error)?;
         Ok(in_main || in_details)
+    }
+
+    /// How many tokens and suppressions the copy has.
+    pub fn count_access(&self) -> Result<AccessCount, StoreError> {
+        let count = "SELECT (SELECT count(*) FROM tokens), (SELECT count(*) FROM suppressions)";
+        let counted = |row: &Row<'_>| Ok(AccessCount { tokens: row.get(0)?, suppressions: row.get(1)? });
+        self.main().query_row(count, (), counted).map_err(connection::error)
     }
 
     /// Makes these files a copy of a database. What they held as a copy of another one goes when it is loaded. Accounts are

@@ -204,6 +204,7 @@ fn open(url: &str) -> Arc<PostgresStore> {
     let settings = Settings {
         url: url.parse().expect("a URL"),
         patience: Duration::from_secs(5),
+        makes_tables: true,
         on_wait: Box::new(|| {}),
     };
     let runtime = std::thread::spawn(move || {

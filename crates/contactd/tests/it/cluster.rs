@@ -391,13 +391,9 @@ fn keys_databases_and_directories_that_do_not_belong_together_are_refused() {
     let first = Site::on(&url);
     let made = Site::on(&url);
     let none = made.run(&["stats"]);
-    assert_eq!(
-        (none.code, none.stderr.as_str()),
-        (
-            1,
-            "contactd: this database has no digest key yet: start a node with `contactd serve`, which creates one in its data \
-             directory, or give one with CONTACTD_DIGEST_KEYS\n"
-        )
+    assert!(
+        none.code == 1 && none.stderr.contains("there are no tables of contactd in this database"),
+        "{none:?}"
     );
     let token = first.run(&["token", "create", "crm"]);
     assert_eq!(token.code, 0, "{token:?}");
@@ -418,6 +414,7 @@ fn keys_databases_and_directories_that_do_not_belong_together_are_refused() {
         )
     );
     let elsewhere = TestServer::shared().database();
+    machine(&elsewhere, &first).ok(&["token", "create", "crm"]);
     let other = first.run_with(&["stats"], "", &[("CONTACTD_STORE", &elsewhere)]);
     assert_eq!(
         other.stderr,

@@ -63,6 +63,7 @@ mod quotas;
 mod refusals;
 mod rejects;
 mod request_ids;
+mod restored;
 mod running;
 mod service;
 mod shipping;

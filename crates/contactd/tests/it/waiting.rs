@@ -44,6 +44,7 @@ pub(crate) async fn store(site: &Site) -> AnyStore {
     let settings = Settings {
         url: url.parse().expect("a URL"),
         patience: Duration::from_secs(10),
+        makes_tables: false,
         on_wait: Box::new(|| {}),
     };
     let database = Arc::new(PostgresStore::open(settings).await.expect("opens"));

@@ -80,6 +80,15 @@ pub struct CopiedSuppression {
     pub is_removed: bool,
 }
 
+/// How many tokens and suppressions there are. A copy with the newest change that has fewer is not whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AccessCount {
+    /// Tokens, also those that have ended.
+    pub tokens: u64,
+    /// Suppressions that are in force.
+    pub suppressions: u64,
+}
+
 /// Changes of tokens and suppressions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessChanges {

@@ -1,0 +1,154 @@
+//! What nodes and commands make of a database that is being restored, is empty, or is another one.
+
+use std::process::Command;
+use std::time::Duration;
+
+use contactd_postgres_testing::{TestServer, program};
+use contactd_store_sqlite::SqliteStore;
+
+use crate::cluster::{machine, nodes};
+use crate::fixture::{ADA, EVE, PEOPLE};
+use crate::http::Request;
+use crate::service::{PHONE, Service, Site, eventually};
+
+const LEASE: &str = "lease = \"2s\"\n";
+
+fn psql(url: &str, args: &[&str]) {
+    let done = Command::new(program("psql"))
+        .args(["-qX", "-v", "ON_ERROR_STOP=1", "-d", url])
+        .args(args)
+        .output()
+        .expect("runs");
+    assert!(done.status.success(), "{done:?}");
+}
+
+fn sql(url: &str, sql: &str) -> String {
+    TestServer::shared().sql(url.rsplit('/').next().expect("a name"), sql)
+}
+
+fn is_ready(node: &Service) -> bool {
+    node.send(&Request::get("/readyz")).status == 200
+}
+
+/// A dump of a database in three parts: tables and rows without the opt-outs, the opt-outs, and the keys of tables.
+fn dump(site: &Site, url: &str) -> [String; 3] {
+    let dump = Command::new(program("pg_dump")).args(["--schema=contactd", url]).output().expect("runs");
+    assert!(dump.status.success(), "{dump:?}");
+    let dump = String::from_utf8(dump.stdout).expect("text");
+    // Newer versions begin and end with a command that the parts alone cannot have.
+    let dump: String = dump.split_inclusive('\n').filter(|line| !line.contains("restrict ")).collect();
+    let keys = dump.find("ADD CONSTRAINT").and_then(|at| dump[..at].rfind("ALTER TABLE")).expect("keys");
+    let (rows, keys) = dump.split_at(keys);
+    let from = rows.find("COPY contactd.suppressions").expect("opt-outs");
+    let to = from + rows[from..].find("\\.\n").expect("an end") + 3;
+    let tables = format!("{}{}", &rows[..from], &rows[to..]);
+    // The part that a program can run alone.
+    let opt_outs = rows[from..to].to_owned();
+    [("tables.sql", &*tables), ("opt-outs.sql", &opt_outs), ("keys.sql", keys)]
+        .map(|(name, text)| site.file(name, text))
+}
+
+#[test]
+fn a_node_answers_nothing_while_a_database_is_being_restored_and_goes_on_when_it_is_whole() {
+    let (nodes, token) = nodes(&["a"], LEASE);
+    let node = &nodes[0];
+    let url = node.site.database().expect("a database").to_owned();
+    node.site.ok(&["suppress", ADA]);
+    let [tables, opt_outs, keys] = dump(&node.site, &url);
+    // The dump is of an earlier point.
+    node.site.ok(&["put", EVE, "--phone", "+14155550144", "--source", "hand"]);
+    node.site.ok(&["token", "create", "later"]);
+    psql(&url, &["-1", "-c", "DROP SCHEMA contactd CASCADE", "-f", &tables]);
+    eventually("its lease ends", || !is_ready(node));
+    for _ in 0..8 {
+        std::thread::sleep(Duration::from_millis(250));
+        assert!(!is_ready(node));
+        let reply = node.look_up(PHONE, &token, ADA);
+        assert_eq!((reply.status, reply.header("retry-after")), (503, Some("1")), "{}", reply.shown());
+        let of_nobody = node.look_up(PHONE, &format!("ctd_{}", "0".repeat(40)), ADA);
+        assert_eq!(of_nobody.status, 503, "whose token it is cannot be known: {}", of_nobody.shown());
+    }
+    assert_eq!(sql(&url, "SELECT count(*) FROM contactd.facts WHERE name = 'lineage'"), "1");
+    psql(&url, &["-1", "-f", &opt_outs, "-f", &keys]);
+    eventually("it follows the restored database", || is_ready(node));
+    assert_eq!(node.look_up(PHONE, &token, ADA).status, 404, "she has opted out");
+    let compared = node.site.run(&["node", "verify"]);
+    assert_eq!(compared.code, 0, "{compared:?}");
+    let log = node.log.text();
+    assert!(log.contains("the database is not whole"), "{log}");
+}
+
+#[test]
+fn what_only_reads_makes_no_tables_and_a_node_keeps_its_copy_if_the_database_is_another_one() {
+    let (mut nodes, token) = nodes(&["a"], LEASE);
+    let node = nodes.pop().expect("a node");
+    let url = node.site.database().expect("a database").to_owned();
+    let desk = machine(&url, &node.site);
+    sql(&url, "DROP SCHEMA contactd CASCADE");
+    let none = "the store cannot be used now: there are no tables of contactd in this database: check the URL. `contactd \
+                serve` with an empty data directory, `import` and `migrate` make them\n";
+    let config = desk.file("impatient.toml", "[cluster]\npatience = \"1s\"\n");
+    for site in [&desk, &node.site] {
+        for command in [&["stats"][..], &["node", "list"], &["audit", "verify"], &["token", "list"]] {
+            let refused = site.run(&[command, &["--config", &config]].concat());
+            assert!(refused.code == 1 && refused.stderr.ends_with(none), "{command:?}: {refused:?}");
+        }
+    }
+    // Where there is a node, not even what makes a new store does: its tables have to come back.
+    let refused = node.site.run(&["token", "create", "new", "--config", &config]);
+    assert!(refused.stderr.ends_with(none), "{refused:?}");
+    assert_eq!(sql(&url, "SELECT count(*) FROM pg_namespace WHERE nspname = 'contactd'"), "0");
+
+    desk.ok_with_input(&["import", "-", "--source", "other"], PEOPLE);
+    eventually("the lease ends", || !is_ready(&node));
+    for _ in 0..8 {
+        std::thread::sleep(Duration::from_millis(250));
+        assert_eq!(node.look_up(PHONE, &token, ADA).status, 503);
+    }
+    let log = node.log.text();
+    assert!(log.contains("this is another database than the one that this node has a copy of"), "{log}");
+    let site = node.stop();
+    let copy = SqliteStore::open(&site.data()).expect("opens");
+    let copied = copy.copy_state().expect("reads").expect("a copy");
+    assert!(copied.details.is_some_and(|details| details.number > 0), "its copy is still there");
+}
+
+#[test]
+fn a_database_into_which_a_store_is_being_moved_is_refused_until_all_of_it_is_there() {
+    let url = TestServer::shared().database();
+    let site = Site::on(&url);
+    site.ok(&["token", "create", "crm"]);
+    sql(&url, "INSERT INTO contactd.facts VALUES ('move', 'abcd 3')");
+    for command in [&["stats"][..], &["suppress", ADA]] {
+        let refused = site.run(command);
+        assert_eq!(
+            (refused.code, refused.stderr.as_str()),
+            (
+                1,
+                "contactd: a store is being moved into this database, and not all of it is there: run `contactd migrate` again, \
+                 which goes on where it was\n"
+            )
+        );
+    }
+    sql(&url, "UPDATE contactd.facts SET value = 'abcd done' WHERE name = 'move'");
+    site.ok(&["stats"]);
+}
+
+#[test]
+fn opt_outs_that_come_into_the_database_without_a_change_are_copied_and_lost_ones_stay_in_force() {
+    let (nodes, token) = nodes(&["a"], LEASE);
+    let node = &nodes[0];
+    let url = node.site.database().expect("a database").to_owned();
+    node.site.ok(&["suppress", ADA]);
+    // As if another program filled the tables one after another.
+    sql(&url, "CREATE TABLE kept AS SELECT * FROM contactd.suppressions; DELETE FROM contactd.suppressions");
+    eventually("it tells", || node.log.text().contains("the database has fewer opt-outs than this node"));
+    assert_eq!(node.look_up(PHONE, &token, ADA).status, 404, "it may be a mistake");
+    let fresh = machine(&url, &node.site).serve_with(&[], &crate::cluster::named("b", LEASE));
+    assert_eq!(fresh.look_up(PHONE, &token, ADA).status, 200, "this one cannot know");
+    sql(&url, "INSERT INTO contactd.suppressions SELECT * FROM kept");
+    eventually("it is in force", || fresh.look_up(PHONE, &token, ADA).status == 404);
+    for node in [node, &fresh] {
+        eventually("both are equal", || node.site.run(&["node", "verify"]).code == 0);
+    }
+}
