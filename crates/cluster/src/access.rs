@@ -221,12 +221,13 @@ impl Follower<'_> {
     async fn beat_if_due(&mut self) -> Result<(), StoreError> {
         let shared = self.shared;
         let settings = &shared.settings;
+        let can_record = (settings.can_record)();
         let (speaker, access, told, may_answer, epoch) = {
             let mut state = shared.state();
             if !settings.lease.holds() {
                 state.note_no_lease();
             }
-            let told = (state.details_number(), state.wiped, state.is_loaded);
+            let told = (state.details_number(), state.wiped, state.is_loaded && can_record);
             if Instant::now() < self.next_heartbeat && state.told == told {
                 return Ok(());
             }

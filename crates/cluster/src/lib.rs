@@ -21,6 +21,7 @@ mod migrating;
 mod node;
 mod nodes;
 mod quotas;
+mod rival;
 mod shipping;
 mod state;
 mod upkeep;

@@ -39,6 +39,8 @@ pub struct NodeSettings {
     pub callers: Arc<Callers>,
     /// Whether the usage in its files is all that was used before this process.
     pub usage_is_counted: bool,
+    /// Whether its journal can be written: without that, it answers no lookups.
+    pub can_record: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 /// Puts what is in the local files in force in this process.

@@ -31,7 +31,7 @@ pub struct ListedNode {
     pub state: NodeState,
     /// For how many milliseconds it may still answer lookups without another heartbeat.
     pub lease_left_ms: u64,
-    /// Whether its copy is complete.
+    /// Whether its copy is complete, and its journal can be written.
     pub is_ready: bool,
     pub access_number: i64,
     pub details_number: i64,
@@ -49,6 +49,8 @@ pub enum NodeState {
     Serving,
     /// It copies the database, and answers no lookups yet.
     Loading,
+    /// It has a lease, and answers no lookups, because its journal cannot be written.
+    Unready,
     /// It was stopped in order.
     Stopped,
     /// Its lease has ended without a word: it was killed, hangs, or cannot reach the database.
@@ -61,6 +63,7 @@ impl NodeState {
         match self {
             Self::Serving => "serving",
             Self::Loading => "loading",
+            Self::Unready => "unready",
             Self::Stopped => "stopped",
             Self::Silent => "silent",
         }
@@ -71,8 +74,16 @@ impl NodeState {
 #[derive(Debug, thiserror::Error)]
 pub enum ForgetError {
     /// There is none.
-    #[error("there is no node `{0}`; `contactd node list` shows their ids")]
+    #[error("there is no node `{0}`; `contactd node list` shows their ids and names")]
     Unknown(String),
+    /// Several have this name.
+    #[error("{} nodes have the name `{name}`: give the id of one of them; they are {}", ids.len(), ids.join(", "))]
+    Several {
+        /// The name.
+        name: String,
+        /// Their ids.
+        ids: Vec<String>,
+    },
     /// It may still answer lookups.
     #[error(
         "node {name} may answer lookups for another {} s. Stop it first; if it cannot be reached, add --yes to wait that long",
@@ -141,6 +152,12 @@ impl Nodes {
                 let advice = format!("look at its log; if it will not come back: contactd node forget {id}");
                 findings.push(Finding::warn("cluster", message, &advice));
             }
+            if node.state == NodeState::Unready {
+                let message =
+                    format!("node {name} runs and answers no lookups: its journal cannot be written");
+                let advice = "look at its log, at its disk, and whether its data directory is still there";
+                findings.push(Finding::warn("cluster", message, advice));
+            }
             if node.state == NodeState::Serving && node.access_behind + node.details_behind > 0 {
                 let message = format!(
                     "the copy of node {name} lacks {} changes of tokens and opt-outs, and {} of details",
@@ -153,18 +170,23 @@ impl Nodes {
         findings
     }
 
-    /// Forgets a node: no change waits for it any more, and nothing is kept for it. One that may still answer lookups is
+    /// Forgets a node, by its id or name: no change waits for it any more, and nothing is kept for it. One that may still answer lookups is
     /// forgotten only once its lease has ended; without `waits`, it is refused. Returns its name. The entry for the journal
     /// waits in the database.
     pub async fn forget(
         &self,
         actor: &Actor,
-        id: &str,
+        named: &str,
         waits: bool,
         at: Timestamp,
     ) -> Result<String, ForgetError> {
+        let found = self.find_named(named).await;
+        let id = found.as_ref().map_or(named, |node| &node.id);
         let entry = AdminEntry::new(actor, "node forget", at).about(id);
-        let forgotten = self.forget_node(id, waits).await;
+        let forgotten = match &found {
+            Ok(node) => self.forget_node(&node.id, waits).await,
+            Err(_) => found.map(|node| node.name),
+        };
         let noted = if forgotten.is_ok() { entry } else { entry.failed() };
         self.database.add_entry(&noted).await?;
         forgotten
@@ -190,6 +212,20 @@ impl Nodes {
         }
     }
 
+    /// The node with this id, or else the one with this name.
+    async fn find_named(&self, named: &str) -> Result<ClusterNode, ForgetError> {
+        let mut nodes = self.database.list_nodes().await?;
+        if nodes.iter().any(|node| node.id == named) {
+            nodes.retain(|node| node.id == named);
+        }
+        nodes.retain(|node| node.id == named || node.name == named);
+        if nodes.len() > 1 {
+            let ids = nodes.into_iter().map(|node| node.id).collect();
+            return Err(ForgetError::Several { name: named.to_owned(), ids });
+        }
+        nodes.pop().ok_or_else(|| ForgetError::Unknown(named.to_owned()))
+    }
+
     async fn find(&self, id: &str) -> Result<ClusterNode, ForgetError> {
         let nodes = self.database.list_nodes().await?;
         nodes.into_iter().find(|node| node.id == id).ok_or_else(|| ForgetError::Unknown(id.to_owned()))
@@ -205,7 +241,8 @@ pub(crate) fn state(node: &ClusterNode) -> NodeState {
     /// A node without a lease says at least this often that it is there.
     const SAYS: Duration = Duration::from_secs(30);
     match node {
-        _ if !left(node).is_zero() => NodeState::Serving,
+        node if !left(node).is_zero() && node.is_ready => NodeState::Serving,
+        node if !left(node).is_zero() => NodeState::Unready,
         node if node.has_left => NodeState::Stopped,
         node if node.lease.is_zero() && node.silent_for < SAYS => NodeState::Loading,
         _ => NodeState::Silent,

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 
 use crate::node::NodeSettings;
 use crate::quotas::Leasing;
+use crate::rival::Rival;
 
 /// What the threads of a node share.
 pub(crate) struct Shared {
@@ -61,8 +62,10 @@ pub(crate) struct State {
     pub(crate) required: Option<Required>,
     /// Since when the copy is behind.
     pub(crate) behind_since: Option<Instant>,
-    /// What the last heartbeat told: the last change of details, what is wiped, and whether it is loaded.
+    /// What the last heartbeat told: the last change of details, what is wiped, and whether the node is ready.
     pub(crate) told: (i64, i64, bool),
+    /// Who has the place of this node, if this process does not get it.
+    rival: Option<Rival>,
     /// What went wrong last on each thread, if it has not been overcome.
     trouble: [Option<String>; 3],
 }
@@ -148,8 +151,13 @@ impl Shared {
             details_number,
             wiped_number,
         };
-        if self.settings.database.register_node(&registration).await? {
+        let NodeSettings { database, node, .. } = &self.settings;
+        if database.register_node(&registration).await? {
+            self.state().rival = None;
             return Ok(());
+        }
+        if let Some(held) = database.list_nodes().await?.iter().find(|held| held.id == *node) {
+            Rival::note(&mut self.state().rival, held.seen_at, node);
         }
         Err(StoreError::Unavailable(
             "another process runs as this node, or was killed and its lease has not ended. If it was killed, wait; if it runs, \

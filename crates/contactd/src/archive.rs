@@ -23,6 +23,9 @@ pub(crate) struct Manifest {
     version: u32,
     /// When the backup was started.
     pub(crate) made_at: String,
+    /// Whether it is of a node of a cluster, whose tokens and opt-outs are in a database.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_of_node: bool,
     files: Vec<ArchivedFile>,
 }
 
@@ -33,36 +36,35 @@ struct ArchivedFile {
     sha256: String,
 }
 
-/// Writes `files` of `dir` to `target`, readable by its owner only, and syncs it.
-pub(crate) fn write_file(
-    target: &Path,
-    dir: &Path,
-    files: &[String],
-    made_at: String,
-    observer: Observer<'_>,
-) -> anyhow::Result<()> {
+/// What is backed up.
+#[derive(Debug)]
+pub(crate) struct Content<'a> {
+    pub(crate) dir: &'a Path,
+    /// The names of files in it.
+    pub(crate) files: &'a [String],
+    pub(crate) made_at: String,
+    /// Whether it is of a node of a cluster.
+    pub(crate) is_of_node: bool,
+}
+
+/// Writes `content` to `target`, readable by its owner only, and syncs it.
+pub(crate) fn write_file(target: &Path, content: Content<'_>, observer: Observer<'_>) -> anyhow::Result<()> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(target)?;
     let out = BufWriter::with_capacity(1 << 20, file);
-    let file =
-        write(out, dir, files, made_at, observer)?.into_inner().map_err(io::IntoInnerError::into_error)?;
+    let file = write(out, content, observer)?.into_inner().map_err(io::IntoInnerError::into_error)?;
     file.sync_all()?;
     Ok(())
 }
 
-/// Writes `files` of `dir` to a stream. Returns the stream.
-pub(crate) fn write<W: Write>(
-    out: W,
-    dir: &Path,
-    files: &[String],
-    made_at: String,
-    observer: Observer<'_>,
-) -> anyhow::Result<W> {
+/// Writes `content` to a stream. Returns the stream.
+pub(crate) fn write<W: Write>(out: W, content: Content<'_>, observer: Observer<'_>) -> anyhow::Result<W> {
+    let Content { dir, files, made_at, is_of_node } = content;
     let paths: Vec<PathBuf> = files.iter().map(|name| dir.join(name)).collect();
     let all =
         paths.iter().map(|path| path.metadata().map(|metadata| metadata.len())).sum::<io::Result<u64>>()?;
     let mut counted = Counted { step: "writing the backup", done: 0, all, observer };
     let mut archive = tar::Builder::new(zstd::Encoder::new(out, 1)?);
-    let mut manifest = Manifest { version: VERSION, made_at, files: Vec::new() };
+    let mut manifest = Manifest { version: VERSION, made_at, is_of_node, files: Vec::new() };
     for (name, path) in files.iter().zip(&paths) {
         append(&mut archive, name, path.metadata()?.len(), counted.reading(File::open(path)?))?;
         manifest.files.push(entry(name, File::open(path)?)?);

@@ -11,10 +11,11 @@ use contactd_core::services::{BackupError, BackupMade, BackupTarget, Backups, Ma
 use contactd_core::store::Maintenance;
 use contactd_core::{Observer, Progress, Timestamp};
 
+use crate::archive::{self, Content};
 use crate::data_dir::DataDir;
 use crate::engine::Store;
 use crate::on_record::Recorder;
-use crate::{archive, durable, unfinished};
+use crate::{durable, unfinished};
 
 /// The name prefix of the temporary directories in which backups are assembled.
 const COPIES: &str = ".backup-";
@@ -74,10 +75,9 @@ impl DirBackups {
         let copies = Copies::make(self, observer).await?;
         let unfinished = std::path::absolute(unfinished::name(file))?;
         copies.note(&unfinished)?;
-        let made =
-            archive::write_file(&unfinished, copies.path(), &copies.files, made_at.to_string(), observer)
-                .and_then(|()| archive::read(&unfinished, None, observer))
-                .and_then(|_| put_in_place(&unfinished, file));
+        let made = archive::write_file(&unfinished, self.content(&copies, made_at), observer)
+            .and_then(|()| archive::read(&unfinished, None, observer))
+            .and_then(|_| put_in_place(&unfinished, file));
         if made.is_err() {
             let _ = fs::remove_file(&unfinished);
         }
@@ -93,9 +93,14 @@ impl DirBackups {
     ) -> anyhow::Result<BackupMade> {
         let copies = Copies::make(self, observer).await?;
         let out = BufWriter::with_capacity(1 << 20, CountedWriter { out, bytes: 0 });
-        let written = archive::write(out, copies.path(), &copies.files, made_at.to_string(), observer)
+        let written = archive::write(out, self.content(&copies, made_at), observer)
             .context("the backup is not complete: it could not be written")?;
         Ok(self.made(None, made_at, written.get_ref().bytes))
+    }
+
+    fn content<'a>(&self, copies: &'a Copies, made_at: Timestamp) -> Content<'a> {
+        let is_of_node = matches!(&*self.store, Store::Cluster(_));
+        Content { dir: copies.path(), files: &copies.files, made_at: made_at.to_string(), is_of_node }
     }
 
     fn made(&self, file: Option<PathBuf>, made_at: Timestamp, bytes: u64) -> BackupMade {

@@ -305,7 +305,7 @@ pub(crate) enum NodeCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct NodeForgetArgs {
-    /// The node's id, from `node list`
+    /// The node's id or name, from `node list`
     pub(crate) id: String,
     /// If it may still answer lookups, wait until its lease has ended
     #[arg(long)]

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use contactd_cluster::{LastLine, Node, NodeSettings, Shipping, home_of};
+use contactd_cluster::{Node, NodeSettings, Shipping, home_of};
 use contactd_core::services::Services;
 use contactd_core::{Callers, Lease, Live};
 
 use crate::context::Opened;
 use crate::engine::{Files, Store};
+use crate::recording::Recording;
 
 /// A server as a node of a cluster.
 pub(crate) struct Member {
@@ -27,7 +28,7 @@ impl Member {
         callers: &Arc<Callers>,
         usage_is_counted: bool,
         services: &Arc<Services<Store>>,
-        last_line: LastLine,
+        recording: &Recording,
     ) -> anyhow::Result<Option<Self>> {
         let Some(database) = &opened.database else { return Ok(None) };
         let lease = Lease::of_node(Arc::clone(&opened.clock));
@@ -43,8 +44,9 @@ impl Member {
             lease: lease.clone(),
             callers: Arc::clone(callers),
             usage_is_counted,
+            can_record: recording.can_record(),
         })?;
-        let shipping = Shipping::start(&node, Arc::clone(services), last_line)?;
+        let shipping = Shipping::start(&node, Arc::clone(services), recording.last_line())?;
         Ok(Some(Self { node, lease, shipping }))
     }
 

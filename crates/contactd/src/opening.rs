@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use contactd_cluster::{ClusterStore, LocalNode};
+use contactd_cluster::{ClusterStore, LocalNode, home_of};
 use contactd_core::store::{Facts, StoreError};
 use contactd_core::{DigestKeys, SystemClock, hex};
 use contactd_store_postgres::{Settings, StoreUrl};
@@ -185,6 +185,9 @@ async fn open_node(database: &Database, dir: &DataDir) -> anyhow::Result<LocalNo
         Some(_) => {}
     }
     let id = node(&files).await?;
+    if let Some(home) = home_of(dir.path()) {
+        database.use_node(&id, home);
+    }
     dir.give_to_owner();
     Ok(LocalNode { id, files: Arc::new(files) })
 }

@@ -81,6 +81,12 @@ impl Recording {
         Box::new(move || journal.upgrade().map(|journal| journal.last()))
     }
 
+    /// Tells at any time whether lookups can be recorded.
+    pub(crate) fn can_record(&self) -> Box<dyn Fn() -> bool + Send + core::marker::Sync> {
+        let audit = Arc::downgrade(&self.audit);
+        Box::new(move || audit.upgrade().is_none_or(|audit| audit.health().is_up))
+    }
+
     /// Counts again what the last server did not store, if it was killed. Returns whether all usage is known now.
     pub(crate) async fn count_usage_again(
         &self,

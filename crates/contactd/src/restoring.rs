@@ -10,6 +10,7 @@ use contactd_core::store::{Maintenance, Outbox, TakenOver};
 use contactd_core::{AdminEntry, Clock, KnownLine, Observer, Progress, SystemClock, services};
 use contactd_journal::{Journal, JournalSettings, KeyDir, Verifier};
 
+use crate::archive::Manifest;
 use crate::control::{self, ControlAnswer};
 use crate::data_dir::DataDir;
 use crate::engine::Files;
@@ -67,8 +68,10 @@ pub(crate) async fn restore(
         };
         bail!("{} {what}", target.display());
     }
-    let made_at = archive::read(backup, None, options.observer)?.made_at;
-    if options.suppressions_from.is_none() && !options.accept_lost_opt_outs {
+    let Manifest { made_at, is_of_node, .. } = archive::read(backup, None, options.observer)?;
+    // The opt-outs of a cluster are in its database.
+    let has_opt_outs = !is_of_node;
+    if has_opt_outs && options.suppressions_from.is_none() && !options.accept_lost_opt_outs {
         bail!(
             "this backup was made at {made_at}: people who opted out since then would be disclosed again. To keep their \
              opt-outs, use --suppressions-from DIR with the data directory in use until now; to lose them, use \

@@ -94,6 +94,9 @@ impl Serving {
     ) -> anyhow::Result<Self> {
         let control = Control::claim(&opened.dir)?;
         let files = opened.files()?;
+        if let Some(database) = &opened.database {
+            database.take_place().await?;
+        }
         let Reloadable { settings, networks, tls: _, token_limits, audit_keep, sweep_every, log: _ } =
             config.reloadable;
         let callers =
@@ -118,8 +121,7 @@ impl Serving {
         let is_counted = recording.count_usage_again(&services, &callers).await?;
         let (store, clock) = (Arc::clone(&files), Arc::<dyn BootClock>::clone(&opened.clock));
         let keeper = Keeper { store, live: Arc::clone(&live), clock }.start().await?;
-        let last_line = recording.last_line();
-        let member = Member::join(&opened, &files, &live, &callers, is_counted, &services, last_line)?;
+        let member = Member::join(&opened, &files, &live, &callers, is_counted, &services, &recording)?;
         control.listen(&opened.dir, keeper.requests.clone(), Arc::clone(&recorder), shares.control)?;
         let sweeper = Sweeper::start(Arc::clone(&services), sweep_every)?;
         let tls = listeners.tls.clone();

@@ -15,6 +15,7 @@ use contactd_core::store::{
 };
 
 use crate::PostgresStore;
+use crate::own_node::check_place;
 use crate::usage::{signed, unsigned};
 use adding::{add_step, move_to, position};
 use names::find_name;
@@ -25,7 +26,9 @@ const TABLES: [&str; 4] = ["events", "admin_events", "positions", "audit_usage"]
 
 impl AuditIndex for PostgresStore {
     fn audit_position(&self, node: &str) -> impl StoreFuture<AuditPosition> {
+        let own = self.own(node);
         self.database.read(move |work| async move {
+            check_place(&work, own).await?;
             match find_name(&work, node).await? {
                 Some(node) => position(&work, node).await,
                 None => Ok(AuditPosition::default()),
@@ -36,12 +39,15 @@ impl AuditIndex for PostgresStore {
     async fn index_audit(&self, step: IndexStep<'_>) -> Result<bool, StoreError> {
         // Whether an earlier attempt got as far as its commit, and may have been committed.
         let was_added = &AtomicBool::new(false);
-        self.database.prepare(move |work| async move { add_step(&work, step, was_added).await }).await
+        let own = self.own(step.node);
+        self.database.prepare(move |work| async move { add_step(&work, own, step, was_added).await }).await
     }
 
     fn reset_audit_index(&self, node: &str, first_day: i64) -> impl StoreFuture<()> {
+        let own = self.own(node);
         self.database.prepare(move |work| async move {
             let node = lock_node(&work, node).await?;
+            check_place(&work, own).await?;
             work.execute("DELETE FROM events WHERE node = $1", &[&node]).await?;
             work.execute("DELETE FROM admin_events WHERE node = $1", &[&node]).await?;
             work.execute("DELETE FROM audit_usage WHERE node = $1 AND day >= $2", &[&node, &first_day])
@@ -51,7 +57,9 @@ impl AuditIndex for PostgresStore {
     }
 
     fn forget_audit(&self, node: &str, through: u64) -> impl StoreFuture<()> {
+        let own = self.own(node);
         self.database.prepare(move |work| async move {
+            check_place(&work, own).await?;
             let (node, through) = (lock_node(&work, node).await?, signed(through));
             work.execute("DELETE FROM events WHERE node = $1 AND seq <= $2", &[&node, &through]).await?;
             work.execute("DELETE FROM admin_events WHERE node = $1 AND seq <= $2", &[&node, &through])

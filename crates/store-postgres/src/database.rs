@@ -46,6 +46,9 @@ pub(crate) struct Database {
     connecting: Arc<Connecting>,
     idle: Mutex<Vec<Arc<Session>>>,
     patience: Duration,
+    /// Since when the server has not answered; `None` if it has, or was not asked. Patience runs from here on, so that a command of several
+    /// steps does not wait for each of them.
+    away_since: Mutex<Option<Instant>>,
     /// How long a server may take to begin or end a transaction. Then it is asked whether it still answers.
     statement: Duration,
     on_wait: Box<dyn Fn() + Send + Sync>,
@@ -67,6 +70,7 @@ impl Database {
             connecting: Arc::new(Connecting::new(&settings.url)?),
             idle: Mutex::default(),
             patience: settings.patience,
+            away_since: Mutex::default(),
             // Some attempts fit into the patience.
             statement: (settings.patience / 4).clamp(SHORTEST_STATEMENT, LONGEST_STATEMENT),
             on_wait: settings.on_wait,
@@ -386,7 +390,7 @@ impl Database {
         Work { session: Arc::clone(session), number, runtime: self.runtime.clone() }
     }
 
-    /// Begins a change that takes long and cannot be repeated. Whoever does not commit it has to [cut](Work::cut) it.
+    /// Begins a change that takes long and cannot be repeated. Nothing is changed if this fails. Whoever does not commit it has to [cut](Work::cut) it.
     pub(crate) async fn begin_long(&self, counter: Counter) -> Result<Work, StoreError> {
         let mut waiting = Waiting::new(self);
         loop {
@@ -402,7 +406,7 @@ impl Database {
             };
             match begun.await {
                 Ok(work) => return Ok(work),
-                Err(failure) => waiting.after(failure, false).await?,
+                Err(failure) => waiting.after_discarding(failure).await?,
             }
         }
     }
@@ -554,10 +558,15 @@ impl Database {
 
     /// Keeps a connection that is in no transaction for the next use, unless others go to another host by now.
     pub(crate) fn keep(&self, session: Arc<Session>) {
+        *self.away_since() = None;
         let mut idle = self.idle();
         if idle.len() < KEPT && !session.client.is_closed() && self.is_current(&session) {
             idle.push(session);
         }
+    }
+
+    fn away_since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.away_since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Arc<Session>>> {
@@ -611,7 +620,8 @@ enum Attempt<T> {
     Unknown(T, Failure),
 }
 
-/// Waits between attempts, until patience ends. It begins with the first failure, because work may take long.
+/// Waits between attempts, until patience ends. It begins with the first failure, because work may take long; with that of an
+/// earlier step, if the server has not answered since.
 struct Waiting<'a> {
     database: &'a Database,
     until: Option<Instant>,
@@ -626,20 +636,36 @@ impl<'a> Waiting<'a> {
 
     /// Returns when it is time for another attempt; an error if there is none.
     async fn after(&mut self, failure: Failure, is_unknown: bool) -> Result<(), StoreError> {
+        if self.tries_again(&failure, is_unknown).await {
+            return Ok(());
+        }
+        Err(if is_unknown { unknown(&failure) } else { failure.into_store_error() })
+    }
+
+    /// The same for something that has changed nothing.
+    async fn after_discarding(&mut self, failure: Failure) -> Result<(), StoreError> {
+        if self.tries_again(&failure, false).await { Ok(()) } else { Err(failure.into_discarded()) }
+    }
+
+    async fn tries_again(&mut self, failure: &Failure, is_unknown: bool) -> bool {
         // The lock may be held by the attempt whose end is not known.
         let waits_for_lock = (is_unknown || self.waits_for_locks) && failure.is_busy();
         let is_passing = failure.is_passing() || waits_for_lock;
         let until = *self.until.get_or_insert_with(|| {
-            if failure.is_passing() {
-                (self.database.on_wait)();
+            if !failure.is_passing() {
+                return Instant::now() + self.database.patience;
             }
-            Instant::now() + self.database.patience
+            let since = *self.database.away_since().get_or_insert_with(|| {
+                (self.database.on_wait)();
+                Instant::now()
+            });
+            since + self.database.patience
         });
         if !is_passing || Instant::now() + PAUSE > until {
-            return Err(if is_unknown { unknown(&failure) } else { failure.into_store_error() });
+            return false;
         }
         self.database.sleep(PAUSE).await;
-        Ok(())
+        true
     }
 }
 

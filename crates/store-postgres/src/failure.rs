@@ -38,6 +38,25 @@ const PASSING: &[SqlState] = &[
     SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
 ];
 
+/// What an operator can do something about, and what that is.
+fn in_words(code: &SqlState) -> Option<&'static str> {
+    Some(match *code {
+        SqlState::INVALID_PASSWORD => "wrong user or password: check both in the URL",
+        SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
+            "it does not let this user connect: check the user in the URL, whether the server wants TLS (sslrootcert), and its pg_hba.conf"
+        }
+        SqlState::INVALID_CATALOG_NAME => {
+            "there is no such database: check its name in the URL, or create it"
+        }
+        SqlState::INSUFFICIENT_PRIVILEGE => {
+            "this user may not do that: it has to own the database, and the schema contactd and its tables if they exist"
+        }
+        SqlState::TOO_MANY_CONNECTIONS => "it has too many connections: raise max_connections",
+        SqlState::DISK_FULL => "its disk is full",
+        _ => return None,
+    })
+}
+
 impl Failure {
     /// Whether it is worth trying again, with another connection.
     pub(crate) fn is_passing(&self) -> bool {
@@ -75,7 +94,10 @@ impl Failure {
             Self::Silent => "it did not answer in time".to_owned(),
             Self::Store(error) => error.to_string(),
             Self::Postgres(error) => match error.code() {
-                Some(code) => format!("it answered with error {}", code.code()),
+                Some(code) => match in_words(code) {
+                    Some(words) => format!("{words} (error {})", code.code()),
+                    None => format!("it answered with error {}", code.code()),
+                },
                 None if error.is_closed() => "the connection was closed".to_owned(),
                 None => "the connection failed".to_owned(),
             },

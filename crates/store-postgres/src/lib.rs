@@ -22,6 +22,7 @@ mod maintenance;
 mod moving;
 mod nodes;
 mod outbox;
+mod own_node;
 mod places;
 mod quotas;
 mod rows;
@@ -37,12 +38,13 @@ mod whole;
 mod withdrawals;
 mod work;
 
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use contactd_core::store::StoreError;
 
 use crate::database::Database;
+use crate::own_node::OwnNode;
 
 pub use following::Listening;
 pub use moving::MoveState;
@@ -58,6 +60,8 @@ pub struct PostgresStore {
     database: Database,
     /// When old rows were last removed.
     tidied: Mutex<Option<Instant>>,
+    /// The node of this machine, if there is one.
+    own_node: OnceLock<OwnNode>,
 }
 
 /// How to use a database.
@@ -78,6 +82,6 @@ impl PostgresStore {
         let makes_tables = settings.makes_tables;
         let database = Database::new(settings)?;
         schema::migrate(&database, makes_tables).await?;
-        Ok(Self { database, tidied: Mutex::default() })
+        Ok(Self { database, tidied: Mutex::default(), own_node: OnceLock::new() })
     }
 }

@@ -34,7 +34,7 @@ pub struct ClusterNode {
     pub lease: Duration,
     /// Whether it was stopped in order.
     pub has_left: bool,
-    /// Whether its copy is complete.
+    /// Whether its copy is complete, and its journal can be written.
     pub is_ready: bool,
     /// The last change of tokens and suppressions that its copy contains.
     pub access_number: i64,
@@ -79,7 +79,7 @@ pub struct Heartbeat<'a> {
     pub speaker: Speaker<'a>,
     /// How long it wants to answer from now on; zero to ask for nothing, which is always granted.
     pub lease: Duration,
-    /// Whether its copy is complete.
+    /// Whether its copy is complete, and its journal can be written.
     pub is_ready: bool,
     /// The last change of tokens and suppressions in its copy.
     pub access: &'a ChangePoint,

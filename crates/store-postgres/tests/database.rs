@@ -2,10 +2,10 @@
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use contactd_core::store::Facts;
-use contactd_postgres_testing::TestServer;
+use contactd_postgres_testing::{Stop, TestServer};
 use contactd_store_postgres::{PostgresStore, Settings};
 
 fn settings(url: &str) -> Settings {
@@ -25,4 +25,24 @@ async fn several_processes_that_start_at_once_make_one_schema() {
         let store = store.expect("opens");
         assert_eq!(store.remember("one", "1").await.expect("remembers"), "1");
     }
+}
+
+#[tokio::test]
+async fn patience_runs_once_for_all_steps_while_the_server_is_away() {
+    let server = TestServer::start();
+    let url = server.database();
+    let patience = Duration::from_secs(3);
+    let store = PostgresStore::open(Settings { patience, ..settings(&url) }).await.expect("opens");
+    server.stop(Stop::Crash);
+    let took = async || {
+        let began = Instant::now();
+        store.remember("one", "1").await.expect_err("it is away");
+        began.elapsed()
+    };
+    let first = took().await;
+    assert!(first > patience / 2 && first < 2 * patience, "{first:?}");
+    let second = took().await;
+    assert!(second < patience / 2, "{second:?}");
+    server.run();
+    assert_eq!(store.remember("one", "1").await.expect("remembers"), "1");
 }

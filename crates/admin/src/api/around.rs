@@ -54,7 +54,7 @@ pub struct NodeShown {
     pub name: String,
     /// The version of contactd that it runs.
     pub version: String,
-    /// `serving`, `loading`, `stopped` or `silent`.
+    /// `serving`, `loading`, `unready`, `stopped` or `silent`.
     pub state: String,
     /// For how long it may still answer lookups without another heartbeat, such as `4.2 s`.
     pub lease: String,

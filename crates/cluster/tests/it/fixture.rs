@@ -139,6 +139,7 @@ impl Cluster {
             lease: lease.clone(),
             callers: Arc::default(),
             usage_is_counted: true,
+            can_record: Box::new(|| true),
         })?;
         Ok(TestNode { node: Some(node), lease, gate, dir: dir.to_owned(), own_dir: None })
     }

@@ -78,16 +78,21 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
             1 => "the person is suppressed".to_owned(),
             people => format!("{people} people are suppressed"),
         };
-        output::changed(
-            &context.place,
-            format_args!(
-                "{} removed from every file; {whom}",
-                output::counted(erased.done.details(), "detail")
-            ),
-        );
+        let from = match context.database {
+            Some(_) => "the database and from every file of the nodes",
+            None => "every file",
+        };
+        let details = output::counted(erased.done.details(), "detail");
+        output::changed(&context.place, format_args!("{details} removed from {from}; {whom}"));
         output::words(format_args!(
             "earlier backups, exports, rejects files and outputs of `enrich` may still contain them"
         ));
+        if context.database.is_some() {
+            output::words(format_args!(
+                "PostgreSQL keeps removed rows on its own disks for a while: in free space of its table files, in its write-ahead log, \
+                 and in archives and backups"
+            ));
+        }
     }
     name_profiles(&erased.done);
     if let SubjectName::Value(_, value) = &named {

@@ -116,6 +116,19 @@ impl From<&CopyDigest> for ShownDigest {
 fn show(verified: &Verified, json: bool) -> anyhow::Result<ExitCode> {
     let (copy, database, words) = match verified {
         Verified::Equal(both) => (both, both, "equal: the copy holds what the database holds"),
+        Verified::Different { copy, database }
+            if database.profiles < copy.profiles
+                || database.details < copy.details
+                || database.suppressions < copy.suppressions =>
+        {
+            (
+                copy,
+                database,
+                "DIFFERENT: the database holds less than this copy, which may be the only place that has the rest. Keep this data directory as \
+                 it is, and find out first what removed it from the database. If the database is right: stop this node, `contactd node forget` \
+                 its id (`contactd node list` shows it), and start it again: it copies everything anew",
+            )
+        }
         Verified::Different { copy, database } => (
             copy,
             database,

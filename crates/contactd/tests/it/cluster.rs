@@ -295,11 +295,105 @@ fn a_node_is_forgotten_only_if_it_cannot_answer() {
     let again = a.run(&["node", "forget", &id]);
     assert_eq!(
         again.stderr,
-        format!("contactd: there is no node `{id}`; `contactd node list` shows their ids\n")
+        format!("contactd: there is no node `{id}`; `contactd node list` shows their ids and names\n")
     );
     let shown = a.ok(&["audit", "show", "--operation", "node forget", "--json"]);
     let shown: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
     assert_eq!(shown.as_array().map(Vec::len), Some(4), "each attempt is on record: {shown}");
+}
+
+#[test]
+fn a_node_is_forgotten_by_its_name_unless_another_has_the_same() {
+    let (mut nodes, _) = nodes(&["a", "b", "b"], "");
+    nodes.drain(1..).for_each(|node| drop(node.stop()));
+    let a = &nodes[0].site;
+    let refused = a.run(&["node", "forget", "b"]);
+    let listed = a.run(&["node", "list", "--json"]).json();
+    let ids: Vec<&str> = listed.as_array().expect("a list")[1..]
+        .iter()
+        .map(|node| node["id"].as_str().expect("an id"))
+        .collect();
+    assert_eq!(
+        (refused.code, refused.stderr),
+        (
+            1,
+            format!(
+                "contactd: 2 nodes have the name `b`: give the id of one of them; they are {}\n",
+                ids.join(", ")
+            )
+        )
+    );
+    a.ok(&["node", "forget", ids[0]]);
+    a.ok(&["node", "forget", "b"]);
+    assert_eq!(self::listed(a), [("a".to_owned(), "serving".to_owned())]);
+}
+
+#[test]
+fn a_node_that_cannot_write_its_journal_is_not_listed_as_serving() {
+    let (nodes, token) = nodes(&["a", "b"], "lease = \"3s\"\n");
+    let [a, b] = &nodes[..] else { panic!("two nodes") };
+    std::fs::remove_dir_all(b.site.data()).expect("removes");
+    eventually("b is unready", || {
+        let _ = b.look_up(PHONE, &token, ADA);
+        listed(&a.site)[1] == ("b".to_owned(), "unready".to_owned())
+    });
+    assert_eq!(b.send(&Request::get("/readyz")).status, 503);
+    let examined = a.site.run(&["doctor"]);
+    assert!(
+        examined.stdout.contains("node b runs and answers no lookups: its journal cannot be written"),
+        "{examined:?}"
+    );
+}
+
+#[test]
+fn an_erasure_names_a_silent_node_once() {
+    let (mut nodes, _) = nodes(&["a", "b"], "lease = \"1s\"\n");
+    let b = nodes.pop().expect("a node").kill();
+    let erased = nodes[0].site.run(&["erase", EVE]);
+    assert_eq!(erased.code, 1, "{erased:?}");
+    assert_eq!(erased.stderr.matches("these nodes have not removed all traces").count(), 1, "{erased:?}");
+    drop(b);
+}
+
+#[test]
+fn an_erasure_says_what_postgresql_keeps() {
+    let (nodes, _) = nodes(&["a"], "");
+    let erased = nodes[0].site.command().args(["erase", EVE]).output().expect("runs");
+    let said = String::from_utf8_lossy(&erased.stderr);
+    assert!(said.contains(" removed from the database and from every file of the nodes; "), "{said}");
+    assert!(said.contains("\nPostgreSQL keeps removed rows on its own disks for a while: "), "{said}");
+}
+
+#[test]
+fn verify_warns_before_it_advises_to_copy_anew_from_a_database_that_holds_less() {
+    let (mut nodes, _) = nodes(&["a"], "");
+    let node = nodes.pop().expect("a node");
+    let name = node.site.database().and_then(|url| url.rsplit('/').next()).expect("a name");
+    TestServer::shared().sql(name, "DELETE FROM contactd.details");
+    let compared = node.site.run(&["node", "verify"]);
+    assert_eq!(compared.code, 1, "{compared:?}");
+    let last = compared.stdout.lines().last().unwrap_or_default();
+    assert!(last.starts_with("DIFFERENT: the database holds less than this copy, which may be the only place that has the rest. "), "{last}");
+}
+
+#[test]
+fn an_error_on_connecting_says_what_to_check() {
+    let url = TestServer::shared().database();
+    for (url, words) in [
+        (
+            format!("{url}-gone"),
+            "there is no such database: check its name in the URL, or create it (error 3D000)",
+        ),
+        (
+            url.replace("contactd@", "somebody:SECRET@"),
+            "it does not let this user connect: check the user in the URL, whether the server wants TLS (sslrootcert), and its \
+             pg_hba.conf (error 28000)",
+        ),
+    ] {
+        let refused = Site::on(&url).run(&["stats"]);
+        assert_eq!(refused.code, 1, "{refused:?}");
+        assert!(refused.stderr.contains(words) && !refused.stderr.contains("SECRET"), "{refused:?}");
+    }
 }
 
 #[test]
@@ -337,6 +431,15 @@ fn commands_work_on_a_machine_without_a_node_and_are_on_record() {
         let verified = desk.run(&["audit", "verify"]);
         (verified.code, verified.stderr.as_str()) == (0, "")
     });
+    let examined = desk.run(&["doctor"]);
+    let shipped =
+        "ok    journal       none on this machine; the database has those of nodes: 1, with lines: ";
+    assert!(examined.stdout.contains(shipped), "{examined:?}");
+    let subject = desk.run(&["subject", MIRA]);
+    assert_eq!(
+        subject.stderr,
+        "read from the index in the database; --from-journal reads the journals that the nodes have shipped\n"
+    );
     let backup = desk.path("a.backup").display().to_string();
     let refused = desk.run(&["backup", &backup]);
     assert_eq!(
@@ -462,7 +565,7 @@ fn the_backup_of_a_node_makes_a_new_node_and_keeps_its_journal_beside() {
         )
     );
     let embedded = [("CONTACTD_STORE", "sqlite")];
-    let restored = site.run_with(&["restore", &backup, "--accept-lost-opt-outs"], "", &embedded);
+    let restored = site.run_with(&["restore", &backup], "", &embedded);
     assert_eq!(restored.code, 0, "{restored:?}");
     let data = site.data().display().to_string();
     assert!(
@@ -483,4 +586,25 @@ fn the_backup_of_a_node_makes_a_new_node_and_keeps_its_journal_beside() {
     let dir = format!("{data}/audit-restored");
     let verified = node.site.run_with(&["audit", "verify", "--dir", &dir], "", &embedded);
     assert_eq!(verified.code, 0, "{verified:?}");
+}
+
+#[test]
+fn tmp_measure_hang() {
+    let server = TestServer::start();
+    let site = Site::on(&server.database());
+    site.ok_with_input(&["import", "-", "--source", "crm"], fixture::PEOPLE);
+    let config = site.file("c.toml", "[cluster]\npatience = \"6s\"\n");
+    let people = site.file("p.csv", fixture::PEOPLE);
+    for delay in [10, 20, 30, 45, 60] {
+        for args in [vec!["suppress", ADA], vec!["erase", EVE], vec!["import", &people, "--source", "x"]] {
+            let began = Instant::now();
+            let child = site.command().args(["--config", &config]).args(&args).stderr(std::process::Stdio::piped()).spawn().expect("starts");
+            std::thread::sleep(std::time::Duration::from_millis(delay));
+            server.freeze();
+            let output = child.wait_with_output().expect("ends");
+            let took = began.elapsed();
+            server.thaw();
+            println!("MEASURED {delay} ms {args:?}: {took:?} {:?} {}", output.status.code(), String::from_utf8_lossy(&output.stderr));
+        }
+    }
 }

@@ -131,7 +131,9 @@ impl Site {
         let text: String = text
             .split_inclusive('\n')
             .filter(|line| !line.starts_with("created the digest key of this cluster"))
+            .filter(|line| !line.starts_with("PostgreSQL keeps removed rows on its own disks for a while: "))
             .collect();
+        let text = text.replace("from the database and from every file of the nodes;", "from every file;");
         text.replace(&format!("(database {url})"), &format!("(data directory {})", self.data().display()))
     }
 
@@ -211,7 +213,29 @@ impl Site {
         command
     }
 
+    /// Starts a node that may have to wait for something before it answers lookups.
+    pub(crate) fn serve_unready(self, config: &str) -> Service {
+        let command = self.command();
+        self.spawn_service(command, &[], config, &[], [Stdio::null(), Stdio::null()])
+    }
+
     fn start(
+        self,
+        command: Command,
+        flags: &[&str],
+        config: &str,
+        env: &[(&str, &str)],
+        sockets: [Stdio; 2],
+    ) -> Service {
+        let is_node = self.store.is_some();
+        let service = self.spawn_service(command, flags, config, env, sockets);
+        if is_node {
+            service.wait_until_ready();
+        }
+        service
+    }
+
+    fn spawn_service(
         self,
         mut command: Command,
         flags: &[&str],
@@ -232,12 +256,7 @@ impl Site {
         let Some((public, admin)) = addresses else {
             panic!("the service did not start: {}", log.text());
         };
-        let is_node = self.store.is_some();
-        let service = Service { site: self, child, log, public, admin, checks_privacy: true };
-        if is_node {
-            service.wait_until_ready();
-        }
-        service
+        Service { site: self, child, log, public, admin, checks_privacy: true }
     }
 }
 

@@ -356,3 +356,44 @@ fn a_metric_says_how_many_lines_wait_to_be_shipped() {
     };
     eventually("everything is shipped", || waiting(&nodes[0]) == 0);
 }
+
+#[test]
+fn a_copied_data_directory_disturbs_nothing_that_its_node_has_shipped() {
+    let (mut nodes, token) = nodes(&["a"], "lease = \"2s\"\n");
+    let node = nodes.pop().expect("a node");
+    assert_eq!(node.look_up(PHONE, &token, ADA).status, 200);
+    let (id, site) = (id_of(&node.site, "a"), node.kill());
+    let clone = Site::on(site.database().expect("a database"));
+    let copied =
+        std::process::Command::new("cp").args(["-a", "-T"]).arg(site.data()).arg(clone.data()).status();
+    assert!(copied.expect("copies").success());
+    let config = "[cluster]\nname = \"a\"\nlease = \"2s\"\n";
+    let node = site.serve_with(&[], config);
+    let clone = clone.serve_unready(config);
+    let in_the_log = |what: &str| clone.log.text().lines().filter(|line| line.contains(what)).count();
+    let other = "another process runs as this node: the data directory was copied";
+    eventually("the clone says what it is", || in_the_log(other) > 0);
+    let until = std::time::Instant::now() + Duration::from_secs(4);
+    while std::time::Instant::now() < until {
+        assert_eq!(node.look_up(PHONE, &token, MIRA).status, 200);
+        node.site.ok(&["suppress", EVE]);
+        node.site.ok(&["unsuppress", EVE]);
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(clone.look_up(PHONE, &token, MIRA).status, 503);
+    assert_eq!(
+        (in_the_log(other), in_the_log("another copy begins"), in_the_log("The index is rebuilt")),
+        (1, 0, 0)
+    );
+    assert!(clone.log.text().lines().any(|line| line.contains(other) && line.contains("ERROR")));
+    clone.stop();
+    let site = node.stop();
+    assert_eq!(sql(&site, "SELECT count(*) FROM journal_copies"), "1");
+    assert_eq!(shipped(&site, &id), in_files(&site.data()));
+    for verified in [
+        site.run(&["audit", "verify"]),
+        machine(site.database().expect("a database"), &site).run(&["audit", "verify"]),
+    ] {
+        assert_eq!(verified.code, 0, "{verified:?}");
+    }
+}

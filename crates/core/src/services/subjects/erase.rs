@@ -89,18 +89,18 @@ pub enum EraseError {
     NotConfirmed(NotConfirmed, String),
     /// The person is suppressed, but the details are not removed.
     #[error("the person is suppressed, and the details are not removed yet; run this again ({0})")]
-    NotRemoved(#[source] StoreError),
+    NotRemoved(StoreError),
     /// Removed, but traces of them are left in the store's files.
     #[error(
         "the details are removed and nothing discloses them, but traces of them are left in the store's files; run \
          this again ({0})"
     )]
-    NotWiped(#[source] StoreError),
+    NotWiped(StoreError),
     /// Removed, but it could not be found out who else has their numbers and addresses.
     #[error(
         "the person is erased, but the search for other profiles with their numbers and addresses failed ({0})"
     )]
-    NotSearched(#[source] StoreError),
+    NotSearched(StoreError),
     /// Removed, but a reader still keeps them in a log.
     #[error(
         "the details are removed and nothing discloses them, but a reader keeps them in the write-ahead log; run this \

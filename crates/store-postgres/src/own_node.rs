@@ -1,0 +1,59 @@
+//! The node of this machine: what belongs to its journal is written from one data directory at a time.
+//!
+//! A data directory that was copied has the same node and another journal. While a process runs as the node in one of them,
+//! nothing is indexed, shipped or taken from the outbox out of the other.
+
+use contactd_core::store::StoreError;
+
+use crate::PostgresStore;
+use crate::database::Work;
+use crate::failure::Failure;
+
+/// A node, and the data directory that this process has of it.
+pub(crate) struct OwnNode {
+    id: String,
+    home: Vec<u8>,
+}
+
+/// Whether a process runs as node $1 in another data directory than $2. One without a lease says something every second.
+const RUNS_ELSEWHERE: &str =
+    "SELECT EXISTS (SELECT 1 FROM nodes WHERE id = $1 AND home <> $2 AND process IS NOT NULL
+    AND clock_timestamp() <= seen_at + greatest(lease_ms, 2000) * interval '1 millisecond')";
+
+impl PostgresStore {
+    /// Says in which data directory this process has a node. From now on, the parts of the database that belong to that node's
+    /// journal can be used only while no process runs as the node in another one.
+    pub fn use_node(&self, id: &str, home: Vec<u8>) {
+        let _ = self.own_node.set(OwnNode { id: id.to_owned(), home });
+    }
+
+    /// Takes the place of the node for this data directory, unless a process runs as the node in another one: before this one has
+    /// registered, nobody else writes as the node. Changes nothing if the node is not registered.
+    pub async fn take_place(&self) -> Result<(), StoreError> {
+        let Some(OwnNode { id, home }) = self.own_node.get() else { return Ok(()) };
+        let take = "UPDATE nodes SET home = $2, process = ''::bytea, beat = 0, lease_ms = 0, is_ready = FALSE, seen_at = now()
+            WHERE id = $1 AND (process IS NULL OR home = $2
+                OR clock_timestamp() > seen_at + greatest(lease_ms, 2000) * interval '1 millisecond')";
+        self.database
+            .prepare(move |work| async move {
+                work.execute(take, &[id, home]).await?;
+                Ok(())
+            })
+            .await
+    }
+
+    /// The node of this machine, if this is its id.
+    pub(crate) fn own(&self, id: &str) -> Option<&OwnNode> {
+        self.own_node.get().filter(|own| own.id == id)
+    }
+}
+
+/// Fails if a process runs as the node in another data directory.
+pub(crate) async fn check_place(work: &Work, own: Option<&OwnNode>) -> Result<(), Failure> {
+    let Some(OwnNode { id, home }) = own else { return Ok(()) };
+    if !work.query_one(RUNS_ELSEWHERE, &[id, home]).await?.get::<_, bool>(0) {
+        return Ok(());
+    }
+    let what = "another process runs as this node, in another data directory";
+    Err(StoreError::Unavailable(what.to_owned()).into())
+}
