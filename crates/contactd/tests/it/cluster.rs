@@ -598,13 +598,23 @@ fn tmp_measure_hang() {
     for delay in [10, 20, 30, 45, 60] {
         for args in [vec!["suppress", ADA], vec!["erase", EVE], vec!["import", &people, "--source", "x"]] {
             let began = Instant::now();
-            let child = site.command().args(["--config", &config]).args(&args).stderr(std::process::Stdio::piped()).spawn().expect("starts");
+            let child = site
+                .command()
+                .args(["--config", &config])
+                .args(&args)
+                .stderr(std::process::Stdio::piped())
+                .spawn()
+                .expect("starts");
             std::thread::sleep(std::time::Duration::from_millis(delay));
             server.freeze();
             let output = child.wait_with_output().expect("ends");
             let took = began.elapsed();
             server.thaw();
-            println!("MEASURED {delay} ms {args:?}: {took:?} {:?} {}", output.status.code(), String::from_utf8_lossy(&output.stderr));
+            println!(
+                "MEASURED {delay} ms {args:?}: {took:?} {:?} {}",
+                output.status.code(),
+                String::from_utf8_lossy(&output.stderr)
+            );
         }
     }
 }
