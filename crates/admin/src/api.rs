@@ -17,6 +17,7 @@ mod extract;
 mod imports;
 mod jobs;
 mod me;
+mod misfit;
 mod names;
 mod nodes;
 mod openapi;
@@ -25,6 +26,7 @@ mod overview;
 mod people;
 mod period;
 mod permission;
+mod personal_files;
 mod refusal;
 mod retention;
 mod session;
@@ -51,6 +53,7 @@ use auth::{Gate, authorize};
 use endpoint::Endpoint;
 pub use imports::ShownImport;
 use jobs::Jobs;
+pub use personal_files::delete_personal_files;
 use sessions::Sessions;
 use uploads::Uploads;
 
@@ -77,7 +80,7 @@ pub struct ApiSettings<S> {
 #[derive(Clone)]
 pub struct Console {
     router: Router,
-    links: Arc<dyn MakeLinks>,
+    inside: Arc<dyn Inside>,
     jobs: Arc<Jobs>,
     uploads: Arc<Uploads>,
 }
@@ -101,13 +104,13 @@ impl Console {
             router: router(&api),
             jobs: Arc::clone(&api.jobs),
             uploads: Arc::clone(&api.uploads),
-            links: api,
+            inside: api,
         })
     }
 
     /// The path, with a secret, that logs this user in once.
     pub fn one_time_link(&self, user: &User) -> Option<String> {
-        Some(format!("/admin/enter#{}", self.links.make(&user.name)?))
+        Some(format!("/admin/enter#{}", self.inside.make_link(&user.name)?))
     }
 
     pub(crate) fn router(&self) -> Router {
@@ -120,20 +123,38 @@ impl Console {
         self.uploads.tidy();
     }
 
+    /// Stops running jobs whose owners may not do this any more.
+    pub(crate) async fn stop_jobs_without_permission(&self) {
+        if self.jobs.is_any_running() {
+            self.inside.stop_jobs_without_permission().await;
+        }
+    }
+
     /// Asks running jobs to stop, and waits a moment for them.
     pub(crate) fn finish(&self) {
         self.jobs.finish();
     }
 }
 
-/// Makes links that log in once.
-trait MakeLinks: Send + Sync {
-    fn make(&self, user: &str) -> Option<String>;
+/// What the console does with the API, whatever its store is.
+trait Inside: Send + Sync {
+    /// Makes a link that logs this user in once.
+    fn make_link(&self, user: &str) -> Option<String>;
+
+    fn stop_jobs_without_permission(&self) -> Asking<'_, ()>;
 }
 
-impl<S: Store> MakeLinks for Api<S> {
-    fn make(&self, user: &str) -> Option<String> {
+impl<S: Store> Inside for Api<S> {
+    fn make_link(&self, user: &str) -> Option<String> {
         self.sessions.make_link(user, self.clock.now()).ok()
+    }
+
+    fn stop_jobs_without_permission(&self) -> Asking<'_, ()> {
+        Box::pin(async {
+            if let Err(error) = jobs::stop_those_without_permission(self).await {
+                tracing::warn!(target: "contactd::admin", %error, "it cannot be found out whether jobs may go on");
+            }
+        })
     }
 }
 

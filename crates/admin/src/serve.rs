@@ -5,7 +5,7 @@ use std::net::TcpListener as StdTcpListener;
 use std::pin::pin;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use contactd_tls::{HandshakeQueue, Tls};
 use hyper::server::conn::http1;
@@ -13,6 +13,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::patient::Patient;
@@ -30,6 +31,9 @@ const HEAD_TIME: Duration = Duration::from_secs(5);
 
 /// How long a connection may stay in all: long enough for a large file. One that nobody uses ends with the time for a head.
 const CONNECTION_TIME: Duration = Duration::from_secs(4 * 3600);
+
+/// How often it is looked whether those to whom jobs belong may still do this.
+const LOOKED_EVERY: Duration = Duration::from_secs(2);
 
 /// How often what is too old is deleted.
 const TIDIED_EVERY: Duration = Duration::from_secs(600);
@@ -128,12 +132,22 @@ async fn accept_all(
     Ok(())
 }
 
-/// Deletes uploaded files and files of jobs that are too old, again and again.
+/// Deletes uploaded files and files of jobs that are too old, and stops jobs whose owners may not do this any more, again and
+/// again.
 async fn tidy(console: Console) {
+    let mut tidied: Option<Instant> = None;
     loop {
-        let console = console.clone();
-        let _ = tokio::task::spawn_blocking(move || console.tidy()).await;
-        tokio::time::sleep(TIDIED_EVERY).await;
+        let is_due = tidied.is_none_or(|at| at.elapsed() >= TIDIED_EVERY);
+        tidied = if is_due { Some(Instant::now()) } else { tidied };
+        let (console, runtime) = (console.clone(), Handle::current());
+        let work = move || {
+            runtime.block_on(console.stop_jobs_without_permission());
+            if is_due {
+                console.tidy();
+            }
+        };
+        let _ = tokio::task::spawn_blocking(work).await;
+        tokio::time::sleep(LOOKED_EVERY).await;
     }
 }
 

@@ -26,6 +26,7 @@ pub(crate) struct ServerAround {
     /// Not kept alive: the journal is closed when the last lookup has released it.
     pub(crate) app: Weak<App<Files>>,
     pub(crate) suppressions: Arc<SuppressionList>,
+    pub(crate) is_journal_on: bool,
     pub(crate) keep: Keep,
     pub(crate) pace: Pace,
     pub(crate) database: Option<Arc<Database>>,
@@ -43,6 +44,10 @@ impl Around for ServerAround {
 
     fn suppressions(&self) -> u64 {
         self.suppressions.len() as u64
+    }
+
+    fn is_journal_on(&self) -> bool {
+        self.is_journal_on
     }
 
     fn audit_keep(&self) -> Option<Duration> {
@@ -73,6 +78,7 @@ impl Around for ServerAround {
             findings.push(surroundings::disk(dir));
             findings.extend(surroundings::unwritable(dir));
             findings.extend(surroundings::unwritable_journal(&self.dir));
+            findings.extend((!self.is_journal_on).then(surroundings::journal_is_off));
             if let Some(database) = &self.database {
                 let nodes = Nodes::new(Arc::clone(database));
                 let silent = || {

@@ -155,6 +155,7 @@ impl Serving {
             around: Arc::new(ServerAround {
                 app: Arc::downgrade(&app),
                 suppressions,
+                is_journal_on: recording.end().is_some(),
                 keep: keep.clone(),
                 pace: sweeper.pace(),
                 database: opened.database.clone(),

@@ -110,12 +110,25 @@ pub(crate) fn disk(dir: &Path) -> Finding {
     Finding::ok("disk", message)
 }
 
-/// A finding if the journal cannot be written; `None` if it can, or if there is no journal yet.
+/// The finding that the server keeps no journal.
+pub(crate) fn journal_is_off() -> Finding {
+    let message = "the journal is off: nothing that is disclosed or looked at is on record, and changes get on record once it is on again";
+    Finding::warn(
+        "journal",
+        message.to_owned(),
+        "set audit.sync to \"os\" or \"disk\", and restart the server",
+    )
+}
+
+/// A finding if no file can be made for the journal; `None` if one can, or if there is no journal yet.
 pub(crate) fn unwritable_journal(dir: &DataDir) -> Option<Finding> {
     let audit = dir.audit();
     let is_writable = rustix::fs::access(&audit, rustix::fs::Access::WRITE_OK).is_ok();
     (audit.exists() && !is_writable).then(|| {
-        let message = format!("{} cannot be written, so lookups are answered 500", audit.display());
+        let message = format!(
+            "no new file can be made in {}: lookups are refused once the journal needs its next file",
+            audit.display()
+        );
         Finding::fail("journal", message, "make it writable for the user that runs the server")
     })
 }

@@ -58,6 +58,9 @@ impl Timestamp {
     /// Parses an RFC 3339 time, or a date, which means 00:00 UTC.
     pub fn parse(text: &str) -> Option<Self> {
         if let Ok(time) = text.parse::<jiff::Timestamp>() {
+            if !has_possible_offset(text) {
+                return None;
+            }
             return Some(Self(time.as_millisecond()));
         }
         // People write 9999-12-31 to mean never, but it is out of range for jiff's timestamps.
@@ -77,6 +80,14 @@ impl Timestamp {
         let in_day = civil.time().duration_since(Time::midnight());
         Some(Self(i64::from(since.get_days()) * DAY_MILLIS + i64::try_from(in_day.as_millis()).ok()?))
     }
+}
+
+/// Whether the offset of a time, if it has one, is less than a day: RFC 3339 allows nothing else.
+fn has_possible_offset(text: &str) -> bool {
+    let time = text.split_once(['T', 't', ' ']).map_or("", |(_, time)| time);
+    let Some((_, offset)) = time.rsplit_once(['+', '-']) else { return true };
+    let mut parts = offset.split(':').map(|part| part.get(..2).and_then(|part| part.parse::<u8>().ok()));
+    parts.next().flatten().is_none_or(|hours| hours < 24)
 }
 
 impl fmt::Display for Timestamp {
@@ -240,6 +251,16 @@ mod tests {
     fn times_are_read_with_their_offset() {
         let time = Timestamp::parse("2026-05-01T02:00:00+02:00");
         assert_eq!(time, Timestamp::parse("2026-05-01T00:00:00Z"));
+        for (text, is_time) in [
+            ("2026-05-01T02:00:00+23:59", true),
+            ("2026-05-01 02:00:00-12:30", true),
+            ("2026-05-01T02:00:00+24:00", false),
+            ("2026-05-01T02:00:00+25:00", false),
+            ("2026-05-01T02:00:00-25:59", false),
+            ("2026-05-01T02:00:00+02:60", false),
+        ] {
+            assert_eq!(Timestamp::parse(text).is_some(), is_time, "{text}");
+        }
     }
 
     #[test]

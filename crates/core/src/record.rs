@@ -4,7 +4,7 @@ use crate::date_format::is_ambiguous_date;
 use crate::spreadsheet::{is_day_number, is_error_value, is_notation};
 use crate::{
     ContactValue, DateFormat, Detail, EmailError, Kind, Label, Networks, PhoneError, Profile, Reason,
-    Timestamp,
+    Timestamp, is_printable,
 };
 
 /// The names of the columns of a file of records, in the order of an export.
@@ -266,9 +266,9 @@ fn basis<'a>(text: &'a str, rules: &RowRules<'_>) -> Result<Option<&'a str>, Rec
     Ok(Some(text))
 }
 
-/// Control characters, and the mark in the place of a character that could not be read.
+/// What is not printable, and the mark in the place of a character that could not be read.
 fn is_not_text(c: char) -> bool {
-    c.is_control() || c == char::REPLACEMENT_CHARACTER
+    !is_printable(c) || c == char::REPLACEMENT_CHARACTER
 }
 
 /// The reason, unless the text is what a spreadsheet wrote instead of the value.

@@ -108,6 +108,11 @@ pub enum Lifetime {
 }
 
 impl Lifetime {
+    /// Whether it ends when it begins.
+    pub const fn is_empty(self) -> bool {
+        matches!(self, Self::For(Duration::ZERO))
+    }
+
     /// When something ends that begins at `now`; `None` if it does not.
     pub fn end(self, now: Timestamp) -> Option<Timestamp> {
         match self {

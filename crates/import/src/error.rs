@@ -134,7 +134,10 @@ impl FileError {
 
 impl From<FileError> for RowsError {
     fn from(error: FileError) -> Self {
-        Self::new(error)
+        match error {
+            FileError::In { .. } => Self::new(error).about_a_file(),
+            error => Self::new(error),
+        }
     }
 }
 

@@ -198,7 +198,9 @@ fn find(
             header: wanted.to_owned(),
             found: names.iter().map(|name| name.clone().into_owned()).collect(),
         }),
-        (Some(_), Some(_)) => Err(FileError::unusable(format!("two columns are called {wanted}"))),
+        (Some(_), Some(_)) => {
+            Err(FileError::unusable(format!("two columns are called {wanted}; rename or remove one of them")))
+        }
         (place, _) => Ok(place),
     }
 }

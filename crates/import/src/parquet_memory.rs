@@ -114,7 +114,11 @@ impl BoundedFile {
         if &magic != b"PAR1" {
             return Err(damaged());
         }
-        if u64::from(u32::from_le_bytes([a, b, c, d])) > MAX_METADATA {
+        let metadata = u64::from(u32::from_le_bytes([a, b, c, d]));
+        if metadata > length.saturating_sub(8) {
+            return Err(damaged());
+        }
+        if metadata > MAX_METADATA {
             return Err(too_large("its metadata is longer than 8 MiB"));
         }
         let known = Arc::new(OnceLock::new());

@@ -111,7 +111,9 @@ struct Refused {
 }
 
 fn refused(error: FileError) -> RowsError {
-    RowsError::new(Refused { error })
+    let is_about_a_file = matches!(error, FileError::In { .. });
+    let refused = RowsError::new(Refused { error });
+    if is_about_a_file { refused.about_a_file() } else { refused }
 }
 
 fn advice(error: &FileError) -> String {

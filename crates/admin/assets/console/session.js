@@ -15,6 +15,9 @@ export const user = () => session?.user ?? null;
 /** Whether the user's role has a permission. The service checks it again with every call. */
 export const may = (permission) => session?.permissions.includes(permission) ?? false;
 
+/** Whether what the user looks at is put on record. */
+export const isOnRecord = () => session?.isOnRecord ?? true;
+
 function begin(answer) {
   session = answer;
   api.setCsrfToken(answer.csrfToken);
@@ -103,7 +106,7 @@ function loginForm({ name, done }) {
 export function loginPage(done) {
   return h('section', { class: 'login-page' },
     h('h1', { tabindex: '-1' }, 'Log in'),
-    h('p', { class: 'note' }, 'To the console of this contact lookup service. Everything you look at and change here is on record with your name.'),
+    h('p', { class: 'note' }, 'To the console of this contact lookup service. What you look at and change here is on record with your name, unless the operator has switched the journal off.'),
     loginForm({ done }));
 }
 

@@ -8,12 +8,12 @@ use contactd_core::{AdminToken, Lifetime, Role, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::Api;
 use crate::api::auth::Who;
 use crate::api::endpoint::Endpoint;
 use crate::api::extract::{Created, Json, Named, Sent, apart};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
+use crate::api::{Api, Inside};
 
 /// How long a token is accepted unless something else is asked for.
 const DEFAULT_LIFETIME: &str = "90d";
@@ -131,6 +131,7 @@ async fn revoke<S: Store>(
 ) -> Result<Json<impl Serialize>, Refusal> {
     apart(async move {
         let revoked = api.services.users.revoke_admin_token(&who.actor, &id).await?;
+        api.stop_jobs_without_permission().await;
         Ok(Json(AdminTokenShown::of(revoked.done, api.clock.now())))
     })
     .await

@@ -21,6 +21,9 @@ pub trait Around: Send + Sync {
     /// How many people, numbers and addresses are suppressed.
     fn suppressions(&self) -> u64;
 
+    /// Whether there is a journal, in which lookups and views are put on record.
+    fn is_journal_on(&self) -> bool;
+
     /// How long lines of the journal are kept; `None` if for ever. A reload can change it.
     fn audit_keep(&self) -> Option<Duration>;
 

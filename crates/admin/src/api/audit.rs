@@ -230,6 +230,12 @@ impl From<AuditError> for Refusal {
                 Self::invalid(format!("This is about the journal of one node. Say which: {known}."))
             }
             AuditError::Journal(JournalError::Store(error)) | AuditError::Store(error) => error.into(),
+            AuditError::Journal(error @ JournalError::File { .. }) => {
+                tracing::error!(target: "contactd::admin", %error, "the journal cannot be read");
+                Self::unavailable(
+                    "The journal cannot be read now. Ask the operator to look at the log of the server.",
+                )
+            }
             AuditError::Journal(error) => StoreError::Engine(error.to_string()).into(),
         }
     }

@@ -22,6 +22,9 @@ pub(crate) const COOKIE: &str = "contactd_session";
 /// The header with the session's CSRF token.
 const CSRF: &str = "x-contactd-csrf";
 
+/// What the owner of uploads and jobs begins with if it is a user. Else it is the id of an admin token.
+pub(crate) const USER: &str = "user ";
+
 /// Who calls: a user of the console, or the holder of an admin token.
 #[derive(Clone)]
 pub(crate) struct Who {
@@ -145,7 +148,7 @@ async fn by_session<S: Store>(gate: &Gate<S>, headers: &HeaderMap, method: &Meth
         return Err(Refusal::new(StatusCode::FORBIDDEN, "password_change_needed", message));
     }
     let actor = Actor::new(&user.name, Via::Console);
-    Ok(Who { actor, role: user.role, session: Some(session), owner: format!("user {}", user.name) })
+    Ok(Who { actor, role: user.role, session: Some(session), owner: format!("{USER}{}", user.name) })
 }
 
 /// The secret in the cookie.

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 
 use crate::answer;
+use crate::api::misfit;
 use crate::api::refusal::Refusal;
 
 /// The largest JSON body.
@@ -101,31 +102,16 @@ fn late() -> Refusal {
     Refusal::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", "The body did not arrive in time.")
 }
 
-/// Reads JSON. The message names the place, and nothing of what was sent.
+/// Reads JSON. The message names fields or the place, and nothing of what was sent.
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
     serde_json::from_slice(body).map_err(|error| match error.classify() {
-        serde_json::error::Category::Data => {
-            Refusal::invalid(format!("The body is not as expected: {}.", without_values(&error)))
-        }
+        serde_json::error::Category::Data => Refusal::invalid(misfit::of_body::<T>(body, &error)),
         _ => Refusal::invalid(format!(
             "The body is not JSON, at line {}, column {}.",
             error.line(),
             error.column()
         )),
     })
-}
-
-/// What serde says of a shape that does not fit. It quotes names of fields and kinds of values; a text it quotes is left out,
-/// because it may be personal.
-fn without_values(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let text = text.split(" at line ").next().unwrap_or_default();
-    match text.split_once('"') {
-        Some((before, _)) => {
-            format!("{}, at line {}, column {}", before.trim_end(), error.line(), error.column())
-        }
-        None => text.to_owned(),
-    }
 }
 
 /// The query of a request.
@@ -140,9 +126,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
             Err(error) => {
                 let text = error.body_text();
                 let said = text.split_once(": ").map_or("", |(_, said)| said);
-                // A text that is quoted may be personal.
-                let said = said.split('"').next().unwrap_or_default().trim_end();
-                Err(Refusal::invalid(format!("The query is not as expected: {said}.")))
+                Err(Refusal::invalid(misfit::of_query(said)))
             }
         }
     }

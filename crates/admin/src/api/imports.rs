@@ -22,7 +22,7 @@ use crate::api::endpoint::Endpoint;
 use crate::api::extract::{Json, Named, Sent, apart};
 use crate::api::jobs::{Done, Failed, Job, JobShown, Kind, started};
 use crate::api::permission::{Needs, Permission};
-use crate::api::refusal::{Refusal, sentence};
+use crate::api::refusal::{Refusal, sentence, stopped};
 
 /// How many rows with a rejected value are too many, unless the caller says otherwise; as `contactd import` does.
 const MAX_REJECTS: &str = "10%";
@@ -282,9 +282,12 @@ impl ImportWork {
         }
         if report.has_too_many_rejects {
             let message = format!(
-                "Nothing was loaded: {} of {} rows have a rejected value, more than {} allows. Correct them, or import the file \
-                 anyway.",
-                report.rejected, report.rows, self.max_rejects
+                "Nothing was loaded: {} of {} {} a rejected value, more than {} allows. Correct {}, or import the file anyway.",
+                report.rejected,
+                report.rows,
+                if report.rows == 1 { "row has" } else { "rows have" },
+                self.max_rejects,
+                if report.rejected == 1 { "it" } else { "them" }
             );
             return Err(Failed { result: shown(&report), ..Failed::new("too_many_rejects", message) });
         }
@@ -308,7 +311,7 @@ async fn undo<S: Store>(
     who: Who,
     Named(id): Named,
 ) -> Result<Response<Body>, Refusal> {
-    let Ok(id) = id.parse::<i64>() else { return Err(refused(ImportError::Unknown(0))) };
+    let id = id.parse::<i64>().ok().filter(|id| *id > 0).ok_or_else(|| refused(ImportError::Unknown(0)))?;
     let (inside, actor) = (Arc::clone(&api), who.actor.clone());
     let work = async move |job: &Job| {
         job.note(Done { phase: "undoing the import".to_owned(), ..Done::default() });
@@ -361,6 +364,8 @@ pub(crate) fn refused(error: ImportError) -> Refusal {
             "not_kept",
             format!("Import {id} cannot be undone: what it changed or withdrew is no longer kept. Nothing was changed."),
         ),
+        // The name of a file is written as it is.
+        ImportError::Rows(error) if error.is_about_a_file() => Refusal::invalid(stopped(&error.to_string())),
         ImportError::Rows(error) => Refusal::invalid(sentence(&error.to_string())),
         ImportError::Store(error) => error.into(),
         ImportError::Suppressions(error) => error.into(),

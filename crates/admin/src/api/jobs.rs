@@ -1,12 +1,14 @@
 //! Long work that goes on when the browser is closed.
 //!
 //! A job runs on a thread of its own with the lowest priority, so that lookups do not wait for it. What is known about it is kept
-//! for some days, on disk if it says nothing about a person. The files that it makes are deleted after a day.
+//! for some days, on disk if it says nothing about a person. The files that it makes are deleted after a day, and those with
+//! personal data also when somebody is erased.
 
 mod answering;
 mod kept;
 mod routes;
 mod running;
+mod stopping;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,8 +26,11 @@ use crate::api::auth::Who;
 use crate::api::permission::Permission;
 use crate::api::refusal::Refusal;
 pub(crate) use answering::answer_or_job;
+pub(crate) use kept::Record;
 pub(crate) use kept::make_private;
 pub(crate) use routes::{endpoints, started};
+use stopping::Stopped;
+pub(crate) use stopping::stop_those_without_permission;
 
 /// How long a job is listed.
 const LISTED: Duration = Duration::from_secs(7 * 86_400);
@@ -35,6 +40,9 @@ const LISTED_WITH_PEOPLE: Duration = Duration::from_secs(86_400);
 
 /// How long its files are kept.
 const FILES_KEPT: Duration = Duration::from_secs(86_400);
+
+/// The code of a job that was stopped.
+const CANCELLED: &str = "cancelled";
 
 /// How many jobs of a kind may run at once; more are refused. So no other work keeps opt-outs waiting.
 const MOST_RUNNING: usize = 8;
@@ -78,6 +86,11 @@ impl Kind {
             Self::OptOuts | Self::Erase | Self::Correct | Self::Remove => false,
         }
     }
+
+    /// Whether its files contain nothing about a person, so that an erasure leaves them.
+    pub(crate) const fn has_impersonal_files(self) -> bool {
+        matches!(self, Self::Proof)
+    }
 }
 
 /// How far a job is.
@@ -119,6 +132,11 @@ pub(crate) struct JobShown {
 }
 
 impl JobShown {
+    /// The upload that it reads, if it is an import.
+    pub(crate) fn upload(&self) -> Option<&str> {
+        self.input["upload"].as_str().filter(|_| self.kind == Kind::Import)
+    }
+
     /// The same without the profiles that an import names in its report.
     fn without_people(mut self) -> Self {
         if let Some(Value::Object(result)) = &mut self.result {
@@ -176,6 +194,8 @@ pub(crate) struct Job {
     /// The directory of its files.
     dir: PathBuf,
     cancel: Cancel,
+    /// Why it was asked to stop, if it was.
+    stopped: Mutex<Option<Stopped>>,
     /// Is sent when it has ended.
     ended: tokio::sync::watch::Sender<bool>,
 }
@@ -256,7 +276,8 @@ impl Jobs {
 
     /// The job with this id, if this user started it.
     pub(crate) fn find(&self, id: &str, who: &Who) -> Option<Arc<Job>> {
-        lock(&self.jobs).get(id).filter(|job| job.is_of(who)).cloned()
+        let found = lock(&self.jobs).get(id).filter(|job| job.is_of(who)).cloned();
+        found.inspect(|job| job.miss_files())
     }
 
     /// Lists a job no longer that has ended, and gives what is known about it.
@@ -269,7 +290,37 @@ impl Jobs {
 
     /// The jobs of a user, newest first.
     fn of(&self, who: &Who) -> Vec<Arc<Job>> {
-        lock(&self.jobs).values().rev().filter(|job| job.is_of(who)).cloned().collect()
+        let jobs: Vec<_> = lock(&self.jobs).values().rev().filter(|job| job.is_of(who)).cloned().collect();
+        jobs.iter().for_each(|job| job.miss_files());
+        jobs
+    }
+
+    /// The jobs that run.
+    fn running(&self) -> Vec<Arc<Job>> {
+        lock(&self.jobs).values().filter(|job| job.is_running()).cloned().collect()
+    }
+
+    /// Whether one runs.
+    pub(crate) fn is_any_running(&self) -> bool {
+        lock(&self.jobs).values().any(|job| job.is_running())
+    }
+
+    /// The uploads that running jobs read.
+    pub(crate) fn uploads_in_use(&self) -> Vec<String> {
+        self.running().iter().filter_map(|job| job.shown().upload().map(str::to_owned)).collect()
+    }
+
+    /// Deletes the files with personal data of all jobs that have ended, and forgets whom their reports name.
+    pub(crate) fn delete_personal_files(&self) {
+        let jobs: Vec<Arc<Job>> = lock(&self.jobs).values().cloned().collect();
+        for job in jobs.iter().filter(|job| !job.is_running() && !job.kind().has_impersonal_files()) {
+            let mut shown = lock(&job.shown);
+            *shown = shown.clone().without_people();
+            drop(shown);
+            if job.delete_files() {
+                self.keep(job);
+            }
+        }
     }
 
     /// Writes what is known about a job to disk, if it may be kept there.
@@ -299,14 +350,16 @@ impl Jobs {
             is_listed
         });
         // Large files take a while, and others look for their jobs meanwhile.
-        with_old_files.iter().for_each(|job| job.delete_files());
+        for job in with_old_files {
+            job.delete_files();
+        }
         gone.iter().for_each(|id| kept::remove(&self.dir, id));
     }
 
     /// Asks all jobs to stop, and waits a moment for them.
     pub(crate) fn finish(&self) {
-        let jobs: Vec<Arc<Job>> = lock(&self.jobs).values().cloned().collect();
-        jobs.iter().for_each(|job| job.cancel.cancel());
+        let jobs = self.running();
+        jobs.iter().for_each(|job| job.stop(Stopped::WithTheServer));
         let until = Instant::now() + STOP_TIME;
         while jobs.iter().any(|job| job.is_running()) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(20));
@@ -322,6 +375,7 @@ impl Job {
             shown: Mutex::new(shown),
             dir,
             cancel: Cancel::default(),
+            stopped: Mutex::default(),
             ended: tokio::sync::watch::Sender::new(is_over),
         }
     }
@@ -347,6 +401,12 @@ impl Job {
         let shown = lock(&self.shown);
         // Who has another role by now cannot fetch what the earlier one made.
         self.owner == who.owner && shown.kind.needs().roles().contains(&who.role)
+    }
+
+    /// Asks it to stop. The first reason counts.
+    fn stop(&self, why: Stopped) {
+        lock(&self.stopped).get_or_insert(why);
+        self.cancel.cancel();
     }
 
     /// The request to stop it.
@@ -392,7 +452,11 @@ impl Job {
         match ended {
             Ok(result) => (shown.state, shown.result) = (State::Done, Some(result)),
             Err(failed) => {
-                shown.state = if failed.code == "cancelled" { State::Cancelled } else { State::Failed };
+                let failed = match *lock(&self.stopped) {
+                    Some(why) if failed.code == CANCELLED => why.explain(failed),
+                    _ => failed,
+                };
+                shown.state = if failed.code == CANCELLED { State::Cancelled } else { State::Failed };
                 shown.code = Some(failed.code.to_owned());
                 shown.message = Some(failed.message);
                 shown.result = failed.result;
@@ -413,11 +477,23 @@ impl Job {
         tokio::time::timeout(most, ended.wait_for(|is_over| *is_over)).await.is_ok()
     }
 
-    fn delete_files(&self) {
+    /// Deletes its files. Returns whether it had any.
+    fn delete_files(&self) -> bool {
         let mut shown = lock(&self.shown);
-        if shown.has_file || shown.has_rejects {
+        let had_files = shown.has_file || shown.has_rejects;
+        if had_files {
             (shown.has_file, shown.has_rejects) = (false, false);
             let _ = std::fs::remove_dir_all(&self.dir);
+        }
+        had_files
+    }
+
+    /// Notices that its files are gone: `contactd erase` deletes them.
+    fn miss_files(&self) {
+        let mut shown = lock(&self.shown);
+        if shown.state != State::Running {
+            shown.has_file &= self.dir.join("file").is_file();
+            shown.has_rejects &= self.dir.join("rejects").is_file();
         }
     }
 }

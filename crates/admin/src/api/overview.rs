@@ -75,7 +75,7 @@ struct EndingShown {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct JournalShown {
-    /// `whole` or `broken`, as the last verification found; `unchecked` if there was none.
+    /// `whole` or `broken`, as the last verification found; `unchecked` if there was none; `off` if this server keeps no journal.
     state: &'static str,
     /// When it was last verified.
     #[schemars(with = "Option<String>")]
@@ -121,7 +121,7 @@ async fn show<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Result<Json
             suppressions: api.around.suppressions(),
             nodes: nodes.into_iter().map(NodeAtAGlance::from).collect(),
             findings: findings.into_iter().map(FindingShown::from).collect(),
-            ..OverviewShown::of(overview, api.clock.now())
+            ..OverviewShown::of(overview, api.around.is_journal_on(), api.clock.now())
         }))
     })
     .await
@@ -129,7 +129,7 @@ async fn show<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Result<Json
 
 impl OverviewShown {
     /// What the store knows.
-    fn of(overview: Overview, now: Timestamp) -> Self {
+    fn of(overview: Overview, is_journal_on: bool, now: Timestamp) -> Self {
         let held = |HeldBySource { source, kind, count }: HeldBySource| HeldOfSource {
             source,
             kind: kind.name(),
@@ -144,7 +144,7 @@ impl OverviewShown {
             },
             suppressions: 0,
             tokens_ending: overview.tokens_ending.into_iter().map(EndingShown::from).collect(),
-            journal: JournalShown::of(overview.journal, now),
+            journal: JournalShown::of(overview.journal, is_journal_on, now),
             last_import: overview.last_import.map(ImportShown::from),
             last_backup: overview.last_backup.map(|made_at| BackupShown { made_at }),
             nodes: Vec::new(),
@@ -154,7 +154,8 @@ impl OverviewShown {
 }
 
 impl JournalShown {
-    fn of(JournalState { lines, last, is_lost }: JournalState, now: Timestamp) -> Self {
+    fn of(state: JournalState, is_on: bool, now: Timestamp) -> Self {
+        let JournalState { lines, last, is_lost, .. } = state;
         match last {
             Some(last) if !last.is_whole => {
                 Self { state: "broken", compared_at: Some(last.at), lines, message: last.what }
@@ -162,6 +163,9 @@ impl JournalShown {
             _ if is_lost => {
                 let message = "Lines are missing from the journal or were changed. Verify it to see which.";
                 Self { state: "broken", compared_at: Some(now), lines, message: Some(message.to_owned()) }
+            }
+            last if !is_on => {
+                Self { state: "off", compared_at: last.map(|last| last.at), lines, message: None }
             }
             Some(last) => Self { state: "whole", compared_at: Some(last.at), lines, message: None },
             None => Self { state: "unchecked", compared_at: None, lines, message: None },

@@ -76,7 +76,7 @@ impl Refusal {
         (self.code, self.message)
     }
 
-    fn unavailable(message: impl Into<String>) -> Self {
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         Self {
             retry_after: Some(1),
             ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "service_unavailable", message)
@@ -122,7 +122,7 @@ impl From<NotRecorded> for Refusal {
     fn from(error: NotRecorded) -> Self {
         let message = match error {
             NotRecorded::Off => {
-                "The journal is off, so this cannot be put on record, and nothing personal is shown. Ask the operator."
+                "The journal is off, so this cannot be put on record, and it was not done. Ask the operator to switch the journal on."
             }
             NotRecorded::Unavailable(_) => {
                 "This cannot be put on record now, because the journal cannot be written, so nothing personal is shown. Opt-outs work. Ask the operator to look at the log of the server."
@@ -149,5 +149,11 @@ impl From<SuppressionsError> for Refusal {
 pub(crate) fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", letters.as_str().trim_end_matches('.'))
+    stopped(&format!("{first}{}", letters.as_str()))
+}
+
+/// A message that ends with a full stop, or with the question mark that it has.
+pub(crate) fn stopped(text: &str) -> String {
+    let text = text.trim_end_matches('.');
+    if text.ends_with(['?', '!']) { text.to_owned() } else { format!("{text}.") }
 }

@@ -60,6 +60,8 @@ struct SessionShown {
     user: SessionUser,
     /// What the user's role may do.
     permissions: Vec<&'static str>,
+    /// Whether what the user looks at is put on record; not if this server keeps no journal.
+    is_on_record: bool,
     /// To be sent as `X-Contactd-Csrf` with every request that changes something.
     csrf_token: String,
     /// When the session ends in any case.
@@ -81,7 +83,7 @@ struct SessionUser {
 }
 
 impl SessionShown {
-    fn of(session: &Session, user: &User) -> Self {
+    fn of<S>(api: &Api<S>, session: &Session, user: &User) -> Self {
         Self {
             user: SessionUser {
                 name: user.name.clone(),
@@ -90,6 +92,7 @@ impl SessionShown {
                 must_change_password: user.must_change_password && !session.is_by_link,
             },
             permissions: Permission::names_of(user.role),
+            is_on_record: api.around.is_journal_on(),
             csrf_token: session.csrf.clone(),
             ends_at: session.ends_at(),
             idle_ends_at: session.idle_ends_at(),
@@ -150,7 +153,7 @@ async fn log_in_by_link<S: Store>(
 fn begin<S: Store>(api: &Api<S>, user: &User, is_by_link: bool) -> Result<Response, Refusal> {
     let begun = api.sessions.begin(user, is_by_link, api.clock.now());
     let (session, secret) = begun.map_err(|_| Refusal::internal())?;
-    let mut response = Json(SessionShown::of(&session, user)).into_response();
+    let mut response = Json(SessionShown::of(api, &session, user)).into_response();
     set_cookie(api, &mut response, &secret, "");
     Ok(response)
 }
@@ -168,7 +171,7 @@ async fn show<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Result<Json
     apart(async move {
         let session = who.session()?;
         let user = api.services.users.find(&session.user).await?.ok_or_else(Refusal::unauthorized)?;
-        Ok(Json(SessionShown::of(session, &user)))
+        Ok(Json(SessionShown::of(&api, session, &user)))
     })
     .await
 }

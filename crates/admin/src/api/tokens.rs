@@ -288,6 +288,9 @@ impl From<TokenError> for Refusal {
     fn from(error: TokenError) -> Self {
         match error {
             TokenError::Name => Self::invalid("A name has 1 to 100 printable characters."),
+            TokenError::NoLifetime => {
+                Self::invalid("The token would have expired already. Give it a longer time, such as 90d.")
+            }
             TokenError::Unknown(_) => unknown(),
             TokenError::Ambiguous { .. } => {
                 Self::conflict("Several live tokens have this name. Give the id of the one you mean.")

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
+use contactd_core::Timestamp;
 use contactd_core::services::{FileShape, NotLoaded, PreviewedRow, Verdict};
 use contactd_core::store::Store;
 use schemars::JsonSchema;
@@ -36,7 +37,7 @@ pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
     let needs = Needs::May(Permission::Imports);
     vec![
         Endpoint::post("/uploads", needs, "uploadFile", upload)
-            .says("Send a file, to look at it and import it. It is deleted after a day.")
+            .says("Send a file, to look at it and import it. It is deleted after a day, or when somebody is erased.")
             .with_header(
                 "X-File-Name",
                 "What the file is called, percent-encoded. Its ending may say what format it has.",
@@ -44,6 +45,9 @@ pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
             .takes_bytes("application/octet-stream")
             .with_status(201)
             .answers::<UploadShown>(),
+        Endpoint::get("/uploads", needs, "listUploads", list)
+            .says("The files that you have sent and that are still there, newest first.")
+            .answers::<UploadList>(),
         Endpoint::get("/uploads/{id}", needs, "showUpload", show)
             .says("What a file that you have sent holds.")
             .answers::<UploadShown>(),
@@ -74,6 +78,33 @@ struct UploadShown {
     columns: Vec<ColumnShown>,
     /// For fields that no column has the name of: the column that probably means them.
     suggested_mapping: BTreeMap<&'static str, String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct UploadList {
+    uploads: Vec<ListedUpload>,
+}
+
+/// A file that was sent.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct ListedUpload {
+    id: String,
+    name: String,
+    bytes: u64,
+    #[schemars(with = "String")]
+    sent_at: Timestamp,
+    /// When it is deleted, unless somebody is erased before.
+    #[schemars(with = "String")]
+    deleted_at: Timestamp,
+}
+
+impl From<Upload> for ListedUpload {
+    fn from(upload: Upload) -> Self {
+        let deleted_at = upload.deleted_at();
+        let Upload { id, name, bytes, sent_at, .. } = upload;
+        Self { id, name, bytes, sent_at, deleted_at }
+    }
 }
 
 /// A column of a file.
@@ -209,6 +240,14 @@ async fn upload<S: Store>(
                 Err(refused(error))
             }
         }
+    })
+    .await
+}
+
+async fn list<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+    apart(async move {
+        let uploads = api.uploads.of(&who).into_iter().map(ListedUpload::from).collect();
+        Ok(Json(UploadList { uploads }))
     })
     .await
 }

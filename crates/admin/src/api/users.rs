@@ -10,12 +10,12 @@ use contactd_core::{Role, Timestamp, User};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::Api;
 use crate::api::auth::Who;
 use crate::api::endpoint::Endpoint;
 use crate::api::extract::{Created, Json, Named, Sent, apart};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::{Refusal, sentence};
+use crate::api::{Api, Inside};
 
 pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
     let needs = Needs::May(Permission::Users);
@@ -149,6 +149,7 @@ async fn change_role<S: Store>(
 ) -> Result<Json<impl Serialize>, Refusal> {
     apart(async move {
         let changed = api.services.users.set_role(&who.actor, &name, sent.role).await?;
+        api.stop_jobs_without_permission().await;
         Ok(Json(UserShown::from(changed.done)))
     })
     .await
@@ -159,8 +160,12 @@ async fn disable<S: Store>(
     who: Who,
     Named(name): Named,
 ) -> Result<Json<impl Serialize>, Refusal> {
-    apart(async move { Ok(Json(UserShown::from(api.services.users.disable(&who.actor, &name).await?.done))) })
-        .await
+    apart(async move {
+        let disabled = api.services.users.disable(&who.actor, &name).await?;
+        api.stop_jobs_without_permission().await;
+        Ok(Json(UserShown::from(disabled.done)))
+    })
+    .await
 }
 
 async fn enable<S: Store>(
@@ -203,7 +208,8 @@ impl From<UserError> for Refusal {
             error @ (UserError::TooShort
             | UserError::TooLong
             | UserError::SamePassword
-            | UserError::TokenName) => Self::invalid(sentence(&error.to_string())),
+            | UserError::TokenName
+            | UserError::NoLifetime) => Self::invalid(sentence(&error.to_string())),
             UserError::Outdated => {
                 Self::conflict("Somebody else has changed this user meanwhile. Try again.")
             }

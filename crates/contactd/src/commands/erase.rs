@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use contactd_core::services::{EraseError, EraseOptions, Erased};
 use contactd_core::{Kind, Progress, SubjectName};
 use serde::Serialize;
@@ -9,7 +10,7 @@ use serde::Serialize;
 use crate::cli::EraseArgs;
 use crate::context::{self, Context};
 use crate::progress::{self, Waiting};
-use crate::{approval, output};
+use crate::{approval, control, output};
 
 /// What was erased, as JSON.
 #[derive(Serialize)]
@@ -66,7 +67,10 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
     let options = EraseOptions { values: args.values, must_exist: args.must_exist, confirmed: None };
     let approve = approval::asking("Erase", args.yes);
     let erasing = subjects.erase(&actor, &named, options, &approve, &show);
-    let erased = progress::during("erasing", erasing).await.map_err(|error| with_advice(context, error))?;
+    let erased = progress::during("erasing", erasing).await;
+    let is_begun = erased.as_ref().err().is_none_or(EraseError::has_begun);
+    let console = if is_begun { delete_console_files(context) } else { Ok(()) };
+    let erased = erased.map_err(|error| with_advice(context, error))?;
     if args.json {
         output::json(&report(&erased.done, args, erased.confirmed.is_ok()))?;
     }
@@ -100,7 +104,19 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
     }
     output::remarks(&erased.notes, &erased.recorded);
     erased.confirmed?;
+    console?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Deletes what was uploaded to the console, and what it made, on this machine.
+fn delete_console_files(context: &Context) -> anyhow::Result<()> {
+    let dir = context.dir.console();
+    contactd_admin::delete_personal_files(&dir, control::is_served(&context.dir)).with_context(|| {
+        format!(
+            "the person is erased, but files in {} may still contain them; delete these yourself",
+            dir.display()
+        )
+    })
 }
 
 fn with_advice(context: &Context, error: EraseError) -> anyhow::Error {

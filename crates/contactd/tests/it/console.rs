@@ -7,7 +7,7 @@ use crate::http::{Connection, Reply, Request};
 use crate::service::{Service, Site};
 
 /// A browser with a session.
-struct Browser<'a> {
+pub(crate) struct Browser<'a> {
     service: &'a Service,
     cookie: String,
     csrf: String,
@@ -37,7 +37,7 @@ impl<'a> Browser<'a> {
     }
 
     /// Somebody of this role, who has chosen a password.
-    fn with_role(service: &'a Service, name: &str, role: &str) -> Self {
+    pub(crate) fn with_role(service: &'a Service, name: &str, role: &str) -> Self {
         let first = service.site.ok(&["user", "create", name, "--role", role]);
         let browser = Self::of(service, &log_in(service, name, &first));
         let own = json!({ "old": first, "new": "correct horse battery" });
@@ -50,7 +50,7 @@ impl<'a> Browser<'a> {
         send(self.service, &request)
     }
 
-    fn post(&self, path: &str, body: &Value) -> Reply {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Reply {
         let request = json_request("POST", path, body).header("Cookie", &self.cookie);
         send(self.service, &request.header("X-Contactd-Csrf", &self.csrf))
     }

@@ -24,12 +24,12 @@ fn utf16(text: &str) -> Vec<u8> {
     units.flat_map(u16::to_le_bytes).collect()
 }
 
-fn upload_request(name: &str, content: impl AsRef<[u8]>) -> Request {
+pub(crate) fn upload_request(name: &str, content: impl AsRef<[u8]>) -> Request {
     let request = Request::new("POST", &format!("{BASE}/uploads"));
     request.header("Content-Type", "application/octet-stream").header("X-File-Name", name).body(content)
 }
 
-fn upload(api: &AdminApi<'_>, name: &str, content: impl AsRef<[u8]>) -> Value {
+pub(crate) fn upload(api: &AdminApi<'_>, name: &str, content: impl AsRef<[u8]>) -> Value {
     let reply = api.send(upload_request(name, content));
     assert_eq!(reply.status, 201, "{}", reply.shown());
     reply.json()
@@ -308,6 +308,17 @@ fn a_file_that_cannot_be_used_is_refused_at_once_and_not_kept() {
     drop(connection);
     eventually("nothing is left of it", || uploaded(&service.site).is_empty());
 
+    for (name, content, message) in [
+        (
+            "dup.csv",
+            "phone,phone,profileUrl\nx,y,z\n",
+            "dup.csv: two columns are called phone; rename or remove one of them.",
+        ),
+        ("short.parquet", "PAR1PAR1", "short.parquet: this is not a complete Parquet file."),
+    ] {
+        let refused = operator.send(upload_request(name, content));
+        assert_eq!(refusal(&refused), (400, "invalid_request".into(), message.into()));
+    }
     let sent = upload(&operator, "a.csv", "Who,Number\nx,y\n");
     let id = sent["id"].as_str().expect("an id");
     let missing = operator.post("/imports", &json!({ "upload": id, "source": "crm", "dryRun": true }));
@@ -322,6 +333,10 @@ fn a_file_that_cannot_be_used_is_refused_at_once_and_not_kept() {
             json!({ "source": "a\nb" }),
             "The field source cannot be used: a name has 1 to 100 printable characters.",
         ),
+        (
+            json!({ "source": "a\u{202e}b" }),
+            "The field source cannot be used: a name has 1 to 100 printable characters.",
+        ),
     ] {
         let mut asked = json!({ "upload": id });
         asked.as_object_mut().expect("an object").extend(settings.as_object().expect("an object").clone());
@@ -330,7 +345,8 @@ fn a_file_that_cannot_be_used_is_refused_at_once_and_not_kept() {
     }
 
     // Somebody else's file is not there.
-    let gone = "There is no such file of yours. Uploaded files are deleted after a day.";
+    let gone =
+        "There is no such file of yours. Uploaded files are deleted after a day, or when somebody is erased.";
     let not_there = (404, "not_found".to_owned(), gone.to_owned());
     assert_eq!(refusal(&admin.get(&format!("/uploads/{id}"))), not_there);
     assert_eq!(refusal(&admin.post(&format!("/uploads/{id}/preview"), &json!({}))), not_there);

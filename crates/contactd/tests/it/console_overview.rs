@@ -142,6 +142,40 @@ fn retention_follows_the_settings_and_a_sweep_is_a_job() {
 }
 
 #[test]
+fn without_a_journal_the_console_says_that_nothing_is_on_record() {
+    let service = Site::with_people().serve_with(&["--audit-sync", "off"], "");
+    let operator = AdminApi::with_role(&service, "operator");
+    let overview = operator.get("/overview").json();
+    assert_eq!(overview["journal"]["state"], "off", "{overview}");
+    for shown in [overview, operator.get("/health").json()] {
+        let findings = shown["findings"].as_array().expect("findings");
+        let is_it = |finding: &&Value| finding["check"] == "journal" && finding["verdict"] == "warn";
+        let off = findings.iter().find(is_it).expect("a finding");
+        assert!(text(&off["message"]).starts_with("the journal is off: nothing"), "{off}");
+    }
+}
+
+#[test]
+fn the_overview_is_shown_also_if_the_journal_cannot_be_read() {
+    let service = Site::with_people().serve();
+    let operator = AdminApi::with_role(&service, "operator");
+    let (audit, away) = (service.data().join("audit"), service.data().join("audit-away"));
+    std::fs::rename(&audit, &away).expect("renames");
+    std::fs::write(&audit, "not a directory").expect("writes");
+    let (overview, usage) = (operator.get("/overview"), operator.get("/usage"));
+    std::fs::remove_file(&audit).expect("removes");
+    std::fs::rename(&away, &audit).expect("renames");
+    assert_eq!(overview.status, 200, "{}", overview.shown());
+    let overview = overview.json();
+    let findings = overview["findings"].as_array().expect("findings");
+    let is_it = |finding: &Value| {
+        finding["verdict"] == "fail" && text(&finding["message"]).starts_with("the journal cannot be read: ")
+    };
+    assert!(findings.iter().any(is_it), "{overview}");
+    assert_eq!(usage.status, 503, "{}", usage.shown());
+}
+
+#[test]
 fn the_system_page_has_what_the_doctor_finds() {
     let service = Site::with_people().serve();
     let operator = AdminApi::with_role(&service, "operator");

@@ -129,10 +129,21 @@ fn what_cannot_be_read_is_refused_and_says_what_to_write() {
     let before = operator.get("/tokens").json();
     let id = before["tokens"][0]["id"].as_str().expect("an id").to_owned();
     for (path, body, message) in [
-        ("/tokens", json!({}), "The body is not as expected: missing field `name`."),
+        ("/tokens", json!({}), "The field name is missing."),
         ("/tokens", json!({ "name": " " }), "A name has 1 to 100 printable characters."),
         ("/tokens", json!({ "name": "a\u{7}b" }), "A name has 1 to 100 printable characters."),
         ("/tokens", json!({ "name": "x".repeat(101) }), "A name has 1 to 100 printable characters."),
+        ("/tokens", json!({ "name": "a\u{2066}b" }), "A name has 1 to 100 printable characters."),
+        (
+            "/tokens",
+            json!({ "name": "x", "expires": "0s" }),
+            "The token would have expired already. Give it a longer time, such as 90d.",
+        ),
+        (
+            "/tokens",
+            json!({ "name": "x", "burst": "many" }),
+            "The field burst must be a whole number, 0 or more.",
+        ),
         (
             "/tokens",
             json!({ "name": "x", "scopes": [] }),

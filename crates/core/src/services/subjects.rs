@@ -18,7 +18,10 @@ use crate::store::{
     AuditIndex, DetailFilter, Details, Facts, Import, ImportPlan, ImportSummary, Importing, JournalCopies,
     Maintenance, Outbox, PutCounts, StoreError, Suppressions, Tokens,
 };
-use crate::{Actor, Affected, Changed, Detail, NotRecorded, Profile, RawRecord, RecordError, Subject};
+use crate::{
+    Actor, Affected, Changed, ContactValue, Detail, Kind, NotRecorded, Profile, RawRecord, RecordError,
+    Subject,
+};
 
 /// The store traits that [`Subjects`] needs.
 pub trait SubjectStore:
@@ -122,7 +125,8 @@ impl<S: SubjectStore> Subjects<S> {
         Ok(parts.announce(counts, Affected::Details).await)
     }
 
-    /// Removes details of one person; returns how many. Waits for other writers.
+    /// Removes details of one person; returns how many. An address is also found if it was stored in another case. Waits for
+    /// other writers.
     pub async fn remove(
         &self,
         actor: &Actor,
@@ -132,12 +136,29 @@ impl<S: SubjectStore> Subjects<S> {
     ) -> Result<Changed<u64>, SubjectError> {
         let parts = &*self.parts;
         let entry = parts.entry_about(actor, "remove", [Subject::Profile(profile)]);
-        let attempt = async || parts.store.remove_details(profile, which, Some(&entry)).await;
+        let attempt = async || {
+            let which = self.as_stored(profile, which).await?;
+            parts.store.remove_details(profile, &which, Some(&entry)).await
+        };
         let removed = until_free(observer, &Cancel::default(), attempt).await?;
         if removed == 0 {
             parts.note_nothing_changed(&entry.counted(&[("details", 0)])).await?;
         }
         Ok(parts.announce(removed, Affected::Details).await)
+    }
+
+    /// The same filter with the values as they are stored of this profile: engines compare them exactly.
+    async fn as_stored(&self, profile: &Profile, which: &DetailFilter) -> Result<DetailFilter, StoreError> {
+        let Some(values) = &which.values else { return Ok(which.clone()) };
+        let mut stored = values.clone();
+        for (kind, value, _) in self.held_or_kept(profile).await? {
+            let is_meant =
+                |(of, meant): &(Kind, ContactValue)| *of == kind && meant.compares_to(kind, value.expose());
+            if values.iter().any(is_meant) && !stored.contains(&(kind, value.clone())) {
+                stored.push((kind, value));
+            }
+        }
+        Ok(DetailFilter { values: Some(stored), source: which.source.clone() })
     }
 
     /// Visits all details, or those of one source: profile by profile, ordered by URL, with the details in an

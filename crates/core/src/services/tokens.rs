@@ -8,7 +8,7 @@ use crate::services::Parts;
 use crate::store::{AuditIndex, AuditUsage, Outbox, StoreError, Tokens, Usage};
 use crate::{
     Actor, AdminEntry, Affected, Changed, Committed, Lifetime, Quota, Rate, Scopes, Timestamp, Token,
-    TokenSecret, TokenUpdate, UpdatedToken,
+    TokenSecret, TokenUpdate, UpdatedToken, is_printable,
 };
 
 /// The longest name.
@@ -53,6 +53,9 @@ pub enum TokenError {
     /// The name cannot be used.
     #[error("a name has 1 to {MOST_NAME_CHARS} printable characters")]
     Name,
+    /// It would have expired already.
+    #[error("the token would have expired already; give it a longer time, such as 90d")]
+    NoLifetime,
     /// There is no such token.
     #[error("there is no token with the id or name {0}; `contactd token list` shows them")]
     Unknown(String),
@@ -94,8 +97,11 @@ impl<S: Tokens + Outbox> TokenIssuer<S> {
     pub async fn create(&self, actor: &Actor, new: NewToken) -> Result<Committed<IssuedToken>, TokenError> {
         let entry = self.parts.entry(actor, "token create");
         let name = new.name.trim();
-        if name.is_empty() || name.chars().count() > MOST_NAME_CHARS || name.chars().any(char::is_control) {
+        if name.is_empty() || name.chars().count() > MOST_NAME_CHARS || !name.chars().all(is_printable) {
             return Err(TokenError::Name);
+        }
+        if new.lifetime.is_empty() {
+            return Err(TokenError::NoLifetime);
         }
         let now = self.parts.clock.now();
         let token = Token {

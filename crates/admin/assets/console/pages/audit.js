@@ -34,7 +34,7 @@ const outcome = ({ outcome: text, reason }) => {
 };
 
 const whoOf = (event) => (event.kind === 'admin'
-  ? [data(event.actor), h('span', { class: 'rule' }, `through the ${event.via}`)]
+  ? [event.via === 'admin API' && 'token ', data(event.actor), h('span', { class: 'rule' }, `through the ${event.via}`)]
   : [data(event.tokenName ?? event.token), event.tokenName && h('span', { class: 'rule' }, h('code', null, event.token))]);
 
 function detailOf(event) {

@@ -32,5 +32,5 @@ export const isGivenOut = (detail) => detail.label === 'personal' && !detail.isS
 /** What was done, and what to know about it. */
 export const afterwards = ({ inForce = true, isOnRecord = true }) => [
   !inForce && 'It is saved, but the running service has not confirmed it yet. Look again in a moment.',
-  !isOnRecord && 'It is done, but not yet on record: the audit journal cannot be written now. The line follows by itself.',
+  !isOnRecord && 'It is done, but not yet on record: the audit journal is off, or cannot be written now. The line follows by itself once it can.',
 ].filter(Boolean).map((text) => ` ${text}`).join('');

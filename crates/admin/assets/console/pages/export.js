@@ -22,7 +22,7 @@ export async function exportPage() {
   });
   return [
     heading('Export'),
-    notice('warn', h('p', null, 'The file contains all personal data that is held, in clear. An opt-out or an erasure does not reach it afterwards. That you exported, and for which ticket, is put on record first.')),
+    notice('warn', h('p', null, 'The file contains all personal data that is held, in clear. An opt-out or an erasure does not reach what was downloaded. That you exported, and for which ticket, is put on record first.')),
     form,
   ];
 }

@@ -67,7 +67,7 @@ async function run(job, allow = {}) {
       h('p', null, 'All of it is loaded, or nothing. Lookups go on meanwhile and see the old data until it is complete. You can undo the import afterwards, for as long as the list of imports says.'),
     ],
     fields: [isGuarded && textField('typed',
-      `Type ${count} to go on although ${allow.maxWithdrawn ? `${number(count)} details are deleted` : `${number(count)} rows have rejected values`}`, { required: true, pattern: String(count), inputmode: 'numeric' })],
+      `Type ${count} to go on although ${allow.maxWithdrawn ? `${counted(count, 'detail is', 'details are')} deleted` : `${counted(count, 'row has', 'rows have')} rejected values`}`, { required: true, pattern: String(count), inputmode: 'numeric' })],
     confirm: 'Import',
     act: () => post('/imports', { ...job.input, ...allow, dryRun: false }),
   });

@@ -1,10 +1,10 @@
 // Imports: what was loaded, and undoing it.
 
-import { at, get, post } from '../api.js';
+import { at, get, post, remove } from '../api.js';
 import { ask } from '../dialog.js';
 import { button, data, h, linkButton } from '../dom.js';
-import { counted, moment, number } from '../format.js';
-import { badge, heading } from '../notices.js';
+import { bytes, counted, distance, moment, number } from '../format.js';
+import { attempt, badge, flashNext, heading, section } from '../notices.js';
 import { go, href } from '../router.js';
 import { table } from '../table.js';
 
@@ -31,13 +31,27 @@ function undoCell(entry) {
     h('span', { class: 'rule' }, `possible until ${moment(entry.undoUntil)}`)];
 }
 
-export async function imports({ signal }) {
-  const { imports: all } = await get('/imports', { signal });
+/** The files that were sent and are still there. */
+function sent(uploads, refresh) {
+  if (!uploads.length) return null;
+  return section('Files that you have sent',
+    h('p', { class: 'note' }, 'Only you see them. Each is deleted a day after it was sent, or when somebody is erased.'),
+    table('Files that you have sent', ['File', { name: 'Size', number: true }, 'Sent', 'Deleted', { name: 'Actions', hidden: true }], uploads.map((file) => {
+      const away = button('Throw away', () => attempt(away, async () => { await remove(at`/uploads/${file.id}`); flashNext('Thrown away.'); refresh(); }),
+        { class: 'quiet', 'aria-label': `Throw away ${file.name}` });
+      return [h('a', { href: href(['imports', 'upload', file.id]) }, data(file.name)), bytes(file.bytes),
+        `${moment(file.sentAt)} (${distance(file.sentAt)})`, distance(file.deletedAt), away];
+    })));
+}
+
+export async function imports({ signal, refresh }) {
+  const [{ imports: all }, { uploads }] = await Promise.all([get('/imports', { signal }), get('/uploads', { signal })]);
   const columns = ['Import', 'Source', 'Files', 'By', { name: 'Rows', number: true }, { name: 'New', number: true },
     { name: 'Changed', number: true },
     { name: 'Withdrawn', number: true }, { name: 'Rejected', number: true }, 'Undo'];
   return [
     heading('Imports', linkButton('Import a file', href(['imports', 'new']), { class: 'button primary' })),
+    sent(uploads, refresh),
     table('Imports', columns, all.map((entry) => [
       [h('strong', null, `${entry.id}`), h('span', { class: 'rule' }, moment(entry.importedAt))],
       data(entry.source), entry.files.length ? entry.files.map((file, i) => [i > 0 && ', ', data(file)]) : 'by hand',

@@ -28,8 +28,8 @@ export const exportResult = (job) => notice('good',
   h('p', null, `${counted(job.result.profiles, 'profile')} with ${counted(job.result.details, 'detail')}, ${bytes(job.result.bytes)}.`),
   job.hasFile ? h('p', { class: 'actions' },
     linkButton('Download', address(at`/jobs/${job.id}/file`), { download: true, class: 'button primary' })) : h('p', null,
-    'The file is no longer kept. Export again.'),
-  h('p', null, 'It contains personal data, and an erasure does not reach it. Delete it when it is no longer needed.'));
+    'The file is no longer kept: files are deleted after a day, or when somebody is erased. Export again.'),
+  h('p', null, 'It contains personal data, and an erasure does not reach what you have downloaded. Delete that when it is no longer needed.'));
 
 export const proofResult = (job) => notice('good',
   h('p', null, `Lines ${number(job.result.first)} to ${number(job.result.last)} of the journal, ${bytes(job.result.bytes)}.`),

@@ -1,12 +1,12 @@
 // Jobs: long work that goes on without the browser. Each has its own address, so that one can come back to it.
 
-import { ApiError, at, get, post } from '../api.js';
+import { ApiError, at, get, post, remove } from '../api.js';
 import { ask } from '../dialog.js';
 import { button, data, h } from '../dom.js';
 import { distance, moment } from '../format.js';
 import { follow, progressBar, progressText } from '../jobs.js';
-import { badge, heading, problem } from '../notices.js';
-import { href } from '../router.js';
+import { badge, flashNext, heading, problem } from '../notices.js';
+import { go, href } from '../router.js';
 import { table } from '../table.js';
 import { importResult } from './import-report.js';
 import { steps } from './import-file.js';
@@ -46,13 +46,29 @@ async function stop(job) {
   });
 }
 
+/** Throws a job away that has ended, with its files. */
+async function throwAway(job) {
+  const answer = await ask({
+    title: 'Throw this away?',
+    danger: true,
+    intro: h('p', null, job.hasFile || job.hasRejects ? 'It is no longer listed, and its files are deleted.' : 'It is no longer listed.',
+      ' What it has done stays done.'),
+    confirm: 'Throw away',
+    act: () => remove(at`/jobs/${job.id}`),
+  });
+  if (answer) flashNext('Thrown away.');
+  return Boolean(answer);
+}
+
 function ended(job) {
   const show = RESULTS[job.kind];
   return [
     job.state === 'failed' && problem(new ApiError(job.code ?? 'failed',
       job.message ?? 'It failed, and the service did not say why. Its log may say more.')),
-    job.state === 'cancelled' && h('p', { class: 'notice' }, `This was stopped. ${PARTLY[job.kind] ?? 'Nothing was changed.'}`),
+    job.state === 'cancelled' && h('p', { class: 'notice' }, PARTLY[job.kind] ? `This was stopped. ${PARTLY[job.kind]}`
+      : job.message ?? 'This was stopped. Nothing was changed.'),
     job.result && show && show(job),
+    h('p', { class: 'actions' }, button('Throw away', async () => { if (await throwAway(job)) go(['jobs']); })),
   ];
 }
 
@@ -93,14 +109,16 @@ export async function jobPage(here) {
   ];
 }
 
-export async function jobs({ signal }) {
+export async function jobs({ signal, refresh }) {
   const { jobs: all } = await get('/jobs', { signal });
+  const away = (job) => button('Throw away', async () => { if (await throwAway(job)) refresh(); },
+    { class: 'quiet', 'aria-label': `Throw away: ${title(job)}, begun ${moment(job.startedAt)}` });
   return [
     heading('Jobs'),
     h('p', { class: 'lead' }, 'Your long-running work of the last days. It goes on when you close the browser.'),
-    table('Jobs', ['What', 'State', 'Begun', 'Progress'], all.map((job) => [
+    table('Jobs', ['What', 'State', 'Begun', 'Progress', { name: 'Actions', hidden: true }], all.map((job) => [
       h('a', { href: href(['jobs', job.id]) }, title(job)), stateBadge(job), `${moment(job.startedAt)} (${distance(job.startedAt)})`,
-      progressText(job)]),
+      progressText(job), job.state !== 'running' && away(job)]),
     { empty: 'You have no jobs. Imports, exports, verifications and lists of opt-outs appear here.' }),
   ];
 }

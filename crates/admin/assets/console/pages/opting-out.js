@@ -34,7 +34,7 @@ export async function optOut(found, again) {
       h('p', null, value(subject.text)),
       paragraphs(
         'From the moment this is done, no lookup gives it out, also if it is imported again. Callers get the same answer as for somebody who is not on file.',
-        'The data stays stored. To delete it too, use Erase instead.',
+        found.held.length > 0 && 'The data stays stored. To delete it too, use Erase instead.',
         !found.held.length && 'Nobody is on file under this now. The opt-out counts for what is imported later. Check for a typing error first.'),
     ],
     fields: [scope, many, ticketField()],

@@ -20,6 +20,7 @@ function findings(list) {
 }
 
 export function journalBadge({ state, comparedAt }) {
+  if (state === 'off') return badge('warn', 'off: nothing is on record');
   if (state === 'whole') return badge('good', `whole as of ${moment(comparedAt)}`);
   if (state === 'broken') return badge('bad', `not whole, found on ${moment(comparedAt)}`);
   return badge('warn', 'not verified yet');

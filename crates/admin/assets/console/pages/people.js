@@ -6,7 +6,7 @@ import { button, data, h, value } from '../dom.js';
 import { capital, counted, day, kindName, moment, number } from '../format.js';
 import { badge, heading, notice, problem, section, turnPage } from '../notices.js';
 import { go } from '../router.js';
-import { may } from '../session.js';
+import { isOnRecord, may } from '../session.js';
 import { table } from '../table.js';
 import { optOut, optOutUnseen, withdraw } from './opting-out.js';
 import { correct, erase, removeDetail, report } from './person-actions.js';
@@ -180,7 +180,8 @@ export async function people() {
     onsubmit: (event) => { event.preventDefault(); search({ focus: true }); } },
     h('label', { for: 'person' }, 'Profile URL, e-mail address or phone number'),
     h('div', { class: 'field' }, input, send),
-    h('p', { class: 'hint', id: 'person-hint' }, 'Phone numbers with + and country code. Every search is on record with your name.'));
+    h('p', { class: 'hint', id: 'person-hint' },
+      `Phone numbers with + and country code. ${isOnRecord() ? 'Every search is on record with your name.' : 'The journal is off: searches are not on record.'}`));
   if (wanted) queueMicrotask(() => search({ focus: true }));
   wanted = '';
   return [heading('People'), form, said, place];

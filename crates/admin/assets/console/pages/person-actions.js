@@ -24,8 +24,10 @@ export async function erase(found, again) {
   const { profiles, sharedWith } = preview;
   const details = profiles.reduce((sum, profile) => sum + profile.details, 0);
   const isValue = subject.kind !== 'profile';
+  // Then the number or address itself is all there is to opt out.
+  const isNobody = isValue && !profiles.length;
   const answer = await ask({
-    title: profiles.length > 1 ? `Erase ${profiles.length} profiles` : 'Erase this person',
+    title: profiles.length > 1 ? `Erase ${profiles.length} profiles` : isNobody ? `Opt out this ${kindName(subject.kind)}` : 'Erase this person',
     danger: true,
     wide: true,
     intro: [
@@ -36,26 +38,29 @@ export async function erase(found, again) {
           ' There is nothing to delete. The opt-out counts for what is imported later.'),
       profiles.length > 0 && profileList(profiles),
       paragraphs(
-        `${profiles.length > 1 ? 'These people are' : 'The person is'} also opted out${isValue ? `, and so is this ${kindName(subject.kind)}` : ''}, so that the next import does not bring them back.`,
-        'Earlier backups, exports, rejects files and enriched files may still contain them: delete those yourself. The audit journal keeps digests only.'),
+        isNobody ? `This ${kindName(subject.kind)} is opted out, so that no lookup gives it out.`
+          : `${profiles.length > 1 ? 'These people are' : 'The person is'} also opted out${isValue ? `, and so is this ${kindName(subject.kind)}` : ''}, so that the next import does not bring them back.`,
+        'What was uploaded to this console, and the exports and rejected rows that it keeps, are deleted for everybody, except those that a running job uses. In a cluster, this is about the server that you use now: the others keep such files for at most a day.',
+        'Earlier backups, files that were downloaded, rejects files and enriched files may still contain them: delete those yourself. The audit journal keeps digests only.'),
       sharedWith.length > 0 && [
         h('p', null, `Not erased, although they have a number or an address in common (${counted(sharedWith.length, 'profile')}):`),
         profileList(sharedWith),
       ],
     ],
     fields: [
-      checkField('values', 'Also opt out their numbers and addresses',
+      !isNobody && checkField('values', 'Also opt out their numbers and addresses',
         { hint: 'Then these are not given out under any other profile either.' }),
       confirmMany(profiles.length, 'erase'), ticketField(),
     ],
-    confirm: profiles.length > 1 ? `Erase ${profiles.length} profiles` : 'Erase',
+    confirm: profiles.length > 1 ? `Erase ${profiles.length} profiles` : isNobody ? 'Opt out' : 'Erase',
     act: async ({ values, ticket }, said) => settled(await post('/people/erase', {
       q: subject.text, values, ticket, confirmed: profiles.length,
     }), said),
   });
   if (!answer) return;
   const removed = answer.result.profiles.reduce((sum, profile) => sum + profile.details, 0);
-  flash(`Erased: ${counted(removed, 'detail')} of ${counted(answer.result.profiles.length, 'profile')} deleted and opted out.`,
+  flash(isNobody && !removed ? 'Opted out. There was nothing to delete.'
+    : `Erased: ${counted(removed, 'detail')} of ${counted(answer.result.profiles.length, 'profile')} deleted and opted out.`,
     afterwards(answer.result));
   again();
 }

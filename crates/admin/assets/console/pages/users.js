@@ -58,7 +58,7 @@ async function simple({ title, sentences, confirm, danger, path, refresh, done, 
 const disable = (of, refresh) => simple({
   title: `Disable ${of.name}`, danger: true, confirm: 'Disable', path: at`/users/${of.name}/disable`, refresh,
   done: `${of.name} is disabled.`,
-  sentences: ['Their sessions end at once, and they cannot log in any more. What they did stays on record. You can enable them again.'],
+  sentences: ['Their sessions end at once, their running jobs are stopped, and they cannot log in any more. What they did stays on record. You can enable them again.'],
 });
 
 const enable = (of, refresh) => simple({
@@ -69,7 +69,7 @@ const enable = (of, refresh) => simple({
 const changeRole = (of, refresh) => simple({
   title: `Change the role of ${of.name}`, confirm: 'Change', path: at`/users/${of.name}/role`, refresh,
   done: `The role of ${of.name} is changed.`,
-  sentences: ['Their sessions end, and they log in again with the new role.'], fields: [radioField('role', 'Role', ROLES, of.role)],
+  sentences: ['Their sessions end, and they log in again with the new role. Running jobs that the new role may not start are stopped.'], fields: [radioField('role', 'Role', ROLES, of.role)],
   body: ({ role }) => ({ role }),
 });
 
@@ -124,7 +124,7 @@ async function createAdminToken(refresh) {
 const revoke = (of, refresh) => simple({
   title: `Revoke ${of.name}`, danger: true, confirm: 'Revoke', path: at`/admin-tokens/${of.id}/revoke`, refresh,
   done: `${of.name} is revoked.`,
-  sentences: ['From the moment this is done, every call with this token is refused. It cannot be made valid again.'],
+  sentences: ['From the moment this is done, every call with this token is refused, and its running jobs are stopped. It cannot be made valid again.'],
 });
 
 function adminTokens(list, refresh) {

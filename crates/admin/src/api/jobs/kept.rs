@@ -17,12 +17,17 @@ pub(crate) fn make_private(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
+/// The code and the message of a job that ran when the server ended.
+pub(super) const INTERRUPTED: &str = "interrupted";
+pub(super) const INTERRUPTED_MESSAGE: &str = "The server stopped while this was running. It was done whole or not at all: look whether it \
+     was done, or start it again.";
+
 /// What is kept of a job.
 #[derive(Serialize, Deserialize)]
-struct Record {
+pub(crate) struct Record {
     /// To whom it belongs.
     owner: String,
-    shown: JobShown,
+    pub(crate) shown: JobShown,
 }
 
 /// Writes the record of a job, in place of the one before.
@@ -74,11 +79,8 @@ fn interrupted(mut shown: JobShown, now: Timestamp) -> JobShown {
     if shown.state == State::Running {
         shown.state = State::Failed;
         shown.ended_at = Some(now);
-        shown.code = Some("interrupted".to_owned());
-        shown.message = Some(
-            "The server stopped while this was running. It was done whole or not at all: look whether it was done, or start it again."
-                .to_owned(),
-        );
+        shown.code = Some(INTERRUPTED.to_owned());
+        shown.message = Some(INTERRUPTED_MESSAGE.to_owned());
         (shown.has_file, shown.has_rejects) = (false, false);
     }
     shown

@@ -15,6 +15,7 @@ use crate::api::Api;
 use crate::api::auth::Who;
 use crate::api::endpoint::Endpoint;
 use crate::api::extract::{Json, Named, apart};
+use crate::api::jobs::stopping::Stopped;
 use crate::api::jobs::{Job, JobShown, Kind};
 use crate::api::permission::Needs;
 use crate::api::refusal::Refusal;
@@ -28,6 +29,9 @@ pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
             .says("One of your own jobs.")
             .answers::<JobShown>()
             .unused(),
+        Endpoint::delete("/jobs/{id}", Needs::Anyone, "deleteJob", delete)
+            .says("Throw away one of your own jobs that has ended, and its files.")
+            .with_status(204),
         Endpoint::post("/jobs/{id}/cancel", Needs::Anyone, "cancelJob", cancel)
             .says("Ask one of your own jobs to stop.")
             .answers::<JobShown>(),
@@ -68,8 +72,25 @@ async fn cancel<S: Store>(
     Named(id): Named,
 ) -> Result<Json<JobShown>, Refusal> {
     let job = find(&api, &id, &who)?;
-    job.cancel().cancel();
+    job.stop(Stopped::ByOwner);
     Ok(Json(job.shown()))
+}
+
+async fn delete<S: Store>(
+    State(api): State<Arc<Api<S>>>,
+    who: Who,
+    Named(id): Named,
+) -> Result<StatusCode, Refusal> {
+    let job = find(&api, &id, &who)?;
+    if job.is_running() {
+        return Err(Refusal::conflict("This is still running. Stop it first, or wait until it has ended."));
+    }
+    // Large files take a while.
+    apart(async move {
+        api.jobs.forget(&job);
+        Ok(StatusCode::NO_CONTENT)
+    })
+    .await
 }
 
 async fn file<S: Store>(
@@ -114,7 +135,11 @@ fn find<S: Store>(api: &Api<S>, id: &str, who: &Who) -> Result<Arc<Job>, Refusal
 
 /// Sends a file of a job, in parts.
 async fn download(job: &Job, is_there: bool, file: &str, name: &str) -> Result<Response<Body>, Refusal> {
-    let gone = || Refusal::not_found("There is no such file. Files are deleted after a day.");
+    let gone = || {
+        Refusal::not_found(
+            "There is no such file. Files are deleted after a day, or when somebody is erased.",
+        )
+    };
     if !is_there {
         return Err(gone());
     }

@@ -8,7 +8,7 @@ use crate::api::jobs::Done;
 pub(super) fn done(progress: Progress) -> Done {
     let (done, total, unit, phase) = match progress {
         Progress::Waiting => (0, None, "", "waiting for another command that writes to the store"),
-        Progress::Suppressed { .. } => (0, None, "", "opted out; removing the details"),
+        Progress::Suppressed { .. } => (0, None, "", "opted out; looking for what is held"),
         Progress::Reading { bytes: Some((done, all)), .. } => (done, Some(all), "bytes", "reading"),
         Progress::Reading { rows, bytes: None } => (rows, None, "rows", "reading"),
         Progress::Writing { rows, all } => (rows, Some(all), "rows", "writing"),

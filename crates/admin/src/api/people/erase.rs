@@ -102,8 +102,11 @@ pub(super) async fn erase<S: Store>(
     let (jobs, input) = (Arc::clone(&api.jobs), json!({ "values": sent.values, "ticket": sent.ticket }));
     answer_or_job(&jobs, jobs::Kind::Erase, &who, input, async move |job: &Job| {
         let subjects = &api.services.subjects;
-        let erased = subjects.erase(&actor, &named, options, &|_| false, &|step| job.observe(step)).await?;
-        Ok(ErasureShown::done(erased))
+        let erased = subjects.erase(&actor, &named, options, &|_| false, &|step| job.observe(step)).await;
+        if erased.as_ref().err().is_none_or(EraseError::has_begun) {
+            api.delete_personal_files();
+        }
+        Ok(ErasureShown::done(erased?))
     })
     .await
 }

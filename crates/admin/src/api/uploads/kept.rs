@@ -1,4 +1,4 @@
-//! The uploaded files: each belongs to the user who sent it, and is deleted after a day.
+//! The uploaded files: each belongs to the user who sent it, and is deleted after a day, or when somebody is erased.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -46,7 +46,14 @@ pub(crate) struct Upload {
     /// What its owner calls it.
     pub(crate) name: String,
     pub(crate) bytes: u64,
-    sent_at: Timestamp,
+    pub(super) sent_at: Timestamp,
+}
+
+impl Upload {
+    /// When it is deleted at the latest.
+    pub(super) fn deleted_at(&self) -> Timestamp {
+        self.sent_at.plus(KEPT)
+    }
 }
 
 /// A file that is being sent. Unless it is kept in the end, it is deleted.
@@ -90,12 +97,12 @@ impl Uploads {
         Ok(Arc::new(uploads))
     }
 
-    /// Deletes files that are too old.
+    /// Deletes files that are too old, and forgets those that are gone: `contactd erase` deletes them.
     pub(crate) fn tidy(&self) {
         let now = self.clock.now();
         let mut state = self.state();
         state.kept.retain(|id, upload| {
-            let is_kept = now < upload.sent_at.plus(KEPT);
+            let is_kept = now < upload.deleted_at() && data_in(&self.dir, id).is_file();
             if !is_kept {
                 self.delete(id);
             }
@@ -106,16 +113,37 @@ impl Uploads {
     /// The upload with this id, if this user sent it.
     pub(crate) fn find(&self, id: &str, who: &Who) -> Result<Upload, Refusal> {
         self.tidy();
-        let owner = who.owner.clone();
-        let found = self.state().kept.get(id).filter(|upload| upload.owner == owner).cloned();
+        let found = self.state().kept.get(id).filter(|upload| upload.owner == who.owner).cloned();
         found.ok_or_else(|| {
-            Refusal::not_found("There is no such file of yours. Uploaded files are deleted after a day.")
+            Refusal::not_found(
+                "There is no such file of yours. Uploaded files are deleted after a day, or when somebody is erased.",
+            )
         })
+    }
+
+    /// The uploads of this user, newest first.
+    pub(super) fn of(&self, who: &Who) -> Vec<Upload> {
+        self.tidy();
+        let of_theirs = |upload: &&Upload| upload.owner == who.owner;
+        let mut uploads: Vec<Upload> = self.state().kept.values().filter(of_theirs).cloned().collect();
+        uploads.sort_by_key(|upload| std::cmp::Reverse(upload.sent_at));
+        uploads
     }
 
     /// Where an upload is, and what it is called.
     pub(crate) fn file(&self, upload: &Upload) -> UploadedFile {
         UploadedFile { path: data_in(&self.dir, &upload.id), name: upload.name.clone() }
+    }
+
+    /// Deletes the uploads of everybody, except these.
+    pub(crate) fn delete_all_but(&self, in_use: &[String]) {
+        self.state().kept.retain(|id, _| {
+            let is_kept = in_use.contains(id);
+            if !is_kept {
+                self.delete(id);
+            }
+            is_kept
+        });
     }
 
     /// Deletes an upload.
@@ -138,8 +166,8 @@ impl Uploads {
                 axum::http::StatusCode::CONFLICT,
                 "too_many_uploads",
                 format!(
-                    "You have sent {MOST} files, which is the most at a time. Throw one away: the page of its check or import \
-                     leads back to it. Each is also deleted a day after it was sent."
+                    "You have sent {MOST} files, which is the most at a time. Throw one away: the page Imports lists them, and so \
+                     does GET /uploads. Each is also deleted a day after it was sent."
                 ),
             ));
         }
@@ -195,7 +223,7 @@ impl Drop for Arriving {
     }
 }
 
-fn data_in(dir: &Path, id: &str) -> PathBuf {
+pub(super) fn data_in(dir: &Path, id: &str) -> PathBuf {
     dir.join(id)
 }
 

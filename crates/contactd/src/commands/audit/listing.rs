@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
 
 use contactd_core::services::ShownEvent;
-use contactd_core::{AdminRecord, AuditRecord, Timestamp, hex};
+use contactd_core::{AdminRecord, AuditRecord, Timestamp, Via, hex};
 use serde::Serialize;
 
 use crate::output;
@@ -86,7 +86,9 @@ impl ShownAction<'_> {
         let counts = self.counts.iter().map(|(name, count)| format!("{name} {count}"));
         let words = self.what.map(str::to_owned).into_iter().chain(counts);
         let words = words.chain(self.ticket.map(str::to_owned)).collect::<Vec<_>>().join(", ");
-        let actor = format!("by {}", self.actor);
+        // A user and an admin token may have the same name.
+        let token = if self.via == Via::AdminApi.name() { "token " } else { "" };
+        let actor = format!("by {token}{}", self.actor);
         [self.time.to_string(), self.operation.to_owned(), self.outcome.to_owned(), actor, words]
     }
 }

@@ -130,7 +130,8 @@ impl VerifiedJournals {
 
 impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
     /// Checks the journal on this machine, if there is one, and the copies of the journals of all nodes. Copies are checked with
-    /// public keys alone. The store remembers what was found, unless it is about one node. If it is cancelled, this fails with
+    /// public keys alone. The store remembers what was found, unless it is about one node, or something is wrong and roots or a
+    /// line were given: these may be mistyped, and are the business of who gave them. If it is cancelled, this fails with
     /// [`JournalError::Cancelled`].
     pub async fn verify_all(
         &self,
@@ -182,7 +183,8 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
             verified.unknown_roots = unknown.collect();
             verified.is_whole &= verified.unknown_roots.is_empty();
         }
-        if query.node.is_none() {
+        let is_given = !query.roots.is_empty() || query.noted.is_some();
+        if query.node.is_none() && (verified.is_whole || !is_given) {
             remember(&self.parts, &verified).await?;
         }
         Ok(verified)

@@ -34,6 +34,8 @@ pub struct JournalState {
     pub last: Option<LastVerification>,
     /// Whether lines that had been indexed are missing or changed since.
     pub is_lost: bool,
+    /// Why the files of this machine's journal cannot be read, if they cannot.
+    pub unreadable: Option<String>,
 }
 
 impl fmt::Display for LastVerification {
@@ -104,13 +106,16 @@ pub(in crate::services) async fn journal_state<S: AuditIndex + JournalCopies + F
     let last = parts.store.fact(VERIFIED).await?;
     let held = |last: u64, first: Option<u64>| (last + 1).saturating_sub(first.unwrap_or(1).max(1));
     let own = parts.store.audit_position(&parts.node).await?.seq;
-    let own = if own == 0 { 0 } else { held(own, parts.journal.first_line()?) };
+    let first = parts.journal.first_line();
+    let unreadable = first.as_ref().err().map(ToString::to_string);
+    let own = if own == 0 { 0 } else { held(own, first.ok().flatten()) };
     let copies = parts.store.list_copies().await?;
     let elsewhere = copies.iter().filter(|copy| copy.is_last && copy.node != parts.node);
     Ok(JournalState {
         lines: own + elsewhere.map(|copy| copy.position.seq).sum::<u64>(),
         last: last.and_then(|last| last.parse().ok()),
         is_lost: parts.store.fact(LOST).await?.is_some(),
+        unreadable,
     })
 }
 

@@ -63,6 +63,7 @@ impl<S: Details + Importing + Suppressions + Tokens + AuditIndex + JournalCopies
         tokens_ending.sort_by_key(|token| token.expires_at);
         let journal = journal_state(parts).await?;
         let mut findings = self.token_findings().await?;
+        findings.extend(unreadable(&journal));
         findings.extend(known_fault(&journal));
         let last_backup = parts.store.fact(LAST_BACKUP).await?;
         Ok(Overview {
@@ -76,6 +77,13 @@ impl<S: Details + Importing + Suppressions + Tokens + AuditIndex + JournalCopies
             findings,
         })
     }
+}
+
+/// That the files of the journal cannot be read.
+fn unreadable(journal: &JournalState) -> Option<Finding> {
+    let message = format!("the journal cannot be read: {}", journal.unreadable.as_ref()?);
+    let advice = "make audit/ and its files readable and writable for the user that runs the server";
+    Some(Finding::fail("journal", message, advice))
 }
 
 /// What is known to be wrong with the journals.

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use crate::is_printable;
 use crate::services::imports::MaxRejects;
 
 /// The longest name of a source.
@@ -50,7 +51,7 @@ pub fn parse_share(text: &str) -> Result<f64, NotAShare> {
 /// The name of a source, without spaces around it.
 pub fn parse_source(text: &str) -> Result<String, NotASource> {
     let name = text.trim();
-    if name.is_empty() || name.chars().count() > MAX_CHARS || name.chars().any(char::is_control) {
+    if name.is_empty() || name.chars().count() > MAX_CHARS || !name.chars().all(is_printable) {
         return Err(NotASource);
     }
     Ok(name.to_owned())

@@ -105,17 +105,31 @@ impl ReadRows {
 
 /// Why rows could not be read. The text says what to do, and contains no row data.
 #[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct RowsError(Box<dyn Error + Send + Sync>);
+#[error("{error}")]
+pub struct RowsError {
+    error: Box<dyn Error + Send + Sync>,
+    is_about_a_file: bool,
+}
 
 impl RowsError {
     /// Wraps an error of the source.
     pub fn new(error: impl Error + Send + Sync + 'static) -> Self {
-        Self(Box::new(error))
+        Self { error: Box::new(error), is_about_a_file: false }
+    }
+
+    /// The same error, whose text begins with the name of the file that it is about.
+    #[must_use]
+    pub fn about_a_file(self) -> Self {
+        Self { is_about_a_file: true, ..self }
+    }
+
+    /// Whether its text begins with the name of a file.
+    pub const fn is_about_a_file(&self) -> bool {
+        self.is_about_a_file
     }
 
     /// The error of the source.
     pub fn get_ref(&self) -> &(dyn Error + Send + Sync + 'static) {
-        &*self.0
+        &*self.error
     }
 }

@@ -119,6 +119,24 @@ pub enum EraseError {
 }
 
 impl EraseError {
+    /// Whether the person is suppressed, and their details are removed or were about to be.
+    pub const fn has_begun(&self) -> bool {
+        match self {
+            Self::NotOnFile
+            | Self::NotApproved(_)
+            | Self::NotAsConfirmed(_)
+            | Self::NotRecorded(_)
+            | Self::NotSuppressed(_) => false,
+            Self::NotConfirmed(..)
+            | Self::NotRemoved(_)
+            | Self::NotWiped(_)
+            | Self::NotSearched(_)
+            | Self::Read
+            | Self::BackingUp
+            | Self::Abandoned(_) => true,
+        }
+    }
+
     /// What is not done, without a word about what is disclosed.
     const fn what_is_left(&self) -> &'static str {
         match self {
@@ -205,7 +223,10 @@ impl<S: SubjectStore> Subjects<S> {
     }
 
     /// Everything that is held of a profile or kept so that imports can be undone: kind, value and source, each once.
-    async fn held_or_kept(&self, profile: &Profile) -> Result<Vec<(Kind, ContactValue, String)>, StoreError> {
+    pub(super) async fn held_or_kept(
+        &self,
+        profile: &Profile,
+    ) -> Result<Vec<(Kind, ContactValue, String)>, StoreError> {
         let store = &*self.parts.store;
         let former = store.list_former(profile).await?.into_iter().map(|former| former.detail);
         let held = store.list_details(profile).await?.into_iter().chain(former);

@@ -47,6 +47,9 @@ pub enum UserError {
     /// It is not the name of an admin token.
     #[error("the name of an admin token has 1 to 100 printable characters")]
     TokenName,
+    /// It would have expired already.
+    #[error("the token would have expired already; give it a longer time, such as 90d")]
+    NoLifetime,
     /// There is no such admin token. What was given is left out: it may be the token itself.
     #[error("there is no admin token with that id or name; `contactd admin-token list` shows them")]
     UnknownToken,
