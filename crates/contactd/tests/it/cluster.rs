@@ -587,34 +587,3 @@ fn the_backup_of_a_node_makes_a_new_node_and_keeps_its_journal_beside() {
     let verified = node.site.run_with(&["audit", "verify", "--dir", &dir], "", &embedded);
     assert_eq!(verified.code, 0, "{verified:?}");
 }
-
-#[test]
-fn tmp_measure_hang() {
-    let server = TestServer::start();
-    let site = Site::on(&server.database());
-    site.ok_with_input(&["import", "-", "--source", "crm"], fixture::PEOPLE);
-    let config = site.file("c.toml", "[cluster]\npatience = \"6s\"\n");
-    let people = site.file("p.csv", fixture::PEOPLE);
-    for delay in [10, 20, 30, 45, 60] {
-        for args in [vec!["suppress", ADA], vec!["erase", EVE], vec!["import", &people, "--source", "x"]] {
-            let began = Instant::now();
-            let child = site
-                .command()
-                .args(["--config", &config])
-                .args(&args)
-                .stderr(std::process::Stdio::piped())
-                .spawn()
-                .expect("starts");
-            std::thread::sleep(std::time::Duration::from_millis(delay));
-            server.freeze();
-            let output = child.wait_with_output().expect("ends");
-            let took = began.elapsed();
-            server.thaw();
-            println!(
-                "MEASURED {delay} ms {args:?}: {took:?} {:?} {}",
-                output.status.code(),
-                String::from_utf8_lossy(&output.stderr)
-            );
-        }
-    }
-}
