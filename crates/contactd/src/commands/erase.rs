@@ -93,7 +93,7 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
         ));
         if context.database.is_some() {
             output::words(format_args!(
-                "PostgreSQL keeps removed rows on its own disks for a while: in free space of its table files, in its write-ahead log, \
+                "the database keeps removed rows on its own disks for a while: in free space of its table files, in its write-ahead log, \
                  and in archives and backups"
             ));
         }

@@ -131,7 +131,9 @@ impl Site {
         let text: String = text
             .split_inclusive('\n')
             .filter(|line| !line.starts_with("created the digest key of this cluster"))
-            .filter(|line| !line.starts_with("PostgreSQL keeps removed rows on its own disks for a while: "))
+            .filter(|line| {
+                !line.starts_with("the database keeps removed rows on its own disks for a while: ")
+            })
             .collect();
         let text = text.replace("from the database and from every file of the nodes;", "from every file;");
         text.replace(&format!("(database {url})"), &format!("(data directory {})", self.data().display()))
