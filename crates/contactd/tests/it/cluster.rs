@@ -102,7 +102,7 @@ fn a_node_that_is_paused_discloses_nothing_that_was_opted_out_meanwhile() {
     let [a, b] = &nodes[..] else { panic!("two nodes") };
     for _ in 0..3 {
         let mut connection = b.connect();
-        b.signal(Signal::STOP);
+        b.pause();
         // The request waits in the socket, and is read after the node goes on.
         let body = crate::http::profile_body(ADA);
         connection.send(Request::lookup(PHONE, body).token(&token).bytes());

@@ -376,6 +376,19 @@ impl Service {
         rustix::process::kill_process(pid, signal).expect("signals");
     }
 
+    /// Pauses the process, and waits until none of its threads runs: on a busy machine, one may go on for a moment.
+    pub(crate) fn pause(&self) {
+        self.signal(rustix::process::Signal::STOP);
+        let tasks = format!("/proc/{}/task", self.child.id());
+        eventually("every thread is stopped", || {
+            std::fs::read_dir(&tasks).expect("a process").all(|task| {
+                let stat =
+                    std::fs::read_to_string(task.expect("a thread").path().join("stat")).expect("reads");
+                stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+            })
+        });
+    }
+
     /// Waits for the process to end by itself.
     pub(crate) fn wait(&mut self) -> i32 {
         let until = Instant::now() + Duration::from_secs(60);

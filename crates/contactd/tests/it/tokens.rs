@@ -148,7 +148,7 @@ fn errors_say_what_to_do() {
 #[test]
 fn a_new_token_is_printed_before_a_server_that_hangs_is_waited_for() {
     let (service, _) = Service::with_people();
-    service.signal(rustix::process::Signal::STOP);
+    service.pause();
     let mut command = service.site.command();
     command.args(["token", "create", "late"]).stdout(std::process::Stdio::piped());
     let mut child = command.stderr(std::process::Stdio::null()).spawn().expect("starts");
