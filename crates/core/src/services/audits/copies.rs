@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::indexing::BATCH;
+use super::journals::of_others;
 use super::stored_copy::StoredCopy;
 use super::verified::remember;
 use super::watching::Watching;
@@ -384,9 +385,8 @@ fn names(copies: &[ShippedJournal]) -> String {
 /// Indexes what other nodes have shipped and not indexed: a node under load ships faster than it indexes, and one that is gone
 /// indexes nothing any more.
 pub(super) async fn index_copies<S: AuditIndex + JournalCopies>(parts: &Parts<S>) -> Result<(), AuditError> {
-    let copies = parts.store.list_copies().await?;
-    for copy in copies.iter().filter(|copy| copy.is_last && copy.node != parts.node) {
-        while index_some_of(parts, copy).await? {}
+    for copy in of_others(parts).await? {
+        while index_some_of(parts, &copy).await? {}
     }
     Ok(())
 }

@@ -53,7 +53,7 @@ pub(in crate::services) async fn known_since<S: JournalCopies>(
 }
 
 /// The journals that other nodes have shipped.
-async fn of_others<S: JournalCopies>(parts: &Parts<S>) -> Result<Vec<ShippedJournal>, AuditError> {
+pub(super) async fn of_others<S: JournalCopies>(parts: &Parts<S>) -> Result<Vec<ShippedJournal>, AuditError> {
     let mut copies = parts.store.list_copies().await?;
     copies.retain(|copy| copy.is_last && copy.node != parts.node);
     Ok(copies)

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use super::copies::VerifiedJournals;
 use super::indexing::LOST;
+use super::journals::of_others;
 use crate::Timestamp;
 use crate::services::{AuditError, Parts};
 use crate::store::{AuditIndex, Facts, JournalCopies};
@@ -109,10 +110,9 @@ pub(in crate::services) async fn journal_state<S: AuditIndex + JournalCopies + F
     let first = parts.journal.first_line();
     let unreadable = first.as_ref().err().map(ToString::to_string);
     let own = if own == 0 { 0 } else { held(own, first.ok().flatten()) };
-    let copies = parts.store.list_copies().await?;
-    let elsewhere = copies.iter().filter(|copy| copy.is_last && copy.node != parts.node);
+    let elsewhere = of_others(parts).await?;
     Ok(JournalState {
-        lines: own + elsewhere.map(|copy| copy.position.seq).sum::<u64>(),
+        lines: own + elsewhere.iter().map(|copy| copy.position.seq).sum::<u64>(),
         last: last.and_then(|last| last.parse().ok()),
         is_lost: parts.store.fact(LOST).await?.is_some(),
         unreadable,
