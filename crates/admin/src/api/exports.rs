@@ -84,14 +84,15 @@ async fn write<S: Store>(api: &Api<S>, actor: &Actor, sent: &ToExport, job: &Job
     };
     let mut writer =
         ExportWriter::new(format, BufWriter::with_capacity(1 << 16, file)).map_err(unwritable)?;
-    let (mut failed, mut said) = (None, None::<Instant>);
+    let (mut failed, mut is_gone, mut said) = (None, false, None::<Instant>);
     let visit = |profile: &Profile, details: &[Detail]| {
         failed = writer.write(profile, details).err();
         if said.is_none_or(|said| said.elapsed() >= SAID_EVERY) {
             said = Some(Instant::now());
             note(job, writer.written().0);
+            is_gone = !path.is_file();
         }
-        failed.is_none() && !job.cancel().is_cancelled()
+        failed.is_none() && !is_gone && !job.cancel().is_cancelled()
     };
     let source = sent.source.as_deref().map(str::trim).filter(|source| !source.is_empty());
     api.services.subjects.export(actor, source, visit).await.map_err(refused)?;
@@ -102,10 +103,24 @@ async fn write<S: Store>(api: &Api<S>, actor: &Actor, sent: &ToExport, job: &Job
         return Err(Failed::new("cancelled", "It was stopped. There is no file."));
     }
     let (profiles, details) = writer.written();
-    writer.finish().map_err(unwritable)?;
-    let bytes = path.metadata().map_err(unwritable)?.len();
+    if !is_gone {
+        writer.finish().map_err(unwritable)?;
+    }
+    let bytes = match path.metadata() {
+        Ok(file) => file.len(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(erased_meanwhile()),
+        Err(error) => return Err(unwritable(error).into()),
+    };
     job.note_file();
     Ok(json!({ "profiles": profiles, "details": details, "bytes": bytes }))
+}
+
+/// The file was begun before somebody was erased, and may contain them. The erasure has deleted it.
+fn erased_meanwhile() -> Failed {
+    Failed::new(
+        "erased_meanwhile",
+        "Somebody was erased while this file was being written. There is no file. Export again.",
+    )
 }
 
 fn note(job: &Job, profiles: u64) {

@@ -41,6 +41,9 @@ const LISTED_WITH_PEOPLE: Duration = Duration::from_secs(86_400);
 /// How long its files are kept.
 const FILES_KEPT: Duration = Duration::from_secs(86_400);
 
+/// The name of the file that a job makes for download.
+pub(crate) const FILE: &str = "file";
+
 /// The code of a job that was stopped.
 const CANCELLED: &str = "cancelled";
 
@@ -310,9 +313,13 @@ impl Jobs {
         self.running().iter().filter_map(|job| job.shown().upload().map(str::to_owned)).collect()
     }
 
-    /// Deletes the files with personal data of all jobs that have ended, and forgets whom their reports name.
+    /// Deletes the files with personal data of all jobs that have ended, and forgets whom their reports name. An export that is
+    /// being written notices that its file is gone, and fails.
     pub(crate) fn delete_personal_files(&self) {
         let jobs: Vec<Arc<Job>> = lock(&self.jobs).values().cloned().collect();
+        for export in jobs.iter().filter(|job| job.kind() == Kind::Export) {
+            let _ = std::fs::remove_file(export.dir.join(FILE));
+        }
         for job in jobs.iter().filter(|job| !job.is_running() && !job.kind().has_impersonal_files()) {
             let mut shown = lock(&job.shown);
             *shown = shown.clone().without_people();
@@ -417,7 +424,7 @@ impl Job {
     /// The file that it makes for download. Its directory exists.
     pub(crate) fn file(&self) -> io::Result<PathBuf> {
         kept::make_private(&self.dir)?;
-        Ok(self.dir.join("file"))
+        Ok(self.dir.join(FILE))
     }
 
     /// The file of rejected rows. Its directory exists.
@@ -492,7 +499,7 @@ impl Job {
     fn miss_files(&self) {
         let mut shown = lock(&self.shown);
         if shown.state != State::Running {
-            shown.has_file &= self.dir.join("file").is_file();
+            shown.has_file &= self.dir.join(FILE).is_file();
             shown.has_rejects &= self.dir.join("rejects").is_file();
         }
     }

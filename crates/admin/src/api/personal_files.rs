@@ -5,17 +5,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::api::Api;
-use crate::api::jobs::{Record, State};
+use crate::api::jobs::{FILE, Kind, Record, State};
 
 impl<S> Api<S> {
-    /// Deletes them, except those that running jobs use.
+    /// Deletes them, except those that running imports use.
     pub(crate) fn delete_personal_files(&self) {
         self.jobs.delete_personal_files();
         self.uploads.delete_all_but(&self.jobs.uploads_in_use());
     }
 }
 
-/// Deletes them in the directory of a console that is not part of this process. If it is being served, those that running jobs
+/// Deletes them in the directory of a console that is not part of this process. If it is being served, those that running imports
 /// use stay; the server notices that the others are gone.
 pub fn delete_personal_files(console: &Path, is_served: bool) -> io::Result<()> {
     let mut in_use = Vec::new();
@@ -24,6 +24,9 @@ pub fn delete_personal_files(console: &Path, is_served: bool) -> io::Result<()> 
         let shown = record.shown;
         let is_running = is_served && shown.state == State::Running;
         in_use.extend(shown.upload().filter(|_| is_running).map(str::to_owned));
+        if shown.kind == Kind::Export {
+            unless_gone(fs::remove_file(console.join("jobs").join(&shown.id).join(FILE)))?;
+        }
         known.push((shown.id, is_running || shown.kind.has_impersonal_files()));
     }
     for dir in files_in(&console.join("jobs"))?.into_iter().filter(|file| file.is_dir()) {

@@ -54,8 +54,9 @@ pub(crate) async fn run(config: Config, args: &RestoreArgs) -> anyhow::Result<Ex
         return Ok(ExitCode::SUCCESS);
     };
     output::words(format_args!(
-        "{} opt-outs and {} revocations of tokens made since then were kept",
-        kept.withdrawals.suppressions, kept.withdrawals.revocations
+        "{} and {} of tokens made since then were kept",
+        output::counted(kept.withdrawals.suppressions, "opt-out"),
+        output::counted(kept.withdrawals.revocations, "revocation")
     ));
     if kept.withdrawals.restrictions > 0 {
         output::words(format_args!(

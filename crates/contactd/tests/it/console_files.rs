@@ -8,7 +8,7 @@ use crate::admin_api::{AdminApi, BASE};
 use crate::console_imports::{upload, upload_request};
 use crate::fixture::{ADA, ADA_PHONE};
 use crate::http::Request;
-use crate::service::{Service, Site};
+use crate::service::{Service, Site, eventually};
 
 const GONE: &str = "There is no such file. Files are deleted after a day, or when somebody is erased.";
 const NOT_YOURS: &str =
@@ -91,17 +91,19 @@ fn an_erasure_deletes_what_was_uploaded_exported_and_rejected() {
 }
 
 #[test]
-fn an_erasure_by_command_leaves_what_a_running_job_uses() {
+fn an_erasure_by_command_leaves_what_a_running_import_uses() {
     let (service, _) = Service::with_people();
     let (jobs, uploads) = (service.data().join("console/jobs"), service.data().join("console/uploads"));
     let write = |path: &Path, text: &str| std::fs::write(path, text).expect("writes");
-    for (id, state) in [("running", "running"), ("over", "done")] {
-        let shown = json!({ "id": id, "kind": "import", "state": state, "startedAt": "2026-11-01T00:00:00Z", "endedAt": null,
+    for (id, kind, state) in
+        [("running", "import", "running"), ("over", "import", "done"), ("written", "export", "running")]
+    {
+        let shown = json!({ "id": id, "kind": kind, "state": state, "startedAt": "2026-11-01T00:00:00Z", "endedAt": null,
             "actor": "x", "input": { "upload": format!("of-{id}") }, "progress": { "done": 0, "total": null, "unit": "", "phase": "" },
             "result": null, "code": null, "message": null, "hasRejects": true, "hasFile": false });
         write(&jobs.join(format!("{id}.json")), &json!({ "owner": "x", "shown": shown }).to_string());
         std::fs::create_dir(jobs.join(id)).expect("makes a directory");
-        write(&jobs.join(id).join("rejects"), "a row");
+        write(&jobs.join(id).join(if kind == "export" { "file" } else { "rejects" }), "a row");
         write(&uploads.join(format!("of-{id}")), "a row");
         write(&uploads.join(format!("of-{id}.json")), "{}");
     }
@@ -111,10 +113,36 @@ fn an_erasure_by_command_leaves_what_a_running_job_uses() {
         |ids: [&str; 2]| ids.map(|id| (jobs.join(id).exists(), uploads.join(format!("of-{id}")).exists()));
     assert_eq!(exist(["running", "over"]), [(true, true), (false, false)]);
     assert!(uploads.join("arriving").exists());
+    assert!(!jobs.join("written/file").exists(), "an export may contain everybody");
     let site = service.stop();
     site.ok(&["erase", ADA]);
     assert_eq!(exist(["running", "over"]), [(false, false), (false, false)], "without a server nothing runs");
     assert!(!uploads.join("arriving").exists());
+}
+
+#[test]
+fn an_export_whose_file_is_deleted_by_an_erasure_says_so() {
+    let (service, _) = Service::with_people();
+    let row = |at: u32| format!("https://www.linkedin.com/in/many-{at:06},many-{at}@example.com\n");
+    let rows: String = (0..50_000).map(row).collect();
+    std::fs::write(service.site.path("many.csv"), format!("profileUrl,email\n{rows}")).expect("writes");
+    service.site.ok(&["import", "many.csv", "--source", "many"]);
+    let admin = AdminApi::with_role(&service, "admin");
+    // An export may end before its file is deleted: then another one is tried.
+    let failed = (0..20).find_map(|_| {
+        let job = admin.post("/exports", &json!({ "format": "csv", "ticket": "OPS-2" }));
+        let file = service.data().join("console/jobs").join(id_of(&job.json())).join("file");
+        eventually("its file is there", || file.exists());
+        std::fs::remove_file(file).expect("deletes");
+        let job = admin.ended(&job);
+        assert_eq!(job["hasFile"], false, "{job}");
+        (job["state"] == "failed").then_some(job)
+    });
+    let failed = failed.expect("an export notices that its file is gone");
+    let text = "Somebody was erased while this file was being written. There is no file. Export again.";
+    assert_eq!((&failed["code"], &failed["message"]), (&json!("erased_meanwhile"), &json!(text)));
+    let again = admin.ended(&admin.post("/exports", &json!({ "format": "csv", "ticket": "OPS-2" })));
+    assert_eq!((&again["state"], &again["hasFile"]), (&json!("done"), &json!(true)), "{again}");
 }
 
 #[test]

@@ -319,7 +319,7 @@ fn a_restore_does_not_revive_what_ended_or_was_restricted_after_the_backup() {
     assert_eq!(
         words,
         [
-            "0 opt-outs and 1 revocations of tokens made since then were kept",
+            "0 opt-outs and 1 revocation of tokens made since then were kept",
             "2 tokens kept the earlier end or the fewer scopes that were set since then"
         ],
         "{restored:?}"
