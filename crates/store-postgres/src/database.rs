@@ -7,6 +7,9 @@
 //! A statement is never cancelled: that would end the wait for a standby and report a commit that can be lost. A connection
 //! that does not answer is cut instead.
 
+mod locked;
+mod waiting;
+
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
@@ -25,13 +28,13 @@ use crate::connecting::{Connecting, Session};
 use crate::failure::Failure;
 use crate::work::within;
 
+use waiting::{Waiting, unknown};
+
 pub(crate) use crate::work::{Counter, Work};
 
 /// How long a server may take to begin or end a transaction, at most and at least.
 pub(crate) const LONGEST_STATEMENT: Duration = Duration::from_secs(15);
 const SHORTEST_STATEMENT: Duration = Duration::from_secs(2);
-/// The pause between two attempts.
-const PAUSE: Duration = Duration::from_millis(250);
 /// How long a statement waits for a lock, once the counter is locked.
 const LOCK_TIMEOUT: &str = "10s";
 /// Connections that are kept for the next use.
@@ -290,35 +293,6 @@ impl Database {
         run
     }
 
-    /// Takes a lock that one process has at a time, and nobody waits for: `None` if another has it. It ends with its connection.
-    pub(crate) async fn try_lock(&self, lock: i64) -> Result<Option<Locked<'_>>, StoreError> {
-        let mut waiting = Waiting::new(self);
-        loop {
-            let tried = async {
-                let session = self.session().await?;
-                let locking = async { session.query_one("SELECT pg_try_advisory_lock($1)", &[&lock]).await };
-                match self.within(self.statement, locking).await {
-                    Ok(row) if row.get(0) => {
-                        Ok(Some(Locked { database: self, session, lock, is_released: false }))
-                    }
-                    Ok(_) => {
-                        self.keep(session);
-                        Ok(None)
-                    }
-                    Err(failure) => {
-                        // It may have the lock.
-                        self.give_up(&session);
-                        Err(failure)
-                    }
-                }
-            };
-            match tried.await {
-                Ok(locked) => return Ok(locked),
-                Err(failure) => waiting.after(failure, false).await?,
-            }
-        }
-    }
-
     /// A connection outside of any transaction. It is not given back.
     pub(crate) async fn session(&self) -> Result<Arc<Session>, Failure> {
         loop {
@@ -574,33 +548,6 @@ impl Database {
     }
 }
 
-/// A lock on a connection of its own. Dropping it cuts the connection, which gives the lock back too.
-pub(crate) struct Locked<'a> {
-    database: &'a Database,
-    session: Arc<Session>,
-    lock: i64,
-    is_released: bool,
-}
-
-impl Locked<'_> {
-    /// Gives the lock back, and keeps the connection.
-    pub(crate) async fn release(mut self) {
-        let release = async { self.session.query_one("SELECT pg_advisory_unlock($1)", &[&self.lock]).await };
-        if self.database.within(self.database.statement, release).await.is_ok() {
-            self.is_released = true;
-            self.database.keep(Arc::clone(&self.session));
-        }
-    }
-}
-
-impl Drop for Locked<'_> {
-    fn drop(&mut self) {
-        if !self.is_released {
-            self.session.cut();
-        }
-    }
-}
-
 /// Polls once, which sends a statement.
 async fn sent<F: Future>(mut statement: Pin<&mut F>) {
     poll_fn(|context| {
@@ -618,59 +565,6 @@ enum Attempt<T> {
     MadeEarlier,
     /// It may be committed or not.
     Unknown(T, Failure),
-}
-
-/// Waits between attempts, until patience ends. It begins with the first failure, because work may take long; with that of an
-/// earlier step, if the server has not answered since.
-struct Waiting<'a> {
-    database: &'a Database,
-    until: Option<Instant>,
-    /// Whether a lock that another transaction holds is waited for too.
-    waits_for_locks: bool,
-}
-
-impl<'a> Waiting<'a> {
-    const fn new(database: &'a Database) -> Self {
-        Self { database, until: None, waits_for_locks: false }
-    }
-
-    /// Returns when it is time for another attempt; an error if there is none.
-    async fn after(&mut self, failure: Failure, is_unknown: bool) -> Result<(), StoreError> {
-        if self.tries_again(&failure, is_unknown).await {
-            return Ok(());
-        }
-        Err(if is_unknown { unknown(&failure) } else { failure.into_store_error() })
-    }
-
-    /// The same for something that has changed nothing.
-    async fn after_discarding(&mut self, failure: Failure) -> Result<(), StoreError> {
-        if self.tries_again(&failure, false).await { Ok(()) } else { Err(failure.into_discarded()) }
-    }
-
-    async fn tries_again(&mut self, failure: &Failure, is_unknown: bool) -> bool {
-        // The lock may be held by the attempt whose end is not known.
-        let waits_for_lock = (is_unknown || self.waits_for_locks) && failure.is_busy();
-        let is_passing = failure.is_passing() || waits_for_lock;
-        let until = *self.until.get_or_insert_with(|| {
-            if !failure.is_passing() {
-                return Instant::now() + self.database.patience;
-            }
-            let since = *self.database.away_since().get_or_insert_with(|| {
-                (self.database.on_wait)();
-                Instant::now()
-            });
-            since + self.database.patience
-        });
-        if !is_passing || Instant::now() + PAUSE > until {
-            return false;
-        }
-        self.database.sleep(PAUSE).await;
-        true
-    }
-}
-
-fn unknown(failure: &Failure) -> StoreError {
-    StoreError::OutcomeUnknown(format!("PostgreSQL: {}", failure.what()))
 }
 
 pub(crate) fn random_id() -> Result<Vec<u8>, StoreError> {
