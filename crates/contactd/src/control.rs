@@ -20,6 +20,8 @@ use crate::on_record::Recorder;
 
 /// How long a command waits for the confirmation that its change is in force.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The same for something to be on record: on its disk, which may be busy.
+const RECORD_PATIENCE: Duration = Duration::from_secs(15);
 /// How long a starting server waits for the lock: a command holds it for a moment to see whether a server is running.
 const CLAIM_PATIENCE: Duration = Duration::from_millis(500);
 /// The pause between two tries.
@@ -79,7 +81,7 @@ pub(crate) enum ControlAnswer {
 /// Asks the running server, if there is one.
 pub(crate) fn ask(dir: &DataDir, request: &str) -> io::Result<ControlAnswer> {
     let Some(stream) = connect(dir)? else { return Ok(ControlAnswer::NoServer) };
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(if request == REFRESH { PATIENCE } else { RECORD_PATIENCE }))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     writeln!(&stream, "{request}")?;
     let mut reply = String::new();
@@ -240,7 +242,13 @@ fn answer(mut stream: &UnixStream, keeper: &Sender<ControlRequest>, recorder: &R
     let answer = match recorded {
         Ok(()) => DONE,
         Err(NotRecorded::Off) => OFF,
-        Err(NotRecorded::Unavailable(_)) => FAILED,
+        Err(NotRecorded::Unavailable(reason)) => {
+            tracing::warn!(
+                reason,
+                "a command asked for something to be put on record, which is not done yet"
+            );
+            FAILED
+        }
     };
     writeln!(stream, "{answer}")
 }

@@ -22,6 +22,9 @@ use crate::sync::{EARLY, LATE};
 use crate::writer::Writer;
 use crate::{PATIENCE, format, recover, work_in_background};
 
+/// How long an administrative action waits for the disk: longer than a lookup, because a command or a person can.
+const SYNC_PATIENCE: Duration = Duration::from_secs(10);
+
 /// A journal that is open for appending. Only one can be open per directory.
 pub struct Journal {
     shared: Arc<Shared>,
@@ -114,7 +117,7 @@ impl Journal {
     /// Waits until everything that was written so far is on disk; false if that takes too long.
     fn settle(&self) -> bool {
         let last = self.last();
-        wait_until(|| self.shared.sync.synced_through() >= last)
+        wait_for_up_to(SYNC_PATIENCE, || self.shared.sync.synced_through() >= last)
     }
 
     /// Signs everything that was written so far; false if that is not possible now.
@@ -190,7 +193,11 @@ impl Drop for Journal {
 
 /// Waits until something is so, but at most [`PATIENCE`]. Returns whether it is.
 fn wait_until(is_so: impl Fn() -> bool) -> bool {
-    let until = Instant::now() + PATIENCE;
+    wait_for_up_to(PATIENCE, is_so)
+}
+
+fn wait_for_up_to(patience: Duration, is_so: impl Fn() -> bool) -> bool {
+    let until = Instant::now() + patience;
     while !is_so() {
         if Instant::now() > until {
             return false;

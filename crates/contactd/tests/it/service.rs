@@ -427,6 +427,11 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.log.text();
+            let is_trouble = |line: &&str| line.contains("\"WARN\"") || line.contains("\"ERROR\"");
+            log.lines().filter(is_trouble).for_each(|line| eprintln!("the service said: {line}"));
+        }
         if !self.checks_privacy || std::thread::panicking() {
             let _ = self.child.kill();
             let _ = self.child.wait();
