@@ -3,10 +3,7 @@
 use std::thread;
 
 use contactd_core::store::StoreError;
-use thread_priority::ThreadPriority;
-use thread_priority::unix::{
-    NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
-};
+use contactd_core::work_in_background;
 
 /// Does something on a thread that runs only when its core has nothing else to do, and waits for it. There is no way back for
 /// such a thread without privileges, so it is a new one. It must hold no lock that other threads wait for: it may not run for
@@ -16,11 +13,7 @@ pub(crate) fn in_background<T: Send>(
 ) -> Result<T, StoreError> {
     thread::scope(|scope| {
         let working = scope.spawn(|| {
-            let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
-            if let Err(error) = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle)
-            {
-                tracing::debug!(%error, "a background thread runs like any other");
-            }
+            work_in_background();
             work()
         });
         working.join().unwrap_or_else(|_| Err(StoreError::Engine("a background thread panicked".to_owned())))

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use contactd_core::services::{AuditError, Services};
 use contactd_core::store::StoreError;
-use contactd_core::{Audit, Clock, Fate, JournalLines, OnRecord, Repeats};
+use contactd_core::{Audit, Clock, Fate, JournalLines, OnRecord, Repeats, work_in_background};
 use contactd_journal::{Journal, Mark, Verifier};
 
 use crate::engine::Store;
@@ -73,7 +73,7 @@ impl Indexer {
         let (stop, stopped) = channel();
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let thread = std::thread::Builder::new().name("indexer".to_owned()).spawn(move || {
-            contactd_journal::work_in_background();
+            work_in_background();
             runtime.block_on(work.run(&stopped));
         })?;
         Ok(Self { stop, thread })

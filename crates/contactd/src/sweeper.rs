@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use contactd_core::services::{Clearing, ImportError, Services, SweepReport};
 use contactd_core::store::{Aged, StoreError, Swept};
-use contactd_core::{Actor, Cancel, Changed, unobserved};
+use contactd_core::{Actor, Cancel, Changed, unobserved, work_in_background};
 
 use crate::engine::Store;
 
@@ -69,7 +69,7 @@ impl Sweeper {
         let cancelled = cancel.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let thread = std::thread::Builder::new().name("sweeper".to_owned()).spawn(move || {
-            contactd_journal::work_in_background();
+            work_in_background();
             // A predecessor that was killed may have removed something without clearing the logs.
             let mut clearing = Clearing::Always;
             let mut pause = pause;

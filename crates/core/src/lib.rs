@@ -129,7 +129,7 @@ pub use lookup::{LookupError, Lookups, Request, Sealed};
 pub use on_record::{NotRecorded, OnRecord, Recording};
 pub use phone::{PhoneError, is_phone_region};
 pub use printable::is_printable;
-pub use priority::give_way_to_lookups;
+pub use priority::{give_way_to_lookups, work_in_background};
 pub use progress::{Cancel, Observer, Progress, unobserved};
 pub use record::{COLUMNS, RawRecord, ReadDetails, Record, RecordError, RowRules};
 pub use repeats::Repeats;

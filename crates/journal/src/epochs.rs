@@ -5,14 +5,13 @@ use std::fs::File;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use contactd_core::{Clock, JournalError};
+use contactd_core::{Clock, JournalError, work_in_background};
 
 use crate::epoch::EpochKeys;
 use crate::file::failed;
 use crate::key_dir::KeyDir;
 use crate::seals;
 use crate::shared::Shared;
-use crate::work_in_background;
 
 /// How long to wait before the end of an epoch is finished.
 const AGAIN: Duration = Duration::from_secs(1);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use contactd_core::{
     AdminEntry, Audit, AuditEvent, AuditHealth, Clock, Fate, JournalError, RefusedKind, RootKey, Ticket,
-    Timestamp,
+    Timestamp, work_in_background,
 };
 
 use crate::epochs::Epochs;
@@ -20,7 +20,7 @@ use crate::settings::{JournalSettings, OpenedBy, Sync};
 use crate::shared::Shared;
 use crate::sync::{EARLY, LATE};
 use crate::writer::Writer;
-use crate::{PATIENCE, format, recover, work_in_background};
+use crate::{PATIENCE, format, recover};
 
 /// How long an administrative action waits for the disk: longer than a lookup, because a command or a person can.
 const SYNC_PATIENCE: Duration = Duration::from_secs(10);

@@ -10,7 +10,6 @@
 //!
 //! [`Lines`] and [`Verifier`] need no writer: commands use them on the files, even while a server appends.
 
-mod background;
 mod chain;
 mod epoch;
 mod epochs;
@@ -39,7 +38,6 @@ mod writer;
 
 use std::time::Duration;
 
-pub use background::work_in_background;
 pub use chain::ChainKey;
 pub use file::sync_dir;
 pub use files::{JournalDir, KeyLoader};
