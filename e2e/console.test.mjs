@@ -109,6 +109,31 @@ test('the privacy officer handles an opt-out by e-mail, an access request and an
   await page.getByText('Opted out.', { exact: false }).first().waitFor();
   assert.equal(await site.look('fetchPersonalEmail', token, ADA), 404);
 
+  // Only the label of a number is wrong: it is not given out any more.
+  await find(BO);
+  await page.getByRole('button', { name: 'Correct +14155550124' }).click();
+  await page.getByLabel('It is').selectOption('work');
+  // What has begun cannot be cancelled, so the box stays until it is done.
+  let go;
+  const answered = new Promise((resolve) => { go = resolve; });
+  await page.route('**/people/correct', async (route) => { await answered; await route.continue(); });
+  await page.locator('dialog').getByRole('button', { name: 'Correct' }).click();
+  assert.ok(await page.getByRole('button', { name: 'Cancel' }).isDisabled());
+  for (let times = 0; times < 3; times += 1) await page.keyboard.press('Escape');
+  await page.getByText('Waiting until every server has confirmed it.', { exact: false }).waitFor();
+  assert.ok(await page.locator('dialog').isVisible());
+  go();
+  await page.getByText('Corrected. Lookups do not give it out, because it is a work value.').waitFor();
+  assert.equal(await site.look('fetchPhoneNumber', token, BO), 404);
+  await page.getByText('Work phone number, confidence 100').waitFor();
+  assert.equal(await page.getByText('Personal phone number').count(), 0);
+  await page.getByRole('button', { name: 'Correct +14155550124' }).click();
+  await page.getByLabel('The right phone number').fill('+1 415 555 0124');
+  await page.getByLabel('It is').selectOption('personal');
+  await page.locator('dialog').getByRole('button', { name: 'Correct' }).click();
+  await page.getByText('Corrected. Lookups give out the new value from now on.').waitFor();
+  assert.equal(await site.look('fetchPhoneNumber', token, BO), 200);
+
   await find(BO);
   await page.getByRole('button', { name: 'Erase' }).click();
   await page.locator('dialog').waitFor();

@@ -19,9 +19,10 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use crate::patient::Patient;
 use crate::{Admin, Console, routes};
 
-/// Threads that serve connections, and threads for blocking work.
+/// Threads that serve connections, and threads for blocking work beside one for each connection. So nobody waits for a thread because
+/// others wait until their changes are in force, on a node that is away for example.
 const THREADS: usize = 2;
-const BLOCKING_THREADS: usize = 16;
+const MORE_THREADS: usize = 16;
 
 /// How much less priority they have than the threads that serve lookups.
 const NICE: i32 = 10;
@@ -64,7 +65,7 @@ pub fn start(listener: StdTcpListener, admin: Admin) -> io::Result<Running> {
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
-        .max_blocking_threads(BLOCKING_THREADS)
+        .max_blocking_threads(admin.connections + MORE_THREADS)
         .thread_name("admin")
         // Threads of lookups come first.
         .on_thread_start(|| {

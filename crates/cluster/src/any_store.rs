@@ -77,8 +77,7 @@ impl ClusterStore {
 
     async fn wipe_removed(&self) -> Result<(), StoreError> {
         self.database.wipe_removed().await?;
-        let wiped = ClusterInForce::new(Arc::clone(&self.database)).wait_for_wipe().await?;
-        wiped.map_err(|nodes| StoreError::Engine(nodes.to_string()))
+        ClusterInForce::new(Arc::clone(&self.database)).wait_for_wipe().await
     }
 }
 

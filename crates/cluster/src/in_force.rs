@@ -21,14 +21,6 @@ pub struct ClusterInForce {
     database: Arc<PostgresStore>,
 }
 
-/// Nodes that have not wiped what was removed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "these nodes have not removed all traces from their files: {}. They do it before they answer lookups again",
-    .0.join(", ")
-)]
-pub struct NotWiped(pub Vec<String>);
-
 impl ClusterInForce {
     /// For the nodes of this database.
     pub fn new(database: Arc<PostgresStore>) -> Self {
@@ -39,7 +31,7 @@ impl ClusterInForce {
     /// back, or a whole lease has passed since this was called. Names those that did not confirm.
     async fn access(&self) -> Result<Vec<NodeNote>, StoreError> {
         let began = Instant::now();
-        let number = self.database.numbers().await?.access.number;
+        let number = self.database.newest_access().await?;
         loop {
             let mut silent = self.database.list_nodes().await?;
             silent.retain(|node| !node.lease.is_zero() && node.access_number < number);
@@ -53,7 +45,7 @@ impl ClusterInForce {
     /// Waits until every node that answers lookups has the newest change of details. Names those that take long.
     async fn details(&self) -> Result<Vec<NodeNote>, StoreError> {
         let began = Instant::now();
-        let number = self.database.numbers().await?.details.number;
+        let number = self.database.newest_details().await?;
         loop {
             let mut behind = self.database.list_nodes().await?;
             behind.retain(|node| is_alive(node) && node.details_number < number);
@@ -64,19 +56,19 @@ impl ClusterInForce {
         }
     }
 
-    /// Waits until every node that answers lookups has wiped what was removed so far. The others are named: they do it before
-    /// they answer again.
-    pub async fn wait_for_wipe(&self) -> Result<Result<(), NotWiped>, StoreError> {
+    /// Waits until every node that answers lookups has wiped what was removed so far. Fails with [`StoreError::Pending`] if there
+    /// are others: they do it before they answer again.
+    pub async fn wait_for_wipe(&self) -> Result<(), StoreError> {
         let began = Instant::now();
-        let number = self.database.numbers().await?.details.number;
+        let number = self.database.newest_details().await?;
         loop {
             let mut left = self.database.list_nodes().await?;
             left.retain(|node| node.wiped_number < number);
             if left.is_empty() {
-                return Ok(Ok(()));
+                return Ok(());
             }
             if !left.iter().any(is_alive) || began.elapsed() > WIPING {
-                return Ok(Err(NotWiped(left.into_iter().map(|node| node.name).collect())));
+                return Err(StoreError::Pending(left.into_iter().map(|node| node.name).collect()));
             }
             self.database.sleep(LOOK).await;
         }

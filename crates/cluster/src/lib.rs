@@ -32,7 +32,7 @@ mod wiping;
 pub use any_store::{AnyImport, AnyStore, ClusterStore, LocalNode};
 pub use entries::{Taken, record_by_a_node, taken_by_nodes};
 pub use home::home_of;
-pub use in_force::{ClusterInForce, NotWiped};
+pub use in_force::ClusterInForce;
 pub use metrics::NodeMeasures;
 pub use migrating::{MigrateError, Migrated, MigratedTable, Migration};
 pub use node::{Applied, Applying, Node, NodeError, NodeSettings};

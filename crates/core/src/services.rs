@@ -36,7 +36,7 @@ pub use opt_outs::{Holder, OnFile, OptOutError, OptOutOptions, OptOuts, OptedOut
 pub use subjects::{
     AccessReport, CorrectionError, Disclosure, DisclosuresOf, EraseError, EraseOptions, Erased,
     ErasedProfile, Found, HeldDetail, MOST_SEARCHED, ReceivedBy, ReceivedDetail, SharedValue, SubjectError,
-    SubjectStore, Subjects, SuppressionState,
+    SubjectStore, Subjects, SuppressionState, WrongDetail,
 };
 pub use tokens::{IssuedToken, NewToken, TokenError, TokenIssuer};
 pub use users::{IssuedAdminToken, LoginError, NewUser, TotpSetup, UserError, Users};

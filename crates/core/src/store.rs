@@ -70,6 +70,10 @@ pub enum StoreError {
         "the outcome is unknown, and it is safe to repeat: the store stopped answering while it stored the change ({0})"
     )]
     OutcomeUnknown(String),
+    /// It is done in the store, and these nodes of a cluster have not done it in their files. They do it before they answer lookups
+    /// again.
+    #[error("these nodes have not done it in their files: {}", .0.join(", "))]
+    Pending(Vec<String>),
 }
 
 /// Shorthand for what an async method of an engine returns.

@@ -92,7 +92,12 @@ impl Refusal {
             Self::Store(StoreError::Unavailable(_) | StoreError::OutcomeUnknown(_) | StoreError::Busy) => {
                 ErrorCode::ServiceUnavailable
             }
-            Self::Store(StoreError::Engine(_) | StoreError::Damaged(_) | StoreError::SchemaTooNew { .. })
+            Self::Store(
+                StoreError::Engine(_)
+                | StoreError::Damaged(_)
+                | StoreError::SchemaTooNew { .. }
+                | StoreError::Pending(_),
+            )
             | Self::Unrecorded
             | Self::Panicked => ErrorCode::Internal,
             Self::Overloaded | Self::Stopping | Self::NotReady | Self::NoLease => {

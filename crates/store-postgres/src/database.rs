@@ -12,7 +12,7 @@ mod waiting;
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::thread;
@@ -55,6 +55,9 @@ pub(crate) struct Database {
     /// How long a server may take to begin or end a transaction. Then it is asked whether it still answers.
     statement: Duration,
     on_wait: Box<dyn Fn() + Send + Sync>,
+    /// The last numbers that were committed here, of tokens and suppressions and of details. What is read later may come from a
+    /// former primary that still runs and does not know them.
+    committed: [AtomicI64; 2],
 }
 
 impl Database {
@@ -77,6 +80,7 @@ impl Database {
             // Some attempts fit into the patience.
             statement: (settings.patience / 4).clamp(SHORTEST_STATEMENT, LONGEST_STATEMENT),
             on_wait: settings.on_wait,
+            committed: Default::default(),
         })
     }
 
@@ -141,18 +145,28 @@ impl Database {
     {
         let session = self.session().await?;
         let attempted = async {
-            let Some(number) = self.begin(&session, counter, unknown).await? else {
-                // The standby may not have it yet. This commit waits for that too, because the lock was written.
-                self.commit(&session).await?;
-                return Ok(Attempt::MadeEarlier);
+            let number = match self.begin(&session, counter, unknown).await? {
+                Begun::Next(number) => number,
+                Begun::MadeEarlier { newest } => {
+                    // The standby may not have it yet. This commit waits for that too, because the lock was written.
+                    self.commit(&session).await?;
+                    self.note_committed(counter, newest);
+                    return Ok(Attempt::MadeEarlier);
+                }
             };
             let working = work(self.work(&session, number));
             let done = self.watched(&session, working).await?;
-            if is_change(&done) {
+            let is_change = is_change(&done);
+            if is_change {
                 self.count(&session, counter, number, id).await?;
             }
             match self.commit(&session).await {
-                Ok(()) => Ok(Attempt::Made(done)),
+                Ok(()) => {
+                    if is_change {
+                        self.note_committed(counter, number);
+                    }
+                    Ok(Attempt::Made(done))
+                }
                 Err(failure) if failure.is_passing() => Ok(Attempt::Unknown(done, failure)),
                 Err(failure) => Err(failure),
             }
@@ -371,7 +385,9 @@ impl Database {
             let begun = async {
                 let session = self.session().await?;
                 match self.begin(&session, counter, &[]).await {
-                    Ok(number) => Ok(self.work(&session, number.unwrap_or_default())),
+                    Ok(Begun::Next(number) | Begun::MadeEarlier { newest: number }) => {
+                        Ok(self.work(&session, number))
+                    }
                     Err(failure) => {
                         self.give_back(session, &failure).await;
                         Err(failure)
@@ -399,6 +415,7 @@ impl Database {
         };
         let mut failure = match committed.await {
             Ok(()) => {
+                self.note_committed(counter, number);
                 self.keep(session);
                 return Ok(());
             }
@@ -431,7 +448,9 @@ impl Database {
             let begun = self.begin(&session, counter, &[id.to_vec()]).await?;
             // The standby may not have it yet. This commit waits for that too, because the lock was written.
             self.commit(&session).await?;
-            Ok(begun.is_none())
+            let Begun::MadeEarlier { newest } = begun else { return Ok(false) };
+            self.note_committed(counter, newest);
+            Ok(true)
         };
         let looked = looked.await;
         match &looked {
@@ -447,13 +466,33 @@ impl Database {
         tokio::time::sleep(time)
     }
 
-    /// Takes the lock of the counter. Returns the number of the change; `None` if an earlier attempt was committed.
+    /// The last number of a counter that was committed here.
+    pub(crate) fn committed(&self, counter: Counter) -> i64 {
+        self.committed_of(counter).map_or(0, |number| number.load(Ordering::SeqCst))
+    }
+
+    fn note_committed(&self, counter: Counter, number: i64) {
+        if let Some(newest) = self.committed_of(counter) {
+            // Not the larger one: after a restore of the database, numbers begin again at an earlier one.
+            newest.store(number, Ordering::SeqCst);
+        }
+    }
+
+    const fn committed_of(&self, counter: Counter) -> Option<&AtomicI64> {
+        match counter {
+            Counter::Access => Some(&self.committed[0]),
+            Counter::Details => Some(&self.committed[1]),
+            Counter::Usage => None,
+        }
+    }
+
+    /// Takes the lock of the counter. Returns the number of the change, or that an earlier attempt was committed.
     async fn begin(
         &self,
         session: &Session,
         counter: Counter,
         unknown: &[Vec<u8>],
-    ) -> Result<Option<i64>, Failure> {
+    ) -> Result<Begun, Failure> {
         let client = &session.client;
         let (name, lock_timeout) = (counter.name(), counter.lock_timeout());
         let begin = format!(
@@ -472,10 +511,10 @@ impl Database {
             let known =
                 async { session.query_opt("SELECT 1 FROM changes WHERE id = ANY($1)", &[&unknown]).await };
             if self.within(self.statement, known).await?.is_some() {
-                return Ok(None);
+                return Ok(Begun::MadeEarlier { newest: number });
             }
         }
-        Ok(Some(number + 1))
+        Ok(Begun::Next(number + 1))
     }
 
     /// Stores the number and the id of a change.
@@ -555,6 +594,14 @@ async fn sent<F: Future>(mut statement: Pin<&mut F>) {
         Poll::Ready(())
     })
     .await;
+}
+
+/// How a change began.
+enum Begun {
+    /// It has this number.
+    Next(i64),
+    /// An earlier attempt was committed. This is the newest number by now.
+    MadeEarlier { newest: i64 },
 }
 
 /// How an attempt to change something ended.

@@ -266,15 +266,43 @@ impl PostgresStore {
             .await
     }
 
+    /// The newest number of tokens and suppressions: in the database, or committed by this process, if the host that was asked is not
+    /// the primary any more and does not know that.
+    pub async fn newest_access(&self) -> Result<i64, StoreError> {
+        Ok(self.numbers().await?.access.number.max(self.database.committed(Counter::Access)))
+    }
+
+    /// The same for details.
+    pub async fn newest_details(&self) -> Result<i64, StoreError> {
+        Ok(self.numbers().await?.details.number.max(self.database.committed(Counter::Details)))
+    }
+
     /// Whether the database still knows this change of tokens and suppressions. If not, it was restored to an earlier point, or
     /// what a node needs to go on from there was removed.
     pub async fn knows_access(&self, point: &ChangePoint) -> Result<bool, StoreError> {
-        self.database.read(move |work| async move { knows(&work, Counter::Access, point).await }).await
+        self.knows(Counter::Access, point).await
     }
 
     /// The same for a change of details.
     pub async fn knows_details(&self, point: &ChangePoint) -> Result<bool, StoreError> {
-        self.database.read(move |work| async move { knows(&work, Counter::Details, point).await }).await
+        self.knows(Counter::Details, point).await
+    }
+
+    async fn knows(&self, counter: Counter, point: &ChangePoint) -> Result<bool, StoreError> {
+        if self.database.read(move |work| async move { knows(&work, counter, point).await }).await? {
+            return Ok(true);
+        }
+        // A former primary that still runs may not know it either. It cannot commit, so this looks again in a transaction that writes.
+        let write = "SELECT pg_logical_emit_message(TRUE, 'contactd', '')::text";
+        let look = move |work: Work| async move {
+            work.query_one(write, &[]).await?;
+            knows(&work, counter, point).await
+        };
+        if self.database.prepare_without_waiting(look).await? {
+            let what = "the host that was asked first is not the primary any more";
+            return Err(StoreError::Unavailable(format!("PostgreSQL: {what}")));
+        }
+        Ok(false)
     }
 }
 

@@ -2,6 +2,8 @@
 
 const BASE = new URL('api/v1/', document.baseURI);
 const TIMEOUT_MS = 60_000;
+// A change waits until it is in force: in a cluster, for as long as a server that is away might still answer lookups.
+const CHANGE_TIMEOUT_MS = 15 * 60_000;
 
 /** Why a call failed: `code` is the service's own, or `offline`, `timeout`, `unreadable`; `count`: how many people it is about. */
 export class ApiError extends Error {
@@ -46,7 +48,8 @@ async function send(method, url, { body, headers, signal }) {
   if (csrfToken && method !== 'GET') own['X-Contactd-Csrf'] = csrfToken;
   const isRaw = body instanceof Blob || typeof body === 'string';
   if (body !== undefined && !isRaw) own['Content-Type'] = 'application/json';
-  const timeout = AbortSignal.timeout(TIMEOUT_MS);
+  const most = method === 'GET' ? TIMEOUT_MS : CHANGE_TIMEOUT_MS;
+  const timeout = AbortSignal.timeout(most);
   try {
     return await fetch(url, {
       method, headers: own, cache: 'no-store', credentials: 'same-origin', redirect: 'error',
@@ -56,7 +59,7 @@ async function send(method, url, { body, headers, signal }) {
   } catch (error) {
     if (signal?.aborted) throw error;
     throw error.name === 'TimeoutError'
-      ? new ApiError('timeout', `There was no answer within ${TIMEOUT_MS / 1000} seconds. It may still have been done: look before you try again.`)
+      ? new ApiError('timeout', `There was no answer within ${most / 1000} seconds. It may still have been done: look before you try again.`)
       : new ApiError('offline', 'The service could not be reached. Check your connection and that contactd is running, then try again.');
   }
 }

@@ -4,12 +4,22 @@ import { copyButton } from './copy.js';
 import { busy, button, h, newId } from './dom.js';
 import { valuesOf } from './fields.js';
 
+/** When to say that something takes longer, in milliseconds. */
+const LONG_MS = 3000;
+const STILL_WORKING = 'Waiting until every server has confirmed it. This can take a minute if one of them is away.';
+
 function open(title, content, props) {
   const id = newId('dialog');
   const box = h('dialog', { 'aria-labelledby': id, ...props }, h('h2', { id }, title), content);
   document.body.append(box);
   box.showModal();
   return box;
+}
+
+/** Keeps Escape from closing a dialog as long as `isKept()`. Browsers ask only once, so the key itself is caught too. */
+function keepOpen(box, isKept) {
+  box.addEventListener('cancel', (event) => { if (isKept()) event.preventDefault(); });
+  box.addEventListener('keydown', (event) => { if (event.key === 'Escape' && isKept()) event.preventDefault(); });
 }
 
 /**
@@ -22,15 +32,19 @@ export function ask({ title, intro, fields = [], confirm, danger = false, act = 
     const failed = h('p', { class: 'failed', role: 'alert' });
     const waiting = h('p', { class: 'note', role: 'status' });
     const send = h('button', { type: 'submit', class: danger ? 'danger' : 'primary' }, confirm);
+    const cancel = button('Cancel', () => box.close());
     const form = h('form', { autocomplete: 'off' },
-      h('div', { class: 'said-so' }, intro), fields, failed, waiting,
-      h('div', { class: 'actions end' }, button('Cancel', () => box.close()), send));
+      h('div', { class: 'said-so' }, intro), fields, failed, waiting, h('div', { class: 'actions end' }, cancel, send));
     const box = open(title, form, { class: wide && 'wide' });
+    // What has begun is not cancelled by closing the box, so it stays open until the end is known.
+    keepOpen(box, () => cancel.disabled);
     form.addEventListener('submit', (event) => {
       event.preventDefault();
       busy(send, async () => {
         failed.textContent = '';
         const values = valuesOf(form);
+        cancel.disabled = true;
+        const patience = setTimeout(() => { waiting.textContent ||= STILL_WORKING; }, LONG_MS);
         try {
           const result = await act(values, (text) => { waiting.textContent = text; });
           answer = { values, result };
@@ -39,7 +53,9 @@ export function ask({ title, intro, fields = [], confirm, danger = false, act = 
           if (!error.code) console.error(error);
           failed.textContent = error.message;
         } finally {
+          clearTimeout(patience);
           waiting.textContent = '';
+          cancel.disabled = false;
         }
       });
     });
@@ -57,7 +73,7 @@ export function showOnce({ title, intro, secret, what, after }) {
       after,
       h('div', { class: 'actions end' }, button('I have saved it', () => box.close())),
     ], { class: 'wide' });
-    box.addEventListener('cancel', (event) => event.preventDefault());
+    keepOpen(box, () => true);
     box.addEventListener('close', () => { box.remove(); resolve(); });
   });
 }

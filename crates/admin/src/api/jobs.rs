@@ -90,6 +90,11 @@ impl Kind {
         }
     }
 
+    /// Whether it is completed in any case, once it has begun.
+    const fn is_completed(self) -> bool {
+        matches!(self, Self::Erase | Self::Correct | Self::Remove)
+    }
+
     /// Whether its files contain nothing about a person, so that an erasure leaves them.
     pub(crate) const fn has_impersonal_files(self) -> bool {
         matches!(self, Self::Proof)

@@ -110,7 +110,10 @@ impl From<StoreError> for Refusal {
             StoreError::OutcomeUnknown(_) => Self::unavailable(
                 "The store stopped answering while it stored the change. It was made once or not at all: look, or do it again, which is safe.",
             ),
-            StoreError::Engine(_) | StoreError::Damaged(_) | StoreError::SchemaTooNew { .. } => {
+            StoreError::Engine(_)
+            | StoreError::Damaged(_)
+            | StoreError::SchemaTooNew { .. }
+            | StoreError::Pending(_) => {
                 tracing::error!(target: "contactd::admin", %error, "a call of the admin API failed");
                 Self::internal()
             }

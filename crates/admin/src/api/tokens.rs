@@ -3,6 +3,7 @@
 mod asked;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use contactd_core::services::{AuditError, DayLookups, Days, IssuedToken, TokenError};
@@ -19,6 +20,9 @@ use crate::api::names::KindName;
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
 use asked::{HowManyDays, LookupTokenToCreate, Rotation, TokenChange};
+
+/// How long a new secret waits until the token is in force everywhere.
+const SECRET_TIME: Duration = Duration::from_secs(5);
 
 pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
     let needs = Needs::May(Permission::Tokens);
@@ -156,22 +160,26 @@ impl TokenShown {
 impl TokenChanged {
     /// A change is never reported as failed because what is used of a quota could not be read.
     async fn of<S: Store>(api: &Api<S>, changed: Changed<Token>) -> Self {
-        let used = api.services.tokens.quotas_used(std::slice::from_ref(&changed.done)).await;
-        let used = used.ok().and_then(|used| used.get(&changed.done.id).copied());
-        Self {
-            in_force: changed.confirmed.is_ok(),
-            is_on_record: changed.recorded.is_ok(),
-            shown: TokenShown::of(changed.done, used, api.clock.now()),
-        }
+        let Changed { done, confirmed, recorded, .. } = changed;
+        Self::new(api, done, confirmed.is_ok(), recorded.is_ok()).await
+    }
+
+    async fn new<S: Store>(api: &Api<S>, token: Token, in_force: bool, is_on_record: bool) -> Self {
+        let used = api.services.tokens.quotas_used(std::slice::from_ref(&token)).await;
+        let used = used.ok().and_then(|used| used.get(&token.id).copied());
+        Self { in_force, is_on_record, shown: TokenShown::of(token, used, api.clock.now()) }
     }
 }
 
 impl TokenWithSecret {
+    /// The secret is shown only once, so it is not kept back for long: in a cluster, a node that is away is waited for during a
+    /// whole lease, and clients may have given up by then.
     async fn of<S: Store>(api: &Api<S>, issued: Committed<IssuedToken>) -> Self {
-        let Changed { done, confirmed, notes, recorded } = issued.announce().await;
-        let token = done.secret.expose().to_owned();
-        let changed = Changed { done: done.token, confirmed, notes, recorded };
-        Self { changed: TokenChanged::of(api, changed).await, token }
+        let (shown, token) = (issued.done.token.clone(), issued.done.secret.expose().to_owned());
+        let announced = tokio::time::timeout(SECRET_TIME, issued.announce()).await;
+        let (in_force, is_on_record) =
+            announced.map_or((false, false), |changed| (changed.confirmed.is_ok(), changed.recorded.is_ok()));
+        Self { changed: TokenChanged::new(api, shown, in_force, is_on_record).await, token }
     }
 }
 

@@ -70,7 +70,8 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
     let erased = progress::during("erasing", erasing).await;
     let is_begun = erased.as_ref().err().is_none_or(EraseError::has_begun);
     let console = if is_begun { delete_console_files(context) } else { Ok(()) };
-    let erased = erased.map_err(|error| with_advice(context, error))?;
+    let mut erased = erased.map_err(|error| with_advice(context, error))?;
+    let left = erased.done.left.take();
     if args.json {
         output::json(&report(&erased.done, args, erased.confirmed.is_ok()))?;
     }
@@ -82,19 +83,20 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
             1 => "the person is suppressed".to_owned(),
             people => format!("{people} people are suppressed"),
         };
-        let from = match context.database {
-            Some(_) => "the database and from every file of the nodes",
-            None => "every file",
+        let from = match (&left, &context.database) {
+            (Some(_), _) => "",
+            (None, Some(_)) => " from the database and from the copies of all nodes",
+            (None, None) => " from every file",
         };
         let details = output::counted(erased.done.details(), "detail");
-        output::changed(&context.place, format_args!("{details} removed from {from}; {whom}"));
+        output::changed(&context.place, format_args!("{details} removed{from}; {whom}"));
         output::words(format_args!(
             "earlier backups, exports, rejects files and outputs of `enrich` may still contain them"
         ));
         if context.database.is_some() {
             output::words(format_args!(
                 "the database keeps removed rows on its own disks for a while: in free space of its table files, in its write-ahead log, \
-                 and in archives and backups"
+                 and in archives and backups. Files of the console on other nodes are kept for at most a day"
             ));
         }
     }
@@ -104,6 +106,9 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
     }
     output::remarks(&erased.notes, &erased.recorded);
     erased.confirmed?;
+    if let Some(left) = left {
+        return Err(left.into());
+    }
     console?;
     Ok(ExitCode::SUCCESS)
 }

@@ -129,7 +129,10 @@ fn a_restore_needs_only_the_opt_outs_of_what_it_replaces_and_keeps_revocations()
     std::fs::create_dir(other.data()).expect("makes");
     let backup = site.path("a.backup");
     let restored = other.run(&["restore", backup.to_str().expect("UTF-8"), "--suppressions-from", old]);
-    assert!(restored.code == 0 && restored.stderr.contains("1 opt-out and 1 revocation of tokens"), "{restored:?}");
+    assert!(
+        restored.code == 0 && restored.stderr.contains("1 opt-out and 1 revocation of tokens"),
+        "{restored:?}"
+    );
     let fresh = other.token(&[]);
     let service = other.serve();
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 401);

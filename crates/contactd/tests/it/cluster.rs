@@ -356,11 +356,35 @@ fn an_erasure_names_a_silent_node_once() {
 }
 
 #[test]
+fn an_erasure_names_whom_it_erased_also_if_a_node_is_away() {
+    let (mut nodes, _) = nodes(&["a", "b"], "lease = \"1s\"\n");
+    drop(nodes.pop().expect("a node").stop());
+    let site = &nodes[0].site;
+    let erased = site.command().args(["erase", EVE, "--json"]).output().expect("runs");
+    let (report, said) = (
+        serde_json::from_slice::<serde_json::Value>(&erased.stdout).expect("JSON"),
+        String::from_utf8_lossy(&erased.stderr),
+    );
+    assert_eq!(erased.status.code(), Some(1), "{said}");
+    assert!(report["detailsRemoved"].as_u64() > Some(0) && report["onFile"] == true, "{report}");
+    assert!(said.contains(" removed; the person is suppressed (database "), "{said}");
+    let left = "contactd: nothing discloses what was removed, but these nodes have not removed all traces from their files: b. They do \
+                it before they answer lookups again; if one is gone for good, delete its files and run `contactd node forget`\n";
+    assert!(said.ends_with(left), "{said}");
+    // Nobody is on file under a mistyped name, and that is said too.
+    let nobody =
+        site.command().args(["erase", "https://www.linkedin.com/in/nobody-here"]).output().expect("runs");
+    let said = String::from_utf8_lossy(&nobody.stderr);
+    assert!(said.contains("there was nothing to remove") && said.contains("nobody is on file"), "{said}");
+    assert_eq!(nobody.status.code(), Some(1), "{said}");
+}
+
+#[test]
 fn an_erasure_says_what_postgresql_keeps() {
     let (nodes, _) = nodes(&["a"], "");
     let erased = nodes[0].site.command().args(["erase", EVE]).output().expect("runs");
     let said = String::from_utf8_lossy(&erased.stderr);
-    assert!(said.contains(" removed from the database and from every file of the nodes; "), "{said}");
+    assert!(said.contains(" removed from the database and from the copies of all nodes; "), "{said}");
     assert!(said.contains("\nthe database keeps removed rows on its own disks for a while: "), "{said}");
 }
 

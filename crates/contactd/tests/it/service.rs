@@ -135,7 +135,7 @@ impl Site {
                 !line.starts_with("the database keeps removed rows on its own disks for a while: ")
             })
             .collect();
-        let text = text.replace("from the database and from every file of the nodes;", "from every file;");
+        let text = text.replace("from the database and from the copies of all nodes;", "from every file;");
         text.replace(&format!("(database {url})"), &format!("(data directory {})", self.data().display()))
     }
 

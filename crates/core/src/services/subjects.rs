@@ -77,6 +77,20 @@ pub enum CorrectionError {
     /// The suppressions could not be read.
     #[error(transparent)]
     Suppressions(#[from] SuppressionsError),
+    /// The right value is stored, and the wrong one is still there.
+    #[error("the right value is stored, but the wrong one is not removed ({0})")]
+    NotReplaced(SubjectError),
+}
+
+/// The detail that a correction takes the place of.
+#[derive(Clone, Debug)]
+pub struct WrongDetail {
+    /// Whether it is a number or an address.
+    pub kind: Kind,
+    /// The number or address.
+    pub value: ContactValue,
+    /// Its source.
+    pub source: String,
 }
 
 impl<S: SubjectStore> Subjects<S> {
@@ -123,6 +137,35 @@ impl<S: SubjectStore> Subjects<S> {
         };
         import.commit(&summary, Some(&entry.about(&summary.source))).await?;
         Ok(parts.announce(counts, Affected::Details).await)
+    }
+
+    /// [Corrects](Self::correct) a detail, and removes the wrong one. Returns how many details were changed. If both are the same
+    /// value of the same source, only its label was wrong, and there is nothing to remove.
+    pub async fn replace(
+        &self,
+        actor: &Actor,
+        row: &RawRecord<'_>,
+        wrong: &WrongDetail,
+        observer: Observer<'_>,
+    ) -> Result<Changed<u64>, CorrectionError> {
+        let record = row.read(&self.parts.networks, None).map_err(CorrectionError::Record)?;
+        let Changed { done, confirmed, notes, recorded } = self.correct(actor, row, observer).await?;
+        let stored = done.new + done.changed;
+        let is_the_same = |right: &Detail| {
+            (right.kind, &right.source) == (wrong.kind, &wrong.source)
+                && wrong.value.compares_to(right.kind, right.value.expose())
+        };
+        if record.details.iter().any(is_the_same) {
+            return Ok(Changed { done: stored, confirmed, notes, recorded });
+        }
+        let which = DetailFilter {
+            values: Some(vec![(wrong.kind, wrong.value.clone())]),
+            source: Some(wrong.source.clone()),
+        };
+        let removed = self.remove(actor, &record.profile, &which, observer).await;
+        // Once the removal is in force and on record, so is what was stored before it.
+        let removed = removed.map_err(CorrectionError::NotReplaced)?;
+        Ok(Changed { done: stored + removed.done, ..removed })
     }
 
     /// Removes details of one person; returns how many. An address is also found if it was stored in another case. Waits for

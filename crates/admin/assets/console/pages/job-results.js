@@ -5,13 +5,16 @@ import { h, linkButton, value } from '../dom.js';
 import { bytes, counted, number } from '../format.js';
 import { notice, section } from '../notices.js';
 import { table } from '../table.js';
+import { afterwards } from './confirming.js';
+
+const tone = ({ inForce = true, isOnRecord = true }) => (inForce && isOnRecord ? 'good' : 'warn');
 
 export const undoResult = ({ result }) => notice('good',
   h('p', null, `The import is undone: ${counted(result.removed, 'detail')} that it had added removed, ${counted(result.restored, 'detail')} that it had changed or withdrawn restored.`),
   h('p', null, 'What was removed by hand or erased, or has expired since, is not restored.'));
 
 export const optOutResult = ({ result }) => [
-  notice('good', h('p', null, `${number(result.changed)} opted out, ${number(result.already)} opted out already.`,
+  notice(tone(result), h('p', null, `${number(result.changed)} opted out, ${number(result.already)} opted out already.`, afterwards(result),
     result.notOnFile > 0 && ` ${number(result.notOnFile)} of them ${result.notOnFile === 1 ? 'is' : 'are'} not on file; the opt-out counts for what is imported later.`)),
   result.holders?.length > 0 && section('Still given out',
     h('p', null, 'These profiles hold a number or an address of the list, and other details of theirs are still given out. If the people want to opt out completely, look for each of them under People.'),
@@ -42,4 +45,10 @@ export const sweepResult = ({ input, result }) => notice(input?.dryRun ? null : 
   h('p', null, `${counted(result.expired, 'expired detail')} and ${counted(result.tooOld, 'detail')} older than the maximum age of ${result.tooOld === 1 ? 'its' : 'their'} source ${input?.dryRun ? 'would be removed' : 'removed'}.`),
   input?.dryRun && h('p', null, 'Nothing is removed yet.'));
 
-export const eraseResult = ({ result }) => notice('good', h('p', null, `Erased: ${counted(result.profiles.length, 'profile')}.`));
+export const eraseResult = ({ result }) => notice(tone(result),
+  h('p', null, `Erased: ${counted(result.profiles.length, 'profile')}.`, afterwards(result)));
+
+export const correctResult = ({ result }) => notice(tone(result), h('p', null, 'Corrected.', afterwards(result)));
+
+export const removeResult = ({ result }) => notice(tone(result),
+  h('p', null, result.changed ? 'Removed.' : 'Nothing was removed: it was not there any more.', afterwards(result)));

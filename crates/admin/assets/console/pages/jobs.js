@@ -10,17 +10,18 @@ import { go, href } from '../router.js';
 import { table } from '../table.js';
 import { importResult } from './import-report.js';
 import { steps } from './import-file.js';
-import { eraseResult, exportResult, optOutResult, proofResult, sweepResult, undoResult } from './job-results.js';
+import { correctResult, eraseResult, exportResult, optOutResult, proofResult, removeResult, sweepResult, undoResult } from './job-results.js';
 import { verifyResult } from './verify-result.js';
 
 const RESULTS = {
   import: importResult, undo: undoResult, optOuts: optOutResult, export: exportResult, verify: verifyResult, proof: proofResult, sweep: sweepResult, erase: eraseResult,
+  correct: correctResult, remove: removeResult,
 };
 
 const TITLES = {
   import: ({ input }) => `${input?.dryRun ? 'Check' : 'Import'} ${input?.fileName ?? 'a file'}`, undo: () => 'Undo of an import', optOuts: () => 'List of opt-outs', export: () => 'Export',
   verify: () => 'Verification of the journal', proof: () => 'Proof for an auditor', sweep: () => 'Removal of what has ended',
-  erase: () => 'Erasure',
+  erase: () => 'Erasure', correct: () => 'Correction', remove: () => 'Removal of a detail',
 };
 
 const PAGES = {
@@ -30,6 +31,9 @@ const PAGES = {
 
 /** What stays when a job is stopped, if that is not everything as before. */
 const PARTLY = { optOuts: 'The lines that were done stay opted out.', sweep: 'What was removed stays removed.' };
+
+/** These are completed in any case, once they have begun. */
+const IS_COMPLETED = new Set(['erase', 'correct', 'remove']);
 
 const title = (job) => TITLES[job.kind]?.(job) ?? job.kind;
 
@@ -87,7 +91,7 @@ export async function jobPage(here) {
   const run = async () => {
     body.replaceChildren(h('div', { class: 'panel' }, bar.node,
       h('p', { class: 'note' }, 'You can close this page: the work goes on. Come back to this address, or find it under Jobs.'),
-      h('div', { class: 'actions' }, button('Stop', () => stop(first)))));
+      !IS_COMPLETED.has(first.kind) && h('div', { class: 'actions' }, button('Stop', () => stop(first)))));
     bar.update(first, false);
     try {
       const last = await follow(first.id,

@@ -40,7 +40,7 @@ export async function erase(found, again) {
       paragraphs(
         isNobody ? `This ${kindName(subject.kind)} is opted out, so that no lookup gives it out.`
           : `${profiles.length > 1 ? 'These people are' : 'The person is'} also opted out${isValue ? `, and so is this ${kindName(subject.kind)}` : ''}, so that the next import does not bring them back.`,
-        'What was uploaded to this console, and the exports and rejected rows that it keeps, are deleted for everybody, except those that a running job uses. In a cluster, this is about the server that you use now: the others keep such files for at most a day.',
+        'What was uploaded to this console, and the exports and rejected rows that it keeps, are deleted for everybody, except those that a running import uses. In a cluster, this is about the server that you use now: the others keep such files for at most a day.',
         'Earlier backups, files that were downloaded, rejects files and enriched files may still contain them: delete those yourself. The audit journal keeps digests only.'),
       sharedWith.length > 0 && [
         h('p', null, `Not erased, although they have a number or an address in common (${counted(sharedWith.length, 'profile')}):`),
@@ -78,22 +78,21 @@ export async function correct(detail, again) {
       textField('value', `The right ${kind}`,
         { required: true, inputmode: detail.kind === 'phone' ? 'tel' : 'email', value: detail.value }),
       selectField('label', 'It is', [['personal', 'personal'], ['work', 'work (stored, never given out)']], { chosen: detail.label }),
-      checkField('replace', 'Remove the wrong value', {
+      checkField('replace', 'Remove the wrong entry', {
         checked: true, hint: `If the next import of ${detail.source} contains it again, it comes back. Have it corrected there, too.`,
       }),
       ticketField(),
     ],
     confirm: 'Correct',
     act: async ({ value: right, label, replace, ticket }, said) => {
-      const { profileUrl, kind: of, source } = detail;
-      await settled(await post('/people/correct', { profileUrl, kind: of, value: right, label, ticket }), said);
-      if (replace && right !== detail.value) {
-        await settled(await post('/people/remove', { profileUrl, kind: of, value: detail.value, source, ticket }), said);
-      }
+      const { profileUrl, kind: of, value: wrong, source } = detail;
+      const replaces = replace ? { value: wrong, source } : undefined;
+      return settled(await post('/people/correct', { profileUrl, kind: of, value: right, label, replaces, ticket }), said);
     },
   });
   if (!answer) return;
-  flash('Corrected. Lookups give out the new value from now on.');
+  flash(answer.values.label === 'work' ? 'Corrected. Lookups do not give it out, because it is a work value.'
+    : 'Corrected. Lookups give out the new value from now on.', afterwards(answer.result));
   again();
 }
 
@@ -115,7 +114,7 @@ export async function removeDetail(detail, again) {
     }), said),
   });
   if (!answer) return;
-  flash('Removed.');
+  flash(answer.result.changed ? 'Removed.' : 'Nothing was removed: it was not there any more.', afterwards(answer.result));
   again();
 }
 

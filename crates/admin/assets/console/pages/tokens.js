@@ -60,7 +60,11 @@ const shownToken = (made) => showOnce({
     ' Copy it now and store it where the other system reads its secrets. Only a hash of it is kept here.')],
   secret: made.token,
   what: 'the token',
-  after: h('p', { class: 'note' }, made.expiresAt ? `It is valid until ${moment(made.expiresAt)}.` : 'It does not end by itself.'),
+  after: [
+    h('p', { class: 'note' }, made.expiresAt ? `It is valid until ${moment(made.expiresAt)}.` : 'It does not end by itself.'),
+    made.inForce ? null : h('p', { class: 'note' },
+      'Not every server has confirmed it yet. One that is away may refuse the new token for a while and, after a rotation, still accept the old one.'),
+  ],
 });
 
 async function create(refresh) {

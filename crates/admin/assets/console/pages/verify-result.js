@@ -12,25 +12,29 @@ const STEPS = [
   'Do not remove or edit files to make the verification succeed.',
 ];
 
+const VERDICTS = {
+  whole: ['good', 'The journal is whole', 'No line was changed, added, moved or removed, as far as the signatures prove.'],
+  unverified: ['warn', 'Not everything was verified',
+    'Nothing wrong was found in what was checked. The journals of some nodes were not checked, because their roots were not given.'],
+  broken: ['bad', 'The journal is NOT whole',
+    'Something was changed or removed, or a disk is damaged. The service goes on and records as before.'],
+};
+
 const GIVEN = 'the one that you gave';
 const REMEMBERED = 'remembered by the store; compare it with the one that you noted down';
 
 const nodeRow = ({ name, state, lines, signedTo, root, isRootGiven }) => [
   data(name),
-  state === 'whole' ? badge('good', 'whole') : badge('bad', 'not whole'),
+  { whole: badge('good', 'whole'), unverified: badge('warn', 'not verified') }[state] ?? badge('bad', 'not whole'),
   number(lines),
   signedTo ? `${number(signedTo.line)}, ${moment(signedTo.time)}` : '–',
   [h('code', { class: 'key' }, root), h('span', { class: 'rule' }, isRootGiven ? GIVEN : REMEMBERED)],
 ];
 
 export function verifyResult({ result }) {
-  const isWhole = result.state === 'whole';
+  const [tone, title, text] = VERDICTS[result.state] ?? VERDICTS.broken;
   return [
-    notice(isWhole ? 'good' : 'bad',
-      h('p', null, h('strong', null, badge(isWhole ? 'good' : 'bad', isWhole ? 'The journal is whole' : 'The journal is NOT whole')), ' ',
-        `${counted(result.lines, 'line')} checked.`),
-      h('p', null, isWhole ? 'No line was changed, added, moved or removed, as far as the signatures prove.'
-        : 'Something was changed or removed, or a disk is damaged. The service goes on and records as before.')),
+    notice(tone, h('p', null, h('strong', null, badge(tone, title)), ' ', `${counted(result.lines, 'line')} checked.`), h('p', null, text)),
     result.faults.length > 0 && section('What is wrong',
       table('Faults', ['File', { name: 'Line', number: true }, 'What'],
         result.faults.map(({ file, line, what }) => [data(file), line === null ? '–' : number(line), data(what)])),

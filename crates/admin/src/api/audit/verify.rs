@@ -35,6 +35,7 @@ pub(super) struct Verify {
 /// What a verification found.
 #[derive(Debug, Serialize)]
 struct Verified {
+    /// `whole`; `broken`; or `unverified`, if nothing wrong was found and a journal was not checked.
     state: &'static str,
     lines: u64,
     nodes: Vec<VerifiedNode>,
@@ -148,6 +149,10 @@ impl Verified {
             line: None,
             what: format!("no journal has the root {root}"),
         }));
+        let is_wrong = !all.faults.is_empty() || all.nodes.iter().any(|node| node.state == "broken");
+        if !found.is_whole && !is_wrong {
+            all.state = "unverified";
+        }
         all.shortened()
     }
 

@@ -33,7 +33,7 @@ pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
             .says("Throw away one of your own jobs that has ended, and its files.")
             .with_status(204),
         Endpoint::post("/jobs/{id}/cancel", Needs::Anyone, "cancelJob", cancel)
-            .says("Ask one of your own jobs to stop.")
+            .says("Ask one of your own jobs to stop. Erasures, corrections and removals are completed (409).")
             .answers::<JobShown>(),
         Endpoint::get("/jobs/{id}/file", Needs::Anyone, "downloadFile", file)
             .says("Download what one of your own jobs made.")
@@ -72,6 +72,9 @@ async fn cancel<S: Store>(
     Named(id): Named,
 ) -> Result<Json<JobShown>, Refusal> {
     let job = find(&api, &id, &who)?;
+    if job.is_running() && job.kind().is_completed() {
+        return Err(Refusal::conflict("This cannot be stopped: once it has begun, it is completed."));
+    }
     job.stop(Stopped::ByOwner);
     Ok(Json(job.shown()))
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::Response;
-use contactd_core::services::CorrectionError;
+use axum::http::{Response, StatusCode};
+use contactd_core::services::{CorrectionError, WrongDetail};
 use contactd_core::store::{DetailFilter, Store};
-use contactd_core::{Label, RawRecord, SubjectName, SubjectNameError, Timestamp};
+use contactd_core::{ContactValue, Kind, Label, RawRecord, SubjectName, SubjectNameError, Timestamp};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -34,9 +34,22 @@ pub(super) struct Correction {
     /// `personal` unless it is given.
     #[serde(default)]
     label: LabelName,
+    /// The wrong number or address, which is removed once the right one is stored.
+    #[serde(default)]
+    replaces: Option<Replaced>,
     /// The case it is done for.
     #[serde(default)]
     ticket: Option<String>,
+}
+
+/// What a correction takes the place of.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Replaced {
+    /// The wrong number or address, as the search shows it.
+    value: String,
+    /// Its source, as the search shows it.
+    source: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -62,6 +75,11 @@ pub(super) async fn correct<S: Store>(
     let SubjectName::Person(profile) = person(&api, &sent.profile_url)? else {
         return Err(Refusal::internal());
     };
+    let wrong = sent.replaces.as_ref().map(|wrong| {
+        let (kind, value) = value(sent.kind, &wrong.value)?;
+        Ok::<_, Refusal>(WrongDetail { kind, value, source: wrong.source.clone() })
+    });
+    let wrong = wrong.transpose()?;
     let actor = who.actor_for(sent.ticket.as_deref());
     let (jobs, input) = (Arc::clone(&api.jobs), json!({ "ticket": sent.ticket }));
     answer_or_job(&jobs, jobs::Kind::Correct, &who, input, async move |job: &Job| {
@@ -82,8 +100,17 @@ pub(super) async fn correct<S: Store>(
             source: SOURCE,
             ..RawRecord::default()
         };
-        let put = api.services.subjects.correct(&actor, &row, &|step| job.observe(step)).await?;
-        Ok(Settled::of(&put, put.done.new + put.done.changed))
+        let (subjects, observe) = (&api.services.subjects, |step| job.observe(step));
+        match &wrong {
+            Some(wrong) => {
+                let replaced = subjects.replace(&actor, &row, wrong, &observe).await?;
+                Ok(Settled::of(&replaced, replaced.done))
+            }
+            None => {
+                let put = subjects.correct(&actor, &row, &observe).await?;
+                Ok(Settled::of(&put, put.done.new + put.done.changed))
+            }
+        }
     })
     .await
 }
@@ -93,14 +120,8 @@ pub(super) async fn remove<S: Store>(
     who: Who,
     Sent(sent): Sent<Removal>,
 ) -> Result<Response<Body>, Refusal> {
-    let value = match sent.kind {
-        KindName::Phone => SubjectName::phone(&sent.value),
-        KindName::Email => SubjectName::email(&sent.value),
-    };
-    let value = value.map_err(|error| Refusal::invalid(error.advice()))?;
-    let (SubjectName::Person(profile), SubjectName::Value(kind, value)) =
-        (person(&api, &sent.profile_url)?, value)
-    else {
+    let (kind, value) = value(sent.kind, &sent.value)?;
+    let SubjectName::Person(profile) = person(&api, &sent.profile_url)? else {
         return Err(Refusal::internal());
     };
     let actor = who.actor_for(sent.ticket.as_deref());
@@ -112,6 +133,18 @@ pub(super) async fn remove<S: Store>(
         Ok(Settled::of(&removed, removed.done))
     })
     .await
+}
+
+/// A number or an address that is named.
+fn value(kind: KindName, text: &str) -> Result<(Kind, ContactValue), Refusal> {
+    let named = match kind {
+        KindName::Phone => SubjectName::phone(text),
+        KindName::Email => SubjectName::email(text),
+    };
+    match named.map_err(|error| Refusal::invalid(error.advice()))? {
+        SubjectName::Value(kind, value) => Ok((kind, value)),
+        SubjectName::Person(_) => Err(Refusal::internal()),
+    }
 }
 
 fn person<S>(api: &Api<S>, url: &str) -> Result<SubjectName, Refusal> {
@@ -137,6 +170,11 @@ impl From<CorrectionError> for Refusal {
             CorrectionError::TooMany => Self::conflict(
                 "By hand, as many details as possible are stored for this profile already. Remove those that are wrong first.",
             ),
+            CorrectionError::NotReplaced(error) => {
+                tracing::error!(target: "contactd::admin", %error, "a correction is not complete");
+                let message = "The right value is stored. The wrong one is not removed yet: remove it.";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "not_complete", message)
+            }
             CorrectionError::Store(error) => error.into(),
             CorrectionError::Suppressions(error) => error.into(),
         }

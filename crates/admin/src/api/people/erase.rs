@@ -6,9 +6,9 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
 use axum::response::IntoResponse;
-use contactd_core::Changed;
 use contactd_core::services::{EraseError, EraseOptions, Erased};
 use contactd_core::store::Store;
+use contactd_core::{Changed, NotConfirmed};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -106,7 +106,12 @@ pub(super) async fn erase<S: Store>(
         if erased.as_ref().err().is_none_or(EraseError::has_begun) {
             api.delete_personal_files();
         }
-        Ok(ErasureShown::done(erased?))
+        let mut erased = erased?;
+        match erased.done.left.take() {
+            Some(left) if erased.confirmed.is_ok() => Err(left.into()),
+            Some(left) => Err(EraseError::NotConfirmed(NotConfirmed::Failed, left.to_string()).into()),
+            None => Ok(ErasureShown::done(erased)),
+        }
     })
     .await
 }
@@ -128,6 +133,16 @@ impl From<EraseError> for Refusal {
             )),
             EraseError::NotRecorded(error) => error.into(),
             EraseError::NotSuppressed(error) => error.into(),
+            EraseError::Pending(nodes) => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "not_complete",
+                format!(
+                    "The details are removed and nobody receives them. These servers are away, and still have traces of them in their \
+                     files: {}. They remove these before they answer lookups again, so you need not erase again. If one is gone for \
+                     good, ask the operator to delete its files and to forget it.",
+                    nodes.join(", ")
+                ),
+            ),
             error => {
                 tracing::error!(target: "contactd::admin", %error, "an erasure is not complete");
                 let message = match error {

@@ -1,7 +1,8 @@
 //! What is held about somebody and who received it, as the API shows it.
 
 use contactd_core::services::{
-    AccessReport, Disclosure, Found, HeldDetail, ReceivedBy, ReceivedDetail, SharedValue, SuppressionState,
+    AccessReport, Disclosure, DisclosuresOf, Found, HeldDetail, ReceivedBy, ReceivedDetail, SharedValue,
+    SuppressionState,
 };
 use contactd_core::{Kind, SubjectName, Timestamp};
 use schemars::JsonSchema;
@@ -30,8 +31,32 @@ pub(super) struct ReportShown {
     #[schemars(with = "String")]
     generated_at: Timestamp,
     is_about_the_value_only: bool,
+    /// Which disclosures these are.
+    disclosures_are_of: DisclosuresName,
     /// Oldest first.
     disclosures: Vec<DisclosureShown>,
+}
+
+/// Which disclosures a report has: everything of the `profile`; of the `profilesThatHoldItNow`; of the `value`, which no profile
+/// holds now; or `unknown`, because no profile holds the value and older records name profiles only.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+enum DisclosuresName {
+    Profile,
+    ProfilesThatHoldItNow,
+    Value,
+    Unknown,
+}
+
+impl From<DisclosuresOf> for DisclosuresName {
+    fn from(of: DisclosuresOf) -> Self {
+        match of {
+            DisclosuresOf::Profile => Self::Profile,
+            DisclosuresOf::ProfilesThatHoldItNow => Self::ProfilesThatHoldItNow,
+            DisclosuresOf::Value => Self::Value,
+            DisclosuresOf::Unknown => Self::Unknown,
+        }
+    }
 }
 
 /// What is held, and who received it.
@@ -170,9 +195,10 @@ impl FoundShown {
 impl ReportShown {
     pub(super) fn new(named: &SubjectName, report: AccessReport) -> Self {
         let (generated_at, is_about_the_value_only) = (report.generated_at, report.is_about_the_value_only);
+        let disclosures_are_of = report.disclosures_are_of.into();
         let (about, disclosures) = About::new(named, report);
         let disclosures = disclosures.into_iter().map(DisclosureShown::from).collect();
-        Self { about, generated_at, is_about_the_value_only, disclosures }
+        Self { about, generated_at, is_about_the_value_only, disclosures_are_of, disclosures }
     }
 }
 

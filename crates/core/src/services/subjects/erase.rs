@@ -26,12 +26,14 @@ pub struct EraseOptions {
 }
 
 /// What an erasure removed, or would remove.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Erased {
     /// The profiles that were erased.
     pub profiles: Vec<ErasedProfile>,
     /// Other profiles with a number or an address of theirs, which were not erased.
     pub shared: Vec<SharedValue>,
+    /// Why traces of what was removed are left in files, if there are any.
+    pub left: Option<EraseError>,
 }
 
 /// A profile that was erased.
@@ -96,6 +98,13 @@ pub enum EraseError {
          this again ({0})"
     )]
     NotWiped(StoreError),
+    /// Removed, but traces of them are left in the files of these nodes of a cluster.
+    #[error(
+        "nothing discloses what was removed, but these nodes have not removed all traces from their files: {}. They do it before \
+         they answer lookups again; if one is gone for good, delete its files and run `contactd node forget`",
+        .0.join(", ")
+    )]
+    Pending(Vec<String>),
     /// Removed, but it could not be found out who else has their numbers and addresses.
     #[error(
         "the person is erased, but the search for other profiles with their numbers and addresses failed ({0})"
@@ -130,6 +139,7 @@ impl EraseError {
             Self::NotConfirmed(..)
             | Self::NotRemoved(_)
             | Self::NotWiped(_)
+            | Self::Pending(_)
             | Self::NotSearched(_)
             | Self::Read
             | Self::BackingUp
@@ -144,7 +154,7 @@ impl EraseError {
             Self::NotApproved(_) | Self::NotAsConfirmed(_) => "nothing was erased",
             Self::NotConfirmed(..) | Self::NotRemoved(_) => "the details are not removed",
             Self::NotSearched(_) => "the search for other profiles failed",
-            Self::NotWiped(_) => "traces are left in the store's files",
+            Self::NotWiped(_) | Self::Pending(_) => "traces are left in the store's files",
             Self::Read => "a reader keeps the details in the write-ahead log",
             Self::BackingUp => "a backup is being made",
             Self::Abandoned(_) => "files of a killed backup are left",
@@ -176,7 +186,7 @@ impl<S: SubjectStore> Subjects<S> {
         let mut confirmed = parts.in_force.announce(Affected::Access).await;
         observer(Progress::Suppressed { is_confirmed: confirmed.is_ok() });
         let done = self.erase_profiles(named, options, approve, &entry, &mut confirmed, observer).await;
-        if done.is_err() {
+        if done.as_ref().map_or(true, |done| done.left.is_some()) {
             parts.note_failure(&entry.again()).await;
         }
         let recorded = parts.on_record.collect().await;
@@ -295,7 +305,7 @@ impl<S: SubjectStore> Subjects<S> {
             erased.profiles.push(ErasedProfile { profile, details });
         }
         *confirmed = parts.in_force.announce(Affected::Access).await;
-        self.wipe(observer).await?;
+        erased.left = self.wipe(observer).await.err();
         erased.shared = self.shared(&values, &erased.names()).await.map_err(EraseError::NotSearched)?;
         Ok(erased)
     }
@@ -343,7 +353,10 @@ impl<S: SubjectStore> Subjects<S> {
     async fn wipe(&self, observer: Observer<'_>) -> Result<(), EraseError> {
         let parts = &*self.parts;
         let wipe = async || parts.store.wipe_removed().await;
-        until_free(observer, &Cancel::default(), wipe).await.map_err(EraseError::NotWiped)?;
+        until_free(observer, &Cancel::default(), wipe).await.map_err(|error| match error {
+            StoreError::Pending(nodes) => EraseError::Pending(nodes),
+            error => EraseError::NotWiped(error),
+        })?;
         if !parts.store.flush_removed().await.map_err(EraseError::NotWiped)? {
             return Err(EraseError::Read);
         }
