@@ -419,6 +419,14 @@ impl Service {
         std::mem::replace(&mut self.site, Site::nowhere())
     }
 
+    /// Shows with a failed test what the service complained about.
+    #[expect(clippy::print_stderr, reason = "this way it is printed with the failure of its test")]
+    fn say_trouble(&self) {
+        let is_trouble = |line: &&str| line.contains("\"WARN\"") || line.contains("\"ERROR\"");
+        let log = self.log.text();
+        log.lines().filter(is_trouble).for_each(|line| eprintln!("the service said: {line}"));
+    }
+
     /// Nothing personal stands in a log or a metric, whatever the test did.
     fn check_privacy(&self) {
         fixture::assert_nothing_personal(&self.log.text());
@@ -428,9 +436,7 @@ impl Service {
 impl Drop for Service {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let log = self.log.text();
-            let is_trouble = |line: &&str| line.contains("\"WARN\"") || line.contains("\"ERROR\"");
-            log.lines().filter(is_trouble).for_each(|line| eprintln!("the service said: {line}"));
+            self.say_trouble();
         }
         if !self.checks_privacy || std::thread::panicking() {
             let _ = self.child.kill();
