@@ -4,13 +4,15 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use contactd_postgres_testing::{Stop, TestServer, program};
 use rustix::process::Signal;
+use serde_json::json;
 
+use crate::admin_api::AdminApi;
 use crate::fixture::{self, ADA, ADA_PHONE, EVE, MIRA};
 use crate::http::Request;
 use crate::service::{EMAIL, PHONE, Service, Site, eventually};
@@ -353,6 +355,36 @@ fn an_erasure_names_a_silent_node_once() {
     assert_eq!(erased.code, 1, "{erased:?}");
     assert_eq!(erased.stderr.matches("these nodes have not removed all traces").count(), 1, "{erased:?}");
     drop(b);
+}
+
+#[test]
+fn opt_outs_that_wait_for_a_node_do_not_keep_the_console_from_answering() {
+    let (mut nodes, _) = nodes(&["a", "b"], "lease = \"10s\"\n");
+    drop(nodes.pop().expect("a node").kill());
+    let privacy = AdminApi::with_role(&nodes[0], "privacy");
+    let answered = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for number in 0..20 {
+            let (privacy, answered) = (&privacy, &answered);
+            scope.spawn(move || {
+                let whom = json!({ "q": format!("https://www.linkedin.com/in/waits-{number:02}") });
+                let reply = privacy.post("/people/opt-out", &whom);
+                assert_eq!(
+                    (reply.status, &reply.json()["inForce"]),
+                    (200, &json!(true)),
+                    "{}",
+                    reply.shown()
+                );
+                answered.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+        eventually("they are all stored", || {
+            nodes[0].site.run(&["stats", "--json"]).json()["suppressions"].as_u64() >= Some(20)
+        });
+        assert_eq!(privacy.get("/jobs").status, 200);
+        assert!(nodes[0].metrics().contains("contactd_"));
+        assert_eq!(answered.load(Ordering::SeqCst), 0, "all of them still wait for the node that was killed");
+    });
 }
 
 #[test]
