@@ -50,6 +50,13 @@ pub enum MigrateError {
          `createdb NAME` makes one"
     )]
     Taken,
+    /// It was moved before, and is used since then.
+    #[error(
+        "this store was moved into this database before, and the database is in use since then: it holds a complete store, with newer \
+         data. Nothing was changed. To use it, start a node with --store and an empty data directory, or the one that was moved. To keep \
+         what this data directory holds, move it into another, empty database: `createdb NAME` makes one"
+    )]
+    InUse,
     /// The directory is a node's.
     #[error("this data directory belongs to a node of a cluster: its store is in a database already")]
     Copy,
@@ -79,7 +86,7 @@ impl Migration {
         }
         let (first, after, was_resumed) = match self.database.begin_move(&self.node).await? {
             MoveState::At(table, after) => (table, after, table > 0 || after.is_some()),
-            MoveState::Done => (MOVED.len(), None, true),
+            MoveState::Done => return self.end_again(actor, at, &lineage).await,
             MoveState::Taken => return Err(MigrateError::Taken),
         };
         self.move_tables(first, after, observer).await?;
@@ -103,12 +110,36 @@ impl Migration {
         });
         let tables = self.compare().await?;
         self.database.end_move(&self.node).await?;
+        self.give_away(actor, at, &lineage, &tables).await?;
+        Ok(Migrated { tables, was_resumed })
+    }
+
+    /// Ends a move whose rows are all in the database: its last run was interrupted, or this is an old copy of the data directory.
+    async fn end_again(&self, actor: &Actor, at: Timestamp, lineage: &str) -> Result<Migrated, MigrateError> {
+        if !self.database.list_nodes().await?.is_empty() {
+            return Err(MigrateError::InUse);
+        }
+        let tables = match self.compare().await {
+            Err(MigrateError::Different(_)) => return Err(MigrateError::InUse),
+            compared => compared?,
+        };
+        self.give_away(actor, at, lineage, &tables).await?;
+        Ok(Migrated { tables, was_resumed: true })
+    }
+
+    /// Notes for the journal what was moved, and makes the directory that of a node.
+    async fn give_away(
+        &self,
+        actor: &Actor,
+        at: Timestamp,
+        lineage: &str,
+        tables: &[MigratedTable],
+    ) -> Result<(), StoreError> {
         let details = tables.iter().find(|table| table.what == "details").map_or(0, |table| table.count);
         let entry = AdminEntry::new(actor, "migrate", at).counted(&[("details", details)]);
         self.database.add_entry(&entry).await?;
         // Last: from here on, only a node uses this directory.
-        self.files.begin_copy(&lineage)?;
-        Ok(Migrated { tables, was_resumed })
+        self.files.begin_copy(lineage)
     }
 
     async fn move_tables(

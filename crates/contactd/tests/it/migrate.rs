@@ -101,6 +101,36 @@ fn a_migration_wants_a_stopped_server_and_an_empty_database() {
 }
 
 #[test]
+fn an_old_copy_of_what_was_moved_is_refused_while_the_database_is_in_use() {
+    let (site, token) = used();
+    let old = Site::embedded();
+    let copied =
+        std::process::Command::new("cp").args(["-a", "-T"]).arg(site.data()).arg(old.data()).status();
+    assert!(copied.expect("copies").success());
+    let url = TestServer::shared().database();
+    site.ok(&["migrate", "--to", &url]);
+    let node = site.moved_to(&url).serve();
+    node.site.ok(&["suppress", ADA]);
+    let refused = |old: &Site| {
+        let refused = old.run(&["migrate", "--to", &url]);
+        assert!(
+            refused.code == 1
+                && refused.stderr.contains("with newer data. Nothing was changed.")
+                && !refused.stderr.contains("drop"),
+            "{refused:?}"
+        );
+    };
+    refused(&old);
+    assert_eq!(node.look_up(PHONE, &token, ADA).status, 404, "still opted out");
+    let site = node.stop();
+    refused(&old);
+    let nodes = site.run(&["node", "list", "--json"]).json();
+    site.ok(&["node", "forget", nodes[0]["id"].as_str().expect("an id")]);
+    refused(&old);
+    assert_eq!(site.serve().look_up(PHONE, &token, ADA).status, 404, "still opted out");
+}
+
+#[test]
 fn a_migration_that_is_killed_goes_on_where_it_stopped() {
     let (site, token) = used();
     let mut rows = String::from("profileUrl,phone\n");
