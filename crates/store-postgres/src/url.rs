@@ -55,6 +55,13 @@ impl FromStr for StoreUrl {
         }
         let (url, tls) = TlsParameters::take_from(text)?;
         let whole = Config::from_str(&url).map_err(|_| UrlError::Unreadable)?;
+        // A password with an `@` that is not encoded ends there, and the rest of it would be taken for a host.
+        let base = text.split_once('?').map_or(text, |(base, _)| base);
+        let is_odd =
+            |host: &Host| matches!(host, Host::Tcp(name) if name.contains(['@', '?', '/', '#', '&', '=']));
+        if base.matches('@').count() > 1 || whole.get_hosts().iter().any(is_odd) {
+            return Err(UrlError::Unreadable);
+        }
         if whole.get_hosts().is_empty() {
             return Err(UrlError::Incomplete("host"));
         }
@@ -155,9 +162,11 @@ fn shown(whole: &Config) -> String {
             Host::Tcp(name) => name.clone(),
             Host::Unix(path) => path.display().to_string(),
         };
+        // Whatever comes before it may be a part of a password.
+        let name = name.rsplit('@').next().unwrap_or_default();
         match ports.get(at).or(ports.first()) {
             Some(port) => format!("{name}:{port}"),
-            None => name,
+            None => name.to_owned(),
         }
     };
     let hosts: Vec<String> = whole.get_hosts().iter().enumerate().map(host).collect();
@@ -179,6 +188,13 @@ fn percent_decoded(text: &str) -> Option<String> {
         rest = &rest[2..];
     }
     String::from_utf8(bytes).ok()
+}
+
+impl StoreUrl {
+    /// Whether it has a password.
+    pub fn has_password(&self) -> bool {
+        self.hosts.iter().any(|host| host.get_password().is_some())
+    }
 }
 
 impl fmt::Display for StoreUrl {
@@ -203,6 +219,26 @@ mod tests {
         assert_eq!(url.to_string(), "postgres://ada@localhost:5433,127.0.0.1:5432/contacts");
         assert!(!format!("{url:?}").contains("secret"));
         assert_eq!(url.hosts.len(), 2);
+    }
+
+    #[test]
+    fn a_password_with_characters_that_are_not_encoded_is_refused_and_shown_nowhere() {
+        for url in [
+            "postgres://ada:S3cr@etPw@127.0.0.1:5432/contacts",
+            "postgres://ada:S3cr@e/tPw@127.0.0.1:5432/contacts",
+            "postgres://ada:S3/cr@etPw@127.0.0.1:5432/contacts",
+            "postgres://ada:S3?cr@etPw@127.0.0.1:5432/contacts",
+            "postgres://ada:S3cr@etPw@127.0.0.1/contacts?sslmode=disable",
+        ] {
+            let error = url.parse::<StoreUrl>().expect_err(url);
+            assert_eq!(error, UrlError::Unreadable, "{url}");
+            assert!(error.to_string().contains("percent-encoded") && !error.to_string().contains("Pw"));
+        }
+        let encoded: StoreUrl = "postgres://ada:S3cr%40etPw@127.0.0.1:5432/contacts".parse().expect("a URL");
+        assert_eq!(encoded.hosts[0].get_password(), Some(&b"S3cr@etPw"[..]));
+        let mut whole = Config::new();
+        whole.user("ada").host("etPw@127.0.0.1").port(5432).dbname("contacts");
+        assert_eq!(shown(&whole), "postgres://ada@127.0.0.1:5432/contacts");
     }
 
     #[test]
