@@ -102,6 +102,13 @@ impl AdminEntry {
         self
     }
 
+    /// Says which node it was about, by the id that the store has: that is never personal, although it may look like a number.
+    #[must_use]
+    pub fn about_node(mut self, id: &str) -> Self {
+        self.what = Some(shortened(id));
+        self
+    }
+
     /// The same action, failed.
     pub fn failed(&self) -> Self {
         Self { outcome: AdminOutcome::Failed, ..self.clone() }
@@ -176,5 +183,6 @@ mod tests {
         ] {
             assert_eq!(what(bad), "(left out)", "{bad}");
         }
+        assert_eq!(entry.about_node("4155550a").what.as_deref(), Some("4155550a"));
     }
 }
