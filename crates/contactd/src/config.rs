@@ -50,6 +50,8 @@ pub(crate) struct Config {
     /// Whether the data directory was set on the command line, and not in the environment or a file.
     pub(crate) data_is_flag: bool,
     pub(crate) store: StoreAt,
+    /// Whether the store was set at all.
+    store_is_given: bool,
     pub(crate) cluster: ClusterConfig,
     pub(crate) networks: Networks,
     pub(crate) keys: KeySources,
@@ -186,7 +188,8 @@ pub(crate) fn errors(everywhere: &Everywhere) -> (Vec<ConfigError>, Origins) {
         Ok(config) => {
             let origins = Origins::of(everywhere, &config.keys, &set, path.as_deref());
             let admin = config.admin_listen(&args).err().map(|error| ("serve.admin_listen", error));
-            for (name, error) in admin.into_iter().chain(config.tls_error(&args)) {
+            let forgotten = config.forgotten_store().map(|(name, error)| (name, error.into()));
+            for (name, error) in admin.into_iter().chain(config.tls_error(&args)).chain(forgotten) {
                 let line = path.as_deref().and_then(|path| check::line_of(path, name));
                 add(line, line.map(|_| name.to_owned()), &error);
             }
@@ -216,6 +219,7 @@ impl Config {
         Ok(Self {
             data_is_flag: everywhere.data_is_flag,
             data_is_given: chosen.is_some(),
+            store_is_given: store.is_some(),
             store: store.unwrap_or(StoreAt::DataDir),
             cluster: ClusterConfig {
                 lease: file.cluster.lease.as_ref().map_or(DEFAULT_LEASE, |lease| lease.0.0),
@@ -241,8 +245,24 @@ impl Config {
         Ok(address)
     }
 
+    /// What is wrong if there are settings of a cluster and no store: a server would serve an empty store of its own. Also the first
+    /// of these settings.
+    fn forgotten_store(&self) -> Option<(&'static str, Misuse)> {
+        if self.store_is_given {
+            return None;
+        }
+        let setting = self.file.cluster.first_set()?;
+        let what = "there are settings under [cluster], but no store: give the database of the cluster with --store postgres://…, \
+             CONTACTD_STORE, or `store` in the configuration file; or write `store = \"sqlite\"` for a server without a cluster";
+        Some((setting, Misuse(what.to_owned())))
+    }
+
     /// Resolves what `serve` needs in addition.
     pub(crate) fn serve(&self, args: &ServeArgs) -> anyhow::Result<ServeConfig> {
+        // The demonstration has a store of its own.
+        if let Some((_, error)) = self.forgotten_store().filter(|_| !args.demo) {
+            return Err(error.into());
+        }
         let (serve, limits, log) = (&self.file.serve, &self.file.limits, &self.file.log);
         let defaults = Settings::default();
         let settings = Settings {
@@ -376,6 +396,12 @@ impl Config {
     /// Whether the store is the database of a cluster.
     pub(crate) const fn is_cluster(&self) -> bool {
         matches!(self.store, StoreAt::Database(_))
+    }
+
+    /// Whether the configuration file has a store with a password in its URL.
+    pub(crate) fn has_password_in_file(&self) -> bool {
+        let store = self.file.store.as_ref().map(|store| &store.0);
+        matches!(store, Some(StoreAt::Database(url)) if url.has_password())
     }
 
     /// How often details that have expired or are too old are removed.

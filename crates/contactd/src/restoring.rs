@@ -193,13 +193,15 @@ async fn make(
     let entry = AdminEntry::new(&actor::of_this_process(), "restore", SystemClock.now());
     let counts = [("optOutsKept", taken.suppressions), ("revocationsKept", taken.revocations)];
     store.add_entry(&entry.counted(&counts)).await?;
-    let is_of_node = store.is_copy()?;
+    let copied = store.copy_state()?;
     drop(store);
-    if is_of_node {
+    if let Some(copied) = &copied {
         keep_keys_and_journal(dir)?;
+        // So that nothing uses it without the database.
+        Files::open(dir)?.begin_copy(&copied.lineage)?;
     }
     durable::sync_dir(dir)?;
-    Ok((kept, is_of_node))
+    Ok((kept, copied.is_some()))
 }
 
 /// Makes the directory of a new node out of that of a node. The database has everything else, and also what that node did since the

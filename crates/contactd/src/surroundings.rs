@@ -37,6 +37,17 @@ pub(crate) fn permissions(dir: &Path, keys: &KeySources) -> Vec<Finding> {
     findings
 }
 
+/// A finding if others can read a configuration file that has a password in it.
+pub(crate) fn exposed_password(file: &Path) -> Option<Finding> {
+    let is_exposed = file.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o007 != 0);
+    is_exposed.then(|| {
+        let message =
+            format!("other users can read {}, and the password of the database in it", file.display());
+        let advice = format!("chmod 640 {}, or give the store with CONTACTD_STORE", file.display());
+        Finding::warn("permissions", message, &advice)
+    })
+}
+
 /// A finding if the data belongs to another user: to open it would leave files of the wrong owner in it.
 pub(crate) fn wrong_user(dir: &Path) -> Option<Finding> {
     // The files count, where they can be seen: the directory may belong to somebody who prepared it.

@@ -46,6 +46,8 @@ async fn examine(everywhere: &Everywhere) -> Vec<Finding> {
     if findings.is_empty() {
         findings.push(Finding::ok("configuration", "no errors".to_owned()));
     }
+    let with_password = config::file_of(everywhere).filter(|_| config.has_password_in_file());
+    findings.extend(with_password.and_then(|file| surroundings::exposed_password(&file)));
     findings.push(clock_finding(SystemClock.now()));
     // If it cannot be used, the configuration has an error.
     findings.extend(config.pair().iter().flat_map(|pair| contactd_tls::findings(pair, SystemClock.now())));

@@ -189,6 +189,18 @@ pub(crate) struct Cluster {
     pub(crate) name: Option<FromText<NodeName>>,
 }
 
+impl Cluster {
+    /// The first of its settings that the file has.
+    pub(crate) fn first_set(&self) -> Option<&'static str> {
+        let set = [
+            ("cluster.lease", self.lease.is_some()),
+            ("cluster.patience", self.patience.is_some()),
+            ("cluster.name", self.name.is_some()),
+        ];
+        set.into_iter().find(|(_, is_set)| *is_set).map(|(name, _)| name)
+    }
+}
+
 /// Files that contain keys, instead of `keys/` in the data directory.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]

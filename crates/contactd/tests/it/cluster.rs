@@ -632,6 +632,15 @@ fn the_backup_of_a_node_makes_a_new_node_and_keeps_its_journal_beside() {
             )),
         "{restored:?}"
     );
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+    for args in [&["stats"][..], &["import", "-", "--source", "crm"], &serve] {
+        let refused = site.run_with(args, "", &embedded);
+        assert!(
+            refused.code == 1
+                && refused.stderr.contains("belongs to a node of a cluster, whose store is a database"),
+            "{args:?}: {refused:?}"
+        );
+    }
     let node = site.serve();
     assert_eq!(node.look_up(PHONE, &token, ADA).status, 404, "opted out after the backup");
     assert_eq!(node.look_up(EMAIL, &token, EVE).status, 200);

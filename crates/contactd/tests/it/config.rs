@@ -36,6 +36,29 @@ fn the_example_is_valid_and_errors_are_reported_with_their_line() {
 }
 
 #[test]
+fn a_server_with_settings_of_a_cluster_wants_a_store() {
+    let site = Site::empty();
+    let file = site.file("cluster.toml", "[cluster]\nname = \"node-1\"\n");
+    let serve = ["serve", "--config", &file, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+    for (args, code, begin) in [
+        (&serve[..], 2, String::new()),
+        (&["config", "check", "--config", &file], 1, format!("{file}, line 2: cluster.name: ")),
+    ] {
+        let refused = site.run_with(args, "", &[("CONTACTD_STORE", "")]);
+        let words = format!("{begin}there are settings under [cluster], but no store: ");
+        assert!(
+            refused.code == code && format!("{}{}", refused.stdout, refused.stderr).contains(&words),
+            "{refused:?}"
+        );
+    }
+    assert!(!site.data().join("contactd.db").exists());
+    for (args, store) in [("config", "sqlite"), ("config", "postgres://contactd@127.0.0.1/contacts")] {
+        let checked = site.run_with(&[args, "check", "--config", &file], "", &[("CONTACTD_STORE", store)]);
+        assert_eq!(checked.code, 0, "{checked:?}");
+    }
+}
+
+#[test]
 fn a_flag_overrides_the_environment_and_the_environment_overrides_the_file() {
     let site = Site::empty();
     site.file("contactd.toml", "data = \"from-file\"\n");

@@ -288,3 +288,19 @@ fn doctor_reports_every_error_of_the_configuration() {
     let said: Vec<Value> = found(&refused, "configuration").iter().map(|f| f["message"].clone()).collect();
     assert_eq!((refused.code, said), (1, messages));
 }
+
+#[test]
+fn a_password_in_a_file_that_others_can_read_is_reported() {
+    let site = Site::with_people();
+    let file = site.file("with-password.toml", "store = \"postgres://ada:S3cret@127.0.0.1:1/contacts\"\n");
+    let set = |mode| std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).expect("sets");
+    let store = [("CONTACTD_STORE", "sqlite")];
+    let examined = || site.run_with(&["doctor", "--config", &file], "", &store).stdout;
+    set(0o644);
+    let found = examined();
+    let words =
+        format!("warn  permissions   other users can read {file}, and the password of the database in it\n");
+    assert!(found.contains(&words) && !found.contains("S3cret"), "{found}");
+    set(0o640);
+    assert!(!examined().contains("password"));
+}
