@@ -129,7 +129,7 @@ impl Connecting {
         let mut others = (first..first + count).map(|host| host % count);
         // Dropping it ends the attempts that are still under way.
         let mut asked = JoinSet::new();
-        let mut last = Failure::Silent;
+        let (mut last, mut read_only) = (Failure::Silent, 0);
         loop {
             let next = others.next();
             if let Some(host) = next {
@@ -145,7 +145,10 @@ impl Connecting {
                     self.first.store(session.host, Ordering::Relaxed);
                     return Ok(session);
                 }
+                // What keeps the others from being the primary is more important.
+                Ok(Some(Ok(Err(failure)))) if failure.is_read_only() => read_only += 1,
                 Ok(Some(Ok(Err(failure)))) => last = failure,
+                Ok(None) if read_only == count => return Err(Failure::NoPrimary),
                 Ok(None) => return Err(last),
                 // There is no answer yet, or no attempt.
                 Err(_) | Ok(Some(Err(_))) => {}

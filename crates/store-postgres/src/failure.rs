@@ -1,5 +1,8 @@
 //! What can go wrong with a statement, and what to do about it.
 
+use std::error::Error;
+use std::io;
+
 use contactd_core::store::StoreError;
 use tokio_postgres::error::SqlState;
 
@@ -10,6 +13,8 @@ pub(crate) enum Failure {
     Postgres(tokio_postgres::Error),
     /// There was no answer in time. The connection cannot be used any more.
     Silent,
+    /// Every host answers, and none can be written to.
+    NoPrimary,
     /// Something that repeating does not change.
     Store(StoreError),
 }
@@ -57,12 +62,24 @@ fn in_words(code: &SqlState) -> Option<&'static str> {
     })
 }
 
+/// Whether the server asked for a password, and the URL has none.
+fn lacks_password(error: &tokio_postgres::Error) -> bool {
+    // The driver has no other sign of it.
+    error.code().is_none() && error.source().is_some_and(|cause| cause.to_string() == "password missing")
+}
+
+/// Whether the name of a host could not be resolved. The standard library has no kind for it.
+fn is_unknown_host(cause: &io::Error) -> bool {
+    cause.to_string().starts_with("failed to lookup address information")
+}
+
 impl Failure {
     /// Whether it is worth trying again, with another connection.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
-            Self::Silent => true,
+            Self::Silent | Self::NoPrimary => true,
             Self::Store(_) => false,
+            Self::Postgres(error) if lacks_password(error) => false,
             Self::Postgres(error) => match error.code() {
                 Some(code) => PASSING.contains(code) || code.code().starts_with("08"),
                 // Not an answer of the server: the connection failed.
@@ -92,6 +109,7 @@ impl Failure {
     pub(crate) fn what(&self) -> String {
         match self {
             Self::Silent => "it did not answer in time".to_owned(),
+            Self::NoPrimary => "every host is read-only; no primary was found".to_owned(),
             Self::Store(error) => error.to_string(),
             Self::Postgres(error) => match error.code() {
                 Some(code) => match in_words(code) {
@@ -99,9 +117,27 @@ impl Failure {
                     None => format!("it answered with error {}", code.code()),
                 },
                 None if error.is_closed() => "the connection was closed".to_owned(),
-                None => "the connection failed".to_owned(),
+                None if lacks_password(error) => {
+                    "the database asks for a password: put it into the URL".to_owned()
+                }
+                None => match (error.source().and_then(|cause| cause.downcast_ref()), self.is_read_only()) {
+                    (_, true) => "the host is read-only".to_owned(),
+                    (Some(cause), _) if is_unknown_host(cause) => {
+                        "the name of a host is not found: check the hosts in the URL".to_owned()
+                    }
+                    (Some(cause), _) => format!("the connection failed: {}", cause.kind()),
+                    (None, _) => "the connection failed".to_owned(),
+                },
             },
         }
+    }
+
+    /// Whether the host answers and cannot be written to.
+    pub(crate) fn is_read_only(&self) -> bool {
+        let Self::Postgres(error) = self else { return false };
+        let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+        // The driver has no other sign of it.
+        cause.is_some_and(|cause| cause.to_string() == "database does not allow writes")
     }
 
     /// As an error of the store, when it is not tried again.

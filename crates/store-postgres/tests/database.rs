@@ -46,3 +46,49 @@ async fn patience_runs_once_for_all_steps_while_the_server_is_away() {
     server.run();
     assert_eq!(store.remember("one", "1").await.expect("remembers"), "1");
 }
+
+#[tokio::test]
+async fn a_server_that_wants_a_password_is_not_waited_for() {
+    let server = TestServer::start();
+    let url = server.database();
+    server.sql("postgres", "CREATE ROLE asked LOGIN PASSWORD 'S3cret'");
+    let rules = server.data().join("pg_hba.conf");
+    let others = std::fs::read_to_string(&rules).expect("reads");
+    std::fs::write(&rules, format!("host all asked 127.0.0.1/32 scram-sha-256\n{others}")).expect("writes");
+    server.sql("postgres", "SELECT pg_reload_conf()");
+    let began = Instant::now();
+    let url = url.replace("contactd@", "asked@");
+    let refused = loop {
+        match PostgresStore::open(settings(&url)).await {
+            // The server has not read its rules again yet.
+            Err(error)
+                if error.to_string().contains("42501") && began.elapsed() < Duration::from_secs(10) => {}
+            opened => break opened.map(drop).expect_err("there is no password"),
+        }
+    };
+    assert_eq!(
+        refused.to_string(),
+        "store: PostgreSQL: the database asks for a password: put it into the URL"
+    );
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn an_error_on_connecting_says_whether_hosts_are_read_only_or_unknown() {
+    let url = TestServer::shared().database();
+    let name = url.rsplit('/').next().expect("a name");
+    let set = format!("ALTER DATABASE {name} SET default_transaction_read_only = on");
+    TestServer::shared().sql("postgres", &set);
+    for (url, what) in [
+        (url.clone(), "every host is read-only; no primary was found"),
+        (
+            "postgres://contactd@no-such-host.invalid/contacts?sslmode=disable".to_owned(),
+            "the name of a host is not found: check the hosts in the URL",
+        ),
+    ] {
+        let patience = Duration::from_secs(1);
+        let refused = PostgresStore::open(Settings { patience, ..settings(&url) }).await.map(drop);
+        let refused = refused.expect_err("it cannot be used").to_string();
+        assert!(refused.ends_with(what), "{refused}");
+    }
+}
