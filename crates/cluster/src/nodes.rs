@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use contactd_core::services::Finding;
 use contactd_core::store::{Outbox, StoreError};
 use contactd_core::{Actor, AdminEntry, Timestamp};
-use contactd_store_postgres::{ClusterNode, Forgotten, PostgresStore};
+use contactd_store_postgres::{ANOTHER_RUNS, ClusterNode, Forgotten, PostgresStore};
 use serde::Serialize;
 
 /// Between two looks at a node.
@@ -145,6 +145,11 @@ impl Nodes {
             0 => Finding::warn("cluster", "no node serves".to_owned(), "start one with contactd serve"),
             _ => Finding::ok("cluster", format!("{serving} of {} nodes serve", nodes.len())),
         }];
+        if matches!(self.database.runs_elsewhere().await, Ok(true)) {
+            let advice = "stop one of the two. To make this data directory that of a new node: stop its process, delete everything in it \
+                but keys/digest-*.key, and start it again";
+            findings.push(Finding::fail("cluster", format!("{ANOTHER_RUNS}: this one was copied"), advice));
+        }
         for node in &nodes {
             let ListedNode { id, name, seen_at, .. } = node;
             if node.state == NodeState::Silent {
@@ -181,8 +186,11 @@ impl Nodes {
         at: Timestamp,
     ) -> Result<String, ForgetError> {
         let found = self.find_named(named).await;
-        let id = found.as_ref().map_or(named, |node| &node.id);
-        let entry = AdminEntry::new(actor, "node forget", at).about(id);
+        let entry = AdminEntry::new(actor, "node forget", at);
+        let entry = match &found {
+            Ok(node) => entry.about_node(&node.id),
+            Err(_) => entry.about(named),
+        };
         let forgotten = match &found {
             Ok(node) => self.forget_node(&node.id, waits).await,
             Err(_) => found.map(|node| node.name),

@@ -9,6 +9,7 @@ use contactd_core::services::Services;
 use contactd_core::store::StoreError;
 use contactd_core::{AdminEntry, BootClock, Clock, JournalError, NotRecorded, OnRecord, Recording};
 use contactd_journal::{Journal, JournalSettings, KeyDir, OpenedBy, Sync};
+use contactd_store_postgres::ANOTHER_RUNS;
 
 use crate::config::DEFAULT_SEGMENT;
 use crate::context::Opened;
@@ -43,6 +44,8 @@ pub(crate) struct Recorder {
     is_server: bool,
     /// The database of a cluster, if there is no node on this machine: then a node puts entries into its journal.
     elsewhere: Option<Arc<Database>>,
+    /// The database of a cluster, if there is a node on this machine.
+    of_node: Option<Arc<Database>>,
     services: OnceLock<Weak<Services<Store>>>,
     /// Only one at a time moves entries out of the outbox.
     turn: tokio::sync::Mutex<()>,
@@ -58,6 +61,7 @@ impl Recorder {
             own: OnceLock::new(),
             is_server,
             elsewhere: opened.database.clone().filter(|_| opened.files.is_none()),
+            of_node: opened.database.clone().filter(|_| opened.files.is_some()),
             services: OnceLock::new(),
             turn: tokio::sync::Mutex::default(),
         })
@@ -98,6 +102,12 @@ impl Recorder {
     }
 
     async fn record_entry(&self, entry: &AdminEntry) -> Result<(), NotRecorded> {
+        // The journal of a copied data directory is shipped nowhere. While the database is away, nobody can tell.
+        if let Some(database) = &self.of_node
+            && matches!(database.runs_elsewhere().await, Ok(true))
+        {
+            return Err(unavailable(ANOTHER_RUNS));
+        }
         if self.is_server {
             return written(self.own_journal()?.record(entry));
         }

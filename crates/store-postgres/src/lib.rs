@@ -51,6 +51,7 @@ pub use moving::MoveState;
 pub use nodes::{
     ClusterNode, Forgotten, Heartbeat, HeartbeatAnswer, NewestChanges, Registration, Speaker, new_process_id,
 };
+pub use own_node::ANOTHER_RUNS;
 pub use quotas::{QuotaKey, UnitsAsked};
 pub use url::{StoreUrl, UrlError};
 pub use usage::NodeUsage;

@@ -15,6 +15,9 @@ pub(crate) struct OwnNode {
     home: Vec<u8>,
 }
 
+/// What is said in a data directory while a process runs as its node in another one.
+pub const ANOTHER_RUNS: &str = "another process runs as this node, in another data directory";
+
 /// Whether a process runs as node $1 in another data directory than $2. One without a lease says something every second.
 const RUNS_ELSEWHERE: &str =
     "SELECT EXISTS (SELECT 1 FROM nodes WHERE id = $1 AND home <> $2 AND process IS NOT NULL
@@ -42,6 +45,12 @@ impl PostgresStore {
             .await
     }
 
+    /// Whether a process runs as the node of this machine in another data directory.
+    pub async fn runs_elsewhere(&self) -> Result<bool, StoreError> {
+        let Some(own) = self.own_node.get() else { return Ok(false) };
+        self.database.read(move |work| async move { own.runs_elsewhere(&work).await }).await
+    }
+
     /// The node of this machine, if this is its id.
     pub(crate) fn own(&self, id: &str) -> Option<&OwnNode> {
         self.own_node.get().filter(|own| own.id == id)
@@ -50,10 +59,16 @@ impl PostgresStore {
 
 /// Fails if a process runs as the node in another data directory.
 pub(crate) async fn check_place(work: &Work, own: Option<&OwnNode>) -> Result<(), Failure> {
-    let Some(OwnNode { id, home }) = own else { return Ok(()) };
-    if !work.query_one(RUNS_ELSEWHERE, &[id, home]).await?.get::<_, bool>(0) {
-        return Ok(());
+    match own {
+        Some(own) if own.runs_elsewhere(work).await? => {
+            Err(StoreError::Unavailable(ANOTHER_RUNS.to_owned()).into())
+        }
+        _ => Ok(()),
     }
-    let what = "another process runs as this node, in another data directory";
-    Err(StoreError::Unavailable(what.to_owned()).into())
+}
+
+impl OwnNode {
+    async fn runs_elsewhere(&self, work: &Work) -> Result<bool, Failure> {
+        Ok(work.query_one(RUNS_ELSEWHERE, &[&self.id, &self.home]).await?.get(0))
+    }
 }

@@ -208,7 +208,11 @@ impl<S: Details + Importing + Suppressions + Tokens + AuditIndex + JournalCopies
             }));
         }
         findings.push(self.journal_finding().await.unwrap_or_else(|error| {
-            Finding::fail("journal", error.to_string(), "look at the permissions of audit/ and keys/; if files are damaged, restore them from a backup")
+            let advice = match &error {
+                AuditError::Store(StoreError::Unavailable(_)) => "mend what it says, and run this again",
+                _ => "look at the permissions of audit/ and keys/; if files are damaged, restore them from a backup",
+            };
+            Finding::fail("journal", error.to_string(), advice)
         }));
         findings
     }
