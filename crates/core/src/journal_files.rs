@@ -323,11 +323,14 @@ pub struct NotedHead {
 impl std::str::FromStr for NotedHead {
     type Err = String;
 
-    /// Parses what `audit head` printed: a line's number, its chain value and, for another node of a cluster, the node.
+    /// Parses what `audit head` printed: a line's number, its chain value and, in a cluster, the node.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut words = text.split(|c: char| c == ':' || c.is_whitespace()).filter(|word| !word.is_empty());
         let parsed = words.next().and_then(|seq| seq.parse().ok()).zip(words.next().and_then(Chain::parse));
         let node = words.next().map(str::to_owned);
+        if parsed.is_some() && words.next().is_some() {
+            return Err("these are several heads; give one, and check the others one by one".to_owned());
+        }
         parsed.map(|(seq, chain)| Self { seq, chain, node }).ok_or_else(|| {
             format!(
                 "`{text}` is not a head; write it as `contactd audit head` printed it, such as 41:9f86d081…"

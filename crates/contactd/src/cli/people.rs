@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use contactd_core::{Moment, NotedHead, RootKey, Span, Timestamp};
 
 use super::JsonArg;
-use super::values::parse_time;
+use super::values::{GivenRoots, parse_roots, parse_time};
 
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("subject").args(["urls", "phone", "email", "list"]).required(true).multiple(true))]
@@ -220,11 +220,12 @@ pub(crate) struct AuditShowArgs {
 #[derive(Debug, Args)]
 pub(crate) struct AuditVerifyArgs {
     /// A head that `audit head` printed earlier: the journal must still contain that line
-    #[arg(long, value_name = "SEQ:CHAIN")]
+    #[arg(long, value_name = "SEQ:CHAIN[:NODE]")]
     pub(crate) head: Option<NotedHead>,
-    /// The key that `audit root` printed; may be repeated [default: the one that the store remembers]
-    #[arg(long, value_name = "KEY")]
-    pub(crate) root: Vec<RootKey>,
+    /// The key that `audit root` printed; may be repeated, or have several with spaces or line ends between them [default: the one that
+    /// the store remembers]
+    #[arg(long, value_name = "KEY", value_parser = parse_roots)]
+    root: Vec<GivenRoots>,
     /// Verify a copy of a data directory or of its audit/ instead, on any machine
     #[arg(long, value_name = "DIR", conflicts_with_all = ["proof", "accept_loss"])]
     pub(crate) dir: Option<PathBuf>,
@@ -240,4 +241,11 @@ pub(crate) struct AuditVerifyArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl AuditVerifyArgs {
+    /// All roots that are given.
+    pub(crate) fn roots(&self) -> Vec<RootKey> {
+        self.root.iter().flat_map(|given| given.0.iter().copied()).collect()
+    }
 }

@@ -1,7 +1,7 @@
 //! Parsers for values on the command line, and their error messages.
 
 use contactd_core::services;
-use contactd_core::{COLUMNS, DateFormat, Kind, Label, Timestamp};
+use contactd_core::{COLUMNS, DateFormat, Kind, Label, RootKey, Timestamp};
 
 /// A share of details, such as `20%`.
 pub(super) fn parse_share(text: &str) -> Result<f64, String> {
@@ -48,6 +48,18 @@ pub(super) fn parse_mapping(text: &str) -> Result<(String, String), String> {
 
 pub(super) fn parse_name(text: &str) -> Result<String, String> {
     services::parse_source(text).map_err(|error| error.to_string())
+}
+
+/// The keys in one value of `--root`.
+#[derive(Clone, Debug)]
+pub(super) struct GivenRoots(pub(super) Vec<RootKey>);
+
+pub(super) fn parse_roots(text: &str) -> Result<GivenRoots, String> {
+    match text.split_whitespace().map(str::parse).collect::<Result<Vec<RootKey>, _>>() {
+        Ok(roots) if !roots.is_empty() => Ok(GivenRoots(roots)),
+        Ok(_) => Err("write the key that `contactd audit root` printed".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 pub(super) fn parse_region(text: &str) -> Result<String, String> {

@@ -7,7 +7,7 @@ use std::io::{self, BufWriter, IsTerminal};
 use std::process::ExitCode;
 
 use anyhow::bail;
-use contactd_core::services::{IndexState, OfNode, RootList, VerifiedJournals, VerifyQuery};
+use contactd_core::services::{IndexState, NodeName, OfNode, RootList, VerifiedJournals, VerifyQuery};
 use contactd_core::{Cancel, NotedHead, RootKey, Roots, unobserved};
 use contactd_journal::{Verifier, verify_proof};
 
@@ -43,6 +43,17 @@ pub(crate) fn warn(index: &IndexState) {
     }
 }
 
+/// Warns about copies in the database whose lines are not shown.
+pub(crate) async fn warn_of_superseded(context: &Context) -> anyhow::Result<()> {
+    for NodeName { node, name } in context.services.audits.superseded().await? {
+        output::words(format_args!(
+            "contactd: the journal of node {node} ({name}) does not continue what it had shipped before, and those lines are not \
+             shown here; run `contactd audit verify` to see why"
+        ));
+    }
+    Ok(())
+}
+
 async fn verify(context: &Context, args: &AuditVerifyArgs) -> anyhow::Result<ExitCode> {
     let audits = &context.services.audits;
     let has_files = context.name_node();
@@ -53,11 +64,15 @@ async fn verify(context: &Context, args: &AuditVerifyArgs) -> anyhow::Result<Exi
         audits.accept_loss(&context.actor).await?;
         output::changed(&context.place, format_args!("the loss is accepted"));
     }
-    let (node, roots, noted) = (args.node.clone(), args.root.clone(), args.head.clone());
+    let (node, roots, noted) = (args.node.clone(), args.roots(), args.head.clone());
     let query = VerifyQuery { node, roots, noted, has_files };
     let cancel = Cancel::default();
     let verifying = audits.verify_all(&context.actor, &query, &unobserved, &cancel);
     let verified = progress::during("verifying the journal", verifying).await?;
+    if args.accept_loss {
+        // Not before: what opens the journal notes in it what is wrong.
+        output::unrecorded(&audits.collected().await);
+    }
     if verified.files.is_none() && verified.copies.is_empty() {
         bail!("no node has shipped its journal to this database yet");
     }
@@ -67,12 +82,11 @@ async fn verify(context: &Context, args: &AuditVerifyArgs) -> anyhow::Result<Exi
 /// Verifies a proof, or a copy of a journal: without a store, and without any secret.
 fn verify_elsewhere(args: &AuditVerifyArgs) -> anyhow::Result<ExitCode> {
     let working = Working::start("verifying the journal");
-    let roots = match args.root.is_empty() {
-        true => Roots::default(),
-        false => Roots::given(args.root.clone()),
-    };
+    let given = args.roots();
+    let has_root = !given.is_empty();
+    let roots = if has_root { Roots::given(given) } else { Roots::default() };
     let verification = match (&args.proof, &args.dir) {
-        (Some(_), _) if args.root.is_empty() => {
+        (Some(_), _) if !has_root => {
             return Err(
                 Misuse("a proof is worth nothing without --root KEY, noted down before".to_owned()).into()
             );
@@ -120,7 +134,8 @@ async fn head(context: &Context, json: bool) -> anyhow::Result<ExitCode> {
     }
     for OfNode { node, is_here, of: head } in heads.iter().filter(|_| !json) {
         if *is_here {
-            output::data(format_args!("{}:{}", head.seq, head.chain))?;
+            let of_node = context.database.as_ref().map(|_| format!(":{}", node.node)).unwrap_or_default();
+            output::data(format_args!("{}:{}{of_node}", head.seq, head.chain))?;
             output::words(format_args!(
                 "line {} of {}, signed and on disk; save this elsewhere, and check it later with `contactd audit verify --head`",
                 head.seq, head.at

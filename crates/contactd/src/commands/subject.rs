@@ -8,6 +8,7 @@ use contactd_core::services::{
 };
 
 use crate::cli::SubjectReportArgs;
+use crate::commands::audit;
 use crate::context::Context;
 use crate::{output, progress};
 
@@ -25,6 +26,7 @@ pub(crate) async fn run(context: &Context, args: &SubjectReportArgs) -> anyhow::
         show(&report, args.all)?;
         say_where_from(context, &report);
     }
+    audit::warn_of_superseded(context).await?;
     Ok(ExitCode::SUCCESS)
 }
 

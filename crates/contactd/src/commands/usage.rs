@@ -47,6 +47,7 @@ pub(crate) async fn run(context: &Context, args: &UsageArgs) -> anyhow::Result<E
     let counting = context.services.audits.usage(&context.actor, args.token.as_deref());
     let (usage, index) = progress::during("indexing the journal", counting).await?;
     audit::warn(&index);
+    audit::warn_of_superseded(context).await?;
     let usage: Vec<ShownUsage> = usage.into_iter().map(ShownUsage::from).collect();
     if args.json {
         output::json(&usage)?;

@@ -55,10 +55,11 @@ fn do_everything(site: &Site) {
     site.ok(&["erase", EVE, "--ticket", "DSR-4"]);
     site.ok(&["export"]);
     site.ok(&["sweep"]);
+    site.ok(&["audit", "verify", "--accept-loss"]);
     assert_eq!(site.run(&["token", "revoke", "tok_nosuch"]).code, 1);
 }
 
-const DONE: [&str; 15] = [
+const DONE: [&str; 16] = [
     "import",
     "imports undo",
     "token create",
@@ -73,6 +74,7 @@ const DONE: [&str; 15] = [
     "erase",
     "export",
     "sweep",
+    "audit accept-loss",
     "backup",
 ];
 
@@ -183,7 +185,13 @@ fn a_changed_index_is_found_and_rebuilt() {
     service.site.ok(&["export"]);
     let site = service.stop();
     assert!(whole(&site, &[]));
-    let before = site.run(&["audit", "show", "--json"]).json();
+    // Without the lines about what is done here.
+    let shown = || {
+        let mut shown = site.run(&["audit", "show", "--json"]).json().as_array().expect("a list").clone();
+        shown.retain(|event| event["operation"] != "audit accept-loss");
+        shown
+    };
+    let before = shown();
     for change in [
         "DELETE FROM events WHERE outcome = 0",
         "UPDATE events SET outcome = 1",
@@ -212,7 +220,7 @@ fn a_changed_index_is_found_and_rebuilt() {
         site.run(&["audit", "verify", "--accept-loss"]);
         let again = site.run(&["audit", "verify"]);
         assert_eq!(again.code, 0, "{change}: {again:?}");
-        assert_eq!(site.run(&["audit", "show", "--json"]).json(), before, "{change}");
+        assert_eq!(shown(), before, "{change}");
     }
     fs::remove_file(site.data().join("audit-index.db")).expect("removes");
     assert!(whole(&site, &[]), "a missing one is made anew");

@@ -223,6 +223,41 @@ fn the_journal_of_a_node_that_is_gone_is_verified_shown_and_proven_from_the_data
     assert_eq!(heads.lines().count(), 2, "{heads}");
     for head in heads.lines() {
         assert_eq!(desk.run(&["audit", "verify", "--head", head]).code, 0);
+        let node = if head.ends_with(&id) { "a" } else { "b" };
+        let found = desk.run(&["audit", "verify", "--node", node, "--head", head]);
+        let wrong =
+            "WRONG the copy: the line that was noted down is of another node, and was not looked for\n";
+        assert!(found.code == 1 && found.stdout.contains(wrong), "{found:?}");
+    }
+    let refused = desk.run(&["audit", "verify", "--head", &heads]);
+    assert!(refused.code == 2 && refused.stderr.contains("these are several heads"), "{refused:?}");
+    let roots = desk.ok(&["audit", "root"]);
+    let verified = desk.run(&["audit", "verify", "--root", &roots]);
+    assert_eq!(
+        (verified.code, verified.stdout.matches("(given with --root)").count()),
+        (0, 2),
+        "{verified:?}"
+    );
+}
+
+#[test]
+fn the_head_of_a_node_can_be_checked_on_every_machine() {
+    let (nodes, token) = nodes(&["a", "b"], "");
+    let [a, b] = &nodes[..] else { panic!("there are two") };
+    assert_eq!(a.look_up(PHONE, &token, ADA).status, 200);
+    let id = id_of(&a.site, "a");
+    let heads = a.site.ok(&["audit", "head"]);
+    let head = heads.lines().next().expect("a head");
+    assert!(head.ends_with(&format!(":{id}")), "{heads}");
+    // Also before it is shipped.
+    let verified = a.site.run(&["audit", "verify", "--head", head]);
+    assert_eq!(verified.code, 0, "{verified:?}");
+    eventually("the line is shipped", || b.site.run(&["audit", "verify", "--head", head]).code == 0);
+    let (seq, _) = head.split_once(':').expect("a number");
+    let forged = format!("{seq}:{}:{id}", "0".repeat(32));
+    for site in [&a.site, &b.site] {
+        let found = site.run(&["audit", "verify", "--head", &forged]);
+        assert!(found.code == 1 && found.stdout.contains("WRONG "), "{found:?}");
     }
 }
 
@@ -294,9 +329,18 @@ fn a_journal_that_was_cut_leaves_what_was_shipped_and_the_difference_is_found() 
     let verified = desk.run(&["audit", "verify"]);
     let wrong = "WRONG the copy: the node's journal is not the one that was shipped until ";
     assert!(verified.code == 1 && verified.stdout.contains(wrong), "{verified:?}");
+    let warned =
+        format!("contactd: the journal of node {id} (a) does not continue what it had shipped before, ");
+    for args in [&["audit", "show"][..], &["usage"], &["subject", ADA]] {
+        let shown = desk.run(args);
+        assert!(shown.code == 0 && shown.stderr.contains(&warned), "{args:?}: {shown:?}");
+    }
     let site = node.stop();
     site.run(&["audit", "verify", "--accept-loss"]);
     assert_eq!(sql(&desk, "SELECT count(*) FROM journal_copies"), "1");
+    let shown = site.run(&["audit", "show", "--operation", "audit accept-loss", "--json"]);
+    assert_eq!(shown.json().as_array().map(Vec::len), Some(1), "{shown:?}");
+    assert!(!shown.stderr.contains(&warned), "{shown:?}");
 }
 
 #[test]
@@ -386,7 +430,29 @@ fn a_copied_data_directory_disturbs_nothing_that_its_node_has_shipped() {
         (1, 0, 0)
     );
     assert!(clone.log.text().lines().any(|line| line.contains(other) && line.contains("ERROR")));
-    clone.stop();
+    // Nothing is read that would be on record nowhere but in this directory.
+    let is_refused = |site: &Site| {
+        let backup = site.path("copied.backup").display().to_string();
+        for args in [&["subject", MIRA][..], &["export"], &["backup", &backup]] {
+            let refused = site.run(args);
+            assert!(
+                refused.code == 1
+                    && refused.stdout.is_empty()
+                    && refused
+                        .stderr
+                        .contains("another process runs as this node, in another data directory"),
+                "{args:?}: {refused:?}"
+            );
+        }
+        let examined = site.run(&["doctor"]).stdout;
+        assert!(
+            examined.contains("-> stop one of the two. ") && !examined.contains("permissions of audit/"),
+            "{examined}"
+        );
+    };
+    is_refused(&clone.site);
+    is_refused(&clone.stop());
+    node.site.ok(&["export"]);
     let site = node.stop();
     assert_eq!(sql(&site, "SELECT count(*) FROM journal_copies"), "1");
     assert_eq!(shipped(&site, &id), in_files(&site.data()));

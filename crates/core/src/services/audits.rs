@@ -40,7 +40,6 @@ use crate::{
     Actor, JournalError, JournalFault, JournalHead, NotedHead, ProofMade, RootKey, Roots, Timestamp,
     Verification,
 };
-use indexing::{LOST, reset};
 
 /// Queries and checks the journal.
 pub struct Audits<S> {
@@ -136,14 +135,6 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
             });
         }
         Ok(verification)
-    }
-
-    /// Accepts that indexed lines are missing: forgets them, and the copies that had them, and resets the index.
-    pub async fn accept_loss(&self, actor: &Actor) -> Result<(), AuditError> {
-        actor.note("audit verify --accept-loss");
-        self.parts.store.forget(LOST).await?;
-        self.accept_lost_copy().await?;
-        reset(&self.parts).await
     }
 
     /// The last checkpoint that is on disk; `None` if there is none.

@@ -7,7 +7,7 @@ use contactd_core::services::{AuditQuery, Recipient, ShownEvent};
 use contactd_core::{ContactValue, Kind, SubjectNameError};
 
 use super::listing::{Form, Listing};
-use super::warn;
+use super::{warn, warn_of_superseded};
 use crate::cli::AuditShowArgs;
 use crate::context::Context;
 use crate::misuse::Misuse;
@@ -41,6 +41,7 @@ pub(super) async fn run(context: &Context, args: &AuditShowArgs) -> anyhow::Resu
         Some(_) => recipients(context, &query, form).await?,
         None => events(context, &query, form).await?,
     }
+    warn_of_superseded(context).await?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -145,7 +145,8 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
         let noted = query.noted.as_ref();
         let files = match query.has_files && query.node.is_none() {
             true => {
-                let noted = noted.filter(|noted| noted.node.is_none());
+                let is_own = |node: &String| *node == self.parts.node;
+                let noted = noted.filter(|noted| noted.node.as_ref().is_none_or(is_own));
                 Some(self.verify_files(actor, noted, query.roots.clone(), watch).await?)
             }
             false => None,
@@ -153,8 +154,17 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
         let copies = self.select(query.node.as_deref()).await?;
         let last: Vec<ShippedJournal> = copies.iter().filter(|copy| copy.is_last).cloned().collect();
         let noted_in = match noted {
-            Some(NotedHead { node: Some(node), .. }) => {
-                self.select(Some(node)).await?.last().map(|copy| copy.copy)
+            Some(NotedHead { node: Some(node), seq, .. }) => {
+                // What is not shipped yet can be in the files alone.
+                let is_in_files =
+                    |through: u64| files.is_some() && *node == self.parts.node && through < *seq;
+                match self.select(Some(node)).await {
+                    Ok(of_node) => {
+                        of_node.last().filter(|last| !is_in_files(last.position.seq)).map(|last| last.copy)
+                    }
+                    Err(_) if is_in_files(0) => None,
+                    Err(error) => return Err(error),
+                }
             }
             Some(_) if files.is_none() && last.len() != 1 => return Err(which(&last)),
             Some(_) if files.is_none() => last.first().map(|copy| copy.copy),
@@ -164,7 +174,10 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
         let mut verified =
             VerifiedJournals { is_whole, files, copies: Vec::new(), unknown_roots: Vec::new() };
         for (at, copy) in copies.iter().enumerate() {
-            if copy.position.seq == 0 && self.parts.store.copied_segments(copy.copy).await?.is_empty() {
+            if copy.position.seq == 0
+                && noted_in != Some(copy.copy)
+                && self.parts.store.copied_segments(copy.copy).await?.is_empty()
+            {
                 // Nothing is shipped yet.
                 continue;
             }
@@ -175,6 +188,13 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
             }
             verified.is_whole &= checked.is_whole;
             verified.copies.push(checked);
+        }
+        if noted_in.is_some_and(|noted| copies.iter().all(|copy| copy.copy != noted)) {
+            let what = "the line that was noted down is of another node, and was not looked for";
+            let checked = verified.copies.iter_mut().filter_map(|copy| copy.verification.as_mut());
+            checked.last().into_iter().for_each(|last| last.faults.push(wrong(what.to_owned())));
+            verified.copies.iter_mut().for_each(|copy| copy.is_whole = false);
+            verified.is_whole = false;
         }
         if !copies.is_empty() && query.node.is_none() {
             let of_files = verified.files.iter().flat_map(|files| &files.roots);
@@ -329,6 +349,15 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
         let copies = self.last_copies(node).await?;
         let [copy] = &copies[..] else { return Err(which(&copies)) };
         Ok(self.files(copy).prove(since, until, &Roots::default(), out)?)
+    }
+
+    /// The nodes with copies in the database that are not current any more: what answers from the index does not show their lines.
+    pub async fn superseded(&self) -> Result<Vec<NodeName>, AuditError> {
+        let mut copies = self.select(None).await?;
+        copies.retain(|copy| !copy.is_last && copy.position.seq > 0);
+        let mut nodes: Vec<NodeName> = copies.iter().map(name_of).collect();
+        nodes.dedup();
+        Ok(nodes)
     }
 
     /// The last copy of each node, or of one.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::PoisonError;
 
-use super::indexing::catch_up;
+use super::indexing::{LOST, catch_up, reset};
 use super::roots;
 use crate::services::{AuditError, Audits};
 use crate::store::{AuditIndex, Facts, JournalCopies, Outbox, Tokens};
@@ -40,6 +40,18 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens + Outbox> Audits<S> {
         let entry = self.parts.entry(actor, "configuration").about(&changed.join(" "));
         let entry = entry.counted(&[("changed", changed.len() as u64)]);
         Ok(self.parts.store.replace_fact(SETTINGS, &text, Some(&entry)).await?)
+    }
+
+    /// Accepts that indexed lines are missing: forgets them, and the copies that had them, and resets the index. The entry for the
+    /// journal is stored first.
+    pub async fn accept_loss(&self, actor: &Actor) -> Result<(), AuditError> {
+        let store = &self.parts.store;
+        // Fails if this is not the place of the node.
+        store.copy_position(&self.parts.node).await?;
+        store.add_entry(&self.parts.entry(actor, "audit accept-loss")).await?;
+        store.forget(LOST).await?;
+        self.accept_lost_copy().await?;
+        reset(&self.parts).await
     }
 
     /// Moves the entries of committed changes to the journal.
