@@ -403,9 +403,10 @@ def root_key(text: str) -> str:
 
 
 def head_line(text: str) -> tuple[int, bytes]:
-    if not re.fullmatch("[0-9]+:[0-9a-f]{32}", text):
+    # In a cluster, the node follows.
+    if not re.fullmatch("[0-9]+:[0-9a-f]{32}(:[0-9a-f]{8})?", text):
         raise argparse.ArgumentTypeError("a head looks as `contactd audit head` prints it")
-    seq, chain = text.split(":")
+    seq, chain = text.split(":")[:2]
     return int(seq), bytes.fromhex(chain)
 
 
