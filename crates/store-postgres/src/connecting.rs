@@ -147,6 +147,8 @@ impl Connecting {
                 }
                 // What keeps the others from being the primary is more important.
                 Ok(Some(Ok(Err(failure)))) if failure.is_read_only() => read_only += 1,
+                // Without a password, waiting for the others does not help.
+                Ok(Some(Ok(Err(_)))) if last.lacks_password() => {}
                 Ok(Some(Ok(Err(failure)))) => last = failure,
                 Ok(None) if read_only == count => return Err(Failure::NoPrimary),
                 Ok(None) => return Err(last),

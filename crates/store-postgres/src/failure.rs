@@ -132,6 +132,11 @@ impl Failure {
         }
     }
 
+    /// Whether the server asked for a password, and the URL has none.
+    pub(crate) fn lacks_password(&self) -> bool {
+        matches!(self, Self::Postgres(error) if lacks_password(error))
+    }
+
     /// Whether the host answers and cannot be written to.
     pub(crate) fn is_read_only(&self) -> bool {
         let Self::Postgres(error) = self else { return false };
