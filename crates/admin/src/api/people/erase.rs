@@ -6,9 +6,9 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
 use axum::response::IntoResponse;
+use contactd_core::Changed;
 use contactd_core::services::{EraseError, EraseOptions, Erased};
 use contactd_core::store::Store;
-use contactd_core::{Changed, NotConfirmed};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -108,8 +108,7 @@ pub(super) async fn erase<S: Store>(
         }
         let mut erased = erased?;
         match erased.done.left.take() {
-            Some(left) if erased.confirmed.is_ok() => Err(left.into()),
-            Some(left) => Err(EraseError::NotConfirmed(NotConfirmed::Failed, left.to_string()).into()),
+            Some(left) => Err(left.into()),
             None => Ok(ErasureShown::done(erased)),
         }
     })

@@ -192,12 +192,12 @@ impl<S: SubjectStore> Subjects<S> {
         let recorded = parts.on_record.collect().await;
         match (done, confirmed) {
             (Ok(done), Ok(notes)) => Ok(Changed { done, confirmed: Ok(()), notes, recorded }),
+            // Nothing may be claimed that the server has not confirmed.
+            (Err(error) | Ok(Erased { left: Some(error), .. }), Err(not_confirmed)) => {
+                Err(EraseError::NotConfirmed(not_confirmed, error.what_is_left().to_owned()))
+            }
             (Ok(done), Err(error)) => {
                 Ok(Changed { done, confirmed: Err(error), notes: Vec::new(), recorded })
-            }
-            // Nothing may be claimed that the server has not confirmed.
-            (Err(error), Err(not_confirmed)) => {
-                Err(EraseError::NotConfirmed(not_confirmed, error.what_is_left().to_owned()))
             }
             (Err(error), Ok(_)) => Err(error),
         }
