@@ -88,6 +88,7 @@ def main():
     arguments.add_argument("--seconds", type=int, default=5)
     arguments.add_argument("--peers", nargs="*", default=["roapi", "fastify", "fastapi"], help="servers to measure besides nginx, with a million profiles")
     arguments.add_argument("--load-only", action="store_true", help="only the comparison under load")
+    arguments.add_argument("--no-micro", action="store_true", help="without the micro-benchmarks")
     arguments.add_argument("--no-write", action="store_true", help="print only")
     arguments.add_argument("--binary", type=pathlib.Path, help="a contactd that is built already")
     args = arguments.parse_args()
@@ -107,7 +108,7 @@ def main():
                   "machine": f"{os.cpu_count()} cores, {platform.machine()}, Linux {platform.release().split('-')[0]}"}
         if not args.load_only:
             report["alone"] = alone.measure(profiles, data, tokens, table["contactd"]["requestsPerSecond"])
-            if profiles == args.profiles[0]:
+            if profiles == args.profiles[0] and not args.no_micro:
                 report["micro"] = micro()
             text += "\n\n" + shown(report)
         print(text, flush=True)
@@ -128,7 +129,7 @@ def shown(report):
                ", ".join(f"{label} {half[name][share]} µs" for label, share in [("p50", "p50Micros"), ("p90", "p90Micros"), ("p99", "p99Micros")]))
               for name in ("contactd", "nginx")),
             ("latency with a cold page cache", f"p50 {cold['p50Micros']} µs, p99 {cold['p99Micros']} µs "
-                                               f"({cold['readsFromDiskPerLookup']} reads from disk per lookup, one client)")]
+                                               f"({cold['pagesFromDiskPerLookup']} pages from disk per lookup, one client)")]
     rows += [(f"`{name}`", median) for name, median in report.get("micro", {}).items()]
     return "\n".join(["| contactd alone | |", "|---|---|", *(f"| {name} | {figure} |" for name, figure in rows)])
 
