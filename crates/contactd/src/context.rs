@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use contactd_cluster::ClusterInForce;
-use contactd_core::services::{Parts, Services};
 use contactd_core::store::{Machine, Store};
 use contactd_core::{
     Actor, BootClock, Clock, DigestKeys, InForce, Networks, Profile, SubjectName, SubjectNameError,
 };
 use contactd_import::UploadedFiles;
-use contactd_journal::{JournalDir, KeyDir};
+use contactd_journal::{JournalReader, KeyDir};
+use contactd_services::{Parts, Services};
 
-use crate::backups::DirBackups;
+use crate::backups::{self, DirBackups};
 use crate::config::{ClusterConfig, Config};
 use crate::control::ControlSocket;
 use crate::data_dir::DataDir;
@@ -59,6 +59,8 @@ pub(crate) struct Context {
     pub(crate) database: Option<Arc<Database>>,
     /// The files of this machine's node or store.
     pub(crate) files: Option<Arc<Files>>,
+    /// Makes backups of them.
+    pub(crate) backups: DirBackups,
 }
 
 impl Context {
@@ -94,8 +96,16 @@ impl Context {
             None => Arc::new(ControlSocket::of(&opened.dir)),
         };
         let services = opened.services(in_force, &recorder);
+        let backups = DirBackups {
+            dir: opened.dir.clone(),
+            store: opened.files.clone().map_or_else(|| Arc::clone(&opened.store), |files| files),
+            is_of_node: opened.database.is_some(),
+            lacks_keys: opened.key_sources.are_elsewhere(),
+            recorder,
+        };
         let Opened { dir, place, networks, clock, database, files, .. } = opened;
-        Ok(Self { services, actor: actor::of_this_process(), dir, place, networks, clock, database, files })
+        let actor = actor::of_this_process();
+        Ok(Self { services, actor, dir, place, networks, clock, database, files, backups })
     }
 
     /// The journal of this machine's node. Refuses if there is none.
@@ -194,18 +204,8 @@ impl Opened {
     pub(crate) fn services(&self, in_force: Arc<dyn InForce>, recorder: &Arc<Recorder>) -> Arc<Services> {
         let (keys, sources) = (self.dir.keys(), self.key_sources.clone());
         let old_key = move || keys::old_audit(&sources.audit, &keys).ok().flatten();
-        let journal = JournalDir {
-            dir: self.dir.audit(),
-            keys: KeyDir::new(&self.dir.keys()),
-            old_key: Arc::new(old_key),
-        };
-        let backups = DirBackups {
-            dir: self.dir.clone(),
-            store: self.files.clone().map_or_else(|| Arc::clone(&self.store), |files| files),
-            is_of_node: self.database.is_some(),
-            lacks_keys: self.key_sources.are_elsewhere(),
-            recorder: Arc::clone(recorder),
-        };
+        let keys = KeyDir::new(&self.dir.keys());
+        let journal = JournalReader::of_dir(&self.dir.audit(), keys, Arc::new(old_key));
         let services = Arc::new(Services::new(Parts {
             store: Arc::clone(&self.store),
             machine: self.machine.clone(),
@@ -214,9 +214,9 @@ impl Opened {
             clock: Arc::<dyn BootClock>::clone(&self.clock),
             in_force,
             on_record: Arc::<Recorder>::clone(recorder),
-            journal: Arc::new(journal),
-            backups: Arc::new(backups),
-            files: Arc::new(UploadedFiles::new(self.dir.room())),
+            journal,
+            remove_abandoned_backups: backups::remover(&self.dir),
+            files: UploadedFiles::new(self.dir.room()),
             undo_for: self.undo_for,
         }));
         recorder.attach(&services);

@@ -5,10 +5,11 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use contactd_cluster::{Taken, record_by_a_node, taken_by_nodes};
-use contactd_core::services::Services;
 use contactd_core::store::StoreError;
-use contactd_core::{AdminEntry, BootClock, Clock, JournalError, NotRecorded, OnRecord, Recording, blocking};
+use contactd_core::{AdminEntry, BootClock, Clock, NotRecorded, OnRecord, Recording, blocking};
+use contactd_journal::JournalError;
 use contactd_journal::{Journal, JournalSettings, KeyDir, OpenedBy, Sync};
+use contactd_services::Services;
 use contactd_store_postgres::ANOTHER_RUNS;
 
 use crate::config::DEFAULT_SEGMENT;

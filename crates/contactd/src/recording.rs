@@ -4,10 +4,10 @@ use std::sync::{Arc, Weak};
 
 use anyhow::Context as _;
 use contactd_cluster::LastLine;
-use contactd_core::services::Services;
 use contactd_core::store::JournalEnd;
 use contactd_core::{Audit, BootClock, Callers, Clock, NoAudit};
 use contactd_journal::{Journal, JournalSettings, OpenedBy, Sync};
+use contactd_services::Services;
 
 use crate::actor;
 use crate::config::AuditConfig;

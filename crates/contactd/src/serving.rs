@@ -9,9 +9,9 @@ use anyhow::Context as _;
 use contactd_admin::{Admin, ApiSettings, Console, Hosts};
 use contactd_cluster::ClusterInForce;
 use contactd_core::metrics::{Measured, Measuring};
-use contactd_core::services::Services;
 use contactd_core::{BootClock, Callers, InForce, Lease, Live, SuppressionList, User};
 use contactd_server::{App, AtStop, Shares};
+use contactd_services::Services;
 use contactd_tls::{Tls, Watch};
 
 use crate::around::ServerAround;

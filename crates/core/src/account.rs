@@ -16,5 +16,5 @@ pub use role::{Role, UnknownRole};
 pub use totp::{TotpSeed, UnknownTotpKey};
 pub use user::User;
 
-pub(crate) use password::{HashError, one_time_password};
-pub(crate) use totp::{accepted_step, secret_of, setup_uri, to_base32};
+pub use password::{HashError, one_time_password};
+pub use totp::{accepted_step, secret_of, setup_uri, to_base32};

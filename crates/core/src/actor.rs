@@ -57,7 +57,7 @@ impl Actor {
     }
 
     /// Logs that the actor asked for an action, which is named after its command.
-    pub(crate) fn note(&self, action: &'static str) {
+    pub fn note(&self, action: &'static str) {
         let (actor, via) = (self.name.as_str(), self.via.name());
         match self.via {
             // Scheduled sweeps, by default every minute.

@@ -10,3 +10,8 @@ pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
         _ => work(),
     }
 }
+
+/// Waits for a future in the middle of work that blocks. Only in a runtime of several threads, which go on meanwhile.
+pub fn wait_for<T>(future: impl Future<Output = T>) -> T {
+    blocking(|| Handle::current().block_on(future))
+}

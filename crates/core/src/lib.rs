@@ -65,16 +65,16 @@ mod admin_entry;
 mod audit;
 mod blocking;
 mod caller;
+mod chain;
 mod clock;
 mod csv_cell;
 mod date_format;
 mod detail;
 mod email;
+mod finding;
 mod first_bytes;
 pub mod hex;
 mod in_force;
-mod journal_files;
-mod journal_report;
 mod lease;
 mod leased;
 mod limit;
@@ -89,7 +89,6 @@ mod priority;
 mod progress;
 mod record;
 mod repeats;
-pub mod services;
 mod span;
 mod spreadsheet;
 pub mod store;
@@ -100,8 +99,9 @@ mod token_metrics;
 mod token_update;
 
 pub use account::{
-    AdminToken, MOST_PASSWORD_BYTES, NewPassword, PasswordHash, Role, SHORTEST_PASSWORD, ShownAdminToken,
-    TotpSeed, UnknownRole, UnknownTotpKey, User, UserChange, UserChanged, UserName, UserNameError,
+    AdminToken, HashError, MOST_PASSWORD_BYTES, NewPassword, PasswordHash, Role, SHORTEST_PASSWORD,
+    ShownAdminToken, TotpSeed, UnknownRole, UnknownTotpKey, User, UserChange, UserChanged, UserName,
+    UserNameError, accepted_step, one_time_password, secret_of, setup_uri, to_base32,
 };
 pub use actor::{Actor, Via};
 pub use admin_entry::{AdminEntry, AdminOutcome, AdminRecord, MOST_SUBJECTS};
@@ -109,20 +109,17 @@ pub use audit::{
     Audit, AuditEvent, AuditHealth, AuditOutcome, AuditPosition, AuditRecord, Batch, Fate, NOT_RECORDED,
     NoAudit, RefusedKind, ShortDigest, Ticket,
 };
-pub use blocking::blocking;
+pub use blocking::{blocking, wait_for};
 pub use caller::{Caller, Callers, DefaultLimits, NotACaller, TokenKey, UsageDelta};
+pub use chain::{Chain, RootKey, SignedLine};
 pub use clock::{BootClock, Clock, ClockJump, ClockWatch, ManualClock, SystemClock, Timestamp};
 pub use contactd_profile::{Case, Network, NetworkError, Networks, Profile, Reason};
 pub use csv_cell::{csv_cell, csv_row, unmarked};
 pub use date_format::{DateFormat, DateFormatError};
 pub use detail::{ContactValue, Detail, Kind, Label};
 pub use email::EmailError;
-pub use in_force::{Affected, Announcing, Changed, Committed, InForce, NodeNote, NotConfirmed};
-pub use journal_files::{
-    Chain, CopiedFiles, JournalCopy, JournalError, JournalFault, JournalFiles, JournalHead, JournalLine,
-    JournalLines, KnownLine, NotedHead, Outage, ProofMade, RootKey, RootSource, Roots, Seen, SignedLine,
-    SignedLines, Verification,
-};
+pub use finding::{Finding, Severity};
+pub use in_force::{Affected, Announcing, InForce, NodeNote, NotConfirmed};
 pub use lease::{ClockReading, Lease};
 pub use leased::{HeldUnits, LeasedQuota, LeasedUnits, QuotaLeases};
 pub use limit::{Allowance, Allowances, Bucket, LimitExceeded, LimitSyntax, OrNone, Period, Quota, Rate};

@@ -27,11 +27,3 @@ pub enum NotRecorded {
     #[error("this cannot be recorded in the audit journal now: {0}")]
     Unavailable(String),
 }
-
-/// Reads may go on without a record only if the operator has switched the journal off.
-pub(crate) fn required(recorded: Result<(), NotRecorded>) -> Result<(), NotRecorded> {
-    match recorded {
-        Err(NotRecorded::Off) => Ok(()),
-        recorded => recorded,
-    }
-}

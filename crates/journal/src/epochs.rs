@@ -5,7 +5,9 @@ use std::fs::File;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use contactd_core::{Clock, JournalError, work_in_background};
+use contactd_core::{Clock, work_in_background};
+
+use crate::JournalError;
 
 use crate::epoch::EpochKeys;
 use crate::file::failed;

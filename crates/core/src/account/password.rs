@@ -7,6 +7,8 @@ use argon2::{Algorithm, Argon2, Params, Version};
 
 use crate::token::push_random_of;
 
+use crate::blocking;
+
 /// A password that a user chooses has at least this many characters.
 pub const SHORTEST_PASSWORD: usize = 12;
 /// A longer password is refused before it is hashed.
@@ -31,30 +33,29 @@ pub struct PasswordHash(String);
 
 impl PasswordHash {
     /// Hashes a password. This takes some 20 ms and 19 MiB, on the thread that calls it.
-    pub(crate) fn of(password: &str) -> Result<Self, HashError> {
+    pub fn of(password: &str) -> Result<Self, HashError> {
         let mut salt = [0; SALT_BYTES];
         getrandom::fill(&mut salt)?;
         let (memory, passes, lanes) = COST;
         let params = Params::new(memory, passes, lanes, None).map_err(|_| HashError::Failed)?;
         let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
-        let hash: phc::PasswordHash = argon2
-            .hash_password_with_salt(password.as_bytes(), &salt)
+        let hash: phc::PasswordHash = blocking(|| argon2.hash_password_with_salt(password.as_bytes(), &salt))
             .map_err(|_: Error| HashError::Failed)?;
         Ok(Self(hash.to_string()))
     }
 
     /// The hash to check a password against if there is no such user: it costs the same, and no password fits.
-    pub(crate) fn nobodys() -> Self {
+    pub fn nobodys() -> Self {
         Self(NOBODYS.to_owned())
     }
 
     /// Whether this is the hash of a password. The cost does not depend on the result.
-    pub(crate) fn is_of(&self, password: &str) -> bool {
+    pub fn is_of(&self, password: &str) -> bool {
         let is_short = password.len() <= MOST_PASSWORD_BYTES;
         let password = if is_short { password.as_bytes() } else { b"" };
         let checked = phc::PasswordHash::new(&self.0)
             .map_err(Error::from)
-            .and_then(|hash| Argon2::default().verify_password(password, &hash));
+            .and_then(|hash| blocking(|| Argon2::default().verify_password(password, &hash)));
         if let Err(error) = &checked
             && *error != Error::PasswordInvalid
         {
@@ -82,15 +83,17 @@ impl fmt::Debug for PasswordHash {
 
 /// Why a password could not be hashed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum HashError {
+pub enum HashError {
+    /// The system has no random bytes.
     #[error("no randomness from the system: {0}")]
     Random(#[from] getrandom::Error),
+    /// The hash could not be computed.
     #[error("a password could not be hashed: 19 MiB of memory are needed for it")]
     Failed,
 }
 
 /// A new password that is used once, to choose another one: 25 characters (123 bits), in groups that can be read aloud.
-pub(crate) fn one_time_password() -> Result<String, getrandom::Error> {
+pub fn one_time_password() -> Result<String, getrandom::Error> {
     let mut password = String::new();
     for group in 0..GROUPS {
         if group > 0 {

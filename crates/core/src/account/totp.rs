@@ -29,7 +29,7 @@ pub struct TotpSeed {
 
 impl TotpSeed {
     /// A new seed, under the newest digest key.
-    pub(crate) fn new(keys: &DigestKeys) -> Result<Self, getrandom::Error> {
+    pub fn new(keys: &DigestKeys) -> Result<Self, getrandom::Error> {
         let mut salt = [0; SALT_BYTES];
         getrandom::fill(&mut salt)?;
         Ok(Self { key: keys.newest_id().to_owned(), salt: hex::encode(&salt), last_step: 0 })
@@ -51,14 +51,10 @@ impl fmt::Debug for TotpSeed {
 pub struct UnknownTotpKey(String);
 
 /// A secret that a user's app and this service share. It has no `Debug`.
-pub(crate) struct TotpSecret([u8; SECRET_BYTES]);
+pub struct TotpSecret([u8; SECRET_BYTES]);
 
 /// The secret of a user's second factor.
-pub(crate) fn secret_of(
-    keys: &DigestKeys,
-    user: &str,
-    seed: &TotpSeed,
-) -> Result<TotpSecret, UnknownTotpKey> {
+pub fn secret_of(keys: &DigestKeys, user: &str, seed: &TotpSeed) -> Result<TotpSecret, UnknownTotpKey> {
     let derived = keys.account_secret(&seed.key, user, &seed.salt);
     let derived = derived.ok_or_else(|| UnknownTotpKey(seed.key.clone()))?;
     let mut secret = [0; SECRET_BYTES];
@@ -67,7 +63,7 @@ pub(crate) fn secret_of(
 }
 
 /// The step of a code, if it is one of now and later than `last_step`. Every step is compared, whichever fits.
-pub(crate) fn accepted_step(secret: &TotpSecret, code: &str, now: Timestamp, last_step: i64) -> Option<i64> {
+pub fn accepted_step(secret: &TotpSecret, code: &str, now: Timestamp, last_step: i64) -> Option<i64> {
     let given = parse(code)?;
     let current = now.seconds().div_euclid(STEP_SECONDS);
     (current - TOLERATED_STEPS..=current + TOLERATED_STEPS).fold(None, |found, step| {
@@ -94,7 +90,7 @@ fn code_at(secret: &TotpSecret, step: i64) -> u32 {
 }
 
 /// The secret as apps read it: base32, without padding.
-pub(crate) fn to_base32(secret: &TotpSecret) -> String {
+pub fn to_base32(secret: &TotpSecret) -> String {
     const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
     // 20 bytes are 32 groups of five bits.
     let bit = |at: usize| usize::from(secret.0[at / 8] >> (7 - at % 8) & 1);
@@ -103,7 +99,7 @@ pub(crate) fn to_base32(secret: &TotpSecret) -> String {
 }
 
 /// What the QR code for an app contains. Names of users need no escapes.
-pub(crate) fn setup_uri(user: &str, secret_base32: &str) -> String {
+pub fn setup_uri(user: &str, secret_base32: &str) -> String {
     format!(
         "otpauth://totp/contactd:{user}?secret={secret_base32}&issuer=contactd&algorithm=SHA1&digits=6&period=30"
     )

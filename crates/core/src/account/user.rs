@@ -51,7 +51,7 @@ impl User {
     }
 
     /// A new value for [`generation`](Self::generation).
-    pub(crate) fn new_generation() -> Result<String, getrandom::Error> {
+    pub fn new_generation() -> Result<String, getrandom::Error> {
         random_id("gen_")
     }
 
