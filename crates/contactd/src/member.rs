@@ -8,8 +8,8 @@ use contactd_core::{Callers, Lease, Live};
 use contactd_services::Services;
 use tokio::runtime::Handle;
 
-use crate::context::Opened;
 use crate::engine::Files;
+use crate::opening::Opened;
 use crate::recording::Recording;
 
 /// A server as a node of a cluster.

@@ -13,11 +13,11 @@ use contactd_services::Services;
 use contactd_store_postgres::ANOTHER_RUNS;
 
 use crate::config::DEFAULT_SEGMENT;
-use crate::context::Opened;
 use crate::control::{self, ControlAnswer};
 use crate::data_dir::DataDir;
 use crate::engine::Database;
 use crate::keys::{self, KeySources};
+use crate::opening::Opened;
 
 /// How long to wait for another process that has the journal open, or for the journal of a server that starts.
 const PATIENCE: Duration = Duration::from_secs(5);

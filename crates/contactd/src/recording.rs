@@ -11,9 +11,9 @@ use contactd_services::Services;
 
 use crate::actor;
 use crate::config::AuditConfig;
-use crate::context::Opened;
 use crate::indexer::{COLLECT, COLLECT_OF_NODE, Indexer, IndexerWork, Keep};
 use crate::on_record::{self, OwnJournal, Recorder};
+use crate::opening::Opened;
 use crate::setting::AuditSync;
 
 pub(crate) struct Recording {

@@ -16,13 +16,13 @@ use contactd_tls::{Tls, Watch};
 
 use crate::around::ServerAround;
 use crate::config::{self, Reloadable, ServeConfig, Sockets};
-use crate::context::Opened;
-use crate::control::Control;
+use crate::control_server::Control;
 use crate::engine::Files;
 use crate::indexer::Keep;
 use crate::keeper::{Keeper, RunningKeeper};
 use crate::member::Member;
 use crate::on_record::Recorder;
+use crate::opening::Opened;
 use crate::recording::Recording;
 use crate::reloading::Running;
 use crate::sweeper::Sweeper;

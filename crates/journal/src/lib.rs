@@ -28,6 +28,7 @@ mod queue;
 mod read;
 mod recover;
 mod report;
+mod rotation;
 mod seals;
 mod segment;
 mod settings;

@@ -1,6 +1,6 @@
 //! Phone numbers, validated with libphonenumber's numbering metadata.
 
-use crate::spreadsheet::is_notation;
+use crate::people::spreadsheet::is_notation;
 use rlibphonenumber::{PHONE_NUMBER_UTIL, PhoneNumber, PhoneNumberFormat, Region};
 
 /// Why a text is not accepted as a phone number.

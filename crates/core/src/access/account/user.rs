@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::token::random_id;
+use crate::access::token::random_id;
 use crate::{PasswordHash, Role, Timestamp, TotpSeed};
 
 /// Somebody who can log in to the console.

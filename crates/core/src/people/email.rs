@@ -1,7 +1,7 @@
 //! E-mail addresses: only bare addresses are accepted. The domain is converted to ASCII, the local part is kept.
 
-use crate::spreadsheet::is_notation;
-use crate::suppression::comparable_email;
+use crate::people::spreadsheet::is_notation;
+use crate::people::suppression::comparable_email;
 
 /// Why a text is not accepted as an e-mail address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! One row of an import file as text, and the profile and details parsed from it.
 
-use crate::date_format::is_ambiguous_date;
-use crate::spreadsheet::{is_day_number, is_error_value, is_notation};
+use crate::people::date_format::is_ambiguous_date;
+use crate::people::spreadsheet::{is_day_number, is_error_value, is_notation};
 use crate::{
     ContactValue, DateFormat, Detail, EmailError, Kind, Label, Networks, PhoneError, Profile, Reason,
     Timestamp, is_printable,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::token::random_id;
+use crate::access::token::random_id;
 use crate::{Role, Timestamp};
 
 /// The record of a token of the admin API, without its secret.

@@ -2,7 +2,7 @@
 //! person.
 
 use crate::Timestamp;
-use crate::caller::{Callers, Counts};
+use crate::access::{Callers, Counts};
 use crate::metrics::{Family, Measured, Measuring, MetricKind};
 
 /// How many tokens have metrics of their own. The rest are added up, so that the number of series is limited.

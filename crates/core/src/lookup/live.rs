@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::in_force::{Affected, Announcing, InForce, NotConfirmed};
 use crate::store::{LocalRead, StoreError, Suppressions, Tokens, Usage};
+use crate::{Affected, Announcing, InForce, NotConfirmed};
 use crate::{Callers, Clock, SuppressionList, UnknownKey, UsageDelta};
 
 /// Keeps callers and suppressions in sync with the store, and writes usage to it. Inside a server it is the

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::suppression::comparable_email;
-use crate::{EmailError, PhoneError, Timestamp, email, phone};
+use crate::people::suppression::comparable_email;
+use crate::people::{email, phone};
+use crate::{EmailError, PhoneError, Timestamp};
 
 /// The kind of a detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]

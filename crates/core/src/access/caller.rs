@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 
-use crate::first_bytes::ByFirstBytes;
-use crate::leased::{LeasedQuota, QuotaLeases};
-use crate::limit::{Bucket, Meter};
+use crate::access::ByFirstBytes;
+use crate::access::{Bucket, Meter};
 use crate::{Allowance, Allowances, Kind, LimitExceeded, Period, Quota, Rate, Timestamp, Token, TokenHash};
+use crate::{LeasedQuota, QuotaLeases};
 
 /// A recognised token, with its limits. No detail is read without one.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::fmt;
 use argon2::password_hash::{Error, PasswordHasher, PasswordVerifier, phc};
 use argon2::{Algorithm, Argon2, Params, Version};
 
-use crate::token::push_random_of;
+use crate::access::token::push_random_of;
 
 use crate::blocking;
 

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use crate::phone::is_e164;
+use crate::people::phone::is_e164;
 
 /// The text as it is written into a cell.
 pub fn csv_cell(text: &str) -> Cow<'_, str> {

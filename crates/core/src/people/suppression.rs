@@ -13,7 +13,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use icu_normalizer::ComposingNormalizerBorrowed;
 use sha2::{Digest, Sha256};
 
-use crate::first_bytes::ByFirstBytes;
+use crate::access::ByFirstBytes;
 use crate::{ContactValue, Kind, Profile, ShortDigest, hex};
 
 /// What can be suppressed.
