@@ -193,7 +193,7 @@ def main():
     if missing:
         stage.sh("apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing, stdout=subprocess.DEVNULL)
     if not args.no_build:
-        stage.sh("cargo", "build", "--release", "-q", "--config", "profile.release.strip=false", "--target-dir", stage.ROOT / "target/budget", cwd=stage.ROOT)
+        stage.sh("cargo", "build", "--release", "-q", "--config", 'profile.release.debug="line-tables-only"', "--config", "profile.release.strip=false", "--target-dir", stage.ROOT / "target/budget", cwd=stage.ROOT)
     stage.BINARY = BINARY
     data, tokens = stage.contactd_data(1_000_000)
     requests = stage.request_file("contactd", 1_000_000, tokens).read_bytes().split(b"\n----\n")[:-1]

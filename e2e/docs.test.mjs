@@ -1,5 +1,5 @@
 // Tests the documentation page in a real browser, with the real server and its demo data.
-// Needs Node 20 and Chromium:
+// Needs Node 18 and Chromium:
 //
 //   npm ci && npm test
 //

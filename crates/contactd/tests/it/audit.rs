@@ -245,6 +245,15 @@ fn everything_answered_before_a_kill_is_in_the_journal() {
     assert!(answered.is_subset(&recorded), "{} answered, {} recorded", answered.len(), recorded.len());
 }
 
+/// Compiles the library that makes files and the clock fail, for `LD_PRELOAD`. faults.c says what `FAULTS` may ask for.
+pub(crate) fn fault_library(site: &Site) -> PathBuf {
+    let (source, library) =
+        (concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/faults.c"), site.path("faults.so"));
+    let made = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).status();
+    assert!(made.expect("a compiler").success());
+    library
+}
+
 /// A service whose journal, databases or clock fail on command.
 pub(crate) struct Faulty {
     pub(crate) service: Service,
@@ -260,11 +269,7 @@ impl Faulty {
     pub(crate) fn start_with(sync: &str, config: &str) -> Self {
         let site = Site::with_people();
         let token = site.token(&[]);
-        let (source, library) =
-            (concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/faults.c"), site.path("faults.so"));
-        let made =
-            Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).status();
-        assert!(made.expect("a compiler").success());
+        fault_library(&site);
         let control = PathBuf::from(site.file("faults", "ok"));
         Self { service: Self::serve(site, &control, sync, config), token, control }
     }

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """A whole cluster on this machine, to try failovers: etcd, three PostgreSQL with Patroni, nodes of contactd, and HAProxy.
 
-    drill/cluster.py start DIR --binary PATH       # starts everything in a new directory, and prints the addresses
-    drill/cluster.py status DIR                    # who is the primary, which nodes answer
-    drill/cluster.py break DIR primary             # kills the primary's host: PostgreSQL and Patroni
-    drill/cluster.py heal DIR                      # starts again what was killed, and waits until all is well
-    drill/cluster.py run DIR suppress URL          # runs a command of contactd on the cluster
-    drill/cluster.py stop DIR                      # ends everything, and removes the directory
+    soak/drill/cluster.py start DIR --binary PATH       # starts everything in a new directory, and prints the addresses
+    soak/drill/cluster.py status DIR                    # who is the primary, which nodes answer
+    soak/drill/cluster.py break DIR primary             # kills the primary's host: PostgreSQL and Patroni
+    soak/drill/cluster.py heal DIR                      # starts again what was killed, and waits until all is well
+    soak/drill/cluster.py run DIR suppress URL          # runs a command of contactd on the cluster
+    soak/drill/cluster.py stop DIR                      # ends everything, and removes the directory
 
 What can be broken:
     primary     the host of the primary is lost: PostgreSQL and Patroni are killed
@@ -40,7 +40,7 @@ import time
 import urllib.error
 import urllib.request
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 USER = "postgres"
 POSTGRES = pathlib.Path("/usr/lib/postgresql/15/bin")
 PATRONI = ["patroni[etcd3]==4.1.5", "psycopg[binary]==3.3.8"]
@@ -142,7 +142,7 @@ class Cluster:
         self.directory = pathlib.Path(directory).resolve()
         self.state_file = self.directory / "state.json"
         if not self.state_file.exists():
-            raise SystemExit(f"there is no cluster in {self.directory}; start one with `drill/cluster.py start`")
+            raise SystemExit(f"there is no cluster in {self.directory}; start one with `soak/drill/cluster.py start`")
         self.state = json.loads(self.state_file.read_text())
 
     @classmethod
@@ -233,7 +233,7 @@ class Cluster:
 
     def haproxy_config(self):
         servers = "".join(f"    server {name} 127.0.0.1:{self.port(name)} check\n" for name in self.nodes)
-        return (ROOT / "drill/haproxy.cfg").read_text() + f"    bind 127.0.0.1:{self.port('haproxy')}\n" + servers
+        return (ROOT / "soak/drill/haproxy.cfg").read_text() + f"    bind 127.0.0.1:{self.port('haproxy')}\n" + servers
 
     # Processes
 

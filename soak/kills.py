@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Kills the server at 1,000 random moments while everything is being written, and checks that nothing acknowledged is lost.
 
-    python3 bench/kills.py                  # builds, prints, and writes bench/runs/; about 25 minutes
-    python3 bench/kills.py --kills 200      # fewer kills
-    python3 bench/kills.py --quick          # 20 kills, and writes nothing to bench/runs/
-    python3 bench/kills.py --binary PATH    # a binary that is built already; also --seed NUMBER
+    python3 soak/kills.py                  # builds, prints, and writes soak/runs/; about 25 minutes
+    python3 soak/kills.py --kills 200      # fewer kills
+    python3 soak/kills.py --quick          # 20 kills, and writes nothing to soak/runs/
+    python3 soak/kills.py --binary PATH    # a binary that is built already; also --seed NUMBER
 
 In each life of the server, commands create, rotate and revoke tokens, import small files, replace sources, undo imports, opt people
 out and in again, while clients look up, also with quotas. Some commands are killed too, some run while no server does, and some servers
@@ -26,11 +26,13 @@ import random
 import shutil
 import sqlite3
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 
-import disclosure
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
+import service
 import stage
 
 ALL_CHECKS_EVERY = 25
@@ -55,7 +57,7 @@ class Model:
         self.acknowledged, self.unknown = collections.Counter(), collections.Counter()
         self.answered, self.not_yet_found, self.found_until = set(), set(), time.time()
         self.number, self.lock = 0, threading.Lock()
-        self.main = disclosure.store(data)
+        self.main = service.store(data)
         self.acknowledged["import", "bench"] = 1
         self.tokens, self.families = {}, []
         self.is_out = dict.fromkeys(OPT_OUTS, False)
@@ -115,7 +117,7 @@ class Client:
         request_id = f"{self.model.next():032x}"
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", "X-Request-Id": request_id}
         try:
-            self.connection.request("POST", "/api/fetchPersonalEmail", json.dumps({"profileUrl": disclosure.url(person)}), headers)
+            self.connection.request("POST", "/api/fetchPersonalEmail", json.dumps({"profileUrl": service.url(person)}), headers)
             answer = self.connection.getresponse()
             body = answer.read()
         except (OSError, http.client.HTTPException) as error:
@@ -248,7 +250,7 @@ def change_opt_outs(model, client):
     was_out, ticket = model.is_out[person], f"T-{model.next()}"
     model.is_out[person] = None
     # Half of the people are known by their profile, the others by their address.
-    whom = [disclosure.url(person)] if person % 2 else ["--email", email(person)]
+    whom = [service.url(person)] if person % 2 else ["--email", email(person)]
     if model.change(("ticket", ticket), "unsuppress" if was_out else "suppress", *whom, "--ticket", ticket) is not None:
         model.is_out[person] = not was_out
         if client:
@@ -274,12 +276,12 @@ def people_of(source):
 
 
 def rows(held):
-    return "profileUrl,email\n" + "".join(f"{disclosure.url(person)},{address}\n" for person, address in held.items())
+    return "profileUrl,email\n" + "".join(f"{service.url(person)},{address}\n" for person, address in held.items())
 
 
 def listed(model, source):
     """The imports of a source that are not undone, oldest first."""
-    shown = json.loads(disclosure.contactd(model.data, "imports", "--json"))
+    shown = json.loads(service.contactd(model.data, "imports", "--json"))
     return sorted(entry["id"] for entry in shown if entry["source"] == source and not entry["undoneAt"])
 
 
@@ -348,9 +350,9 @@ def check_lines(model):
     deadline = time.monotonic() + LINES_MAY_WAIT
     while True:
         began = datetime.datetime.fromtimestamp(since, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        recent = json.loads(disclosure.contactd(model.data, "audit", "show", "--outcome", "hit", "--since", began, "--json"))
+        recent = json.loads(service.contactd(model.data, "audit", "show", "--outcome", "hit", "--since", began, "--json"))
         missing = model.not_yet_found - {event["requestId"] for event in recent}
-        done = json.loads(disclosure.contactd(model.data, "audit", "show", "--outcome", "done", "--json"))
+        done = json.loads(service.contactd(model.data, "audit", "show", "--outcome", "done", "--json"))
         lines = collections.Counter(("ticket", event["ticket"]) if event["ticket"] else (event["operation"], event["what"]) for event in done)
         unrecorded = {line: lines[line] for line, count in model.acknowledged.items() if lines[line] < count}
         # A change that was made when the journal could not be written is recorded by the next command or server.
@@ -474,7 +476,7 @@ def run(work, kills):
         if random.random() < 0.2:
             random.choice(STEPS)(model, None)
         model.life += 1
-        with disclosure.serving(model.data, "--config", config) as server:
+        with service.serving(model.data, "--config", config) as server:
             is_all = killed >= checked + ALL_CHECKS_EVERY
             check(model, server, is_all)
             if is_all:
@@ -488,7 +490,7 @@ def run(work, kills):
     model.life += 1
     model.found_until = 0
     model.not_yet_found = set(model.answered)
-    with disclosure.serving(model.data, "--config", config) as server:
+    with service.serving(model.data, "--config", config) as server:
         check(model, server, is_all=True)
         server.process.terminate()
         if server.process.wait() != 0:
@@ -519,12 +521,12 @@ def main():
     else:
         stage.sh("cargo", "build", "--release", "-q", cwd=stage.ROOT)
     random.seed(chosen.seed)
-    report = {"command": "python3 bench/kills.py", "commit": stage.commit(), "seed": chosen.seed}
+    report = {"command": "python3 soak/kills.py", "commit": stage.commit(), "seed": chosen.seed}
     with tempfile.TemporaryDirectory(dir=stage.WORK) as work:
         report |= run(pathlib.Path(work), 20 if chosen.quick else chosen.kills)
     print(json.dumps(report, indent=1))
     if not chosen.quick:
-        (stage.BENCH / f"runs/{datetime.date.today().isoformat()}-kills.json").write_text(json.dumps(report, indent=1) + "\n")
+        (stage.ROOT / f"soak/runs/{datetime.date.today().isoformat()}-kills.json").write_text(json.dumps(report, indent=1) + "\n")
     if report["problems"]:
         raise SystemExit(f"{len(report['problems'])} problems")
 

@@ -5,6 +5,10 @@
 //! all waiting time caused by the server, including that of requests delayed by earlier ones. With a nap, in
 //! microseconds, it sleeps at most this long between two polls, so that other programs can use its core.
 //! Answers of 503 are counted apart; any other status but 200 ends it.
+
+#![expect(clippy::expect_used, reason = "a wrong argument or an unknown failure ends it")]
+#![expect(clippy::print_stdout, reason = "its result")]
+
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -18,7 +22,8 @@ fn main() {
         panic!("latency PORT RATE SECONDS REQUESTS-FILE [NAP [CONNECTIONS]]")
     };
     let nap = rest.first().map(|nap| Duration::from_micros(nap.parse().expect("a nap")));
-    let count: usize = rest.get(1).map_or(CONNECTIONS, |count| count.parse().expect("a number of connections"));
+    let count: usize =
+        rest.get(1).map_or(CONNECTIONS, |count| count.parse().expect("a number of connections"));
     let rate: f64 = rate.parse().expect("a rate");
     let seconds: f64 = seconds.parse().expect("seconds");
     let text = std::fs::read_to_string(file).expect("requests");
@@ -26,7 +31,8 @@ fn main() {
 
     let mut connections: Vec<TcpStream> = (0..count)
         .map(|_| {
-            let connection = TcpStream::connect(("127.0.0.1", port.parse().expect("a port"))).expect("connects");
+            let connection =
+                TcpStream::connect(("127.0.0.1", port.parse().expect("a port"))).expect("connects");
             connection.set_nodelay(true).expect("sets");
             connection.set_nonblocking(true).expect("sets");
             connection
@@ -79,12 +85,14 @@ fn main() {
     }
     latencies.sort();
     refused.sort();
-    let at = |times: &[Duration], share: f64| {
-        times.get(((times.len().max(1) - 1) as f64 * share) as usize).map_or(0, Duration::as_micros)
+    // Of a thousand.
+    let at = |times: &[Duration], share: usize| {
+        times.get(times.len().saturating_sub(1) * share / 1_000).map_or(0, Duration::as_micros)
     };
-    let (answered, refusals) = (latencies.len() as f64 / (seconds - 1.0), refused.len() as f64 / (seconds - 1.0));
-    let [p50, p90, p99, p999] = [0.5, 0.9, 0.99, 0.999].map(|share| at(&latencies, share));
-    let [refused_p99, refused_max] = [0.99, 1.0].map(|share| at(&refused, share));
+    let (answered, refusals) =
+        (latencies.len() as f64 / (seconds - 1.0), refused.len() as f64 / (seconds - 1.0));
+    let [p50, p90, p99, p999] = [500, 900, 990, 999].map(|share| at(&latencies, share));
+    let [refused_p99, refused_max] = [990, 1_000].map(|share| at(&refused, share));
     println!(
         "RESULT rate={answered:.0} p50={p50} p90={p90} p99={p99} p999={p999} refused={refusals:.0} refused_p99={refused_p99} refused_max={refused_max} unsent={}",
         waiting.len()

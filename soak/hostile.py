@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Sends a million hostile requests to a real server and checks every answer.
 
-    python3 bench/hostile.py                           # builds the release binary, prints, and writes bench/runs/
-    python3 bench/hostile.py --requests 20000          # a shorter run
-    python3 bench/hostile.py --seed 7 --only 1234      # sends one exchange of a seed again and prints it whole
-    python3 bench/hostile.py --binary PATH             # tests this binary, and builds none
+    python3 soak/hostile.py                           # builds the release binary, prints, and writes soak/runs/
+    python3 soak/hostile.py --requests 20000          # a shorter run
+    python3 soak/hostile.py --seed 7 --only 1234      # sends one exchange of a seed again and prints it whole
+    python3 soak/hostile.py --binary PATH             # tests this binary, and builds none
 
-hostile.rs makes the requests from a seed: valid ones with bytes changed, wrong lengths, broken chunks, huge heads, odd methods,
+The `hostile` of crates/bench-tools makes the requests from a seed: valid ones with bytes changed, wrong lengths, broken chunks, huge heads, odd methods,
 paths and tokens, JSON of every shape, several requests at once, and requests that are cut off. Every answer must have a documented
 status, never 500, and the headers and body that are documented for it. Among them are good lookups, which must succeed. Afterwards the
 server must still run and answer, its log must report no internal error, and its memory in the last quarter of
@@ -22,7 +22,8 @@ import sys
 import tempfile
 import time
 
-import disclosure
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
+import service
 import stage
 
 THREADS = 8
@@ -37,24 +38,23 @@ DOCUMENTED = EXPECTED | {408, 503}
 def tokens(data):
     """Tokens of every kind. The first one has no limits and is used for the good lookups."""
     def create(*flags):
-        return disclosure.contactd(data, "token", "create", "bench", *flags).strip()
+        return service.contactd(data, "token", "create", "bench", *flags).strip()
 
-    made = [disclosure.store(data), create("--scope", "phone"), create("--scope", "email"), create("--rate", "20/s"),
+    made = [service.store(data), create("--scope", "phone"), create("--scope", "email"), create("--rate", "20/s"),
             create("--quota", "500/day"), create("--expires", "1s"), create()]
-    listed = json.loads(disclosure.contactd(data, "token", "list", "--json"))
-    disclosure.contactd(data, "token", "revoke", listed[-1]["id"])
+    listed = json.loads(service.contactd(data, "token", "list", "--json"))
+    service.contactd(data, "token", "revoke", listed[-1]["id"])
     return made
 
 
 def run(options, work):
-    generator = stage.WORK / "hostile"
-    stage.sh("rustc", "--edition", "2024", "-O", stage.BENCH / "hostile.rs", "-o", generator)
+    generator = stage.tool("hostile")
     data, tokens_file, log, config = work / "data", work / "tokens", work / "log", work / "contactd.toml"
     made = tokens(data)
     # Half of the requests have the good token, so that many get past its checks.
     tokens_file.write_text("".join(f"{token}\n" for token in [made[0]] * len(made) + made))
     config.write_text('[cors]\nallow_origins = ["https://app.example.com"]\n')
-    with disclosure.serving(data, "--config", config, "--log-file", log) as server:
+    with service.serving(data, "--config", config, "--log-file", log) as server:
         command = [generator, server.port, server.process.pid, options.seed, options.requests, THREADS, tokens_file]
         if options.only is not None:
             stage.sh(*command, options.only)
@@ -106,8 +106,8 @@ def main():
         "wrong answers": report["problems"], "undocumented statuses": report["undocumentedStatuses"],
         "documented statuses that never came": is_long and report["statusesNeverSeen"], "the server no longer answers": not report["stillAnswers"],
         "internal errors in the log": report["faultsInLog"], "memory grew": is_long and not report["isMemoryFlat"]}.items() if is_wrong]
-    out = stage.BENCH / f"runs/{datetime.date.today().isoformat()}-hostile.json"
-    command = " ".join(["python3 bench/hostile.py", *sys.argv[1:]])
+    out = stage.ROOT / f"soak/runs/{datetime.date.today().isoformat()}-hostile.json"
+    command = " ".join(["python3 soak/hostile.py", *sys.argv[1:]])
     out.write_text(json.dumps({"command": command, "commit": stage.commit(), "failed": failed, **report}, indent=1) + "\n")
     if failed:
         raise SystemExit("failed: " + "; ".join(failed))

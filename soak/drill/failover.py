@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The failover drill: starts a cluster on this machine, breaks it under load, and checks that nothing was lost.
 
-    drill/failover.py --binary PATH                  # kills the host of the primary, and says what was seen
-    drill/failover.py --binary PATH --fault freeze   # breaks something else; `drill/cluster.py --help` says what there is
-    drill/failover.py --binary PATH --hurry          # does not wait until the primary's key in etcd ends
+    soak/drill/failover.py --binary PATH                  # kills the host of the primary, and says what was seen
+    soak/drill/failover.py --binary PATH --fault freeze   # breaks something else; `soak/drill/cluster.py --help` says what there is
+    soak/drill/failover.py --binary PATH --hurry          # does not wait until the primary's key in etcd ends
 
 Writers create tokens, opt people out and import; clients look people up through HAProxy. Exits 1 if a lookup failed, or if something
 that was acknowledged is missing, not whole, or there twice: also the line of a disclosure among the journals in the database, and its

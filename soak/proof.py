@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks that nobody can change the journal unnoticed, and that no kill breaks it.
 
-    python3 bench/proof.py                 # prints, and writes bench/runs/
-    python3 bench/proof.py --quick         # fewer cases
+    python3 soak/proof.py                 # prints, and writes soak/runs/
+    python3 soak/proof.py --quick         # fewer cases
 
 Random manipulations in process: 10,000 without keys and 10,000 with all current keys (crates/journal/tests/it/tamper.rs). Then some
 hundred with a real server and the commands an operator uses, also of the rows of the index. Each is found by `audit verify` with the
@@ -28,7 +28,8 @@ import tempfile
 import threading
 import time
 
-import disclosure
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
+import service
 import stage
 
 QUICK = "--quick" in sys.argv
@@ -69,7 +70,7 @@ def told(data):
     """What the journal says to those who ask, without the requests that were made after the manipulation."""
     shown = json.loads(run(data, "audit", "show", "--json").stdout or "[]")
     requests = [event for event in shown if event.get("requestId") and not event["requestId"].startswith("ff")]
-    person = json.loads(run(data, "subject", disclosure.url(3), "--json").stdout or "{}").get("disclosures", [])
+    person = json.loads(run(data, "subject", service.url(3), "--json").stdout or "{}").get("disclosures", [])
     return requests, [given for given in person if not given["requestId"].startswith("ff")]
 
 
@@ -145,7 +146,7 @@ def one_case(base, work, number):
         if is_served := random_.random() < .5:
             config = data / "c.toml"
             config.write_text(CONFIG)
-            with disclosure.serving(data, "--config", config) as server:
+            with service.serving(data, "--config", config) as server:
                 if random_.random() < .6:
                     lookups(server, base["token"], 5, "ff")
                 server.process.send_signal(random_.choice([signal.SIGTERM, signal.SIGKILL]))
@@ -162,17 +163,17 @@ def one_case(base, work, number):
 
 def with_server(work):
     data = work / "base"
-    token = disclosure.store(data)
+    token = service.store(data)
     config = work / "c.toml"
     config.write_text(CONFIG)
     base, states = {"token": token, "older": work / "older"}, []
-    with disclosure.serving(data, "--config", config) as server:
+    with service.serving(data, "--config", config) as server:
         lookups(server, token, 60, "aa")
         time.sleep(1.3)
         shutil.copytree(data / "audit", base["older"])
         lookups(server, token, 60, "ab")
         time.sleep(1.3)
-        run(data, "suppress", disclosure.url(30))
+        run(data, "suppress", service.url(30))
         base["root"] = run(data, "audit", "root").stdout.strip()
         head = run(data, "audit", "head").stdout.strip()
         lookups(server, token, 5, "ac")
@@ -181,7 +182,7 @@ def with_server(work):
     killed = work / "killed"
     copy(data, killed)
     states.append({"data": killed, "head": head, "told": told(killed)})
-    with disclosure.serving(data, "--config", config) as server:
+    with service.serving(data, "--config", config) as server:
         lookups(server, token, 20, "ad")
         server.process.terminate()
         server.process.wait()
@@ -203,11 +204,11 @@ def with_server(work):
 
 def kills(work):
     data, config = work / "kills", work / "k.toml"
-    token = disclosure.store(data)
+    token = service.store(data)
     config.write_text('[audit]\nsegment_bytes = 100000\nepoch = "1s"\nkeep = "60s"\n[retention]\nsweep_every = "1s"\n')
     answered, changed, problems, number, attempts = {}, {}, [], [0], [0]
     for kill in range(KILLS):
-        with disclosure.serving(data, "--config", config) as server:
+        with service.serving(data, "--config", config) as server:
             stop = threading.Event()
 
             def load(name):
@@ -224,7 +225,7 @@ def kills(work):
                     # A command whose server was killed may have made its change and fail: every attempt has its own ticket.
                     attempts[0] += 1
                     ticket = f"T-{kill}-{attempts[0]}"
-                    person = disclosure.url(100 + len(changed) % 800)
+                    person = service.url(100 + len(changed) % 800)
                     if run(data, random.choice(["suppress", "unsuppress"]), person, "--ticket", ticket).returncode == 0:
                         changed[ticket] = time.time()
 
@@ -259,7 +260,7 @@ def kills(work):
 def main():
     stage.WORK.mkdir(parents=True, exist_ok=True)
     stage.sh("cargo", "build", "--release", "-q", cwd=stage.ROOT)
-    report = {"command": "python3 bench/proof.py", "commit": stage.commit()}
+    report = {"command": "python3 soak/proof.py", "commit": stage.commit()}
     with tempfile.TemporaryDirectory(dir=stage.WORK) as work:
         work = pathlib.Path(work)
         report["kills"] = kills(work)
@@ -267,7 +268,7 @@ def main():
     report["inProcess"] = in_process()
     print(json.dumps(report, indent=1))
     if not QUICK:
-        (stage.BENCH / f"runs/{datetime.date.today().isoformat()}-proof.json").write_text(json.dumps(report, indent=1) + "\n")
+        (stage.ROOT / f"soak/runs/{datetime.date.today().isoformat()}-proof.json").write_text(json.dumps(report, indent=1) + "\n")
     if report["kills"]["problems"] or report["withServer"].get("undetected"):
         raise SystemExit("not everything was found or recovered")
 

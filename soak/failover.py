@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Checks that failovers lose nothing and are not noticed: a whole cluster with Patroni (drill/) that is broken under load.
+"""Checks that failovers lose nothing and are not noticed: a whole cluster with Patroni (soak/drill/) that is broken under load.
 
-    python3 bench/failover.py                      # everything; builds the release binary, prints, and writes bench/runs/
-    python3 bench/failover.py kills freeze         # only these parts
-    python3 bench/failover.py --quick              # each part once and short, and writes nothing
-    python3 bench/failover.py --binary PATH        # a binary that is built already
+    python3 soak/failover.py                      # everything; builds the release binary, prints, and writes soak/runs/
+    python3 soak/failover.py kills freeze         # only these parts
+    python3 soak/failover.py --quick              # each part once and short, and writes nothing
+    python3 soak/failover.py --binary PATH        # a binary that is built already
 
 Writers create tokens, opt people out and import, and note what was acknowledged; clients look people up through HAProxy. After every fault, each
 acknowledged token is used, each person who opted out is looked up, and each import is there whole; each disclosure has its line among the journals in
@@ -12,7 +12,7 @@ the database, once, and its unit of the quota is counted. Patroni's ttl is 20 s,
 
 kills: the host of the primary is killed (PostgreSQL and Patroni, SIGKILL) ten times, until 20,000 writes are acknowledged. No lookup fails; writes are
 acknowledged again within 5 s of the new primary.
-postgres, patroni, switchover, freeze, standbys, node: as `drill/cluster.py --help` says. The primary is frozen for 30 s; the standbys are away for 30 s.
+postgres, patroni, switchover, freeze, standbys, node: as `soak/drill/cluster.py --help` says. The primary is frozen for 30 s; the standbys are away for 30 s.
 etcd: lost for 30 s, and for longer than the lease.
 lease: etcd and the primary are lost, so that there is no failover until etcd is back, which is longer than the lease: lookups are answered 503 with
 Retry-After, readyz is 503, and everything goes on by itself afterwards.
@@ -27,9 +27,10 @@ import time
 import urllib.error
 import urllib.request
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
 import stage
 
-sys.path.insert(0, str(stage.ROOT / "drill"))
+sys.path.insert(0, str(stage.ROOT / "soak/drill"))
 import cluster as clusters
 import failover
 from load import KEPT, LISTED, Load
@@ -161,7 +162,7 @@ def main():
                 results[part]["areCopiesEqual"] = all(compare_copies(cluster).values())
         print(json.dumps({name: value for name, value in results[part].items() if name != "faults"}), flush=True)
     if not options.quick:
-        path = stage.BENCH / "runs" / f"{datetime.date.today()}-failover.json"
+        path = stage.ROOT / "soak/runs" / f"{datetime.date.today()}-failover.json"
         known = json.loads(path.read_text()) if path.exists() else {}
         known.update({"commit": stage.commit(), "ttl": clusters.TTL, "leaseSeconds": LEASE, **results})
         path.write_text(json.dumps(known, indent=1) + "\n")

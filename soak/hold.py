@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Holds thousands of connections open in every bad way, and measures what a good client notices.
 
-    python3 bench/hold.py                        # everything; builds the release binary, prints, and writes bench/runs/
-    python3 bench/hold.py idle token             # only these parts, of: sockets, idle, token
-    python3 bench/hold.py --sockets 500 --idle 500 --rounds 1 --binary PATH    # a small run with another binary
+    python3 soak/hold.py                        # everything; builds the release binary, prints, and writes soak/runs/
+    python3 soak/hold.py idle token             # only these parts, of: sockets, idle, token
+    python3 soak/hold.py --sockets 500 --idle 500 --rounds 1 --binary PATH    # a small run with another binary
 
 sockets: 5,000 connections, one kind after the other: silent; half a head; one byte a second in the head; one byte a second in the
 body; never reading the answers; half a TLS handshake. All must be closed on time, and the p99 of a good client must stay below
@@ -13,7 +13,7 @@ token: 64 connections of one token that send slow bodies, or that flood (wrk). A
 p99 below three times that of a quiet server.
 
 The server has one worker and is pinned to one core, all clients to the other. It allows 15,000 connections, and its idle timeout is
-shorter than the default so that the run is short: see LIMITS. The good client is latency.rs on one connection (`token`: on four, so
+shorter than the default so that the run is short: see LIMITS. The good client is the `latency` of crates/bench-tools on one connection (`token`: on four, so
 that its requests do not wait for each other), and with TLS a loop in Python. As root it has real-time priority, so that it does
 not wait for the other clients. Quiet and busy rounds alternate; the medians of their p99 are compared.
 """
@@ -36,7 +36,8 @@ import tempfile
 import threading
 import time
 
-import disclosure
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
+import service
 import stage
 
 PARTS = ("sockets", "idle", "token")
@@ -56,7 +57,7 @@ SLOW_OR_FLOODING = 64
 
 
 def request(token, person=1):
-    body = json.dumps({"profileUrl": disclosure.url(person)})
+    body = json.dumps({"profileUrl": service.url(person)})
     return (f"POST /api/fetchPhoneNumber HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {token}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}").encode()
 
@@ -225,7 +226,7 @@ class Asker:
         requests.write_bytes(b"".join(request(token, person) + b"\n----\n" for person in range(500)))
         # The good client must not wait for the other clients on its core.
         first = ["chrt", "-f", "10"] if os.getuid() == 0 and shutil.which("chrt") else []
-        program = [sys.executable, __file__, "--ask"] if is_tls else [work / "latency"]
+        program = [sys.executable, __file__, "--ask"] if is_tls else [stage.tool("latency")]
         # With a nap, so that the other clients can use the core.
         more = [] if is_tls else [100, connections]
         command = [*first, "taskset", "-c", stage.LOAD_CORE, *program, server.port, RATE, seconds, requests, *more]
@@ -240,7 +241,7 @@ class Asker:
 
 
 def ask(port, rate, seconds, requests):
-    """The good client with TLS, like latency.rs with evenly spaced requests."""
+    """The good client with TLS, like `latency` with evenly spaced requests."""
     requests = pathlib.Path(requests).read_bytes().split(b"\n----\n")[:-1]
     connection = tls_client().wrap_socket(socket.create_connection(("127.0.0.1", int(port)), timeout=10))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -277,7 +278,7 @@ def compared(quiet, busy):
 
 def sockets(work, token, options):
     report = {"sockets": options.sockets, "limitsSeconds": LIMITS}
-    bad = disclosure.contactd(work / "data", "token", "create", "bad").strip()
+    bad = service.contactd(work / "data", "token", "create", "bad").strip()
     for name, kind in kinds(bad).items():
         if options.kinds and name not in options.kinds:
             continue
@@ -399,7 +400,7 @@ def flooding(server, work, token, seconds):
 
 
 def token_part(work, token, options):
-    other, report = disclosure.contactd(work / "data", "token", "create", "other").strip(), {"connections": SLOW_OR_FLOODING}
+    other, report = service.contactd(work / "data", "token", "create", "other").strip(), {"connections": SLOW_OR_FLOODING}
     for name, pressed in (("slowBodies", slow), ("flooding", flooding)):
         quiet, busy, floods = [], [], []
         with serving(work, False, LIMITS) as server:
@@ -439,12 +440,13 @@ def main():
         stage.BINARY = options.binary
     else:
         stage.sh("cargo", "build", "--release", "-q", cwd=stage.ROOT)
-    report = {"command": " ".join(["python3 bench/hold.py", *sys.argv[1:]]), "commit": stage.commit(), "rounds": options.rounds}
+    # Built now, not while something is measured.
+    stage.tool("latency")
+    report = {"command": " ".join(["python3 soak/hold.py", *sys.argv[1:]]), "commit": stage.commit(), "rounds": options.rounds}
     with tempfile.TemporaryDirectory(dir=stage.WORK) as work:
         work = pathlib.Path(work)
-        stage.sh("rustc", "--edition", "2024", "-O", stage.BENCH / "latency.rs", "-o", work / "latency")
         os.sched_setaffinity(0, {int(stage.LOAD_CORE)})
-        token = disclosure.store(work / "data")
+        token = service.store(work / "data")
         for name, measure in zip(PARTS, (sockets, idle, token_part)):
             if not options.parts or name in options.parts:
                 began = time.monotonic()
@@ -452,7 +454,7 @@ def main():
                 report[name]["seconds"] = round(time.monotonic() - began)
     wrong = [f"{part} {kind}: {bound}" for part in PARTS if part in report for kind, found in report[part].items() if isinstance(found, dict)
              for bound, holds in found.items() if holds is False]
-    out = stage.BENCH / f"runs/{datetime.date.today().isoformat()}-hold.json"
+    out = stage.ROOT / f"soak/runs/{datetime.date.today().isoformat()}-hold.json"
     out.write_text(json.dumps({**report, "failed": wrong}, indent=1) + "\n")
     if wrong:
         raise SystemExit("does not hold: " + "; ".join(wrong))

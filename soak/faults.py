@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests imports that are killed, that run out of disk space, and that run while a server is running.
 
-    python3 bench/faults.py                # prints, and writes bench/runs/
+    python3 soak/faults.py                # prints, and writes soak/runs/
 
 Fifty imports are killed at random times (SIGKILL): the store has the old data or the new data, both databases pass SQLite's
 integrity_check, and the next import works. A disk that is too small (a tmpfs, as root): a clear error, nothing is changed.
@@ -22,10 +22,12 @@ import signal
 import sqlite3
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
 import stage
 
 KILLS = 50
@@ -89,8 +91,8 @@ def kills(work):
 
 def full_disk(work):
     """The error of an import on a disk that is too small. Checks that nothing was changed."""
-    if os.getuid() != 0:
-        return "not run: needs root for a small tmpfs"
+    if not stage.may_mount():
+        return "not run: may not mount a small tmpfs"
     said = {}
     people = rows_file(work / "large.csv", 400_000, 7)
     for megabytes in (24, 48, 72):
@@ -114,8 +116,7 @@ def beside_a_server(work):
     data, tokens = stage.contactd_data(1_000_000)
     copy = work / "beside"
     shutil.copytree(data, copy)
-    generator, requests = stage.WORK / "latency", stage.request_file("contactd", 1_000_000, tokens)
-    stage.sh("rustc", "--edition", "2024", "-O", stage.BENCH / "latency.rs", "-o", generator)
+    generator, requests = stage.tool("latency"), stage.request_file("contactd", 1_000_000, tokens)
     people = rows_file(work / "beside.csv", IMPORTED_BESIDE, 9)
     server = stage.start("contactd", 1_000_000, copy, tokens)
     first = ["chrt", "--fifo", "1"] if os.getuid() == 0 else []
@@ -211,7 +212,7 @@ def enrich(work):
 def main():
     stage.sh("cargo", "build", "--release", "-q", cwd=stage.ROOT)
     stage.WORK.mkdir(parents=True, exist_ok=True)
-    report = {"command": "python3 bench/faults.py", "commit": stage.commit()}
+    report = {"command": "python3 soak/faults.py", "commit": stage.commit()}
     with tempfile.TemporaryDirectory(dir=stage.WORK) as work:
         work = pathlib.Path(work)
         report["fullDisk"] = full_disk(work)
@@ -222,7 +223,7 @@ def main():
         print(json.dumps(report["besideAServer"], indent=1), flush=True)
         report["enrich"] = enrich(work)
         print(json.dumps(report["enrich"], indent=1), flush=True)
-    out = stage.BENCH / f"runs/{datetime.date.today().isoformat()}-import-faults.json"
+    out = stage.ROOT / f"soak/runs/{datetime.date.today().isoformat()}-import-faults.json"
     out.write_text(json.dumps(report, indent=1) + "\n")
 
 

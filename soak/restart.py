@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Restarts the server 30 times under load, on sockets that stay open, and checks that nobody is refused and no request is lost.
 
-    python3 bench/restart.py                # builds, prints, and writes bench/runs/; about two minutes
-    python3 bench/restart.py --restarts 100
-    python3 bench/restart.py --quick        # 3 restarts, and writes nothing to bench/runs/
-    python3 bench/restart.py --binary PATH  # a binary that is built already
+    python3 soak/restart.py                # builds, prints, and writes soak/runs/; about two minutes
+    python3 soak/restart.py --restarts 100
+    python3 soak/restart.py --quick        # 3 restarts, and writes nothing to soak/runs/
+    python3 soak/restart.py --binary PATH  # a binary that is built already
 
 This script holds the listening sockets, as systemd does for a socket unit, and passes them to each server. Meanwhile clients look people
 up: on a new connection for each request, on connections that they keep, on connections that they keep and often leave idle, and with
@@ -26,11 +26,13 @@ import random
 import select
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 
-import disclosure
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
+import service
 import stage
 
 PROCESSES = 3
@@ -109,7 +111,7 @@ class Client:
     def request(self, request_id):
         if self.kind == "metrics":
             return b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", b""
-        body = json.dumps({"profileUrl": disclosure.url(self.random.randrange(40))})
+        body = json.dumps({"profileUrl": service.url(self.random.randrange(40))})
         close = "Connection: close\r\n" if self.kind == "new" else ""
         head = (f"POST /api/fetchPersonalEmail HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {self.token}\r\nContent-Type: application/json\r\n"
                 f"X-Request-Id: {request_id}\r\n{close}Content-Length: {len(body)}\r\n\r\n")
@@ -219,7 +221,7 @@ def started(data, public, admin, log):
 
 def restarts(work, count):
     data, log = work / "data", work / "log"
-    token = disclosure.store(data)
+    token = service.store(data)
     public, admin = listening(), listening()
     addresses = {"public": public.getsockname(), "admin": admin.getsockname()}
     is_over = multiprocessing.Event()
@@ -260,7 +262,7 @@ def restarts(work, count):
         by_kind.setdefault(each["kind"], collections.Counter()).update(each["counts"])
         problems += each["problems"]
     answered, unanswered = ({request for each in found for request in each[which]} for which in ("answered", "unanswered"))
-    shown = [event["requestId"] for event in json.loads(disclosure.contactd(data, "audit", "show", "--json")) if event["requestId"]]
+    shown = [event["requestId"] for event in json.loads(service.contactd(data, "audit", "show", "--json")) if event["requestId"]]
     recorded = set(shown)
     problems += [{"recordedAndNotAnswered": request} for request in sorted(recorded - answered)[:20]]
     problems += [{"answeredAndNotRecorded": request} for request in sorted(answered - recorded)[:20]]
@@ -288,12 +290,12 @@ def main():
         stage.BINARY = chosen.binary.resolve()
     else:
         stage.sh("cargo", "build", "--release", "-q", cwd=stage.ROOT)
-    report = {"command": "python3 bench/restart.py", "commit": stage.commit()}
+    report = {"command": "python3 soak/restart.py", "commit": stage.commit()}
     with tempfile.TemporaryDirectory(dir=stage.WORK) as work:
         report |= restarts(pathlib.Path(work), 3 if chosen.quick else chosen.restarts)
     print(json.dumps(report, indent=1))
     if not chosen.quick:
-        (stage.BENCH / f"runs/{datetime.date.today().isoformat()}-restart.json").write_text(json.dumps(report, indent=1) + "\n")
+        (stage.ROOT / f"soak/runs/{datetime.date.today().isoformat()}-restart.json").write_text(json.dumps(report, indent=1) + "\n")
     if report["problems"] or report["lost"] or report["refused"]:
         raise SystemExit("a request was refused, lost or answered with an error")
 

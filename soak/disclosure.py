@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks that nothing is disclosed that is not recorded, or that was suppressed or erased.
 
-    python3 bench/disclosure.py            # prints, and writes bench/runs/
+    python3 soak/disclosure.py            # prints, and writes soak/runs/
 
 A million lookups while the server is killed twenty times (SIGKILL): every request that was answered with a detail is in the
 journal, by request id, and the chain is intact after each restart. A journal on a full file system, on a read-only one, and one
@@ -20,69 +20,16 @@ import random
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
+import service
 import stage
 
 LOOKUPS, KILLS, TRIES, STEPS = 1_100_000, 20, 10_000, 100_000
-PEOPLE = 1_000
-
-
-def contactd(data, *arguments, **options):
-    return subprocess.run([stage.BINARY, *map(str, arguments), "--data", data], check=True, capture_output=True, text=True, **options).stdout
-
-
-def url(person):
-    return f"https://linkedin.com/in/told-quell-{person}"
-
-
-def rows(people=PEOPLE):
-    return "profileUrl,phone,email\n" + "".join(f"{url(n)},+1415555{100 + n % 100:04},told{n}@example.com\n" for n in range(people))
-
-
-def store(data):
-    """Creates a store with people, and returns a token for it."""
-    contactd(data, "import", "-", "--source", "bench", input=rows())
-    return contactd(data, "token", "create", "bench").strip()
-
-
-@contextlib.contextmanager
-def serving(data, *flags, **options):
-    server = Service(data, flags, options)
-    try:
-        yield server
-    finally:
-        server.process.kill()
-        server.process.wait()
-
-
-class Service:
-    def __init__(self, data, flags, options):
-        self.port = stage.free_port()
-        self.process = subprocess.Popen([stage.BINARY, "serve", "--data", data, "--listen", f"127.0.0.1:{self.port}", "--admin-listen",
-                                         f"127.0.0.1:{stage.free_port()}", *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            with contextlib.suppress(OSError):
-                self.connect().connect()
-                return
-            time.sleep(0.02)
-        raise SystemExit("the service did not start")
-
-    def connect(self):
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-
-    def ask(self, connection, token, person, request_id=None, kind="PersonalEmail"):
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        if request_id:
-            headers["X-Request-Id"] = request_id
-        connection.request("POST", f"/api/fetch{kind}", json.dumps({"profileUrl": url(person)}), headers)
-        answer = connection.getresponse()
-        answer.read()
-        return answer.status
-
 
 LUA = """
 local token, prefix, file = "%s", "%s", io.open("%s", "a")
@@ -101,15 +48,15 @@ end
 
 
 def recorded(data):
-    return {event["requestId"] for event in json.loads(contactd(data, "audit", "show", "--outcome", "hit", "--json"))}
+    return {event["requestId"] for event in json.loads(service.contactd(data, "audit", "show", "--outcome", "hit", "--json"))}
 
 
 def kills(work):
     """Sends lookups with wrk, which records the ids of requests answered with 200. Meanwhile the server is killed."""
     data, answers, moments = work / "kills", work / "answered", random.Random(4)
-    token, rate, done = store(data), None, 0
+    token, rate, done = service.store(data), None, 0
     for number in range(KILLS + 1):
-        with serving(data) as server:
+        with service.serving(data) as server:
             script = work / "kill.lua"
             script.write_text(LUA % (token, f"{number:08x}", answers))
             left = max(LOOKUPS - done, 1_000) / (KILLS + 1 - number)
@@ -122,8 +69,8 @@ def kills(work):
             said = load.communicate()[0]
             count = int(re.search(r"(\d+) requests in", said).group(1))
             done, rate = done + count, max(count / seconds, 1_000)
-        with serving(data):
-            verified = json.loads(contactd(data, "audit", "verify", "--json"))
+        with service.serving(data):
+            verified = json.loads(service.contactd(data, "audit", "verify", "--json"))
             assert verified["isWhole"], verified["findings"][:3]
     # The last line may be incomplete because wrk was interrupted, so it is ignored.
     answered = {line for line in answers.read_text().split("\n")[:-1]}
@@ -152,7 +99,7 @@ def tries(server, token, name, count, answered):
         for number in range(count // 4):
             request_id = f"{name.encode().hex()}{part:02x}{number:016x}"
             with contextlib.suppress(http.client.HTTPException, OSError):
-                if server.ask(connection, token, number % PEOPLE, request_id) == 200:
+                if server.ask(connection, token, number % service.PEOPLE, request_id) == 200:
                     answered.add(request_id)
 
     threads = [threading.Thread(target=some, args=(part,)) for part in range(4)]
@@ -173,10 +120,10 @@ def recovers(server, token):
 
 def faults(work):
     data, found = work / "faults-data", {}
-    token = store(data)
+    token = service.store(data)
     environment, fail = shim(work)
     answered = set()
-    with serving(data, env=environment) as server:
+    with service.serving(data, env=environment) as server:
         for how in ("full", "read-only"):
             fail(how)
             before = len(answered)
@@ -193,23 +140,23 @@ def faults(work):
         missing = answered - recorded(data)
         found["nthWrite"] = {"n": 100, "triesEach": TRIES, "disclosed": len(answered), "notRecorded": len(missing), "slowestRecoverySeconds": slowest}
         assert not missing
-        assert json.loads(contactd(data, "audit", "verify", "--json"))["isWhole"]
+        assert json.loads(service.contactd(data, "audit", "verify", "--json"))["isWhole"]
     found["realMounts"] = mounts(work)
     return found
 
 
 def mounts(work):
-    """The same on a small real file system that is full, and on one that is read-only. Needs root."""
-    if os.getuid() != 0:
-        return "not run: needs root"
+    """The same on a small real file system that is full, and on one that is read-only. Needs the right to mount."""
+    if not stage.may_mount():
+        return "not run: may not mount"
     found = {}
     data = work / "mounted"
     audit = data / "audit"
     audit.mkdir(parents=True, mode=0o700)
     stage.sh("mount", "-t", "tmpfs", "-o", "size=2m,mode=700", "tmpfs", audit)
     try:
-        token = store(data)
-        with serving(data) as server:
+        token = service.store(data)
+        with service.serving(data) as server:
             answered = set()
             assert server.ask(server.connect(), token, 1) == 200
             filler = audit / "filler"
@@ -224,16 +171,16 @@ def mounts(work):
             missing = answered - recorded(data)
             found["fullTmpfs"] = {"tries": TRIES, "disclosed": len(answered), "notRecorded": len(missing), "secondsToRecover": seconds}
             assert not missing
-            assert json.loads(contactd(data, "audit", "verify", "--json"))["isWhole"]
+            assert json.loads(service.contactd(data, "audit", "verify", "--json"))["isWhole"]
         # A file system cannot become read-only while a file is open for writing, so this is done before the server starts.
         stage.sh("mount", "-o", "remount,ro", audit)
-        with serving(data) as server:
+        with service.serving(data) as server:
             answered = set()
             tries(server, token, "read-only", TRIES, answered)
             stage.sh("mount", "-o", "remount,rw", audit)
             found["readOnlyMount"] = {"tries": TRIES, "disclosed": len(answered), "secondsToRecover": recovers(server, token)}
             assert not answered
-            assert json.loads(contactd(data, "audit", "verify", "--json"))["isWhole"]
+            assert json.loads(service.contactd(data, "audit", "verify", "--json"))["isWhole"]
     finally:
         stage.sh("umount", "-l", audit)
     return found
@@ -242,16 +189,16 @@ def mounts(work):
 def comes_back(work):
     """Looks up suppressed people, erased people and suppressed values after ten imports of each format and ten restores."""
     data, disclosed, lookups = work / "back", 0, 0
-    token = store(data)
+    token = service.store(data)
     backup = work / "back.backup"
-    contactd(data, "backup", backup)
+    service.contactd(data, "backup", backup)
     suppressed, erased, values = range(0, 10), range(10, 20), range(20, 30)
-    contactd(data, "suppress", *[url(person) for person in suppressed])
+    service.contactd(data, "suppress", *[service.url(person) for person in suppressed])
     for person in erased:
-        contactd(data, "erase", url(person))
-    contactd(data, "suppress", *[flag for person in values for flag in ("--email", f"TOLD{person}@example.com")])
-    lines = "".join(json.dumps({"profileUrl": url(n), "phones": [f"+1415555{100 + n % 100:04}"], "emails": [{"value": f"told{n}@example.com"}]}) + "\n"
-                    for n in range(PEOPLE))
+        service.contactd(data, "erase", service.url(person))
+    service.contactd(data, "suppress", *[flag for person in values for flag in ("--email", f"TOLD{person}@example.com")])
+    lines = "".join(json.dumps({"profileUrl": service.url(n), "phones": [f"+1415555{100 + n % 100:04}"], "emails": [{"value": f"told{n}@example.com"}]}) + "\n"
+                    for n in range(service.PEOPLE))
 
     def ask_all(server):
         nonlocal disclosed, lookups
@@ -260,16 +207,16 @@ def comes_back(work):
             lookups += 1
             disclosed += server.ask(connection, token, person) == 200
 
-    with serving(data) as server:
+    with service.serving(data) as server:
         for number in range(10):
-            for text in (rows(), lines):
-                contactd(data, "import", "-", "--source", f"again-{number}", input=text)
+            for text in (service.rows(), lines):
+                service.contactd(data, "import", "-", "--source", f"again-{number}", input=text)
                 ask_all(server)
     for number in range(10):
         restored = work / f"restored-{number}"
-        contactd(restored, "restore", backup, "--suppressions-from", data)
-        contactd(restored, "import", "-", "--source", "again", input=rows())
-        with serving(restored) as server:
+        service.contactd(restored, "restore", backup, "--suppressions-from", data)
+        service.contactd(restored, "import", "-", "--source", "again", input=service.rows())
+        with service.serving(restored) as server:
             ask_all(server)
     assert disclosed == 0
     return {"imports": 20, "restores": 10, "lookups": lookups, "disclosed": disclosed}
@@ -278,7 +225,7 @@ def comes_back(work):
 def interleavings(work):
     """Clients look up people while others import, suppress and unsuppress. Every answer is checked by when it was requested."""
     data, steps, wrong = work / "inter", 0, 0
-    token = store(data)
+    token = service.store(data)
     # For each suppressed person: the time at which `suppress` returned. Removed before `unsuppress` starts.
     out_since, lock, is_over = {}, threading.Lock(), threading.Event()
 
@@ -299,11 +246,11 @@ def interleavings(work):
     def import_all():
         nonlocal steps
         while not is_over.is_set():
-            contactd(data, "import", "-", "--source", "inter", input=rows(20))
+            service.contactd(data, "import", "-", "--source", "inter", input=service.rows(20))
             with lock:
                 steps += 1
 
-    with serving(data) as server:
+    with service.serving(data) as server:
         threads = [threading.Thread(target=look_up, args=(seed,)) for seed in range(4)] + [threading.Thread(target=import_all)]
         for thread in threads:
             thread.start()
@@ -313,9 +260,9 @@ def interleavings(work):
             if person in out_since:
                 with lock:
                     out_since.pop(person)
-                contactd(data, "unsuppress", url(person))
+                service.contactd(data, "unsuppress", service.url(person))
             else:
-                contactd(data, "suppress", url(person))
+                service.contactd(data, "suppress", service.url(person))
                 with lock:
                     out_since[person] = time.monotonic()
                 opt_outs += 1
@@ -332,14 +279,14 @@ def main():
     stage.WORK.mkdir(parents=True, exist_ok=True)
     stage.install(())
     stage.sh("cargo", "build", "--release", "-q", cwd=stage.ROOT)
-    report = {"command": "python3 bench/disclosure.py", "commit": stage.commit()}
+    report = {"command": "python3 soak/disclosure.py", "commit": stage.commit()}
     with tempfile.TemporaryDirectory(dir=stage.WORK) as work:
         work = pathlib.Path(work)
         for name, measure in (("comesBack", comes_back), ("interleavings", interleavings), ("kills", kills), ("faults", faults)):
             began = time.monotonic()
             report[name] = {**measure(work), "seconds": round(time.monotonic() - began)}
             print(name, json.dumps(report[name], indent=1), flush=True)
-    out = stage.BENCH / f"runs/{datetime.date.today().isoformat()}-disclosure.json"
+    out = stage.ROOT / f"soak/runs/{datetime.date.today().isoformat()}-disclosure.json"
     out.write_text(json.dumps(report, indent=1) + "\n")
 
 
