@@ -202,6 +202,26 @@ test('the admin adds a user and sets up a second factor', async () => {
 });
 
 for (const [size, options] of Object.entries(SIZES)) {
+  test(`whoever logs in for the first time chooses a password, with room for it: ${size}`, async () => {
+    const name = `new-${size}`;
+    const first = site.run('user', 'create', name, '--role', 'operator').trim();
+    const page = await site.open(null, { ...options, bypassCSP: true });
+    const roomOf = async (selector) => (await page.locator(selector).boundingBox()).width;
+    assert.ok(await roomOf('.login-page') >= Math.min(384, options.viewport.width - 40), 'the form to log in');
+    await picture(page, `${size}-login`);
+    await logIn(page, name, first);
+    await page.getByText('Choose your own password first.').waitFor();
+    await picture(page, `${size}-first-password`);
+    assert.ok(await roomOf('form.panel') >= Math.min(768, options.viewport.width - 40), `${await roomOf('form.panel')} pixels for the form`);
+    assert.deepEqual(await problems(page), []);
+    await page.getByLabel('Password now').fill(first);
+    await page.getByLabel('New password', { exact: true }).fill(PASSWORD);
+    await page.getByLabel('New password again').fill(PASSWORD);
+    await page.getByRole('button', { name: 'Change the password' }).click();
+    await page.getByRole('heading', { name: 'Overview', exact: true }).waitFor();
+    site.check();
+  });
+
   test(`every page can be used: ${size}`, async () => {
     const page = await site.open('ada', { ...options, bypassCSP: true });
     const found = [];
