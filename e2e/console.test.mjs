@@ -1,8 +1,9 @@
 // Tests the console in a real browser, from the start to the end of what each role does.
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
+import { typesOf } from './api-types.mjs';
 import { code, logIn, picture, problems, PASSWORD, SIZES, Site } from './console.mjs';
 
 const ADA = 'https://www.linkedin.com/in/ada-quell-1a2b3c';
@@ -31,6 +32,13 @@ before(async () => {
 });
 
 after(() => site.end());
+
+test('the types that the scripts are checked with are those of the admin API', async () => {
+  const file = new URL('../crates/admin/assets/types/admin-api.d.ts', import.meta.url);
+  const types = typesOf(await (await fetch(`${site.base}api/v1/openapi.json`)).json());
+  if (process.env.CONTACTD_WRITE_TYPES) writeFileSync(file, types);
+  assert.equal(readFileSync(file, 'utf8'), types, 'the admin API has changed: run `npm run types`');
+});
 
 test('the operator loads a messy file through the mapping, and creates a token', async () => {
   const page = await site.open('olga');

@@ -1,3 +1,4 @@
+// @ts-check
 // Dialogs: a question with fields, and something that is shown once.
 
 import { copyButton } from './copy.js';
@@ -8,6 +9,11 @@ import { valuesOf } from './fields.js';
 const LONG_MS = 3000;
 const STILL_WORKING = 'Waiting until every server has confirmed it. This can take a minute if one of them is away.';
 
+/**
+ * @param {string} title
+ * @param {Content} content
+ * @param {Props} props
+ */
 function open(title, content, props) {
   const id = newId('dialog');
   const box = h('dialog', { 'aria-labelledby': id, ...props }, h('h2', { id }, title), content);
@@ -16,7 +22,11 @@ function open(title, content, props) {
   return box;
 }
 
-/** Keeps Escape from closing a dialog as long as `isKept()`. Browsers ask only once, so the key itself is caught too. */
+/**
+ * Keeps Escape from closing a dialog as long as `isKept()`. Browsers ask only once, so the key itself is caught too.
+ * @param {HTMLDialogElement} box
+ * @param {() => boolean} isKept
+ */
 function keepOpen(box, isKept) {
   box.addEventListener('cancel', (event) => { if (isKept()) event.preventDefault(); });
   box.addEventListener('keydown', (event) => { if (event.key === 'Escape' && isKept()) event.preventDefault(); });
@@ -25,9 +35,13 @@ function keepOpen(box, isKept) {
 /**
  * Asks something. `fields` are elements; `act(values)` does the work when the form is sent: while it runs the dialog stays, and
  * what it throws is shown in the dialog. Resolves with `{ values, result }`, or `null` if the user changed their mind.
+ * @template Result
+ * @param {Question<Result>} question
+ * @returns {Promise<{ values: Values, result: Result } | null>}
  */
-export function ask({ title, intro, fields = [], confirm, danger = false, act = async () => null, wide = false }) {
+export function ask({ title, intro, fields = [], confirm, danger = false, act, wide = false }) {
   return new Promise((resolve) => {
+    /** @type {{ values: Values, result: Result } | null} */
     let answer = null;
     const failed = h('p', { class: 'failed', role: 'alert' });
     const waiting = h('p', { class: 'note', role: 'status' });
@@ -63,7 +77,11 @@ export function ask({ title, intro, fields = [], confirm, danger = false, act = 
   });
 }
 
-/** Shows a secret once. Escape does not close it, so that it is not lost by accident. */
+/**
+ * Shows a secret once. Escape does not close it, so that it is not lost by accident.
+ * @param {{ title: string, intro: Content, secret: string, what: string, after?: Content }} options
+ * @returns {Promise<void>}
+ */
 export function showOnce({ title, intro, secret, what, after }) {
   return new Promise((resolve) => {
     const code = h('code', { class: 'secret' }, secret);

@@ -1,3 +1,4 @@
+// @ts-check
 // Tables that stack where there is too little room for them.
 
 import { h } from './dom.js';
@@ -5,7 +6,12 @@ import { h } from './dom.js';
 /** Columns that would be narrower than this, on average, are stacked. */
 const NARROWEST_PX = 84;
 
-/** Stacks a table, one line per cell, whenever it is wider than its place. */
+/**
+ * Stacks a table, one line per cell, whenever it is wider than its place.
+ * @param {HTMLElement} place
+ * @param {HTMLElement} grid
+ * @param {number} columns
+ */
 function stackWhenNarrow(place, grid, columns) {
   let width = 0;
   const observer = new ResizeObserver(() => {
@@ -17,14 +23,26 @@ function stackWhenNarrow(place, grid, columns) {
   observer.observe(place);
 }
 
+/** @typedef {{ name: string, number?: boolean, hidden?: boolean }} Column */
+
 /**
  * A table. `columns`: names, or `{ name, number: true }` for columns of numbers, or `{ name, hidden: true }` for a heading
  * that only screen readers get. `rows`: lists of cells. Explicit roles keep it a table for assistive technology when it stacks.
+ * @param {string} caption
+ * @param {Array<string | Column>} columns
+ * @param {Content[][]} rows
+ * @param {{ empty?: string, className?: string }} [options]
  */
 export function table(caption, columns, rows, { empty = 'There is nothing here yet.', className } = {}) {
   if (!rows.length) return h('p', { class: 'empty' }, empty);
+  /** @type {Column[]} */
   const shapes = columns.map((column) => (typeof column === 'string' ? { name: column } : column));
+  /** @param {Column} column */
   const kind = ({ number, hidden }) => (number ? 'number' : hidden && 'act');
+  /**
+   * @param {Content} content
+   * @param {number} i
+   */
   const cell = (content, i) => h('td', { role: 'cell', class: kind(shapes[i]), 'data-label': shapes[i].hidden ? '' : shapes[i].name },
     h('div', null, content));
   const grid = h('table', { role: 'table', 'aria-label': caption, class: className },
@@ -38,7 +56,10 @@ export function table(caption, columns, rows, { empty = 'There is nothing here y
   return place;
 }
 
-/** Names and values, such as the facts about a file. Pairs without a value are left out. */
+/**
+ * Names and values, such as the facts about a file. Pairs without a value are left out.
+ * @param {Array<[string, Content]>} pairs
+ */
 export function facts(pairs) {
   const shown = pairs.filter(([, content]) => content !== null && content !== undefined && content !== false && content !== '');
   return h('dl', { class: 'facts' }, shown.map(([name, content]) => h('div', null, h('dt', null, name), h('dd', null, content))));

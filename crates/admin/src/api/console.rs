@@ -44,6 +44,7 @@ files![
     "pages/opt-outs.js",
     "pages/opting-out.js",
     "pages/overview.js",
+    "pages/people-search.js",
     "pages/people.js",
     "pages/period.js",
     "pages/person-actions.js",

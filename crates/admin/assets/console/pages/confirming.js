@@ -1,3 +1,4 @@
+// @ts-check
 // What the dialogs about people have in common.
 
 import { h, value } from '../dom.js';
@@ -8,9 +9,14 @@ import { counted } from '../format.js';
 const MANY = 10;
 const SHOWN = 20;
 
+/** @param {...(string | false | undefined)} texts */
 export const paragraphs = (...texts) => texts.filter(Boolean).map((text) => h('p', null, text));
 
-/** A field in which the number of profiles has to be typed, if there are many. */
+/**
+ * A field in which the number of profiles has to be typed, if there are many.
+ * @param {number} count
+ * @param {string} verb
+ */
 export function confirmMany(count, verb) {
   if (count <= MANY) return null;
   return textField('typed', `Type ${count} to ${verb} ${count} profiles`, {
@@ -18,6 +24,7 @@ export function confirmMany(count, verb) {
   });
 }
 
+/** @param {Array<{ profileUrl: string, details?: number }>} profiles */
 export function profileList(profiles) {
   const rest = profiles.length - SHOWN;
   return h('ul', { class: 'profiles' },
@@ -26,10 +33,16 @@ export function profileList(profiles) {
     rest > 0 && h('li', null, `and ${counted(rest, 'more profile')}`));
 }
 
-/** Whether callers receive a detail. */
+/**
+ * Whether callers receive a detail.
+ * @param {Api.HeldShown} detail
+ */
 export const isGivenOut = (detail) => detail.label === 'personal' && !detail.isSuppressed && !detail.isExpired && !detail.keptForUndoUntil;
 
-/** What was done, and what to know about it. */
+/**
+ * What was done, and what to know about it.
+ * @param {{ inForce?: boolean, isOnRecord?: boolean }} result
+ */
 export const afterwards = ({ inForce = true, isOnRecord = true }) => [
   !inForce && 'It is saved, but the running service has not confirmed it yet. Look again in a moment.',
   !isOnRecord && 'It is done, but not yet on record: the audit journal is off, or cannot be written now. The line follows by itself once it can.',

@@ -1,3 +1,4 @@
+// @ts-check
 // Opt-outs: one person, a whole list, and taking one back.
 
 import { get, post } from '../api.js';
@@ -9,8 +10,8 @@ import { counted, number } from '../format.js';
 import { heading, section } from '../notices.js';
 import { go } from '../router.js';
 import { may } from '../session.js';
-import { lookFor } from './people.js';
 import { optOutUnseen } from './opting-out.js';
+import { lookFor } from './people-search.js';
 
 const LARGEST = 64 * 1024 * 1024;
 
@@ -25,10 +26,14 @@ function one() {
     'Look for the person first: you then see what is held, and whether to opt out the one address or everything. Taking an opt-out back is there, too.'), form);
 }
 
-/** Lines that are neither empty nor a comment. */
+/**
+ * Lines that are neither empty nor a comment.
+ * @param {string} text
+ */
 const linesOf = (text) => text.split(/\r?\n/).map((line) => line.trim()).filter((line) => line && !line.startsWith('#'));
 
 function list() {
+  /** @type {File | null} */
   let chosen = null;
   const failed = h('p', { class: 'failed', role: 'alert' });
   const send = h('button', { type: 'submit', class: 'primary' }, 'Continue');
@@ -44,9 +49,9 @@ function list() {
     busy(send, async () => {
       failed.textContent = '';
       if (chosen && chosen.size > LARGEST) { failed.textContent = 'This list is longer than 64 MB. Split it.'; return; }
-      const text = chosen ? await chosen.text() : form.elements.text.value;
+      const text = chosen ? await chosen.text() : typed.querySelector('textarea')?.value ?? '';
       const lines = linesOf(text);
-      if (!lines.length) { failed.textContent = 'Choose a file or paste at least one line.'; form.elements.text.focus(); return; }
+      if (!lines.length) { failed.textContent = 'Choose a file or paste at least one line.'; typed.querySelector('textarea')?.focus(); return; }
       const answer = await ask({
         title: `Opt out ${counted(lines.length, 'line')}`,
         intro: [
@@ -68,6 +73,7 @@ function list() {
   return section('A list', form);
 }
 
+/** @param {PageInput} input */
 export async function optOuts({ signal }) {
   const { suppressions } = await get('/overview', { signal });
   return [

@@ -1,3 +1,4 @@
+// @ts-check
 // Erasing somebody, correcting and removing details, and the access report. Every dialog says in whole sentences what will happen.
 
 import { post } from '../api.js';
@@ -10,15 +11,21 @@ import { flash } from '../notices.js';
 import { afterwards, confirmMany, paragraphs, profileList } from './confirming.js';
 import { openReport } from './report.js';
 
-/** Erases everybody whom a search has found. A dry run says first whom that concerns. */
+/**
+ * Erases everybody whom a search has found. A dry run says first whom that concerns.
+ * @param {Api.FoundShown} found
+ * @param {() => void} again
+ */
 export async function erase(found, again) {
   const { subject } = found;
+  /** @type {Api.ErasureShown} */
   let preview;
   try {
-    preview = await post('/people/erase', { q: subject.text, dryRun: true });
+    preview = await settled(await post('/people/erase', { q: subject.text, dryRun: true }));
   } catch (error) {
     if (!error.code) throw error;
-    await ask({ title: 'Erase', intro: paragraphs('It cannot be said now whom this would erase.', error.message), confirm: 'Close' });
+    await ask({ title: 'Erase', intro: paragraphs('It cannot be said now whom this would erase.', error.message), confirm: 'Close',
+      act: async () => null });
     return;
   }
   const { profiles, sharedWith } = preview;
@@ -65,7 +72,11 @@ export async function erase(found, again) {
   again();
 }
 
-/** Puts a right value beside or in the place of a wrong one. */
+/**
+ * Puts a right value beside or in the place of a wrong one.
+ * @param {Api.HeldShown} detail
+ * @param {() => void} again
+ */
 export async function correct(detail, again) {
   const kind = kindName(detail.kind);
   const answer = await ask({
@@ -96,7 +107,11 @@ export async function correct(detail, again) {
   again();
 }
 
-/** Removes one detail. */
+/**
+ * Removes one detail.
+ * @param {Api.HeldShown} detail
+ * @param {() => void} again
+ */
 export async function removeDetail(detail, again) {
   const answer = await ask({
     title: `Remove this ${kindName(detail.kind)}`,
@@ -118,7 +133,10 @@ export async function removeDetail(detail, again) {
   again();
 }
 
-/** Makes the access report. */
+/**
+ * Makes the access report.
+ * @param {Api.FoundShown} found
+ */
 export async function report(found) {
   const several = found.subject.kind !== 'profile' && found.profiles.length > 1;
   await ask({

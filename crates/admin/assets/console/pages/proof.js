@@ -1,3 +1,4 @@
+// @ts-check
 // Audit: verifying the journal, the root key to note down, and proofs for an auditor.
 
 import { get, post } from '../api.js';
@@ -12,12 +13,19 @@ import { journalBadge } from './overview.js';
 
 const DAY_MS = 86_400_000;
 
+/**
+ * @param {string} text
+ * @param {string} what
+ */
 function key(text, what) {
   const code = h('code', { class: 'key' }, text);
   return h('span', { class: 'key-line' }, code, copyButton(code, what));
 }
 
-/** Words separated by spaces or lines. */
+/**
+ * Words separated by spaces or lines.
+ * @param {string} [text]
+ */
 const wordsOf = (text = '') => text.split(/\s+/).filter(Boolean);
 
 function verifyForm() {
@@ -46,11 +54,13 @@ function proofForm() {
   h('div', { class: 'actions' }, send));
   form.addEventListener('submit', (event) => {
     event.preventDefault();
-    attempt(send, async () => go(['jobs', (await post('/audit/proof', valuesOf(form))).id]));
+    const { since, until } = valuesOf(form);
+    attempt(send, async () => go(['jobs', (await post('/audit/proof', { since, until })).id]));
   });
   return form;
 }
 
+/** @param {PageInput} input */
 export async function proof({ signal }) {
   const [{ journal }, { roots }, head] = await Promise.all([get('/overview', { signal }), get('/audit/root', { signal }),
     get('/audit/head', { signal })]);
