@@ -5,7 +5,7 @@ use std::fmt::Write;
 use contactd_core::services::{AccessReport, Disclosure, DisclosuresOf, HeldDetail};
 use contactd_core::{Kind, Label, Timestamp};
 
-const STYLE: &str = include_str!("report_page.css");
+const STYLE: &str = concat!(include_str!("../../../assets/base.css"), "\n", include_str!("report_page.css"));
 
 /// The page for the person whom a report is about. Long lists are summed up unless `all` is wanted.
 pub fn render_report(report: &AccessReport, all: bool) -> String {
@@ -166,7 +166,7 @@ fn disclosures(page: &mut String, report: &AccessReport, all: bool) {
         );
     }
     if let Some(since) = since.filter(|_| !report.disclosures.is_empty()) {
-        let _ = writeln!(page, "<p class=\"small\">Our records of recipients begin on {since} UTC.</p>");
+        let _ = writeln!(page, "<p class=\"note\">Our records of recipients begin on {since} UTC.</p>");
     }
 }
 

@@ -10,6 +10,9 @@ use axum::routing::get;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
+/// The style that the console shares with the documentation page and the access report.
+const BASE_STYLE: (&str, &str) = ("base.css", include_str!("../../../../assets/base.css"));
+
 /// The page itself.
 const PAGE: &str = include_str!("../../assets/console/index.html");
 
@@ -69,7 +72,7 @@ pub(crate) fn router() -> Router {
         .route("/admin", get(|| async { moved() }))
         .route("/admin/", get(|headers: HeaderMap| async move { file(&headers, "index.html", PAGE) }))
         .route("/admin/enter", get(|headers: HeaderMap| async move { file(&headers, "index.html", PAGE) }));
-    for &(path, content) in FILES {
+    for &(path, content) in FILES.iter().chain([&BASE_STYLE]) {
         let serve = move |headers: HeaderMap| async move { file(&headers, path, content) };
         router = router.route(&format!("/admin/{path}"), get(serve));
     }
