@@ -200,7 +200,7 @@ test('the admin adds a user and sets up a second factor', async () => {
   await other.keyboard.press('Enter');
   await other.getByLabel('Code').fill(code(secret, 1));
   await other.keyboard.press('Enter');
-  await other.locator('#who').waitFor();
+  await other.locator('#user-menu').waitFor();
   await site.go(other, 'account');
   await other.getByRole('button', { name: 'Switch it off' }).click();
   await other.locator('dialog').getByLabel('Password').fill(PASSWORD);
@@ -250,7 +250,7 @@ test('a page that nobody uses is covered, and what was typed is still there', as
   site.run('user', 'role', 'paula', 'admin');
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: 'Your session has ended' }).waitFor();
-  await page.locator('dialog.covering').getByLabel('Password').fill(PASSWORD);
+  await page.locator('dialog.covers-page').getByLabel('Password').fill(PASSWORD);
   await page.keyboard.press('Enter');
   await page.locator('.person').waitFor();
   site.check();

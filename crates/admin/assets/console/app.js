@@ -71,13 +71,13 @@ function navigation() {
   const menu = button('Menu', () => {
     const isOpen = menu.getAttribute('aria-expanded') !== 'true';
     menu.setAttribute('aria-expanded', String(isOpen));
-    list.classList.toggle('open', isOpen);
-  }, { class: 'menu', 'aria-expanded': 'false', 'aria-controls': 'nav-list' });
+    list.classList.toggle('is-open', isOpen);
+  }, { class: 'menu-button', 'aria-expanded': 'false', 'aria-controls': 'nav-list' });
   return [menu, list];
 }
 
 /** @param {Api.SessionUser} user */
-function who({ name, role }) {
+function userMenu({ name, role }) {
   const leave = button('Log out', () => attempt(leave, async () => {
     await logOut();
     // Loading the page anew leaves nothing of this session in memory.
@@ -98,15 +98,15 @@ function mark(current) {
     if (link.getAttribute('data-nav') === current) link.setAttribute('aria-current', 'page');
     else link.removeAttribute('aria-current');
   });
-  byId('nav').querySelector('.menu')?.setAttribute('aria-expanded', 'false');
-  byId('nav-list')?.classList.remove('open');
+  byId('nav').querySelector('.menu-button')?.setAttribute('aria-expanded', 'false');
+  byId('nav-list')?.classList.remove('is-open');
 }
 
 function showLogin() {
-  byId('who').hidden = true;
+  byId('user-menu').hidden = true;
   byId('nav').hidden = true;
   byId('nav').replaceChildren();
-  document.body.classList.add('alone');
+  document.body.classList.add('logged-out');
   showInstead(loginPage(showConsole));
   byId('page').querySelector('input')?.focus();
 }
@@ -114,9 +114,9 @@ function showLogin() {
 function showConsole() {
   const person = user();
   if (!person) return;
-  document.body.classList.remove('alone');
-  byId('who').replaceChildren(...who(person));
-  byId('who').hidden = false;
+  document.body.classList.remove('logged-out');
+  byId('user-menu').replaceChildren(...userMenu(person));
+  byId('user-menu').hidden = false;
   byId('nav').replaceChildren(...navigation());
   byId('nav').hidden = person.mustChangePassword;
   if (person.mustChangePassword && location.hash !== '#/account') go(['account']);
@@ -132,7 +132,7 @@ function takeLink() {
 }
 
 async function start() {
-  document.querySelector('.skip')?.addEventListener('click', (event) => { event.preventDefault(); byId('content').focus(); });
+  document.querySelector('.skip-link')?.addEventListener('click', (event) => { event.preventDefault(); byId('content').focus(); });
   addEventListener('dragover', (event) => event.preventDefault());
   addEventListener('drop', (event) => event.preventDefault());
   setUp(ROUTES, mark);

@@ -27,11 +27,11 @@ function patterns(id) {
    */
   const pattern = (name, size, ...marks) => s('pattern',
     { id: `${id}-${name}`, width: size, height: size, patternUnits: 'userSpaceOnUse', class: `fill-${name}` },
-    s('rect', { width: size, height: size, class: 'ground' }), marks);
+    s('rect', { width: size, height: size, class: 'pattern-ground' }), marks);
   return s('defs', null,
     pattern('hits', 4),
-    pattern('misses', 6, s('path', { d: 'M-1 1l2-2M0 6l6-6M5 7l2-2', class: 'mark stroke' })),
-    pattern('refused', 5, s('circle', { cx: 2.5, cy: 2.5, r: 1.4, class: 'mark' })));
+    pattern('misses', 6, s('path', { d: 'M-1 1l2-2M0 6l6-6M5 7l2-2', class: 'pattern-mark' })),
+    pattern('refused', 5, s('circle', { cx: 2.5, cy: 2.5, r: 1.4, class: 'pattern-mark' })));
 }
 
 /**
@@ -66,7 +66,7 @@ function bars(days, id, width, title) {
   const y = (count) => TOP + plot.height * (1 - count / top);
   const every = Math.max(1, Math.ceil(days.length / Math.max(2, Math.floor(plot.width / 64))));
   const lines = [0, 0.5, 1].map((part) => [
-    s('line', { x1: LEFT, x2: width - 4, y1: y(top * part), y2: y(top * part), class: 'grid' }),
+    s('line', { x1: LEFT, x2: width - 4, y1: y(top * part), y2: y(top * part), class: 'grid-line' }),
     s('text', { x: LEFT - 8, y: y(top * part) + 4, class: 'axis end' }, short(top * part)),
   ]);
   const columns = days.map((d, i) => {
@@ -74,7 +74,7 @@ function bars(days, id, width, title) {
     let below = 0;
     return s('g', null,
       s('title', null, `${day(d.day)}: ${SERIES.map(([key, words]) => `${number(d[key])} ${words}`).join(', ')}`),
-      s('rect', { x: LEFT + slot * i, y: TOP, width: slot, height: plot.height, class: 'hover' }),
+      s('rect', { x: LEFT + slot * i, y: TOP, width: slot, height: plot.height, class: 'hover-area' }),
       SERIES.map(([key]) => {
         const from = below;
         below += d[key];
@@ -97,7 +97,7 @@ export function lookupChart(days, title = 'Lookups per day') {
   const sum = (key) => days.reduce((total, d) => total + d[key], 0);
   const totals = SERIES.map(([key, words]) => /** @type {const} */ ([key, words, sum(key)]));
   const all = totals.reduce((total, [, , count]) => total + count, 0);
-  if (!all) return h('p', { class: 'empty' }, 'Nobody has looked anything up in this time.');
+  if (!all) return h('p', { class: 'empty-note' }, 'Nobody has looked anything up in this time.');
   const id = newId('chart');
   const frame = h('div', { class: 'chart-frame' });
   const words = `${title}: ${counted(all, 'lookup')} in ${counted(days.length, 'day')}. ${totals.map(([, what, count]) => `${number(count)} ${what}`).join(', ')}.`;
@@ -106,11 +106,11 @@ export function lookupChart(days, title = 'Lookups per day') {
     if (width > 0) frame.replaceChildren(bars(days, id, width, words));
   });
   observer.observe(frame);
-  return h('figure', { class: 'figure' },
-    h('ul', { class: 'legend' }, totals.map(([key, what, count]) => h('li', null, swatch(id, key), ' ', capital(what), ' ',
+  return h('figure', { class: 'chart-figure' },
+    h('ul', { class: 'chart-legend' }, totals.map(([key, what, count]) => h('li', null, swatch(id, key), ' ', capital(what), ' ',
       h('strong', null, number(count))))),
     frame,
-    h('details', { class: 'more' }, h('summary', null, 'As a table'),
+    h('details', { class: 'foldout' }, h('summary', null, 'As a table'),
       table(title, ['Day', ...SERIES.map(([, what]) => ({ name: capital(what), number: true }))],
         days.map((d) => [day(d.day), ...SERIES.map(([key]) => number(d[key]))]))));
 }

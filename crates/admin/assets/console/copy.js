@@ -10,7 +10,7 @@ import { button, h } from './dom.js';
  * @param {Props} [props]
  */
 export function copyButton(source, what, props = { class: 'quiet' }) {
-  const said = h('span', { role: 'status', class: 'said' });
+  const said = h('span', { role: 'status', class: 'copy-status' });
   const copy = button('Copy', async () => {
     let copied = false;
     try {
@@ -23,5 +23,5 @@ export function copyButton(source, what, props = { class: 'quiet' }) {
     said.textContent = copied ? 'Copied' : 'Selected: press Ctrl+C or ⌘C';
     setTimeout(() => { said.textContent = ''; }, 4000);
   }, { 'aria-label': `Copy ${what}`, ...props });
-  return h('span', { class: 'copy' }, copy, said);
+  return h('span', { class: 'copy-button' }, copy, said);
 }

@@ -43,12 +43,12 @@ export function ask({ title, intro, fields = [], confirm, danger = false, act, w
   return new Promise((resolve) => {
     /** @type {{ values: Values, result: Result } | null} */
     let answer = null;
-    const failed = h('p', { class: 'failed', role: 'alert' });
+    const failed = h('p', { class: 'error-text', role: 'alert' });
     const waiting = h('p', { class: 'note', role: 'status' });
     const send = h('button', { type: 'submit', class: danger ? 'danger' : 'primary' }, confirm);
     const cancel = button('Cancel', () => box.close());
     const form = h('form', { autocomplete: 'off' },
-      h('div', { class: 'said-so' }, intro), fields, failed, waiting, h('div', { class: 'actions end' }, cancel, send));
+      h('div', null, intro), fields, failed, waiting, h('div', { class: 'actions dialog-actions' }, cancel, send));
     const box = open(title, form, { class: wide && 'wide' });
     // What has begun is not cancelled by closing the box, so it stays open until the end is known.
     keepOpen(box, () => cancel.disabled);
@@ -86,10 +86,10 @@ export function showOnce({ title, intro, secret, what, after }) {
   return new Promise((resolve) => {
     const code = h('code', { class: 'secret' }, secret);
     const box = open(title, [
-      h('div', { class: 'said-so' }, intro),
-      h('p', { class: 'secret-line' }, code, copyButton(code, what, { class: 'primary' })),
+      h('div', null, intro),
+      h('p', null, code, copyButton(code, what, { class: 'primary' })),
       after,
-      h('div', { class: 'actions end' }, button('I have saved it', () => box.close())),
+      h('div', { class: 'actions dialog-actions' }, button('I have saved it', () => box.close())),
     ], { class: 'wide' });
     keepOpen(box, () => true);
     box.addEventListener('close', () => { box.remove(); resolve(); });

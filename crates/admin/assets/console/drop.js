@@ -10,9 +10,9 @@ import { bytes } from './format.js';
  */
 export function dropZone({ label, accept, hint, onFile }) {
   const id = newId('file');
-  const name = h('p', { class: 'drop-name', role: 'status' });
-  const input = h('input', { id, type: 'file', accept, class: 'unseen', 'aria-describedby': `${id}-hint` });
-  const zone = h('div', { class: 'drop' },
+  const name = h('p', { class: 'file-name', role: 'status' });
+  const input = h('input', { id, type: 'file', accept, class: 'visually-hidden', 'aria-describedby': `${id}-hint` });
+  const zone = h('div', { class: 'drop-zone' },
     input, h('label', { for: id, class: 'button' }, label),
     h('p', { class: 'hint', id: `${id}-hint` }, hint, ' You can also drop it here.'), name);
   /** @param {File | undefined} file */
@@ -22,11 +22,11 @@ export function dropZone({ label, accept, hint, onFile }) {
     onFile(file);
   };
   input.addEventListener('change', () => take(input.files?.[0]));
-  zone.addEventListener('dragover', (event) => { event.preventDefault(); zone.classList.add('over'); });
-  zone.addEventListener('dragleave', () => zone.classList.remove('over'));
+  zone.addEventListener('dragover', (event) => { event.preventDefault(); zone.classList.add('dragged-over'); });
+  zone.addEventListener('dragleave', () => zone.classList.remove('dragged-over'));
   zone.addEventListener('drop', (event) => {
     event.preventDefault();
-    zone.classList.remove('over');
+    zone.classList.remove('dragged-over');
     take(event.dataTransfer?.files[0]);
   });
   return zone;

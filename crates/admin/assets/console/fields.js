@@ -9,7 +9,7 @@ import { h, newId } from './dom.js';
  * @param {Content} hint
  * @param {Element} control
  */
-const wrapped = (id, label, hint, control) => h('div', { class: 'row' },
+const wrapped = (id, label, hint, control) => h('div', { class: 'form-row' },
   h('label', { for: id }, label), control, hint && h('p', { class: 'hint', id: `${id}-hint` }, hint));
 
 /**
@@ -60,7 +60,7 @@ export function selectField(name, label, options, { hint, chosen, ...props } = {
  */
 export function checkField(name, label, { hint, ...props } = {}) {
   const id = newId(name);
-  return h('div', { class: 'row tick' },
+  return h('div', { class: 'form-row choice' },
     h('input', { id, name, type: 'checkbox', 'aria-describedby': hint && `${id}-hint`, ...props }),
     h('div', null, h('label', { for: id }, label), hint && h('p', { class: 'hint', id: `${id}-hint` }, hint)));
 }
@@ -73,9 +73,9 @@ export function checkField(name, label, { hint, ...props } = {}) {
  * @param {string} chosen
  */
 export function radioField(name, legend, options, chosen) {
-  return h('fieldset', { class: 'row' }, h('legend', null, legend), options.map(({ value, label, hint }) => {
+  return h('fieldset', { class: 'form-row' }, h('legend', null, legend), options.map(({ value, label, hint }) => {
     const id = newId(name);
-    return h('div', { class: 'tick' },
+    return h('div', { class: 'choice' },
       h('input', { id, name, type: 'radio', value, checked: value === chosen, 'aria-describedby': hint && `${id}-hint` }),
       h('div', null, h('label', { for: id }, label), hint && h('p', { class: 'hint', id: `${id}-hint` }, hint)));
   }));

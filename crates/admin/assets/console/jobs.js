@@ -86,7 +86,7 @@ export function progressText(job) {
 export function progressBar(title) {
   const bar = h('progress', { 'aria-label': title });
   const text = h('p', { class: 'progress-text' });
-  const heard = h('p', { class: 'unseen', role: 'status' });
+  const heard = h('p', { class: 'visually-hidden', role: 'status' });
   let before = '';
   return {
     node: h('div', { class: 'progress' }, bar, text, heard),

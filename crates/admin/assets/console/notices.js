@@ -106,5 +106,5 @@ export const heading = (title, ...actions) => h('div', { class: 'page-head' },
  * @param {...Content} content
  */
 export function section(title, ...content) {
-  return h('section', { class: 'part' }, h('h2', null, title), content);
+  return h('section', { class: 'page-section' }, h('h2', null, title), content);
 }

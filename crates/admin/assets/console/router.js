@@ -114,7 +114,7 @@ export async function show({ focus = true } = {}) {
   shown += 1;
   const mine = shown;
   const { signal } = leaving;
-  document.querySelectorAll('dialog').forEach((dialog) => { if (!dialog.matches('.covering')) dialog.close(); });
+  document.querySelectorAll('dialog').forEach((dialog) => { if (!dialog.matches('.covers-page')) dialog.close(); });
   turnPage();
   if (!route) { put(missing(), { focus }); return; }
   if (route.permission && !may(route.permission)) { put(refused(), { focus, nav: route.nav }); return; }
@@ -129,7 +129,7 @@ export async function show({ focus = true } = {}) {
     if (mine !== shown || signal.aborted) return;
     if (!error.code) console.error(error);
     const failed = error.code ? error : { code: 'fault', message: 'This page has a fault. Reload it; if that does not help, report it.' };
-    put(h('div', null, h('h1', { tabindex: '-1', class: 'unseen' }, 'Not shown'), problem(failed, () => show())),
+    put(h('div', null, h('h1', { tabindex: '-1', class: 'visually-hidden' }, 'Not shown'), problem(failed, () => show())),
       { focus, nav: route.nav });
   } finally {
     clearTimeout(slow);

@@ -84,13 +84,13 @@ export async function logOut() {
  * @param {{ name?: string, done: () => void }} options
  */
 function loginForm({ name, done }) {
-  const failed = h('p', { class: 'failed', role: 'alert' });
+  const failed = h('p', { class: 'error-text', role: 'alert' });
   const code = h('div', { hidden: true }, textField('code', 'Code', {
     hint: 'Six digits, from the authenticator app on your phone.', inputmode: 'numeric', autocomplete: 'one-time-code', maxlength: 6,
     pattern: '[0-9]{6}',
   }));
   const send = h('button', { type: 'submit', class: 'primary' }, 'Log in');
-  const form = h('form', { class: 'login' },
+  const form = h('form', { class: 'login-form' },
     textField('name', 'Name', { autocomplete: 'username', required: true, value: name, readonly: Boolean(name) }),
     textField('password', 'Password', { type: 'password', autocomplete: 'current-password', required: true }),
     code, failed, h('div', { class: 'actions' }, send));
@@ -142,11 +142,11 @@ function askAgain() {
   asking ??= new Promise((resolve) => {
     const id = newId('dialog');
     const back = () => box.close('back');
-    const other = h('button', { type: 'button', class: 'quiet edge', onclick: () => box.close() }, 'Log in as somebody else');
-    const box = h('dialog', { class: 'covering', 'aria-labelledby': id },
+    const other = h('button', { type: 'button', class: 'quiet at-edge', onclick: () => box.close() }, 'Log in as somebody else');
+    const box = h('dialog', { class: 'covers-page', 'aria-labelledby': id },
       h('h2', { id }, 'Your session has ended'),
       h('p', null, 'Log in again to go on where you were. What you have typed is still there.'),
-      loginForm({ name, done: back }), h('p', { class: 'other' }, other));
+      loginForm({ name, done: back }), h('p', { class: 'login-other' }, other));
     box.addEventListener('cancel', (event) => event.preventDefault());
     box.addEventListener('close', () => {
       const isBack = box.returnValue === 'back';

@@ -34,11 +34,11 @@ function stackWhenNarrow(place, grid, columns) {
  * @param {{ empty?: string, className?: string }} [options]
  */
 export function table(caption, columns, rows, { empty = 'There is nothing here yet.', className } = {}) {
-  if (!rows.length) return h('p', { class: 'empty' }, empty);
+  if (!rows.length) return h('p', { class: 'empty-note' }, empty);
   /** @type {Column[]} */
   const shapes = columns.map((column) => (typeof column === 'string' ? { name: column } : column));
   /** @param {Column} column */
-  const kind = ({ number, hidden }) => (number ? 'number' : hidden && 'act');
+  const kind = ({ number, hidden }) => (number ? 'number' : hidden && 'unnamed-column');
   /**
    * @param {Content} content
    * @param {number} i
@@ -49,9 +49,9 @@ export function table(caption, columns, rows, { empty = 'There is nothing here y
     h('thead', { role: 'rowgroup' },
       h('tr', { role: 'row' }, shapes.map((shape) =>
         h('th', { role: 'columnheader', scope: 'col', class: kind(shape) },
-          shape.hidden ? h('span', { class: 'unseen' }, shape.name) : shape.name)))),
+          shape.hidden ? h('span', { class: 'visually-hidden' }, shape.name) : shape.name)))),
     h('tbody', { role: 'rowgroup' }, rows.map((cells) => h('tr', { role: 'row' }, cells.map(cell)))));
-  const place = h('div', { class: 'table' }, grid);
+  const place = h('div', { class: 'table-frame' }, grid);
   stackWhenNarrow(place, grid, columns.length);
   return place;
 }

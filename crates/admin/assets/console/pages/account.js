@@ -16,7 +16,7 @@ const SHORTEST = 12;
 
 /** @param {() => void} refresh */
 function passwordForm(refresh) {
-  const failed = h('p', { class: 'failed', role: 'alert' });
+  const failed = h('p', { class: 'error-text', role: 'alert' });
   const send = h('button', { type: 'submit', class: 'primary' }, 'Change the password');
   const again = textField('again', 'New password again', { type: 'password', autocomplete: 'new-password', required: true });
   const form = h('form', { class: 'panel' },
@@ -52,7 +52,7 @@ function passwordForm(refresh) {
 /** @param {() => void} refresh */
 async function setUpTotp(refresh) {
   const { secret, uri } = await post('/me/totp');
-  const code = h('code', { class: 'key' }, secret.replace(/(.{4})(?=.)/g, '$1 '));
+  const code = h('code', { class: 'key-text' }, secret.replace(/(.{4})(?=.)/g, '$1 '));
   const answer = await ask({
     title: 'Set up a second factor',
     wide: true,
@@ -60,9 +60,9 @@ async function setUpTotp(refresh) {
       h('ol', null,
         h('li', null, 'Open an authenticator app on your phone and scan this picture.'),
         h('li', null, 'Type the six digits that it shows, and your password, below.')),
-      h('div', { class: 'qr' }, qrCode(uri, 'QR code of the key for the authenticator app')),
+      h('div', { class: 'qr-code' }, qrCode(uri, 'QR code of the key for the authenticator app')),
       h('p', { class: 'note' }, 'If you cannot scan it, type this key into the app:'),
-      h('p', { class: 'key-line' }, code, copyButton(code, 'the key')),
+      h('p', { class: 'key-with-button' }, code, copyButton(code, 'the key')),
     ],
     fields: [textField('code', 'Code',
       { required: true, inputmode: 'numeric', autocomplete: 'one-time-code', maxlength: 6, pattern: '[0-9]{6}', title: 'Six digits' }),

@@ -36,13 +36,13 @@ export function auditTabs(current) {
 const outcome = (event) => {
   const [tone, words] = TONES[event.outcome] ?? ['none', event.outcome];
   const reason = event.kind === 'request' && event.reason;
-  return [badge(tone, words), reason && h('span', { class: 'rule' }, h('code', null, data(reason)))];
+  return [badge(tone, words), reason && h('span', { class: 'second-line' }, h('code', null, data(reason)))];
 };
 
 /** @param {Api.EventShown} event */
 const whoOf = (event) => (event.kind === 'admin'
-  ? [event.via === 'admin API' && 'token ', data(event.actor), h('span', { class: 'rule' }, `through the ${event.via}`)]
-  : [data(event.tokenName ?? event.token), event.tokenName && h('span', { class: 'rule' }, h('code', null, event.token))]);
+  ? [event.via === 'admin API' && 'token ', data(event.actor), h('span', { class: 'second-line' }, `through the ${event.via}`)]
+  : [data(event.tokenName ?? event.token), event.tokenName && h('span', { class: 'second-line' }, h('code', null, event.token))]);
 
 /** @param {Api.EventShown} event */
 function detailOf(event) {
@@ -59,7 +59,7 @@ function detailOf(event) {
 function digests(event) {
   const list = event.kind === 'admin' ? event.subjects.map((digest) => ['about', digest])
     : [['profile', event.profileDigest], ['value', event.valueDigest]].filter(([, digest]) => digest);
-  return h('details', { class: 'more tight' }, h('summary', null, `${number(event.seq)}`), h('ul', { class: 'digests' },
+  return h('details', { class: 'foldout tight' }, h('summary', null, `${number(event.seq)}`), h('ul', { class: 'digests' },
     h('li', null, `node ${event.node}`), list.map(([what, digest]) => h('li', null, `${what} `, h('code', null, digest)))));
 }
 
@@ -126,7 +126,7 @@ export async function recipients({ query, signal }) {
       { name: 'Nothing found', number: true }, { name: 'Refused', number: true }, 'First', 'Last'],
       all.map((row) => [
         [h('a', { href: lines(row.token) }, data(row.tokenName ?? row.token)),
-          row.tokenName && h('span', { class: 'rule' }, h('code', null, row.token))],
+          row.tokenName && h('span', { class: 'second-line' }, h('code', null, row.token))],
         number(row.requests), h('a', { href: lines(row.token, 'hit') }, number(row.hits)), number(row.misses), number(row.refused),
         moment(row.firstAt), moment(row.lastAt),
       ]), { empty: 'Nobody has asked for anything in this time.' }),

@@ -27,7 +27,7 @@ export function confirmMany(count, verb) {
 /** @param {Array<{ profileUrl: string, details?: number }>} profiles */
 export function profileList(profiles) {
   const rest = profiles.length - SHOWN;
-  return h('ul', { class: 'profiles' },
+  return h('ul', { class: 'profile-list' },
     profiles.slice(0, SHOWN).map(({ profileUrl, details }) => h('li', null, value(profileUrl),
       details !== undefined && `, ${counted(details, 'detail')}`)),
     rest > 0 && h('li', null, `and ${counted(rest, 'more profile')}`));

@@ -31,7 +31,7 @@ const STEPS = ['File', 'Columns', 'Check', 'Import'];
  * @param {number} current
  */
 export const steps = (current) => h('ol', { class: 'steps', 'aria-label': 'Steps of an import' }, STEPS.map((name, i) =>
-  h('li', { 'aria-current': i + 1 === current && 'step', class: i + 1 < current && 'past' }, name)));
+  h('li', { 'aria-current': i + 1 === current && 'step', class: i + 1 < current && 'step-done' }, name)));
 
 /** @param {PageInput} input */
 export async function importNew({ signal }) {
@@ -69,7 +69,7 @@ export async function importNew({ signal }) {
     }
   };
   return [
-    h('p', { class: 'crumb' }, h('a', { href: '#/imports' }, 'Imports')),
+    h('p', { class: 'breadcrumb' }, h('a', { href: '#/imports' }, 'Imports')),
     heading('Import a file'), steps(1),
     dropZone({ label: 'Choose a file', accept: '.csv,.tsv,.txt,.jsonl,.ndjson,.parquet,.gz,.zst',
       hint: 'CSV with a header, JSON lines or Parquet, also as .gz or .zst.', onFile: send }),
@@ -95,7 +95,7 @@ function mappingTable(file) {
     ];
   });
   return table('Columns of the file', ['Column', 'First values', 'Means', { name: 'Recognised', hidden: true }], rows,
-    { className: 'mapping', empty: 'This file has no columns of its own: its fields have the names that contactd uses.' });
+    { className: 'column-mapping', empty: 'This file has no columns of its own: its fields have the names that contactd uses.' });
 }
 
 /** @param {HTMLFormElement} form */
@@ -143,16 +143,16 @@ function previewTable(rows) {
   return table('First rows', columns, rows.map((row) => [
     row.line,
     [badge(VERDICTS[row.verdict] ?? 'none', row.verdict),
-      row.reasons.map(({ column, reason }) => h('span', { class: 'rule' }, column && [data(column), ': '], reasonText(reason)))],
+      row.reasons.map(({ column, reason }) => h('span', { class: 'second-line' }, column && [data(column), ': '], reasonText(reason)))],
     ...used.map(([field]) => row.values[field] && data(row.values[field])),
-  ]), { empty: 'The file has no rows.', className: 'preview' });
+  ]), { empty: 'The file has no rows.', className: 'row-preview' });
 }
 
 /** @param {Partial<Api.ToImport>} [before] */
 const choices = (before = {}) => [
   textField('source', 'Source', { value: before.source, maxlength: 100,
     hint: 'Where this data comes from, such as crm. People who ask what is held about them read this name. A column “source” of a row wins.' }),
-  h('div', { class: 'pair' },
+  h('div', { class: 'field-pair' },
     textField('region', 'Country of numbers without +',
       { value: before.region, maxlength: 2, pattern: '[A-Za-z]{2}', title: 'Two letters, such as US', placeholder: 'US',
       hint: 'Two letters. Empty: such numbers are rejected.' }),
@@ -193,7 +193,7 @@ export async function importUpload({ params, query, signal }) {
   /** @type {Partial<Api.ToImport>} */
   const before = job?.input ?? {};
   const preview = h('div');
-  const wrong = h('p', { class: 'failed', role: 'alert' });
+  const wrong = h('p', { class: 'error-text', role: 'alert' });
   const check = h('button', { type: 'submit', class: 'primary' }, 'Check all rows');
   const discard = button('Throw the file away', () => attempt(discard, async () => {
     await remove('/uploads/{id}', undefined, { path: { id: file.id } });
@@ -217,7 +217,7 @@ export async function importUpload({ params, query, signal }) {
     } catch (error) {
       if (signal.aborted) return;
       if (!error.code) throw error;
-      if (mine === turn) preview.replaceChildren(h('p', { class: 'empty' }, error.message));
+      if (mine === turn) preview.replaceChildren(h('p', { class: 'empty-note' }, error.message));
     }
   };
   let waiting = 0;
@@ -240,7 +240,7 @@ export async function importUpload({ params, query, signal }) {
   });
   show();
   return [
-    h('p', { class: 'crumb' }, h('a', { href: '#/imports' }, 'Imports')),
+    h('p', { class: 'breadcrumb' }, h('a', { href: '#/imports' }, 'Imports')),
     heading('Import a file'), steps(2), aboutFile(file), form,
   ];
 }

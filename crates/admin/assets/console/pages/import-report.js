@@ -37,9 +37,9 @@ function rejects(job) {
     h('p', null, job.hasRejects && linkButton(`Download ${counted(rejected, 'rejected row')}`, address('/jobs/{id}/rejects', { path: { id: job.id } }),
       { download: true })),
     table('Rejected values by reason', ['Reason', { name: 'Values', number: true }],
-      reasons.map(([reason, count]) => [[reasonText(reason), h('span', { class: 'rule' }, h('code', null, reason))], number(count)]),
-      { className: 'short' }),
-    examples.length > 0 && h('details', { class: 'more' }, h('summary', null, `The first ${examples.length} of them`),
+      reasons.map(([reason, count]) => [[reasonText(reason), h('span', { class: 'second-line' }, h('code', null, reason))], number(count)]),
+      { className: 'narrow-table' }),
+    examples.length > 0 && h('details', { class: 'foldout' }, h('summary', null, `The first ${examples.length} of them`),
       table('Examples', [{ name: 'Line', number: true }, 'Column', 'Reason'],
         examples.map(({ line, column, reason }) => [number(line), data(column), reasonText(reason)]))));
 }

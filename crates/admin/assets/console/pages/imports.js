@@ -30,10 +30,10 @@ export async function undo({ id, source, detailsNew, detailsChanged, detailsWith
 
 /** @param {Api.ShownImport} entry */
 function undoCell(entry) {
-  if (entry.undoneAt) return [badge('none', 'undone'), h('span', { class: 'rule' }, moment(entry.undoneAt))];
+  if (entry.undoneAt) return [badge('none', 'undone'), h('span', { class: 'second-line' }, moment(entry.undoneAt))];
   if (!entry.undoUntil) return h('span', { class: 'note' }, 'can no longer be undone');
-  return [button('Undo', () => undo(entry), { class: 'quiet edge', 'aria-label': `Undo import ${entry.id}` }),
-    h('span', { class: 'rule' }, `possible until ${moment(entry.undoUntil)}`)];
+  return [button('Undo', () => undo(entry), { class: 'quiet at-edge', 'aria-label': `Undo import ${entry.id}` }),
+    h('span', { class: 'second-line' }, `possible until ${moment(entry.undoUntil)}`)];
 }
 
 /**
@@ -63,7 +63,7 @@ export async function imports({ signal, refresh }) {
     heading('Imports', linkButton('Import a file', href(['imports', 'new']), { class: 'button primary' })),
     sent(uploads, refresh),
     table('Imports', columns, all.map((entry) => [
-      [h('strong', null, `${entry.id}`), h('span', { class: 'rule' }, moment(entry.importedAt))],
+      [h('strong', null, `${entry.id}`), h('span', { class: 'second-line' }, moment(entry.importedAt))],
       data(entry.source), entry.files.length ? entry.files.map((file, i) => [i > 0 && ', ', data(file)]) : 'by hand',
       data(entry.actor ?? '–'),
       number(entry.rows), number(entry.detailsNew), number(entry.detailsChanged), number(entry.detailsWithdrawn), number(entry.rejected),

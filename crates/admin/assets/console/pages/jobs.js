@@ -116,7 +116,7 @@ export async function jobPage(here) {
       const last = await follow(first.id,
         { signal, onChange: (job, isOffline) => { bar.update(job, isOffline); if (job) showHead(job); } });
       body.replaceChildren(...nodes(ended(last)));
-      body.prepend(h('p', { class: 'unseen', role: 'status' }, progressText(last)));
+      body.prepend(h('p', { class: 'visually-hidden', role: 'status' }, progressText(last)));
     } catch (error) {
       if (signal.aborted) return;
       body.replaceChildren(problem(error, run));
@@ -127,7 +127,7 @@ export async function jobPage(here) {
   if (first.state === 'running') run();
   else body.replaceChildren(...nodes(ended(first)));
   return [
-    h('p', { class: 'crumb' }, h('a', { href: `#/${path}` }, name)),
+    h('p', { class: 'breadcrumb' }, h('a', { href: `#/${path}` }, name)),
     heading(title(first)), first.kind === 'import' && steps(first.input?.dryRun ? 3 : 4), head, body,
   ];
 }

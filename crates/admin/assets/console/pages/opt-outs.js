@@ -35,7 +35,7 @@ const linesOf = (text) => text.split(/\r?\n/).map((line) => line.trim()).filter(
 function list() {
   /** @type {File | null} */
   let chosen = null;
-  const failed = h('p', { class: 'failed', role: 'alert' });
+  const failed = h('p', { class: 'error-text', role: 'alert' });
   const send = h('button', { type: 'submit', class: 'primary' }, 'Continue');
   const typed = textArea('text', 'Or paste them here', { placeholder: 'https://www.linkedin.com/in/…\nada@example.com\n+14155550123' });
   const drop = dropZone({

@@ -62,7 +62,7 @@ function held({ details }) {
   return table('Details by source',
     ['Source', { name: 'Phone numbers', number: true }, { name: 'E-mail addresses', number: true }, { name: 'Share', hidden: true }],
     rows.map(({ source, phone, email, all }) => [data(source), number(phone), number(email), share(all, most)]),
-    { empty: 'Nothing is held yet. Import a file to begin.', className: 'shares' });
+    { empty: 'Nothing is held yet. Import a file to begin.', className: 'source-shares' });
 }
 
 /** @param {Api.OverviewShown['tokensEnding']} tokens */
@@ -92,7 +92,7 @@ export async function overview({ signal }) {
         ? figure('Lookup time', micros(all.latency.p50Micros), `99 of 100 within ${micros(all.latency.p99Micros)}`)
         : figure('Lookup time', '–', 'no lookup since the start')),
     section('Lookups in the last 30 days', lookupChart(all.lookups)),
-    h('div', { class: 'columns' },
+    h('div', { class: 'two-columns' },
       section('Record and safety', record(all)),
       section('Tokens that end soon', ending(all.tokensEnding))),
     section('What is held, by source', held(all.held)),

@@ -49,11 +49,11 @@ const COLUMNS = ['What', 'Source', 'Last known correct', 'Basis', 'Kept until', 
  */
 function heldTable(name, details, again) {
   return table(name, COLUMNS, details.map((detail) => [
-    [value(detail.value), h('span', { class: 'rule' },
+    [value(detail.value), h('span', { class: 'second-line' },
       `${capital(detail.label)} ${kindName(detail.kind)}, confidence ${detail.confidence}`)],
     data(detail.source), detail.observedAt ? day(detail.observedAt) : 'not known', detail.basis ? data(detail.basis) : 'not recorded',
     detail.expiresAt ? day(detail.expiresAt) : 'no end', givenOut(detail),
-    !detail.keptForUndoUntil && h('span', { class: 'acts' },
+    !detail.keptForUndoUntil && h('span', { class: 'row-actions' },
       button('Correct', () => correct(detail, again), { class: 'quiet', 'aria-label': `Correct ${detail.value}` }),
       button('Remove', () => removeDetail(detail, again), { class: 'quiet', 'aria-label': `Remove ${detail.value}` })),
   ]), { empty: 'Nothing is held about this person, or under this number or address.' });
@@ -69,8 +69,8 @@ function held(found, again) {
   const shown = new Set(found.held.map((detail) => detail.profileUrl));
   return found.profiles.filter((profile) => shown.has(profile)).map((profile) => {
     const details = found.held.filter((detail) => detail.profileUrl === profile);
-    return h('details', { class: 'profile', open: found.profiles.length <= UNFOLDED },
-      h('summary', null, value(profile), h('span', { class: 'aside' }, ` ${counted(details.length, 'detail')}`)),
+    return h('details', { class: 'profile-details', open: found.profiles.length <= UNFOLDED },
+      h('summary', null, value(profile), h('span', { class: 'heading-note' }, ` ${counted(details.length, 'detail')}`)),
       heldTable(profile, details, again));
   });
 }
@@ -79,11 +79,11 @@ function held(found, again) {
 function recipients(found) {
   if (!found.recipients.length) {
     const since = found.disclosuresKnownSince ? ` since ${moment(found.disclosuresKnownSince)}, when the records begin` : '';
-    return h('p', { class: 'empty' }, `Nobody has received anything${since}.`);
+    return h('p', { class: 'empty-note' }, `Nobody has received anything${since}.`);
   }
   return found.recipients.map((recipient) => h('div', { class: 'recipient' },
     h('h3', null, data(recipient.token),
-      h('span', { class: 'aside' }, ` ${counted(recipient.times, 'time')}, ${counted(recipient.tokenIds.length, 'token')}`)),
+      h('span', { class: 'heading-note' }, ` ${counted(recipient.times, 'time')}, ${counted(recipient.tokenIds.length, 'token')}`)),
     h('ul', null, recipient.details.map((detail) => h('li', null, received(detail))))));
 }
 
@@ -150,8 +150,8 @@ export async function people() {
     placeholder: 'https://www.linkedin.com/in/…', 'aria-describedby': 'person-hint', value: wanted || asked,
   });
   const send = h('button', { type: 'submit', class: 'primary' }, 'Search');
-  const said = h('p', { class: 'unseen', role: 'status' });
-  const place = h('div', { class: 'found' });
+  const said = h('p', { class: 'visually-hidden', role: 'status' });
+  const place = h('div', { class: 'search-result' });
 
   let searches = 0;
 
@@ -171,7 +171,7 @@ export async function people() {
     }
     said.textContent = 'Searching…';
     send.setAttribute('aria-disabled', 'true');
-    place.classList.add('stale');
+    place.classList.add('outdated');
     try {
       const found = await post('/people/search', { q: asked });
       if (mine !== searches) return;
@@ -185,15 +185,15 @@ export async function people() {
       place.replaceChildren(problem(error, () => search({ focus })), ...unseen(error));
     } finally {
       if (mine === searches) {
-        place.classList.remove('stale');
+        place.classList.remove('outdated');
         send.removeAttribute('aria-disabled');
       }
     }
   }
 
-  const form = h('form', { class: 'search', role: 'search', autocomplete: 'off' },
+  const form = h('form', { class: 'search-form', role: 'search', autocomplete: 'off' },
     h('label', { for: 'person' }, 'Profile URL, e-mail address or phone number'),
-    h('div', { class: 'field' }, input, send),
+    h('div', { class: 'field-with-button' }, input, send),
     h('p', { class: 'hint', id: 'person-hint' },
       `Phone numbers with + and country code. ${isOnRecord() ? 'Every search is on record with your name.' : 'The journal is off: searches are not on record.'}`));
   form.addEventListener('submit', (event) => { event.preventDefault(); search({ focus: true }); });

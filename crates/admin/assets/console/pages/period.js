@@ -25,7 +25,7 @@ export function periodFields(query, normal = '30d') {
   const from = textField('from', 'From', { type: 'date', value: isSpan ? '' : since.slice(0, 10), hint: '00:00 UTC' });
   const to = textField('to', 'Before', { type: 'date', value: query.get('until')?.slice(0, 10) ?? '', hint: '00:00 UTC' });
   const span = selectField('span', 'Period', SPANS, { chosen: isSpan ? since : 'own' });
-  const dates = h('div', { class: 'dates', hidden: isSpan }, from, to);
+  const dates = h('div', { class: 'date-range', hidden: isSpan }, from, to);
   span.addEventListener('change', () => {
     dates.hidden = span.querySelector('select')?.value !== 'own';
     if (!dates.hidden) from.querySelector('input')?.focus();

@@ -18,8 +18,8 @@ const DAY_MS = 86_400_000;
  * @param {string} what
  */
 function key(text, what) {
-  const code = h('code', { class: 'key' }, text);
-  return h('span', { class: 'key-line' }, code, copyButton(code, what));
+  const code = h('code', { class: 'key-text' }, text);
+  return h('span', { class: 'key-with-button' }, code, copyButton(code, what));
 }
 
 /**
@@ -48,7 +48,7 @@ function verifyForm() {
 
 function proofForm() {
   const send = h('button', { type: 'submit', class: 'primary' }, 'Make the proof');
-  const form = h('form', { class: 'panel', autocomplete: 'off' }, h('div', { class: 'pair' },
+  const form = h('form', { class: 'panel', autocomplete: 'off' }, h('div', { class: 'field-pair' },
     textField('since', 'From', { type: 'date', required: true, value: isoDay(new Date(Date.now() - 30 * DAY_MS)), hint: '00:00 UTC' }),
     textField('until', 'Before', { type: 'date', required: true, value: isoDay(new Date(Date.now() + DAY_MS)), hint: '00:00 UTC' })),
   h('div', { class: 'actions' }, send));
@@ -73,13 +73,13 @@ export async function proof({ signal }) {
       verifyForm()),
     section('Note these down elsewhere',
       h('p', null, 'The root is the public key that verifies everything; note it once, on another machine. Note a head every day. With both, a journal that was cut off or replaced is found. Neither is secret.'),
-      h('dl', { class: 'facts stacked' },
+      h('dl', { class: 'facts one-column' },
         roots.map(({ node, key: text, isCurrent }) => h('div', null,
           h('dt', null, 'Root of ', data(node), isCurrent === false && ' (before a restore)'),
           h('dd', null, key(text, `the root of ${node}`)))),
         head.heads.map(({ node, head: text, line, time }) => h('div', null, h('dt', null, 'Head of ', data(node)),
           h('dd', null, key(text, `the head of ${node}`),
-          h('span', { class: 'rule' }, `line ${number(line)} of ${moment(time)}`)))))),
+          h('span', { class: 'second-line' }, `line ${number(line)} of ${moment(time)}`)))))),
     section('Proof for an auditor',
       h('p', null, 'One file with the lines of a period. It proves that these are the journal’s lines and that none is missing between the first and the last. It contains no phone number, e-mail address or profile URL.'),
       proofForm()),

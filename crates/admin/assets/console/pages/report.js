@@ -145,7 +145,7 @@ export async function reportPage() {
     h('article', { class: 'report' },
       h('h1', { tabindex: '-1' }, 'What we hold about you, and who received it'),
       h('p', { class: 'note' }, 'About ', value(report.subject.text), `, as of ${moment(report.generatedAt)}`),
-      h('p', { class: 'state' }, state(report)),
+      h('p', { class: 'opt-out-state' }, state(report)),
       h('h2', null, 'What we hold'), held(report),
       h('h2', null, 'Who received it'), disclosures(report),
       report.requestsWithoutResult > 0 && h('p', null,

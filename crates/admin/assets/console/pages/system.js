@@ -18,14 +18,14 @@ const VERDICTS = { ok: ['good', 'ok'], warn: ['warn', 'look at this'], fail: ['b
 const findingRow = ({ check, verdict, message, advice }) => [
   data(check),
   badge(...(VERDICTS[verdict] ?? ['none', verdict])),
-  [data(message), advice && h('span', { class: 'rule' }, data(advice))],
+  [data(message), advice && h('span', { class: 'second-line' }, data(advice))],
 ];
 
 const NODE_COLUMNS = ['Node', 'State', 'Version', 'Lease', { name: 'Changes behind', number: true }, 'Last seen', 'Joined'];
 
 /** @param {Api.NodeShown} node */
 const nodeRow = ({ id, name, state, version, lease, behind, seenAt, joinedAt }) => [
-  [h('strong', null, data(name)), h('span', { class: 'rule' }, h('code', null, id))],
+  [h('strong', null, data(name)), h('span', { class: 'second-line' }, h('code', null, id))],
   nodeBadge(state), version, lease, number(behind), moment(seenAt), moment(joinedAt),
 ];
 

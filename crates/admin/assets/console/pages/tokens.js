@@ -46,7 +46,7 @@ function limits({ rate, burst, quota, quotaUsed }) {
 }
 
 /** @param {Api.KindName[]} [scopes] */
-const scopeFields = (scopes = ['phone', 'email']) => h('fieldset', { class: 'row' }, h('legend', null, 'What it may look up'),
+const scopeFields = (scopes = ['phone', 'email']) => h('fieldset', { class: 'form-row' }, h('legend', null, 'What it may look up'),
   checkField('phone', 'Phone numbers', { checked: scopes.includes('phone') }),
   checkField('email', 'E-mail addresses', { checked: scopes.includes('email') }));
 
@@ -92,7 +92,7 @@ async function create(refresh) {
       textField('name', 'Name', { required: true, maxlength: 100,
         hint: 'The system or customer that uses it, such as crm-sync. People who ask who received their data read this name, so choose one that outsiders understand, never the name of a person.' }),
       scopeFields(), selectField('expires', 'Ends after', TERMS, { chosen: '90d' }),
-      h('details', { class: 'more' }, h('summary', null, 'Limits'), limitFields()),
+      h('details', { class: 'foldout' }, h('summary', null, 'Limits'), limitFields()),
     ],
     confirm: 'Create',
     act: ({ name, expires, rate, burst, quota, ...boxes }) =>
@@ -112,7 +112,7 @@ export async function tokens({ query, signal, refresh }) {
   return [
     heading('Tokens', button('Create a token', () => create(refresh), { class: 'primary' })),
     table('Tokens', ['Name', 'State', 'May look up', 'Ends', 'Last used', { name: 'Hits', number: true }, 'Limits'], shown.map((token) => [
-      [h('a', { href: href(['tokens', token.id]) }, data(token.name)), h('span', { class: 'rule' }, h('code', null, token.id))],
+      [h('a', { href: href(['tokens', token.id]) }, data(token.name)), h('span', { class: 'second-line' }, h('code', null, token.id))],
       stateBadge(token), scopesOf(token), token.expiresAt ? day(token.expiresAt) : 'never',
       token.lastUsedAt ? moment(token.lastUsedAt) : 'never', number(token.hits), limits(token),
     ]), { empty: 'There is no live token. Nobody can look anything up until you create one.' }),
@@ -200,7 +200,7 @@ export async function token({ params, signal, refresh }) {
   const isLive = found.state === 'live';
   const successor = all.find(({ rotatedFrom }) => rotatedFrom === found.id);
   return [
-    h('p', { class: 'crumb' }, h('a', { href: '#/tokens' }, 'Tokens')),
+    h('p', { class: 'breadcrumb' }, h('a', { href: '#/tokens' }, 'Tokens')),
     heading(data(found.name), isLive && [
       button('Change', () => change(found, refresh)), button('Rotate', () => rotate(found)),
       button('Revoke', () => revoke(found, refresh), { class: 'danger' })]),

@@ -21,7 +21,7 @@ export async function usage({ query, signal }) {
     section('By day', lookupChart('days' in byDay ? byDay.days : [])),
     section('By token', table('Usage by token',
       ['Token', { name: 'Found', number: true }, { name: 'Nothing found', number: true }, { name: 'Refused', number: true }],
-      ('tokens' in byToken ? byToken.tokens : []).map((row) => [[data(row.tokenName ?? row.token), h('span', { class: 'rule' }, h('code', null, row.token))],
+      ('tokens' in byToken ? byToken.tokens : []).map((row) => [[data(row.tokenName ?? row.token), h('span', { class: 'second-line' }, h('code', null, row.token))],
         number(row.hits), number(row.misses), number(row.refused)]),
       { empty: 'No token was used in this time.' })),
   ];

@@ -132,7 +132,7 @@ function actions(of, refresh) {
    */
   const quiet = (text, act) => button(text, () => act(of, refresh), { class: 'quiet', 'aria-label': `${text}: ${of.name}` });
   if (of.name === me()?.name) return h('a', { href: '#/account' }, 'Your account');
-  return h('span', { class: 'acts' },
+  return h('span', { class: 'row-actions' },
     of.disabledAt ? quiet('Enable', enable) : [quiet('Role', changeRole), quiet('Password', newPassword),
     of.hasTotp && quiet('Second factor', resetTotp), quiet('Disable', disable)]);
 }
@@ -181,7 +181,7 @@ function adminTokens(list, refresh) {
   return section('Admin tokens',
     h('p', null, 'For programs that use the admin API. They begin with ', h('code', null, 'cta_'), '.'),
     table('Admin tokens', ['Name', 'Role', 'State', 'Ends', 'Last used', { name: 'Actions', hidden: true }], list.map((token) => [
-      [data(token.name), h('span', { class: 'rule' }, h('code', null, token.id))], roleName(token.role),
+      [data(token.name), h('span', { class: 'second-line' }, h('code', null, token.id))], roleName(token.role),
       badge(token.state === 'live' ? 'good' : 'none', token.state),
       token.expiresAt ? day(token.expiresAt) : 'never', token.lastUsedAt ? moment(token.lastUsedAt) : 'never',
       token.state === 'live' && button('Revoke', () => revoke(token, refresh), { class: 'quiet', 'aria-label': `Revoke ${token.name}` }),

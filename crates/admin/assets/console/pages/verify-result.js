@@ -33,7 +33,7 @@ const nodeRow = ({ name, state, lines, signedTo, root, isRootGiven }) => [
   state === 'whole' ? badge('good', 'whole') : state === 'unverified' ? badge('warn', 'not verified') : badge('bad', 'not whole'),
   number(lines),
   signedTo ? `${number(signedTo.line)}, ${moment(signedTo.time)}` : '–',
-  [h('code', { class: 'key' }, root), h('span', { class: 'rule' }, isRootGiven ? GIVEN : REMEMBERED)],
+  [h('code', { class: 'key-text' }, root), h('span', { class: 'second-line' }, isRootGiven ? GIVEN : REMEMBERED)],
 ];
 
 /** @param {Api.JobShown} job */
