@@ -1,12 +1,12 @@
 // @ts-check
 // Dialogs: a question with fields, and something that is shown once.
 
-import { copyButton } from './copy.js';
+import { copyButton } from './copy-button.js';
 import { busy, button, h, newId } from './dom.js';
 import { valuesOf } from './fields.js';
 
 /** When to say that something takes longer, in milliseconds. */
-const LONG_MS = 3000;
+const SAY_WAITING_AFTER_MS = 3000;
 const STILL_WORKING = 'Waiting until every server has confirmed it. This can take a minute if one of them is away.';
 
 /**
@@ -58,7 +58,7 @@ export function ask({ title, intro, fields = [], confirm, danger = false, act, w
         failed.textContent = '';
         const values = valuesOf(form);
         cancel.disabled = true;
-        const patience = setTimeout(() => { waiting.textContent ||= STILL_WORKING; }, LONG_MS);
+        const timer = setTimeout(() => { waiting.textContent ||= STILL_WORKING; }, SAY_WAITING_AFTER_MS);
         try {
           const result = await act(values, (text) => { waiting.textContent = text; });
           answer = { values, result };
@@ -67,7 +67,7 @@ export function ask({ title, intro, fields = [], confirm, danger = false, act, w
           if (!error.code) console.error(error);
           failed.textContent = error.message;
         } finally {
-          clearTimeout(patience);
+          clearTimeout(timer);
           waiting.textContent = '';
           cancel.disabled = false;
         }

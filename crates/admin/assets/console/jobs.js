@@ -54,7 +54,7 @@ export async function follow(id, { signal, onChange }) {
  * @param {(text: string) => void} [said]
  * @returns {Promise<Exclude<Answer, Api.JobShown>>}
  */
-export async function settled(answer, said = () => {}) {
+export async function resultOf(answer, said = () => {}) {
   if (!isJob(answer)) return /** @type {any} */ (answer);
   const job = await follow(answer.id, { onChange: (now, isOffline) => said(isOffline ? OFFLINE : progressText(now)) });
   if (job.state === 'done') return job.result;

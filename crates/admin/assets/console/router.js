@@ -5,7 +5,7 @@ import { byId, h, nodes } from './dom.js';
 import { problem, turnPage } from './notices.js';
 import { may, user } from './session.js';
 
-const SLOW_MS = 200;
+const SAY_LOADING_AFTER_MS = 200;
 
 /** @typedef {{ parts: string[], permission: string | null, page: Page, nav: string }} Route */
 
@@ -84,7 +84,7 @@ function match(parts) {
  * @param {Content} content
  * @param {{ focus: boolean, nav?: string }} options
  */
-function put(content, { focus, nav }) {
+function showContent(content, { focus, nav }) {
   byId('page').replaceChildren(...nodes(content));
   const title = byId('page').querySelector('h1');
   document.title = title ? `${title.textContent} · contactd console` : 'contactd console';
@@ -116,20 +116,20 @@ export async function show({ focus = true } = {}) {
   const { signal } = leaving;
   document.querySelectorAll('dialog').forEach((dialog) => { if (!dialog.matches('.covers-page')) dialog.close(); });
   turnPage();
-  if (!route) { put(missing(), { focus }); return; }
-  if (route.permission && !may(route.permission)) { put(refused(), { focus, nav: route.nav }); return; }
+  if (!route) { showContent(missing(), { focus }); return; }
+  if (route.permission && !may(route.permission)) { showContent(refused(), { focus, nav: route.nav }); return; }
   const slow = setTimeout(() => {
     if (mine === shown) byId('page').replaceChildren(h('p', { class: 'loading', role: 'status' }, 'Loading…'));
-  }, SLOW_MS);
+  }, SAY_LOADING_AFTER_MS);
   try {
     const here = { params: route.params, query: place.query, signal, nav: route.nav, refresh: () => show({ focus: false }) };
     const content = await route.page(here);
-    if (mine === shown) put(content, { focus, nav: here.nav });
+    if (mine === shown) showContent(content, { focus, nav: here.nav });
   } catch (error) {
     if (mine !== shown || signal.aborted) return;
     if (!error.code) console.error(error);
     const failed = error.code ? error : { code: 'fault', message: 'This page has a fault. Reload it; if that does not help, report it.' };
-    put(h('div', null, h('h1', { tabindex: '-1', class: 'visually-hidden' }, 'Not shown'), problem(failed, () => show())),
+    showContent(h('div', null, h('h1', { tabindex: '-1', class: 'visually-hidden' }, 'Not shown'), problem(failed, () => show())),
       { focus, nav: route.nav });
   } finally {
     clearTimeout(slow);
@@ -144,5 +144,5 @@ export function showInstead(content) {
   leaving.abort();
   shown += 1;
   turnPage();
-  put(content, { focus: true });
+  showContent(content, { focus: true });
 }

@@ -4,7 +4,7 @@
 import { h } from './dom.js';
 
 /** Columns that would be narrower than this, on average, are stacked. */
-const NARROWEST_PX = 84;
+const MIN_COLUMN_PX = 84;
 
 /**
  * Stacks a table, one line per cell, whenever it is wider than its place.
@@ -18,7 +18,7 @@ function stackWhenNarrow(place, grid, columns) {
     if (place.clientWidth === width) return;
     width = place.clientWidth;
     grid.classList.remove('stacked');
-    grid.classList.toggle('stacked', width / columns < NARROWEST_PX || grid.offsetWidth > width);
+    grid.classList.toggle('stacked', width / columns < MIN_COLUMN_PX || grid.offsetWidth > width);
   });
   observer.observe(place);
 }

@@ -2,7 +2,7 @@
 // Your account: password and second factor.
 
 import { get, post, remove } from '../api.js';
-import { copyButton } from '../copy.js';
+import { copyButton } from '../copy-button.js';
 import { ask } from '../dialog.js';
 import { button, data, h } from '../dom.js';
 import { textField, valuesOf } from '../fields.js';
@@ -12,7 +12,7 @@ import { qrCode } from '../qr.js';
 import { resume, user } from '../session.js';
 import { facts } from '../table.js';
 
-const SHORTEST = 12;
+const MIN_PASSWORD_LENGTH = 12;
 
 /** @param {() => void} refresh */
 function passwordForm(refresh) {
@@ -22,8 +22,8 @@ function passwordForm(refresh) {
   const form = h('form', { class: 'panel' },
     textField('old', 'Password now', { type: 'password', autocomplete: 'current-password', required: true }),
     textField('new', 'New password',
-      { type: 'password', autocomplete: 'new-password', required: true, minlength: SHORTEST,
-      hint: `At least ${SHORTEST} characters. Several words are good, and easy to remember.` }),
+      { type: 'password', autocomplete: 'new-password', required: true, minlength: MIN_PASSWORD_LENGTH,
+      hint: `At least ${MIN_PASSWORD_LENGTH} characters. Several words are good, and easy to remember.` }),
     again, failed,
     h('div', { class: 'actions' }, send));
   form.addEventListener('submit', (event) => {

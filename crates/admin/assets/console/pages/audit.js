@@ -11,12 +11,12 @@ import { may } from '../session.js';
 import { table } from '../table.js';
 import { chosenPeriod, period, periodFields, periodForm } from './period.js';
 
-const PAGE = 50;
+const LINES_PER_PAGE = 50;
 const NAMES = ['since', 'until', 'token', 'operation', 'outcome', 'actor', 'request'];
 const OUTCOMES = [['', 'any'], ['hit', 'found'], ['miss', 'nothing found'], ['refused', 'refused'], ['done', 'done (actions)'],
   ['failed', 'failed (actions)']];
 /** @type {Record<string, [Tone, string]>} */
-const TONES = { hit: ['good', 'found'], miss: ['none', 'nothing found'], refused: ['warn', 'refused'], done: ['good', 'done'],
+const OUTCOME_BADGES = { hit: ['good', 'found'], miss: ['none', 'nothing found'], refused: ['warn', 'refused'], done: ['good', 'done'],
   failed: ['bad', 'failed'] };
 const OPERATIONS = ['phone', 'email', 'import', 'imports undo', 'export', 'backup', 'restore', 'put', 'remove', 'suppress', 'unsuppress',
   'erase', 'subject', 'subject search',
@@ -34,7 +34,7 @@ export function auditTabs(current) {
 
 /** @param {Api.EventShown} event */
 const outcome = (event) => {
-  const [tone, words] = TONES[event.outcome] ?? ['none', event.outcome];
+  const [tone, words] = OUTCOME_BADGES[event.outcome] ?? ['none', event.outcome];
   const reason = event.kind === 'request' && event.reason;
   return [badge(tone, words), reason && h('span', { class: 'second-line' }, h('code', null, data(reason)))];
 };
@@ -91,12 +91,12 @@ function filters(query) {
 /** @param {PageInput} input */
 export async function audit({ query, signal }) {
   const wanted = { ...Object.fromEntries(NAMES.map((name) => [name, query.get(name)])), ...period(query, '7d') };
-  const first = await get('/audit', { signal, query: { ...wanted, limit: PAGE } });
+  const first = await get('/audit', { signal, query: { ...wanted, limit: LINES_PER_PAGE } });
   const shown = table('Journal', COLUMNS, first.events.map(rowOf),
     { empty: 'No line matches. Choose a longer period or fewer filters.', className: 'journal' });
   let before = first.next;
   const more = button('Show older lines', () => attempt(more, async () => {
-    const older = await get('/audit', { signal, query: { ...wanted, limit: PAGE, before } });
+    const older = await get('/audit', { signal, query: { ...wanted, limit: LINES_PER_PAGE, before } });
     const added = table('Journal', COLUMNS, older.events.map(rowOf));
     const rows = [...added.querySelectorAll('tr')].slice(1);
     shown.querySelector('tbody')?.append(...rows);

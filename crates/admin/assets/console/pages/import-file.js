@@ -3,7 +3,7 @@
 
 import { ApiError, get, post, remove, upload } from '../api.js';
 import { busy, button, data, h } from '../dom.js';
-import { dropZone } from '../drop.js';
+import { dropZone } from '../drop-zone.js';
 import { checkField, selectField, textField, valuesOf } from '../fields.js';
 import { bytes, counted } from '../format.js';
 import { attempt, badge, heading, problem, section } from '../notices.js';

@@ -41,7 +41,7 @@ function undoCell(entry) {
  * @param {Api.ListedUpload[]} uploads
  * @param {() => void} refresh
  */
-function sent(uploads, refresh) {
+function sentFiles(uploads, refresh) {
   if (!uploads.length) return null;
   return section('Files that you have sent',
     h('p', { class: 'note' }, 'Only you see them. Each is deleted a day after it was sent, or when somebody is erased.'),
@@ -61,7 +61,7 @@ export async function imports({ signal, refresh }) {
     { name: 'Withdrawn', number: true }, { name: 'Rejected', number: true }, 'Undo'];
   return [
     heading('Imports', linkButton('Import a file', href(['imports', 'new']), { class: 'button primary' })),
-    sent(uploads, refresh),
+    sentFiles(uploads, refresh),
     table('Imports', columns, all.map((entry) => [
       [h('strong', null, `${entry.id}`), h('span', { class: 'second-line' }, moment(entry.importedAt))],
       data(entry.source), entry.files.length ? entry.files.map((file, i) => [i > 0 && ', ', data(file)]) : 'by hand',

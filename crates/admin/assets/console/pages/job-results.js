@@ -6,7 +6,7 @@ import { h, linkButton, value } from '../dom.js';
 import { bytes, counted, number } from '../format.js';
 import { notice, section } from '../notices.js';
 import { table } from '../table.js';
-import { afterwards } from './confirming.js';
+import { afterwards } from './dialog-parts.js';
 
 /**
  * @param {{ inForce?: boolean, isOnRecord?: boolean }} result

@@ -37,10 +37,10 @@ const PAGES = {
  * What stays when a job is stopped, if that is not everything as before.
  * @type {Partial<Record<Api.Kind, string>>}
  */
-const PARTLY = { optOuts: 'The lines that were done stay opted out.', sweep: 'What was removed stays removed.' };
+const STAYS_WHEN_STOPPED = { optOuts: 'The lines that were done stay opted out.', sweep: 'What was removed stays removed.' };
 
 /** These are completed in any case, once they have begun. */
-const IS_COMPLETED = new Set(['erase', 'correct', 'remove']);
+const CANNOT_BE_STOPPED = new Set(['erase', 'correct', 'remove']);
 
 /** @param {Api.JobShown} job */
 const title = (job) => TITLES[job.kind](job);
@@ -56,7 +56,7 @@ async function stop(job) {
   await ask({
     title: 'Stop this?',
     danger: true,
-    intro: h('p', null, PARTLY[job.kind] ?? 'What was begun is given up. Nothing is changed.'),
+    intro: h('p', null, STAYS_WHEN_STOPPED[job.kind] ?? 'What was begun is given up. Nothing is changed.'),
     confirm: 'Stop it',
     act: () => post('/jobs/{id}/cancel', {}, { path: { id: job.id } }),
   });
@@ -84,7 +84,7 @@ function ended(job) {
   return [
     job.state === 'failed' && problem(new ApiError(job.code ?? 'failed',
       job.message ?? 'It failed, and the service did not say why. Its log may say more.')),
-    job.state === 'cancelled' && h('p', { class: 'notice' }, PARTLY[job.kind] ? `This was stopped. ${PARTLY[job.kind]}`
+    job.state === 'cancelled' && h('p', { class: 'notice' }, STAYS_WHEN_STOPPED[job.kind] ? `This was stopped. ${STAYS_WHEN_STOPPED[job.kind]}`
       : job.message ?? 'This was stopped. Nothing was changed.'),
     job.result && RESULTS[job.kind](job),
     h('p', { class: 'actions' }, button('Throw away', async () => { if (await throwAway(job)) go(['jobs']); })),
@@ -110,7 +110,7 @@ export async function jobPage(here) {
   const run = async () => {
     body.replaceChildren(h('div', { class: 'panel' }, bar.node,
       h('p', { class: 'note' }, 'You can close this page: the work goes on. Come back to this address, or find it under Jobs.'),
-      !IS_COMPLETED.has(first.kind) && h('div', { class: 'actions' }, button('Stop', () => stop(first)))));
+      !CANNOT_BE_STOPPED.has(first.kind) && h('div', { class: 'actions' }, button('Stop', () => stop(first)))));
     bar.update(first, false);
     try {
       const last = await follow(first.id,

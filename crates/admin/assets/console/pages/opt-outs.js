@@ -4,18 +4,18 @@
 import { get, post } from '../api.js';
 import { ask } from '../dialog.js';
 import { busy, button, h } from '../dom.js';
-import { dropZone } from '../drop.js';
+import { dropZone } from '../drop-zone.js';
 import { textArea, textField, ticketField, valuesOf } from '../fields.js';
 import { counted, number } from '../format.js';
 import { heading, section } from '../notices.js';
 import { go } from '../router.js';
 import { may } from '../session.js';
-import { optOutUnseen } from './opting-out.js';
+import { optOutUnseen } from './opt-out-dialogs.js';
 import { lookFor } from './people-search.js';
 
-const LARGEST = 64 * 1024 * 1024;
+const MAX_LIST_BYTES = 64 * 1024 * 1024;
 
-function one() {
+function onePersonForm() {
   if (!may('people')) return null;
   const form = h('form', { class: 'panel', autocomplete: 'off' },
     textField('q', 'Profile URL, e-mail address or phone number', { required: true, maxlength: 2048, placeholder: 'ada@example.com' }),
@@ -32,7 +32,7 @@ function one() {
  */
 const linesOf = (text) => text.split(/\r?\n/).map((line) => line.trim()).filter((line) => line && !line.startsWith('#'));
 
-function list() {
+function listForm() {
   /** @type {File | null} */
   let chosen = null;
   const failed = h('p', { class: 'error-text', role: 'alert' });
@@ -48,7 +48,7 @@ function list() {
     event.preventDefault();
     busy(send, async () => {
       failed.textContent = '';
-      if (chosen && chosen.size > LARGEST) { failed.textContent = 'This list is longer than 64 MB. Split it.'; return; }
+      if (chosen && chosen.size > MAX_LIST_BYTES) { failed.textContent = 'This list is longer than 64 MB. Split it.'; return; }
       const text = chosen ? await chosen.text() : typed.querySelector('textarea')?.value ?? '';
       const lines = linesOf(text);
       if (!lines.length) { failed.textContent = 'Choose a file or paste at least one line.'; typed.querySelector('textarea')?.focus(); return; }
@@ -81,6 +81,6 @@ export async function optOuts({ signal }) {
     h('p', { class: 'lead' }, h('strong', null, number(suppressions)),
       ` ${suppressions === 1 ? 'person, number or address is' : 'people, numbers and addresses are'} opted out. `,
       'They cannot be listed: the service stores digests only, so that nobody can read from a copy who opted out.'),
-    one(), list(),
+    onePersonForm(), listForm(),
   ];
 }

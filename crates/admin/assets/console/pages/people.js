@@ -8,13 +8,13 @@ import { capital, counted, day, kindName, moment, number } from '../format.js';
 import { badge, heading, notice, problem, section, turnPage } from '../notices.js';
 import { isOnRecord, may } from '../session.js';
 import { table } from '../table.js';
-import { optOut, optOutUnseen, withdraw } from './opting-out.js';
+import { optOut, optOutUnseen, withdraw } from './opt-out-dialogs.js';
 import { lookFor, takeWanted } from './people-search.js';
-import { correct, erase, removeDetail, report } from './person-actions.js';
+import { correct, erase, removeDetail, report } from './person-dialogs.js';
 import { received } from './report.js';
 
 /** With more profiles than this, each is folded. */
-const UNFOLDED = 3;
+const MAX_OPEN_PROFILES = 3;
 
 let asked = '';
 
@@ -69,7 +69,7 @@ function held(found, again) {
   const shown = new Set(found.held.map((detail) => detail.profileUrl));
   return found.profiles.filter((profile) => shown.has(profile)).map((profile) => {
     const details = found.held.filter((detail) => detail.profileUrl === profile);
-    return h('details', { class: 'profile-details', open: found.profiles.length <= UNFOLDED },
+    return h('details', { class: 'profile-details', open: found.profiles.length <= MAX_OPEN_PROFILES },
       h('summary', null, value(profile), h('span', { class: 'heading-note' }, ` ${counted(details.length, 'detail')}`)),
       heldTable(profile, details, again));
   });

@@ -2,7 +2,7 @@
 // Audit: verifying the journal, the root key to note down, and proofs for an auditor.
 
 import { get, post } from '../api.js';
-import { copyButton } from '../copy.js';
+import { copyButton } from '../copy-button.js';
 import { data, h } from '../dom.js';
 import { textArea, textField, valuesOf } from '../fields.js';
 import { isoDay, moment, number } from '../format.js';

@@ -9,7 +9,7 @@ import { go } from '../router.js';
 import { table } from '../table.js';
 import { lookFor } from './people-search.js';
 
-const LONG = 50;
+const MAX_LISTED_DISCLOSURES = 50;
 
 /** @type {{ report: Api.ReportShown, ticket?: string } | null} */
 let made = null;
@@ -118,7 +118,7 @@ function disclosures(report) {
     report.recipients.map((recipient) => h('div', { class: 'recipient' }, h('h3', null, data(recipient.token)),
       h('ul', null, recipient.details.map((detail) => h('li', null, received(detail)))))),
     h('h3', null, 'Each time'),
-    report.disclosures.length > LONG
+    report.disclosures.length > MAX_LISTED_DISCLOSURES
       ? h('p', null, `${counted(report.disclosures.length, 'time')} in total. Would you like the list of each time? Just ask us.`)
       : table('Each time', ['When', 'What', 'Recipient'], report.disclosures.map((one) => [
         moment(one.time), [capital(kindName(one.operation)), one.value && [' ', value(one.value)]], data(one.token)])),

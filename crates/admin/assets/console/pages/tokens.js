@@ -10,15 +10,15 @@ import { counted, day, distance, moment, number } from '../format.js';
 import { badge, flashNext, heading, section } from '../notices.js';
 import { go, href } from '../router.js';
 import { facts, table } from '../table.js';
-import { afterwards } from './confirming.js';
+import { afterwards } from './dialog-parts.js';
 
-const SOON_MS = 14 * 86_400_000;
-const TERMS = [['30d', '30 days'], ['90d', '90 days'], ['180d', '180 days'], ['365d', 'one year'], ['never', 'never']];
+const ENDS_SOON_MS = 14 * 86_400_000;
+const EXPIRY_CHOICES = [['30d', '30 days'], ['90d', '90 days'], ['180d', '180 days'], ['365d', 'one year'], ['never', 'never']];
 
 /** @param {Api.TokenShown} token */
 const stateBadge = ({ state, expiresAt }) => {
   if (state !== 'live') return badge(state === 'revoked' ? 'bad' : 'none', state);
-  const isEnding = expiresAt && Date.parse(expiresAt) - Date.now() < SOON_MS;
+  const isEnding = expiresAt && Date.parse(expiresAt) - Date.now() < ENDS_SOON_MS;
   return isEnding ? badge('warn', `ends ${distance(expiresAt)}`) : badge('good', 'live');
 };
 
@@ -91,7 +91,7 @@ async function create(refresh) {
     fields: [
       textField('name', 'Name', { required: true, maxlength: 100,
         hint: 'The system or customer that uses it, such as crm-sync. People who ask who received their data read this name, so choose one that outsiders understand, never the name of a person.' }),
-      scopeFields(), selectField('expires', 'Ends after', TERMS, { chosen: '90d' }),
+      scopeFields(), selectField('expires', 'Ends after', EXPIRY_CHOICES, { chosen: '90d' }),
       h('details', { class: 'foldout' }, h('summary', null, 'Limits'), limitFields()),
     ],
     confirm: 'Create',
@@ -136,7 +136,7 @@ const changed = (before, now) => ((before ?? undefined) === now ? undefined : no
 async function change(token, refresh) {
   const terms = [
     ['', token.expiresAt ? `on ${day(token.expiresAt)}, as now` : 'never, as now'],
-    ...TERMS.map(([span, text]) => [span, span === 'never' ? text : `${text} from now`]),
+    ...EXPIRY_CHOICES.map(([span, text]) => [span, span === 'never' ? text : `${text} from now`]),
   ];
   const answer = await ask({
     title: `Change ${token.name}`,

@@ -6,8 +6,8 @@ import { textField } from '../fields.js';
 import { counted } from '../format.js';
 
 /** More profiles than this are only changed if their number is typed in. */
-const MANY = 10;
-const SHOWN = 20;
+const CONFIRM_ABOVE_PROFILES = 10;
+const MAX_LISTED_PROFILES = 20;
 
 /** @param {...(string | false | undefined)} texts */
 export const paragraphs = (...texts) => texts.filter(Boolean).map((text) => h('p', null, text));
@@ -18,7 +18,7 @@ export const paragraphs = (...texts) => texts.filter(Boolean).map((text) => h('p
  * @param {string} verb
  */
 export function confirmMany(count, verb) {
-  if (count <= MANY) return null;
+  if (count <= CONFIRM_ABOVE_PROFILES) return null;
   return textField('typed', `Type ${count} to ${verb} ${count} profiles`, {
     required: true, inputmode: 'numeric', pattern: String(count), title: `Type the number ${count}`,
   });
@@ -26,9 +26,9 @@ export function confirmMany(count, verb) {
 
 /** @param {Array<{ profileUrl: string, details?: number }>} profiles */
 export function profileList(profiles) {
-  const rest = profiles.length - SHOWN;
+  const rest = profiles.length - MAX_LISTED_PROFILES;
   return h('ul', { class: 'profile-list' },
-    profiles.slice(0, SHOWN).map(({ profileUrl, details }) => h('li', null, value(profileUrl),
+    profiles.slice(0, MAX_LISTED_PROFILES).map(({ profileUrl, details }) => h('li', null, value(profileUrl),
       details !== undefined && `, ${counted(details, 'detail')}`)),
     rest > 0 && h('li', null, `and ${counted(rest, 'more profile')}`));
 }

@@ -6,9 +6,9 @@ import { ask } from '../dialog.js';
 import { h, value } from '../dom.js';
 import { checkField, selectField, textField, ticketField } from '../fields.js';
 import { counted, kindName } from '../format.js';
-import { settled } from '../jobs.js';
+import { resultOf } from '../jobs.js';
 import { flash } from '../notices.js';
-import { afterwards, confirmMany, paragraphs, profileList } from './confirming.js';
+import { afterwards, confirmMany, paragraphs, profileList } from './dialog-parts.js';
 import { openReport } from './report.js';
 
 /**
@@ -21,7 +21,7 @@ export async function erase(found, again) {
   /** @type {Api.ErasureShown} */
   let preview;
   try {
-    preview = await settled(await post('/people/erase', { q: subject.text, dryRun: true }));
+    preview = await resultOf(await post('/people/erase', { q: subject.text, dryRun: true }));
   } catch (error) {
     if (!error.code) throw error;
     await ask({ title: 'Erase', intro: paragraphs('It cannot be said now whom this would erase.', error.message), confirm: 'Close',
@@ -60,7 +60,7 @@ export async function erase(found, again) {
       confirmMany(profiles.length, 'erase'), ticketField(),
     ],
     confirm: profiles.length > 1 ? `Erase ${profiles.length} profiles` : isNobody ? 'Opt out' : 'Erase',
-    act: async ({ values, ticket }, said) => settled(await post('/people/erase', {
+    act: async ({ values, ticket }, said) => resultOf(await post('/people/erase', {
       q: subject.text, values, ticket, confirmed: profiles.length,
     }), said),
   });
@@ -98,7 +98,7 @@ export async function correct(detail, again) {
     act: async ({ value: right, label, replace, ticket }, said) => {
       const { profileUrl, kind: of, value: wrong, source } = detail;
       const replaces = replace ? { value: wrong, source } : undefined;
-      return settled(await post('/people/correct', { profileUrl, kind: of, value: right, label, replaces, ticket }), said);
+      return resultOf(await post('/people/correct', { profileUrl, kind: of, value: right, label, replaces, ticket }), said);
     },
   });
   if (!answer) return;
@@ -124,7 +124,7 @@ export async function removeDetail(detail, again) {
     ],
     fields: [ticketField()],
     confirm: 'Remove',
-    act: async ({ ticket }, said) => settled(await post('/people/remove', {
+    act: async ({ ticket }, said) => resultOf(await post('/people/remove', {
       profileUrl: detail.profileUrl, kind: detail.kind, value: detail.value, source: detail.source, ticket,
     }), said),
   });

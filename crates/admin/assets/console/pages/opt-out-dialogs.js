@@ -6,9 +6,9 @@ import { ask } from '../dialog.js';
 import { h, nodes, value } from '../dom.js';
 import { radioField, ticketField } from '../fields.js';
 import { counted, kindName } from '../format.js';
-import { settled } from '../jobs.js';
+import { resultOf } from '../jobs.js';
 import { flash } from '../notices.js';
-import { afterwards, confirmMany, isGivenOut, paragraphs } from './confirming.js';
+import { afterwards, confirmMany, isGivenOut, paragraphs } from './dialog-parts.js';
 
 /**
  * Opts out the person, or the number or address and, if wanted, the people whose profiles hold it.
@@ -44,7 +44,7 @@ export async function optOut(found, again) {
     ],
     fields: [scope, many, ticketField()],
     confirm: 'Opt out',
-    act: async ({ scope: chosen, ticket }, said) => settled(await post('/people/opt-out', {
+    act: async ({ scope: chosen, ticket }, said) => resultOf(await post('/people/opt-out', {
       q: subject.text, ticket, person: chosen === 'person', confirmed: chosen === 'person' ? profiles.length : undefined,
     }), said),
   });
@@ -87,7 +87,7 @@ export async function optOutUnseen(q) {
     confirm: 'Opt out',
     act: async ({ scope, ticket, typed }, said) => {
       try {
-        return await settled(await post('/people/opt-out', { q, ticket, person: scope === 'person', confirmed: typed && Number(typed) }),
+        return await resultOf(await post('/people/opt-out', { q, ticket, person: scope === 'person', confirmed: typed && Number(typed) }),
           said);
       } catch (error) {
         if (error.code === 'confirmation_needed') many.replaceChildren(...nodes(confirmMany(error.count, 'opt out')));
