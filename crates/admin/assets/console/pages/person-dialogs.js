@@ -1,3 +1,4 @@
+// @ts-check
 // Erasing somebody, correcting and removing details, and the access report. Every dialog says in whole sentences what will happen.
 
 import { post } from '../api.js';
@@ -5,20 +6,26 @@ import { ask } from '../dialog.js';
 import { h, value } from '../dom.js';
 import { checkField, selectField, textField, ticketField } from '../fields.js';
 import { counted, kindName } from '../format.js';
-import { settled } from '../jobs.js';
+import { resultOf } from '../jobs.js';
 import { flash } from '../notices.js';
-import { afterwards, confirmMany, paragraphs, profileList } from './confirming.js';
+import { afterwards, confirmMany, paragraphs, profileList } from './dialog-parts.js';
 import { openReport } from './report.js';
 
-/** Erases everybody whom a search has found. A dry run says first whom that concerns. */
+/**
+ * Erases everybody whom a search has found. A dry run says first whom that concerns.
+ * @param {Api.FoundShown} found
+ * @param {() => void} again
+ */
 export async function erase(found, again) {
   const { subject } = found;
+  /** @type {Api.ErasureShown} */
   let preview;
   try {
-    preview = await post('/people/erase', { q: subject.text, dryRun: true });
+    preview = await resultOf(await post('/people/erase', { q: subject.text, dryRun: true }));
   } catch (error) {
     if (!error.code) throw error;
-    await ask({ title: 'Erase', intro: paragraphs('It cannot be said now whom this would erase.', error.message), confirm: 'Close' });
+    await ask({ title: 'Erase', intro: paragraphs('It cannot be said now whom this would erase.', error.message), confirm: 'Close',
+      act: async () => null });
     return;
   }
   const { profiles, sharedWith } = preview;
@@ -53,7 +60,7 @@ export async function erase(found, again) {
       confirmMany(profiles.length, 'erase'), ticketField(),
     ],
     confirm: profiles.length > 1 ? `Erase ${profiles.length} profiles` : isNobody ? 'Opt out' : 'Erase',
-    act: async ({ values, ticket }, said) => settled(await post('/people/erase', {
+    act: async ({ values, ticket }, said) => resultOf(await post('/people/erase', {
       q: subject.text, values, ticket, confirmed: profiles.length,
     }), said),
   });
@@ -65,7 +72,11 @@ export async function erase(found, again) {
   again();
 }
 
-/** Puts a right value beside or in the place of a wrong one. */
+/**
+ * Puts a right value beside or in the place of a wrong one.
+ * @param {Api.HeldShown} detail
+ * @param {() => void} again
+ */
 export async function correct(detail, again) {
   const kind = kindName(detail.kind);
   const answer = await ask({
@@ -87,7 +98,7 @@ export async function correct(detail, again) {
     act: async ({ value: right, label, replace, ticket }, said) => {
       const { profileUrl, kind: of, value: wrong, source } = detail;
       const replaces = replace ? { value: wrong, source } : undefined;
-      return settled(await post('/people/correct', { profileUrl, kind: of, value: right, label, replaces, ticket }), said);
+      return resultOf(await post('/people/correct', { profileUrl, kind: of, value: right, label, replaces, ticket }), said);
     },
   });
   if (!answer) return;
@@ -96,7 +107,11 @@ export async function correct(detail, again) {
   again();
 }
 
-/** Removes one detail. */
+/**
+ * Removes one detail.
+ * @param {Api.HeldShown} detail
+ * @param {() => void} again
+ */
 export async function removeDetail(detail, again) {
   const answer = await ask({
     title: `Remove this ${kindName(detail.kind)}`,
@@ -109,7 +124,7 @@ export async function removeDetail(detail, again) {
     ],
     fields: [ticketField()],
     confirm: 'Remove',
-    act: async ({ ticket }, said) => settled(await post('/people/remove', {
+    act: async ({ ticket }, said) => resultOf(await post('/people/remove', {
       profileUrl: detail.profileUrl, kind: detail.kind, value: detail.value, source: detail.source, ticket,
     }), said),
   });
@@ -118,7 +133,10 @@ export async function removeDetail(detail, again) {
   again();
 }
 
-/** Makes the access report. */
+/**
+ * Makes the access report.
+ * @param {Api.FoundShown} found
+ */
 export async function report(found) {
   const several = found.subject.kind !== 'profile' && found.profiles.length > 1;
   await ask({

@@ -1,15 +1,20 @@
+// @ts-check
 // Opting somebody out, and taking that back. Every dialog says in whole sentences what will happen.
 
 import { post } from '../api.js';
 import { ask } from '../dialog.js';
-import { h, value } from '../dom.js';
+import { h, nodes, value } from '../dom.js';
 import { radioField, ticketField } from '../fields.js';
 import { counted, kindName } from '../format.js';
-import { settled } from '../jobs.js';
+import { resultOf } from '../jobs.js';
 import { flash } from '../notices.js';
-import { afterwards, confirmMany, isGivenOut, paragraphs } from './confirming.js';
+import { afterwards, confirmMany, isGivenOut, paragraphs } from './dialog-parts.js';
 
-/** Opts out the person, or the number or address and, if wanted, the people whose profiles hold it. */
+/**
+ * Opts out the person, or the number or address and, if wanted, the people whose profiles hold it.
+ * @param {Api.FoundShown} found
+ * @param {() => void} again
+ */
 export async function optOut(found, again) {
   const { subject, profiles } = found;
   const isValue = subject.kind !== 'profile';
@@ -24,8 +29,8 @@ export async function optOut(found, again) {
   const many = isValue && confirmMany(profiles.length, 'opt out');
   if (scope && many) {
     scope.addEventListener('change', () => {
-      many.hidden = scope.querySelector(':checked').value !== 'person';
-      many.querySelector('input').disabled = many.hidden;
+      many.hidden = !scope.querySelector('[value=person]:checked');
+      many.querySelector('input')?.toggleAttribute('disabled', many.hidden);
     });
   }
   const answer = await ask({
@@ -39,7 +44,7 @@ export async function optOut(found, again) {
     ],
     fields: [scope, many, ticketField()],
     confirm: 'Opt out',
-    act: async ({ scope: chosen, ticket }, said) => settled(await post('/people/opt-out', {
+    act: async ({ scope: chosen, ticket }, said) => resultOf(await post('/people/opt-out', {
       q: subject.text, ticket, person: chosen === 'person', confirmed: chosen === 'person' ? profiles.length : undefined,
     }), said),
   });
@@ -48,6 +53,7 @@ export async function optOut(found, again) {
   again();
 }
 
+/** @param {Api.OptOutShown} result */
 function sayOptedOut(result) {
   const { changed, already, holders = [] } = result;
   const left = holders.reduce((sum, { stillDisclosed }) => sum + stillDisclosed, 0);
@@ -57,7 +63,10 @@ function sayOptedOut(result) {
     afterwards(result));
 }
 
-/** Opts out somebody without showing what is held: by hand, or while nothing can be put on record. */
+/**
+ * Opts out somebody without showing what is held: by hand, or while nothing can be put on record.
+ * @param {string} q
+ */
 export async function optOutUnseen(q) {
   const many = h('div');
   const answer = await ask({
@@ -78,10 +87,10 @@ export async function optOutUnseen(q) {
     confirm: 'Opt out',
     act: async ({ scope, ticket, typed }, said) => {
       try {
-        return await settled(await post('/people/opt-out', { q, ticket, person: scope === 'person', confirmed: typed && Number(typed) }),
+        return await resultOf(await post('/people/opt-out', { q, ticket, person: scope === 'person', confirmed: typed && Number(typed) }),
           said);
       } catch (error) {
-        if (error.code === 'confirmation_needed') many.replaceChildren(confirmMany(error.count, 'opt out'));
+        if (error.code === 'confirmation_needed') many.replaceChildren(...nodes(confirmMany(error.count, 'opt out')));
         throw error;
       }
     },
@@ -89,7 +98,11 @@ export async function optOutUnseen(q) {
   if (answer) sayOptedOut(answer.result);
 }
 
-/** Takes an opt-out back. */
+/**
+ * Takes an opt-out back.
+ * @param {Api.FoundShown} found
+ * @param {() => void} again
+ */
 export async function withdraw(found, again) {
   const given = found.held.filter((detail) => isGivenOut({ ...detail, isSuppressed: false })).length;
   // If the person is opted out and not the number or address itself, that is what is taken back.
