@@ -31,20 +31,10 @@ impl JournalCopies for SqliteStore {}
 
 impl AuditIndex for SqliteStore {
     fn audit_position(&self, node: &str) -> impl StoreFuture<AuditPosition> {
-        // Reading changes nothing: until a write does, the node without a name may be this one.
-        let read = |index: &Connection| {
-            for name in [node, ""] {
-                let position = match find_name(index, name)? {
-                    Some(id) => position(index, id)?,
-                    None => AuditPosition::default(),
-                };
-                if position != AuditPosition::default() {
-                    return Ok(position);
-                }
-            }
-            Ok(AuditPosition::default())
-        };
-        std::future::ready(self.read_index(read))
+        std::future::ready(self.read_index(|index| match find_name(index, node)? {
+            Some(id) => position(index, id),
+            None => Ok(AuditPosition::default()),
+        }))
     }
 
     fn index_audit(&self, step: IndexStep<'_>) -> impl StoreFuture<bool> {
@@ -54,7 +44,7 @@ impl AuditIndex for SqliteStore {
     fn reset_audit_index(&self, node: &str, first_day: i64) -> impl StoreFuture<()> {
         std::future::ready(self.change_index(|index| {
             repair_schema(index)?;
-            let node = Names::default().node(index, node)?;
+            let node = Names::default().id(index, node)?;
             index.execute("DELETE FROM events WHERE node = ?1", [node])?;
             index.execute("DELETE FROM admin_events WHERE node = ?1", [node])?;
             index.execute("DELETE FROM usage WHERE node = ?1 AND day >= ?2", (node, first_day))?;
@@ -64,7 +54,7 @@ impl AuditIndex for SqliteStore {
 
     fn forget_audit(&self, node: &str, through: u64) -> impl StoreFuture<()> {
         std::future::ready(self.change_index(|index| {
-            let node = Names::default().node(index, node)?;
+            let node = Names::default().id(index, node)?;
             index.execute("DELETE FROM events WHERE node = ?1 AND seq <= ?2", (node, through))?;
             index
                 .execute("DELETE FROM admin_events WHERE node = ?1 AND seq <= ?2", (node, through))
@@ -107,7 +97,7 @@ impl AuditIndex for SqliteStore {
 
     fn remove_foreign(&self, node: &str) -> impl StoreFuture<()> {
         std::future::ready(self.change_index(|index| {
-            let node = Names::default().node(index, node)?;
+            let node = Names::default().id(index, node)?;
             for table in TABLES {
                 index.execute(&format!("DELETE FROM {table} WHERE node <> ?1"), [node])?;
             }

@@ -61,8 +61,7 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
         let roots = roots(parts).await?;
         let corrections = corrections(&mut *parts.journal.lines_after(AuditPosition::default(), &roots))?;
         let retired = corrections.retired_through;
-        // A server may have been killed before it did this. An index of an earlier version learns the name of its node
-        // with this change.
+        // A server may have been killed before it did this.
         parts.store.forget_audit(&parts.node, retired).await?;
         let foreign = parts.store.count_foreign(&parts.node).await?;
         if foreign > 0 {
