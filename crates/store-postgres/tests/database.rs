@@ -1,4 +1,4 @@
-//! Connecting, migrating, and facts.
+//! Connecting, making tables, and facts.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 

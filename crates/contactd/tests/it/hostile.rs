@@ -238,8 +238,8 @@ fn importing_stdin(site: &Site) -> std::process::Command {
 fn an_input_file_is_never_overwritten() {
     let site = Site::empty();
     let rows: String = (0..2_000).map(|n| format!("https://linkedin.com/in/over-quell-{n},bad\n")).collect();
-    let content =
-        format!("file,line,column,reason,profileUrl,phone\n{}", rows.replace("https", "x,1,phone,bad,https"));
+    let rows = rows.replace("https", "1,phone,bad,https");
+    let content = format!("rejectedLine,rejectedColumn,rejectedReason,profileUrl,phone\n{rows}");
     let file = site.file("stdin.rejects.csv", &content);
     let link = site.path("link.csv");
     std::fs::hard_link(&file, &link).expect("links");
