@@ -1,7 +1,5 @@
 //! Connecting, migrating, and facts.
 
-#![expect(clippy::expect_used, reason = "a test fails by panicking")]
-
 use std::time::{Duration, Instant};
 
 use contactd_core::store::Facts;
