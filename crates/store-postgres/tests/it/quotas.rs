@@ -1,7 +1,5 @@
 //! Units of quotas, leased to nodes.
 
-#![expect(clippy::expect_used, reason = "a test fails by panicking")]
-
 use std::time::Duration;
 
 use contactd_core::store::{Tokens, Usage};

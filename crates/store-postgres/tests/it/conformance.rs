@@ -1,7 +1,5 @@
 //! Runs the suite that every engine has to pass.
 
-#![expect(clippy::expect_used, reason = "a test fails by panicking")]
-
 use std::time::Duration;
 
 use contactd_postgres_testing::TestServer;

@@ -1,7 +1,5 @@
 //! What several processes and nodes do at once: claims, usage of nodes, pruning, futures that are dropped.
 
-#![expect(clippy::expect_used, reason = "a test fails by panicking")]
-
 use std::time::Duration;
 
 use contactd_core::store::{

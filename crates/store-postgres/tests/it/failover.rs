@@ -1,8 +1,6 @@
 //! A server that crashes, freezes, waits for a standby, is gone, is read-only, or is replaced by its standby: every change is made
 //! once.
 
-#![expect(clippy::expect_used, reason = "a test fails by panicking")]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;

@@ -1,7 +1,5 @@
 //! Copies of journals: steps are added once, in order, whole or not at all.
 
-#![expect(clippy::expect_used, reason = "a test fails by panicking")]
-
 use std::time::Duration;
 
 use contactd_core::store::{CopiedLine, CopyStep, JournalCopies};

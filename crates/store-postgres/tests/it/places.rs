@@ -1,8 +1,6 @@
 //! Details against the engine in memory, and what nodes rely on: a changed place has the number of its change in all rows, or a
 //! tombstone.
 
-#![expect(clippy::expect_used, reason = "a test fails by panicking")]
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 

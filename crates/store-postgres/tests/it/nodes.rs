@@ -1,7 +1,5 @@
 //! Leases.
 
-#![expect(clippy::expect_used, reason = "a test fails by panicking")]
-
 use std::thread;
 use std::time::Duration;
 

@@ -1,7 +1,5 @@
 //! Connecting, making tables, and facts.
 
-#![expect(clippy::expect_used, reason = "a test fails by panicking")]
-
 use std::time::{Duration, Instant};
 
 use contactd_core::store::Facts;
