@@ -24,7 +24,7 @@ pub(crate) use supervisor::{Sockets, Supervisor};
 pub(crate) use tls::read_pair;
 
 use crate::cli::{Everywhere, ServeArgs};
-use crate::keys::{KeySource, KeySources};
+use crate::keys::KeySource;
 use crate::misuse::Misuse;
 use crate::setting::{AuditSync, LogFormat, LogLevel, StoreAt, StoreText};
 
@@ -54,7 +54,7 @@ pub(crate) struct Config {
     store_is_given: bool,
     pub(crate) cluster: ClusterConfig,
     pub(crate) networks: Networks,
-    pub(crate) keys: KeySources,
+    pub(crate) keys: KeySource,
     /// How long imports can be undone.
     pub(crate) undo_for: Duration,
     file: File,
@@ -228,10 +228,7 @@ impl Config {
             },
             data: chosen.unwrap_or_else(|| PathBuf::from(DEFAULT_DATA)),
             networks: file.networks().map_err(|(_, error)| error)?,
-            keys: KeySources {
-                digest: key_source("CONTACTD_DIGEST_KEYS", file.keys.digest.as_deref()),
-                audit: key_source("CONTACTD_AUDIT_KEY", file.keys.audit.as_deref()),
-            },
+            keys: key_source("CONTACTD_DIGEST_KEYS", file.keys.digest.as_deref()),
             undo_for: file.retention.undo.map_or(DEFAULT_UNDO, |Span(undo)| undo),
             file,
         })
@@ -375,8 +372,7 @@ impl Config {
             fixed("public_url", format!("{:?}", settings.public_url)),
             fixed("serve.workers", settings.workers.to_string()),
             fixed("audit.segment_bytes", config.audit.segment_bytes.to_string()),
-            fixed("keys.digest", self.keys.digest.words(Path::new("keys"))),
-            fixed("keys.audit", self.keys.audit.words(Path::new("keys"))),
+            fixed("keys.digest", self.keys.words(Path::new("keys"))),
             fixed("log.format", format!("{:?}", config.log_format)),
         ];
         match &self.store {

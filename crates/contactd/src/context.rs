@@ -17,7 +17,7 @@ use crate::config::{ClusterConfig, Config};
 use crate::control::ControlSocket;
 use crate::data_dir::DataDir;
 use crate::engine::{Database, Files, Store};
-use crate::keys::{self, KeySources};
+use crate::keys::KeySource;
 use crate::on_record::Recorder;
 use crate::opening::Purpose;
 use crate::setting::StoreAt;
@@ -35,7 +35,7 @@ pub(crate) struct Opened {
     /// The database of a cluster.
     pub(crate) database: Option<Arc<Database>>,
     pub(crate) keys: DigestKeys,
-    pub(crate) key_sources: KeySources,
+    pub(crate) key_source: KeySource,
     pub(crate) networks: Networks,
     pub(crate) cluster: ClusterConfig,
     pub(crate) clock: Arc<dyn BootClock>,
@@ -190,17 +190,11 @@ impl Opened {
         in_force: Arc<dyn InForce>,
         recorder: &Arc<Recorder>,
     ) -> Arc<Services<Store>> {
-        let (keys, sources) = (self.dir.keys(), self.key_sources.clone());
-        let old_key = move || keys::old_audit(&sources.audit, &keys).ok().flatten();
-        let journal = JournalDir {
-            dir: self.dir.audit(),
-            keys: KeyDir::new(&self.dir.keys()),
-            old_key: Arc::new(old_key),
-        };
+        let journal = JournalDir { dir: self.dir.audit(), keys: KeyDir::new(&self.dir.keys()) };
         let backups = DirBackups {
             dir: self.dir.clone(),
             store: Arc::clone(&self.store),
-            lacks_keys: self.key_sources.are_elsewhere(),
+            lacks_keys: !matches!(self.key_source, KeySource::DataDir),
             recorder: Arc::clone(recorder),
         };
         let services = Arc::new(Services::new(Parts {

@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::context::Opened;
 use crate::data_dir::DataDir;
 use crate::engine::{Database, Files, Store};
-use crate::keys::{self, KeySource, KeySources};
+use crate::keys::{self, KeySource};
 use crate::setting::StoreAt;
 use crate::{log, output};
 
@@ -85,7 +85,7 @@ impl Opened {
         keys: DigestKeys,
         node: String,
     ) -> Self {
-        let (key_sources, networks, cluster) = (config.keys, config.networks, config.cluster);
+        let (key_source, networks, cluster) = (config.keys, config.networks, config.cluster);
         let (clock, undo_for) = (Arc::new(SystemClock), config.undo_for);
         Self {
             dir,
@@ -94,7 +94,7 @@ impl Opened {
             files,
             database,
             keys,
-            key_sources,
+            key_source,
             networks,
             cluster,
             clock,
@@ -134,7 +134,7 @@ pub(crate) async fn connect(
 }
 
 /// Opens the files of a data directory and their keys, and checks that they belong together.
-pub(crate) async fn open_files(dir: &DataDir, keys: &KeySources) -> anyhow::Result<(Files, DigestKeys)> {
+pub(crate) async fn open_files(dir: &DataDir, keys: &KeySource) -> anyhow::Result<(Files, DigestKeys)> {
     let files = open(dir)?;
     let keys = open_keys(&files, dir, keys).await?;
     Ok((files, keys))
@@ -196,10 +196,10 @@ async fn open_node(database: &Database, dir: &DataDir) -> anyhow::Result<LocalNo
 async fn cluster_keys(
     database: &Database,
     dir: &DataDir,
-    sources: &KeySources,
+    source: &KeySource,
     may_make: bool,
 ) -> anyhow::Result<DigestKeys> {
-    let is_missing = matches!(sources.digest, KeySource::DataDir) && !keys::are_in(&dir.keys());
+    let is_missing = matches!(source, KeySource::DataDir) && !keys::are_in(&dir.keys());
     let expected = database.fact("digest_key").await?;
     let keys = dir.keys();
     match &expected {
@@ -214,7 +214,7 @@ async fn cluster_keys(
         ),
         _ => {}
     }
-    let opened = open_keys(database, dir, sources).await?;
+    let opened = open_keys(database, dir, source).await?;
     if is_missing {
         log::say(format_args!(
             "created the digest key of this cluster in {}: copy it to every node and to every machine that runs commands, and \
@@ -226,9 +226,8 @@ async fn cluster_keys(
 }
 
 /// Opens the keys of a store. Only a store that never had a key gets a new one.
-async fn open_keys(store: &impl Facts, dir: &DataDir, keys: &KeySources) -> anyhow::Result<DigestKeys> {
+async fn open_keys(store: &impl Facts, dir: &DataDir, source: &KeySource) -> anyhow::Result<DigestKeys> {
     let known = store.fact("digest_key").await?;
-    let source = &keys.digest;
     let keys = keys::digest(source, &dir.keys(), known.is_none())?;
     // Whoever came first decides.
     let expected = match known {

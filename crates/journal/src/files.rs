@@ -12,12 +12,7 @@ use contactd_core::{
 
 use crate::line::Line;
 use crate::source::Source;
-use crate::{
-    ChainKey, Checkpoint, Entry, KeyDir, Lines, Mark, Verifier, begins, head_of, proof, roots_of, segments,
-};
-
-/// Loads the key of a journal without checkpoints, if there is one.
-pub type KeyLoader = Arc<dyn Fn() -> Option<ChainKey> + Send + Sync>;
+use crate::{Checkpoint, Entry, KeyDir, Lines, Mark, Verifier, begins, head_of, proof, roots_of, segments};
 
 /// A journal's directory, and what is needed to verify it.
 pub struct JournalDir {
@@ -25,8 +20,6 @@ pub struct JournalDir {
     pub dir: PathBuf,
     /// Where its keys are.
     pub keys: KeyDir,
-    /// The key of a journal without checkpoints.
-    pub old_key: KeyLoader,
 }
 
 impl JournalDir {
@@ -35,7 +28,7 @@ impl JournalDir {
     }
 
     fn verifier(&self, roots: &Roots) -> Verifier {
-        Verifier { roots: roots.clone(), keys: Some(self.keys.clone()), old_key: (self.old_key)() }
+        Verifier { roots: roots.clone(), keys: Some(self.keys.clone()) }
     }
 }
 
