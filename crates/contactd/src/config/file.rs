@@ -101,7 +101,7 @@ pub(crate) struct Limits {
     pub(crate) body_timeout: Option<Span>,
     pub(crate) stop_timeout: Option<Span>,
     rate: Option<FromText<Rate>>,
-    burst: Option<AtLeast<1>>,
+    pub(crate) burst: Option<AtLeast<1>>,
     quota: Option<FromText<Quota>>,
 }
 
