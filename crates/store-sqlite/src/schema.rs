@@ -82,7 +82,7 @@ mod tests {
         drop(open(&file, CONTACTD).expect("opens"));
         let newer: Vec<&str> = CONTACTD.iter().copied().chain(["CREATE TABLE later (id INTEGER)"]).collect();
         let later = open(&file, &newer).expect("opens");
-        later.execute_batch("SELECT id FROM later, tokens, changes").expect("both steps were taken");
+        later.execute_batch("SELECT later.id, number FROM later, changes").expect("both steps were taken");
         drop(later);
         let refused = open(&file, CONTACTD).expect_err("is newer");
         assert!(matches!(refused, StoreError::SchemaTooNew { found: 2, known: 1 }), "{refused}");
