@@ -491,7 +491,7 @@ mod tests {
         );
         assert_eq!(
             noted_of(
-                "store = \"postgres://contactd@db.example.com/contacts\"\n\
+                "store = \"postgres://contactd@127.0.0.1/contacts\"\n\
                  [audit]\nsync = \"disk\"\nkeep = \"90d\"\nepoch = \"30m\"\n\
                  [retention]\nsweep_every = \"90s\"\nundo = \"0s\"\n\
                  [limits]\nrate = \"50/s\"\nburst = 70\nquota = \"1000/day\"\n\
