@@ -152,12 +152,6 @@ fn disclosures(page: &mut String, report: &AccessReport, all: bool) {
         recipients(page, report);
         each_time(page, report, all);
     }
-    if matches!(report.disclosures_are_of, DisclosuresOf::ProfilesThatHoldItNow | DisclosuresOf::Value) {
-        page.push_str(
-            "<p>Our older records name profiles only. If we held it in another profile before, please ask us again with the web \
-             address of that profile.</p>\n",
-        );
-    }
     if report.requests_without_result > 0 {
         let _ = writeln!(
             page,

@@ -102,17 +102,13 @@ function held(report) {
 function disclosures(report) {
   const since = report.disclosuresKnownSince;
   const of = report.disclosuresAreOf;
-  const isOlderOfProfiles = of === 'profilesThatHoldItNow' || of === 'value';
-  const older = isOlderOfProfiles && h('p', null,
-    'Our older records name profiles only. If we held it in another profile before, please ask us again with the web address of that profile.');
   if (!report.recipients.length && of === 'unknown') {
     return h('p', null,
       'We cannot tell from this alone, because we hold it in no profile now. Please ask us again with the web address of your profile.');
   }
   if (!report.recipients.length) {
     const what = of === 'profile' ? 'your phone number or e-mail address from us' : 'anything from us of the profile in which we hold it now';
-    return [h('p', null, since ? `Nobody has received ${what} since ${moment(since)}, when our records begin.` : `We have no records of who received ${what}.`),
-      older];
+    return h('p', null, since ? `Nobody has received ${what} since ${moment(since)}, when our records begin.` : `We have no records of who received ${what}.`);
   }
   return [
     report.recipients.map((recipient) => h('div', { class: 'recipient' }, h('h3', null, data(recipient.token)),
@@ -122,7 +118,6 @@ function disclosures(report) {
       ? h('p', null, `${counted(report.disclosures.length, 'time')} in total. Would you like the list of each time? Just ask us.`)
       : table('Each time', ['When', 'What', 'Recipient'], report.disclosures.map((one) => [
         moment(one.time), [capital(kindName(one.operation)), one.value && [' ', value(one.value)]], data(one.token)])),
-    older,
     since && h('p', { class: 'note' }, `Our records of recipients begin on ${moment(since)}.`),
   ];
 }
