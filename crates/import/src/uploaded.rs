@@ -49,25 +49,20 @@ impl UploadedFiles {
     }
 
     /// How the first rows of a file are read.
-    fn opening<'a>(&'a self, options: &'a ReadOptions, rows: usize) -> Opening<'a> {
-        Opening { format: None, options, room: &self.room, reach: Reach::Start(rows) }
+    fn opening<'a>(&'a self, options: &'a ReadOptions) -> Opening<'a> {
+        Opening { format: None, options, room: &self.room, reach: Reach::Start }
     }
 
-    fn start(
-        &self,
-        file: &UploadedFile,
-        options: &ReadOptions,
-        rows: usize,
-    ) -> Result<(Layout, Rows), FileError> {
+    fn start(&self, file: &UploadedFile, options: &ReadOptions) -> Result<(Layout, Rows), FileError> {
         refuse_mapping(options)?;
-        self.opening(options, rows).open((0, &file.path, &file.name), &Arc::default())
+        self.opening(options).open((0, &file.path, &file.name), &Arc::default())
     }
 }
 
 impl RecordFiles for UploadedFiles {
     fn describe(&self, file: &UploadedFile) -> Result<FileShape, RowsError> {
         let options = ReadOptions::default();
-        let recognized = self.opening(&options, SAMPLED_ROWS).recognize_file(&file.path, &file.name);
+        let recognized = self.opening(&options).recognize_file(&file.path, &file.name);
         let shape =
             recognized.and_then(|recognized| shape(recognized, &options).map_err(|e| e.of(&file.name)));
         shape.map_err(refused)
@@ -80,7 +75,7 @@ impl RecordFiles for UploadedFiles {
         checks: &RowChecks<'_>,
         rows: usize,
     ) -> Result<Vec<PreviewedRow>, RowsError> {
-        let (layout, mut from) = self.start(file, options, rows).map_err(refused)?;
+        let (layout, mut from) = self.start(file, options).map_err(refused)?;
         let mut previewed = Vec::new();
         let each = |row: Row| previewed.push(preview_row(&layout, &row, options, checks));
         first_rows(rows, || from.next(), each).map_err(|error| refused(error.of(&file.name)))?;
@@ -93,7 +88,7 @@ impl RecordFiles for UploadedFiles {
         options: &ReadOptions,
         rejects: Option<&Path>,
     ) -> Result<Box<dyn RecordSource>, RowsError> {
-        self.start(file, options, 0).map_err(refused)?;
+        self.start(file, options).map_err(refused)?;
         let rejects = match rejects {
             Some(path) => Rejects::to(Some(path.to_owned()), slice::from_ref(&file.path)).map_err(refused)?,
             None => Rejects::nowhere(),
