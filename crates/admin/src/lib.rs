@@ -9,7 +9,6 @@ mod api;
 mod export;
 mod hosts;
 mod metrics;
-mod patient;
 mod report_page;
 mod request_id;
 mod routes;

@@ -218,41 +218,14 @@ fn what(kind: Kind, value: Option<&str>, is_recorded: bool) -> String {
     }
 }
 
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-
 /// The date of a time in UTC, such as 1 May 2026.
 fn day(at: Timestamp) -> String {
-    let text = at.to_string();
-    let date = text.split('T').next().unwrap_or(&text);
-    let mut parts = date.split('-');
-    let (year, month, day) = (parts.next(), parts.next(), parts.next());
-    let month = month
-        .and_then(|month| month.parse::<usize>().ok())
-        .and_then(|month| MONTHS.get(month.checked_sub(1)?));
-    match (day, month, year) {
-        (Some(day), Some(month), Some(year)) => format!("{} {month} {year}", day.trim_start_matches('0')),
-        _ => date.to_owned(),
-    }
+    at.formatted("%-d %B %Y")
 }
 
 /// The date and time in UTC, to the minute.
 fn moment(at: Timestamp) -> String {
-    let text = at.to_string();
-    let clock = text.split_once('T').and_then(|(_, clock)| clock.get(..5)).unwrap_or_default();
-    format!("{}, {clock}", day(at))
+    at.formatted("%-d %B %Y, %H:%M")
 }
 
 fn escape(text: &str) -> String {

@@ -15,8 +15,8 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot, watch};
+use tokio_io_timeout::TimeoutStream;
 
-use crate::patient::Patient;
 use crate::{Admin, Console, routes};
 
 /// Threads that serve connections, and threads for blocking work beside one for each connection. So nobody waits for a thread because
@@ -29,6 +29,9 @@ const NICE: i32 = 10;
 
 /// How long a handshake may take, and the head of a request, including the first one on a connection.
 const HEAD_TIME: Duration = Duration::from_secs(5);
+
+/// How long a client may take to accept more of an answer.
+const WRITE_TIME: Duration = Duration::from_secs(5);
 
 /// How long a connection may stay in all: long enough for a large file. One that nobody uses ends with the time for a head.
 const CONNECTION_TIME: Duration = Duration::from_secs(4 * 3600);
@@ -156,7 +159,8 @@ async fn open(
     ending: watch::Receiver<bool>,
 ) {
     let _ = stream.set_nodelay(true);
-    let stream = Patient::new(stream);
+    let mut stream = Box::pin(TimeoutStream::new(stream));
+    stream.as_mut().set_write_timeout_pinned(Some(WRITE_TIME));
     let Some((tls, queue)) = tls else { return serve(stream, router, ending).await };
     // Without a handshake, there is nobody to answer.
     if let Ok(Ok(stream)) = tokio::time::timeout(HEAD_TIME, tls.accept(stream, &queue)).await {

@@ -55,8 +55,8 @@ type Opened = (Shape, Rows);
 pub(crate) enum Reach {
     /// All of it.
     Everything,
-    /// This many rows at its start, and at most [`MAX_START`] bytes.
-    Start(usize),
+    /// The first rows, and at most [`MAX_START`] bytes.
+    Start,
 }
 
 /// How files are opened.
@@ -180,11 +180,8 @@ impl Opening<'_> {
                 (Shape::Json { encoding }, Rows::Json(JsonRows::read(input)))
             }
             Recognized::Parquet(file) => {
-                let first = match self.reach {
-                    Reach::Everything => None,
-                    Reach::Start(rows) => Some(rows as u64),
-                };
-                let (rows, columns, not_used) = ParquetRows::read(file, options, first)?;
+                let is_start = self.reach == Reach::Start;
+                let (rows, columns, not_used) = ParquetRows::read(file, options, is_start)?;
                 (Shape::Parquet { columns, not_used }, Rows::Parquet(rows))
             }
         })
@@ -199,7 +196,7 @@ impl Opening<'_> {
         let unpacked = "the file cannot be unpacked";
         match self.reach {
             Reach::Everything => io::copy(&mut { input }, &mut whole).tried(unpacked)?,
-            Reach::Start(_) => {
+            Reach::Start => {
                 let copied = io::copy(&mut input.take(MAX_START), &mut whole).tried(unpacked)?;
                 if copied == MAX_START {
                     return Err(FileError::unusable(
@@ -216,7 +213,7 @@ impl Opening<'_> {
     fn bounded(self, input: Box<dyn Read>, most: u64) -> Box<dyn Read> {
         match self.reach {
             Reach::Everything => input,
-            Reach::Start(_) => Box::new(StartOnly { input, left: most }),
+            Reach::Start => Box::new(StartOnly { input, left: most }),
         }
     }
 }

@@ -24,6 +24,7 @@ mod parquet_samples;
 mod read_row;
 mod rejects;
 mod rows;
+mod sample;
 mod seen;
 mod sort;
 mod source;

@@ -40,13 +40,13 @@ fn push_text(out: &mut Vec<u8>, text: &str) {
 pub(crate) fn unpack(mut bytes: &[u8]) -> Option<Record> {
     let bytes = &mut bytes;
     let profile = Profile::from_key(take_text(bytes)?);
-    let count = take(bytes, 4)?.try_into().ok().map(u32::from_le_bytes)?;
+    let count = bytes.split_off(..4)?.try_into().ok().map(u32::from_le_bytes)?;
     let details = (0..count).map(|_| unpack_detail(bytes)).collect::<Option<_>>()?;
     Some(Record { profile, details })
 }
 
 fn unpack_detail(bytes: &mut &[u8]) -> Option<Detail> {
-    let [flags, confidence] = *take(bytes, 2)? else { return None };
+    let [flags, confidence] = *bytes.split_off(..2)? else { return None };
     let is_set = |bit: u8| flags & (1 << bit) != 0;
     let mut time = |bit| if is_set(bit) { take_time(bytes).map(Some) } else { Some(None) };
     let (observed_at, expires_at) = (time(2)?, time(3)?);
@@ -64,20 +64,14 @@ fn unpack_detail(bytes: &mut &[u8]) -> Option<Detail> {
     })
 }
 
-fn take<'a>(bytes: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
-    let (taken, rest) = bytes.split_at_checked(len)?;
-    *bytes = rest;
-    Some(taken)
-}
-
 fn take_time(bytes: &mut &[u8]) -> Option<Timestamp> {
-    let seconds = take(bytes, 8)?.try_into().ok().map(i64::from_le_bytes)?;
+    let seconds = bytes.split_off(..8)?.try_into().ok().map(i64::from_le_bytes)?;
     Some(Timestamp::from_seconds(seconds))
 }
 
 fn take_text<'a>(bytes: &mut &'a [u8]) -> Option<&'a str> {
-    let len = take(bytes, 2)?.try_into().ok().map(u16::from_le_bytes)?;
-    std::str::from_utf8(take(bytes, usize::from(len))?).ok()
+    let len = bytes.split_off(..2)?.try_into().ok().map(u16::from_le_bytes)?;
+    std::str::from_utf8(bytes.split_off(..usize::from(len))?).ok()
 }
 
 #[cfg(test)]

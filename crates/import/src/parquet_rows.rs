@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::ReadOptions;
 use contactd_core::Timestamp;
 use csv::ByteRecord;
-use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit};
+use parquet::basic::{LogicalType, Repetition, TimeUnit};
 use parquet::file::reader::FileReader;
 use parquet::record::Field;
 use parquet::record::reader::RowIter;
@@ -14,7 +14,7 @@ use parquet::schema::types::Type;
 
 use crate::FileError;
 use crate::header::Columns;
-use crate::parquet_memory::{BATCH, BoundedFile, unless_it_panics};
+use crate::parquet_memory::{BATCH, BoundedFile, Pages, damaged, unless_it_panics};
 use crate::rows::{Content, Row, whole, whole_below};
 
 /// The maximum length of a row. A small file can repeat a long text in every row.
@@ -23,20 +23,21 @@ const MAX_ROW: usize = 1 << 20;
 /// A file being read.
 pub(crate) struct ParquetRows {
     rows: RowIter<'static>,
+    pages: Arc<Pages>,
     /// Which columns hold nanoseconds, which the Parquet reader returns as plain numbers.
     nanos: Vec<bool>,
     number: u64,
 }
 
 impl ParquetRows {
-    /// Finds the columns in the file's schema. Also returns the names of the columns that are not used. If only the `first` rows
-    /// are wanted, others cannot be read.
+    /// Finds the columns in the file's schema. Also returns the names of the columns that are not used. `is_start`: whether only
+    /// the first rows will be read.
     pub(crate) fn read(
         file: File,
         options: &ReadOptions,
-        first: Option<u64>,
+        is_start: bool,
     ) -> Result<(Self, Columns, Vec<String>), FileError> {
-        let file = BoundedFile::open(file)?;
+        let file = BoundedFile::open(file, is_start)?;
         let schema = file.metadata().file_metadata().schema_descr().root_schema().clone();
         let fields = schema.get_fields();
         let header: ByteRecord = fields.iter().map(|field| field.name()).collect();
@@ -48,15 +49,7 @@ impl ParquetRows {
                 group.name()
             )));
         }
-        let leaves = leaves(&file, &used);
-        let groups = file.metadata().row_groups().iter();
-        let packed = groups.flat_map(|group| leaves.iter().filter_map(|&leaf| group.columns().get(leaf)));
-        if packed.map(|column| column.compression()).any(is_unsupported) {
-            return Err(FileError::unusable(
-                "its columns use an unsupported compression; write it with snappy, zstd, gzip or lz4",
-            ));
-        }
-        file.count(&leaves, first)?;
+        let pages = file.pages();
         let nanos = used.iter().map(|field| is_nanos(field)).collect();
         let projection =
             Type::group_type_builder(schema.name()).with_fields(used.into_iter().cloned().collect());
@@ -64,9 +57,9 @@ impl ParquetRows {
             let rows = RowIter::from_file_into(Box::new(file)).project(Some(projection.build()?))?;
             Ok(rows.with_batch_size(BATCH))
         });
-        let rows = rows.ok_or_else(|| FileError::unusable("this is not a complete Parquet file"))?;
+        let rows = rows.ok_or_else(damaged)?;
         let only = columns.only(&columns.used());
-        Ok((Self { rows, nanos, number: 0 }, only, columns.not_used()))
+        Ok((Self { rows, pages, nanos, number: 0 }, only, columns.not_used()))
     }
 
     /// The next row; its line is its number in the file.
@@ -81,13 +74,16 @@ impl ParquetRows {
             let mut fields = ByteRecord::new();
             for ((_, field), &is_nanos) in row.get_column_iter().zip(nanos) {
                 fields.push_field(text(field, is_nanos).as_bytes());
+                if fields.as_slice().len() > MAX_ROW {
+                    break;
+                }
             }
             Ok(Some(fields))
         });
         let fields = fields.ok_or_else(|| {
-            FileError::unusable(format!(
-                "row {number} is damaged, or holds text that is not UTF-8; nothing was loaded"
-            ))
+            let damaged =
+                || format!("row {number} is damaged, or holds text that is not UTF-8; nothing was loaded");
+            self.pages.refusal().unwrap_or_else(|| FileError::unusable(damaged()))
         })?;
         let Some(fields) = fields else { return Ok(None) };
         if fields.as_slice().len() > MAX_ROW {
@@ -103,20 +99,6 @@ impl ParquetRows {
 pub(crate) fn is_plain(field: &Type) -> bool {
     let info = field.get_basic_info();
     field.is_primitive() && info.has_repetition() && info.repetition() != Repetition::REPEATED
-}
-
-/// The positions of these columns among all that hold values, those inside of groups included.
-fn leaves(file: &BoundedFile, used: &[&Arc<Type>]) -> Vec<usize> {
-    let schema = file.metadata().file_metadata().schema_descr();
-    let is_used = |leaf: &usize| match schema.column(*leaf).path().parts() {
-        [name] => used.iter().any(|field| field.name() == name),
-        _ => false,
-    };
-    (0..schema.num_columns()).filter(is_used).collect()
-}
-
-pub(crate) fn is_unsupported(compression: Compression) -> bool {
-    matches!(compression, Compression::BROTLI(_) | Compression::LZO)
 }
 
 pub(crate) fn is_nanos(field: &Type) -> bool {

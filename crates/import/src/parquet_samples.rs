@@ -1,6 +1,5 @@
 //! The columns of a Parquet file, with the first values of each.
 
-use std::collections::HashMap;
 use std::fs::File;
 
 use crate::ReadOptions;
@@ -12,8 +11,8 @@ use parquet::schema::types::{Type, TypePtr};
 use crate::FileError;
 use crate::header::Columns;
 use crate::parquet_memory::{BATCH, BoundedFile, unless_it_panics};
-use crate::parquet_rows::{is_nanos, is_plain, is_unsupported, text};
-use crate::uploaded::{SAMPLES, short};
+use crate::parquet_rows::{is_nanos, is_plain, text};
+use crate::sample::{SAMPLES, short};
 
 /// The place of a column, and its first values.
 type Samples = (usize, Vec<String>);
@@ -26,38 +25,17 @@ pub(crate) fn sampled(
     rows: usize,
     wanted: impl Fn(&Columns) -> Vec<usize>,
 ) -> Result<(Columns, Vec<Samples>), FileError> {
-    let file = BoundedFile::open(file)?;
+    let file = BoundedFile::open(file, true)?;
     let schema = file.metadata().file_metadata().schema_descr().root_schema().clone();
     let fields = schema.get_fields();
     let header: ByteRecord = fields.iter().map(|field| field.name()).collect();
     let columns = Columns::locate(header, options, false)?;
-    let leaves = leaves(&file);
     let wanted = wanted(&columns).into_iter().filter_map(|place| {
         let field = fields.get(place).filter(|field| is_plain(field))?;
-        Some((place, field, *leaves.get(field.name())?))
+        Some((place, values(&file, schema.name(), field, rows).unwrap_or_default()))
     });
-    let wanted: Vec<(usize, &TypePtr, usize)> = wanted.collect();
-    let all: Vec<usize> =
-        wanted.iter().map(|(.., leaf)| *leaf).filter(|&leaf| is_supported(&file, leaf)).collect();
-    let readable = file.count_each(&all, rows as u64)?;
-    let read = wanted
-        .into_iter()
-        .filter(|(.., leaf)| readable.contains(leaf))
-        .map(|(place, field, _)| (place, values(&file, schema.name(), field, rows).unwrap_or_default()));
-    let samples = read.collect();
+    let samples = wanted.collect();
     Ok((columns, samples))
-}
-
-/// The positions of columns outside of groups, among all columns that hold values.
-fn leaves(file: &BoundedFile) -> HashMap<String, usize> {
-    let columns = file.metadata().file_metadata().schema_descr().columns().iter().enumerate();
-    let outside = columns.filter(|(_, column)| column.path().parts().len() == 1);
-    outside.map(|(leaf, column)| (column.name().to_owned(), leaf)).collect()
-}
-
-fn is_supported(file: &BoundedFile, leaf: usize) -> bool {
-    let groups = file.metadata().row_groups().iter();
-    groups.filter_map(|group| group.columns().get(leaf)).all(|column| !is_unsupported(column.compression()))
 }
 
 /// The first values of a column that are not empty, as they are shown. Only these are kept: a page may repeat a long text.

@@ -21,20 +21,17 @@ use crate::json_rows::{self, JsonRows};
 use crate::layout::Layout;
 use crate::read_row::ReadRow;
 use crate::rows::{Content, MAX_ROW_BYTES, Row};
+use crate::sample::{SAMPLES, short};
 use crate::seen::Seen;
 use crate::suppressed::leave_out;
 use crate::{FileError, Files, Input, Rejects, parquet_samples};
 
-/// In how many rows values of a column are looked for, and how many of them are shown.
+/// In how many rows values of a column are looked for.
 const SAMPLED_ROWS: usize = 100;
-pub(crate) const SAMPLES: usize = 3;
 
 /// How many columns are listed, besides those of the import format, and how long their names may be.
 const MOST_COLUMNS: usize = 2_000;
 const MAX_NAME: usize = 1_000;
-
-/// How much of a value is shown.
-const MOST_CHARS: usize = 200;
 
 /// Reads uploaded files.
 #[derive(Clone, Debug)]
@@ -49,24 +46,19 @@ impl UploadedFiles {
     }
 
     /// How the first rows of a file are read.
-    fn opening<'a>(&'a self, options: &'a ReadOptions, rows: usize) -> Opening<'a> {
-        Opening { format: None, options, room: &self.room, reach: Reach::Start(rows) }
+    fn opening<'a>(&'a self, options: &'a ReadOptions) -> Opening<'a> {
+        Opening { format: None, options, room: &self.room, reach: Reach::Start }
     }
 
-    fn start(
-        &self,
-        file: &UploadedFile,
-        options: &ReadOptions,
-        rows: usize,
-    ) -> Result<(Layout, Rows), FileError> {
+    fn start(&self, file: &UploadedFile, options: &ReadOptions) -> Result<(Layout, Rows), FileError> {
         refuse_mapping(options)?;
-        self.opening(options, rows).open((0, &file.path, &file.name), &Arc::default())
+        self.opening(options).open((0, &file.path, &file.name), &Arc::default())
     }
 
     /// What a file holds. Reads only its first part.
     pub fn describe(&self, file: &UploadedFile) -> Result<FileShape, RowsError> {
         let options = ReadOptions::default();
-        let recognized = self.opening(&options, SAMPLED_ROWS).recognize_file(&file.path, &file.name);
+        let recognized = self.opening(&options).recognize_file(&file.path, &file.name);
         let shape =
             recognized.and_then(|recognized| shape(recognized, &options).map_err(|e| e.of(&file.name)));
         shape.map_err(refused)
@@ -81,7 +73,7 @@ impl UploadedFiles {
         checks: &RowChecks<'_>,
         rows: usize,
     ) -> Result<Vec<PreviewedRow>, RowsError> {
-        let (layout, mut from) = self.start(file, options, rows).map_err(refused)?;
+        let (layout, mut from) = self.start(file, options).map_err(refused)?;
         let mut previewed = Vec::new();
         let each = |row: Row| previewed.push(preview_row(&layout, &row, options, checks));
         first_rows(rows, || from.next(), each).map_err(|error| refused(error.of(&file.name)))?;
@@ -96,7 +88,7 @@ impl UploadedFiles {
         options: &ReadOptions,
         rejects: Option<&Path>,
     ) -> Result<Files, RowsError> {
-        self.start(file, options, 0).map_err(refused)?;
+        self.start(file, options).map_err(refused)?;
         let rejects = match rejects {
             Some(path) => Rejects::to(Some(path.to_owned()), slice::from_ref(&file.path)).map_err(refused)?,
             None => Rejects::nowhere(),
@@ -227,15 +219,6 @@ fn add_sample(column: &mut FileColumn, value: impl FnOnce() -> Option<String>) {
         && !value.trim().is_empty()
     {
         column.samples.push(short(&value));
-    }
-}
-
-/// A value as it is shown: without spaces around it, and shortened.
-pub(crate) fn short(text: &str) -> String {
-    let text = text.trim();
-    match text.char_indices().nth(MOST_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
@@ -91,7 +92,8 @@ impl TlsParameters {
             match parameter.split_once('=') {
                 Some(("sslmode", mode)) => taken.mode = Some(mode.to_owned()),
                 Some(("sslrootcert", path)) => {
-                    taken.root_cert = Some(percent_decoded(path).ok_or(UrlError::Unreadable)?.into());
+                    let path = percent_decode_str(path).decode_utf8().map_err(|_| UrlError::Unreadable)?;
+                    taken.root_cert = Some(path.into_owned().into());
                 }
                 // We always look for a server that can be written to.
                 Some(("target_session_attrs", "read-write" | "primary" | "any")) => {}
@@ -172,22 +174,6 @@ fn shown(whole: &Config) -> String {
     let hosts: Vec<String> = whole.get_hosts().iter().enumerate().map(host).collect();
     let user = whole.get_user().map(|user| format!("{user}@")).unwrap_or_default();
     format!("postgres://{user}{}/{}", hosts.join(","), whole.get_dbname().unwrap_or_default())
-}
-
-fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        rest = after;
-        if first != b'%' {
-            bytes.push(first);
-            continue;
-        }
-        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        rest = &rest[2..];
-    }
-    String::from_utf8(bytes).ok()
 }
 
 impl StoreUrl {

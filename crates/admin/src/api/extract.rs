@@ -103,14 +103,18 @@ fn late() -> Refusal {
 
 /// Reads JSON. The message names fields or the place, and nothing of what was sent.
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
-    serde_json::from_slice(body).map_err(|error| match error.classify() {
-        serde_json::error::Category::Data => Refusal::invalid(misfit::of_body::<T>(body, &error)),
-        _ => Refusal::invalid(format!(
-            "The body is not JSON, at line {}, column {}.",
-            error.line(),
-            error.column()
-        )),
-    })
+    let not_json = |error: &serde_json::Error| {
+        let (line, column) = (error.line(), error.column());
+        Refusal::invalid(format!("The body is not JSON, at line {line}, column {column}."))
+    };
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let read =
+        serde_path_to_error::deserialize(&mut json).map_err(|error| match error.inner().classify() {
+            serde_json::error::Category::Data => Refusal::invalid(misfit::of_body(body, &error)),
+            _ => not_json(error.inner()),
+        })?;
+    json.end().map_err(|error| not_json(&error))?;
+    Ok(read)
 }
 
 /// The query of a request.

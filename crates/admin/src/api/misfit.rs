@@ -1,21 +1,24 @@
 //! What is wrong with JSON or a query that has not the expected shape, in words. Nothing that was sent as a value is quoted,
 //! because it may be personal.
 
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_path_to_error::Segment;
 
 /// What is wrong with a body that is JSON.
-pub(super) fn of_body<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> String {
-    let Ok(Value::Object(fields)) = serde_json::from_slice::<Value>(body) else {
+pub(super) fn of_body(body: &[u8], error: &serde_path_to_error::Error<serde_json::Error>) -> String {
+    if !body.trim_ascii_start().starts_with(b"{") {
         return "The body must be a JSON object.".to_owned();
-    };
-    let text = error.to_string();
-    let said = text.split(" at line ").next().unwrap_or_default();
+    }
+    let text = error.inner().to_string();
+    let said = text.rsplit_once(" at line ").map_or(&*text, |(said, _)| said);
     if let Some(words) = of_field("field", said) {
         return words;
     }
-    match culprit::<T>(&fields) {
-        Some((name, said)) => of_value("field", &name, &said),
+    let names = error.path().iter().filter_map(|segment| match segment {
+        Segment::Map { key } => Some(key),
+        _ => None,
+    });
+    match names.last() {
+        Some(name) => of_value("field", name, said),
         None => "The body is not as expected.".to_owned(),
     }
 }
@@ -86,51 +89,6 @@ fn quoted(said: &str) -> Vec<&str> {
     said.split('`').skip(1).step_by(2).collect()
 }
 
-/// The name of a field whose value does not fit, and what is said about it.
-fn culprit<T: DeserializeOwned>(fields: &Map<String, Value>) -> Option<(String, String)> {
-    let mut path: Vec<String> = Vec::new();
-    let mut root = fields.clone();
-    let mut found = None;
-    // Nothing that is expected is nested more deeply.
-    for _ in 0..4 {
-        let Some(all) = at(&mut root, &path).cloned() else { break };
-        let names: Vec<&String> = all.keys().collect();
-        let first = |count: usize| all.iter().take(count).map(|(name, value)| (name.clone(), value.clone()));
-        let mut said_of = |count: usize| {
-            if let Some(place) = at(&mut root, &path) {
-                *place = first(count).collect();
-            }
-            fault::<T>(&root)
-        };
-        // If it does not fit without any of its fields, it is wrong itself.
-        if said_of(0).is_some() {
-            break;
-        }
-        // With its first fields it fits, and no longer once the one is among them that does not.
-        let (mut fits, mut fails) = (0, names.len());
-        while fails - fits > 1 {
-            let middle = usize::midpoint(fits, fails);
-            if said_of(middle).is_some() { fails = middle } else { fits = middle }
-        }
-        let Some(said) = said_of(fails) else { break };
-        path.push(names[fails - 1].clone());
-        found = Some((names[fails - 1].clone(), said));
-    }
-    found
-}
-
-/// The object at a place.
-fn at<'a>(root: &'a mut Map<String, Value>, path: &[String]) -> Option<&'a mut Map<String, Value>> {
-    path.iter().try_fold(root, |object, name| object.get_mut(name)?.as_object_mut())
-}
-
-/// What is wrong with an object, except that fields are missing.
-fn fault<T: DeserializeOwned>(fields: &Map<String, Value>) -> Option<String> {
-    let error = serde_json::from_value::<T>(Value::Object(fields.clone())).err()?;
-    let said = error.to_string();
-    (!said.starts_with("missing field")).then_some(said)
-}
-
 #[cfg(test)]
 mod tests {
     use serde::Deserialize;
@@ -177,16 +135,20 @@ mod tests {
             (r#"{"q":"a","burst":5000000000}"#, "The field burst must be a smaller number."),
             (r#"{"burst":"ada","is_dry":7}"#, "The field burst must be a whole number, 0 or more."),
             (r#"{"q":"a","tags":{}}"#, "The field tags must be a list."),
-            (r#"{"q":"a","deep":[1]}"#, "The field deep must be an object."),
+            (r#"{"q":"a","tags":["b",7]}"#, "The field tags must be a text."),
+            (
+                r#"{"q":"a","burst":"x at line 7, expected a map"}"#,
+                "The field burst must be a whole number, 0 or more.",
+            ),
+            ("[]", "The body must be a JSON object."),
             (r#"{"q":"a","deep":"x"}"#, "The field deep must be an object."),
             (r#"{"q":"a","deep":{"count":"x"}}"#, "The field count must be a whole number, 0 or more."),
             (r#"{"q":"a","form":"ada"}"#, "The field form must be one of: csv, jsonl."),
             (r#"{"q":"a","is_dry":"ada"}"#, "The field is_dry must be true or false."),
         ] {
-            match serde_json::from_slice::<Asked>(body.as_bytes()) {
-                Ok(_) => assert_eq!(body, r#"{"q":"a","deep":[1]}"#, "it fits"),
-                Err(error) => assert_eq!(of_body::<Asked>(body.as_bytes(), &error), words, "{body}"),
-            }
+            let json = &mut serde_json::Deserializer::from_str(body);
+            let error = serde_path_to_error::deserialize::<_, Asked>(json).err().expect("it does not fit");
+            assert_eq!(of_body(body.as_bytes(), &error), words, "{body}");
         }
         for (said, words) in [
             (

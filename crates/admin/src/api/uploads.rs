@@ -10,6 +10,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use contactd_core::Timestamp;
 use contactd_services::{FileShape, NotLoaded, PreviewedRow, Verdict};
+use percent_encoding::percent_decode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -275,29 +276,13 @@ async fn preview(
 
 /// The name of a file: without directories and control characters, and not too long.
 fn name_of(headers: &HeaderMap) -> String {
-    let sent = headers.get(FILE_NAME).map(|name| decoded(name.as_bytes())).unwrap_or_default();
+    let sent = headers.get(FILE_NAME).map(|name| percent_decode(name.as_bytes()).decode_utf8_lossy());
+    let sent = sent.unwrap_or_default();
     let last = sent.rsplit(['/', '\\']).next().unwrap_or_default();
     let name: Vec<char> = last.trim().chars().filter(|c| !c.is_control()).collect();
     // Of a long name the end, because it says what format the file has.
     let name: String = name[name.len().saturating_sub(MAX_NAME)..].iter().collect();
     if name.is_empty() { "upload".to_owned() } else { name }
-}
-
-/// Text without percent-encoding.
-fn decoded(text: &[u8]) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((&first, after)) = rest.split_first() {
-        let digit = |at: usize| after.get(at).and_then(|&digit| char::from(digit).to_digit(16));
-        if let (b'%', Some(high), Some(low)) = (first, digit(0), digit(1)) {
-            bytes.extend(u8::try_from(high * 16 + low));
-            rest = &after[2..];
-        } else {
-            bytes.push(first);
-            rest = after;
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

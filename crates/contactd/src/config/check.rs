@@ -8,6 +8,7 @@ use std::path::Path;
 
 use contactd_core::Networks;
 use serde::Serialize;
+use strsim::osa_distance;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -254,8 +255,8 @@ fn explained(message: &str) -> String {
     if message.starts_with("unknown field") {
         let wrong = names.next().unwrap_or_default();
         let known: Vec<&str> = names.collect();
-        let nearest = known.iter().min_by_key(|name| distance(wrong, name));
-        return match nearest.filter(|name| distance(wrong, name) <= 1 + wrong.len() / 4) {
+        let nearest = known.iter().min_by_key(|name| osa_distance(wrong, name));
+        return match nearest.filter(|name| osa_distance(wrong, name) <= 1 + wrong.len() / 4) {
             Some(nearest) => format!("there is no such setting; did you mean `{nearest}`?"),
             None => format!("there is no such setting; there are {}", known.join(", ")),
         };
@@ -271,25 +272,6 @@ fn plain(message: &str) -> String {
     message.lines().collect::<Vec<_>>().join(", ")
 }
 
-/// How many letters have to be changed, added or removed, or swapped with their neighbour.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut rows = vec![(0..=b.len()).collect::<Vec<_>>()];
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let substituted = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut least = substituted.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                least = least.min(rows[i - 2][j - 2] + 1);
-            }
-            row.push(least);
-        }
-        rows.push(row);
-    }
-    rows[a.len()][b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -300,6 +282,5 @@ mod tests {
         assert_eq!(explained(message), "there is no such setting; did you mean `listen`?");
         let message = "unknown field `colour`, expected `level` or `format`";
         assert_eq!(explained(message), "there is no such setting; there are level, format");
-        assert_eq!((distance("rate", "rate"), distance("", "abc"), distance("ab", "ba")), (0, 3, 1));
     }
 }

@@ -78,6 +78,24 @@ fn pages_that_unpack_to_more_than_the_limit_are_refused() {
 }
 
 #[test]
+fn a_page_that_unpacks_to_more_than_it_declares_is_refused() {
+    let long = "x".repeat(300 << 20);
+    let mut bytes = file(zstd(plain()), &[("profileUrl", vec![ADA, &long]), ("phone", vec!["", ""])]);
+    // The header of a data page, with its length unpacked, which takes five bytes.
+    let at = bytes.windows(9).position(|window| matches!(window, [0x15, 0x00, 0x15, .., 1, 0x15]));
+    let at = at.expect("a header") + 3;
+    bytes[at..at + 5].copy_from_slice(&[0x80, 0x81, 0x80, 0x80, 0x00]);
+    assert_eq!(
+        import_in(MEMORY, &bytes),
+        (
+            Some(1),
+            "contactd: people.parquet: a page is longer than 64 MiB; write the file with smaller pages and row groups\n"
+                .to_owned()
+        )
+    );
+}
+
+#[test]
 fn pages_of_several_columns_that_together_take_more_than_the_limit_are_refused() {
     let long = "x".repeat(60 << 20);
     let columns = ["profileUrl", "phone", "email", "basis", "source"].map(|name| (name, vec![long.as_str()]));

@@ -74,6 +74,17 @@ impl Timestamp {
         Self::from_civil(civil)
     }
 
+    /// The date and time in UTC, as `strftime` formats it, such as `%-d %B %Y`.
+    pub fn formatted(self, format: &str) -> String {
+        self.to_civil().map_or_else(|| self.to_string(), |civil| civil.strftime(format).to_string())
+    }
+
+    fn to_civil(self) -> Option<DateTime> {
+        let date = FIRST_DAY.checked_add(Span::new().days(self.day().clamp(-4_000_000, 4_000_000))).ok()?;
+        let in_day = SignedDuration::from_millis(self.0.rem_euclid(DAY_MILLIS));
+        Some(date.to_datetime(Time::midnight()).saturating_add(in_day))
+    }
+
     /// This date and time in UTC.
     pub(crate) fn from_civil(civil: DateTime) -> Option<Self> {
         let since = FIRST_DAY.until((Unit::Day, civil.date())).ok()?;
@@ -95,10 +106,9 @@ impl fmt::Display for Timestamp {
         if let Ok(time) = jiff::Timestamp::from_millisecond(self.0) {
             return time.fmt(f);
         }
-        let in_day = SignedDuration::from_millis(self.0.rem_euclid(DAY_MILLIS));
-        match FIRST_DAY.checked_add(Span::new().days(self.day().clamp(-4_000_000, 4_000_000))) {
-            Ok(date) => write!(f, "{}Z", date.to_datetime(Time::midnight()).saturating_add(in_day)),
-            Err(_) => write!(f, "{} ms", self.0),
+        match self.to_civil() {
+            Some(civil) => write!(f, "{civil}Z"),
+            None => write!(f, "{} ms", self.0),
         }
     }
 }
