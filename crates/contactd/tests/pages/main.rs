@@ -38,7 +38,8 @@ fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
 
 /// The sources of what is shipped, with their texts.
 fn product_sources() -> Vec<(PathBuf, String)> {
-    let of_tests = ["conformance", "postgres-testing"].map(|name| root().join("crates").join(name));
+    let of_tests =
+        ["conformance", "postgres-testing", "bench-tools"].map(|name| root().join("crates").join(name));
     files(&root().join("crates"), "rs")
         .into_iter()
         .filter(|path| path.components().any(|part| part.as_os_str() == "src"))

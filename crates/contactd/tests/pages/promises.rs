@@ -70,7 +70,7 @@ fn every_threat_has_a_defence_tests_and_what_remains() {
         assert!(page.contains(&format!("\n### API{number}: ")), "API{number} is missing");
     }
     for threat in page.split("\n### ").skip(1) {
-        for part in ["\n- **Defence.** ", "\n- **Tests.** ", "\n- **Remains.** "] {
+        for part in ["\n- **Defence.**", "\n- **Tests.**", "\n- **Remains.**"] {
             assert_eq!(threat.matches(part).count(), 1, "{part} of {threat}");
         }
     }
