@@ -68,8 +68,9 @@ fn every_file_that_a_page_names_exists() {
     let mut missing = Vec::new();
     let sources = files(&root(), "rs");
     for path in files(&root(), "md") {
-        // What decisions say was true when they were made.
-        let is_history = path.components().any(|part| part.as_os_str() == "adr");
+        // What decisions and changes say was true when they were made.
+        let is_history =
+            path.ends_with("CHANGELOG.md") || path.components().any(|part| part.as_os_str() == "adr");
         let is_design = path.ends_with("ARCHITECTURE.md") || path.ends_with("DESIGN.md");
         let prose = prose(&read(&path));
         for name in quoted(&prose).flat_map(str::split_whitespace).filter(|_| !is_history) {
