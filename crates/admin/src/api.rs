@@ -43,7 +43,6 @@ use axum::Router;
 use axum::middleware;
 use axum::routing::get;
 use contactd_core::services::Services;
-use contactd_core::store::Store;
 use contactd_core::{Clock, Networks, User};
 
 use crate::answer;
@@ -61,9 +60,9 @@ use uploads::Uploads;
 pub(crate) const BASE: &str = "/admin/api/v1";
 
 /// What the API and the console need.
-pub struct ApiSettings<S> {
+pub struct ApiSettings {
     /// The services.
-    pub services: Arc<Services<S>>,
+    pub services: Arc<Services>,
     /// Which profile URLs are accepted.
     pub networks: Networks,
     /// The clock.
@@ -87,7 +86,7 @@ pub struct Console {
 
 impl Console {
     /// Prepares the API and the console.
-    pub fn new<S: Store>(settings: ApiSettings<S>) -> std::io::Result<Self> {
+    pub fn new(settings: ApiSettings) -> std::io::Result<Self> {
         let ApiSettings { services, networks, clock, room, is_tls, around } = settings;
         let api = Arc::new(Api {
             jobs: Jobs::open(&room, Arc::clone(&clock))?,
@@ -144,7 +143,7 @@ trait Inside: Send + Sync {
     fn stop_jobs_without_permission(&self) -> Asking<'_, ()>;
 }
 
-impl<S: Store> Inside for Api<S> {
+impl Inside for Api {
     fn make_link(&self, user: &str) -> Option<String> {
         self.sessions.make_link(user, self.clock.now()).ok()
     }
@@ -159,8 +158,8 @@ impl<S: Store> Inside for Api<S> {
 }
 
 /// What handlers work with.
-pub(crate) struct Api<S> {
-    pub(crate) services: Arc<Services<S>>,
+pub(crate) struct Api {
+    pub(crate) services: Arc<Services>,
     pub(crate) networks: Networks,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) is_tls: bool,
@@ -172,7 +171,7 @@ pub(crate) struct Api<S> {
 }
 
 /// All endpoints.
-fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+fn endpoints() -> Vec<Endpoint> {
     [
         session::endpoints(),
         me::endpoints(),
@@ -196,12 +195,12 @@ fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
     .collect()
 }
 
-fn router<S: Store>(api: &Arc<Api<S>>) -> Router {
-    let document = openapi::document(&endpoints::<S>()).to_string();
+fn router(api: &Arc<Api>) -> Router {
+    let document = openapi::document(&endpoints()).to_string();
     let shown =
         move || async move { answer::of_type(axum::http::StatusCode::OK, "application/json", document) };
     let mut router = Router::new().route(&format!("{BASE}/openapi.json"), get(shown));
-    for endpoint in endpoints::<S>() {
+    for endpoint in endpoints() {
         let gate = Gate { api: Arc::clone(api), needs: endpoint.needs, is_use: endpoint.is_use };
         let route = endpoint.route.layer(middleware::from_fn_with_state(gate, authorize));
         router = router.route(&format!("{BASE}{}", endpoint.path), route);

@@ -8,7 +8,6 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::routing::get;
-use tokio::runtime::Handle;
 
 use crate::{Admin, answer, metrics, request_id};
 
@@ -26,15 +25,7 @@ pub(crate) fn router(admin: Arc<Admin>) -> Router {
 
 /// `GET /metrics`
 async fn show_metrics(State(admin): State<Arc<Admin>>) -> Response<Body> {
-    // An embedded store works on the calling thread, so this must not be a thread that serves connections.
-    let page = tokio::task::spawn_blocking(move || Handle::current().block_on(metrics::page(&admin)));
-    match page.await {
-        Ok(page) => answer::of_type(StatusCode::OK, metrics::CONTENT_TYPE, page),
-        Err(_) => {
-            let body = "{\"message\":\"Internal server error.\"}".to_owned();
-            answer::of_type(StatusCode::INTERNAL_SERVER_ERROR, "application/json", body)
-        }
-    }
+    answer::of_type(StatusCode::OK, metrics::CONTENT_TYPE, metrics::page(&admin).await)
 }
 
 async fn not_found() -> Response<Body> {
@@ -50,7 +41,11 @@ async fn method_not_allowed() -> Response<Body> {
 async fn around(State(admin): State<Arc<Admin>>, request: Request, next: Next) -> Response<Body> {
     let id = request_id::of(request.headers(), &*admin.clock);
     let mut response = match check_host(&admin, &request) {
-        Ok(()) => next.run(request).await,
+        // A task of its own: what a request has begun is done to its end, also if its client has gone.
+        Ok(()) => tokio::spawn(next.run(request)).await.unwrap_or_else(|_| {
+            let message = "Internal server error. The log says more.";
+            answer::error(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
+        }),
         Err(refused) => *refused,
     };
     response.headers_mut().insert(request_id::NAME, id);

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use contactd_core::blocking;
 use contactd_tls::{HandshakeQueue, Tls};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::patient::Patient;
@@ -140,14 +140,10 @@ async fn tidy(console: Console) {
     loop {
         let is_due = tidied.is_none_or(|at| at.elapsed() >= TIDIED_EVERY);
         tidied = if is_due { Some(Instant::now()) } else { tidied };
-        let (console, runtime) = (console.clone(), Handle::current());
-        let work = move || {
-            runtime.block_on(console.stop_jobs_without_permission());
-            if is_due {
-                console.tidy();
-            }
-        };
-        let _ = tokio::task::spawn_blocking(work).await;
+        console.stop_jobs_without_permission().await;
+        if is_due {
+            blocking(|| console.tidy());
+        }
         tokio::time::sleep(LOOKED_EVERY).await;
     }
 }

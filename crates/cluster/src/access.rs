@@ -29,13 +29,11 @@ struct Follower<'a> {
     next_count: Instant,
 }
 
-pub(crate) fn run(shared: &Shared) -> std::io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    runtime.block_on(async {
+pub(crate) fn run(shared: &Shared) {
+    shared.settings.runtime.block_on(async {
         let now = Instant::now();
         Follower { shared, is_registered: false, next_heartbeat: now, next_count: now }.run().await;
     });
-    Ok(())
 }
 
 /// Why a look at the database failed.
@@ -92,7 +90,7 @@ impl Follower<'_> {
     /// Looks at the database once: applies what is new, and sends a heartbeat if it is due.
     async fn look(&mut self) -> Result<(), LookError> {
         let shared = self.shared;
-        let NodeSettings { database, local, applied, .. } = &shared.settings;
+        let NodeSettings { database, local, put_in_force, .. } = &shared.settings;
         if !self.is_registered {
             let lineage = self.check_database().await?;
             let is_registered = database.has_node(&shared.settings.node).await?;
@@ -121,7 +119,7 @@ impl Follower<'_> {
             }
             let is_whole = since <= 0;
             local.apply_access(&changes, is_whole)?;
-            applied.access().await?;
+            put_in_force().await?;
             let mut state = shared.state();
             state.access = changes.at;
             state.access_is_in_force = true;

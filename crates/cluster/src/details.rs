@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use contactd_core::store::copying::{ChangePoint, DetailsChunk};
 use contactd_core::store::{LocalRead, StoreError};
 use contactd_store_sqlite::ApplyingDetails;
-use tokio::runtime::{Builder, Runtime};
 
 use crate::background::in_background;
 use crate::node::NodeSettings;
@@ -30,48 +29,46 @@ const MANY: i64 = 5_000;
 const REST: u32 = 4;
 const LONGEST_REST: Duration = Duration::from_millis(50);
 
-pub(crate) fn run(shared: &Shared) -> std::io::Result<()> {
-    let runtime = Builder::new_current_thread().build()?;
+pub(crate) fn run(shared: &Shared) {
     while !shared.is_stopping() {
         shared.wait(LONG, |state| state.access_is_in_force && state.details_are_due());
         if shared.is_stopping() {
             break;
         }
-        if let Err(error) = step(shared, &runtime) {
+        if let Err(error) = step(shared) {
             shared.note_trouble(Following::Details, &error);
             shared.wait(PAUSE, |_| false);
         } else {
             shared.note_no_trouble(Following::Details);
         }
     }
-    Ok(())
 }
 
 /// Does what is due.
-fn step(shared: &Shared, runtime: &Runtime) -> Result<(), StoreError> {
+fn step(shared: &Shared) -> Result<(), StoreError> {
     let details = shared.state().details.clone();
     let from = match details {
-        Some(details) if is_known(shared, runtime, &details)? => details,
+        Some(details) if is_known(shared, &details)? => details,
         Some(_) => {
             tracing::warn!("the database does not know the details of this node: they are copied anew");
             shared.forget_copy();
             return Ok(());
         }
-        None => begin(shared, runtime)?,
+        None => begin(shared)?,
     };
     let loaded_through = shared.state().loaded_through;
     if let Some(loaded_through) = loaded_through {
-        load(shared, runtime, &from, loaded_through)?;
+        load(shared, &from, loaded_through)?;
         if shared.is_stopping() || shared.state().details.as_ref() != Some(&from) {
             return Ok(());
         }
     }
     let changed = shared.settings.database.has_changed_details(from.number, MANY);
     let seen = shared.state().seen.clone();
-    let followed = if runtime.block_on(shared.unless_stopped(changed))? {
-        in_background(|| follow(shared, runtime, &from, seen.as_ref(), REST))
+    let followed = if shared.wait_for(changed)? {
+        in_background(|| follow(shared, &from, seen.as_ref(), REST))
     } else {
-        follow(shared, runtime, &from, seen.as_ref(), 0)
+        follow(shared, &from, seen.as_ref(), 0)
     };
     match followed? {
         Some(followed) => note_followed(shared, &from, followed),
@@ -81,16 +78,16 @@ fn step(shared: &Shared, runtime: &Runtime) -> Result<(), StoreError> {
 }
 
 /// Whether the database knows this change.
-fn is_known(shared: &Shared, runtime: &Runtime, point: &ChangePoint) -> Result<bool, StoreError> {
-    runtime.block_on(shared.unless_stopped(shared.settings.database.knows_details(point)))
+fn is_known(shared: &Shared, point: &ChangePoint) -> Result<bool, StoreError> {
+    shared.wait_for(shared.settings.database.knows_details(point))
 }
 
 /// Begins a snapshot.
-fn begin(shared: &Shared, runtime: &Runtime) -> Result<ChangePoint, StoreError> {
+fn begin(shared: &Shared) -> Result<ChangePoint, StoreError> {
     let NodeSettings { database, local, .. } = &shared.settings;
-    let from = runtime.block_on(shared.unless_stopped(database.numbers()))?.details;
+    let from = shared.wait_for(database.numbers())?.details;
     // From now on the database keeps for this node which places were emptied.
-    runtime.block_on(shared.unless_stopped(shared.register(from.number, -1)))?;
+    shared.wait_for(shared.register(from.number, -1))?;
     let wiping = shared.wiping();
     local.begin_snapshot(&from)?;
     // Whatever was held before is wiped after loading.
@@ -105,12 +102,7 @@ fn begin(shared: &Shared, runtime: &Runtime) -> Result<ChangePoint, StoreError> 
 }
 
 /// Loads the snapshot from a position on. The next part is fetched while one is stored.
-fn load(
-    shared: &Shared,
-    runtime: &Runtime,
-    from: &ChangePoint,
-    loaded_through: i64,
-) -> Result<(), StoreError> {
+fn load(shared: &Shared, from: &ChangePoint, loaded_through: i64) -> Result<(), StoreError> {
     let NodeSettings { database, local, .. } = &shared.settings;
     let (sender, parts) = sync_channel::<Result<(i64, Option<DetailsChunk>), StoreError>>(1);
     let mut seen = shared.state().seen.clone().unwrap_or_else(|| from.clone());
@@ -119,7 +111,7 @@ fn load(
             let mut after = loaded_through;
             loop {
                 let part = database.read_details_chunk(after, CHUNK, &seen);
-                let part = runtime.block_on(shared.unless_stopped(part));
+                let part = shared.wait_for(part);
                 let read = part.as_ref().ok().and_then(Option::as_ref);
                 let next = read.and_then(|part| part.through);
                 seen = read.map_or_else(ChangePoint::default, |part| part.at.clone());
@@ -161,7 +153,6 @@ struct Followed {
 /// Applies everything that is newer than the copy, and rests after each part. `None` if the copy has to be loaded anew.
 fn follow(
     shared: &Shared,
-    runtime: &Runtime,
     from: &ChangePoint,
     seen: Option<&ChangePoint>,
     rest: u32,
@@ -178,10 +169,10 @@ fn follow(
         thread::sleep((began.elapsed() * rest).min(LONGEST_REST));
         Ok(())
     });
-    let at = runtime.block_on(shared.unless_stopped(read))?;
+    let at = shared.wait_for(read)?;
     // What was needed may have been removed before it was read, so this is checked afterwards.
     for point in std::iter::once(from).chain(seen) {
-        if !is_known(shared, runtime, point)? {
+        if !is_known(shared, point)? {
             tracing::warn!("the database does not know the details of this node: they are copied anew");
             return Ok(None);
         }

@@ -5,16 +5,13 @@ use std::time::{Duration, Instant};
 
 use contactd_core::store::StoreError;
 use contactd_core::{Affected, Announcing, InForce, NodeNote, NotConfirmed};
-use contactd_store_postgres::{ClusterNode, PostgresStore};
+use contactd_store_postgres::PostgresStore;
 
 /// Between two looks at the nodes.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// How long a change of details waits for the nodes that answer lookups.
 const DETAILS: Duration = Duration::from_secs(10);
-
-/// How long an erasure waits for a node that answers and has not wiped what was removed.
-const WIPING: Duration = Duration::from_secs(600);
 
 /// Waits until the nodes of a cluster have a change.
 pub struct ClusterInForce {
@@ -48,36 +45,13 @@ impl ClusterInForce {
         let number = self.database.newest_details().await?;
         loop {
             let mut behind = self.database.list_nodes().await?;
-            behind.retain(|node| is_alive(node) && node.details_number < number);
+            behind.retain(|node| node.may_answer() && node.details_number < number);
             if behind.is_empty() || began.elapsed() > DETAILS {
                 return Ok(behind.into_iter().map(|node| NodeNote::Behind(node.name)).collect());
             }
             self.database.sleep(LOOK).await;
         }
     }
-
-    /// Waits until every node that answers lookups has wiped what was removed so far. Fails with [`StoreError::Pending`] if there
-    /// are others: they do it before they answer again.
-    pub async fn wait_for_wipe(&self) -> Result<(), StoreError> {
-        let began = Instant::now();
-        let number = self.database.newest_details().await?;
-        loop {
-            let mut left = self.database.list_nodes().await?;
-            left.retain(|node| node.wiped_number < number);
-            if left.is_empty() {
-                return Ok(());
-            }
-            if !left.iter().any(is_alive) || began.elapsed() > WIPING {
-                return Err(StoreError::Pending(left.into_iter().map(|node| node.name).collect()));
-            }
-            self.database.sleep(LOOK).await;
-        }
-    }
-}
-
-/// Whether a node may answer lookups.
-fn is_alive(node: &ClusterNode) -> bool {
-    !node.lease.is_zero() && node.silent_for < node.lease
 }
 
 impl InForce for ClusterInForce {

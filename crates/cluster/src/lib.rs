@@ -10,7 +10,6 @@
 //! node needs any more (`upkeep.rs`).
 
 mod access;
-mod any_store;
 mod background;
 mod details;
 mod entries;
@@ -29,13 +28,12 @@ mod usage;
 mod verify;
 mod wiping;
 
-pub use any_store::{AnyImport, AnyStore, ClusterStore, LocalNode};
 pub use entries::{Taken, record_by_a_node, taken_by_nodes};
 pub use home::home_of;
 pub use in_force::ClusterInForce;
 pub use metrics::NodeMeasures;
 pub use migrating::{MigrateError, Migrated, MigratedTable, Migration};
-pub use node::{Applied, Applying, Node, NodeError, NodeSettings};
+pub use node::{Node, NodeError, NodeSettings, PutInForce};
 pub use nodes::{ForgetError, ListedNode, NodeState, Nodes};
 pub use shipping::{LastLine, Shipping};
 pub use state::NodeStatus;

@@ -1,15 +1,15 @@
 //! Starting and stopping a node.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use contactd_core::store::{LocalRead, StoreError, Suppressions, Tokens, Usage};
-use contactd_core::{BootClock, Callers, Lease, Live, RefreshError};
+use contactd_core::store::StoreError;
+use contactd_core::{BootClock, Callers, Lease, RefreshError, blocking};
 use contactd_store_postgres::{PostgresStore, new_process_id};
 use contactd_store_sqlite::SqliteStore;
+use futures_core::future::BoxFuture;
+use tokio::runtime::Handle;
 
 use crate::metrics::NodeMeasures;
 use crate::state::{NodeStatus, Shared, State};
@@ -31,32 +31,22 @@ pub struct NodeSettings {
     pub lease_length: Duration,
     /// The clock of its lease.
     pub clock: Arc<dyn BootClock>,
-    /// Puts changes in force in this process.
-    pub applied: Arc<dyn Applied>,
+    /// Puts what is in the files in force in this process.
+    pub put_in_force: PutInForce,
     /// Its lease, which lookups ask.
     pub lease: Lease,
     /// Its callers, for whose quotas it leases units.
     pub callers: Arc<Callers>,
     /// Whether the usage in its files is all that was used before this process.
     pub usage_is_counted: bool,
+    /// Where its threads wait for the database.
+    pub runtime: Handle,
     /// Whether its journal can be written: without that, it answers no lookups.
     pub can_record: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
-/// Puts what is in the local files in force in this process.
-pub trait Applied: Send + Sync {
-    /// When this has returned, every lookup that starts afterwards sees the tokens and suppressions in the local files.
-    fn access(&self) -> Applying<'_>;
-}
-
-/// Changes that are being put in force.
-pub type Applying<'a> = Pin<Box<dyn Future<Output = Result<(), RefreshError>> + Send + 'a>>;
-
-impl<S: LocalRead + Tokens + Suppressions + Usage> Applied for Live<S> {
-    fn access(&self) -> Applying<'_> {
-        Box::pin(self.refresh())
-    }
-}
+/// Puts tokens and suppressions in force. When this is done, every lookup that starts afterwards sees those in the local files.
+pub type PutInForce = Box<dyn Fn() -> BoxFuture<'static, Result<(), RefreshError>> + Send + Sync>;
 
 /// Why a node could not start.
 #[derive(Debug, thiserror::Error)]
@@ -102,19 +92,14 @@ impl Node {
         let shared = Arc::new(Shared::new(settings, new_process_id()?, state));
         let mut threads = Vec::new();
         for (name, run) in [
-            ("node-access", access::run as fn(&Shared) -> Result<(), std::io::Error>),
+            ("node-access", access::run as fn(&Shared)),
             ("node-details", details::run),
             ("node-wiping", wiping::run),
             ("node-quotas", quotas::run),
             ("node-upkeep", upkeep::run),
         ] {
             let shared = Arc::clone(&shared);
-            let run = move || {
-                if let Err(error) = run(&shared) {
-                    tracing::error!(%error, "a thread of this node cannot run");
-                }
-            };
-            threads.push(thread::Builder::new().name(name.to_owned()).spawn(run)?);
+            threads.push(thread::Builder::new().name(name.to_owned()).spawn(move || run(&shared))?);
         }
         Ok(Self { shared, threads })
     }
@@ -130,25 +115,16 @@ impl Node {
     }
 
     /// Stops it and gives back its lease, so that no command waits for it, and unused units of quotas. Lookups must have ended.
-    pub fn finish(mut self) {
-        self.stop();
+    pub async fn finish(mut self) {
+        blocking(|| self.stop());
         self.shared.settings.lease.end();
-        // On a thread of its own, because the caller may be in a runtime.
-        thread::scope(|scope| scope.spawn(|| self.leave()).join().ok());
-    }
-
-    fn leave(&self) {
-        let leave = async {
-            if let Err(error) = self.shared.quotas.give_back_all(&self.shared).await {
-                tracing::warn!(
-                    %error,
-                    "units of quotas could not be given back: they count as used until this node starts again"
-                );
-            }
-            self.shared.leave().await
-        };
-        let runtime = tokio::runtime::Builder::new_current_thread().build();
-        if let Ok(Err(error)) = runtime.map(|runtime| runtime.block_on(leave)) {
+        if let Err(error) = self.shared.quotas.give_back_all(&self.shared).await {
+            tracing::warn!(
+                %error,
+                "units of quotas could not be given back: they count as used until this node starts again"
+            );
+        }
+        if let Err(error) = self.shared.leave().await {
             tracing::warn!(%error, "the lease could not be given back: commands wait until it ends");
         }
     }

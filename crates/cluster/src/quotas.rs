@@ -92,10 +92,9 @@ struct Question {
     about: Option<(LeasedQuota, HeldUnits)>,
 }
 
-pub(crate) fn run(shared: &Shared) -> std::io::Result<()> {
-    let Some(leases) = shared.settings.callers.leases().cloned() else { return Ok(()) };
-    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    runtime.block_on(async {
+pub(crate) fn run(shared: &Shared) {
+    let Some(leases) = shared.settings.callers.leases().cloned() else { return };
+    shared.settings.runtime.block_on(async {
         while !shared.is_stopping() {
             let needed = async {
                 tokio::select! {
@@ -120,7 +119,6 @@ pub(crate) fn run(shared: &Shared) -> std::io::Result<()> {
             }
         }
     });
-    Ok(())
 }
 
 impl Leasing {

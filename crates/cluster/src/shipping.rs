@@ -11,8 +11,8 @@ use contactd_core::services::{AuditError, Services};
 use contactd_core::store::StoreError;
 use contactd_core::{Repeats, SignedLines};
 
+use crate::Node;
 use crate::usage::UsageShipping;
-use crate::{AnyStore, Node};
 
 /// The pause between two looks at the journal.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -31,7 +31,7 @@ pub struct Shipping {
 }
 
 struct Work {
-    services: Arc<Services<AnyStore>>,
+    services: Arc<Services>,
     last: LastLine,
     /// The last line that is in the database, as far as is known.
     shipped: AtomicU64,
@@ -39,11 +39,11 @@ struct Work {
 
 impl Shipping {
     /// Starts it.
-    pub fn start(node: &Node, services: Arc<Services<AnyStore>>, last: LastLine) -> std::io::Result<Self> {
+    pub fn start(node: &Node, services: Arc<Services>, last: LastLine) -> std::io::Result<Self> {
         let usage = UsageShipping::start(node)?;
         let work = Arc::new(Work { services, last, shipped: AtomicU64::new(0) });
         let (stop, stopped) = channel();
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let runtime = node.shared.settings.runtime.clone();
         let working = Arc::clone(&work);
         let thread = std::thread::Builder::new().name("shipping".to_owned()).spawn(move || {
             let (mut lines, mut pause) = (None, Duration::ZERO);

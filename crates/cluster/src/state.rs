@@ -188,6 +188,14 @@ impl Shared {
         self.stopped.notify_waiters();
     }
 
+    /// Waits for the database on this thread, unless the node stops.
+    pub(crate) fn wait_for<T>(
+        &self,
+        asking: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        self.settings.runtime.block_on(self.unless_stopped(asking))
+    }
+
     /// Waits for something of the database, unless the node stops.
     pub(crate) async fn unless_stopped<T>(
         &self,

@@ -3,21 +3,19 @@
 use std::time::Duration;
 
 use contactd_core::store::Maintenance;
-use tokio::runtime::Builder;
 
 use crate::state::Shared;
 
 /// Between two removals.
 const EVERY: Duration = Duration::from_secs(60);
 
-pub(crate) fn run(shared: &Shared) -> std::io::Result<()> {
-    let runtime = Builder::new_current_thread().build()?;
+pub(crate) fn run(shared: &Shared) {
     loop {
         shared.wait(EVERY, |_| false);
         if shared.is_stopping() {
-            return Ok(());
+            return;
         }
-        let tidied = runtime.block_on(shared.unless_stopped(shared.settings.database.tidy()));
+        let tidied = shared.wait_for(shared.settings.database.tidy());
         if let Err(error) = tidied {
             tracing::debug!(%error, "the database is tidied later");
         }

@@ -47,7 +47,7 @@ impl UsageShipping {
     pub(crate) fn start(node: &Node) -> std::io::Result<Self> {
         let work = Arc::new(Work { shared: Arc::clone(&node.shared), stored: Mutex::default() });
         let (stop, stopped) = channel();
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let runtime = node.shared.settings.runtime.clone();
         let working = Arc::clone(&work);
         let thread = std::thread::Builder::new().name("usage".to_owned()).spawn(move || {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(PAUSE) {

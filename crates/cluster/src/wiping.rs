@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use contactd_core::store::{Maintenance, StoreError};
-use tokio::runtime::{Builder, Runtime};
 
 use crate::background::in_background;
+use crate::node::NodeSettings;
 use crate::state::{Following, Shared, State};
 
 /// The longest wait for work. Another thread wakes this one.
@@ -19,15 +19,14 @@ const PAUSE: Duration = Duration::from_secs(1);
 const RESTS: u32 = 10;
 const LONGEST_REST: Duration = Duration::from_secs(120);
 
-pub(crate) fn run(shared: &Shared) -> std::io::Result<()> {
-    let runtime = Builder::new_current_thread().build()?;
+pub(crate) fn run(shared: &Shared) {
     while !shared.is_stopping() {
         shared.wait(LONG, State::wiping_is_due);
         if shared.is_stopping() || !shared.state().wiping_is_due() {
             continue;
         }
         let began = Instant::now();
-        let wiped = wipe(shared, &runtime);
+        let wiped = wipe(shared);
         let rest = (began.elapsed() * RESTS).min(LONGEST_REST);
         let pause = match wiped {
             Ok(()) if shared.settings.lease.holds() => rest,
@@ -41,12 +40,11 @@ pub(crate) fn run(shared: &Shared) -> std::io::Result<()> {
         };
         shared.wait(pause, |_| false);
     }
-    Ok(())
 }
 
 /// Overwrites what was removed up to the newest change in the copy.
-fn wipe(shared: &Shared, runtime: &Runtime) -> Result<(), StoreError> {
-    let local = &shared.settings.local;
+fn wipe(shared: &Shared) -> Result<(), StoreError> {
+    let NodeSettings { local, runtime, .. } = &shared.settings;
     let _wiping = shared.wiping();
     let (epoch, number) = {
         let state = shared.state();

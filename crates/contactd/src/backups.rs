@@ -8,12 +8,11 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use contactd_core::services::{BackupError, BackupMade, BackupTarget, Backups, Making};
-use contactd_core::store::Maintenance;
+use contactd_core::store::Store;
 use contactd_core::{Observer, Progress, Timestamp};
 
 use crate::archive::{self, Content};
 use crate::data_dir::DataDir;
-use crate::engine::Store;
 use crate::on_record::Recorder;
 use crate::{durable, unfinished};
 
@@ -25,7 +24,10 @@ const WRITTEN_TO: &str = "written-to";
 /// Makes backups of a data directory.
 pub(crate) struct DirBackups {
     pub(crate) dir: DataDir,
-    pub(crate) store: Arc<Store>,
+    /// What is copied: the files of this machine, if it has any.
+    pub(crate) store: Arc<dyn Store>,
+    /// Whether they are those of a node of a cluster.
+    pub(crate) is_of_node: bool,
     /// Whether some keys are not in the data directory.
     pub(crate) lacks_keys: bool,
     pub(crate) recorder: Arc<Recorder>,
@@ -99,8 +101,8 @@ impl DirBackups {
     }
 
     fn content<'a>(&self, copies: &'a Copies, made_at: Timestamp) -> Content<'a> {
-        let is_of_node = matches!(&*self.store, Store::Cluster(_));
-        Content { dir: copies.path(), files: &copies.files, made_at: made_at.to_string(), is_of_node }
+        let (dir, files, is_of_node) = (copies.path(), &copies.files, self.is_of_node);
+        Content { dir, files, made_at: made_at.to_string(), is_of_node }
     }
 
     fn made(&self, file: Option<PathBuf>, made_at: Timestamp, bytes: u64) -> BackupMade {

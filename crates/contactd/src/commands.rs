@@ -41,8 +41,9 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let open = async || Context::open(config()?).await;
     let open_or_make = async || Context::open_or_make(config()?).await;
     let open_cluster = async || Context::open_cluster(config()?).await;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
+    // Several threads, so that a store that blocks holds up nothing else.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let done = runtime.block_on(async {
         match cli.command {
             Command::Completions { shell } => completions::run(shell),
             Command::Config(command) => config::run(&command, everywhere),
@@ -79,5 +80,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Node(command) => node::run(&open_cluster().await?, &command).await,
             Command::Stats(args) => stats::run(&open().await?, args.json).await,
         }
-    })
+    });
+    // Threads that are cut off at the end of a server may still wait for it.
+    std::mem::forget(runtime);
+    done
 }

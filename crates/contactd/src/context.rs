@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use contactd_cluster::ClusterInForce;
 use contactd_core::services::{Parts, Services};
+use contactd_core::store::{Machine, Store};
 use contactd_core::{
     Actor, BootClock, Clock, DigestKeys, InForce, Networks, Profile, SubjectName, SubjectNameError,
 };
@@ -16,7 +17,7 @@ use crate::backups::DirBackups;
 use crate::config::{ClusterConfig, Config};
 use crate::control::ControlSocket;
 use crate::data_dir::DataDir;
-use crate::engine::{Database, Files, Store};
+use crate::engine::{Database, Files};
 use crate::keys::{self, KeySources};
 use crate::on_record::Recorder;
 use crate::opening::Purpose;
@@ -29,7 +30,9 @@ pub(crate) struct Opened {
     /// Which store it is, for messages.
     pub(crate) place: String,
     /// The store of the services.
-    pub(crate) store: Arc<Store>,
+    pub(crate) store: Arc<dyn Store>,
+    /// This machine. A command on a machine without a node has none.
+    pub(crate) machine: Option<Machine>,
     /// The files in the data directory, which lookups read. A command on a machine without a node has none.
     pub(crate) files: Option<Arc<Files>>,
     /// The database of a cluster.
@@ -39,15 +42,13 @@ pub(crate) struct Opened {
     pub(crate) networks: Networks,
     pub(crate) cluster: ClusterConfig,
     pub(crate) clock: Arc<dyn BootClock>,
-    /// The name of this node in the journal; empty if there is none on this machine.
-    pub(crate) node: String,
     /// How long imports can be undone.
     pub(crate) undo_for: Duration,
 }
 
 /// What a command works with.
 pub(crate) struct Context {
-    pub(crate) services: Arc<Services<Store>>,
+    pub(crate) services: Arc<Services>,
     pub(crate) actor: Actor,
     pub(crate) dir: DataDir,
     /// Which store it is, for messages.
@@ -174,6 +175,11 @@ pub(crate) fn subject_error(error: SubjectNameError) -> anyhow::Error {
 }
 
 impl Opened {
+    /// The id of this machine's node; empty if it has none.
+    pub(crate) fn node(&self) -> &str {
+        self.machine.as_ref().map_or("", Machine::node)
+    }
+
     /// The files in the data directory. Refuses if there are none.
     pub(crate) fn files(&self) -> anyhow::Result<Arc<Files>> {
         self.files.clone().with_context(|| {
@@ -185,11 +191,7 @@ impl Opened {
     }
 
     /// The services, whose changes take effect through `in_force` and get on record through `recorder`.
-    pub(crate) fn services(
-        &self,
-        in_force: Arc<dyn InForce>,
-        recorder: &Arc<Recorder>,
-    ) -> Arc<Services<Store>> {
+    pub(crate) fn services(&self, in_force: Arc<dyn InForce>, recorder: &Arc<Recorder>) -> Arc<Services> {
         let (keys, sources) = (self.dir.keys(), self.key_sources.clone());
         let old_key = move || keys::old_audit(&sources.audit, &keys).ok().flatten();
         let journal = JournalDir {
@@ -199,19 +201,20 @@ impl Opened {
         };
         let backups = DirBackups {
             dir: self.dir.clone(),
-            store: Arc::clone(&self.store),
+            store: self.files.clone().map_or_else(|| Arc::clone(&self.store), |files| files),
+            is_of_node: self.database.is_some(),
             lacks_keys: self.key_sources.are_elsewhere(),
             recorder: Arc::clone(recorder),
         };
         let services = Arc::new(Services::new(Parts {
             store: Arc::clone(&self.store),
+            machine: self.machine.clone(),
             keys: self.keys.clone(),
             networks: self.networks.clone(),
             clock: Arc::<dyn BootClock>::clone(&self.clock),
             in_force,
             on_record: Arc::<Recorder>::clone(recorder),
             journal: Arc::new(journal),
-            node: self.node.clone(),
             backups: Arc::new(backups),
             files: Arc::new(UploadedFiles::new(self.dir.room())),
             undo_for: self.undo_for,

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use contactd_core::{AdminEntry, Affected, Announcing, InForce, NotConfirmed, NotRecorded, OnRecord};
+use tokio::runtime::Handle;
 
 use crate::actor;
 use crate::data_dir::DataDir;
@@ -157,6 +158,7 @@ impl Control {
         let listener = UnixListener::bind(SocketPath::of(dir)?.path())
             .with_context(|| format!("cannot create {}", path.display()))?;
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o600))?;
+        let runtime = Handle::current();
         std::thread::Builder::new().name("control".to_owned()).spawn(move || {
             let slots = Arc::new(Slots { free: Mutex::new(connections), freed: Condvar::new() });
             loop {
@@ -166,10 +168,10 @@ impl Control {
                     std::thread::sleep(Duration::from_millis(50));
                     continue;
                 };
-                let (keeper, recorder) = (keeper.clone(), Arc::clone(&recorder));
+                let (keeper, recorder, runtime) = (keeper.clone(), Arc::clone(&recorder), runtime.clone());
                 // One thread per command: a command that hangs does not delay others.
                 let answering = move || {
-                    drop(answer(&stream, &keeper, &recorder));
+                    drop(answer(&stream, &keeper, &recorder, &runtime));
                     drop(stream);
                     drop(slot);
                 };
@@ -213,12 +215,16 @@ impl Drop for Slot {
     }
 }
 
-fn answer(mut stream: &UnixStream, keeper: &Sender<ControlRequest>, recorder: &Recorder) -> io::Result<()> {
+fn answer(
+    mut stream: &UnixStream,
+    keeper: &Sender<ControlRequest>,
+    recorder: &Recorder,
+    runtime: &Handle,
+) -> io::Result<()> {
     stream.set_read_timeout(Some(REQUEST_PATIENCE))?;
     let mut request = String::new();
     BufReader::new(stream).read_line(&mut request)?;
     let (name, text) = request.trim().split_once(' ').unwrap_or((request.trim(), ""));
-    let runtime = || tokio::runtime::Builder::new_current_thread().build();
     let recorded = match name {
         REFRESH => {
             let (done, when_done) = std::sync::mpsc::channel();
@@ -231,11 +237,11 @@ fn answer(mut stream: &UnixStream, keeper: &Sender<ControlRequest>, recorder: &R
                 // Who asks is known from the socket, not from what they say.
                 let uid = rustix::net::sockopt::socket_peercred(stream)?.uid.as_raw();
                 let entry = AdminEntry { actor: actor::of_user(uid), ..entry };
-                runtime()?.block_on(recorder.record(&entry))
+                runtime.block_on(recorder.record(&entry))
             }
             Err(_) => return writeln!(stream, "unknown request"),
         },
-        COLLECT => runtime()?.block_on(recorder.collect()),
+        COLLECT => runtime.block_on(recorder.collect()),
         SIGN => recorder.sign(),
         _ => return writeln!(stream, "unknown request"),
     };

@@ -10,8 +10,6 @@ use contactd_core::services::{ImportOptions, NewToken, ReadOptions, Services};
 use contactd_core::{Actor, Cancel, Lifetime, Role, Scopes, TokenSecret, User, unobserved};
 use contactd_import::{Files, Input, Rejects};
 
-use crate::engine::Store;
-
 /// The invented people.
 const PEOPLE: &str = include_str!("../../../fixtures/people.csv");
 
@@ -33,7 +31,7 @@ pub(crate) struct Demo {
 }
 
 impl Demo {
-    pub(crate) async fn prepare(services: &Services<Store>, room: PathBuf) -> anyhow::Result<Self> {
+    pub(crate) async fn prepare(services: &Services, room: PathBuf) -> anyhow::Result<Self> {
         let actor = Actor::service();
         let own = Some(actor.to_string());
         if services.imports.list(&actor).await?.iter().any(|listed| listed.import.summary.actor != own) {

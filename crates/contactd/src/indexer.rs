@@ -11,8 +11,8 @@ use contactd_core::services::{AuditError, Services};
 use contactd_core::store::StoreError;
 use contactd_core::{Audit, Clock, Fate, JournalLines, OnRecord, Repeats, work_in_background};
 use contactd_journal::{Journal, Mark, Verifier};
+use tokio::runtime::Handle;
 
-use crate::engine::Store;
 use crate::on_record::Recorder;
 use crate::sweeper::wait_for;
 
@@ -57,7 +57,7 @@ impl Keep {
 
 /// What the indexer works on.
 pub(crate) struct IndexerWork {
-    pub(crate) services: Arc<Services<Store>>,
+    pub(crate) services: Arc<Services>,
     pub(crate) journal: Weak<Journal>,
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) dir: PathBuf,
@@ -71,7 +71,7 @@ impl Indexer {
     /// Indexes in its own thread, and compresses and removes old segments.
     pub(crate) fn start(work: IndexerWork) -> anyhow::Result<Self> {
         let (stop, stopped) = channel();
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let runtime = Handle::current();
         let thread = std::thread::Builder::new().name("indexer".to_owned()).spawn(move || {
             work_in_background();
             runtime.block_on(work.run(&stopped));

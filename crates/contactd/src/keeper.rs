@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use contactd_core::store::{ChangeNumbers, Changes, LocalRead, Maintenance};
 use contactd_core::{Clock, ClockWatch, Live, Repeats, Timestamp};
+use tokio::runtime::Handle;
 
 use crate::control::ControlRequest;
 use crate::engine::Files;
@@ -43,7 +44,7 @@ impl Keeper {
     pub(crate) async fn start(self) -> anyhow::Result<RunningKeeper> {
         let mut seen = self.store.changes().await?;
         self.live.refresh().await?;
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let runtime = Handle::current();
         let (requests, receiver) = channel();
         self.start_upkeep()?;
         let thread = std::thread::Builder::new()
@@ -53,7 +54,7 @@ impl Keeper {
     }
 
     fn start_upkeep(&self) -> anyhow::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let runtime = Handle::current();
         let store = Arc::downgrade(&self.store);
         std::thread::Builder::new().name("upkeep".to_owned()).spawn(move || {
             // It may write much. Lookups come first, if the system allows it.
@@ -68,12 +69,7 @@ impl Keeper {
         Ok(())
     }
 
-    fn run(
-        &self,
-        runtime: &tokio::runtime::Runtime,
-        requests: &Receiver<ControlRequest>,
-        seen: &mut ChangeNumbers,
-    ) -> bool {
+    fn run(&self, runtime: &Handle, requests: &Receiver<ControlRequest>, seen: &mut ChangeNumbers) -> bool {
         let mut last_flush = Instant::now();
         // Stays set until the changes of other processes have been applied, even if that fails several times.
         let mut is_stale = false;

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use contactd_cluster::{Node, NodeSettings, Shipping, home_of};
+use contactd_cluster::{Node, NodeSettings, PutInForce, Shipping, home_of};
 use contactd_core::services::Services;
 use contactd_core::{Callers, Lease, Live};
+use tokio::runtime::Handle;
 
 use crate::context::Opened;
-use crate::engine::{Files, Store};
+use crate::engine::Files;
 use crate::recording::Recording;
 
 /// A server as a node of a cluster.
@@ -27,7 +28,7 @@ impl Member {
         live: &Arc<Live<Files>>,
         callers: &Arc<Callers>,
         usage_is_counted: bool,
-        services: &Arc<Services<Store>>,
+        services: &Arc<Services>,
         recording: &Recording,
     ) -> anyhow::Result<Option<Self>> {
         let Some(database) = &opened.database else { return Ok(None) };
@@ -35,15 +36,16 @@ impl Member {
         let node = Node::start(NodeSettings {
             database: Arc::clone(database),
             local: Arc::clone(files),
-            node: opened.node.clone(),
+            node: opened.node().to_owned(),
             name: opened.cluster.name.clone(),
             home: home_of(opened.dir.path()),
             lease_length: opened.cluster.lease,
             clock: Arc::clone(&opened.clock),
-            applied: Arc::<Live<_>>::clone(live),
+            put_in_force: put_in_force(live),
             lease: lease.clone(),
             callers: Arc::clone(callers),
             usage_is_counted,
+            runtime: Handle::current(),
             can_record: recording.can_record(),
         })?;
         let shipping = Shipping::start(&node, Arc::clone(services), recording.last_line())?;
@@ -52,8 +54,16 @@ impl Member {
 
     /// Gives the lease back: no command waits for this node any more.
     pub(crate) async fn leave(self) -> Shipping {
-        // Apart, because it waits for its threads.
-        let _ = tokio::task::spawn_blocking(move || self.node.finish()).await;
+        self.node.finish().await;
         self.shipping
     }
+}
+
+/// Puts what the node has copied in force in this process.
+fn put_in_force(live: &Arc<Live<Files>>) -> PutInForce {
+    let live = Arc::clone(live);
+    Box::new(move || {
+        let live = Arc::clone(&live);
+        Box::pin(async move { live.refresh().await })
+    })
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use contactd_cluster::{Taken, record_by_a_node, taken_by_nodes};
 use contactd_core::services::Services;
 use contactd_core::store::StoreError;
-use contactd_core::{AdminEntry, BootClock, Clock, JournalError, NotRecorded, OnRecord, Recording};
+use contactd_core::{AdminEntry, BootClock, Clock, JournalError, NotRecorded, OnRecord, Recording, blocking};
 use contactd_journal::{Journal, JournalSettings, KeyDir, OpenedBy, Sync};
 use contactd_store_postgres::ANOTHER_RUNS;
 
@@ -15,7 +15,7 @@ use crate::config::DEFAULT_SEGMENT;
 use crate::context::Opened;
 use crate::control::{self, ControlAnswer};
 use crate::data_dir::DataDir;
-use crate::engine::{Database, Store};
+use crate::engine::Database;
 use crate::keys::{self, KeySources};
 
 /// How long to wait for another process that has the journal open, or for the journal of a server that starts.
@@ -46,7 +46,7 @@ pub(crate) struct Recorder {
     elsewhere: Option<Arc<Database>>,
     /// The database of a cluster, if there is a node on this machine.
     of_node: Option<Arc<Database>>,
-    services: OnceLock<Weak<Services<Store>>>,
+    services: OnceLock<Weak<Services>>,
     /// Only one at a time moves entries out of the outbox.
     turn: tokio::sync::Mutex<()>,
 }
@@ -56,7 +56,7 @@ impl Recorder {
         Arc::new(Self {
             dir: opened.dir.clone(),
             key_sources: opened.key_sources.clone(),
-            node: opened.node.clone(),
+            node: opened.node().to_owned(),
             clock: Arc::<dyn BootClock>::clone(&opened.clock),
             own: OnceLock::new(),
             is_server,
@@ -68,7 +68,7 @@ impl Recorder {
     }
 
     /// The services, which know the outbox.
-    pub(crate) fn attach(&self, services: &Arc<Services<Store>>) {
+    pub(crate) fn attach(&self, services: &Arc<Services>) {
         let _ = self.services.set(Arc::downgrade(services));
     }
 
@@ -109,13 +109,13 @@ impl Recorder {
             return Err(unavailable(ANOTHER_RUNS));
         }
         if self.is_server {
-            return written(self.own_journal()?.record(entry));
+            return written(blocking(|| Ok(self.own_journal()?.record(entry)))?);
         }
         if let Some(database) = &self.elsewhere {
             return taken(record_by_a_node(database, entry).await);
         }
         let text = serde_json::to_string(entry).map_err(|error| unavailable(&error.to_string()))?;
-        match control::ask(&self.dir, &format!("{} {text}", control::RECORD)) {
+        match blocking(|| control::ask(&self.dir, &format!("{} {text}", control::RECORD))) {
             Ok(ControlAnswer::NoServer) => written(self.open_briefly().await?.record(entry)),
             answer => recorded(answer),
         }
@@ -123,7 +123,8 @@ impl Recorder {
 
     async fn collect_entries(&self) -> Result<(), NotRecorded> {
         if self.is_server {
-            return self.collect_into(&*self.own_journal()?).await;
+            let journal = blocking(|| self.own_journal())?;
+            return self.collect_into(&journal).await;
         }
         if let Some(database) = &self.elsewhere {
             return taken(taken_by_nodes(database).await);
@@ -133,7 +134,7 @@ impl Recorder {
         {
             return Ok(());
         }
-        match control::ask(&self.dir, control::COLLECT) {
+        match blocking(|| control::ask(&self.dir, control::COLLECT)) {
             Ok(ControlAnswer::NoServer) => {
                 let journal = self.open_briefly().await?;
                 self.collect_into(&journal).await
@@ -145,15 +146,15 @@ impl Recorder {
     async fn collect_into(&self, journal: &Journal) -> Result<(), NotRecorded> {
         let _turn = self.turn.lock().await;
         let Some(services) = self.services() else { return Ok(()) };
-        let collected = services.audits.collect(|entry| journal.record(entry)).await;
+        let collected = services.audits.collect(|entry| blocking(|| journal.record(entry))).await;
         written(collected.map_err(|error| unavailable(&error.to_string()))?)
     }
 
     /// Opens the journal for a moment. Dropping it signs what was written.
     async fn open_briefly(&self) -> Result<Journal, NotRecorded> {
         let settings = self.settings().map_err(|error| unavailable(&format!("{error:#}")))?;
-        let journal =
-            open_patiently(&settings, &self.clock).map_err(|error| unavailable(&error.to_string()))?;
+        let journal = blocking(|| open_patiently(&settings, &self.clock));
+        let journal = journal.map_err(|error| unavailable(&error.to_string()))?;
         if let Some(services) = self.services() {
             let remembered = services.audits.remember_root(journal.root()).await;
             remembered.map_err(|error| unavailable(&error.to_string()))?;
@@ -167,7 +168,7 @@ impl Recorder {
         Ok(JournalSettings { old_key, ..brief_settings(&self.dir, &self.node) })
     }
 
-    fn services(&self) -> Option<Arc<Services<Store>>> {
+    fn services(&self) -> Option<Arc<Services>> {
         self.services.get().and_then(Weak::upgrade)
     }
 }

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use contactd_cluster::{ClusterStore, LocalNode, home_of};
-use contactd_core::store::{Facts, StoreError};
+use contactd_cluster::home_of;
+use contactd_core::store::{Facts, Machine, Store, StoreError};
 use contactd_core::{DigestKeys, SystemClock, hex};
 use contactd_store_postgres::{Settings, StoreUrl};
 
 use crate::config::Config;
 use crate::context::Opened;
 use crate::data_dir::DataDir;
-use crate::engine::{Database, Files, Store};
+use crate::engine::{Database, Files};
 use crate::keys::{self, KeySource, KeySources};
 use crate::setting::StoreAt;
 use crate::{log, output};
@@ -49,9 +49,10 @@ impl Opened {
         let node = node(&files).await?;
         dir.give_to_owner();
         let files = Arc::new(files);
-        let store = Arc::new(Store::Embedded(Arc::clone(&files)));
+        let store: Arc<dyn Store> = Arc::<Files>::clone(&files);
+        let machine = Machine::embedded(node, Arc::clone(&store));
         let place = format!("data directory {}", dir.shown());
-        Ok(Self::new(config, dir, place, store, Some(files), None, keys, node))
+        Ok(Self::new(config, dir, place, store, Some((files, machine)), None, keys))
     }
 
     async fn open_cluster(config: Config, url: &StoreUrl, purpose: Purpose) -> anyhow::Result<Self> {
@@ -67,30 +68,28 @@ impl Opened {
         let dir = if makes { DataDir::make(&config.data)? } else { DataDir::existing(&config.data) };
         let keys = cluster_keys(&database, &dir, &config.keys, makes).await?;
         let local = if has_node { Some(open_node(&database, &dir).await?) } else { None };
-        let node = local.as_ref().map(|node| node.id.clone()).unwrap_or_default();
-        let files = local.as_ref().map(|node| Arc::clone(&node.files));
         let place = format!("database {url}");
-        let store = Store::Cluster(ClusterStore { database: Arc::clone(&database), node: local });
-        Ok(Self::new(config, dir, place, Arc::new(store), files, Some(database), keys, node))
+        let store: Arc<dyn Store> = Arc::<Database>::clone(&database);
+        Ok(Self::new(config, dir, place, store, local, Some(database), keys))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "these are its fields")]
     fn new(
         config: Config,
         dir: DataDir,
         place: String,
-        store: Arc<Store>,
-        files: Option<Arc<Files>>,
+        store: Arc<dyn Store>,
+        local: Option<(Arc<Files>, Machine)>,
         database: Option<Arc<Database>>,
         keys: DigestKeys,
-        node: String,
     ) -> Self {
+        let (files, machine) = local.unzip();
         let (key_sources, networks, cluster) = (config.keys, config.networks, config.cluster);
         let (clock, undo_for) = (Arc::new(SystemClock), config.undo_for);
         Self {
             dir,
             place,
             store,
+            machine,
             files,
             database,
             keys,
@@ -98,7 +97,6 @@ impl Opened {
             networks,
             cluster,
             clock,
-            node,
             undo_for,
         }
     }
@@ -169,7 +167,7 @@ async fn refuse_half_moved(database: &Database) -> anyhow::Result<()> {
 }
 
 /// The node in a data directory, which becomes one if it is empty.
-async fn open_node(database: &Database, dir: &DataDir) -> anyhow::Result<LocalNode> {
+async fn open_node(database: &Database, dir: &DataDir) -> anyhow::Result<(Arc<Files>, Machine)> {
     let (files, lineage) = (open(dir)?, database.lineage().await?);
     match files.copy_state()? {
         None if files.holds_anything()? => bail!(
@@ -189,7 +187,9 @@ async fn open_node(database: &Database, dir: &DataDir) -> anyhow::Result<LocalNo
         database.use_node(&id, home);
     }
     dir.give_to_owner();
-    Ok(LocalNode { id, files: Arc::new(files) })
+    let files = Arc::new(files);
+    let machine = Machine::of_node(id, Arc::<Files>::clone(&files));
+    Ok((files, machine))
 }
 
 /// The digest keys of a cluster. The first one is created with its database; later ones have to be brought along.

@@ -4,14 +4,14 @@ use std::sync::{Arc, Weak};
 
 use anyhow::Context as _;
 use contactd_cluster::LastLine;
-use contactd_core::services::{JournalEnd, Services};
+use contactd_core::services::Services;
+use contactd_core::store::JournalEnd;
 use contactd_core::{Audit, BootClock, Callers, Clock, NoAudit};
 use contactd_journal::{Journal, JournalSettings, OpenedBy, Sync};
 
 use crate::actor;
 use crate::config::AuditConfig;
 use crate::context::Opened;
-use crate::engine::Store;
 use crate::indexer::{COLLECT, COLLECT_OF_NODE, Indexer, IndexerWork, Keep};
 use crate::on_record::{self, OwnJournal, Recorder};
 use crate::setting::AuditSync;
@@ -26,7 +26,7 @@ impl Recording {
     /// Opens the journal, and starts the indexer.
     pub(crate) async fn start(
         opened: &Opened,
-        services: &Arc<Services<Store>>,
+        services: &Arc<Services>,
         recorder: &Arc<Recorder>,
         config: &AuditConfig,
         noted: &[(String, String)],
@@ -90,7 +90,7 @@ impl Recording {
     /// Counts again what the last server did not store, if it was killed. Returns whether all usage is known now.
     pub(crate) async fn count_usage_again(
         &self,
-        services: &Services<Store>,
+        services: &Services,
         callers: &Callers,
     ) -> anyhow::Result<bool> {
         // What is signed can be read.

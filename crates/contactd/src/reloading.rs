@@ -13,7 +13,7 @@ use contactd_tls::Tls;
 use crate::actor;
 use crate::cli::{Everywhere, ServeArgs};
 use crate::config::{self, Config, Named, Reloadable, ServeConfig};
-use crate::engine::{Files, Store};
+use crate::engine::Files;
 use crate::indexer::Keep;
 use crate::log::{self, ALWAYS};
 use crate::sweeper::Pace;
@@ -25,7 +25,7 @@ pub(crate) struct Running {
     pub(crate) app: Weak<App<Files>>,
     pub(crate) callers: Arc<Callers>,
     pub(crate) live: Arc<Live<Files>>,
-    pub(crate) services: Arc<Services<Store>>,
+    pub(crate) services: Arc<Services>,
     pub(crate) keep: Keep,
     pub(crate) pace: Pace,
     pub(crate) tls: Option<Arc<Tls>>,

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use contactd_core::store::{Maintenance, Outbox, TakenOver};
-use contactd_core::{AdminEntry, Clock, KnownLine, Observer, Progress, SystemClock, services};
+use contactd_core::store::{Machine, Maintenance, Outbox, TakenOver};
+use contactd_core::{AdminEntry, Clock, KnownLine, Observer, Progress, SystemClock};
 use contactd_journal::{Journal, JournalSettings, KeyDir, Verifier};
 
 use crate::archive::Manifest;
@@ -181,7 +181,9 @@ async fn make(
             .with_context(|| format!("cannot read the opt-outs in {}", other.display()))?;
         keys::add_all(&other.join("keys"), &dir.join("keys"))?;
         let (store, _) = open_files(&DataDir::make(dir)?, keys).await?;
-        let journal = keep_journal(other, dir, keys, &store).await?;
+        let store = Arc::new(store);
+        let machine = Machine::embedded(String::new(), Arc::<Files>::clone(&store));
+        let journal = keep_journal(other, dir, keys, &machine).await?;
         kept = Some(KeptState { journal, withdrawals: store.take_over(&newer, SystemClock.now()).await? });
     }
     let (store, _) = open_files(&DataDir::make(dir)?, keys).await?;
@@ -222,7 +224,12 @@ fn keep_keys_and_journal(dir: &Path) -> anyhow::Result<()> {
 
 /// Keeps the journal of the other directory if it continues the backup's, because it records what was disclosed to whom since
 /// then. Returns whether it was kept.
-async fn keep_journal(other: &Path, dir: &Path, sources: &KeySources, store: &Files) -> anyhow::Result<bool> {
+async fn keep_journal(
+    other: &Path,
+    dir: &Path,
+    sources: &KeySources,
+    machine: &Machine,
+) -> anyhow::Result<bool> {
     let (newer, audit) = (other.join("audit"), dir.join("audit"));
     if contactd_journal::segments(&newer)?.is_empty() {
         return Ok(false);
@@ -248,7 +255,7 @@ async fn keep_journal(other: &Path, dir: &Path, sources: &KeySources, store: &Fi
     }
     DirBuilder::new().mode(0o700).create(&audit)?;
     contactd_journal::copy(&newer, &audit)?;
-    services::remember_roots(store, &verified.roots).await?;
+    machine.add_roots(&verified.roots).await?;
     Ok(true)
 }
 

@@ -18,7 +18,7 @@ use crate::around::ServerAround;
 use crate::config::{self, Reloadable, ServeConfig, Sockets};
 use crate::context::Opened;
 use crate::control::Control;
-use crate::engine::{Files, Store};
+use crate::engine::Files;
 use crate::indexer::Keep;
 use crate::keeper::{Keeper, RunningKeeper};
 use crate::member::Member;
@@ -67,7 +67,7 @@ impl Listeners {
 /// A server that is ready to serve.
 pub(crate) struct Serving {
     /// The services, whose changes take effect in this server directly.
-    pub(crate) services: Arc<Services<Store>>,
+    pub(crate) services: Arc<Services>,
     listeners: Listeners,
     app: Arc<App<Files>>,
     admin: Admin,
@@ -257,7 +257,7 @@ pub(crate) fn reachable(mut address: SocketAddr) -> SocketAddr {
 }
 
 /// The measurements of the services, shared with the listener that shows them.
-struct ServiceHealth(Arc<Services<Store>>);
+struct ServiceHealth(Arc<Services>);
 
 impl Measured for ServiceHealth {
     fn families(&self) -> Measuring<'_> {

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use contactd_core::services::{Clearing, ImportError, Services, SweepReport};
 use contactd_core::store::{Aged, StoreError, Swept};
 use contactd_core::{Actor, Cancel, Changed, unobserved, work_in_background};
-
-use crate::engine::Store;
+use tokio::runtime::Handle;
 
 /// Details that are older than their source allows are removed in one of this many rounds.
 pub(crate) const EVERY: u32 = 60;
@@ -62,12 +61,12 @@ pub(crate) struct Sweeper {
 
 impl Sweeper {
     /// Sweeps after every `pause`.
-    pub(crate) fn start(services: Arc<Services<Store>>, pause: Duration) -> anyhow::Result<Self> {
+    pub(crate) fn start(services: Arc<Services>, pause: Duration) -> anyhow::Result<Self> {
         let (told, listening) = channel();
         let pace = Pace { told, pause: Arc::new(Mutex::new(pause)) };
         let cancel = Cancel::default();
         let cancelled = cancel.clone();
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let runtime = Handle::current();
         let thread = std::thread::Builder::new().name("sweeper".to_owned()).spawn(move || {
             work_in_background();
             // A predecessor that was killed may have removed something without clearing the logs.

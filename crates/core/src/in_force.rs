@@ -1,8 +1,8 @@
 //! In force: every lookup that starts after a change has returned sees the change.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
+
+use futures_core::future::BoxFuture;
 
 use crate::on_record::required;
 use crate::{NotRecorded, OnRecord};
@@ -25,7 +25,7 @@ pub enum Affected {
 }
 
 /// An announcement in progress.
-pub type Announcing<'a> = Pin<Box<dyn Future<Output = Result<Vec<NodeNote>, NotConfirmed>> + Send + 'a>>;
+pub type Announcing<'a> = BoxFuture<'a, Result<Vec<NodeNote>, NotConfirmed>>;
 
 /// What there is to say about a node of a cluster after a change, although the change is in force.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -63,6 +63,7 @@ mod account;
 mod actor;
 mod admin_entry;
 mod audit;
+mod blocking;
 mod caller;
 mod clock;
 mod csv_cell;
@@ -108,6 +109,7 @@ pub use audit::{
     Audit, AuditEvent, AuditHealth, AuditOutcome, AuditPosition, AuditRecord, Batch, Fate, NOT_RECORDED,
     NoAudit, RefusedKind, ShortDigest, Ticket,
 };
+pub use blocking::blocking;
 pub use caller::{Caller, Callers, DefaultLimits, NotACaller, TokenKey, UsageDelta};
 pub use clock::{BootClock, Clock, ClockJump, ClockWatch, ManualClock, SystemClock, Timestamp};
 pub use contactd_profile::{Case, Network, NetworkError, Networks, Profile, Reason};

@@ -1,7 +1,6 @@
 //! On record: what was done or read is in the journal.
 
-use std::future::Future;
-use std::pin::Pin;
+use futures_core::future::BoxFuture;
 
 use crate::AdminEntry;
 
@@ -16,7 +15,7 @@ pub trait OnRecord: Send + Sync {
 }
 
 /// Recording in progress.
-pub type Recording<'a> = Pin<Box<dyn Future<Output = Result<(), NotRecorded>> + Send + 'a>>;
+pub type Recording<'a> = BoxFuture<'a, Result<(), NotRecorded>>;
 
 /// An action is not on record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -18,9 +18,8 @@ use std::time::Duration;
 
 pub use audits::{
     AuditError, AuditPage, AuditPlace, AuditQuery, Audits, DayLookups, Days, DaysError, IndexState,
-    JournalEnd, JournalState, LastVerification, MOST_DAYS, NamedUsage, NodeName, OfNode, ReadFrom, Recipient,
-    RootList, Shipped, ShownEvent, TokenLookups, VerifiedCopy, VerifiedJournals, VerifyQuery, by_token,
-    remember_roots,
+    JournalState, LastVerification, MOST_DAYS, NamedUsage, NodeName, OfNode, ReadFrom, Recipient, RootList,
+    Shipped, ShownEvent, TokenLookups, VerifiedCopy, VerifiedJournals, VerifyQuery, by_token,
 };
 pub use health::{
     BackupError, BackupMade, BackupTarget, Backups, Finding, Health, HealthError, HeldBySource, Making,
@@ -36,14 +35,14 @@ pub use opt_outs::{Holder, OnFile, OptOutError, OptOutOptions, OptOuts, OptedOut
 pub use subjects::{
     AccessReport, CorrectionError, Disclosure, DisclosuresOf, EraseError, EraseOptions, Erased,
     ErasedProfile, Found, HeldDetail, MOST_SEARCHED, ReceivedBy, ReceivedDetail, SharedValue, SubjectError,
-    SubjectStore, Subjects, SuppressionState, WrongDetail,
+    Subjects, SuppressionState, WrongDetail,
 };
 pub use tokens::{IssuedToken, NewToken, TokenError, TokenIssuer};
 pub use users::{IssuedAdminToken, LoginError, NewUser, TotpSetup, UserError, Users};
 
 use crate::in_force::{Announcer, InForce};
 use crate::on_record;
-use crate::store::{Outbox, Store, StoreError, Suppressions};
+use crate::store::{Machine, Store, StoreError};
 use crate::{
     Actor, AdminEntry, Affected, Changed, Clock, DigestKeys, JournalFiles, MOST_SUBJECTS, Networks,
     NotRecorded, OnRecord, Profile, Subject, SuppressionList, UnknownKey,
@@ -56,9 +55,11 @@ pub const FEW: usize = 10;
 pub type Approve<'a> = &'a (dyn Fn(&[Profile]) -> bool + Sync);
 
 /// What the services need.
-pub struct Parts<S> {
+pub struct Parts {
     /// The store.
-    pub store: Arc<S>,
+    pub store: Arc<dyn Store>,
+    /// This machine, if it has a node or an embedded store.
+    pub machine: Option<Machine>,
     /// The digest keys.
     pub keys: DigestKeys,
     /// Which profile URLs are accepted.
@@ -71,8 +72,6 @@ pub struct Parts<S> {
     pub on_record: Arc<dyn OnRecord>,
     /// This node's journal.
     pub journal: Arc<dyn JournalFiles>,
-    /// The name of this node in the journal.
-    pub node: String,
     /// Makes backups.
     pub backups: Arc<dyn Backups>,
     /// Reads files that are uploaded.
@@ -82,26 +81,26 @@ pub struct Parts<S> {
 }
 
 /// All services for one store.
-pub struct Services<S> {
+pub struct Services {
     /// Tokens.
-    pub tokens: TokenIssuer<S>,
+    pub tokens: TokenIssuer,
     /// Users of the console, and tokens of the admin API.
-    pub users: Users<S>,
+    pub users: Users,
     /// Opt-outs.
-    pub opt_outs: OptOuts<S>,
+    pub opt_outs: OptOuts,
     /// Individual people: access reports, corrections, erasure.
-    pub subjects: Subjects<S>,
+    pub subjects: Subjects,
     /// Imports and retention.
-    pub imports: Imports<S>,
+    pub imports: Imports,
     /// The journal.
-    pub audits: Audits<S>,
+    pub audits: Audits,
     /// The state of the installation.
-    pub health: Health<S>,
+    pub health: Health,
 }
 
-impl<S: Store> Services<S> {
+impl Services {
     /// Creates the services from these parts.
-    pub fn new(parts: Parts<S>) -> Self {
+    pub fn new(parts: Parts) -> Self {
         let parts = Arc::new(parts);
         Self {
             tokens: TokenIssuer::new(Arc::clone(&parts)),
@@ -126,7 +125,12 @@ pub enum SuppressionsError {
     Key(#[from] UnknownKey),
 }
 
-impl<S> Parts<S> {
+impl Parts {
+    /// The id of this machine's node; empty if it has none.
+    pub(crate) fn node(&self) -> &str {
+        self.machine.as_ref().map_or("", Machine::node)
+    }
+
     /// The entry for an action that is asked for now.
     pub(crate) fn entry(&self, actor: &Actor, operation: &'static str) -> AdminEntry {
         AdminEntry::new(actor, operation, self.clock.now())
@@ -161,9 +165,7 @@ impl<S> Parts<S> {
     pub(crate) async fn record_read(&self, entry: &AdminEntry) -> Result<(), NotRecorded> {
         on_record::required(self.on_record.record(entry).await)
     }
-}
 
-impl<S: Outbox> Parts<S> {
     /// Notes that an action failed. That it failed is more important than that this could not be noted.
     pub(crate) async fn note_failure(&self, entry: &AdminEntry) {
         match self.store.add_entry(&entry.failed()).await {
@@ -176,9 +178,7 @@ impl<S: Outbox> Parts<S> {
     pub(crate) async fn note_nothing_changed(&self, entry: &AdminEntry) -> Result<(), StoreError> {
         self.store.add_entry(entry).await
     }
-}
 
-impl<S: Suppressions> Parts<S> {
     /// The suppressions that are currently in the store.
     pub(crate) async fn suppressions(&self) -> Result<SuppressionList, SuppressionsError> {
         let list = SuppressionList::new(self.keys.clone());

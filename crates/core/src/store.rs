@@ -5,8 +5,8 @@
 //! (`contactd-conformance`), which every engine runs.
 //!
 //! [`LocalRead`] is the read side of a lookup: it runs on the thread that serves the request and waits for
-//! nothing. Everything else is async. An embedded engine may work on the thread that polls the future, so a
-//! caller that must not block runs it on a separate thread.
+//! nothing. Everything else is async, and the services have it as `Arc<dyn Store>`. An engine that blocks does so
+//! where it may: a caller just awaits.
 //!
 //! A method that writes details waits about half a second for another writer, then returns
 //! [`StoreError::Busy`]: nothing has changed, and the caller decides whether to try again.
@@ -19,6 +19,7 @@ mod details;
 mod imports;
 mod journal_copies;
 mod local;
+mod machine;
 pub mod merge;
 pub mod moving;
 mod outbox;
@@ -26,18 +27,17 @@ pub mod place;
 mod retention;
 mod upkeep;
 
-use std::future::Future;
-
 pub use access::{DayHits, Suppressions, Tokens, Usage};
 pub use accounts::Accounts;
 pub use audit::{ActionFilter, AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, RequestFilter};
-pub use details::{Aged, DetailFilter, DetailTotal, Details, SweepPlan, Swept, Totals};
+pub use details::{Aged, DetailFilter, DetailTotal, Details, SweepPlan, Swept, Totals, VisitDetails};
 pub use imports::{
     Crowd, FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, MOST_DETAILS, PastImport,
     PutCounts, Undo, Undone, ValueOfProfile, WithdrawnFrom, crowds,
 };
 pub use journal_copies::{CopiedLine, CopyStep, JournalCopies, ShippedJournal};
 pub use local::{LocalRead, Verdict};
+pub use machine::{JournalEnd, Machine};
 pub use outbox::{Noted, Outbox};
 pub use retention::{NextEnding, SourceRetention};
 pub use upkeep::{ChangeNumbers, Changes, Facts, Maintenance, PartSize, TakenOver, Withdrawals};
@@ -75,10 +75,6 @@ pub enum StoreError {
     #[error("these nodes have not done it in their files: {}", .0.join(", "))]
     Pending(Vec<String>),
 }
-
-/// Shorthand for what an async method of an engine returns.
-pub trait StoreFuture<T>: Future<Output = Result<T, StoreError>> + Send {}
-impl<T, F: Future<Output = Result<T, StoreError>> + Send> StoreFuture<T> for F {}
 
 /// Everything an engine implements, apart from [`LocalRead`].
 pub trait Store:

@@ -1,6 +1,7 @@
 //! Users and admin tokens.
 
-use contactd_core::store::{Accounts, Noted, StoreFuture};
+use async_trait::async_trait;
+use contactd_core::store::{Accounts, Noted, StoreError};
 use contactd_core::{
     AdminToken, PasswordHash, Role, Timestamp, TokenHash, TotpSeed, User, UserChange, UserChanged,
 };
@@ -14,114 +15,133 @@ const USER: &str = "name, role, created_at, disabled_at, password, must_change_p
     totp_last_step, last_login_at, generation";
 const TOKEN: &str = "id, name, role, created_at, expires_at, revoked_at, last_used_at";
 
+#[async_trait]
 impl Accounts for PostgresStore {
-    fn create_user(&self, user: &User, entry: Noted<'_>) -> impl StoreFuture<bool> {
-        self.database.change(Counter::Usage, move |work| async move {
-            let is_new = put_user(&work, user, "DO NOTHING").await? > 0;
-            outbox::add(&work, entry.filter(|_| is_new), &[]).await?;
-            Ok(is_new)
-        })
+    async fn create_user(&self, user: &User, entry: Noted<'_>) -> Result<bool, StoreError> {
+        self.database
+            .change(Counter::Usage, move |work| async move {
+                let is_new = put_user(&work, user, "DO NOTHING").await? > 0;
+                outbox::add(&work, entry.filter(|_| is_new), &[]).await?;
+                Ok(is_new)
+            })
+            .await
     }
 
-    fn find_user(&self, name: &str) -> impl StoreFuture<Option<User>> {
-        self.database.read(move |work| async move {
-            let find = format!("SELECT {USER} FROM users WHERE name = $1");
-            work.query_opt(&find, &[&name]).await?.as_ref().map(user).transpose()
-        })
+    async fn find_user(&self, name: &str) -> Result<Option<User>, StoreError> {
+        self.database
+            .read(move |work| async move {
+                let find = format!("SELECT {USER} FROM users WHERE name = $1");
+                work.query_opt(&find, &[&name]).await?.as_ref().map(user).transpose()
+            })
+            .await
     }
 
-    fn list_users(&self) -> impl StoreFuture<Vec<User>> {
-        self.database.read(|work| async move { list_users(&work).await })
+    async fn list_users(&self) -> Result<Vec<User>, StoreError> {
+        self.database.read(|work| async move { list_users(&work).await }).await
     }
 
-    fn change_user(
+    async fn change_user(
         &self,
         name: &str,
         change: &UserChange,
         entry: Noted<'_>,
-    ) -> impl StoreFuture<UserChanged> {
+    ) -> Result<UserChanged, StoreError> {
         // The lock of the counter keeps all other changes of users out.
-        self.database.change(Counter::Usage, move |work| async move {
-            let changed = change.decide(&list_users(&work).await?, name);
-            if let UserChanged::Done(user) = &changed {
-                let replace = "(name) DO UPDATE SET role = excluded.role, created_at = excluded.created_at,
+        self.database
+            .change(Counter::Usage, move |work| async move {
+                let changed = change.decide(&list_users(&work).await?, name);
+                if let UserChanged::Done(user) = &changed {
+                    let replace =
+                        "(name) DO UPDATE SET role = excluded.role, created_at = excluded.created_at,
                     disabled_at = excluded.disabled_at, password = excluded.password,
                     must_change_password = excluded.must_change_password, totp_key = excluded.totp_key,
                     totp_salt = excluded.totp_salt, totp_last_step = excluded.totp_last_step,
                     last_login_at = excluded.last_login_at, generation = excluded.generation";
-                put_user(&work, user, replace).await?;
-                outbox::add(&work, entry, &[]).await?;
-            }
-            Ok(changed)
-        })
+                    put_user(&work, user, replace).await?;
+                    outbox::add(&work, entry, &[]).await?;
+                }
+                Ok(changed)
+            })
+            .await
     }
 
-    fn create_admin_token(
+    async fn create_admin_token(
         &self,
         hash: &TokenHash,
         token: &AdminToken,
         entry: Noted<'_>,
-    ) -> impl StoreFuture<()> {
-        self.database.change(Counter::Usage, move |work| async move {
-            outbox::add(&work, entry, &[]).await?;
-            let insert =
-                format!("INSERT INTO admin_tokens ({TOKEN}, hash) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)");
-            work.execute(
-                &insert,
-                &[
-                    &token.id,
-                    &token.name,
-                    &token.role.name(),
-                    &token.created_at.millis(),
-                    &token.expires_at.map(Timestamp::millis),
-                    &token.revoked_at.map(Timestamp::millis),
-                    &token.last_used_at.map(Timestamp::millis),
-                    &&hash.as_bytes()[..],
-                ],
-            )
-            .await?;
-            Ok(())
-        })
+    ) -> Result<(), StoreError> {
+        self.database
+            .change(Counter::Usage, move |work| async move {
+                outbox::add(&work, entry, &[]).await?;
+                let insert = format!(
+                    "INSERT INTO admin_tokens ({TOKEN}, hash) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
+                );
+                work.execute(
+                    &insert,
+                    &[
+                        &token.id,
+                        &token.name,
+                        &token.role.name(),
+                        &token.created_at.millis(),
+                        &token.expires_at.map(Timestamp::millis),
+                        &token.revoked_at.map(Timestamp::millis),
+                        &token.last_used_at.map(Timestamp::millis),
+                        &&hash.as_bytes()[..],
+                    ],
+                )
+                .await?;
+                Ok(())
+            })
+            .await
     }
 
-    fn find_admin_token(&self, hash: &TokenHash) -> impl StoreFuture<Option<AdminToken>> {
-        self.database.read(move |work| async move {
-            let find = format!("SELECT {TOKEN} FROM admin_tokens WHERE hash = $1");
-            let found = work.query_opt(&find, &[&&hash.as_bytes()[..]]).await?;
-            found.as_ref().map(admin_token).transpose()
-        })
+    async fn find_admin_token(&self, hash: &TokenHash) -> Result<Option<AdminToken>, StoreError> {
+        self.database
+            .read(move |work| async move {
+                let find = format!("SELECT {TOKEN} FROM admin_tokens WHERE hash = $1");
+                let found = work.query_opt(&find, &[&&hash.as_bytes()[..]]).await?;
+                found.as_ref().map(admin_token).transpose()
+            })
+            .await
     }
 
-    fn list_admin_tokens(&self) -> impl StoreFuture<Vec<AdminToken>> {
-        self.database.read(|work| async move {
-            let list = format!("SELECT {TOKEN} FROM admin_tokens ORDER BY created_at, place");
-            work.query(&list, &[]).await?.iter().map(admin_token).collect()
-        })
+    async fn list_admin_tokens(&self) -> Result<Vec<AdminToken>, StoreError> {
+        self.database
+            .read(|work| async move {
+                let list = format!("SELECT {TOKEN} FROM admin_tokens ORDER BY created_at, place");
+                work.query(&list, &[]).await?.iter().map(admin_token).collect()
+            })
+            .await
     }
 
-    fn revoke_admin_token(
+    async fn revoke_admin_token(
         &self,
         id: &str,
         at: Timestamp,
         entry: Noted<'_>,
-    ) -> impl StoreFuture<Option<AdminToken>> {
-        self.database.change(Counter::Usage, move |work| async move {
-            let revoke = "UPDATE admin_tokens SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
-            work.execute(revoke, &[&id, &at.millis()]).await?;
-            let find = format!("SELECT {TOKEN} FROM admin_tokens WHERE id = $1");
-            let found = work.query_opt(&find, &[&id]).await?.as_ref().map(admin_token).transpose()?;
-            outbox::add(&work, entry.filter(|_| found.is_some()), &[]).await?;
-            Ok(found)
-        })
+    ) -> Result<Option<AdminToken>, StoreError> {
+        self.database
+            .change(Counter::Usage, move |work| async move {
+                let revoke = "UPDATE admin_tokens SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
+                work.execute(revoke, &[&id, &at.millis()]).await?;
+                let find = format!("SELECT {TOKEN} FROM admin_tokens WHERE id = $1");
+                let found = work.query_opt(&find, &[&id]).await?.as_ref().map(admin_token).transpose()?;
+                outbox::add(&work, entry.filter(|_| found.is_some()), &[]).await?;
+                Ok(found)
+            })
+            .await
     }
 
-    fn note_admin_token_use(&self, id: &str, at: Timestamp) -> impl StoreFuture<()> {
-        self.database.prepare(move |work| async move {
-            // Nulls do not count for the greatest.
-            let note = "UPDATE admin_tokens SET last_used_at = greatest(last_used_at, $2) WHERE id = $1";
-            work.execute(note, &[&id, &at.millis()]).await?;
-            Ok(())
-        })
+    async fn note_admin_token_use(&self, id: &str, at: Timestamp) -> Result<(), StoreError> {
+        self.database
+            .prepare(move |work| async move {
+                // Nulls do not count for the greatest.
+                let note = "UPDATE admin_tokens SET last_used_at = greatest(last_used_at, $2) WHERE id = $1";
+                work.execute(note, &[&id, &at.millis()]).await?;
+                Ok(())
+            })
+            .await
     }
 }
 

@@ -9,10 +9,9 @@ mod reading;
 
 use std::sync::atomic::AtomicBool;
 
+use async_trait::async_trait;
 use contactd_core::AuditPosition;
-use contactd_core::store::{
-    AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, StoreError, StoreFuture,
-};
+use contactd_core::store::{AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, StoreError};
 
 use crate::PostgresStore;
 use crate::own_node::check_place;
@@ -24,16 +23,19 @@ pub(crate) use names::lock_node;
 /// The tables that have lines of nodes.
 const TABLES: [&str; 4] = ["events", "admin_events", "positions", "audit_usage"];
 
+#[async_trait]
 impl AuditIndex for PostgresStore {
-    fn audit_position(&self, node: &str) -> impl StoreFuture<AuditPosition> {
+    async fn audit_position(&self, node: &str) -> Result<AuditPosition, StoreError> {
         let own = self.own(node);
-        self.database.read(move |work| async move {
-            check_place(&work, own).await?;
-            match find_name(&work, node).await? {
-                Some(node) => position(&work, node).await,
-                None => Ok(AuditPosition::default()),
-            }
-        })
+        self.database
+            .read(move |work| async move {
+                check_place(&work, own).await?;
+                match find_name(&work, node).await? {
+                    Some(node) => position(&work, node).await,
+                    None => Ok(AuditPosition::default()),
+                }
+            })
+            .await
     }
 
     async fn index_audit(&self, step: IndexStep<'_>) -> Result<bool, StoreError> {
@@ -43,43 +45,51 @@ impl AuditIndex for PostgresStore {
         self.database.prepare(move |work| async move { add_step(&work, own, step, was_added).await }).await
     }
 
-    fn reset_audit_index(&self, node: &str, first_day: i64) -> impl StoreFuture<()> {
+    async fn reset_audit_index(&self, node: &str, first_day: i64) -> Result<(), StoreError> {
         let own = self.own(node);
-        self.database.prepare(move |work| async move {
-            let node = lock_node(&work, node).await?;
-            check_place(&work, own).await?;
-            work.execute("DELETE FROM events WHERE node = $1", &[&node]).await?;
-            work.execute("DELETE FROM admin_events WHERE node = $1", &[&node]).await?;
-            work.execute("DELETE FROM audit_usage WHERE node = $1 AND day >= $2", &[&node, &first_day])
-                .await?;
-            move_to(&work, node, AuditPosition::default()).await
-        })
+        self.database
+            .prepare(move |work| async move {
+                let node = lock_node(&work, node).await?;
+                check_place(&work, own).await?;
+                work.execute("DELETE FROM events WHERE node = $1", &[&node]).await?;
+                work.execute("DELETE FROM admin_events WHERE node = $1", &[&node]).await?;
+                work.execute("DELETE FROM audit_usage WHERE node = $1 AND day >= $2", &[&node, &first_day])
+                    .await?;
+                move_to(&work, node, AuditPosition::default()).await
+            })
+            .await
     }
 
-    fn forget_audit(&self, node: &str, through: u64) -> impl StoreFuture<()> {
+    async fn forget_audit(&self, node: &str, through: u64) -> Result<(), StoreError> {
         let own = self.own(node);
-        self.database.prepare(move |work| async move {
-            check_place(&work, own).await?;
-            let (node, through) = (lock_node(&work, node).await?, signed(through));
-            work.execute("DELETE FROM events WHERE node = $1 AND seq <= $2", &[&node, &through]).await?;
-            work.execute("DELETE FROM admin_events WHERE node = $1 AND seq <= $2", &[&node, &through])
-                .await?;
-            Ok(())
-        })
+        self.database
+            .prepare(move |work| async move {
+                check_place(&work, own).await?;
+                let (node, through) = (lock_node(&work, node).await?, signed(through));
+                work.execute("DELETE FROM events WHERE node = $1 AND seq <= $2", &[&node, &through]).await?;
+                work.execute("DELETE FROM admin_events WHERE node = $1 AND seq <= $2", &[&node, &through])
+                    .await?;
+                Ok(())
+            })
+            .await
     }
 
-    fn find_entries(&self, ids: &[String]) -> impl StoreFuture<Vec<String>> {
-        self.database.read(move |work| async move {
-            let find = "SELECT DISTINCT entry FROM admin_events WHERE entry = ANY($1)";
-            Ok(work.query(find, &[&ids]).await?.iter().map(|row| row.get(0)).collect())
-        })
+    async fn find_entries(&self, ids: &[String]) -> Result<Vec<String>, StoreError> {
+        self.database
+            .read(move |work| async move {
+                let find = "SELECT DISTINCT entry FROM admin_events WHERE entry = ANY($1)";
+                Ok(work.query(find, &[&ids]).await?.iter().map(|row| row.get(0)).collect())
+            })
+            .await
     }
 
-    fn indexed(&self, node: &str, from: u64, through: u64) -> impl StoreFuture<Vec<IndexedLine>> {
-        self.database.read(move |work| async move { reading::indexed(&work, node, from, through).await })
+    async fn indexed(&self, node: &str, from: u64, through: u64) -> Result<Vec<IndexedLine>, StoreError> {
+        self.database
+            .read(move |work| async move { reading::indexed(&work, node, from, through).await })
+            .await
     }
 
-    fn count_foreign(&self, node: &str) -> impl StoreFuture<u64> {
+    async fn count_foreign(&self, node: &str) -> Result<u64, StoreError> {
         self.database.read(move |work| async move {
             let node = find_name(&work, node).await?.unwrap_or(0);
             let count = "WITH here AS (SELECT coalesce(max(seq), 0) AS seq FROM positions WHERE node = $1)
@@ -88,40 +98,44 @@ impl AuditIndex for PostgresStore {
                     + (SELECT count(*) FROM audit_usage WHERE node <> $1)
                     + (SELECT count(*) FROM positions WHERE node <> $1)";
             Ok(unsigned(work.query_one(count, &[&node]).await?.get(0)))
-        })
+        }).await
     }
 
-    fn remove_foreign(&self, node: &str) -> impl StoreFuture<()> {
-        self.database.prepare(move |work| async move {
-            let node = lock_node(&work, node).await?;
-            for table in TABLES {
-                work.execute(&format!("DELETE FROM {table} WHERE node <> $1"), &[&node]).await?;
-            }
-            Ok(())
-        })
+    async fn remove_foreign(&self, node: &str) -> Result<(), StoreError> {
+        self.database
+            .prepare(move |work| async move {
+                let node = lock_node(&work, node).await?;
+                for table in TABLES {
+                    work.execute(&format!("DELETE FROM {table} WHERE node <> $1"), &[&node]).await?;
+                }
+                Ok(())
+            })
+            .await
     }
 
     /// PostgreSQL checks its own files.
-    fn check_index(&self) -> impl StoreFuture<Vec<String>> {
-        std::future::ready(Ok::<_, StoreError>(Vec::new()))
+    async fn check_index(&self) -> Result<Vec<String>, StoreError> {
+        Ok::<_, StoreError>(Vec::new())
     }
 
-    fn audit_usage_of(&self, node: &str) -> impl StoreFuture<Vec<AuditUsage>> {
-        self.database.read(move |work| async move {
-            let node = find_name(&work, node).await?.unwrap_or(0);
-            reading::usage(&work, Some(node), i64::MIN).await
-        })
+    async fn audit_usage_of(&self, node: &str) -> Result<Vec<AuditUsage>, StoreError> {
+        self.database
+            .read(move |work| async move {
+                let node = find_name(&work, node).await?.unwrap_or(0);
+                reading::usage(&work, Some(node), i64::MIN).await
+            })
+            .await
     }
 
-    fn visit_audit(
+    async fn visit_audit(
         &self,
         filter: &AuditFilter,
-        visit: impl FnMut(IndexedLine) -> bool + Send,
-    ) -> impl StoreFuture<()> {
-        reading::visit_newest(&self.database, filter, visit)
+        visit: &mut (dyn FnMut(IndexedLine) -> bool + Send),
+    ) -> Result<(), StoreError> {
+        reading::visit_newest(&self.database, filter, visit).await
     }
 
-    fn audit_usage(&self, since: i64) -> impl StoreFuture<Vec<AuditUsage>> {
-        self.database.read(move |work| async move { reading::usage(&work, None, since).await })
+    async fn audit_usage(&self, since: i64) -> Result<Vec<AuditUsage>, StoreError> {
+        self.database.read(move |work| async move { reading::usage(&work, None, since).await }).await
     }
 }

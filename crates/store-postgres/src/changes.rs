@@ -1,24 +1,28 @@
 //! Noticing changes.
 
-use contactd_core::store::{ChangeNumbers, Changes, StoreFuture};
+use async_trait::async_trait;
+use contactd_core::store::{ChangeNumbers, Changes, StoreError};
 
 use crate::PostgresStore;
 use crate::database::Counter;
 use crate::usage::unsigned;
 
+#[async_trait]
 impl Changes for PostgresStore {
-    fn changes(&self) -> impl StoreFuture<ChangeNumbers> {
-        self.database.read(|work| async move {
-            let mut numbers = ChangeNumbers::default();
-            for row in work.query("SELECT counter, number FROM counters", &[]).await? {
-                let number = unsigned(row.get(1));
-                match row.get::<_, &str>(0) {
-                    name if name == Counter::Access.name() => numbers.access = number,
-                    name if name == Counter::Details.name() => numbers.details = number,
-                    _ => {}
+    async fn changes(&self) -> Result<ChangeNumbers, StoreError> {
+        self.database
+            .read(|work| async move {
+                let mut numbers = ChangeNumbers::default();
+                for row in work.query("SELECT counter, number FROM counters", &[]).await? {
+                    let number = unsigned(row.get(1));
+                    match row.get::<_, &str>(0) {
+                        name if name == Counter::Access.name() => numbers.access = number,
+                        name if name == Counter::Details.name() => numbers.details = number,
+                        _ => {}
+                    }
                 }
-            }
-            Ok(numbers)
-        })
+                Ok(numbers)
+            })
+            .await
     }
 }

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use async_trait::async_trait;
 use contactd_core::store::merge::TotalChanges;
 use contactd_core::store::place::{PLACES_OF_PROFILE, first_id_of_key, kind};
 use contactd_core::store::{
-    DetailFilter, Details, Noted, SourceRetention, StoreError, SweepPlan, Swept, Totals,
+    DetailFilter, Details, Noted, SourceRetention, StoreError, SweepPlan, Swept, Totals, VisitDetails,
 };
 use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
 use futures_util::StreamExt;
@@ -20,6 +21,7 @@ use crate::{PostgresStore, former, outbox, totals};
 /// Rows fetched at a time when all are visited.
 const CHUNK: i64 = 5_000;
 
+#[async_trait]
 impl Details for PostgresStore {
     async fn list_details(&self, profile: &Profile) -> Result<Vec<Detail>, StoreError> {
         self.database
@@ -57,10 +59,7 @@ impl Details for PostgresStore {
             .await
     }
 
-    async fn visit_all(
-        &self,
-        visit: impl FnMut(&Profile, Vec<Detail>) -> bool + Send,
-    ) -> Result<(), StoreError> {
+    async fn visit_all(&self, visit: VisitDetails<'_>) -> Result<(), StoreError> {
         // It goes out detail by detail, so it cannot be repeated.
         let mut visit = Some(visit);
         let mut once = |work: Work| {

@@ -1,42 +1,50 @@
 //! Facts that the store remembers about itself.
 
-use contactd_core::store::{Facts, Noted, StoreFuture};
+use async_trait::async_trait;
+use contactd_core::store::{Facts, Noted, StoreError};
 
 use crate::{PostgresStore, outbox};
 
+#[async_trait]
 impl Facts for PostgresStore {
-    fn fact(&self, name: &str) -> impl StoreFuture<Option<String>> {
-        self.database.read(move |work| async move {
-            let found = work.query_opt("SELECT value FROM facts WHERE name = $1", &[&name]).await?;
-            Ok(found.map(|row| row.get(0)))
-        })
+    async fn fact(&self, name: &str) -> Result<Option<String>, StoreError> {
+        self.database
+            .read(move |work| async move {
+                let found = work.query_opt("SELECT value FROM facts WHERE name = $1", &[&name]).await?;
+                Ok(found.map(|row| row.get(0)))
+            })
+            .await
     }
 
-    fn remember(&self, name: &str, value: &str) -> impl StoreFuture<String> {
-        self.database.prepare(move |work| async move {
-            let find = "SELECT value FROM facts WHERE name = $1";
-            if let Some(known) = work.query_opt(find, &[&name]).await? {
-                return Ok(known.get(0));
-            }
-            work.execute("INSERT INTO facts VALUES ($1, $2) ON CONFLICT DO NOTHING", &[&name, &value])
-                .await?;
-            Ok(work.query_one(find, &[&name]).await?.get(0))
-        })
+    async fn remember(&self, name: &str, value: &str) -> Result<String, StoreError> {
+        self.database
+            .prepare(move |work| async move {
+                let find = "SELECT value FROM facts WHERE name = $1";
+                if let Some(known) = work.query_opt(find, &[&name]).await? {
+                    return Ok(known.get(0));
+                }
+                work.execute("INSERT INTO facts VALUES ($1, $2) ON CONFLICT DO NOTHING", &[&name, &value])
+                    .await?;
+                Ok(work.query_one(find, &[&name]).await?.get(0))
+            })
+            .await
     }
 
-    fn replace_fact(&self, name: &str, value: &str, entry: Noted<'_>) -> impl StoreFuture<()> {
+    async fn replace_fact(&self, name: &str, value: &str, entry: Noted<'_>) -> Result<(), StoreError> {
         self.database.prepare(move |work| async move {
             let replace =
                 "INSERT INTO facts VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
             work.execute(replace, &[&name, &value]).await?;
             outbox::add(&work, entry, &[]).await
-        })
+        }).await
     }
 
-    fn forget(&self, name: &str) -> impl StoreFuture<()> {
-        self.database.prepare(move |work| async move {
-            work.execute("DELETE FROM facts WHERE name = $1", &[&name]).await?;
-            Ok(())
-        })
+    async fn forget(&self, name: &str) -> Result<(), StoreError> {
+        self.database
+            .prepare(move |work| async move {
+                work.execute("DELETE FROM facts WHERE name = $1", &[&name]).await?;
+                Ok(())
+            })
+            .await
     }
 }

@@ -6,6 +6,7 @@
 
 use std::convert::Infallible;
 
+use async_trait::async_trait;
 use contactd_core::store::merge::{HeldDetail, Merging, TotalChanges, Touched};
 use contactd_core::store::place::{PLACES_OF_PROFILE, first_id, first_id_of_key};
 use contactd_core::store::{
@@ -33,16 +34,16 @@ const MANY: u64 = 10_000;
 /// How often an import that writes nothing tells the server that it still runs.
 const SIGN_OF_LIFE: std::time::Duration = std::time::Duration::from_secs(60);
 
+#[async_trait]
 impl Importing for PostgresStore {
-    type Import<'a> = PostgresImport<'a>;
-
     fn sort_key(&self, profile: &Profile) -> u64 {
         first_id(profile, Kind::Phone).cast_unsigned()
     }
 
-    async fn begin_import(&self, plan: &ImportPlan) -> Result<PostgresImport<'_>, StoreError> {
+    async fn begin_import(&self, plan: &ImportPlan) -> Result<Box<dyn Import + '_>, StoreError> {
         let work = self.database.begin_long(Counter::Details).await?;
-        PostgresImport::begin(&self.database, work, plan).await.map_err(Failure::into_discarded)
+        let begun = PostgresImport::begin(&self.database, work, plan).await;
+        Ok(Box::new(begun.map_err(Failure::into_discarded)?))
     }
 
     async fn list_imports(&self) -> Result<Vec<PastImport>, StoreError> {
@@ -76,7 +77,7 @@ impl Importing for PostgresStore {
 }
 
 /// An import in progress, on its own connections. Dropping it cuts them, which discards it.
-pub struct PostgresImport<'a> {
+pub(crate) struct PostgresImport<'a> {
     database: &'a Database,
     work: Work,
     writer: Writer,
@@ -322,6 +323,7 @@ fn place(record: &Record) -> i64 {
     first_id(&record.profile, Kind::Phone)
 }
 
+#[async_trait]
 impl Import for PostgresImport<'_> {
     async fn put(&mut self, batch: Vec<Record>) -> Result<(), StoreError> {
         self.given += batch.iter().map(|record| record.details.len()).sum::<usize>();
@@ -352,9 +354,13 @@ impl Import for PostgresImport<'_> {
         self.merging.replaced.clone()
     }
 
-    async fn commit(mut self, summary: &ImportSummary, entry: Noted<'_>) -> Result<i64, StoreError> {
+    async fn commit(
+        mut self: Box<Self>,
+        summary: &ImportSummary,
+        entry: Noted<'_>,
+    ) -> Result<i64, StoreError> {
         self.write_rest(summary, entry).await.map_err(Failure::into_discarded)?;
-        let Self { database, work, mut writer, merging, .. } = self;
+        let Self { database, work, mut writer, merging, .. } = *self;
         writer.is_over = true;
         drop(writer);
         database.commit_long(Counter::Details, work).await?;

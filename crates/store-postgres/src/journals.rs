@@ -3,7 +3,8 @@
 //! Who adds to the copy of a node locks the row of its name, as for the index. A step says where it begins and ends, which
 //! makes it happen once.
 
-use contactd_core::store::{CopiedLine, CopyStep, JournalCopies, ShippedJournal, StoreError, StoreFuture};
+use async_trait::async_trait;
+use contactd_core::store::{CopiedLine, CopyStep, JournalCopies, ShippedJournal, StoreError};
 use contactd_core::{AuditPosition, SignedLine, Timestamp};
 use tokio_postgres::Row;
 
@@ -36,42 +37,49 @@ const ADD_SEALS: &str =
     "INSERT INTO journal_seals (copy, seq, line) SELECT $1, * FROM unnest($2::bigint[], $3::text[])
     ON CONFLICT (copy, seq) DO UPDATE SET line = excluded.line";
 
+#[async_trait]
 impl JournalCopies for PostgresStore {
-    fn copy_position(&self, node: &str) -> impl StoreFuture<Option<AuditPosition>> {
+    async fn copy_position(&self, node: &str) -> Result<Option<AuditPosition>, StoreError> {
         let own = self.own(node);
-        self.database.read(move |work| async move {
-            check_place(&work, own).await?;
-            let last = work.query_opt(LAST, &[&node]).await?;
-            Ok(Some(last.map(|row| position(&row, 1)).transpose()?.unwrap_or_default()))
-        })
+        self.database
+            .read(move |work| async move {
+                check_place(&work, own).await?;
+                let last = work.query_opt(LAST, &[&node]).await?;
+                Ok(Some(last.map(|row| position(&row, 1)).transpose()?.unwrap_or_default()))
+            })
+            .await
     }
 
-    fn add_to_copy(&self, step: CopyStep<'_>) -> impl StoreFuture<bool> {
+    async fn add_to_copy(&self, step: CopyStep<'_>) -> Result<bool, StoreError> {
         let own = self.own(step.node);
-        self.database.prepare(move |work| async move { add(&work, own, step).await })
+        self.database.prepare(move |work| async move { add(&work, own, step).await }).await
     }
 
-    fn begin_journal_copy(&self, node: &str) -> impl StoreFuture<()> {
+    async fn begin_journal_copy(&self, node: &str) -> Result<(), StoreError> {
         let own = self.own(node);
-        self.database.prepare(move |work| async move {
-            lock_node(&work, node).await?;
-            check_place(&work, own).await?;
-            // One that nothing was added to is a new one.
-            let last = work.query_opt(LAST, &[&node]).await?;
-            if last.is_some_and(|row| row.get::<_, i64>(3) > 0) {
-                work.query_one(BEGIN, &[&node]).await?;
-            }
-            Ok(())
-        })
+        self.database
+            .prepare(move |work| async move {
+                lock_node(&work, node).await?;
+                check_place(&work, own).await?;
+                // One that nothing was added to is a new one.
+                let last = work.query_opt(LAST, &[&node]).await?;
+                if last.is_some_and(|row| row.get::<_, i64>(3) > 0) {
+                    work.query_one(BEGIN, &[&node]).await?;
+                }
+                Ok(())
+            })
+            .await
     }
 
-    fn trim_copy(&self, node: &str) -> impl StoreFuture<bool> {
-        self.database.prepare(move |work| async move {
-            let remove = "DELETE FROM journal_lines USING journal_copies
+    async fn trim_copy(&self, node: &str) -> Result<bool, StoreError> {
+        self.database
+            .prepare(move |work| async move {
+                let remove = "DELETE FROM journal_lines USING journal_copies
                 WHERE journal_copies.node = $1 AND copy = id AND journal_lines.seq <= removed_through
                     AND journal_lines.seq < $2 + (SELECT min(seq) FROM journal_lines WHERE copy = id)";
-            Ok(work.execute(remove, &[&node, &REMOVED]).await? > 0)
-        })
+                Ok(work.execute(remove, &[&node, &REMOVED]).await? > 0)
+            })
+            .await
     }
 
     async fn remove_earlier_copies(&self, node: &str) -> Result<(), StoreError> {
@@ -96,17 +104,17 @@ impl JournalCopies for PostgresStore {
         self.remove_copies(self.database.read(find).await?).await
     }
 
-    fn list_copies(&self) -> impl StoreFuture<Vec<ShippedJournal>> {
+    async fn list_copies(&self) -> Result<Vec<ShippedJournal>, StoreError> {
         self.database.read(|work| async move {
             let list = "SELECT copies.id, segment, \"offset\", seq, chain, node, coalesce(nodes.name, copies.name),
                     floor(extract(epoch FROM shipped_at) * 1000)::bigint,
                     copies.id = max(copies.id) OVER (PARTITION BY node)
                 FROM journal_copies AS copies LEFT JOIN nodes ON nodes.id = copies.node ORDER BY node, copies.id";
             work.query(list, &[]).await?.iter().map(shipped).collect()
-        })
+        }).await
     }
 
-    fn copied_segments(&self, copy: i32) -> impl StoreFuture<Vec<u64>> {
+    async fn copied_segments(&self, copy: i32) -> Result<Vec<u64>, StoreError> {
         self.database.read(move |work| async move {
             // Whatever comes before the first one belongs to none, and must not be overlooked.
             let list = "WITH kept AS (SELECT removed_through FROM journal_copies WHERE id = $1)
@@ -114,28 +122,32 @@ impl JournalCopies for PostgresStore {
                 UNION SELECT min(seq) FROM journal_lines, kept WHERE copy = $1 AND seq > removed_through ORDER BY 1";
             let rows = work.query(list, &[&copy]).await?;
             Ok(rows.iter().filter_map(|row| row.get::<_, Option<i64>>(0)).map(unsigned).collect())
-        })
+        }).await
     }
 
-    fn copied_lines(&self, copy: i32, from: u64, most: u32) -> impl StoreFuture<Vec<CopiedLine>> {
-        self.database.read(move |work| async move {
-            let list = "SELECT seq, begins_segment, line FROM journal_lines WHERE copy = $1 AND seq >= $2
+    async fn copied_lines(&self, copy: i32, from: u64, most: u32) -> Result<Vec<CopiedLine>, StoreError> {
+        self.database
+            .read(move |work| async move {
+                let list = "SELECT seq, begins_segment, line FROM journal_lines WHERE copy = $1 AND seq >= $2
                 AND seq > (SELECT removed_through FROM journal_copies WHERE id = $1) ORDER BY seq LIMIT $3";
-            let rows = work.query(list, &[&copy, &signed(from), &i64::from(most)]).await?;
-            let line = |row: &Row| CopiedLine {
-                seq: unsigned(row.get(0)),
-                begins_segment: row.get(1),
-                text: row.get(2),
-            };
-            Ok(rows.iter().map(line).collect())
-        })
+                let rows = work.query(list, &[&copy, &signed(from), &i64::from(most)]).await?;
+                let line = |row: &Row| CopiedLine {
+                    seq: unsigned(row.get(0)),
+                    begins_segment: row.get(1),
+                    text: row.get(2),
+                };
+                Ok(rows.iter().map(line).collect())
+            })
+            .await
     }
 
-    fn copied_seals(&self, copy: i32) -> impl StoreFuture<Vec<String>> {
-        self.database.read(move |work| async move {
-            let list = "SELECT line FROM journal_seals WHERE copy = $1 ORDER BY seq";
-            Ok(work.query(list, &[&copy]).await?.iter().map(|row| row.get(0)).collect())
-        })
+    async fn copied_seals(&self, copy: i32) -> Result<Vec<String>, StoreError> {
+        self.database
+            .read(move |work| async move {
+                let list = "SELECT line FROM journal_seals WHERE copy = $1 ORDER BY seq";
+                Ok(work.query(list, &[&copy]).await?.iter().map(|row| row.get(0)).collect())
+            })
+            .await
     }
 }
 

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use contactd_core::Timestamp;
-use contactd_core::store::{Maintenance, PartSize, StoreError, StoreFuture, TakenOver, Withdrawals};
+use contactd_core::store::{Maintenance, PartSize, StoreError, TakenOver, Withdrawals};
 
 use crate::database::Counter;
 use crate::usage::unsigned;
-use crate::{PostgresStore, withdrawals};
+use crate::{ClusterNode, PostgresStore, withdrawals};
 
 /// How often old rows are removed.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
@@ -85,6 +86,12 @@ const FORGET: [&str; 5] = [
         LIMIT $1 FOR UPDATE SKIP LOCKED))",
 ];
 
+/// How long an erasure waits for a node that answers and has not wiped what was removed.
+const NODES_WIPE_TIMEOUT: Duration = Duration::from_secs(600);
+/// The pause between two looks at the nodes.
+const LOOK_AT_NODES: Duration = Duration::from_millis(50);
+
+#[async_trait]
 impl Maintenance for PostgresStore {
     async fn tidy(&self) -> Result<(), StoreError> {
         if !self.is_tidying_due() {
@@ -103,55 +110,82 @@ impl Maintenance for PostgresStore {
     }
 
     /// What was removed leaves PostgreSQL's log as the server recycles it: that is its operator's to decide.
-    fn flush_removed(&self) -> impl StoreFuture<bool> {
-        std::future::ready(Ok(true))
+    async fn flush_removed(&self) -> Result<bool, StoreError> {
+        Ok(true)
     }
 
     /// Frees the space of removed rows for new ones. PostgreSQL cannot be told to overwrite it. Every index of these tables is
     /// read whole, however few rows were removed: some seconds for ten million details. Others can read and write meanwhile.
-    fn wipe_removed(&self) -> impl StoreFuture<()> {
-        self.database.run_alone(VACUUM_LIMIT, "VACUUM (INDEX_CLEANUP ON) details, former, tombstones")
+    ///
+    /// Then waits until every node that answers lookups has wiped its files. Fails with [`StoreError::Pending`] if there are
+    /// others: they do it before they answer again.
+    async fn wipe_removed(&self) -> Result<(), StoreError> {
+        self.database
+            .run_alone(VACUUM_LIMIT, "VACUUM (INDEX_CLEANUP ON) details, former, tombstones")
+            .await?;
+        let began = Instant::now();
+        let number = self.newest_details().await?;
+        loop {
+            let mut left = self.list_nodes().await?;
+            left.retain(|node| node.wiped_number < number);
+            if left.is_empty() {
+                return Ok(());
+            }
+            if !left.iter().any(ClusterNode::may_answer) || began.elapsed() > NODES_WIPE_TIMEOUT {
+                return Err(StoreError::Pending(left.into_iter().map(|node| node.name).collect()));
+            }
+            self.sleep(LOOK_AT_NODES).await;
+        }
     }
 
-    fn check(&self) -> impl StoreFuture<Vec<String>> {
-        self.database.read(|work| async move {
-            let missing = "SELECT name FROM unnest($1::text[]) AS name
+    async fn check(&self) -> Result<Vec<String>, StoreError> {
+        self.database
+            .read(|work| async move {
+                let missing = "SELECT name FROM unnest($1::text[]) AS name
                            WHERE to_regclass('contactd.' || name) IS NULL ORDER BY name";
-            let missing = work.query(missing, &[&TABLES]).await?;
-            if !missing.is_empty() {
-                let missing = missing.iter().map(|row| row.get::<_, &str>(0));
-                return Ok(missing.map(|name| format!("the table {name} is missing")).collect());
-            }
-            let mut wrong = Vec::new();
-            for (query, what) in CHECKS {
-                if work.query_one(query, &[]).await?.get(0) {
-                    wrong.push((*what).to_owned());
+                let missing = work.query(missing, &[&TABLES]).await?;
+                if !missing.is_empty() {
+                    let missing = missing.iter().map(|row| row.get::<_, &str>(0));
+                    return Ok(missing.map(|name| format!("the table {name} is missing")).collect());
                 }
-            }
-            Ok(wrong)
-        })
+                let mut wrong = Vec::new();
+                for (query, what) in CHECKS {
+                    if work.query_one(query, &[]).await?.get(0) {
+                        wrong.push((*what).to_owned());
+                    }
+                }
+                Ok(wrong)
+            })
+            .await
     }
 
-    fn sizes(&self) -> impl StoreFuture<Vec<PartSize>> {
-        self.database.read(|work| async move {
-            let sizes = "SELECT relname::text, pg_total_relation_size(oid) FROM pg_class
+    async fn sizes(&self) -> Result<Vec<PartSize>, StoreError> {
+        self.database
+            .read(|work| async move {
+                let sizes = "SELECT relname::text, pg_total_relation_size(oid) FROM pg_class
                          WHERE relnamespace = 'contactd'::regnamespace AND relkind = 'r' ORDER BY relname";
-            let rows = work.query(sizes, &[]).await?;
-            Ok(rows.iter().map(|row| PartSize { name: row.get(0), bytes: unsigned(row.get(1)) }).collect())
-        })
+                let rows = work.query(sizes, &[]).await?;
+                Ok(rows
+                    .iter()
+                    .map(|row| PartSize { name: row.get(0), bytes: unsigned(row.get(1)) })
+                    .collect())
+            })
+            .await
     }
 
-    fn copy_to(&self, _dir: &Path) -> impl StoreFuture<Vec<String>> {
-        std::future::ready(Err(StoreError::Unavailable(
+    async fn copy_to(&self, _dir: &Path) -> Result<Vec<String>, StoreError> {
+        Err(StoreError::Unavailable(
             "it is in PostgreSQL; back it up with the tools of PostgreSQL, such as pg_dump or pg_basebackup"
                 .to_owned(),
-        )))
+        ))
     }
 
-    fn take_over(&self, withdrawals: &Withdrawals, at: Timestamp) -> impl StoreFuture<TakenOver> {
-        self.database.change(Counter::Access, move |work| async move {
-            withdrawals::take_over(&work, withdrawals, at).await
-        })
+    async fn take_over(&self, withdrawals: &Withdrawals, at: Timestamp) -> Result<TakenOver, StoreError> {
+        self.database
+            .change(Counter::Access, move |work| async move {
+                withdrawals::take_over(&work, withdrawals, at).await
+            })
+            .await
     }
 }
 

@@ -44,6 +44,13 @@ pub struct ClusterNode {
     pub wiped_number: i64,
 }
 
+impl ClusterNode {
+    /// Whether it may answer lookups.
+    pub fn may_answer(&self) -> bool {
+        !self.lease.is_zero() && self.silent_for < self.lease
+    }
+}
+
 /// Who says something as a node.
 #[derive(Clone, Copy, Debug)]
 pub struct Speaker<'a> {

@@ -1,7 +1,8 @@
 //! The outbox: entries of administrative actions that are not in a journal yet.
 
+use async_trait::async_trait;
 use contactd_core::AdminEntry;
-use contactd_core::store::{Noted, Outbox, StoreError, StoreFuture};
+use contactd_core::store::{Noted, Outbox, StoreError};
 use tokio_postgres::Row;
 
 use crate::PostgresStore;
@@ -38,30 +39,15 @@ pub(crate) async fn add(work: &Work, entry: Noted<'_>, counts: &[(&str, u64)]) -
     Ok(())
 }
 
+#[async_trait]
 impl Outbox for PostgresStore {
-    fn add_entry(&self, entry: &AdminEntry) -> impl StoreFuture<()> {
-        self.database.prepare(move |work| async move { add(&work, Some(entry), &[]).await })
+    async fn add_entry(&self, entry: &AdminEntry) -> Result<(), StoreError> {
+        self.database.prepare(move |work| async move { add(&work, Some(entry), &[]).await }).await
     }
 
-    fn list_entries(&self) -> impl StoreFuture<Vec<AdminEntry>> {
-        self.database.read(|work| async move {
-            let rows = work.query("SELECT record FROM outbox ORDER BY id", &[]).await?;
-            rows.iter().map(|row| from_text(row, 0)).collect()
-        })
-    }
-
-    fn remove_entries(&self, ids: &[String]) -> impl StoreFuture<()> {
-        self.database.prepare(move |work| async move {
-            work.execute("DELETE FROM outbox WHERE entry = ANY($1)", &[&ids]).await?;
-            Ok(())
-        })
-    }
-}
-
-impl PostgresStore {
     /// Claims entries for a node, which writes them to its journal and then removes them: those that nobody has claimed, and
     /// those of nodes that were forgotten or have been silent for long. Returns all that the node has claimed, oldest first.
-    pub async fn claim_entries(&self, node: &str) -> Result<Vec<AdminEntry>, StoreError> {
+    async fn claim_entries(&self, node: &str) -> Result<Vec<AdminEntry>, StoreError> {
         let own = self.own(node);
         let claim = move |work: Work| async move {
             check_place(&work, own).await?;
@@ -74,6 +60,26 @@ impl PostgresStore {
         self.database.prepare(claim).await
     }
 
+    async fn list_entries(&self) -> Result<Vec<AdminEntry>, StoreError> {
+        self.database
+            .read(|work| async move {
+                let rows = work.query("SELECT record FROM outbox ORDER BY id", &[]).await?;
+                rows.iter().map(|row| from_text(row, 0)).collect()
+            })
+            .await
+    }
+
+    async fn remove_entries(&self, ids: &[String]) -> Result<(), StoreError> {
+        self.database
+            .prepare(move |work| async move {
+                work.execute("DELETE FROM outbox WHERE entry = ANY($1)", &[&ids]).await?;
+                Ok(())
+            })
+            .await
+    }
+}
+
+impl PostgresStore {
     /// Whether an entry is in the outbox. If not, a node has written it to its journal.
     pub async fn has_entry(&self, id: &str) -> Result<bool, StoreError> {
         let find = move |work: Work| async move {

@@ -1,6 +1,7 @@
 //! Suppressions: digests and the ids of their keys. One that was taken back stays until every node has seen that.
 
-use contactd_core::store::{Noted, StoreFuture, Suppressions};
+use async_trait::async_trait;
+use contactd_core::store::{Noted, StoreError, Suppressions};
 use contactd_core::{SubjectDigest, Timestamp};
 
 use crate::database::{Counter, Work};
@@ -20,39 +21,53 @@ const UNSUPPRESS: &str = "UPDATE suppressions SET is_removed = TRUE, number = $3
     FROM (SELECT DISTINCT * FROM unnest($1::bytea[], $2::text[])) AS given (digest, key)
     WHERE suppressions.digest = given.digest AND suppressions.key = given.key AND NOT is_removed";
 
+#[async_trait]
 impl Suppressions for PostgresStore {
-    fn suppress(&self, subjects: &[SubjectDigest], at: Timestamp, entry: Noted<'_>) -> impl StoreFuture<u64> {
-        self.database.change(Counter::Access, move |work| async move {
-            let changed = add(&work, subjects.iter().map(|subject| (subject, at))).await?;
-            note(&work, entry, subjects, changed).await
-        })
+    async fn suppress(
+        &self,
+        subjects: &[SubjectDigest],
+        at: Timestamp,
+        entry: Noted<'_>,
+    ) -> Result<u64, StoreError> {
+        self.database
+            .change(Counter::Access, move |work| async move {
+                let changed = add(&work, subjects.iter().map(|subject| (subject, at))).await?;
+                note(&work, entry, subjects, changed).await
+            })
+            .await
     }
 
-    fn unsuppress(&self, subjects: &[SubjectDigest], entry: Noted<'_>) -> impl StoreFuture<u64> {
-        self.database.change(Counter::Access, move |work| async move {
-            let (digests, keys) = columns(subjects);
-            let changed = work.execute(UNSUPPRESS, &[&digests, &keys, &work.number]).await?;
-            note(&work, entry, subjects, changed).await
-        })
+    async fn unsuppress(&self, subjects: &[SubjectDigest], entry: Noted<'_>) -> Result<u64, StoreError> {
+        self.database
+            .change(Counter::Access, move |work| async move {
+                let (digests, keys) = columns(subjects);
+                let changed = work.execute(UNSUPPRESS, &[&digests, &keys, &work.number]).await?;
+                note(&work, entry, subjects, changed).await
+            })
+            .await
     }
 
-    fn find_suppression(&self, subjects: &[SubjectDigest]) -> impl StoreFuture<Option<Timestamp>> {
-        self.database.read(move |work| async move {
-            let (digests, keys) = columns(subjects);
-            let find = "SELECT min(suppressed_at) FROM suppressions
+    async fn find_suppression(&self, subjects: &[SubjectDigest]) -> Result<Option<Timestamp>, StoreError> {
+        self.database
+            .read(move |work| async move {
+                let (digests, keys) = columns(subjects);
+                let find = "SELECT min(suppressed_at) FROM suppressions
                 JOIN unnest($1::bytea[], $2::text[]) AS given (digest, key)
                     ON suppressions.digest = given.digest AND suppressions.key = given.key
                 WHERE NOT is_removed";
-            let earliest: Option<i64> = work.query_one(find, &[&digests, &keys]).await?.get(0);
-            Ok(earliest.map(Timestamp::from_millis))
-        })
+                let earliest: Option<i64> = work.query_one(find, &[&digests, &keys]).await?.get(0);
+                Ok(earliest.map(Timestamp::from_millis))
+            })
+            .await
     }
 
-    fn list_suppressions(&self) -> impl StoreFuture<Vec<SubjectDigest>> {
-        self.database.read(|work| async move {
-            let list = "SELECT key, digest FROM suppressions WHERE NOT is_removed ORDER BY digest, key";
-            work.query(list, &[]).await?.iter().map(|row| subject(row.get(0), row.get(1))).collect()
-        })
+    async fn list_suppressions(&self) -> Result<Vec<SubjectDigest>, StoreError> {
+        self.database
+            .read(|work| async move {
+                let list = "SELECT key, digest FROM suppressions WHERE NOT is_removed ORDER BY digest, key";
+                work.query(list, &[]).await?.iter().map(|row| subject(row.get(0), row.get(1))).collect()
+            })
+            .await
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use contactd_core::store::{Noted, StoreFuture, Tokens};
+use async_trait::async_trait;
+use contactd_core::store::{Noted, StoreError, Tokens};
 use contactd_core::{Lifetime, Quota, Rate, Scopes, Timestamp, Token, TokenHash, TokenUpdate, UpdatedToken};
 use tokio_postgres::Row;
 
@@ -13,74 +14,93 @@ use crate::{PostgresStore, outbox};
 const COLUMNS: &str = "hash, id, name, phone, email, created_at, expires_at, revoked_at, rate, burst, quota, last_used_at,
     (SELECT coalesce(sum(hits), 0)::bigint FROM usage WHERE usage.token = tokens.id), family, rotated_from, lifetime";
 
+#[async_trait]
 impl Tokens for PostgresStore {
-    fn create_token(&self, hash: &TokenHash, token: &Token, entry: Noted<'_>) -> impl StoreFuture<()> {
-        self.database.change(Counter::Access, move |work| async move {
-            outbox::add(&work, entry, &[]).await?;
-            insert(&work, hash, token).await
-        })
+    async fn create_token(
+        &self,
+        hash: &TokenHash,
+        token: &Token,
+        entry: Noted<'_>,
+    ) -> Result<(), StoreError> {
+        self.database
+            .change(Counter::Access, move |work| async move {
+                outbox::add(&work, entry, &[]).await?;
+                insert(&work, hash, token).await
+            })
+            .await
     }
 
-    fn list_tokens(&self) -> impl StoreFuture<Vec<(TokenHash, Token)>> {
-        self.database.read(|work| async move { list(&work).await })
+    async fn list_tokens(&self) -> Result<Vec<(TokenHash, Token)>, StoreError> {
+        self.database.read(|work| async move { list(&work).await }).await
     }
 
-    fn revoke_token(&self, id: &str, at: Timestamp, entry: Noted<'_>) -> impl StoreFuture<Option<Token>> {
-        self.database.change(Counter::Access, move |work| async move {
-            let revoke =
-                "UPDATE tokens SET revoked_at = $2, number = $3 WHERE id = $1 AND revoked_at IS NULL";
-            work.execute(revoke, &[&id, &at.millis(), &work.number]).await?;
-            let found = find(&work, id).await?;
-            outbox::add(&work, entry.filter(|_| found.is_some()), &[]).await?;
-            Ok(found)
-        })
+    async fn revoke_token(
+        &self,
+        id: &str,
+        at: Timestamp,
+        entry: Noted<'_>,
+    ) -> Result<Option<Token>, StoreError> {
+        self.database
+            .change(Counter::Access, move |work| async move {
+                let revoke =
+                    "UPDATE tokens SET revoked_at = $2, number = $3 WHERE id = $1 AND revoked_at IS NULL";
+                work.execute(revoke, &[&id, &at.millis(), &work.number]).await?;
+                let found = find(&work, id).await?;
+                outbox::add(&work, entry.filter(|_| found.is_some()), &[]).await?;
+                Ok(found)
+            })
+            .await
     }
 
-    fn rotate_token(
+    async fn rotate_token(
         &self,
         old: &str,
         old_ends_at: Timestamp,
         hash: &TokenHash,
         token: &Token,
         entry: Noted<'_>,
-    ) -> impl StoreFuture<bool> {
-        self.database.change(Counter::Access, move |work| async move {
-            // Nulls do not count for the least.
-            let end = "UPDATE tokens SET expires_at = least(expires_at, $2), number = $3
+    ) -> Result<bool, StoreError> {
+        self.database
+            .change(Counter::Access, move |work| async move {
+                // Nulls do not count for the least.
+                let end = "UPDATE tokens SET expires_at = least(expires_at, $2), number = $3
                        WHERE id = $1 AND revoked_at IS NULL";
-            let is_ended = work.execute(end, &[&old, &old_ends_at.millis(), &work.number]).await? > 0;
-            if is_ended {
-                outbox::add(&work, entry, &[]).await?;
-                insert(&work, hash, token).await?;
-            }
-            Ok(is_ended)
-        })
+                let is_ended = work.execute(end, &[&old, &old_ends_at.millis(), &work.number]).await? > 0;
+                if is_ended {
+                    outbox::add(&work, entry, &[]).await?;
+                    insert(&work, hash, token).await?;
+                }
+                Ok(is_ended)
+            })
+            .await
     }
 
-    fn update_token(
+    async fn update_token(
         &self,
         id: &str,
         update: &TokenUpdate,
         at: Timestamp,
         entry: Noted<'_>,
-    ) -> impl StoreFuture<Option<UpdatedToken>> {
-        self.database.change(Counter::Access, move |work| async move {
-            let found = find(&work, id).await?.filter(|token| token.is_live(at));
-            let Some(before) = found else { return Ok(None) };
-            outbox::add(&work, entry, &[]).await?;
-            let after = update.apply(&before, at);
-            store(&work, &after).await?;
-            let mut sharing = Vec::new();
-            if let Some(quota) = update.quota {
-                for other in list_family(&work, &before.family).await? {
-                    if other.id != before.id && other.is_live(at) {
-                        store(&work, &Token { quota: quota.0, ..other.clone() }).await?;
-                        sharing.push(other.id);
+    ) -> Result<Option<UpdatedToken>, StoreError> {
+        self.database
+            .change(Counter::Access, move |work| async move {
+                let found = find(&work, id).await?.filter(|token| token.is_live(at));
+                let Some(before) = found else { return Ok(None) };
+                outbox::add(&work, entry, &[]).await?;
+                let after = update.apply(&before, at);
+                store(&work, &after).await?;
+                let mut sharing = Vec::new();
+                if let Some(quota) = update.quota {
+                    for other in list_family(&work, &before.family).await? {
+                        if other.id != before.id && other.is_live(at) {
+                            store(&work, &Token { quota: quota.0, ..other.clone() }).await?;
+                            sharing.push(other.id);
+                        }
                     }
                 }
-            }
-            Ok(Some(UpdatedToken { before, after, sharing }))
-        })
+                Ok(Some(UpdatedToken { before, after, sharing }))
+            })
+            .await
     }
 }
 

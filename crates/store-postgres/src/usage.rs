@@ -2,7 +2,8 @@
 //!
 //! A node stores its own counts, as absolute numbers. What was not counted by a node belongs to the node without a name.
 
-use contactd_core::store::{DayHits, StoreError, StoreFuture, Usage};
+use async_trait::async_trait;
+use contactd_core::store::{DayHits, StoreError, Usage};
 use contactd_core::{Timestamp, UsageDelta};
 
 use crate::PostgresStore;
@@ -33,61 +34,71 @@ const GIVEN: &str = "SELECT token, day, sum(hits)::bigint, sum(misses)::bigint, 
         AS given (token, day, hits, misses, refused)
     GROUP BY token, day";
 
+#[async_trait]
 impl Usage for PostgresStore {
-    fn record_usage(&self, usage: &[UsageDelta], at: Timestamp) -> impl StoreFuture<()> {
+    async fn record_usage(&self, usage: &[UsageDelta], at: Timestamp) -> Result<(), StoreError> {
         // Adding is not the same when it is repeated, so it is made once, as a change is.
-        self.database.change(Counter::Usage, move |work| async move {
-            let mut columns = Columns::default();
-            for delta in usage {
-                columns.push(&delta.token, at.day(), [delta.hits, delta.misses, delta.refused]);
-            }
-            let add = format!(
-                "INSERT INTO usage (token, day, hits, misses, refused) {GIVEN}
+        self.database
+            .change(Counter::Usage, move |work| async move {
+                let mut columns = Columns::default();
+                for delta in usage {
+                    columns.push(&delta.token, at.day(), [delta.hits, delta.misses, delta.refused]);
+                }
+                let add = format!(
+                    "INSERT INTO usage (token, day, hits, misses, refused) {GIVEN}
                  ON CONFLICT (token, day, node) DO UPDATE SET hits = usage.hits + excluded.hits,
                      misses = usage.misses + excluded.misses, refused = usage.refused + excluded.refused"
-            );
-            let Columns { tokens, days, hits, misses, refused } = &columns;
-            work.execute(&add, &[tokens, days, hits, misses, refused]).await?;
-            touch(&work, usage.iter().map(|delta| (delta.token.as_str(), delta.last_used_at))).await
-        })
+                );
+                let Columns { tokens, days, hits, misses, refused } = &columns;
+                work.execute(&add, &[tokens, days, hits, misses, refused]).await?;
+                touch(&work, usage.iter().map(|delta| (delta.token.as_str(), delta.last_used_at))).await
+            })
+            .await
     }
 
-    fn hits_since(&self, family: &str, day: i64) -> impl StoreFuture<u64> {
-        self.database.read(move |work| async move {
-            let sum = "SELECT coalesce(sum(hits), 0)::bigint FROM usage
+    async fn hits_since(&self, family: &str, day: i64) -> Result<u64, StoreError> {
+        self.database
+            .read(move |work| async move {
+                let sum = "SELECT coalesce(sum(hits), 0)::bigint FROM usage
                        WHERE token IN (SELECT id FROM tokens WHERE family = $1) AND day >= $2";
-            Ok(unsigned(work.query_one(sum, &[&family, &day]).await?.get(0)))
-        })
+                Ok(unsigned(work.query_one(sum, &[&family, &day]).await?.get(0)))
+            })
+            .await
     }
 
-    fn hits_by_day(&self, since: i64) -> impl StoreFuture<Vec<DayHits>> {
-        self.database.read(move |work| async move {
-            let sum = "SELECT token, day, sum(hits)::bigint FROM usage WHERE day >= $1 GROUP BY token, day";
-            let rows = work.query(sum, &[&since]).await?;
-            let hits = rows.iter().map(|row| DayHits {
-                token: row.get(0),
-                day: row.get(1),
-                hits: unsigned(row.get(2)),
-            });
-            Ok(hits.collect())
-        })
+    async fn hits_by_day(&self, since: i64) -> Result<Vec<DayHits>, StoreError> {
+        self.database
+            .read(move |work| async move {
+                let sum =
+                    "SELECT token, day, sum(hits)::bigint FROM usage WHERE day >= $1 GROUP BY token, day";
+                let rows = work.query(sum, &[&since]).await?;
+                let hits = rows.iter().map(|row| DayHits {
+                    token: row.get(0),
+                    day: row.get(1),
+                    hits: unsigned(row.get(2)),
+                });
+                Ok(hits.collect())
+            })
+            .await
     }
 
-    fn raise_hits(&self, hits: &[DayHits]) -> impl StoreFuture<()> {
-        self.database.change(Counter::Usage, move |work| async move {
-            let tokens: Vec<&str> = hits.iter().map(|hits| hits.token.as_str()).collect();
-            let days: Vec<i64> = hits.iter().map(|hits| hits.day).collect();
-            let counts: Vec<i64> = hits.iter().map(|hits| signed(hits.hits)).collect();
-            // What nodes have counted is theirs, so the rest is added to what no node has counted.
-            let raise = "INSERT INTO usage (token, day, hits, misses, refused)
+    async fn raise_hits(&self, hits: &[DayHits]) -> Result<(), StoreError> {
+        self.database
+            .change(Counter::Usage, move |work| async move {
+                let tokens: Vec<&str> = hits.iter().map(|hits| hits.token.as_str()).collect();
+                let days: Vec<i64> = hits.iter().map(|hits| hits.day).collect();
+                let counts: Vec<i64> = hits.iter().map(|hits| signed(hits.hits)).collect();
+                // What nodes have counted is theirs, so the rest is added to what no node has counted.
+                let raise = "INSERT INTO usage (token, day, hits, misses, refused)
                 SELECT token, day, greatest(0, max(hits) - coalesce((SELECT sum(usage.hits)::bigint FROM usage
                     WHERE usage.token = given.token AND usage.day = given.day AND node <> ''), 0)), 0, 0
                 FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS given (token, day, hits)
                 GROUP BY token, day
                 ON CONFLICT (token, day, node) DO UPDATE SET hits = greatest(usage.hits, excluded.hits)";
-            work.execute(raise, &[&tokens, &days, &counts]).await?;
-            Ok(())
-        })
+                work.execute(raise, &[&tokens, &days, &counts]).await?;
+                Ok(())
+            })
+            .await
     }
 }
 

@@ -1,63 +1,61 @@
 //! Users and admin tokens.
 
-use contactd_core::store::{Accounts, Noted, StoreError, StoreFuture};
+use async_trait::async_trait;
+use contactd_core::store::{Accounts, Noted, StoreError};
 use contactd_core::{
     AdminToken, PasswordHash, Role, Timestamp, TokenHash, TotpSeed, User, UserChange, UserChanged,
 };
 use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::{SqliteStore, connection, outbox};
+use crate::{SqliteStore, outbox};
 
 const USER: &str = "name, role, created_at, disabled_at, password, must_change_password, totp_key, totp_salt,
     totp_last_step, last_login_at, generation";
 const TOKEN: &str = "id, name, role, created_at, expires_at, revoked_at, last_used_at";
 
+#[async_trait]
 impl Accounts for SqliteStore {
-    fn create_user(&self, user: &User, entry: Noted<'_>) -> impl StoreFuture<bool> {
-        std::future::ready(self.change_accounts(|transaction| {
+    async fn create_user(&self, user: &User, entry: Noted<'_>) -> Result<bool, StoreError> {
+        self.change_main(|transaction| {
             let is_new = put_user(transaction, "INSERT OR IGNORE", user)? > 0;
             outbox::add(transaction, entry.filter(|_| is_new), &[])?;
             Ok(is_new)
-        }))
+        })
     }
 
-    fn find_user(&self, name: &str) -> impl StoreFuture<Option<User>> {
-        let find = || {
-            let main = self.main();
-            let mut find = main.prepare_cached(&format!("SELECT {USER} FROM users WHERE name = ?1"))?;
-            find.query_row([name], user).optional()
-        };
-        std::future::ready(find().map_err(connection::error))
+    async fn find_user(&self, name: &str) -> Result<Option<User>, StoreError> {
+        let find = format!("SELECT {USER} FROM users WHERE name = ?1");
+        self.with_main(|main| main.prepare_cached(&find)?.query_row([name], user).optional())
     }
 
-    fn list_users(&self) -> impl StoreFuture<Vec<User>> {
-        std::future::ready(list_users(&self.main()).map_err(connection::error))
+    async fn list_users(&self) -> Result<Vec<User>, StoreError> {
+        self.with_main(list_users)
     }
 
-    fn change_user(
+    async fn change_user(
         &self,
         name: &str,
         change: &UserChange,
         entry: Noted<'_>,
-    ) -> impl StoreFuture<UserChanged> {
-        std::future::ready(self.change_accounts(|transaction| {
+    ) -> Result<UserChanged, StoreError> {
+        self.change_main(|transaction| {
             let changed = change.decide(&list_users(transaction)?, name);
             if let UserChanged::Done(user) = &changed {
                 put_user(transaction, "INSERT OR REPLACE", user)?;
                 outbox::add(transaction, entry, &[])?;
             }
             Ok(changed)
-        }))
+        })
     }
 
-    fn create_admin_token(
+    async fn create_admin_token(
         &self,
         hash: &TokenHash,
         token: &AdminToken,
         entry: Noted<'_>,
-    ) -> impl StoreFuture<()> {
-        std::future::ready(self.change_accounts(|transaction| {
+    ) -> Result<(), StoreError> {
+        self.change_main(|transaction| {
             outbox::add(transaction, entry, &[])?;
             let time = |at: Option<Timestamp>| at.map(Timestamp::millis);
             transaction.execute(
@@ -74,62 +72,40 @@ impl Accounts for SqliteStore {
                 ],
             )?;
             Ok(())
-        }))
+        })
     }
 
-    fn find_admin_token(&self, hash: &TokenHash) -> impl StoreFuture<Option<AdminToken>> {
-        let find = || {
-            let main = self.main();
-            let mut find =
-                main.prepare_cached(&format!("SELECT {TOKEN} FROM admin_tokens WHERE hash = ?1"))?;
-            find.query_row([hash.as_bytes()], admin_token).optional()
-        };
-        std::future::ready(find().map_err(connection::error))
+    async fn find_admin_token(&self, hash: &TokenHash) -> Result<Option<AdminToken>, StoreError> {
+        let find = format!("SELECT {TOKEN} FROM admin_tokens WHERE hash = ?1");
+        self.with_main(|main| {
+            main.prepare_cached(&find)?.query_row([hash.as_bytes()], admin_token).optional()
+        })
     }
 
-    fn list_admin_tokens(&self) -> impl StoreFuture<Vec<AdminToken>> {
-        let list = || {
-            let main = self.main();
-            let list = format!("SELECT {TOKEN} FROM admin_tokens ORDER BY created_at, rowid");
-            main.prepare_cached(&list)?.query_map((), admin_token)?.collect::<rusqlite::Result<Vec<_>>>()
-        };
-        std::future::ready(list().map_err(connection::error))
+    async fn list_admin_tokens(&self) -> Result<Vec<AdminToken>, StoreError> {
+        let list = format!("SELECT {TOKEN} FROM admin_tokens ORDER BY created_at, rowid");
+        self.with_main(|main| main.prepare_cached(&list)?.query_map((), admin_token)?.collect())
     }
 
-    fn revoke_admin_token(
+    async fn revoke_admin_token(
         &self,
         id: &str,
         at: Timestamp,
         entry: Noted<'_>,
-    ) -> impl StoreFuture<Option<AdminToken>> {
-        std::future::ready(self.change_accounts(|transaction| {
+    ) -> Result<Option<AdminToken>, StoreError> {
+        self.change_main(|transaction| {
             let revoke = "UPDATE admin_tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL";
             transaction.execute(revoke, params![id, at.millis()])?;
             let find = format!("SELECT {TOKEN} FROM admin_tokens WHERE id = ?1");
             let found = transaction.query_row(&find, [id], admin_token).optional()?;
             outbox::add(transaction, entry.filter(|_| found.is_some()), &[])?;
             Ok(found)
-        }))
+        })
     }
 
-    fn note_admin_token_use(&self, id: &str, at: Timestamp) -> impl StoreFuture<()> {
+    async fn note_admin_token_use(&self, id: &str, at: Timestamp) -> Result<(), StoreError> {
         let note = "UPDATE admin_tokens SET last_used_at = max(coalesce(last_used_at, ?2), ?2) WHERE id = ?1";
-        let noted = self.main().execute(note, params![id, at.millis()]);
-        std::future::ready(noted.map(|_| ()).map_err(connection::error))
-    }
-}
-
-impl SqliteStore {
-    /// Changes accounts in one transaction. A server need not notice: it reads them when it needs them.
-    fn change_accounts<T>(
-        &self,
-        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
-        let mut main = self.main();
-        let transaction = connection::write(&mut main)?;
-        let done = change(&transaction).map_err(connection::error)?;
-        transaction.commit().map_err(connection::error)?;
-        Ok(done)
+        self.with_main(|main| main.execute(note, params![id, at.millis()]).map(|_| ()))
     }
 }
 

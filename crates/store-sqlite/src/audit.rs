@@ -6,9 +6,11 @@ mod reading;
 
 use std::sync::MutexGuard;
 
+use async_trait::async_trait;
 use contactd_core::AuditPosition;
+use contactd_core::blocking;
 use contactd_core::store::{
-    AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, JournalCopies, StoreError, StoreFuture,
+    AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, JournalCopies, StoreError,
 };
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
@@ -27,12 +29,14 @@ impl OpenIndex<'_> {
 }
 
 /// The journal is beside it, so it keeps no copies.
+#[async_trait]
 impl JournalCopies for SqliteStore {}
 
+#[async_trait]
 impl AuditIndex for SqliteStore {
-    fn audit_position(&self, node: &str) -> impl StoreFuture<AuditPosition> {
+    async fn audit_position(&self, node: &str) -> Result<AuditPosition, StoreError> {
         // Reading changes nothing: until a write does, the node without a name may be this one.
-        let read = |index: &Connection| {
+        self.read_index(|index| {
             for name in [node, ""] {
                 let position = match find_name(index, name)? {
                     Some(id) => position(index, id)?,
@@ -43,52 +47,51 @@ impl AuditIndex for SqliteStore {
                 }
             }
             Ok(AuditPosition::default())
-        };
-        std::future::ready(self.read_index(read))
+        })
     }
 
-    fn index_audit(&self, step: IndexStep<'_>) -> impl StoreFuture<bool> {
-        std::future::ready(self.change_index(|index| add_step(index, step)))
+    async fn index_audit(&self, step: IndexStep<'_>) -> Result<bool, StoreError> {
+        self.change_index(|index| add_step(index, step))
     }
 
-    fn reset_audit_index(&self, node: &str, first_day: i64) -> impl StoreFuture<()> {
-        std::future::ready(self.change_index(|index| {
+    async fn reset_audit_index(&self, node: &str, first_day: i64) -> Result<(), StoreError> {
+        self.change_index(|index| {
             repair_schema(index)?;
             let node = Names::default().node(index, node)?;
             index.execute("DELETE FROM events WHERE node = ?1", [node])?;
             index.execute("DELETE FROM admin_events WHERE node = ?1", [node])?;
             index.execute("DELETE FROM usage WHERE node = ?1 AND day >= ?2", (node, first_day))?;
             move_to(index, node, AuditPosition::default())
-        }))
+        })
     }
 
-    fn forget_audit(&self, node: &str, through: u64) -> impl StoreFuture<()> {
-        std::future::ready(self.change_index(|index| {
+    async fn forget_audit(&self, node: &str, through: u64) -> Result<(), StoreError> {
+        self.change_index(|index| {
             let node = Names::default().node(index, node)?;
             index.execute("DELETE FROM events WHERE node = ?1 AND seq <= ?2", (node, through))?;
             index
                 .execute("DELETE FROM admin_events WHERE node = ?1 AND seq <= ?2", (node, through))
                 .map(|_| ())
-        }))
+        })
     }
 
-    fn find_entries(&self, ids: &[String]) -> impl StoreFuture<Vec<String>> {
-        std::future::ready(self.read_index(|index| {
+    async fn find_entries(&self, ids: &[String]) -> Result<Vec<String>, StoreError> {
+        self.read_index(|index| {
             let mut find = index.prepare_cached("SELECT entry FROM admin_events WHERE entry = ?1")?;
             let mut found = Vec::new();
             for id in ids {
                 found.extend(find.query_row([id], |row| row.get(0)).optional()?);
             }
             Ok(found)
-        }))
+        })
     }
 
-    fn indexed(&self, node: &str, from: u64, through: u64) -> impl StoreFuture<Vec<IndexedLine>> {
-        std::future::ready(self.read_index(|index| indexed(index, node, from, through)))
+    async fn indexed(&self, node: &str, from: u64, through: u64) -> Result<Vec<IndexedLine>, StoreError> {
+        self.read_index(|index| indexed(index, node, from, through))
     }
 
-    fn count_foreign(&self, node: &str) -> impl StoreFuture<u64> {
-        std::future::ready(self.read_index(|index| {
+    async fn count_foreign(&self, node: &str) -> Result<u64, StoreError> {
+        self.read_index(|index| {
             let of = |table: &str| {
                 format!(
                     "(SELECT count(*) FROM {table} WHERE node <> ?1
@@ -102,21 +105,21 @@ impl AuditIndex for SqliteStore {
                 of("admin_events")
             );
             index.query_row(&sql, [node], |row| row.get(0))
-        }))
+        })
     }
 
-    fn remove_foreign(&self, node: &str) -> impl StoreFuture<()> {
-        std::future::ready(self.change_index(|index| {
+    async fn remove_foreign(&self, node: &str) -> Result<(), StoreError> {
+        self.change_index(|index| {
             let node = Names::default().node(index, node)?;
             for table in TABLES {
                 index.execute(&format!("DELETE FROM {table} WHERE node <> ?1"), [node])?;
             }
             Ok(())
-        }))
+        })
     }
 
-    fn check_index(&self) -> impl StoreFuture<Vec<String>> {
-        std::future::ready(self.read_index(|index| {
+    async fn check_index(&self) -> Result<Vec<String>, StoreError> {
+        self.read_index(|index| {
             let mut wrong = Vec::new();
             let known = INDEXES.map(|(name, _)| format!("'{name}'")).join(", ");
             let is_strange = index.query_row(
@@ -135,25 +138,23 @@ impl AuditIndex for SqliteStore {
                 wrong.push("its tables and indexes do not agree".to_owned());
             }
             Ok(wrong)
-        }))
+        })
     }
 
-    fn audit_usage_of(&self, node: &str) -> impl StoreFuture<Vec<AuditUsage>> {
-        std::future::ready(
-            self.read_index(|index| usage(index, Some(find_name(index, node)?.unwrap_or(0)), i64::MIN)),
-        )
+    async fn audit_usage_of(&self, node: &str) -> Result<Vec<AuditUsage>, StoreError> {
+        self.read_index(|index| usage(index, Some(find_name(index, node)?.unwrap_or(0)), i64::MIN))
     }
 
-    fn visit_audit(
+    async fn visit_audit(
         &self,
         filter: &AuditFilter,
-        visit: impl FnMut(IndexedLine) -> bool + Send,
-    ) -> impl StoreFuture<()> {
-        std::future::ready(self.read_index_apart(|index| visit_newest(index, filter, visit)))
+        visit: &mut (dyn FnMut(IndexedLine) -> bool + Send),
+    ) -> Result<(), StoreError> {
+        self.read_index_apart(|index| visit_newest(index, filter, visit))
     }
 
-    fn audit_usage(&self, since: i64) -> impl StoreFuture<Vec<AuditUsage>> {
-        std::future::ready(self.read_index(|index| usage(index, None, since)))
+    async fn audit_usage(&self, since: i64) -> Result<Vec<AuditUsage>, StoreError> {
+        self.read_index(|index| usage(index, None, since))
     }
 }
 
@@ -171,16 +172,12 @@ impl SqliteStore {
         Ok(OpenIndex(audit))
     }
 
-    /// Reads the file itself.
-    pub(crate) fn with_index<T>(
+    /// Reads the index.
+    pub(crate) fn read_index<T>(
         &self,
         read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        self.read_index(read)
-    }
-
-    fn read_index<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
-        self.audit().and_then(|mut audit| read(audit.connection()?).map_err(error))
+        blocking(|| self.audit().and_then(|mut audit| read(audit.connection()?).map_err(error)))
     }
 
     /// Reads a snapshot with a connection of its own, so that nobody waits for a question that takes long.
@@ -188,12 +185,14 @@ impl SqliteStore {
         &self,
         read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        // Makes the file if there is none.
-        drop(self.audit()?);
-        match connection::reader(&self.dir.join("audit-index.db")) {
-            Ok(index) => index.unchecked_transaction().and_then(|index| read(&index)).map_err(error),
-            Err(_) => self.read_index(read),
-        }
+        blocking(|| {
+            // Makes the file if there is none.
+            drop(self.audit()?);
+            match connection::reader(&self.dir.join("audit-index.db")) {
+                Ok(index) => index.unchecked_transaction().and_then(|index| read(&index)).map_err(error),
+                Err(_) => self.read_index(read),
+            }
+        })
     }
 
     /// Changes the index in one transaction.
@@ -201,11 +200,13 @@ impl SqliteStore {
         &self,
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        let mut audit = self.audit()?;
-        let transaction = connection::write(audit.connection()?)?;
-        let done = change(&transaction).map_err(error)?;
-        transaction.commit().map_err(error)?;
-        Ok(done)
+        blocking(|| {
+            let mut audit = self.audit()?;
+            let transaction = connection::write(audit.connection()?)?;
+            let done = change(&transaction).map_err(error)?;
+            transaction.commit().map_err(error)?;
+            Ok(done)
+        })
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use contactd_core::store::{ChangeNumbers, Changes, StoreError, StoreFuture};
+use async_trait::async_trait;
+use contactd_core::blocking;
+use contactd_core::store::{ChangeNumbers, Changes, StoreError};
 use rusqlite::{Connection, Transaction};
 
 use crate::{SqliteStore, connection, lock};
@@ -33,9 +35,10 @@ pub(crate) fn count(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     transaction.prepare_cached("UPDATE changes SET number = number + 1")?.execute(()).map(|_| ())
 }
 
+#[async_trait]
 impl Changes for SqliteStore {
-    fn changes(&self) -> impl StoreFuture<ChangeNumbers> {
-        std::future::ready(lock(&self.watch).read().map_err(connection::error))
+    async fn changes(&self) -> Result<ChangeNumbers, StoreError> {
+        blocking(|| lock(&self.watch).read().map_err(connection::error))
     }
 }
 

@@ -3,9 +3,11 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use async_trait::async_trait;
+use contactd_core::blocking;
 use contactd_core::store::place::kind_number;
 use contactd_core::store::{
-    DetailFilter, Details, Noted, SourceRetention, StoreError, StoreFuture, SweepPlan, Swept, Totals,
+    DetailFilter, Details, Noted, SourceRetention, StoreError, SweepPlan, Swept, Totals, VisitDetails,
 };
 use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
 use rusqlite::{Connection, Transaction};
@@ -14,21 +16,22 @@ use crate::profile_rows::{ProfileRows, SourceNames};
 use crate::writing::Writing;
 use crate::{SqliteStore, connection, former, outbox, profile_rows, retention, totals};
 
+#[async_trait]
 impl Details for SqliteStore {
-    fn list_details(&self, profile: &Profile) -> impl StoreFuture<Vec<Detail>> {
-        let rows = connection::reader(&self.details_file()).and_then(|reader| {
-            ProfileRows::read(&reader, &mut SourceNames::default(), profile).map_err(connection::error)
-        });
-        std::future::ready(rows.map(|rows| rows.details.into_iter().map(|stored| stored.detail).collect()))
+    async fn list_details(&self, profile: &Profile) -> Result<Vec<Detail>, StoreError> {
+        self.read_details(|details| {
+            let rows = ProfileRows::read(details, &mut SourceNames::default(), profile)?;
+            Ok(rows.details.into_iter().map(|stored| stored.detail).collect())
+        })
     }
 
-    fn remove_details(
+    async fn remove_details(
         &self,
         profile: &Profile,
         which: &DetailFilter,
         entry: Noted<'_>,
-    ) -> impl StoreFuture<u64> {
-        let removed = self.change_details(|transaction, writing| {
+    ) -> Result<u64, StoreError> {
+        self.change_details(|transaction, writing| {
             let names = &mut SourceNames::default();
             let taken =
                 writing.take_away(transaction, names, profile, |stored| which.matches(&stored.detail))?;
@@ -37,46 +40,49 @@ impl Details for SqliteStore {
             let removed = (taken.gone.len() + kept.len()) as u64;
             outbox::add(transaction, entry.filter(|_| removed > 0), &[("details", removed)])?;
             Ok(removed)
-        });
-        std::future::ready(removed)
+        })
     }
 
-    fn visit_all(&self, visit: impl FnMut(&Profile, Vec<Detail>) -> bool + Send) -> impl StoreFuture<()> {
-        let visited = connection::sorting_reader(&self.details_file())
-            .and_then(|reader| profile_rows::visit_all(&reader, visit).map_err(connection::error));
-        std::future::ready(visited)
+    async fn visit_all(&self, visit: VisitDetails<'_>) -> Result<(), StoreError> {
+        blocking(|| {
+            let reader = connection::sorting_reader(&self.details_file())?;
+            profile_rows::visit_all(&reader, visit).map_err(connection::error)
+        })
     }
 
-    fn find_holders(&self, values: &[(Kind, ContactValue)]) -> impl StoreFuture<Vec<(Profile, usize)>> {
-        let found = connection::reader(&self.details_file())
-            .and_then(|reader| find_holders(&reader, values).map_err(connection::error));
-        std::future::ready(found)
+    async fn find_holders(
+        &self,
+        values: &[(Kind, ContactValue)],
+    ) -> Result<Vec<(Profile, usize)>, StoreError> {
+        self.read_details(|details| find_holders(details, values))
     }
 
-    fn are_held(&self, profiles: &[Profile]) -> impl StoreFuture<Vec<bool>> {
-        let are_held = connection::reader(&self.details_file())
-            .and_then(|reader| are_held(&reader, profiles).map_err(connection::error));
-        std::future::ready(are_held)
+    async fn are_held(&self, profiles: &[Profile]) -> Result<Vec<bool>, StoreError> {
+        self.read_details(|details| are_held(details, profiles))
     }
 
-    fn sweep(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> impl StoreFuture<Swept> {
-        std::future::ready(self.sweep_all(plan, entry))
+    async fn sweep(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> Result<Swept, StoreError> {
+        blocking(|| self.sweep_all(plan, entry))
     }
 
-    fn list_retention(&self, now: Timestamp) -> impl StoreFuture<Vec<SourceRetention>> {
-        let list = connection::reader(&self.details_file())
-            .and_then(|reader| retention::list(&reader, now).map_err(connection::error));
-        std::future::ready(list)
+    async fn list_retention(&self, now: Timestamp) -> Result<Vec<SourceRetention>, StoreError> {
+        self.read_details(|details| retention::list(details, now))
     }
 
-    fn totals(&self) -> impl StoreFuture<Totals> {
-        let totals = connection::reader(&self.details_file())
-            .and_then(|reader| totals::read(&reader).map_err(connection::error));
-        std::future::ready(totals)
+    async fn totals(&self) -> Result<Totals, StoreError> {
+        self.read_details(totals::read)
     }
 }
 
 impl SqliteStore {
+    /// Reads details with a connection of its own.
+    pub(crate) fn read_details<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        blocking(|| read(&connection::reader(&self.details_file())?).map_err(connection::error))
+    }
+
     /// Changes details and totals in one transaction, on its own connection: while it waits for the write lock,
     /// nothing else in this process waits.
     pub(crate) fn change_details<T>(
@@ -84,14 +90,16 @@ impl SqliteStore {
         change: impl FnOnce(&Transaction<'_>, &mut Writing) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         use contactd_core::store::LocalRead;
-        let mut writer = connection::impatient_writer(&self.details_file())?;
-        let transaction = connection::write(&mut writer)?;
-        let mut writing = Writing::default();
-        let done = change(&transaction, &mut writing).map_err(connection::error)?;
-        writing.finish(&transaction).map_err(connection::error)?;
-        transaction.commit().map_err(connection::error)?;
-        self.renew_all();
-        Ok(done)
+        blocking(|| {
+            let mut writer = connection::impatient_writer(&self.details_file())?;
+            let transaction = connection::write(&mut writer)?;
+            let mut writing = Writing::default();
+            let done = change(&transaction, &mut writing).map_err(connection::error)?;
+            writing.finish(&transaction).map_err(connection::error)?;
+            transaction.commit().map_err(connection::error)?;
+            self.renew_all();
+            Ok(done)
+        })
     }
 }
 

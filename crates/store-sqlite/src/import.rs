@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use async_trait::async_trait;
+use contactd_core::blocking;
 use contactd_core::store::merge::Merging;
 use contactd_core::store::place::first_id;
 use contactd_core::store::{
     Crowd, FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, Noted, PastImport,
-    PutCounts, StoreError, StoreFuture, Undo, Undone, ValueOfProfile, WithdrawnFrom,
+    PutCounts, StoreError, Undo, Undone, ValueOfProfile, WithdrawnFrom,
 };
 use contactd_core::{Kind, Profile, Record, Timestamp};
 use rusqlite::{Connection, params};
@@ -18,49 +20,41 @@ use crate::steady::SteadySync;
 use crate::writing::Writing;
 use crate::{SqliteStore, connection, outbox, totals, undo, wipe};
 
+#[async_trait]
 impl Importing for SqliteStore {
-    type Import<'a> = SqliteImport;
-
     fn sort_key(&self, profile: &Profile) -> u64 {
         first_id(profile, Kind::Phone).cast_unsigned()
     }
 
-    fn begin_import(&self, plan: &ImportPlan) -> impl StoreFuture<SqliteImport> {
-        std::future::ready(SqliteImport::begin(&self.details_file(), plan))
+    async fn begin_import(&self, plan: &ImportPlan) -> Result<Box<dyn Import + '_>, StoreError> {
+        Ok(Box::new(blocking(|| SqliteImport::begin(&self.details_file(), plan))?))
     }
 
-    fn list_imports(&self) -> impl StoreFuture<Vec<PastImport>> {
-        let listed = connection::reader(&self.details_file())
-            .and_then(|reader| totals::imports(&reader, "ORDER BY id").map_err(connection::error));
-        std::future::ready(listed)
+    async fn list_imports(&self) -> Result<Vec<PastImport>, StoreError> {
+        self.read_details(|details| totals::imports(details, "ORDER BY id"))
     }
 
-    fn undo_import(&self, id: i64, at: Timestamp, entry: Noted<'_>) -> impl StoreFuture<Undo> {
-        let undone = self.change_details(|transaction, writing| {
+    async fn undo_import(&self, id: i64, at: Timestamp, entry: Noted<'_>) -> Result<Undo, StoreError> {
+        self.change_details(|transaction, writing| {
             let undone = undo::undo(transaction, writing, id, at)?;
             if let Undo::Done(Undone { removed, restored }) = undone {
                 outbox::add(transaction, entry, &[("removed", removed), ("restored", restored)])?;
             }
             Ok(undone)
-        });
-        std::future::ready(undone)
+        })
     }
 
-    fn list_former(&self, profile: &Profile) -> impl StoreFuture<Vec<FormerDetail>> {
-        let listed = connection::reader(&self.details_file())
-            .and_then(|reader| former::list(&reader, profile).map_err(connection::error));
-        std::future::ready(listed)
+    async fn list_former(&self, profile: &Profile) -> Result<Vec<FormerDetail>, StoreError> {
+        self.read_details(|details| former::list(details, profile))
     }
 
-    fn former_total(&self) -> impl StoreFuture<FormerTotal> {
-        let total = connection::reader(&self.details_file())
-            .and_then(|reader| former::total(&reader).map_err(connection::error));
-        std::future::ready(total)
+    async fn former_total(&self) -> Result<FormerTotal, StoreError> {
+        self.read_details(former::total)
     }
 }
 
 /// An import in progress, on its own connection. Dropping it rolls it back.
-pub struct SqliteImport {
+pub(crate) struct SqliteImport {
     connection: Connection,
     steady: SteadySync,
     at: Timestamp,
@@ -252,19 +246,22 @@ impl SameHash {
     }
 }
 
+#[async_trait]
 impl Import for SqliteImport {
-    fn put(&mut self, batch: Vec<Record>) -> impl StoreFuture<()> {
-        let put = batch.iter().try_for_each(|record| self.put_record(record));
-        self.steady.sync();
-        std::future::ready(put.map_err(connection::error))
+    async fn put(&mut self, batch: Vec<Record>) -> Result<(), StoreError> {
+        blocking(|| {
+            let put = batch.iter().try_for_each(|record| self.put_record(record));
+            self.steady.sync();
+            put.map_err(connection::error)
+        })
     }
 
-    fn finish(&mut self) -> impl StoreFuture<()> {
-        std::future::ready(self.withdraw_before(i64::MAX).map_err(connection::error))
+    async fn finish(&mut self) -> Result<(), StoreError> {
+        blocking(|| self.withdraw_before(i64::MAX).map_err(connection::error))
     }
 
-    fn take_back(&mut self, values: &[ValueOfProfile]) -> impl StoreFuture<()> {
-        std::future::ready(self.take_back_all(values).map_err(connection::error))
+    async fn take_back(&mut self, values: &[ValueOfProfile]) -> Result<(), StoreError> {
+        blocking(|| self.take_back_all(values).map_err(connection::error))
     }
 
     fn counts(&self) -> PutCounts {
@@ -279,11 +276,17 @@ impl Import for SqliteImport {
         self.merging.replaced.clone()
     }
 
-    async fn commit(mut self, summary: &ImportSummary, entry: Noted<'_>) -> Result<i64, StoreError> {
-        self.write_summary(summary, entry).map_err(connection::error)?;
-        // The import is committed, even if its log cannot be emptied now.
-        let _ = connection::truncate_wal(&self.connection);
-        Ok(self.merging.id)
+    async fn commit(
+        mut self: Box<Self>,
+        summary: &ImportSummary,
+        entry: Noted<'_>,
+    ) -> Result<i64, StoreError> {
+        blocking(|| {
+            self.write_summary(summary, entry).map_err(connection::error)?;
+            // The import is committed, even if its log cannot be emptied now.
+            let _ = connection::truncate_wal(&self.connection);
+            Ok(self.merging.id)
+        })
     }
 }
 

@@ -43,6 +43,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use contactd_core::blocking;
 use contactd_core::store::StoreError;
 use rusqlite::{Connection, Transaction};
 use thread_local::ThreadLocal;
@@ -99,17 +100,35 @@ impl SqliteStore {
         lock(&self.main)
     }
 
+    /// Uses `contactd.db`, without a transaction around it.
+    fn with_main<T>(&self, run: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        blocking(|| run(&self.main()).map_err(connection::error))
+    }
+
+    /// Changes `contactd.db` in one transaction.
+    fn change_main<T>(
+        &self,
+        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        blocking(|| {
+            let mut main = self.main();
+            let transaction = connection::write(&mut main)?;
+            let done = change(&transaction).map_err(connection::error)?;
+            transaction.commit().map_err(connection::error)?;
+            Ok(done)
+        })
+    }
+
     /// Changes tokens or suppressions and increases the change number, in one transaction.
     fn change_access<T>(
         &self,
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        let mut main = self.main();
-        let transaction = connection::write(&mut main)?;
-        let done = change(&transaction).map_err(connection::error)?;
-        changes::count(&transaction).map_err(connection::error)?;
-        transaction.commit().map_err(connection::error)?;
-        Ok(done)
+        self.change_main(|transaction| {
+            let done = change(transaction)?;
+            changes::count(transaction)?;
+            Ok(done)
+        })
     }
 
     fn main_file(&self) -> PathBuf {

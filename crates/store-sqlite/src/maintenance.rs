@@ -3,54 +3,57 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use contactd_core::Timestamp;
-use contactd_core::store::{Maintenance, PartSize, StoreError, StoreFuture, TakenOver, Withdrawals};
+use contactd_core::blocking;
+use contactd_core::store::{Maintenance, PartSize, StoreError, TakenOver, Withdrawals};
 
 use crate::{SqliteStore, WAL_LIMIT, connection, withdrawals};
 
 /// How long to wait for readers before giving up on emptying the logs.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(10);
 
+#[async_trait]
 impl Maintenance for SqliteStore {
-    fn tidy(&self) -> impl StoreFuture<()> {
-        std::future::ready(self.shorten_logs())
+    async fn tidy(&self) -> Result<(), StoreError> {
+        blocking(|| self.shorten_logs())
     }
 
-    fn flush_removed(&self) -> impl StoreFuture<bool> {
-        std::future::ready(self.empty_logs())
+    async fn flush_removed(&self) -> Result<bool, StoreError> {
+        blocking(|| self.empty_logs())
     }
 
-    fn wipe_removed(&self) -> impl StoreFuture<()> {
-        std::future::ready(self.wipe_all_gaps())
+    async fn wipe_removed(&self) -> Result<(), StoreError> {
+        blocking(|| self.wipe_all_gaps())
     }
 
-    fn check(&self) -> impl StoreFuture<Vec<String>> {
-        std::future::ready(self.quick_check())
+    async fn check(&self) -> Result<Vec<String>, StoreError> {
+        blocking(|| self.quick_check())
     }
 
-    fn sizes(&self) -> impl StoreFuture<Vec<PartSize>> {
-        let files = [
-            "contactd.db",
-            "contactd.db-wal",
-            "details.db",
-            "details.db-wal",
-            "audit-index.db",
-            "audit-index.db-wal",
-        ];
-        let size = |name: &str| {
-            Some(PartSize { name: name.to_owned(), bytes: self.dir.join(name).metadata().ok()?.len() })
-        };
-        std::future::ready(Ok(files.into_iter().filter_map(size).collect()))
+    async fn sizes(&self) -> Result<Vec<PartSize>, StoreError> {
+        blocking(|| {
+            let files = [
+                "contactd.db",
+                "contactd.db-wal",
+                "details.db",
+                "details.db-wal",
+                "audit-index.db",
+                "audit-index.db-wal",
+            ];
+            let size = |name: &str| {
+                Some(PartSize { name: name.to_owned(), bytes: self.dir.join(name).metadata().ok()?.len() })
+            };
+            Ok(files.into_iter().filter_map(size).collect())
+        })
     }
 
-    fn copy_to(&self, dir: &Path) -> impl StoreFuture<Vec<String>> {
-        std::future::ready(self.copy_files(dir))
+    async fn copy_to(&self, dir: &Path) -> Result<Vec<String>, StoreError> {
+        blocking(|| self.copy_files(dir))
     }
 
-    fn take_over(&self, withdrawals: &Withdrawals, at: Timestamp) -> impl StoreFuture<TakenOver> {
-        std::future::ready(
-            self.change_access(|transaction| withdrawals::take_over(transaction, withdrawals, at)),
-        )
+    async fn take_over(&self, withdrawals: &Withdrawals, at: Timestamp) -> Result<TakenOver, StoreError> {
+        self.change_access(|transaction| withdrawals::take_over(transaction, withdrawals, at))
     }
 }
 

@@ -39,7 +39,7 @@ impl SqliteStore {
         let file = match part {
             Part::Access => self.main_file(),
             Part::Details => self.details_file(),
-            Part::Index => return self.with_index(work),
+            Part::Index => return self.read_index(work),
         };
         work(&connection::reader(&file)?).map_err(connection::error)
     }

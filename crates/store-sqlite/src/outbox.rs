@@ -1,7 +1,9 @@
 //! The outbox. Both databases have one, because an entry is stored in the transaction of its change.
 
+use async_trait::async_trait;
 use contactd_core::AdminEntry;
-use contactd_core::store::{Outbox, StoreError, StoreFuture};
+use contactd_core::blocking;
+use contactd_core::store::{Outbox, StoreError};
 use rusqlite::{Connection, Row};
 
 use crate::{SqliteStore, connection};
@@ -31,47 +33,36 @@ pub(crate) fn add(
     insert.execute((&entry.entry, text)).map(|_| ())
 }
 
+#[async_trait]
 impl Outbox for SqliteStore {
-    fn add_entry(&self, entry: &AdminEntry) -> impl StoreFuture<()> {
-        std::future::ready(add(&self.main(), Some(entry), &[]).map_err(connection::error))
+    async fn add_entry(&self, entry: &AdminEntry) -> Result<(), StoreError> {
+        self.with_main(|main| add(main, Some(entry), &[]))
     }
 
-    fn list_entries(&self) -> impl StoreFuture<Vec<AdminEntry>> {
-        std::future::ready(self.all_entries())
-    }
-
-    fn remove_entries(&self, ids: &[String]) -> impl StoreFuture<()> {
-        std::future::ready(self.remove_all_entries(ids))
-    }
-}
-
-impl SqliteStore {
-    fn all_entries(&self) -> Result<Vec<AdminEntry>, StoreError> {
-        let mut entries = list(&self.main()).map_err(connection::error)?;
-        let details = connection::reader(&self.details_file())?;
-        entries.extend(list(&details).map_err(connection::error)?);
+    async fn list_entries(&self) -> Result<Vec<AdminEntry>, StoreError> {
+        let mut entries = self.with_main(list)?;
+        entries.extend(self.read_details(list)?);
         entries.sort_by_key(|entry| entry.time);
         Ok(entries)
     }
 
-    fn remove_all_entries(&self, ids: &[String]) -> Result<(), StoreError> {
+    async fn remove_entries(&self, ids: &[String]) -> Result<(), StoreError> {
         let remove = |connection: &Connection| -> rusqlite::Result<()> {
             let mut remove = connection.prepare_cached("DELETE FROM outbox WHERE entry = ?1")?;
             ids.iter().try_for_each(|id| remove.execute([id]).map(|_| ()))
         };
-        remove(&self.main()).map_err(connection::error)?;
-        let reader = connection::reader(&self.details_file())?;
-        let is_there = reader
-            .query_row("SELECT EXISTS (SELECT 1 FROM outbox)", (), |row| row.get(0))
-            .map_err(connection::error)?;
-        drop(reader);
-        if is_there {
-            let mut writer = connection::impatient_writer(&self.details_file())?;
-            let transaction = connection::write(&mut writer)?;
-            remove(&transaction).map_err(connection::error)?;
-            transaction.commit().map_err(connection::error)?;
-            // What an import wrote was emptied from the log before; this must not leave something in it again.
-            let _ = connection::truncate_wal(&writer);
+        self.with_main(remove)?;
+        let is_there = "SELECT EXISTS (SELECT 1 FROM outbox)";
+        if self.read_details(|details| details.query_row(is_there, (), |row| row.get(0)))? {
+            blocking(|| {
+                let mut writer = connection::impatient_writer(&self.details_file())?;
+                let transaction = connection::write(&mut writer)?;
+                remove(&transaction).map_err(connection::error)?;
+                transaction.commit().map_err(connection::error)?;
+                // What an import wrote was emptied from the log before; this must not leave something in it again.
+                let _ = connection::truncate_wal(&writer);
+                Ok::<(), StoreError>(())
+            })?;
         }
         Ok(())
     }

@@ -1,45 +1,50 @@
 //! Suppressions: digests and the ids of their keys.
 
-use contactd_core::store::{Noted, StoreError, StoreFuture, Suppressions};
+use async_trait::async_trait;
+use contactd_core::store::{Noted, StoreError, Suppressions};
 use contactd_core::{SubjectDigest, Timestamp};
 use rusqlite::{OptionalExtension, Statement, params};
 
-use crate::{SqliteStore, connection, outbox};
+use crate::{SqliteStore, outbox};
 
+#[async_trait]
 impl Suppressions for SqliteStore {
-    fn suppress(&self, subjects: &[SubjectDigest], at: Timestamp, entry: Noted<'_>) -> impl StoreFuture<u64> {
+    async fn suppress(
+        &self,
+        subjects: &[SubjectDigest],
+        at: Timestamp,
+        entry: Noted<'_>,
+    ) -> Result<u64, StoreError> {
         let insert = "INSERT OR IGNORE INTO suppressions (digest, key, suppressed_at) VALUES (?1, ?2, ?3)";
-        std::future::ready(self.for_each(subjects, entry, insert, |statement, subject| {
+        self.for_each(subjects, entry, insert, |statement, subject| {
             statement.execute(params![subject.bytes, subject.key, at.millis()])
-        }))
+        })
     }
 
-    fn unsuppress(&self, subjects: &[SubjectDigest], entry: Noted<'_>) -> impl StoreFuture<u64> {
+    async fn unsuppress(&self, subjects: &[SubjectDigest], entry: Noted<'_>) -> Result<u64, StoreError> {
         let delete = "DELETE FROM suppressions WHERE digest = ?1 AND key = ?2";
-        std::future::ready(self.for_each(subjects, entry, delete, |statement, subject| {
+        self.for_each(subjects, entry, delete, |statement, subject| {
             statement.execute(params![subject.bytes, subject.key])
-        }))
+        })
     }
 
-    fn find_suppression(&self, subjects: &[SubjectDigest]) -> impl StoreFuture<Option<Timestamp>> {
-        let main = self.main();
-        let find = |subject: &SubjectDigest| {
-            main.prepare_cached("SELECT suppressed_at FROM suppressions WHERE digest = ?1 AND key = ?2")?
-                .query_row(params![subject.bytes, subject.key], |row| row.get(0))
-                .optional()
-        };
-        let found = subjects.iter().map(find).collect::<rusqlite::Result<Vec<Option<i64>>>>();
-        let earliest = found.map(|found| found.into_iter().flatten().min().map(Timestamp::from_millis));
-        std::future::ready(earliest.map_err(connection::error))
+    async fn find_suppression(&self, subjects: &[SubjectDigest]) -> Result<Option<Timestamp>, StoreError> {
+        self.with_main(|main| {
+            let mut find =
+                main.prepare_cached("SELECT suppressed_at FROM suppressions WHERE digest = ?1 AND key = ?2")?;
+            let find = |subject: &SubjectDigest| {
+                find.query_row(params![subject.bytes, subject.key], |row| row.get(0)).optional()
+            };
+            let found = subjects.iter().map(find).collect::<rusqlite::Result<Vec<Option<i64>>>>()?;
+            Ok(found.into_iter().flatten().min().map(Timestamp::from_millis))
+        })
     }
 
-    fn list_suppressions(&self) -> impl StoreFuture<Vec<SubjectDigest>> {
-        let main = self.main();
-        let list = || -> rusqlite::Result<Vec<SubjectDigest>> {
+    async fn list_suppressions(&self) -> Result<Vec<SubjectDigest>, StoreError> {
+        self.with_main(|main| {
             let mut list = main.prepare_cached("SELECT key, digest FROM suppressions")?;
             list.query_map((), |row| Ok(SubjectDigest { key: row.get(0)?, bytes: row.get(1)? }))?.collect()
-        };
-        std::future::ready(list().map_err(connection::error))
+        })
     }
 }
 

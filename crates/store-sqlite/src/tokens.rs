@@ -2,65 +2,77 @@
 
 use std::time::Duration;
 
-use contactd_core::store::{Noted, StoreFuture, Tokens};
+use async_trait::async_trait;
+use contactd_core::store::{Noted, StoreError, Tokens};
 use contactd_core::{Lifetime, Quota, Rate, Scopes, Timestamp, Token, TokenHash, TokenUpdate, UpdatedToken};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::{SqliteStore, connection, outbox};
+use crate::{SqliteStore, outbox};
 
 const COLUMNS: &str = "hash, id, name, phone, email, created_at, expires_at, revoked_at, rate, burst, quota,
     last_used_at, (SELECT coalesce(sum(hits), 0) FROM usage WHERE usage.token = tokens.id), family, rotated_from, lifetime";
 
+#[async_trait]
 impl Tokens for SqliteStore {
-    fn create_token(&self, hash: &TokenHash, token: &Token, entry: Noted<'_>) -> impl StoreFuture<()> {
-        std::future::ready(self.change_access(|transaction| {
+    async fn create_token(
+        &self,
+        hash: &TokenHash,
+        token: &Token,
+        entry: Noted<'_>,
+    ) -> Result<(), StoreError> {
+        self.change_access(|transaction| {
             outbox::add(transaction, entry, &[])?;
             insert(transaction, hash, token)
-        }))
+        })
     }
 
-    fn list_tokens(&self) -> impl StoreFuture<Vec<(TokenHash, Token)>> {
-        std::future::ready(list(&self.main()).map_err(connection::error))
+    async fn list_tokens(&self) -> Result<Vec<(TokenHash, Token)>, StoreError> {
+        self.with_main(list)
     }
 
-    fn revoke_token(&self, id: &str, at: Timestamp, entry: Noted<'_>) -> impl StoreFuture<Option<Token>> {
+    async fn revoke_token(
+        &self,
+        id: &str,
+        at: Timestamp,
+        entry: Noted<'_>,
+    ) -> Result<Option<Token>, StoreError> {
         let revoke = "UPDATE tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL";
-        std::future::ready(self.change_access(|transaction| {
+        self.change_access(|transaction| {
             transaction.execute(revoke, params![id, at.millis()])?;
             let found = find(transaction, id)?;
             outbox::add(transaction, entry.filter(|_| found.is_some()), &[])?;
             Ok(found)
-        }))
+        })
     }
 
-    fn rotate_token(
+    async fn rotate_token(
         &self,
         old: &str,
         old_ends_at: Timestamp,
         hash: &TokenHash,
         token: &Token,
         entry: Noted<'_>,
-    ) -> impl StoreFuture<bool> {
+    ) -> Result<bool, StoreError> {
         let end = "UPDATE tokens SET expires_at = min(coalesce(expires_at, ?2), ?2)
                    WHERE id = ?1 AND revoked_at IS NULL";
-        std::future::ready(self.change_access(|transaction| {
+        self.change_access(|transaction| {
             let is_ended = transaction.execute(end, params![old, old_ends_at.millis()])? > 0;
             if is_ended {
                 outbox::add(transaction, entry, &[])?;
                 insert(transaction, hash, token)?;
             }
             Ok(is_ended)
-        }))
+        })
     }
 
-    fn update_token(
+    async fn update_token(
         &self,
         id: &str,
         update: &TokenUpdate,
         at: Timestamp,
         entry: Noted<'_>,
-    ) -> impl StoreFuture<Option<UpdatedToken>> {
-        std::future::ready(self.change_access(|transaction| {
+    ) -> Result<Option<UpdatedToken>, StoreError> {
+        self.change_access(|transaction| {
             let found = find(transaction, id)?.filter(|token| token.is_live(at));
             let Some(before) = found else { return Ok(None) };
             outbox::add(transaction, entry, &[])?;
@@ -77,7 +89,7 @@ impl Tokens for SqliteStore {
                 }
             }
             Ok(Some(UpdatedToken { before, after, sharing }))
-        }))
+        })
     }
 }
 

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use contactd_core::store::Store;
 use contactd_core::{AdminToken, Lifetime, Role, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::auth::Who;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Created, Json, Named, Sent, apart};
+use crate::api::extract::{Created, Json, Named, Sent};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
 use crate::api::{Api, Inside};
@@ -18,7 +17,7 @@ use crate::api::{Api, Inside};
 /// How long a token is accepted unless something else is asked for.
 const DEFAULT_LIFETIME: &str = "90d";
 
-pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::AdminTokens);
     vec![
         Endpoint::get("/admin-tokens", needs, "listAdminTokens", list)
@@ -98,41 +97,32 @@ impl AdminTokenShown {
     }
 }
 
-async fn list<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
-    apart(async move {
-        let (tokens, now) = (api.services.users.list_admin_tokens(&who.actor).await?, api.clock.now());
-        let admin_tokens = tokens.into_iter().map(|token| AdminTokenShown::of(token, now)).collect();
-        Ok(Json(AdminTokenList { admin_tokens }))
-    })
-    .await
+async fn list(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+    let (tokens, now) = (api.services.users.list_admin_tokens(&who.actor).await?, api.clock.now());
+    let admin_tokens = tokens.into_iter().map(|token| AdminTokenShown::of(token, now)).collect();
+    Ok(Json(AdminTokenList { admin_tokens }))
 }
 
-async fn create<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn create(
+    State(api): State<Arc<Api>>,
     who: Who,
     Sent(sent): Sent<TokenToCreate>,
 ) -> Result<Created<impl Serialize>, Refusal> {
     let expires = sent.expires.as_deref().unwrap_or(DEFAULT_LIFETIME);
     let lifetime: Lifetime =
         expires.parse().map_err(|_| Refusal::invalid("`expires` is a time such as 12h or 90d, or never."))?;
-    apart(async move {
-        let issued =
-            api.services.users.create_admin_token(&who.actor, &sent.name, sent.role, lifetime).await?.done;
-        let token = issued.secret.expose().to_owned();
-        Ok(Created(AdminTokenWithSecret { shown: AdminTokenShown::of(issued.token, api.clock.now()), token }))
-    })
-    .await
+    let issued =
+        api.services.users.create_admin_token(&who.actor, &sent.name, sent.role, lifetime).await?.done;
+    let token = issued.secret.expose().to_owned();
+    Ok(Created(AdminTokenWithSecret { shown: AdminTokenShown::of(issued.token, api.clock.now()), token }))
 }
 
-async fn revoke<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn revoke(
+    State(api): State<Arc<Api>>,
     who: Who,
     Named(id): Named,
 ) -> Result<Json<impl Serialize>, Refusal> {
-    apart(async move {
-        let revoked = api.services.users.revoke_admin_token(&who.actor, &id).await?;
-        api.stop_jobs_without_permission().await;
-        Ok(Json(AdminTokenShown::of(revoked.done, api.clock.now())))
-    })
-    .await
+    let revoked = api.services.users.revoke_admin_token(&who.actor, &id).await?;
+    api.stop_jobs_without_permission().await;
+    Ok(Json(AdminTokenShown::of(revoked.done, api.clock.now())))
 }

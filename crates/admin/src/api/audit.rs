@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::http::Response;
 use axum::response::IntoResponse;
 use contactd_core::services::{AuditError, AuditQuery, Recipient};
-use contactd_core::store::{Store, StoreError};
+use contactd_core::store::StoreError;
 use contactd_core::{AdminOutcome, AuditOutcome, JournalError, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::Api;
 use crate::api::auth::Who;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Asked, Json, apart};
+use crate::api::extract::{Asked, Json};
 use crate::api::jobs::JobShown;
 use crate::api::period::{Format, period};
 use crate::api::permission::{Needs, Permission};
@@ -32,7 +32,7 @@ use event::EventShown;
 const PAGE: u64 = 50;
 const LARGEST_PAGE: u64 = 1_000;
 
-pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (read, prove) = (Needs::May(Permission::Audit), Needs::May(Permission::AuditProof));
     vec![
         Endpoint::get("/audit", read, "showAudit", show)
@@ -179,8 +179,8 @@ impl EventQuery {
     }
 }
 
-async fn show<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn show(
+    State(api): State<Arc<Api>>,
     who: Who,
     Asked(asked): Asked<EventQuery>,
 ) -> Result<Response<Body>, Refusal> {
@@ -196,27 +196,22 @@ async fn show<S: Store>(
     let before = before.map(str::parse).transpose().map_err(|_| {
         Refusal::invalid("`before` is the `next` of the page before, unchanged. Leave it out to begin with the newest line.")
     })?;
-    let page = apart(async move {
-        let audits = &api.services.audits;
-        Ok(audits.page(&who.actor, &query, before.as_ref(), most, |event| EventShown::from(&event)).await?)
-    })
-    .await?;
+    let audits = &api.services.audits;
+    let page =
+        audits.page(&who.actor, &query, before.as_ref(), most, |event| EventShown::from(&event)).await?;
     let next = page.next.map(|place| place.to_string());
     Ok(Json(EventPage { events: page.events, next }).into_response())
 }
 
-async fn summary<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn summary(
+    State(api): State<Arc<Api>>,
     who: Who,
     Asked(asked): Asked<PeriodQuery>,
 ) -> Result<Json<impl Serialize>, Refusal> {
     let (since, until) = period(asked.since.as_deref(), asked.until.as_deref(), api.clock.now())?;
-    apart(async move {
-        let query = AuditQuery { since, until, ..AuditQuery::default() };
-        let (recipients, _) = api.services.audits.recipients(&who.actor, &query).await?;
-        Ok(Json(RecipientList { recipients: recipients.into_iter().map(RecipientShown::from).collect() }))
-    })
-    .await
+    let query = AuditQuery { since, until, ..AuditQuery::default() };
+    let (recipients, _) = api.services.audits.recipients(&who.actor, &query).await?;
+    Ok(Json(RecipientList { recipients: recipients.into_iter().map(RecipientShown::from).collect() }))
 }
 
 impl From<AuditError> for Refusal {

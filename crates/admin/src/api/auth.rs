@@ -7,11 +7,9 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use contactd_core::store::Store;
 use contactd_core::{Actor, Role, Via};
 
 use crate::api::Api;
-use crate::api::extract::apart;
 use crate::api::permission::Needs;
 use crate::api::refusal::Refusal;
 use crate::api::sessions::Session;
@@ -58,24 +56,20 @@ impl<S: Send + Sync> FromRequestParts<S> for Who {
 }
 
 /// What is checked before an endpoint is called.
-pub(crate) struct Gate<S> {
-    pub(crate) api: Arc<Api<S>>,
+pub(crate) struct Gate {
+    pub(crate) api: Arc<Api>,
     pub(crate) needs: Needs,
     pub(crate) is_use: bool,
 }
 
-impl<S> Clone for Gate<S> {
+impl Clone for Gate {
     fn clone(&self) -> Self {
         Self { api: Arc::clone(&self.api), needs: self.needs, is_use: self.is_use }
     }
 }
 
 /// Lets a request through to its endpoint if its caller may use it.
-pub(crate) async fn authorize<S: Store>(
-    State(gate): State<Gate<S>>,
-    mut request: Request,
-    next: Next,
-) -> Response {
+pub(crate) async fn authorize(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
     if gate.needs == Needs::Nothing {
         return match same_origin(request.headers()) {
             Ok(()) => next.run(request).await,
@@ -83,9 +77,7 @@ pub(crate) async fn authorize<S: Store>(
             Err(_) => next.run(request).await,
         };
     }
-    let (headers, method) = (request.headers().clone(), request.method().clone());
-    let checked = apart(async move { check(&gate, &headers, &method).await }).await;
-    match checked {
+    match check(&gate, request.headers(), request.method()).await {
         Ok(who) => {
             request.extensions_mut().insert(who);
             next.run(request).await
@@ -94,7 +86,7 @@ pub(crate) async fn authorize<S: Store>(
     }
 }
 
-async fn check<S: Store>(gate: &Gate<S>, headers: &HeaderMap, method: &Method) -> Result<Who, Refusal> {
+async fn check(gate: &Gate, headers: &HeaderMap, method: &Method) -> Result<Who, Refusal> {
     let who = match headers.get(header::AUTHORIZATION) {
         Some(authorization) => by_token(&gate.api, authorization).await?,
         None => by_session(gate, headers, method).await?,
@@ -113,7 +105,7 @@ async fn check<S: Store>(gate: &Gate<S>, headers: &HeaderMap, method: &Method) -
 }
 
 /// The holder of an admin token.
-async fn by_token<S: Store>(api: &Api<S>, authorization: &HeaderValue) -> Result<Who, Refusal> {
+async fn by_token(api: &Api, authorization: &HeaderValue) -> Result<Who, Refusal> {
     let text = authorization.to_str().unwrap_or_default();
     let secret = text.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
     let Some((_, secret)) = secret else { return Err(Refusal::unauthorized()) };
@@ -123,7 +115,7 @@ async fn by_token<S: Store>(api: &Api<S>, authorization: &HeaderValue) -> Result
 }
 
 /// The user of a session. It ends with whatever changes who the user is.
-async fn by_session<S: Store>(gate: &Gate<S>, headers: &HeaderMap, method: &Method) -> Result<Who, Refusal> {
+async fn by_session(gate: &Gate, headers: &HeaderMap, method: &Method) -> Result<Who, Refusal> {
     let api = &gate.api;
     let secret = cookie(headers).ok_or_else(Refusal::unauthorized)?;
     let session =

@@ -25,7 +25,7 @@ pub(crate) enum Content {
 }
 
 /// An endpoint. The router, the OpenAPI document and the checks of who may do what are all made from the same list of these.
-pub(crate) struct Endpoint<S> {
+pub(crate) struct Endpoint {
     pub(crate) method: Method,
     /// Below `/admin/api/v1`.
     pub(crate) path: &'static str,
@@ -44,13 +44,13 @@ pub(crate) struct Endpoint<S> {
     pub(crate) may_become_job: bool,
     /// Whether calling it counts as using the session. What a page asks for by itself does not.
     pub(crate) is_use: bool,
-    pub(crate) route: MethodRouter<Arc<Api<S>>>,
+    pub(crate) route: MethodRouter<Arc<Api>>,
 }
 
-impl<S: contactd_core::store::Store> Endpoint<S> {
+impl Endpoint {
     fn new<H, T>(method: Method, path: &'static str, needs: Needs, id: &'static str, handler: H) -> Self
     where
-        H: Handler<T, Arc<Api<S>>>,
+        H: Handler<T, Arc<Api>>,
         T: 'static,
     {
         let filter = MethodFilter::try_from(method.clone()).unwrap_or(MethodFilter::GET);
@@ -73,7 +73,7 @@ impl<S: contactd_core::store::Store> Endpoint<S> {
 
     pub(crate) fn get<H, T>(path: &'static str, needs: Needs, id: &'static str, handler: H) -> Self
     where
-        H: Handler<T, Arc<Api<S>>>,
+        H: Handler<T, Arc<Api>>,
         T: 'static,
     {
         Self::new(Method::GET, path, needs, id, handler)
@@ -81,7 +81,7 @@ impl<S: contactd_core::store::Store> Endpoint<S> {
 
     pub(crate) fn post<H, T>(path: &'static str, needs: Needs, id: &'static str, handler: H) -> Self
     where
-        H: Handler<T, Arc<Api<S>>>,
+        H: Handler<T, Arc<Api>>,
         T: 'static,
     {
         Self::new(Method::POST, path, needs, id, handler)
@@ -89,7 +89,7 @@ impl<S: contactd_core::store::Store> Endpoint<S> {
 
     pub(crate) fn patch<H, T>(path: &'static str, needs: Needs, id: &'static str, handler: H) -> Self
     where
-        H: Handler<T, Arc<Api<S>>>,
+        H: Handler<T, Arc<Api>>,
         T: 'static,
     {
         Self::new(Method::PATCH, path, needs, id, handler)
@@ -97,7 +97,7 @@ impl<S: contactd_core::store::Store> Endpoint<S> {
 
     pub(crate) fn delete<H, T>(path: &'static str, needs: Needs, id: &'static str, handler: H) -> Self
     where
-        H: Handler<T, Arc<Api<S>>>,
+        H: Handler<T, Arc<Api>>,
         T: 'static,
     {
         Self::new(Method::DELETE, path, needs, id, handler)

@@ -8,7 +8,6 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
 use contactd_core::services::SubjectError;
-use contactd_core::store::Store;
 use contactd_core::{Actor, Detail, Profile};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,7 +17,7 @@ use crate::api::Api;
 use crate::api::auth::Who;
 use crate::api::disk::{RoomyFile, is_full};
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Sent, apart};
+use crate::api::extract::Sent;
 use crate::api::jobs::{Done, Failed, Job, JobShown, Kind, started};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
@@ -27,7 +26,7 @@ use crate::export::{ExportFormat, ExportWriter};
 /// How often an export says how far it is.
 const SAID_EVERY: Duration = Duration::from_millis(100);
 
-pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+pub(crate) fn endpoints() -> Vec<Endpoint> {
     vec![
         Endpoint::post("/exports", Needs::May(Permission::Export), "export", export)
             .says(
@@ -61,8 +60,8 @@ enum Format {
     Jsonl,
 }
 
-async fn export<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn export(
+    State(api): State<Arc<Api>>,
     who: Who,
     Sent(sent): Sent<ToExport>,
 ) -> Result<Response<Body>, Refusal> {
@@ -72,10 +71,10 @@ async fn export<S: Store>(
     let input = serde_json::to_value(&sent).map_err(|_| Refusal::internal())?;
     let (inside, actor) = (Arc::clone(&api), who.actor_for(Some(&sent.ticket)));
     let work = async move |job: &Job| write(&inside, &actor, &sent, job).await;
-    apart(async move { api.jobs.start(Kind::Export, &who, input, work).map(|job| started(&job)) }).await
+    api.jobs.start(Kind::Export, &who, input, work).map(|job| started(&job))
 }
 
-async fn write<S: Store>(api: &Api<S>, actor: &Actor, sent: &ToExport, job: &Job) -> Result<Value, Failed> {
+async fn write(api: &Api, actor: &Actor, sent: &ToExport, job: &Job) -> Result<Value, Failed> {
     let path = job.file().map_err(unwritable)?;
     let file = RoomyFile::create(&path).map_err(unwritable)?;
     let format = match sent.format {

@@ -10,7 +10,6 @@ use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::runtime::Handle;
 
 use crate::answer;
 use crate::api::misfit;
@@ -168,13 +167,4 @@ impl<T: Serialize> IntoResponse for Created<T> {
     fn into_response(self) -> Response {
         (StatusCode::CREATED, Json(self.0)).into_response()
     }
-}
-
-/// Does something on a thread that may block: an embedded store works on the thread that asks it.
-pub(crate) async fn apart<T: Send + 'static>(
-    work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
-) -> Result<T, Refusal> {
-    let runtime = Handle::current();
-    let done = tokio::task::spawn_blocking(move || runtime.block_on(work)).await;
-    done.unwrap_or_else(|_| Err(Refusal::internal()))
 }

@@ -10,7 +10,7 @@ use contactd_core::services::{
     ImportError, ImportOptions, ImportReport, ListedImport, MaxRejects, ReadOptions, UploadedFile,
     parse_share, parse_source,
 };
-use contactd_core::store::{PastImport, Store, Undone};
+use contactd_core::store::{PastImport, Undone};
 use contactd_core::{Actor, Changed, DateFormat, Timestamp, is_phone_region};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::api::Api;
 use crate::api::auth::Who;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Json, Named, Sent, apart};
+use crate::api::extract::{Json, Named, Sent};
 use crate::api::jobs::{Done, Failed, Job, JobShown, Kind, started};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::{Refusal, sentence, stopped};
@@ -30,7 +30,7 @@ const MAX_REJECTS: &str = "10%";
 /// How many details a replaced source may lose, unless the caller says otherwise; as `contactd import` does.
 const MAX_WITHDRAWN: &str = "20%";
 
-pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::Imports);
     vec![
         Endpoint::get("/imports", needs, "listImports", list)
@@ -190,34 +190,28 @@ impl From<ListedImport> for ShownImport {
     }
 }
 
-async fn list<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
-    apart(async move {
-        let imports = api.services.imports.list(&who.actor).await.map_err(refused)?;
-        Ok(Json(ImportList { imports: imports.into_iter().rev().map(ShownImport::from).collect() }))
-    })
-    .await
+async fn list(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+    let imports = api.services.imports.list(&who.actor).await.map_err(refused)?;
+    Ok(Json(ImportList { imports: imports.into_iter().rev().map(ShownImport::from).collect() }))
 }
 
-async fn import<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn import(
+    State(api): State<Arc<Api>>,
     who: Who,
     Sent(mut sent): Sent<ToImport>,
 ) -> Result<Response<Body>, Refusal> {
-    apart(async move {
-        let upload = api.uploads.find(&sent.upload, &who)?;
-        let file = api.uploads.file(&upload);
-        sent.file_name = Some(upload.name);
-        let input = serde_json::to_value(&sent).map_err(|_| Refusal::internal())?;
-        let work = ImportWork::new(sent, file)?;
-        // What is wrong with the columns is said at once, not by a job.
-        api.services.imports.open(&work.file, &work.reading, None).map_err(refused)?;
-        let (inside, actor) = (Arc::clone(&api), who.actor.clone());
-        let job = api
-            .jobs
-            .start(Kind::Import, &who, input, async move |job: &Job| work.run(&inside, &actor, job).await)?;
-        Ok(started(&job))
-    })
-    .await
+    let upload = api.uploads.find(&sent.upload, &who)?;
+    let file = api.uploads.file(&upload);
+    sent.file_name = Some(upload.name);
+    let input = serde_json::to_value(&sent).map_err(|_| Refusal::internal())?;
+    let work = ImportWork::new(sent, file)?;
+    // What is wrong with the columns is said at once, not by a job.
+    api.services.imports.open(&work.file, &work.reading, None).map_err(refused)?;
+    let (inside, actor) = (Arc::clone(&api), who.actor.clone());
+    let job = api
+        .jobs
+        .start(Kind::Import, &who, input, async move |job: &Job| work.run(&inside, &actor, job).await)?;
+    Ok(started(&job))
 }
 
 /// An import that was asked for.
@@ -247,7 +241,7 @@ impl ImportWork {
         Ok(Self { file, reading, options, max_rejects: max_rejects.to_owned() })
     }
 
-    async fn run<S: Store>(&self, api: &Api<S>, actor: &Actor, job: &Job) -> Result<Value, Failed> {
+    async fn run(&self, api: &Api, actor: &Actor, job: &Job) -> Result<Value, Failed> {
         let imports = &api.services.imports;
         let rejects = job.rejects().map_err(|error| {
             tracing::error!(target: "contactd::admin", %error, "a job cannot have files");
@@ -306,11 +300,7 @@ fn shown(report: &ImportReport) -> Option<Value> {
     Some(shown)
 }
 
-async fn undo<S: Store>(
-    State(api): State<Arc<Api<S>>>,
-    who: Who,
-    Named(id): Named,
-) -> Result<Response<Body>, Refusal> {
+async fn undo(State(api): State<Arc<Api>>, who: Who, Named(id): Named) -> Result<Response<Body>, Refusal> {
     let id = id.parse::<i64>().ok().filter(|id| *id > 0).ok_or_else(|| refused(ImportError::Unknown(0)))?;
     let (inside, actor) = (Arc::clone(&api), who.actor.clone());
     let work = async move |job: &Job| {
@@ -330,7 +320,7 @@ async fn undo<S: Store>(
         Ok(result)
     };
     let input = json!({ "id": id });
-    apart(async move { api.jobs.start(Kind::Undo, &who, input, work).map(|job| started(&job)) }).await
+    api.jobs.start(Kind::Undo, &who, input, work).map(|job| started(&job))
 }
 
 /// Why an import, a look at a file or an undo was refused.

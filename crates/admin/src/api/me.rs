@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use contactd_core::services::UserError;
-use contactd_core::store::Store;
 use contactd_core::{Role, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use crate::api::Api;
 use crate::api::auth::Who;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Json, Sent, apart};
+use crate::api::extract::{Json, Sent};
 use crate::api::permission::Needs;
 use crate::api::refusal::Refusal;
 
-pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+pub(crate) fn endpoints() -> Vec<Endpoint> {
     vec![
         Endpoint::get("/me", Needs::Session, "showMe", show).says("Your own account.").answers::<Me>(),
         Endpoint::post("/me/password", Needs::Session, "changePassword", change_password)
@@ -83,110 +82,90 @@ struct TotpBegun {
     uri: String,
 }
 
-async fn show<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
-    apart(async move {
-        let session = who.session()?;
-        let user = api.services.users.find(&session.user).await?.ok_or_else(Refusal::unauthorized)?;
-        Ok(Json(Me {
-            name: user.name,
-            role: user.role,
-            has_totp: user.totp.is_some(),
-            must_change_password: user.must_change_password && !session.is_by_link,
-            session_ends_at: session.ends_at(),
-            last_login_at: user.last_login_at,
-        }))
-    })
-    .await
+async fn show(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+    let session = who.session()?;
+    let user = api.services.users.find(&session.user).await?.ok_or_else(Refusal::unauthorized)?;
+    Ok(Json(Me {
+        name: user.name,
+        role: user.role,
+        has_totp: user.totp.is_some(),
+        must_change_password: user.must_change_password && !session.is_by_link,
+        session_ends_at: session.ends_at(),
+        last_login_at: user.last_login_at,
+    }))
 }
 
-async fn change_password<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn change_password(
+    State(api): State<Arc<Api>>,
     who: Who,
     Sent(change): Sent<PasswordChange>,
 ) -> Result<StatusCode, Refusal> {
     let turn = attempt(&api, &who).await?;
-    apart(async move {
-        let _turn = turn;
-        let session = who.session()?;
-        let changed =
-            api.services.users.change_password(&who.actor, &session.user, &change.old, &change.new).await;
-        let user = noting(&api, &who, changed)?.done;
-        api.sessions.go_on(session, &user.generation);
-        Ok(StatusCode::NO_CONTENT)
-    })
-    .await
+    let _turn = turn;
+    let session = who.session()?;
+    let changed =
+        api.services.users.change_password(&who.actor, &session.user, &change.old, &change.new).await;
+    let user = noting(&api, &who, changed)?.done;
+    api.sessions.go_on(session, &user.generation);
+    Ok(StatusCode::NO_CONTENT)
 }
 
-async fn begin_totp<S: Store>(
-    State(api): State<Arc<Api<S>>>,
-    who: Who,
-) -> Result<Json<impl Serialize>, Refusal> {
-    apart(async move {
-        let session = who.session()?;
-        let user = api.services.users.find(&session.user).await?.ok_or_else(Refusal::unauthorized)?;
-        if user.must_change_password && !session.is_by_link {
-            return Err(Refusal::forbidden("Choose a password of your own first."));
-        }
-        if user.totp.is_some() {
-            return Err(Refusal::conflict(
-                "There is a second factor. Switch it off first, with your password.",
-            ));
-        }
-        let setup = api.services.users.begin_totp(&who.actor, &session.user).await?;
-        api.sessions.set_totp(session, Some(setup.seed));
-        Ok(Json(TotpBegun { secret: setup.secret_base32, uri: setup.uri }))
-    })
-    .await
+async fn begin_totp(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+    let session = who.session()?;
+    let user = api.services.users.find(&session.user).await?.ok_or_else(Refusal::unauthorized)?;
+    if user.must_change_password && !session.is_by_link {
+        return Err(Refusal::forbidden("Choose a password of your own first."));
+    }
+    if user.totp.is_some() {
+        return Err(Refusal::conflict("There is a second factor. Switch it off first, with your password."));
+    }
+    let setup = api.services.users.begin_totp(&who.actor, &session.user).await?;
+    api.sessions.set_totp(session, Some(setup.seed));
+    Ok(Json(TotpBegun { secret: setup.secret_base32, uri: setup.uri }))
 }
 
-async fn confirm_totp<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn confirm_totp(
+    State(api): State<Arc<Api>>,
     who: Who,
     Sent(sent): Sent<TotpConfirmation>,
 ) -> Result<StatusCode, Refusal> {
     let turn = attempt(&api, &who).await?;
-    apart(async move {
-        let _turn = turn;
-        let session = who.session()?;
-        let Some(seed) = session.totp.clone() else {
-            return Err(Refusal::conflict(
-                "Begin again: the second factor that was being set up is not known any more.",
-            ));
-        };
-        let (name, users) = (&session.user, &api.services.users);
-        let confirmed = users.confirm_totp(&who.actor, name, &sent.password, seed, &sent.code).await;
-        let user = noting(&api, &who, confirmed)?.done;
-        api.sessions.set_totp(session, None);
-        api.sessions.go_on(session, &user.generation);
-        Ok(StatusCode::NO_CONTENT)
-    })
-    .await
+    let _turn = turn;
+    let session = who.session()?;
+    let Some(seed) = session.totp.clone() else {
+        return Err(Refusal::conflict(
+            "Begin again: the second factor that was being set up is not known any more.",
+        ));
+    };
+    let (name, users) = (&session.user, &api.services.users);
+    let confirmed = users.confirm_totp(&who.actor, name, &sent.password, seed, &sent.code).await;
+    let user = noting(&api, &who, confirmed)?.done;
+    api.sessions.set_totp(session, None);
+    api.sessions.go_on(session, &user.generation);
+    Ok(StatusCode::NO_CONTENT)
 }
 
-async fn remove_totp<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn remove_totp(
+    State(api): State<Arc<Api>>,
     who: Who,
     Sent(sent): Sent<Password>,
 ) -> Result<StatusCode, Refusal> {
     let turn = attempt(&api, &who).await?;
-    apart(async move {
-        let _turn = turn;
-        let session = who.session()?;
-        let removed = api.services.users.remove_totp(&who.actor, &session.user, &sent.password).await;
-        let user = noting(&api, &who, removed)?.done;
-        api.sessions.go_on(session, &user.generation);
-        Ok(StatusCode::NO_CONTENT)
-    })
-    .await
+    let _turn = turn;
+    let session = who.session()?;
+    let removed = api.services.users.remove_totp(&who.actor, &session.user, &sent.password).await;
+    let user = noting(&api, &who, removed)?.done;
+    api.sessions.go_on(session, &user.generation);
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Waits for the turn to check a password. Whoever takes over a session cannot guess it without limit.
-async fn attempt<S: Store>(api: &Api<S>, who: &Who) -> Result<crate::api::attempts::Turn, Refusal> {
+async fn attempt(api: &Api, who: &Who) -> Result<crate::api::attempts::Turn, Refusal> {
     api.attempts.turn(&who.actor.name, api.clock.now()).await.map_err(Refusal::too_many_attempts)
 }
 
 /// Notes whether the password was wrong.
-fn noting<S, T>(api: &Api<S>, who: &Who, done: Result<T, UserError>) -> Result<T, Refusal> {
+fn noting<T>(api: &Api, who: &Who, done: Result<T, UserError>) -> Result<T, Refusal> {
     if matches!(done, Err(UserError::WrongPassword)) {
         api.attempts.failed(&who.actor.name, api.clock.now());
     }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use contactd_core::services::{Finding, Severity};
-use contactd_core::store::Store;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::Semaphore;
@@ -13,11 +12,11 @@ use crate::api::Api;
 use crate::api::around::NodeShown;
 use crate::api::auth::Who;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Json, apart};
+use crate::api::extract::Json;
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
 
-pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::Nodes);
     vec![
         Endpoint::get("/nodes", needs, "listNodes", list)
@@ -74,21 +73,18 @@ impl From<Finding> for FindingShown {
     }
 }
 
-async fn list<S: Store>(State(api): State<Arc<Api<S>>>, _: Who) -> Result<Json<impl Serialize>, Refusal> {
-    apart(async move { Ok(Json(NodeList { nodes: api.around.nodes().await? })) }).await
+async fn list(State(api): State<Arc<Api>>, _: Who) -> Result<Json<impl Serialize>, Refusal> {
+    Ok(Json(NodeList { nodes: api.around.nodes().await? }))
 }
 
 /// It reads the whole store, so one at a time does.
 static LOOKING: Semaphore = Semaphore::const_new(1);
 
-async fn health<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+async fn health(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
     let turn = LOOKING.acquire().await.map_err(|_| Refusal::internal())?;
-    apart(async move {
-        let _turn = turn;
-        let mut findings = api.around.findings().await;
-        findings.extend(api.services.health.findings(&who.actor).await);
-        let findings = findings.into_iter().map(FindingShown::from).collect();
-        Ok(Json(HealthShown { version: env!("CARGO_PKG_VERSION"), findings }))
-    })
-    .await
+    let _turn = turn;
+    let mut findings = api.around.findings().await;
+    findings.extend(api.services.health.findings(&who.actor).await);
+    let findings = findings.into_iter().map(FindingShown::from).collect();
+    Ok(Json(HealthShown { version: env!("CARGO_PKG_VERSION"), findings }))
 }

@@ -28,7 +28,7 @@ const ERRORS: [(u16, &str); 14] = [
 ];
 
 /// Generates the document.
-pub(crate) fn document<S>(endpoints: &[Endpoint<S>]) -> Value {
+pub(crate) fn document(endpoints: &[Endpoint]) -> Value {
     let mut schemas = SchemaSettings::draft2020_12()
         .with(|settings| settings.definitions_path = "/components/schemas".into())
         .into_generator();
@@ -66,7 +66,7 @@ pub(crate) fn document<S>(endpoints: &[Endpoint<S>]) -> Value {
     })
 }
 
-fn operation<S>(endpoint: &Endpoint<S>, schemas: &mut SchemaGenerator) -> Value {
+fn operation(endpoint: &Endpoint, schemas: &mut SchemaGenerator) -> Value {
     let mut responses = Map::new();
     responses.insert(endpoint.status.to_string(), answer("Done.", endpoint.answers, schemas));
     if endpoint.may_become_job {
@@ -124,7 +124,7 @@ fn content(content: Content, schemas: &mut SchemaGenerator) -> Option<Value> {
     }
 }
 
-fn parameters<S>(endpoint: &Endpoint<S>, schemas: &mut SchemaGenerator) -> Vec<Value> {
+fn parameters(endpoint: &Endpoint, schemas: &mut SchemaGenerator) -> Vec<Value> {
     let in_path = endpoint.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let mut parameters: Vec<Value> = in_path
         .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }))

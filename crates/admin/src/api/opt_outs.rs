@@ -7,7 +7,6 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use contactd_core::services::{Holder, OptOutError, OptOutOptions, OptedOut};
-use contactd_core::store::Store;
 use contactd_core::{Changed, SubjectName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,14 +14,14 @@ use serde::{Deserialize, Serialize};
 use crate::api::Api;
 use crate::api::auth::Who;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Json, Sent, apart};
+use crate::api::extract::{Json, Sent};
 use crate::api::jobs::JobShown;
 use crate::api::people::{Settled, Whom};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
 use list::ListAsked;
 
-pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::OptOuts);
     vec![
         Endpoint::post("/people/opt-out", needs, "optOut", opt_out)
@@ -111,39 +110,36 @@ impl OptOutShown {
     }
 }
 
-async fn opt_out<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn opt_out(
+    State(api): State<Arc<Api>>,
     who: Who,
     Sent(sent): Sent<OptOutAsked>,
 ) -> Result<Json<impl Serialize>, Refusal> {
     let (named, actor) = (sent.q.read(&api)?, who.actor_for(sent.ticket.as_deref()));
     let person = sent.person && matches!(named, SubjectName::Value(..));
-    apart(async move {
-        let options = OptOutOptions { person, must_exist: false };
-        let is_confirmed = |count: usize| u32::try_from(count).ok() == sent.confirmed;
-        let approve = |profiles: &[_]| is_confirmed(profiles.len());
-        let changed = api.services.opt_outs.suppress(&actor, &[named], options, &approve).await?;
-        let is_whole = match &changed.done.on_file {
-            Some(Ok(found)) => !found.is_not_approved,
-            Some(Err(_)) => !person,
-            None => true,
-        };
-        match &changed.done.on_file {
-            _ if !is_whole && changed.confirmed.is_err() => Err(uncertain()),
-            Some(Ok(found)) if found.is_not_approved && changed.may_show() => {
-                Err(not_confirmed(found.holders.len()))
-            }
-            Some(Ok(found)) if found.is_not_approved => Err(unseen()),
-            Some(Err(error)) if person => {
-                tracing::error!(target: "contactd::admin", %error, "who has what was opted out could not be found");
-                let message = "This number or address is opted out. Who has it could not be found out, so these people are not opted \
-                               out themselves. Do it again.";
-                Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "not_complete", message))
-            }
-            _ => Ok(Json(OptOutShown::of(&changed))),
+    let options = OptOutOptions { person, must_exist: false };
+    let is_confirmed = |count: usize| u32::try_from(count).ok() == sent.confirmed;
+    let approve = |profiles: &[_]| is_confirmed(profiles.len());
+    let changed = api.services.opt_outs.suppress(&actor, &[named], options, &approve).await?;
+    let is_whole = match &changed.done.on_file {
+        Some(Ok(found)) => !found.is_not_approved,
+        Some(Err(_)) => !person,
+        None => true,
+    };
+    match &changed.done.on_file {
+        _ if !is_whole && changed.confirmed.is_err() => Err(uncertain()),
+        Some(Ok(found)) if found.is_not_approved && changed.may_show() => {
+            Err(not_confirmed(found.holders.len()))
         }
-    })
-    .await
+        Some(Ok(found)) if found.is_not_approved => Err(unseen()),
+        Some(Err(error)) if person => {
+            tracing::error!(target: "contactd::admin", %error, "who has what was opted out could not be found");
+            let message = "This number or address is opted out. Who has it could not be found out, so these people are not opted \
+                               out themselves. Do it again.";
+            Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "not_complete", message))
+        }
+        _ => Ok(Json(OptOutShown::of(&changed))),
+    }
 }
 
 fn uncertain() -> Refusal {
@@ -167,17 +163,14 @@ fn not_confirmed(count: usize) -> Refusal {
     Refusal::confirmation_needed(count as u64, message)
 }
 
-async fn withdraw<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn withdraw(
+    State(api): State<Arc<Api>>,
     who: Who,
     Sent(sent): Sent<Withdrawal>,
 ) -> Result<Json<impl Serialize>, Refusal> {
     let (named, actor) = (sent.q.read(&api)?, who.actor_for(sent.ticket.as_deref()));
-    apart(async move {
-        let changed = api.services.opt_outs.unsuppress(&actor, &[named]).await?;
-        Ok(Json(Settled::of(&changed, changed.done.changed)))
-    })
-    .await
+    let changed = api.services.opt_outs.unsuppress(&actor, &[named]).await?;
+    Ok(Json(Settled::of(&changed, changed.done.changed)))
 }
 
 impl From<OptOutError> for Refusal {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use contactd_core::services::{HealthError, HeldBySource, JournalState, Overview};
-use contactd_core::store::{PastImport, Store, StoreError};
+use contactd_core::store::{PastImport, StoreError};
 use contactd_core::{Timestamp, Token};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,13 +13,13 @@ use crate::api::Api;
 use crate::api::around::{LookupTimes, NodeShown};
 use crate::api::auth::Who;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Json, apart};
+use crate::api::extract::Json;
 use crate::api::nodes::FindingShown;
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
 use crate::api::usage::DayShown;
 
-pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::Overview);
     vec![
         Endpoint::get("/overview", needs, "showOverview", show)
@@ -110,21 +110,18 @@ struct NodeAtAGlance {
     behind: u64,
 }
 
-async fn show<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
-    apart(async move {
-        let overview = api.services.health.overview(&who.actor).await?;
-        let nodes = api.around.nodes().await?;
-        let mut findings = api.around.findings().await;
-        findings.extend(overview.findings.iter().cloned());
-        Ok(Json(OverviewShown {
-            latency: api.around.lookup_times(),
-            suppressions: api.around.suppressions(),
-            nodes: nodes.into_iter().map(NodeAtAGlance::from).collect(),
-            findings: findings.into_iter().map(FindingShown::from).collect(),
-            ..OverviewShown::of(overview, api.around.is_journal_on(), api.clock.now())
-        }))
-    })
-    .await
+async fn show(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+    let overview = api.services.health.overview(&who.actor).await?;
+    let nodes = api.around.nodes().await?;
+    let mut findings = api.around.findings().await;
+    findings.extend(overview.findings.iter().cloned());
+    Ok(Json(OverviewShown {
+        latency: api.around.lookup_times(),
+        suppressions: api.around.suppressions(),
+        nodes: nodes.into_iter().map(NodeAtAGlance::from).collect(),
+        findings: findings.into_iter().map(FindingShown::from).collect(),
+        ..OverviewShown::of(overview, api.around.is_journal_on(), api.clock.now())
+    }))
 }
 
 impl OverviewShown {

@@ -8,7 +8,6 @@ mod found;
 mod search;
 
 use contactd_core::services::SubjectError;
-use contactd_core::store::Store;
 use contactd_core::{Changed, SubjectName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,7 +15,6 @@ use tokio::sync::Semaphore;
 
 use crate::api::Api;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::apart;
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
 use changes::{Correction, Removal};
@@ -24,7 +22,7 @@ use erase::{Erasure, ErasureShown};
 use found::{FoundShown, ReportShown};
 use search::{ReportAsked, SearchAsked};
 
-pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::People);
     vec![
         Endpoint::post("/people/search", needs, "searchPeople", search::search)
@@ -59,7 +57,7 @@ pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
 pub(crate) struct Whom(#[schemars(length(min = 1))] String);
 
 impl Whom {
-    pub(crate) fn read<S>(&self, api: &Api<S>) -> Result<SubjectName, Refusal> {
+    pub(crate) fn read(&self, api: &Api) -> Result<SubjectName, Refusal> {
         let named = SubjectName::recognize(self.0.trim(), &api.networks);
         named.map_err(|error| Refusal::invalid(error.advice()))
     }
@@ -74,12 +72,9 @@ async fn when_its_turn<T: Send + 'static>(
     work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
 ) -> Result<T, Refusal> {
     let turn = SEARCHES.acquire().await.map_err(|_| Refusal::internal())?;
-    apart(async move {
-        let done = work.await;
-        drop(turn);
-        done
-    })
-    .await
+    let done = work.await;
+    drop(turn);
+    done
 }
 
 /// What was done.

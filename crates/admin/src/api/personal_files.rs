@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::api::Api;
 use crate::api::jobs::{FILE, Kind, Record, State};
 
-impl<S> Api<S> {
+impl Api {
     /// Deletes them, except those that running imports use.
     pub(crate) fn delete_personal_files(&self) {
         self.jobs.delete_personal_files();

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
 use contactd_core::services::{Clearing, ImportError};
-use contactd_core::store::{Aged, SourceRetention, Store, Swept};
+use contactd_core::store::{Aged, SourceRetention, Swept};
 use contactd_core::{Span, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,13 +16,13 @@ use serde_json::{Value, json};
 use crate::api::Api;
 use crate::api::auth::Who;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Json, Sent, apart};
+use crate::api::extract::{Json, Sent};
 use crate::api::imports::refused;
 use crate::api::jobs::{Failed, JobShown, Kind, started};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
 
-pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+pub(crate) fn endpoints() -> Vec<Endpoint> {
     vec![
         Endpoint::get("/retention", Needs::May(Permission::Retention), "showRetention", show)
             .says("How long the details of each source are held, and which end next.")
@@ -84,23 +84,20 @@ impl From<SourceRetention> for SourceShown {
     }
 }
 
-async fn show<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
-    apart(async move {
-        let imports = &api.services.imports;
-        let sources = imports.retention(&who.actor).await.map_err(refused)?;
-        let text = |length: Duration| Span(length).to_string();
-        Ok(Json(RetentionShown {
-            sources: sources.into_iter().map(SourceShown::from).collect(),
-            undo: Some(imports.undo_for()).filter(|undo| !undo.is_zero()).map(text),
-            audit_keep: api.around.audit_keep().map(text),
-            sweep_every: text(api.around.sweep_every()),
-        }))
-    })
-    .await
+async fn show(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+    let imports = &api.services.imports;
+    let sources = imports.retention(&who.actor).await.map_err(refused)?;
+    let text = |length: Duration| Span(length).to_string();
+    Ok(Json(RetentionShown {
+        sources: sources.into_iter().map(SourceShown::from).collect(),
+        undo: Some(imports.undo_for()).filter(|undo| !undo.is_zero()).map(text),
+        audit_keep: api.around.audit_keep().map(text),
+        sweep_every: text(api.around.sweep_every()),
+    }))
 }
 
-async fn sweep<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn sweep(
+    State(api): State<Arc<Api>>,
     who: Who,
     Sent(asked): Sent<Sweep>,
 ) -> Result<Response<Body>, Refusal> {

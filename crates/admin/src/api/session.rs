@@ -6,7 +6,6 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use contactd_core::services::LoginError;
-use contactd_core::store::Store;
 use contactd_core::{Role, Timestamp, User, Via};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,12 +13,12 @@ use serde::{Deserialize, Serialize};
 use crate::api::Api;
 use crate::api::auth::{COOKIE, Who};
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Json, Sent, apart};
+use crate::api::extract::{Json, Sent};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
 use crate::api::sessions::Session;
 
-pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+pub(crate) fn endpoints() -> Vec<Endpoint> {
     vec![
         Endpoint::post("/session", Needs::Nothing, "logIn", log_in)
             .says("Log in with a name, a password and, if there is a second factor, a code.")
@@ -83,7 +82,7 @@ struct SessionUser {
 }
 
 impl SessionShown {
-    fn of<S>(api: &Api<S>, session: &Session, user: &User) -> Self {
+    fn of(api: &Api, session: &Session, user: &User) -> Self {
         Self {
             user: SessionUser {
                 name: user.name.clone(),
@@ -101,56 +100,44 @@ impl SessionShown {
 }
 
 /// `POST /session`
-async fn log_in<S: Store>(
-    State(api): State<Arc<Api<S>>>,
-    Sent(login): Sent<Login>,
-) -> Result<Response, Refusal> {
+async fn log_in(State(api): State<Arc<Api>>, Sent(login): Sent<Login>) -> Result<Response, Refusal> {
     let now = api.clock.now();
     let turn = api.attempts.turn(&login.name, now).await.map_err(Refusal::too_many_attempts)?;
-    apart(async move {
-        let _turn = turn;
-        let code = login.code.as_deref().map(str::trim).filter(|code| !code.is_empty());
-        match api.services.users.log_in(Via::Console, &login.name, &login.password, code).await {
-            Ok(user) => {
-                api.attempts.succeeded(&login.name);
-                begin(&api, &user, false)
-            }
-            Err(error) => {
-                // The page asks for the code only once the password was right, which is not an attempt that failed.
-                if !matches!(error, LoginError::CodeNeeded) || code.is_some() {
-                    api.attempts.failed(&login.name, now);
-                }
-                Err(error.into())
-            }
+    let _turn = turn;
+    let code = login.code.as_deref().map(str::trim).filter(|code| !code.is_empty());
+    match api.services.users.log_in(Via::Console, &login.name, &login.password, code).await {
+        Ok(user) => {
+            api.attempts.succeeded(&login.name);
+            begin(&api, &user, false)
         }
-    })
-    .await
+        Err(error) => {
+            // The page asks for the code only once the password was right, which is not an attempt that failed.
+            if !matches!(error, LoginError::CodeNeeded) || code.is_some() {
+                api.attempts.failed(&login.name, now);
+            }
+            Err(error.into())
+        }
+    }
 }
 
 /// `POST /session/link`
-async fn log_in_by_link<S: Store>(
-    State(api): State<Arc<Api<S>>>,
-    Sent(link): Sent<Link>,
-) -> Result<Response, Refusal> {
-    apart(async move {
-        let logged_in = match api.sessions.use_link(&link.link, api.clock.now()) {
-            Some(name) => api.services.users.log_in_by_link(Via::Console, &name).await,
-            None => Err(LoginError::Wrong),
-        };
-        match logged_in {
-            Ok(user) => begin(&api, &user, true),
-            Err(LoginError::Wrong) => {
-                let message = "This link was used before, or has ended. Log in with your name and password.";
-                Err(Refusal::new(StatusCode::UNAUTHORIZED, "wrong_credentials", message))
-            }
-            Err(error) => Err(error.into()),
+async fn log_in_by_link(State(api): State<Arc<Api>>, Sent(link): Sent<Link>) -> Result<Response, Refusal> {
+    let logged_in = match api.sessions.use_link(&link.link, api.clock.now()) {
+        Some(name) => api.services.users.log_in_by_link(Via::Console, &name).await,
+        None => Err(LoginError::Wrong),
+    };
+    match logged_in {
+        Ok(user) => begin(&api, &user, true),
+        Err(LoginError::Wrong) => {
+            let message = "This link was used before, or has ended. Log in with your name and password.";
+            Err(Refusal::new(StatusCode::UNAUTHORIZED, "wrong_credentials", message))
         }
-    })
-    .await
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Begins a session and gives its secret to the browser.
-fn begin<S: Store>(api: &Api<S>, user: &User, is_by_link: bool) -> Result<Response, Refusal> {
+fn begin(api: &Api, user: &User, is_by_link: bool) -> Result<Response, Refusal> {
     let begun = api.sessions.begin(user, is_by_link, api.clock.now());
     let (session, secret) = begun.map_err(|_| Refusal::internal())?;
     let mut response = Json(SessionShown::of(api, &session, user)).into_response();
@@ -158,7 +145,7 @@ fn begin<S: Store>(api: &Api<S>, user: &User, is_by_link: bool) -> Result<Respon
     Ok(response)
 }
 
-fn set_cookie<S>(api: &Api<S>, response: &mut Response, secret: &str, more: &str) {
+fn set_cookie(api: &Api, response: &mut Response, secret: &str, more: &str) {
     let secure = if api.is_tls { "; Secure" } else { "" };
     let cookie = format!("{COOKIE}={secret}; Path=/admin; HttpOnly; SameSite=Strict{secure}{more}");
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
@@ -167,17 +154,14 @@ fn set_cookie<S>(api: &Api<S>, response: &mut Response, secret: &str, more: &str
 }
 
 /// `GET /session`
-async fn show<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
-    apart(async move {
-        let session = who.session()?;
-        let user = api.services.users.find(&session.user).await?.ok_or_else(Refusal::unauthorized)?;
-        Ok(Json(SessionShown::of(&api, session, &user)))
-    })
-    .await
+async fn show(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+    let session = who.session()?;
+    let user = api.services.users.find(&session.user).await?.ok_or_else(Refusal::unauthorized)?;
+    Ok(Json(SessionShown::of(&api, session, &user)))
 }
 
 /// `DELETE /session`
-async fn log_out<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Result<Response, Refusal> {
+async fn log_out(State(api): State<Arc<Api>>, who: Who) -> Result<Response, Refusal> {
     api.sessions.end(who.session()?);
     let mut response = StatusCode::NO_CONTENT.into_response();
     set_cookie(&api, &mut response, "", "; Max-Age=0");

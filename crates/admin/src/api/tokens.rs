@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use axum::extract::State;
 use contactd_core::services::{AuditError, DayLookups, Days, IssuedToken, TokenError};
-use contactd_core::store::Store;
 use contactd_core::{Changed, Committed, Scopes, Timestamp, Token};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,7 +14,7 @@ use serde::Serialize;
 use crate::api::Api;
 use crate::api::auth::Who;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Asked, Created, Json, Named, Sent, apart};
+use crate::api::extract::{Asked, Created, Json, Named, Sent};
 use crate::api::names::KindName;
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
@@ -24,7 +23,7 @@ use asked::{HowManyDays, LookupTokenToCreate, Rotation, TokenChange};
 /// How long a new secret waits until the token is in force everywhere.
 const SECRET_TIME: Duration = Duration::from_secs(5);
 
-pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::Tokens);
     vec![
         Endpoint::get("/tokens", needs, "listTokens", list)
@@ -159,12 +158,12 @@ impl TokenShown {
 
 impl TokenChanged {
     /// A change is never reported as failed because what is used of a quota could not be read.
-    async fn of<S: Store>(api: &Api<S>, changed: Changed<Token>) -> Self {
+    async fn of(api: &Api, changed: Changed<Token>) -> Self {
         let Changed { done, confirmed, recorded, .. } = changed;
         Self::new(api, done, confirmed.is_ok(), recorded.is_ok()).await
     }
 
-    async fn new<S: Store>(api: &Api<S>, token: Token, in_force: bool, is_on_record: bool) -> Self {
+    async fn new(api: &Api, token: Token, in_force: bool, is_on_record: bool) -> Self {
         let used = api.services.tokens.quotas_used(std::slice::from_ref(&token)).await;
         let used = used.ok().and_then(|used| used.get(&token.id).copied());
         Self { in_force, is_on_record, shown: TokenShown::of(token, used, api.clock.now()) }
@@ -174,7 +173,7 @@ impl TokenChanged {
 impl TokenWithSecret {
     /// The secret is shown only once, so it is not kept back for long: in a cluster, a node that is away is waited for during a
     /// whole lease, and clients may have given up by then.
-    async fn of<S: Store>(api: &Api<S>, issued: Committed<IssuedToken>) -> Self {
+    async fn of(api: &Api, issued: Committed<IssuedToken>) -> Self {
         let (shown, token) = (issued.done.token.clone(), issued.done.secret.expose().to_owned());
         let announced = tokio::time::timeout(SECRET_TIME, issued.announce()).await;
         let (in_force, is_on_record) =
@@ -194,87 +193,69 @@ fn scope_names(scopes: Scopes) -> Vec<KindName> {
     named.into_iter().filter(|(is_allowed, _)| *is_allowed).map(|(_, name)| name).collect()
 }
 
-async fn list<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
-    apart(async move {
-        let tokens = api.services.tokens.list(&who.actor).await?;
-        let used = api.services.tokens.quotas_used(&tokens).await?;
-        let shown = |token: Token| {
-            let used = used.get(&token.id).copied();
-            TokenShown::of(token, used, api.clock.now())
-        };
-        Ok(Json(TokenList { tokens: tokens.into_iter().map(shown).collect() }))
-    })
-    .await
+async fn list(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+    let tokens = api.services.tokens.list(&who.actor).await?;
+    let used = api.services.tokens.quotas_used(&tokens).await?;
+    let shown = |token: Token| {
+        let used = used.get(&token.id).copied();
+        TokenShown::of(token, used, api.clock.now())
+    };
+    Ok(Json(TokenList { tokens: tokens.into_iter().map(shown).collect() }))
 }
 
-async fn create<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn create(
+    State(api): State<Arc<Api>>,
     who: Who,
     Sent(sent): Sent<LookupTokenToCreate>,
 ) -> Result<Created<impl Serialize>, Refusal> {
     let new = sent.read()?;
-    apart(async move {
-        let issued = api.services.tokens.create(&who.actor, new).await?;
-        Ok(Created(TokenWithSecret::of(&api, issued).await))
-    })
-    .await
+    let issued = api.services.tokens.create(&who.actor, new).await?;
+    Ok(Created(TokenWithSecret::of(&api, issued).await))
 }
 
-async fn change<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn change(
+    State(api): State<Arc<Api>>,
     who: Who,
     Named(id): Named,
     Sent(sent): Sent<TokenChange>,
 ) -> Result<Json<impl Serialize>, Refusal> {
     let update = sent.read()?;
-    apart(async move {
-        let Changed { done, confirmed, notes, recorded } =
-            api.services.tokens.update(&who.actor, &id, &update).await?;
-        let changed = Changed { done: done.after, confirmed, notes, recorded };
-        Ok(Json(TokenChanged::of(&api, changed).await))
-    })
-    .await
+    let Changed { done, confirmed, notes, recorded } =
+        api.services.tokens.update(&who.actor, &id, &update).await?;
+    let changed = Changed { done: done.after, confirmed, notes, recorded };
+    Ok(Json(TokenChanged::of(&api, changed).await))
 }
 
-async fn rotate<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn rotate(
+    State(api): State<Arc<Api>>,
     who: Who,
     Named(id): Named,
     Sent(sent): Sent<Rotation>,
 ) -> Result<Created<impl Serialize>, Refusal> {
     let overlap = sent.overlap()?;
-    apart(async move {
-        let issued = api.services.tokens.rotate(&who.actor, &id, overlap, None).await?;
-        Ok(Created(TokenWithSecret::of(&api, issued).await))
-    })
-    .await
+    let issued = api.services.tokens.rotate(&who.actor, &id, overlap, None).await?;
+    Ok(Created(TokenWithSecret::of(&api, issued).await))
 }
 
-async fn revoke<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn revoke(
+    State(api): State<Arc<Api>>,
     who: Who,
     Named(id): Named,
 ) -> Result<Json<impl Serialize>, Refusal> {
-    apart(async move {
-        let revoked = api.services.tokens.revoke(&who.actor, &id).await?;
-        Ok(Json(TokenChanged::of(&api, revoked).await))
-    })
-    .await
+    let revoked = api.services.tokens.revoke(&who.actor, &id).await?;
+    Ok(Json(TokenChanged::of(&api, revoked).await))
 }
 
-async fn usage<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn usage(
+    State(api): State<Arc<Api>>,
     who: Who,
     Named(id): Named,
     Asked(asked): Asked<HowManyDays>,
 ) -> Result<Json<impl Serialize>, Refusal> {
     let days = asked.read()?;
-    apart(async move {
-        let days = Days::last(days.into(), api.clock.now());
-        let listed = api.services.audits.days_of_token(&who.actor, &id, &days).await.map_err(unread)?;
-        Ok(Json(TokenUsage { days: listed.into_iter().map(DayShown::from).collect() }))
-    })
-    .await
+    let days = Days::last(days.into(), api.clock.now());
+    let listed = api.services.audits.days_of_token(&who.actor, &id, &days).await.map_err(unread)?;
+    Ok(Json(TokenUsage { days: listed.into_iter().map(DayShown::from).collect() }))
 }
 
 fn unread(error: AuditError) -> Refusal {

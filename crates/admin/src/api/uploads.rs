@@ -10,14 +10,13 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use contactd_core::Timestamp;
 use contactd_core::services::{FileShape, NotLoaded, PreviewedRow, Verdict};
-use contactd_core::store::Store;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::Api;
 use crate::api::auth::Who;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Created, Json, Named, Sent, apart};
+use crate::api::extract::{Created, Json, Named, Sent};
 use crate::api::imports::{Reading, refused};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
@@ -33,7 +32,7 @@ const MAX_NAME: usize = 200;
 /// How many rows are previewed.
 const PREVIEWED: usize = 20;
 
-pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::Imports);
     vec![
         Endpoint::post("/uploads", needs, "uploadFile", upload)
@@ -211,14 +210,13 @@ impl From<PreviewedRow> for RowShown {
     }
 }
 
-async fn upload<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn upload(
+    State(api): State<Arc<Api>>,
     who: Who,
     request: Request,
 ) -> Result<Created<impl Serialize>, Refusal> {
     let (parts, body) = request.into_parts();
-    let (uploads, owner) = (Arc::clone(&api.uploads), who.clone());
-    let arriving = match apart(async move { uploads.begin(&owner) }).await {
+    let arriving = match api.uploads.begin(&who) {
         Ok(arriving) => arriving,
         Err(refusal) => {
             receiving::drain(&mut body.into_data_stream()).await;
@@ -226,73 +224,53 @@ async fn upload<S: Store>(
         }
     };
     let bytes = receiving::receive(&parts.headers, body, &arriving.path()).await?;
-    apart(async move {
-        let upload = arriving.keep(name_of(&parts.headers), bytes).map_err(|error| {
-            tracing::error!(target: "contactd::admin", %error, "an uploaded file cannot be kept");
-            Refusal::internal()
-        })?;
-        let described = api.services.imports.describe(&who.actor, &api.uploads.file(&upload)).await;
-        match described {
-            Ok(shape) => Ok(Created(UploadShown::new(upload, shape))),
-            // Nothing can be done with a file that cannot be read.
-            Err(error) => {
-                api.uploads.remove(&upload);
-                Err(refused(error))
-            }
+    let upload = arriving.keep(name_of(&parts.headers), bytes).map_err(|error| {
+        tracing::error!(target: "contactd::admin", %error, "an uploaded file cannot be kept");
+        Refusal::internal()
+    })?;
+    let described = api.services.imports.describe(&who.actor, &api.uploads.file(&upload)).await;
+    match described {
+        Ok(shape) => Ok(Created(UploadShown::new(upload, shape))),
+        // Nothing can be done with a file that cannot be read.
+        Err(error) => {
+            api.uploads.remove(&upload);
+            Err(refused(error))
         }
-    })
-    .await
+    }
 }
 
-async fn list<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
-    apart(async move {
-        let uploads = api.uploads.of(&who).into_iter().map(ListedUpload::from).collect();
-        Ok(Json(UploadList { uploads }))
-    })
-    .await
+async fn list(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+    let uploads = api.uploads.of(&who).into_iter().map(ListedUpload::from).collect();
+    Ok(Json(UploadList { uploads }))
 }
 
-async fn show<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn show(
+    State(api): State<Arc<Api>>,
     who: Who,
     Named(id): Named,
 ) -> Result<Json<impl Serialize>, Refusal> {
-    apart(async move {
-        let upload = api.uploads.find(&id, &who)?;
-        let described = api.services.imports.describe(&who.actor, &api.uploads.file(&upload)).await;
-        Ok(Json(UploadShown::new(upload, described.map_err(refused)?)))
-    })
-    .await
+    let upload = api.uploads.find(&id, &who)?;
+    let described = api.services.imports.describe(&who.actor, &api.uploads.file(&upload)).await;
+    Ok(Json(UploadShown::new(upload, described.map_err(refused)?)))
 }
 
-async fn delete<S: Store>(
-    State(api): State<Arc<Api<S>>>,
-    who: Who,
-    Named(id): Named,
-) -> Result<StatusCode, Refusal> {
-    apart(async move {
-        api.uploads.remove(&api.uploads.find(&id, &who)?);
-        Ok(StatusCode::NO_CONTENT)
-    })
-    .await
+async fn delete(State(api): State<Arc<Api>>, who: Who, Named(id): Named) -> Result<StatusCode, Refusal> {
+    api.uploads.remove(&api.uploads.find(&id, &who)?);
+    Ok(StatusCode::NO_CONTENT)
 }
 
-async fn preview<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn preview(
+    State(api): State<Arc<Api>>,
     who: Who,
     Named(id): Named,
     Sent(sent): Sent<ToPreview>,
 ) -> Result<Json<impl Serialize>, Refusal> {
     let ToPreview { mapping, source, region, date_format, require_basis, .. } = sent;
-    apart(async move {
-        let upload = api.uploads.find(&id, &who)?;
-        let options = Reading { mapping, source, region, date_format, require_basis }.options()?;
-        let file = api.uploads.file(&upload);
-        let rows =
-            api.services.imports.preview(&who.actor, &file, &options, PREVIEWED).await.map_err(refused)?;
-        Ok(Json(Preview { rows: rows.into_iter().map(RowShown::from).collect() }))
-    })
-    .await
+    let upload = api.uploads.find(&id, &who)?;
+    let options = Reading { mapping, source, region, date_format, require_basis }.options()?;
+    let file = api.uploads.file(&upload);
+    let rows = api.services.imports.preview(&who.actor, &file, &options, PREVIEWED).await.map_err(refused)?;
+    Ok(Json(Preview { rows: rows.into_iter().map(RowShown::from).collect() }))
 }
 
 /// The name of a file: without directories and control characters, and not too long.

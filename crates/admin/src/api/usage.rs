@@ -7,7 +7,6 @@ use axum::extract::State;
 use axum::http::Response;
 use axum::response::IntoResponse;
 use contactd_core::services::{DayLookups, Days, NamedUsage, TokenLookups, by_token};
-use contactd_core::store::Store;
 use contactd_core::{Moment, csv_row};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::Api;
 use crate::api::auth::Who;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Asked, Json, apart};
+use crate::api::extract::{Asked, Json};
 use crate::api::period::{Format, csv_file, moment};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
@@ -23,7 +22,7 @@ use crate::api::refusal::Refusal;
 /// The period if none is given.
 const NORMAL: &str = "30d";
 
-pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::Usage);
     vec![
         Endpoint::get("/usage", needs, "showUsage", show)
@@ -104,8 +103,8 @@ impl From<TokenLookups> for TokenShown {
     }
 }
 
-async fn show<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn show(
+    State(api): State<Arc<Api>>,
     who: Who,
     Asked(asked): Asked<UsageQuery>,
 ) -> Result<Response<Body>, Refusal> {
@@ -115,9 +114,7 @@ async fn show<S: Store>(
     let until = moment("until", asked.until.as_deref())?;
     let days = Days::between(since, until, api.clock.now())
         .map_err(|error| Refusal::invalid(crate::api::refusal::sentence(&error.to_string())))?;
-    let wanted = days.clone();
-    let usage =
-        apart(async move { Ok(api.services.audits.usage_of(&who.actor, None, &wanted).await?.0) }).await?;
+    let (usage, _) = api.services.audits.usage_of(&who.actor, None, &days).await?;
     Ok(match (asked.format, asked.by) {
         (Format::Csv, _) => csv_file("usage.csv", Body::from(csv(&usage))),
         (Format::Json, By::Day) => {

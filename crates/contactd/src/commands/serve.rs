@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use contactd_core::panics;
 use contactd_server::{Notify, OpenFiles, Settings};
-use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::{Everywhere, ServeArgs};
@@ -86,13 +85,12 @@ fn configure(everywhere: &Everywhere, args: &ServeArgs) -> anyhow::Result<(Confi
     Ok((config, serve))
 }
 
-/// Reloads at every SIGHUP, in a thread of its own: accepting connections does not wait for it.
+/// Reloads at every SIGHUP, in a task of its own: accepting connections does not wait for it.
 async fn reload_always(mut hangups: Signal, reloader: Arc<Reloader>, notify: Notify, status: String) {
     while hangups.recv().await.is_some() {
         notify.reloading();
-        let (reloader, runtime) = (Arc::clone(&reloader), Handle::current());
-        let reloaded = tokio::task::spawn_blocking(move || runtime.block_on(reloader.reload())).await;
-        if reloaded.is_err() {
+        let reloader = Arc::clone(&reloader);
+        if tokio::spawn(async move { reloader.reload().await }).await.is_err() {
             tracing::error!(target: log::ALWAYS, "cannot reload, because of an internal error");
         }
         notify.ready(&status);

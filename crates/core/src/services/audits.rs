@@ -20,7 +20,6 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 pub use copies::{NodeName, OfNode, RootList, VerifiedCopy, VerifiedJournals, VerifyQuery};
-pub use counting::JournalEnd;
 pub(super) use indexing::known_from_index;
 pub(super) use journals::known_since;
 pub use paging::{AuditPage, AuditPlace};
@@ -35,15 +34,15 @@ pub use verified::{JournalState, LastVerification};
 use watching::Watching;
 
 use crate::services::Parts;
-use crate::store::{AuditIndex, Facts, JournalCopies, StoreError, Tokens};
+use crate::store::{Store, StoreError};
 use crate::{
     Actor, JournalError, JournalFault, JournalHead, NotedHead, ProofMade, RootKey, Roots, Timestamp,
     Verification,
 };
 
 /// Queries and checks the journal.
-pub struct Audits<S> {
-    parts: Arc<Parts<S>>,
+pub struct Audits {
+    parts: Arc<Parts>,
     /// The entries that this process has put into the journal, once it knows which were there before.
     recorded: Mutex<Option<HashSet<String>>>,
 }
@@ -85,12 +84,8 @@ pub struct IndexState {
     pub unusable: Option<String>,
 }
 
-/// The fact that stores the roots of the journal, oldest first.
-const ROOTS: &str = "journal_roots";
-/// The fact that stores when the index was last compared with the journal.
-const COMPARED: &str = "audit_index_compared";
-impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
-    pub(super) fn new(parts: Arc<Parts<S>>) -> Self {
+impl Audits {
+    pub(super) fn new(parts: Arc<Parts>) -> Self {
         Self { parts, recorded: Mutex::default() }
     }
 
@@ -114,7 +109,7 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
         watch: &mut Watching<'_>,
     ) -> Result<Verification, AuditError> {
         actor.note("audit verify");
-        let last = self.parts.store.audit_position(&self.parts.node).await?.seq;
+        let last = self.parts.store.audit_position(self.parts.node()).await?.seq;
         let first = self.parts.journal.first_line()?.unwrap_or(1);
         let all = (last > 0).then(|| (last + 1).saturating_sub(first));
         watch.begin("checking the lines", all)?;
@@ -158,7 +153,10 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
 
     /// Remembers the root of the journal, so that a later verification can trust it.
     pub async fn remember_root(&self, root: RootKey) -> Result<(), AuditError> {
-        Ok(remember_roots(&*self.parts.store, &[root]).await?)
+        match &self.parts.machine {
+            Some(machine) => Ok(machine.add_roots(&[root]).await?),
+            None => Ok(()),
+        }
     }
 
     /// Writes what an auditor needs to verify the lines of a period.
@@ -175,35 +173,16 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
     }
 }
 
-/// Remembers roots beside those that the store remembered.
-pub async fn remember_roots(store: &impl Facts, more: &[RootKey]) -> Result<(), StoreError> {
-    let mut known = known_roots(store).await?;
-    let before = known.len();
-    known.extend(more.iter().filter(|root| !known.contains(root)).copied().collect::<Vec<_>>());
-    if known.len() == before {
-        return Ok(());
-    }
-    let text = known.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-    store.replace_fact(ROOTS, &text, None).await
-}
-
-/// The roots that the store remembered.
-pub(super) async fn roots<S: Facts>(parts: &Parts<S>) -> Result<Roots, AuditError> {
-    Ok(Roots::remembered(known_roots(&*parts.store).await?))
-}
-
-async fn known_roots(store: &impl Facts) -> Result<Vec<RootKey>, StoreError> {
-    let known = store.fact(ROOTS).await?.unwrap_or_default();
-    Ok(known.split(',').filter_map(|root| root.parse().ok()).collect())
-}
-
-/// When the index was last compared with the journal.
-pub(super) async fn compared_at<S: Facts>(parts: &Parts<S>) -> Result<Option<Timestamp>, AuditError> {
-    Ok(parts.store.fact(COMPARED).await?.and_then(|at| Timestamp::parse(&at)))
+/// The roots that this machine remembered.
+pub(super) async fn roots(parts: &Parts) -> Result<Roots, AuditError> {
+    Ok(match &parts.machine {
+        Some(machine) => Roots::remembered(machine.roots().await?),
+        None => Roots::default(),
+    })
 }
 
 /// The names of all tokens by id, including expired and revoked ones.
-pub(super) async fn token_names(store: &impl Tokens) -> Result<HashMap<String, String>, AuditError> {
+pub(super) async fn token_names(store: &dyn Store) -> Result<HashMap<String, String>, AuditError> {
     let tokens = store.list_tokens().await?;
     Ok(tokens.into_iter().map(|(_, token)| (token.id, token.name)).collect())
 }

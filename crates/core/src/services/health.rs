@@ -15,15 +15,12 @@ use serde::Serialize;
 use crate::metrics::{Family, Measured, Measuring, MetricKind};
 use crate::progress::Observer;
 use crate::services::{AuditError, Parts, audits};
-use crate::store::{
-    AuditIndex, DetailTotal, Details, Facts, FormerTotal, Importing, JournalCopies, Maintenance, PartSize,
-    PastImport, StoreError, Suppressions, Tokens,
-};
+use crate::store::{DetailTotal, FormerTotal, Machine, PartSize, PastImport, StoreError};
 use crate::{Actor, NotRecorded, Timestamp};
 
 /// Reports the state of an installation.
-pub struct Health<S> {
-    parts: Arc<Parts<S>>,
+pub struct Health {
+    parts: Arc<Parts>,
 }
 
 /// How much is held, and how much space it takes.
@@ -148,17 +145,13 @@ pub enum HealthError {
     NotRecorded(#[from] NotRecorded),
 }
 
-/// The fact that says when the last backup was complete.
-const LAST_BACKUP: &str = "last_backup";
 /// A clock that shows an earlier time than this is wrong: no version of contactd is older.
 const EARLIEST: &str = "2026-01-01";
 /// [`Health::findings`] does not read a journal that is larger than this.
 const SMALL_JOURNAL: u64 = 256 << 20;
 
-impl<S: Details + Importing + Suppressions + Tokens + AuditIndex + JournalCopies + Facts + Maintenance>
-    Health<S>
-{
-    pub(super) fn new(parts: Arc<Parts<S>>) -> Self {
+impl Health {
+    pub(super) fn new(parts: Arc<Parts>) -> Self {
         Self { parts }
     }
 
@@ -190,9 +183,18 @@ impl<S: Details + Importing + Suppressions + Tokens + AuditIndex + JournalCopies
         self.parts.record_read(&entry).await?;
         let mut made = self.parts.backups.make(target, self.parts.clock.now(), observer).await?;
         // Not on record once more: that it was asked for already is.
-        let completed_at = self.parts.clock.now().to_string();
-        made.not_noted = self.parts.store.replace_fact(LAST_BACKUP, &completed_at, None).await.err();
+        if let Some(machine) = &self.parts.machine {
+            made.not_noted = machine.note_backup(self.parts.clock.now()).await.err();
+        }
         Ok(made)
+    }
+
+    /// When the last backup of this machine was complete.
+    async fn last_backup(&self) -> Result<Option<Timestamp>, StoreError> {
+        match &self.parts.machine {
+            Some(machine) => machine.last_backup().await,
+            None => Ok(None),
+        }
     }
 
     /// Checks the store, the tokens, the suppressions, the journal and the clock.
@@ -218,7 +220,10 @@ impl<S: Details + Importing + Suppressions + Tokens + AuditIndex + JournalCopies
     }
 
     async fn store_findings(&self) -> Result<Vec<Finding>, StoreError> {
-        let damage = self.parts.store.check().await?;
+        let mut damage = self.parts.store.check().await?;
+        if let Some(files) = self.parts.machine.as_ref().and_then(Machine::files_of_node) {
+            damage.extend(files.check().await?);
+        }
         if !damage.is_empty() {
             let advice = "stop the server and restore the data directory from a backup";
             return Ok(vec![Finding::fail("store", damage.join("; "), advice)]);
@@ -305,9 +310,7 @@ impl<S: Details + Importing + Suppressions + Tokens + AuditIndex + JournalCopies
     }
 }
 
-impl<S: Details + Suppressions + Tokens + AuditIndex + JournalCopies + Facts + Maintenance> Measured
-    for Health<S>
-{
+impl Measured for Health {
     fn families(&self) -> Measuring<'_> {
         Box::pin(async {
             match self.store_families().await {
@@ -322,14 +325,14 @@ fn store_up(is_up: u64) -> Family {
     Family::gauge("contactd_store_up", "Whether the store could be asked.", is_up)
 }
 
-impl<S> Health<S> {
+impl Health {
     /// What is measured while the store cannot be asked.
     pub fn unreachable(&self) -> Vec<Family> {
         vec![store_up(0)]
     }
 }
 
-impl<S: Details + Facts + Maintenance> Health<S> {
+impl Health {
     async fn store_families(&self) -> Result<Vec<Family>, StoreError> {
         let totals = self.parts.store.totals().await?;
         let mut by_kind = BTreeMap::<_, u64>::new();
@@ -347,15 +350,11 @@ impl<S: Details + Facts + Maintenance> Health<S> {
         }
         let mut families =
             vec![Family::gauge("contactd_store_profiles", "Profiles held.", totals.profiles), details, bytes];
-        let backup = self.parts.store.fact(LAST_BACKUP).await?;
+        let backup = self.last_backup().await?;
         let imported_at = totals.newest_import.map(|newest| newest.at);
         for (name, help, at) in [
             ("contactd_last_import_timestamp_seconds", "When the newest import was committed.", imported_at),
-            (
-                "contactd_last_backup_timestamp_seconds",
-                "When the last backup was complete.",
-                backup.as_deref().and_then(Timestamp::parse),
-            ),
+            ("contactd_last_backup_timestamp_seconds", "When the last backup was complete.", backup),
         ] {
             if let Some(seconds) = at.and_then(|at| u64::try_from(at.seconds()).ok()) {
                 families.push(Family::gauge(name, help, seconds));

@@ -21,14 +21,14 @@ use crate::progress::{Cancel, Observer, Progress};
 use crate::services::waiting::until_free;
 use crate::services::{Parts, SuppressionsError};
 use crate::store::{
-    self, Aged, Details, Import, ImportPlan, ImportSummary, Maintenance, Outbox, PastImport, PutCounts,
-    StoreError, Suppressions, SweepPlan, Swept, Undo, Undone, ValueOfProfile, WithdrawnFrom,
+    Aged, Import, ImportPlan, ImportSummary, PastImport, PutCounts, StoreError, SweepPlan, Swept, Undo,
+    Undone, ValueOfProfile, WithdrawnFrom,
 };
 use crate::{Actor, AdminEntry, Affected, Changed, NotRecorded, SuppressionList, Timestamp, Via};
 
 /// Imports records, undoes imports, and removes details that are too old.
-pub struct Imports<S> {
-    parts: Arc<Parts<S>>,
+pub struct Imports {
+    parts: Arc<Parts>,
 }
 
 /// What an import does besides adding and updating.
@@ -154,8 +154,8 @@ pub enum ImportError {
     NotRecorded(#[from] NotRecorded),
 }
 
-impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Imports<S> {
-    pub(super) fn new(parts: Arc<Parts<S>>) -> Self {
+impl Imports {
+    pub(super) fn new(parts: Arc<Parts>) -> Self {
         Self { parts }
     }
 
@@ -272,7 +272,7 @@ impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Import
             report.count(import.counts());
             return Err(ImportError::TooManyWithdrawn { from, report: Box::new(report) });
         }
-        self.take_back(source, &mut import, &suppressions).await?;
+        self.take_back(source, &mut *import, &suppressions).await?;
         stop_if(cancel)?;
         let counts = import.counts();
         report.refuse(import.crowds(), counts.refused);
@@ -327,7 +327,7 @@ impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Import
     async fn take_back(
         &self,
         source: &mut impl RecordSource,
-        import: &mut impl Import,
+        import: &mut dyn Import,
         before: &SuppressionList,
     ) -> Result<(), ImportError> {
         let now = self.parts.suppressions().await?;

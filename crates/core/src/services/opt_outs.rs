@@ -4,14 +4,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::services::{Approve, FEW, Parts, SuppressionsError};
-use crate::store::{Details, Outbox, StoreError, Suppressions};
+use crate::store::StoreError;
 use crate::{
     Actor, Affected, Changed, ContactValue, Detail, Kind, Label, Profile, Subject, SubjectName, Timestamp,
 };
 
 /// Adds and removes suppressions of people, numbers and addresses.
-pub struct OptOuts<S> {
-    parts: Arc<Parts<S>>,
+pub struct OptOuts {
+    parts: Arc<Parts>,
 }
 
 /// What an opt-out covers, and when it is refused.
@@ -65,8 +65,8 @@ pub enum OptOutError {
     Store(#[from] StoreError),
 }
 
-impl<S: Suppressions + Details + Outbox> OptOuts<S> {
-    pub(super) fn new(parts: Arc<Parts<S>>) -> Self {
+impl OptOuts {
+    pub(super) fn new(parts: Arc<Parts>) -> Self {
         Self { parts }
     }
 

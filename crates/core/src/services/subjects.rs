@@ -14,29 +14,15 @@ pub use report::{
 use crate::progress::{Cancel, Observer};
 use crate::services::waiting::until_free;
 use crate::services::{AuditError, Parts, SuppressionsError};
-use crate::store::{
-    AuditIndex, DetailFilter, Details, Facts, Import, ImportPlan, ImportSummary, Importing, JournalCopies,
-    Maintenance, Outbox, PutCounts, StoreError, Suppressions, Tokens,
-};
+use crate::store::{DetailFilter, ImportPlan, ImportSummary, PutCounts, StoreError};
 use crate::{
     Actor, Affected, Changed, ContactValue, Detail, Kind, NotRecorded, Profile, RawRecord, RecordError,
     Subject,
 };
 
-/// The store traits that [`Subjects`] needs.
-pub trait SubjectStore:
-    Details + Importing + Suppressions + Tokens + AuditIndex + JournalCopies + Outbox + Facts + Maintenance
-{
-}
-impl<
-    S: Details + Importing + Suppressions + Tokens + AuditIndex + JournalCopies + Outbox + Facts + Maintenance,
-> SubjectStore for S
-{
-}
-
 /// Reports, corrects and removes what is held about individual people.
-pub struct Subjects<S> {
-    pub(super) parts: Arc<Parts<S>>,
+pub struct Subjects {
+    pub(super) parts: Arc<Parts>,
 }
 
 /// Why a report or a change failed.
@@ -93,8 +79,8 @@ pub struct WrongDetail {
     pub source: String,
 }
 
-impl<S: SubjectStore> Subjects<S> {
-    pub(super) fn new(parts: Arc<Parts<S>>) -> Self {
+impl Subjects {
+    pub(super) fn new(parts: Arc<Parts>) -> Self {
         Self { parts }
     }
 
@@ -215,14 +201,14 @@ impl<S: SubjectStore> Subjects<S> {
         let entry = self.parts.entry(actor, "export");
         let entry = source.map_or(entry.clone(), |source| entry.about(source));
         self.parts.record_read(&entry).await?;
-        let visit = |profile: &Profile, mut details: Vec<Detail>| {
+        let mut visit = |profile: &Profile, mut details: Vec<Detail>| {
             details.retain(|detail| source.is_none_or(|source| source == detail.source));
             details.sort_by(|a, b| {
                 (a.kind, a.value.expose(), &a.source).cmp(&(b.kind, b.value.expose(), &b.source))
             });
             details.is_empty() || visit(profile, &details)
         };
-        Ok(self.parts.store.visit_all(visit).await?)
+        Ok(self.parts.store.visit_all(&mut visit).await?)
     }
 
     /// Puts on record that somebody fetches the file of an [export](Self::export).

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::services::Parts;
-use crate::store::{AuditIndex, AuditUsage, Outbox, StoreError, Tokens, Usage};
+use crate::store::{AuditUsage, Machine, StoreError};
 use crate::{
     Actor, AdminEntry, Affected, Changed, Committed, Lifetime, Quota, Rate, Scopes, Timestamp, Token,
     TokenSecret, TokenUpdate, UpdatedToken, is_printable,
@@ -15,8 +15,8 @@ use crate::{
 const MOST_NAME_CHARS: usize = 100;
 
 /// Issues and revokes tokens.
-pub struct TokenIssuer<S> {
-    parts: Arc<Parts<S>>,
+pub struct TokenIssuer {
+    parts: Arc<Parts>,
 }
 
 /// The properties of a new token.
@@ -88,8 +88,8 @@ pub enum TokenError {
     Store(#[from] StoreError),
 }
 
-impl<S: Tokens + Outbox> TokenIssuer<S> {
-    pub(super) fn new(parts: Arc<Parts<S>>) -> Self {
+impl TokenIssuer {
+    pub(super) fn new(parts: Arc<Parts>) -> Self {
         Self { parts }
     }
 
@@ -220,11 +220,12 @@ impl<S: Tokens + Outbox> TokenIssuer<S> {
     }
 }
 
-impl<S: Tokens + Usage + AuditIndex> TokenIssuer<S> {
+impl TokenIssuer {
     /// The hits that count against the tokens' own quotas in the current day or month, each of all tokens of its family, by the
     /// id of the token. Tokens without a quota of their own are left out. Hits of the last seconds may be missing.
     pub async fn quotas_used(&self, tokens: &[Token]) -> Result<HashMap<String, u64>, TokenError> {
         let (store, now) = (&self.parts.store, self.parts.clock.now());
+        let here = self.parts.machine.as_ref().map_or(&**store, Machine::files);
         let first_day = |token: &Token| token.quota.map(|quota| quota.period.days(now).0);
         let mut used = HashMap::new();
         let Some(since) = tokens.iter().filter_map(first_day).min() else { return Ok(used) };
@@ -241,7 +242,7 @@ impl<S: Tokens + Usage + AuditIndex> TokenIssuer<S> {
             let days = on_all_nodes.get(&*token.family).into_iter().flatten();
             let on_all_nodes: u64 = days.filter(|(day, _)| *day >= first).map(|(_, hits)| hits).sum();
             // The index has no lines if the journal is off; the count of this node has no other nodes.
-            let here = store.hits_since(&token.family, first).await?;
+            let here = here.hits_since(&token.family, first).await?;
             used.insert(token.id.clone(), here.max(on_all_nodes));
         }
         Ok(used)

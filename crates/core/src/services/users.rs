@@ -17,7 +17,6 @@ pub use own::TotpSetup;
 
 use crate::account::one_time_password;
 use crate::services::Parts;
-use crate::store::{Accounts, Outbox};
 use crate::{
     Actor, AdminEntry, Changed, NewPassword, PasswordHash, Role, User, UserChange, UserChanged, UserName,
 };
@@ -26,8 +25,8 @@ use crate::{
 ///
 /// Whoever has a session asks [`find`](Self::find) with every request, so a change is in force when its method returns.
 /// Methods that take or make a password hash it on the thread that polls them, for some 20 ms.
-pub struct Users<S> {
-    parts: Arc<Parts<S>>,
+pub struct Users {
+    parts: Arc<Parts>,
 }
 
 /// A user with a new one-time password. This is the only time that it is known.
@@ -44,8 +43,8 @@ impl fmt::Debug for NewUser {
     }
 }
 
-impl<S: Accounts + Outbox> Users<S> {
-    pub(super) fn new(parts: Arc<Parts<S>>) -> Self {
+impl Users {
+    pub(super) fn new(parts: Arc<Parts>) -> Self {
         Self { parts }
     }
 

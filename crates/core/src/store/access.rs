@@ -1,71 +1,87 @@
 //! Tokens, suppressions and usage.
 
-use crate::store::{Noted, StoreFuture};
+use async_trait::async_trait;
+
+use crate::store::{Noted, StoreError};
 use crate::{SubjectDigest, Timestamp, Token, TokenHash, TokenUpdate, UpdatedToken, UsageDelta};
 
 /// Tokens.
+#[async_trait]
 pub trait Tokens: Send + Sync + 'static {
     /// Stores a new token. Committed and synced when this returns.
-    fn create_token(&self, hash: &TokenHash, token: &Token, entry: Noted<'_>) -> impl StoreFuture<()>;
+    async fn create_token(&self, hash: &TokenHash, token: &Token, entry: Noted<'_>)
+    -> Result<(), StoreError>;
 
     /// All tokens, oldest first, including expired and revoked ones.
-    fn list_tokens(&self) -> impl StoreFuture<Vec<(TokenHash, Token)>>;
+    async fn list_tokens(&self) -> Result<Vec<(TokenHash, Token)>, StoreError>;
 
     /// Revokes a token. `None` if there is no such token; revoking it again changes nothing. Committed and synced
     /// when this returns.
-    fn revoke_token(&self, id: &str, at: Timestamp, entry: Noted<'_>) -> impl StoreFuture<Option<Token>>;
+    async fn revoke_token(
+        &self,
+        id: &str,
+        at: Timestamp,
+        entry: Noted<'_>,
+    ) -> Result<Option<Token>, StoreError>;
 
     /// Stores a new token in place of `old`, which expires at `old_ends_at` or earlier. Changes both or neither;
     /// committed and synced when this returns. False if `old` does not exist or is revoked.
-    fn rotate_token(
+    async fn rotate_token(
         &self,
         old: &str,
         old_ends_at: Timestamp,
         hash: &TokenHash,
         token: &Token,
         entry: Noted<'_>,
-    ) -> impl StoreFuture<bool>;
+    ) -> Result<bool, StoreError>;
 
     /// Updates a token that is live at `at`. A new quota also applies to all other live tokens of its family. `None` if
     /// there is no such token, or it has ended. Committed and synced when this returns.
-    fn update_token(
+    async fn update_token(
         &self,
         id: &str,
         update: &TokenUpdate,
         at: Timestamp,
         entry: Noted<'_>,
-    ) -> impl StoreFuture<Option<UpdatedToken>>;
+    ) -> Result<Option<UpdatedToken>, StoreError>;
 }
 
 /// Suppressions.
+#[async_trait]
 pub trait Suppressions: Send + Sync + 'static {
     /// Suppresses all of these or none. Committed and synced when this returns. Returns how many were new;
     /// suppressing twice is not an error.
-    fn suppress(&self, subjects: &[SubjectDigest], at: Timestamp, entry: Noted<'_>) -> impl StoreFuture<u64>;
+    async fn suppress(
+        &self,
+        subjects: &[SubjectDigest],
+        at: Timestamp,
+        entry: Noted<'_>,
+    ) -> Result<u64, StoreError>;
 
     /// Removes suppressions. Returns how many of them existed.
-    fn unsuppress(&self, subjects: &[SubjectDigest], entry: Noted<'_>) -> impl StoreFuture<u64>;
+    async fn unsuppress(&self, subjects: &[SubjectDigest], entry: Noted<'_>) -> Result<u64, StoreError>;
 
     /// The earliest time at which one of these was suppressed; `None` if none of them is.
-    fn find_suppression(&self, subjects: &[SubjectDigest]) -> impl StoreFuture<Option<Timestamp>>;
+    async fn find_suppression(&self, subjects: &[SubjectDigest]) -> Result<Option<Timestamp>, StoreError>;
 
     /// All suppressions.
-    fn list_suppressions(&self) -> impl StoreFuture<Vec<SubjectDigest>>;
+    async fn list_suppressions(&self) -> Result<Vec<SubjectDigest>, StoreError>;
 }
 
 /// Usage of tokens, by UTC day.
+#[async_trait]
 pub trait Usage: Send + Sync + 'static {
     /// Adds to the counts of the UTC day of `at`.
-    fn record_usage(&self, usage: &[UsageDelta], at: Timestamp) -> impl StoreFuture<()>;
+    async fn record_usage(&self, usage: &[UsageDelta], at: Timestamp) -> Result<(), StoreError>;
 
     /// Hits of all tokens of a family, also of those that have ended, since the start of a UTC day.
-    fn hits_since(&self, family: &str, day: i64) -> impl StoreFuture<u64>;
+    async fn hits_since(&self, family: &str, day: i64) -> Result<u64, StoreError>;
 
     /// Hits of every token and day since the start of a UTC day.
-    fn hits_by_day(&self, since: i64) -> impl StoreFuture<Vec<DayHits>>;
+    async fn hits_by_day(&self, since: i64) -> Result<Vec<DayHits>, StoreError>;
 
     /// Makes counts at least this high: all of them or none. Committed and synced when this returns.
-    fn raise_hits(&self, hits: &[DayHits]) -> impl StoreFuture<()>;
+    async fn raise_hits(&self, hits: &[DayHits]) -> Result<(), StoreError>;
 }
 
 /// Hits of a token on a UTC day.

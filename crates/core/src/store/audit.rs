@@ -1,55 +1,58 @@
 //! The index of the journals, to answer queries without reading them.
 
-use crate::store::StoreFuture;
+use async_trait::async_trait;
+
+use crate::store::StoreError;
 use crate::{AdminEntry, AdminRecord, AuditPosition, AuditRecord, Kind, ShortDigest, Timestamp};
 
 /// An index of the journals. A line is identified by its node and its number, because each node has its own
 /// journal. The index can be rebuilt from the journals.
+#[async_trait]
 pub trait AuditIndex: Send + Sync + 'static {
     /// How far the journal of a node has been indexed.
-    fn audit_position(&self, node: &str) -> impl StoreFuture<AuditPosition>;
+    async fn audit_position(&self, node: &str) -> Result<AuditPosition, StoreError>;
 
     /// Adds the lines read between two positions, if the node's journal is still indexed exactly up to the first
     /// one. So each line is added once, even if several processes index it. Returns whether they were added.
-    fn index_audit(&self, step: IndexStep<'_>) -> impl StoreFuture<bool>;
+    async fn index_audit(&self, step: IndexStep<'_>) -> Result<bool, StoreError>;
 
     /// Removes the lines of a node, so that its journal is indexed again. Usage counts of days before `first_day`
     /// stay, because the journal no longer has those days.
-    fn reset_audit_index(&self, node: &str, first_day: i64) -> impl StoreFuture<()>;
+    async fn reset_audit_index(&self, node: &str, first_day: i64) -> Result<(), StoreError>;
 
     /// Removes the lines of a node up to this number. Usage counts stay.
-    fn forget_audit(&self, node: &str, through: u64) -> impl StoreFuture<()>;
+    async fn forget_audit(&self, node: &str, through: u64) -> Result<(), StoreError>;
 
     /// Which of these entries of administrative actions are indexed, by their ids.
-    fn find_entries(&self, ids: &[String]) -> impl StoreFuture<Vec<String>>;
+    async fn find_entries(&self, ids: &[String]) -> Result<Vec<String>, StoreError>;
 
     /// The indexed lines of a node with numbers from `from` to `through`, in order.
-    fn indexed(&self, node: &str, from: u64, through: u64) -> impl StoreFuture<Vec<IndexedLine>>;
+    async fn indexed(&self, node: &str, from: u64, through: u64) -> Result<Vec<IndexedLine>, StoreError>;
 
     /// How many lines are indexed that do not belong to the node, or come after its position.
-    fn count_foreign(&self, node: &str) -> impl StoreFuture<u64>;
+    async fn count_foreign(&self, node: &str) -> Result<u64, StoreError>;
 
     /// Removes everything that does not belong to the node.
-    fn remove_foreign(&self, node: &str) -> impl StoreFuture<()>;
+    async fn remove_foreign(&self, node: &str) -> Result<(), StoreError>;
 
     /// What is wrong with the index as a file, so that it may not show all of its lines; empty if nothing is. Resetting the
     /// index repairs it.
-    fn check_index(&self) -> impl StoreFuture<Vec<String>>;
+    async fn check_index(&self) -> Result<Vec<String>, StoreError>;
 
     /// Usage of every token by day, on one node.
-    fn audit_usage_of(&self, node: &str) -> impl StoreFuture<Vec<AuditUsage>>;
+    async fn audit_usage_of(&self, node: &str) -> Result<Vec<AuditUsage>, StoreError>;
 
     /// Visits the lines of all nodes that match, newest first by their time; lines of one node with the same time by
     /// number, the highest first. Keeps no more lines in memory than `filter.newest`, or than match. `visit` returns
     /// whether to continue.
-    fn visit_audit(
+    async fn visit_audit(
         &self,
         filter: &AuditFilter,
-        visit: impl FnMut(IndexedLine) -> bool + Send,
-    ) -> impl StoreFuture<()>;
+        visit: &mut (dyn FnMut(IndexedLine) -> bool + Send),
+    ) -> Result<(), StoreError>;
 
     /// Usage of every token by day, on all nodes together, from the UTC day `since` on.
-    fn audit_usage(&self, since: i64) -> impl StoreFuture<Vec<AuditUsage>>;
+    async fn audit_usage(&self, since: i64) -> Result<Vec<AuditUsage>, StoreError>;
 }
 
 /// Lines of one node's journal to index together.

@@ -2,56 +2,63 @@
 
 use std::time::Duration;
 
-use crate::store::{Noted, PastImport, SourceRetention, StoreFuture};
+use async_trait::async_trait;
+
+use crate::store::{Noted, PastImport, SourceRetention, StoreError};
 use crate::{ContactValue, Detail, Kind, Label, Profile, Timestamp};
 
+/// Is given a profile and its details, and returns whether to continue.
+pub type VisitDetails<'a> = &'a mut (dyn for<'p> FnMut(&'p Profile, Vec<Detail>) -> bool + Send);
+
 /// Profiles and their details.
+#[async_trait]
 pub trait Details: Send + Sync + 'static {
     /// All details of a profile, expired or not: phone numbers before e-mail addresses, personal before work,
     /// then best first.
-    fn list_details(&self, profile: &Profile) -> impl StoreFuture<Vec<Detail>>;
+    async fn list_details(&self, profile: &Profile) -> Result<Vec<Detail>, StoreError>;
 
     /// Removes the details of a profile that `which` selects, also from what is kept so that imports can be undone;
     /// returns how many were held or kept. Committed and synced when this returns.
-    fn remove_details(
+    async fn remove_details(
         &self,
         profile: &Profile,
         which: &DetailFilter,
         entry: Noted<'_>,
-    ) -> impl StoreFuture<u64>;
+    ) -> Result<u64, StoreError>;
 
     /// Visits all details in a consistent snapshot: profile by profile, ordered by URL. `visit` returns whether
     /// to continue.
-    fn visit_all(&self, visit: impl FnMut(&Profile, Vec<Detail>) -> bool + Send) -> impl StoreFuture<()>;
+    async fn visit_all(&self, visit: VisitDetails<'_>) -> Result<(), StoreError>;
 
     /// The profiles that have this number or address, or of which it is kept so that imports can be undone, ordered
     /// by URL. E-mail addresses are compared ignoring case. Reads all details.
-    fn find_profiles(&self, kind: Kind, value: &ContactValue) -> impl StoreFuture<Vec<Profile>> {
+    async fn find_profiles(&self, kind: Kind, value: &ContactValue) -> Result<Vec<Profile>, StoreError> {
         let values = [(kind, value.clone())];
-        async move {
-            let mut found: Vec<Profile> =
-                self.find_holders(&values).await?.into_iter().map(|(profile, _)| profile).collect();
-            found.dedup();
-            Ok(found)
-        }
+        let found = self.find_holders(&values).await?;
+        let mut found: Vec<Profile> = found.into_iter().map(|(profile, _)| profile).collect();
+        found.dedup();
+        Ok(found)
     }
 
     /// Like [`find_profiles`](Self::find_profiles) for many numbers and addresses at once. Each profile comes with the
     /// index of a value that it has, once for each.
-    fn find_holders(&self, values: &[(Kind, ContactValue)]) -> impl StoreFuture<Vec<(Profile, usize)>>;
+    async fn find_holders(
+        &self,
+        values: &[(Kind, ContactValue)],
+    ) -> Result<Vec<(Profile, usize)>, StoreError>;
 
     /// For each profile, whether anything is held, or kept so that imports can be undone.
-    fn are_held(&self, profiles: &[Profile]) -> impl StoreFuture<Vec<bool>>;
+    async fn are_held(&self, profiles: &[Profile]) -> Result<Vec<bool>, StoreError>;
 
     /// Removes details that have expired and details that are too old.
-    fn sweep(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> impl StoreFuture<Swept>;
+    async fn sweep(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> Result<Swept, StoreError>;
 
     /// Every source that holds details or has a maximum age, by name, and which of its details end next. Reads all
     /// details that can end.
-    fn list_retention(&self, now: Timestamp) -> impl StoreFuture<Vec<SourceRetention>>;
+    async fn list_retention(&self, now: Timestamp) -> Result<Vec<SourceRetention>, StoreError>;
 
     /// How many details are held, by source, kind and label, without reading them all.
-    fn totals(&self) -> impl StoreFuture<Totals>;
+    async fn totals(&self) -> Result<Totals, StoreError>;
 }
 
 /// Selects details of a profile.

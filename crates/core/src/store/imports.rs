@@ -4,40 +4,38 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use crate::store::{Noted, StoreError, StoreFuture};
+use async_trait::async_trait;
+
+use crate::store::{Noted, StoreError};
 use crate::{ContactValue, Detail, Kind, Profile, Record, Timestamp};
 
 /// Importing of details, and the records of past imports.
+#[async_trait]
 pub trait Importing: Send + Sync + 'static {
-    /// An import in progress. Nothing of it is visible yet; dropping it discards all of it.
-    type Import<'a>: Import
-    where
-        Self: 'a;
-
     /// The sort key for the records of an import: equal for equal profiles, and the same as long as the store
     /// exists. An engine that needs no order returns a constant.
     fn sort_key(&self, profile: &Profile) -> u64;
 
-    /// Begins an import. Only one can be in progress at a time; for a second one this is [`StoreError::Busy`].
-    fn begin_import(&self, plan: &ImportPlan) -> impl StoreFuture<Self::Import<'_>>;
+    /// Begins an import. Nothing of it is visible yet; dropping it discards all of it. Only one can be in progress at a time; for a second one this is [`StoreError::Busy`].
+    async fn begin_import(&self, plan: &ImportPlan) -> Result<Box<dyn Import + '_>, StoreError>;
 
     /// All imports, oldest first.
-    fn list_imports(&self) -> impl StoreFuture<Vec<PastImport>>;
+    async fn list_imports(&self) -> Result<Vec<PastImport>, StoreError>;
 
     /// Undoes an import, whose sources must not have a later one. Removes the details that it added and that are
     /// still held, and puts back those that it changed and withdrew, except what was removed since or has expired
     /// at `at`.
-    fn undo_import(&self, id: i64, at: Timestamp, entry: Noted<'_>) -> impl StoreFuture<Undo>;
+    async fn undo_import(&self, id: i64, at: Timestamp, entry: Noted<'_>) -> Result<Undo, StoreError>;
 
     /// What is kept of a profile so that imports can be undone. [`Details::remove_details`] and
     /// [`Details::sweep`] remove it too.
     ///
     /// [`Details::remove_details`]: crate::store::Details::remove_details
     /// [`Details::sweep`]: crate::store::Details::sweep
-    fn list_former(&self, profile: &Profile) -> impl StoreFuture<Vec<FormerDetail>>;
+    async fn list_former(&self, profile: &Profile) -> Result<Vec<FormerDetail>, StoreError>;
 
     /// How much is kept so that imports can be undone. May read all of it.
-    fn former_total(&self) -> impl StoreFuture<FormerTotal>;
+    async fn former_total(&self) -> Result<FormerTotal, StoreError>;
 }
 
 /// What came of undoing an import. Unless it is done, nothing was changed.
@@ -148,19 +146,20 @@ pub type ValueOfProfile = (Profile, Kind, ContactValue);
 
 /// An import in progress. Call `put` any number of times, then `finish`, then `take_back` if needed, then
 /// `commit`.
+#[async_trait]
 pub trait Import: Send {
     /// Adds or updates details. Records must be in ascending order of [`Importing::sort_key`] across all batches,
     /// with the records of one profile next to each other. If a detail is given twice, the last one wins. A source that
     /// would have more than [`MOST_DETAILS`] for a profile is refused for that profile: none of its details is put.
-    fn put(&mut self, batch: Vec<Record>) -> impl StoreFuture<()>;
+    async fn put(&mut self, batch: Vec<Record>) -> Result<(), StoreError>;
 
     /// Completes the import after the last `put`. Removes the details of replaced sources that the import did not
     /// put.
-    fn finish(&mut self) -> impl StoreFuture<()>;
+    async fn finish(&mut self) -> Result<(), StoreError>;
 
     /// Removes those of these values that this import added; values that it only updated stay. For people who
     /// opted out while the import ran.
-    fn take_back(&mut self, values: &[ValueOfProfile]) -> impl StoreFuture<()>;
+    async fn take_back(&mut self, values: &[ValueOfProfile]) -> Result<(), StoreError>;
 
     /// What the import has done so far. Exact after `finish`.
     fn counts(&self) -> PutCounts;
@@ -174,11 +173,7 @@ pub trait Import: Send {
 
     /// Makes everything visible at once, and durable; returns the number of the import. Without it nothing
     /// changes.
-    fn commit(
-        self,
-        summary: &ImportSummary,
-        entry: Noted<'_>,
-    ) -> impl Future<Output = Result<i64, StoreError>> + Send;
+    async fn commit(self: Box<Self>, summary: &ImportSummary, entry: Noted<'_>) -> Result<i64, StoreError>;
 }
 
 /// What an import did, in numbers.

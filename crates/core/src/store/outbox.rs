@@ -1,7 +1,9 @@
 //! The outbox: entries of administrative actions that are not in the journal yet.
 
+use async_trait::async_trait;
+
 use crate::AdminEntry;
-use crate::store::StoreFuture;
+use crate::store::StoreError;
 
 /// The entry for the journal that belongs to a change. It is stored in the transaction of the change, with the counts
 /// that the change knows, so that no change is without its entry. `None` leaves the change unrecorded, for tests.
@@ -11,13 +13,20 @@ use crate::store::StoreFuture;
 pub type Noted<'a> = Option<&'a AdminEntry>;
 
 /// Entries that are not in the journal yet.
+#[async_trait]
 pub trait Outbox: Send + Sync + 'static {
     /// Adds an entry without a change. Committed and synced when this returns.
-    fn add_entry(&self, entry: &AdminEntry) -> impl StoreFuture<()>;
+    async fn add_entry(&self, entry: &AdminEntry) -> Result<(), StoreError>;
+
+    /// Entries for the journal of a node, oldest first: no other node gets them as long as this one answers. An engine that only one
+    /// process uses has one journal, so these are all of them.
+    async fn claim_entries(&self, _node: &str) -> Result<Vec<AdminEntry>, StoreError> {
+        self.list_entries().await
+    }
 
     /// All entries, oldest first.
-    fn list_entries(&self) -> impl StoreFuture<Vec<AdminEntry>>;
+    async fn list_entries(&self) -> Result<Vec<AdminEntry>, StoreError>;
 
     /// Removes entries by their ids, because they are in the journal.
-    fn remove_entries(&self, ids: &[String]) -> impl StoreFuture<()>;
+    async fn remove_entries(&self, ids: &[String]) -> Result<(), StoreError>;
 }

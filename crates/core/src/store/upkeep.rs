@@ -2,30 +2,34 @@
 
 use std::path::Path;
 
-use crate::store::{Noted, StoreFuture};
+use async_trait::async_trait;
+
+use crate::store::{Noted, StoreError};
 use crate::{SubjectDigest, Timestamp, Token, TokenHash};
 
 /// Facts that the store keeps about itself, such as the fingerprint of its digest key.
+#[async_trait]
 pub trait Facts: Send + Sync + 'static {
     /// Reads a fact.
-    fn fact(&self, name: &str) -> impl StoreFuture<Option<String>>;
+    async fn fact(&self, name: &str) -> Result<Option<String>, StoreError>;
 
     /// Stores a fact, unless one of that name exists. Returns the value that is stored now. Committed and synced
     /// when this returns.
-    fn remember(&self, name: &str, value: &str) -> impl StoreFuture<String>;
+    async fn remember(&self, name: &str, value: &str) -> Result<String, StoreError>;
 
     /// Stores a fact in place of an older one.
-    fn replace_fact(&self, name: &str, value: &str, entry: Noted<'_>) -> impl StoreFuture<()>;
+    async fn replace_fact(&self, name: &str, value: &str, entry: Noted<'_>) -> Result<(), StoreError>;
 
     /// Deletes a fact.
-    fn forget(&self, name: &str) -> impl StoreFuture<()>;
+    async fn forget(&self, name: &str) -> Result<(), StoreError>;
 }
 
 /// Detects committed changes.
+#[async_trait]
 pub trait Changes: Send + Sync + 'static {
     /// Returns numbers that differ from an earlier result if something was committed in between, by this process
     /// or another. Never waits for a writer.
-    fn changes(&self) -> impl StoreFuture<ChangeNumbers>;
+    async fn changes(&self) -> Result<ChangeNumbers, StoreError>;
 }
 
 /// One number for each kind of change.
@@ -38,34 +42,35 @@ pub struct ChangeNumbers {
 }
 
 /// Maintenance of the engine's files.
+#[async_trait]
 pub trait Maintenance: Send + Sync + 'static {
     /// Cheap maintenance that a server runs every second. It waits for readers only briefly, and nothing waits for
     /// it.
-    fn tidy(&self) -> impl StoreFuture<()>;
+    async fn tidy(&self) -> Result<(), StoreError>;
 
     /// Clears removed details from the engine's logs. Waits some seconds for readers; returns whether it
     /// succeeded.
-    fn flush_removed(&self) -> impl StoreFuture<bool>;
+    async fn flush_removed(&self) -> Result<bool, StoreError>;
 
     /// Overwrites all traces of removed details in the engine's files. May read all of these files.
-    fn wipe_removed(&self) -> impl StoreFuture<()>;
+    async fn wipe_removed(&self) -> Result<(), StoreError>;
 
     /// Describes what is damaged; empty if nothing is.
-    fn check(&self) -> impl StoreFuture<Vec<String>>;
+    async fn check(&self) -> Result<Vec<String>, StoreError>;
 
     /// How much space each part of the store takes.
-    fn sizes(&self) -> impl StoreFuture<Vec<PartSize>>;
+    async fn sizes(&self) -> Result<Vec<PartSize>, StoreError>;
 
     /// Writes a copy of everything into a directory, while others read and write. The details are a consistent
     /// snapshot; tokens and suppressions are another one, not older. Returns the names of the files. An engine whose copies
     /// are made with other tools returns [`StoreError::Unavailable`](crate::store::StoreError::Unavailable), which names them.
-    fn copy_to(&self, dir: &Path) -> impl StoreFuture<Vec<String>>;
+    async fn copy_to(&self, dir: &Path) -> Result<Vec<String>, StoreError>;
 
     /// Applies suppressions and revocations of another store, with their original times. A token that ends earlier
     /// there, or has fewer scopes, does here too. Tokens that are unknown here are stored as revoked at `at`, so that
     /// token ids in the journal keep their names. Users that are disabled there and admin tokens that are revoked there are so
     /// here too.
-    fn take_over(&self, withdrawals: &Withdrawals, at: Timestamp) -> impl StoreFuture<TakenOver>;
+    async fn take_over(&self, withdrawals: &Withdrawals, at: Timestamp) -> Result<TakenOver, StoreError>;
 }
 
 /// How much space a part of the store takes.

@@ -7,11 +7,9 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::Response;
 use contactd_core::services::{AuditPlace, AuditQuery, ShownEvent};
-use contactd_core::store::Store;
 use contactd_core::{Actor, csv_row};
 
 use crate::api::Api;
-use crate::api::extract::apart;
 use crate::api::period::csv_file;
 use crate::api::refusal::Refusal;
 
@@ -19,8 +17,8 @@ use crate::api::refusal::Refusal;
 const READ: u64 = 2_000;
 
 /// What is left to be sent.
-struct Rest<S> {
-    api: Arc<Api<S>>,
+struct Rest {
+    api: Arc<Api>,
     actor: Actor,
     query: AuditQuery,
     /// Rows that are read and not sent.
@@ -29,17 +27,13 @@ struct Rest<S> {
     next: Option<AuditPlace>,
 }
 
-pub(super) async fn file<S: Store>(
-    api: Arc<Api<S>>,
-    actor: Actor,
-    query: AuditQuery,
-) -> Result<Response<Body>, Refusal> {
+pub(super) async fn file(api: Arc<Api>, actor: Actor, query: AuditQuery) -> Result<Response<Body>, Refusal> {
     let rest = Rest { api, actor, query, rows: None, next: None };
     // The first page decides whether this can be answered.
     let mut rest = read(rest).await?;
     let rows = rest.rows.take().unwrap_or_default();
     rest.rows = Some(csv_row(ShownEvent::COLUMNS) + &rows);
-    let parts = futures_util::stream::try_unfold(rest, async |mut rest: Rest<S>| {
+    let parts = futures_util::stream::try_unfold(rest, async |mut rest: Rest| {
         if rest.rows.is_none() && rest.next.is_some() {
             rest = read(rest).await.map_err(|refusal| {
                 // The answer breaks off, so that nobody takes it for a whole one.
@@ -54,15 +48,11 @@ pub(super) async fn file<S: Store>(
 }
 
 /// Reads the next page.
-async fn read<S: Store>(mut rest: Rest<S>) -> Result<Rest<S>, Refusal> {
-    apart(async move {
-        let (audits, before) = (&rest.api.services.audits, rest.next.take());
-        let page = audits
-            .page(&rest.actor, &rest.query, before.as_ref(), READ, |event| csv_row(event.cells()))
-            .await?;
-        rest.rows = Some(page.events.concat());
-        rest.next = page.next;
-        Ok(rest)
-    })
-    .await
+async fn read(mut rest: Rest) -> Result<Rest, Refusal> {
+    let (audits, before) = (&rest.api.services.audits, rest.next.take());
+    let page =
+        audits.page(&rest.actor, &rest.query, before.as_ref(), READ, |event| csv_row(event.cells())).await?;
+    rest.rows = Some(page.events.concat());
+    rest.next = page.next;
+    Ok(rest)
 }

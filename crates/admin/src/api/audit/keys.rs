@@ -5,13 +5,12 @@ use std::sync::Arc;
 use axum::extract::State;
 use contactd_core::Timestamp;
 use contactd_core::services::NodeName;
-use contactd_core::store::Store;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::api::Api;
 use crate::api::auth::Who;
-use crate::api::extract::{Json, apart};
+use crate::api::extract::Json;
 use crate::api::refusal::Refusal;
 
 #[derive(Serialize, JsonSchema)]
@@ -56,39 +55,27 @@ fn shown(NodeName { node, name }: NodeName, is_here: bool) -> String {
     }
 }
 
-pub(super) async fn roots<S: Store>(
-    State(api): State<Arc<Api<S>>>,
-    who: Who,
-) -> Result<Json<impl Serialize>, Refusal> {
-    apart(async move {
-        let mut roots = Vec::new();
-        for of in api.services.audits.all_roots(&who.actor, true).await? {
-            let (current, node) = (of.of.roots.last().copied(), shown(of.node, of.is_here));
-            roots.extend(of.of.roots.iter().map(|root| RootShown {
-                node: node.clone(),
-                key: root.to_string(),
-                is_current: Some(*root) == current,
-            }));
-        }
-        Ok(Json(RootsShown { roots }))
-    })
-    .await
+pub(super) async fn roots(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+    let mut roots = Vec::new();
+    for of in api.services.audits.all_roots(&who.actor, true).await? {
+        let (current, node) = (of.of.roots.last().copied(), shown(of.node, of.is_here));
+        roots.extend(of.of.roots.iter().map(|root| RootShown {
+            node: node.clone(),
+            key: root.to_string(),
+            is_current: Some(*root) == current,
+        }));
+    }
+    Ok(Json(RootsShown { roots }))
 }
 
-pub(super) async fn heads<S: Store>(
-    State(api): State<Arc<Api<S>>>,
-    who: Who,
-) -> Result<Json<impl Serialize>, Refusal> {
-    apart(async move {
-        let heads = api.services.audits.all_heads(&who.actor, true).await?;
-        let heads = heads.into_iter().map(|of| {
-            let head = match of.is_here {
-                true => format!("{}:{}", of.of.seq, of.of.chain),
-                false => format!("{}:{}:{}", of.of.seq, of.of.chain, of.node.node),
-            };
-            HeadShown { node: shown(of.node, of.is_here), head, line: of.of.seq, time: of.of.at }
-        });
-        Ok(Json(HeadsShown { heads: heads.collect() }))
-    })
-    .await
+pub(super) async fn heads(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+    let heads = api.services.audits.all_heads(&who.actor, true).await?;
+    let heads = heads.into_iter().map(|of| {
+        let head = match of.is_here {
+            true => format!("{}:{}", of.of.seq, of.of.chain),
+            false => format!("{}:{}:{}", of.of.seq, of.of.chain, of.node.node),
+        };
+        HeadShown { node: shown(of.node, of.is_here), head, line: of.of.seq, time: of.of.at }
+    });
+    Ok(Json(HeadsShown { heads: heads.collect() }))
 }

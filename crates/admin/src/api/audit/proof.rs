@@ -7,7 +7,6 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
 use contactd_core::services::AuditError;
-use contactd_core::store::Store;
 use contactd_core::{Cancel, JournalError, Moment, Progress};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,8 +33,8 @@ pub(super) struct Proof {
     node: Option<String>,
 }
 
-pub(super) async fn start<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+pub(super) async fn start(
+    State(api): State<Arc<Api>>,
     who: Who,
     Sent(asked): Sent<Proof>,
 ) -> Result<Response<Body>, Refusal> {

@@ -6,7 +6,6 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
 use contactd_core::services::{AuditError, VerifiedJournals, VerifyQuery};
-use contactd_core::store::Store;
 use contactd_core::{JournalError, JournalFault, NotedHead, RootKey, RootSource, Timestamp, Verification};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -67,8 +66,8 @@ struct FaultShown {
     what: String,
 }
 
-pub(super) async fn start<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+pub(super) async fn start(
+    State(api): State<Arc<Api>>,
     who: Who,
     Sent(asked): Sent<Verify>,
 ) -> Result<Response<Body>, Refusal> {

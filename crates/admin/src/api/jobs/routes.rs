@@ -6,7 +6,6 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
-use contactd_core::store::Store;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::io::AsyncReadExt;
@@ -14,13 +13,13 @@ use tokio::io::AsyncReadExt;
 use crate::api::Api;
 use crate::api::auth::Who;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Json, Named, apart};
+use crate::api::extract::{Json, Named};
 use crate::api::jobs::stopping::Stopped;
 use crate::api::jobs::{Job, JobShown, Kind};
 use crate::api::permission::Needs;
 use crate::api::refusal::Refusal;
 
-pub(crate) fn endpoints<S: Store>() -> Vec<Endpoint<S>> {
+pub(crate) fn endpoints() -> Vec<Endpoint> {
     vec![
         Endpoint::get("/jobs", Needs::Anyone, "listJobs", list)
             .says("Your own jobs of the last seven days, newest first.")
@@ -54,23 +53,15 @@ pub(crate) fn started(job: &Job) -> Response<Body> {
     (StatusCode::ACCEPTED, Json(job.shown())).into_response()
 }
 
-async fn list<S: Store>(State(api): State<Arc<Api<S>>>, who: Who) -> Json<impl Serialize> {
+async fn list(State(api): State<Arc<Api>>, who: Who) -> Json<impl Serialize> {
     Json(JobList { jobs: api.jobs.of(&who).iter().map(|job| job.shown()).collect() })
 }
 
-async fn show<S: Store>(
-    State(api): State<Arc<Api<S>>>,
-    who: Who,
-    Named(id): Named,
-) -> Result<Json<JobShown>, Refusal> {
+async fn show(State(api): State<Arc<Api>>, who: Who, Named(id): Named) -> Result<Json<JobShown>, Refusal> {
     Ok(Json(find(&api, &id, &who)?.shown()))
 }
 
-async fn cancel<S: Store>(
-    State(api): State<Arc<Api<S>>>,
-    who: Who,
-    Named(id): Named,
-) -> Result<Json<JobShown>, Refusal> {
+async fn cancel(State(api): State<Arc<Api>>, who: Who, Named(id): Named) -> Result<Json<JobShown>, Refusal> {
     let job = find(&api, &id, &who)?;
     if job.is_running() && job.kind().is_completed() {
         return Err(Refusal::conflict("This cannot be stopped: once it has begun, it is completed."));
@@ -79,28 +70,17 @@ async fn cancel<S: Store>(
     Ok(Json(job.shown()))
 }
 
-async fn delete<S: Store>(
-    State(api): State<Arc<Api<S>>>,
-    who: Who,
-    Named(id): Named,
-) -> Result<StatusCode, Refusal> {
+async fn delete(State(api): State<Arc<Api>>, who: Who, Named(id): Named) -> Result<StatusCode, Refusal> {
     let job = find(&api, &id, &who)?;
     if job.is_running() {
         return Err(Refusal::conflict("This is still running. Stop it first, or wait until it has ended."));
     }
     // Large files take a while.
-    apart(async move {
-        api.jobs.forget(&job);
-        Ok(StatusCode::NO_CONTENT)
-    })
-    .await
+    api.jobs.forget(&job);
+    Ok(StatusCode::NO_CONTENT)
 }
 
-async fn file<S: Store>(
-    State(api): State<Arc<Api<S>>>,
-    who: Who,
-    Named(id): Named,
-) -> Result<Response<Body>, Refusal> {
+async fn file(State(api): State<Arc<Api>>, who: Who, Named(id): Named) -> Result<Response<Body>, Refusal> {
     let job = find(&api, &id, &who)?;
     let shown = job.shown();
     let name = match (shown.kind, shown.input["format"].as_str()) {
@@ -111,27 +91,23 @@ async fn file<S: Store>(
     let response = download(&job, shown.has_file, "file", name).await?;
     if shown.kind == Kind::Export {
         let actor = who.actor_for(shown.input["ticket"].as_str());
-        apart(async move { Ok(api.services.subjects.record_export_fetched(&actor).await?) }).await?;
+        api.services.subjects.record_export_fetched(&actor).await?;
     }
     Ok(response)
 }
 
-async fn rejects<S: Store>(
-    State(api): State<Arc<Api<S>>>,
-    who: Who,
-    Named(id): Named,
-) -> Result<Response<Body>, Refusal> {
+async fn rejects(State(api): State<Arc<Api>>, who: Who, Named(id): Named) -> Result<Response<Body>, Refusal> {
     let job = find(&api, &id, &who)?;
     let shown = job.shown();
     let format = shown.result.as_ref().map(|report| &report["inputs"][0]["format"]);
     let is_json = format.is_some_and(|format| format == "jsonl");
     let name = if is_json { "rejects.jsonl" } else { "rejects.csv" };
     let response = download(&job, shown.has_rejects, "rejects", name).await?;
-    apart(async move { Ok(api.services.imports.record_rejects_read(&who.actor).await?) }).await?;
+    api.services.imports.record_rejects_read(&who.actor).await?;
     Ok(response)
 }
 
-fn find<S: Store>(api: &Api<S>, id: &str, who: &Who) -> Result<Arc<Job>, Refusal> {
+fn find(api: &Api, id: &str, who: &Who) -> Result<Arc<Job>, Refusal> {
     let job = api.jobs.find(id, who);
     job.ok_or_else(|| Refusal::not_found("There is no such job of yours. Jobs are listed for seven days."))
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use contactd_core::Role;
 use contactd_core::services::UserError;
-use contactd_core::store::Store;
 
 use crate::api::Api;
 use crate::api::auth::USER;
@@ -37,7 +36,7 @@ impl Stopped {
 }
 
 /// Stops the running jobs whose owners are disabled, revoked or have another role by now that may not do this.
-pub(crate) async fn stop_those_without_permission<S: Store>(api: &Api<S>) -> Result<(), UserError> {
+pub(crate) async fn stop_those_without_permission(api: &Api) -> Result<(), UserError> {
     let running = api.jobs.running();
     let mut roles: BTreeMap<&str, Option<Role>> = BTreeMap::new();
     for job in &running {
@@ -57,7 +56,7 @@ pub(crate) async fn stop_those_without_permission<S: Store>(api: &Api<S>) -> Res
 }
 
 /// The role of whom a job belongs to; `None` if the account is disabled or the token revoked.
-async fn role_of<S: Store>(api: &Api<S>, owner: &str) -> Result<Option<Role>, UserError> {
+async fn role_of(api: &Api, owner: &str) -> Result<Option<Role>, UserError> {
     let users = &api.services.users;
     Ok(match owner.strip_prefix(USER) {
         Some(name) => users.find(name).await?.filter(|user| user.disabled_at.is_none()).map(|user| user.role),

@@ -6,7 +6,6 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
 use contactd_core::services::OptOutOptions;
-use contactd_core::store::Store;
 use contactd_core::{Changed, SubjectList, subject_lines};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -62,8 +61,8 @@ struct RejectedLine {
 }
 
 /// Starts the job. The list itself is kept only until it is read.
-pub(super) async fn opt_out_list<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+pub(super) async fn opt_out_list(
+    State(api): State<Arc<Api>>,
     who: Who,
     Asked(asked): Asked<ListAsked>,
     Text(text): Text<MOST_BYTES>,

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
 use contactd_core::services::{CorrectionError, WrongDetail};
-use contactd_core::store::{DetailFilter, Store};
+use contactd_core::store::DetailFilter;
 use contactd_core::{ContactValue, Kind, Label, RawRecord, SubjectName, SubjectNameError, Timestamp};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -67,8 +67,8 @@ pub(super) struct Removal {
     ticket: Option<String>,
 }
 
-pub(super) async fn correct<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+pub(super) async fn correct(
+    State(api): State<Arc<Api>>,
     who: Who,
     Sent(sent): Sent<Correction>,
 ) -> Result<Response<Body>, Refusal> {
@@ -115,8 +115,8 @@ pub(super) async fn correct<S: Store>(
     .await
 }
 
-pub(super) async fn remove<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+pub(super) async fn remove(
+    State(api): State<Arc<Api>>,
     who: Who,
     Sent(sent): Sent<Removal>,
 ) -> Result<Response<Body>, Refusal> {
@@ -147,7 +147,7 @@ fn value(kind: KindName, text: &str) -> Result<(Kind, ContactValue), Refusal> {
     }
 }
 
-fn person<S>(api: &Api<S>, url: &str) -> Result<SubjectName, Refusal> {
+fn person(api: &Api, url: &str) -> Result<SubjectName, Refusal> {
     SubjectName::person(url, &api.networks).map_err(|error| match error {
         SubjectNameError::Profile(reason) => Refusal::invalid(format!(
             "`profileUrl` cannot be used ({}). Send the URL of the profile as the search shows it.",

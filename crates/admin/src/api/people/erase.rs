@@ -8,7 +8,6 @@ use axum::http::{Response, StatusCode};
 use axum::response::IntoResponse;
 use contactd_core::Changed;
 use contactd_core::services::{EraseError, EraseOptions, Erased};
-use contactd_core::store::Store;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -84,8 +83,8 @@ impl ErasureShown {
     }
 }
 
-pub(super) async fn erase<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+pub(super) async fn erase(
+    State(api): State<Arc<Api>>,
     who: Who,
     Sent(sent): Sent<Erasure>,
 ) -> Result<Response<Body>, Refusal> {

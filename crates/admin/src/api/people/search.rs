@@ -7,7 +7,6 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use contactd_core::services::ReadFrom;
-use contactd_core::store::Store;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,8 +39,8 @@ pub(super) struct ReportAsked {
     all: bool,
 }
 
-pub(super) async fn search<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+pub(super) async fn search(
+    State(api): State<Arc<Api>>,
     who: Who,
     Sent(sent): Sent<SearchAsked>,
 ) -> Result<Json<impl Serialize>, Refusal> {
@@ -53,8 +52,8 @@ pub(super) async fn search<S: Store>(
     .await
 }
 
-pub(super) async fn report<S: Store>(
-    State(api): State<Arc<Api<S>>>,
+pub(super) async fn report(
+    State(api): State<Arc<Api>>,
     who: Who,
     headers: HeaderMap,
     Sent(sent): Sent<ReportAsked>,

@@ -12,7 +12,7 @@ use super::verified::remember;
 use super::watching::Watching;
 use super::{AuditError, Audits, roots};
 use crate::services::Parts;
-use crate::store::{AuditIndex, Facts, IndexStep, JournalCopies, ShippedJournal, Tokens};
+use crate::store::{IndexStep, ShippedJournal};
 use crate::{
     Actor, AuditPosition, Cancel, Chain, CopiedFiles, JournalError, JournalFault, JournalHead, JournalLine,
     KnownLine, NotedHead, Observer, ProofMade, RootKey, Roots, Timestamp, Verification,
@@ -129,7 +129,7 @@ impl VerifiedJournals {
     }
 }
 
-impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
+impl Audits {
     /// Checks the journal on this machine, if there is one, and the copies of the journals of all nodes. Copies are checked with
     /// public keys alone. The store remembers what was found, unless it is about one node, or something is wrong and roots or a
     /// line were given: these may be mistyped, and are the business of who gave them. If it is cancelled, this fails with
@@ -145,7 +145,7 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
         let noted = query.noted.as_ref();
         let files = match query.has_files && query.node.is_none() {
             true => {
-                let is_own = |node: &String| *node == self.parts.node;
+                let is_own = |node: &String| *node == self.parts.node();
                 let noted = noted.filter(|noted| noted.node.as_ref().is_none_or(is_own));
                 Some(self.verify_files(actor, noted, query.roots.clone(), watch).await?)
             }
@@ -157,7 +157,7 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
             Some(NotedHead { node: Some(node), seq, .. }) => {
                 // What is not shipped yet can be in the files alone.
                 let is_in_files =
-                    |through: u64| files.is_some() && *node == self.parts.node && through < *seq;
+                    |through: u64| files.is_some() && *node == self.parts.node() && through < *seq;
                 match self.select(Some(node)).await {
                     Ok(of_node) => {
                         of_node.last().filter(|last| !is_in_files(last.position.seq)).map(|last| last.copy)
@@ -234,7 +234,7 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
             return Ok(checked);
         }
         let trusted = match given.is_empty() {
-            true if copy.node == self.parts.node => roots(&self.parts).await?,
+            true if copy.node == self.parts.node() => roots(&self.parts).await?,
             true => Roots::default(),
             false => Roots::given(given.to_vec()),
         };
@@ -321,7 +321,7 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
 
     /// What is asked for, of the journal on this machine.
     fn here<T>(&self, copies: &[ShippedJournal], of: T) -> OfNode<T> {
-        let node = self.parts.node.clone();
+        let node = self.parts.node().to_owned();
         let name = copies.iter().find(|copy| copy.node == node).map(|copy| copy.name.clone());
         OfNode { node: NodeName { node, name: name.unwrap_or_default() }, is_here: true, of }
     }
@@ -332,7 +332,7 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
         copies: &'a [ShippedJournal],
         has_files: bool,
     ) -> impl Iterator<Item = &'a ShippedJournal> {
-        copies.iter().filter(move |copy| !has_files || copy.node != self.parts.node)
+        copies.iter().filter(move |copy| !has_files || copy.node != self.parts.node())
     }
 
     /// Writes what an auditor needs to verify the lines of a period of one node, from the copy of its journal. The node need
@@ -384,11 +384,7 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
     }
 }
 
-pub(super) fn files_of<S: JournalCopies>(
-    parts: &Parts<S>,
-    copy: i32,
-    position: AuditPosition,
-) -> Box<dyn CopiedFiles> {
+pub(super) fn files_of(parts: &Parts, copy: i32, position: AuditPosition) -> Box<dyn CopiedFiles> {
     parts.journal.of_copy(Arc::new(StoredCopy::new(&parts.store, copy, position)))
 }
 
@@ -413,7 +409,7 @@ fn names(copies: &[ShippedJournal]) -> String {
 
 /// Indexes what other nodes have shipped and not indexed: a node under load ships faster than it indexes, and one that is gone
 /// indexes nothing any more.
-pub(super) async fn index_copies<S: AuditIndex + JournalCopies>(parts: &Parts<S>) -> Result<(), AuditError> {
+pub(super) async fn index_copies(parts: &Parts) -> Result<(), AuditError> {
     for copy in of_others(parts).await? {
         while index_some_of(parts, &copy).await? {}
     }
@@ -421,10 +417,7 @@ pub(super) async fn index_copies<S: AuditIndex + JournalCopies>(parts: &Parts<S>
 }
 
 /// Indexes some lines of a copy. Returns whether there are more.
-async fn index_some_of<S: AuditIndex + JournalCopies>(
-    parts: &Parts<S>,
-    copy: &ShippedJournal,
-) -> Result<bool, AuditError> {
+async fn index_some_of(parts: &Parts, copy: &ShippedJournal) -> Result<bool, AuditError> {
     let from = parts.store.audit_position(&copy.node).await?;
     if from.seq >= copy.position.seq {
         return Ok(false);

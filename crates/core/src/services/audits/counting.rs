@@ -7,40 +7,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::services::{AuditError, Audits};
-use crate::store::{AuditIndex, DayHits, Facts, JournalCopies, Tokens, Usage};
-use crate::{AuditOutcome, AuditPosition, JournalLine, Period, RootKey, Token};
+use crate::store::{DayHits, JournalEnd};
+use crate::{AuditOutcome, AuditPosition, JournalLine, Period, Token};
 
 use super::indexing::catch_up;
 use super::roots;
 
-/// The fact that everything used up to a line of a journal is stored: its root and the number of the line.
-const STORED: &str = "usage_stored";
-/// The fact that stores hits that were counted and are not in the journal any more: it was moved aside or shortened.
-const NOT_IN_JOURNAL: &str = "usage_not_in_journal";
 /// Up to this many lines are indexed in a moment.
 const FEW_LINES: u64 = 100_000;
 
-/// Where the journal of a server ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JournalEnd {
-    /// The root of the journal.
-    pub root: RootKey,
-    /// The number of its last line.
-    pub last: u64,
-}
-
-impl JournalEnd {
-    /// Whether it continues the journal whose end was noted.
-    fn continues(&self, noted: &str) -> bool {
-        let parsed = noted.split_once(':').and_then(|(root, last)| Some((root, last.parse::<u64>().ok()?)));
-        parsed.is_some_and(|(root, last)| root == self.root.to_string() && last <= self.last)
-    }
+/// Whether a journal that ends here continues the one whose end was noted.
+fn continues(end: JournalEnd, noted: JournalEnd) -> bool {
+    noted.root == end.root && noted.last <= end.last
 }
 
 /// Hits by token and day.
 type Hits = BTreeMap<(String, i64), u64>;
 
-impl<S: AuditIndex + JournalCopies + Facts + Tokens + Usage> Audits<S> {
+impl Audits {
     /// Makes the stored hits of this month as many as the journal has, up to its end, unless the last server stored everything.
     /// To be called by a server before it serves. Returns false if nothing was counted, because there is no journal (`None`), or no
     /// token has a quota and counting would take long: then [`usage_is_stored`](Self::usage_is_stored) may not be called.
@@ -50,11 +34,11 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens + Usage> Audits<S> {
         has_quota: impl Fn(&Token) -> bool,
     ) -> Result<bool, AuditError> {
         let store = &self.parts.store;
-        let noted = store.fact(STORED).await?;
+        let Some(machine) = &self.parts.machine else { return Ok(false) };
         // From now on, hits may be in the journal only.
-        store.forget(STORED).await?;
+        let noted = machine.take_usage_stored().await?;
         let Some(end) = end else { return Ok(false) };
-        if noted.is_some_and(|noted| end.continues(&noted)) {
+        if noted.is_some_and(|noted| continues(end, noted)) {
             return Ok(true);
         }
         if !store.list_tokens().await?.iter().any(|(_, token)| has_quota(token))
@@ -73,17 +57,16 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens + Usage> Audits<S> {
                 self.hits_in_journal(since).await?
             }
         };
-        let gone = store.fact(NOT_IN_JOURNAL).await?;
-        let gone = gone.map(|gone| parse(&gone)).unwrap_or_default();
+        let gone = machine.usage_not_in_journal().await?;
         let counted = Counted {
-            stored: by_day(store.hits_by_day(since).await?),
+            stored: by_day(machine.files().hits_by_day(since).await?),
             indexed_before,
             in_journal,
             gone: by_day(gone.into_iter().filter(|hits| hits.day >= since).collect()),
         };
         let settled = counted.settle();
-        store.raise_hits(&settled.raised).await?;
-        store.replace_fact(NOT_IN_JOURNAL, &format(&settled.gone), None).await?;
+        machine.files().raise_hits(&settled.raised).await?;
+        machine.set_usage_not_in_journal(&settled.gone).await?;
         if settled.added > 0 {
             tracing::info!(
                 hits = settled.added,
@@ -102,19 +85,21 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens + Usage> Audits<S> {
 
     /// Notes that everything used up to this end of the journal is stored.
     pub async fn usage_is_stored(&self, end: JournalEnd) -> Result<(), AuditError> {
-        let noted = format!("{}:{}", end.root, end.last);
-        Ok(self.parts.store.replace_fact(STORED, &noted, None).await?)
+        match &self.parts.machine {
+            Some(machine) => Ok(machine.note_usage_stored(end).await?),
+            None => Ok(()),
+        }
     }
 
     /// How many lines are not indexed yet.
     async fn lag(&self, end: JournalEnd) -> u64 {
-        let position = self.parts.store.audit_position(&self.parts.node).await;
+        let position = self.parts.store.audit_position(self.parts.node()).await;
         position.map_or(u64::MAX, |position| end.last.saturating_sub(position.seq))
     }
 
     async fn indexed_hits(&self, since: i64) -> Result<Hits, AuditError> {
         // What other nodes disclosed is not in this journal.
-        let usage = self.parts.store.audit_usage_of(&self.parts.node).await?;
+        let usage = self.parts.store.audit_usage_of(self.parts.node()).await?;
         let recent = usage.into_iter().filter(|usage| usage.day >= since);
         Ok(recent.map(|usage| ((usage.token, usage.day), usage.hits)).collect())
     }
@@ -122,7 +107,7 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens + Usage> Audits<S> {
     /// What the index has once it is up to date; `None` if it does not get as far as the journal.
     async fn indexed_through(&self, last: u64, since: i64) -> Result<Option<Hits>, AuditError> {
         catch_up(&self.parts).await?;
-        let indexed = self.parts.store.audit_position(&self.parts.node).await?.seq;
+        let indexed = self.parts.store.audit_position(self.parts.node()).await?.seq;
         Ok(if indexed < last { None } else { Some(self.indexed_hits(since).await?) })
     }
 
@@ -144,21 +129,6 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens + Usage> Audits<S> {
 
 fn by_day(hits: Vec<DayHits>) -> Hits {
     hits.into_iter().map(|DayHits { token, day, hits }| ((token, day), hits)).collect()
-}
-
-/// The text of a fact: token, day and hits on a line.
-fn format(hits: &[DayHits]) -> String {
-    let lines = hits.iter().map(|DayHits { token, day, hits }| format!("{token} {day} {hits}"));
-    lines.collect::<Vec<_>>().join("\n")
-}
-
-fn parse(text: &str) -> Vec<DayHits> {
-    let parse = |line: &str| {
-        let mut words = line.split(' ');
-        let (token, day, hits) = (words.next()?, words.next()?, words.next()?);
-        Some(DayHits { token: token.to_owned(), day: day.parse().ok()?, hits: hits.parse().ok()? })
-    };
-    text.lines().filter_map(parse).collect()
 }
 
 /// What each place says about the hits of a month.
@@ -215,6 +185,7 @@ impl Counted {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RootKey;
 
     fn hits(of: &[(&str, i64, u64)]) -> Hits {
         of.iter().map(|&(token, day, hits)| ((token.to_owned(), day), hits)).collect()
@@ -249,7 +220,7 @@ mod tests {
             stored: hits(&[("a", 30, 153)]),
             indexed_before: hits(&[("a", 30, 50)]),
             in_journal: hits(&[("a", 30, 55)]),
-            gone: by_day(parse(&format(&moved.gone))),
+            gone: by_day(moved.gone),
         };
         let settled = later.settle();
         assert_eq!(shown(&settled.raised), [("a", 30, 158)]);
@@ -273,10 +244,9 @@ mod tests {
     #[test]
     fn only_the_same_journal_continues_one() {
         let end = |root, last| JournalEnd { root: RootKey([root; 32]), last };
-        let noted = format!("{}:{}", RootKey([1; 32]), 7);
-        assert!(end(1, 7).continues(&noted) && end(1, 9).continues(&noted));
-        assert!(!end(1, 6).continues(&noted), "it is shorter");
-        assert!(!end(2, 9).continues(&noted), "it is another one");
-        assert!(!end(1, 9).continues("nothing"));
+        let noted = end(1, 7);
+        assert!(continues(end(1, 7), noted) && continues(end(1, 9), noted));
+        assert!(!continues(end(1, 6), noted), "it is shorter");
+        assert!(!continues(end(2, 9), noted), "it is another one");
     }
 }

@@ -6,18 +6,21 @@ use std::io::ErrorKind;
 use super::indexing::{BATCH, catch_up, reset};
 use super::reading::{corrected, corrections};
 use super::watching::Watching;
-use super::{Audits, COMPARED, roots};
+use super::{Audits, roots};
 use crate::services::AuditError;
-use crate::store::{AuditIndex, AuditUsage, Facts, IndexedLine, JournalCopies, Tokens};
+use crate::store::{AuditUsage, IndexedLine};
 use crate::{AuditOutcome, AuditPosition, AuditRecord, JournalError, JournalLine, Timestamp};
 
 /// How many times the comparison starts over because segments were removed meanwhile.
 const TRIES: u32 = 5;
 
+/// The highest number that a line can have in an engine.
+const LAST_NUMBER: u64 = u64::MAX >> 1;
+
 /// Requests of a token on a day, by outcome.
 type Counts = HashMap<(String, i64), [u64; 3]>;
 
-impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
+impl Audits {
     /// Compares every line of the index with the journal. If they differ, the index is rebuilt, and this returns what
     /// was wrong with it.
     pub(super) async fn check_index(
@@ -41,20 +44,29 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
         }
         let wrong = wrong?;
         if wrong.is_some() {
-            parts.store.remove_foreign(&parts.node).await?;
+            if !self.shares_index() {
+                parts.store.remove_foreign(parts.node()).await?;
+            }
             reset(parts).await?;
             catch_up(parts).await?;
         }
         let now = Timestamp::from_seconds(parts.clock.now().seconds());
-        parts.store.replace_fact(COMPARED, &now.to_string(), None).await?;
+        if let Some(machine) = &parts.machine {
+            machine.note_compared(now).await?;
+        }
         Ok(wrong)
+    }
+
+    /// Whether the index has the lines of other nodes, too. Then only those after the position of this one are foreign.
+    fn shares_index(&self) -> bool {
+        self.parts.machine.as_ref().is_some_and(|machine| machine.files_of_node().is_some())
     }
 
     async fn compare(&self, watch: &mut Watching<'_>) -> Result<Option<String>, AuditError> {
         let parts = &*self.parts;
         // Whatever is not indexed yet is not wrong, and an index that is missing is made.
         catch_up(parts).await?;
-        let through = parts.store.audit_position(&parts.node).await?.seq;
+        let through = parts.store.audit_position(parts.node()).await?.seq;
         if let Some(wrong) = parts.store.check_index().await?.into_iter().next() {
             return Ok(Some(wrong));
         }
@@ -63,8 +75,11 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
         let retired = corrections.retired_through;
         // A server may have been killed before it did this. An index of an earlier version learns the name of its node
         // with this change.
-        parts.store.forget_audit(&parts.node, retired).await?;
-        let foreign = parts.store.count_foreign(&parts.node).await?;
+        parts.store.forget_audit(parts.node(), retired).await?;
+        let foreign = match self.shares_index() {
+            true => parts.store.indexed(parts.node(), through + 1, LAST_NUMBER).await?.len() as u64,
+            false => parts.store.count_foreign(parts.node()).await?,
+        };
         if foreign > 0 {
             return Ok(Some(format!("it has {foreign} lines that are not in the journal")));
         }
@@ -80,7 +95,7 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
             }
             if expected.len() == BATCH || is_end {
                 let last = if is_end { through } else { expected.last().map_or(0, IndexedLine::seq) };
-                let indexed = parts.store.indexed(&parts.node, from, last).await?;
+                let indexed = parts.store.indexed(parts.node(), from, last).await?;
                 if let Some(seq) = first_difference(&expected, &indexed) {
                     return Ok(Some(format!("what it says about line {seq} is not what the journal says")));
                 }
@@ -97,17 +112,18 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
                     let record = corrected(record, &corrections.undisclosed);
                     first_day.get_or_insert(record.at.day());
                     count(&mut counts, &record);
-                    expected.push(IndexedLine::Request(AuditRecord { node: parts.node.clone(), ..record }));
+                    expected
+                        .push(IndexedLine::Request(AuditRecord { node: parts.node().to_owned(), ..record }));
                 }
                 Some(JournalLine::Admin(mut record)) => {
-                    record.node.clone_from(&parts.node);
+                    parts.node().clone_into(&mut record.node);
                     expected.push(IndexedLine::Admin(record));
                 }
                 _ => {}
             }
         }
-        let usage = parts.store.audit_usage_of(&parts.node).await?;
-        if parts.store.audit_position(&parts.node).await?.seq != through {
+        let usage = parts.store.audit_usage_of(parts.node()).await?;
+        if parts.store.audit_position(parts.node()).await?.seq != through {
             // The counts went on while the lines were compared.
             return Ok(None);
         }

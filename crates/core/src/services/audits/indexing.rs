@@ -2,15 +2,13 @@
 
 use super::roots;
 use crate::services::{AuditError, Audits, IndexState, Parts};
-use crate::store::{AuditIndex, Facts, IndexStep, JournalCopies, Tokens};
+use crate::store::{IndexStep, StoreError};
 use crate::{Chain, JournalError, JournalLine, JournalLines, KnownLine, Timestamp};
 
-/// The fact that stores an indexed line which is missing from the journal.
-pub(super) const LOST: &str = "audit_lost";
 /// How many lines are indexed together.
 pub(super) const BATCH: usize = 5_000;
 
-impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
+impl Audits {
     /// Indexes some of the lines that are not indexed yet. `lines` keeps where the last call stopped; `None` at first.
     /// Returns whether there may be more.
     pub async fn index_some(&self, lines: &mut Option<Box<dyn JournalLines>>) -> Result<bool, AuditError> {
@@ -19,24 +17,21 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
 
     /// Removes the lines up to this number from the index, because the journal no longer keeps them.
     pub async fn forget(&self, through: u64) -> Result<(), AuditError> {
-        Ok(self.parts.store.forget_audit(&self.parts.node, through).await?)
+        Ok(self.parts.store.forget_audit(self.parts.node(), through).await?)
     }
 }
 
 /// Indexes everything that is in the journal now.
-pub(super) async fn catch_up<S: AuditIndex + Facts>(parts: &Parts<S>) -> Result<IndexState, AuditError> {
+pub(super) async fn catch_up(parts: &Parts) -> Result<IndexState, AuditError> {
     let mut lines = None;
     while index_some(parts, &mut lines).await? == BATCH {}
-    Ok(IndexState { is_lost: parts.store.fact(LOST).await?.is_some(), unusable: None })
+    Ok(IndexState { is_lost: lost_line(parts).await?.is_some(), unusable: None })
 }
 
 /// Indexes up to [`BATCH`] lines; returns how many.
-async fn index_some<S: AuditIndex + Facts>(
-    parts: &Parts<S>,
-    kept: &mut Option<Box<dyn JournalLines>>,
-) -> Result<usize, AuditError> {
+async fn index_some(parts: &Parts, kept: &mut Option<Box<dyn JournalLines>>) -> Result<usize, AuditError> {
     loop {
-        let from = parts.store.audit_position(&parts.node).await?;
+        let from = parts.store.audit_position(parts.node()).await?;
         let lines = match kept.take() {
             Some(lines) if lines.position() == from => lines,
             _ => parts.journal.lines_after(from, &roots(parts).await?),
@@ -69,13 +64,15 @@ async fn index_some<S: AuditIndex + Facts>(
                  them. The index is rebuilt; `contactd audit verify` says more"
             );
             // Remember the last indexed line, so that `verify` reports it as missing.
-            parts.store.remember(LOST, &format!("{}:{}", from.seq, Chain(from.chain))).await?;
+            if let Some(machine) = &parts.machine {
+                machine.note_lost_line(from.seq, Chain(from.chain)).await?;
+            }
             reset(parts).await?;
             continue;
         }
         let to = lines.position();
         let (records, admin, undisclosed) = (&records, &admin, &undisclosed);
-        let step = IndexStep { node: &parts.node, records, admin, undisclosed, from, to };
+        let step = IndexStep { node: parts.node(), records, admin, undisclosed, from, to };
         // If another process has indexed these lines, continue from its position.
         if to == from || parts.store.index_audit(step).await? {
             return Ok(count);
@@ -83,23 +80,27 @@ async fn index_some<S: AuditIndex + Facts>(
     }
 }
 
-pub(super) async fn reset<S: AuditIndex>(parts: &Parts<S>) -> Result<(), AuditError> {
+/// A line that was indexed and is missing from this machine's journal.
+pub(super) async fn lost_line(parts: &Parts) -> Result<Option<(u64, Chain)>, StoreError> {
+    match &parts.machine {
+        Some(machine) => machine.lost_line().await,
+        None => Ok(None),
+    }
+}
+
+pub(super) async fn reset(parts: &Parts) -> Result<(), AuditError> {
     let first_day = parts.journal.begins()?.map_or(i64::MIN, Timestamp::day);
-    Ok(parts.store.reset_audit_index(&parts.node, first_day).await?)
+    Ok(parts.store.reset_audit_index(parts.node(), first_day).await?)
 }
 
 /// Lines that the index knows and the journal must contain.
-pub(in crate::services) async fn known_from_index<S: AuditIndex + Facts>(
-    parts: &Parts<S>,
-) -> Result<Vec<KnownLine>, AuditError> {
+pub(in crate::services) async fn known_from_index(parts: &Parts) -> Result<Vec<KnownLine>, AuditError> {
     let mut known = Vec::new();
-    let indexed = parts.store.audit_position(&parts.node).await?;
+    let indexed = parts.store.audit_position(parts.node()).await?;
     if indexed.seq > 0 {
         known.push(KnownLine { seq: indexed.seq, chain: Chain(indexed.chain), how: "had been indexed" });
     }
-    let lost = parts.store.fact(LOST).await?;
-    let lost = lost.as_deref().and_then(|text| text.split_once(':'));
-    if let Some((seq, chain)) = lost.and_then(|(seq, chain)| seq.parse().ok().zip(Chain::parse(chain))) {
+    if let Some((seq, chain)) = lost_line(parts).await? {
         known.push(KnownLine { seq, chain, how: "had been indexed, before the index was rebuilt" });
     }
     Ok(known)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::copies::files_of;
 use super::{AuditError, roots};
 use crate::services::Parts;
-use crate::store::{Facts, JournalCopies, ShippedJournal};
+use crate::store::ShippedJournal;
 use crate::{AuditPosition, CopiedFiles, JournalFiles, JournalLines, Roots, Timestamp};
 
 /// A journal that can be read from its beginning.
@@ -27,9 +27,7 @@ impl ReadableJournal {
 }
 
 /// This node's journal, and those that other nodes have shipped.
-pub(super) async fn all<S: JournalCopies + Facts>(
-    parts: &Parts<S>,
-) -> Result<Vec<ReadableJournal>, AuditError> {
+pub(super) async fn all(parts: &Parts) -> Result<Vec<ReadableJournal>, AuditError> {
     let mut journals = vec![ReadableJournal::Own(Arc::clone(&parts.journal), roots(parts).await?)];
     for copy in of_others(parts).await? {
         journals.push(ReadableJournal::Copy(files_of(parts, copy.copy, AuditPosition::default())));
@@ -39,9 +37,7 @@ pub(super) async fn all<S: JournalCopies + Facts>(
 
 /// Since when every disclosure is on record; `None` if nothing is. That is when the first journal begins. Where lines were removed
 /// after their retention period, it is the time up to which that was done.
-pub(in crate::services) async fn known_since<S: JournalCopies>(
-    parts: &Parts<S>,
-) -> Result<Option<Timestamp>, AuditError> {
+pub(in crate::services) async fn known_since(parts: &Parts) -> Result<Option<Timestamp>, AuditError> {
     let mut journals = vec![(parts.journal.first_line()?, parts.journal.begins()?)];
     for copy in of_others(parts).await? {
         let first = parts.store.copied_segments(copy.copy).await?.first().copied();
@@ -53,8 +49,8 @@ pub(in crate::services) async fn known_since<S: JournalCopies>(
 }
 
 /// The journals that other nodes have shipped.
-pub(super) async fn of_others<S: JournalCopies>(parts: &Parts<S>) -> Result<Vec<ShippedJournal>, AuditError> {
+pub(super) async fn of_others(parts: &Parts) -> Result<Vec<ShippedJournal>, AuditError> {
     let mut copies = parts.store.list_copies().await?;
-    copies.retain(|copy| copy.is_last && copy.node != parts.node);
+    copies.retain(|copy| copy.is_last && copy.node != parts.node());
     Ok(copies)
 }

@@ -3,26 +3,26 @@
 use std::collections::HashSet;
 use std::sync::PoisonError;
 
-use super::indexing::{LOST, catch_up, reset};
+use super::indexing::{catch_up, reset};
 use super::roots;
 use crate::services::{AuditError, Audits};
-use crate::store::{AuditIndex, Facts, JournalCopies, Outbox, Tokens};
+use crate::store::{Machine, StoreError};
 use crate::{Actor, AdminEntry, AuditPosition, JournalLine, NotRecorded};
 
 /// How many times the journal is read before the entries wait for the next attempt.
 const TRIES: u32 = 5;
 
-impl<S: AuditIndex + JournalCopies + Facts + Tokens + Outbox> Audits<S> {
+impl Audits {
     /// Compares settings with those that the store remembered, and puts what has changed on record.
     pub async fn note_settings(
         &self,
         actor: &Actor,
         settings: &[(String, String)],
     ) -> Result<(), AuditError> {
-        const SETTINGS: &str = "settings";
+        let Some(machine) = &self.parts.machine else { return Ok(()) };
         let text =
             settings.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("\n");
-        let before = self.parts.store.remember(SETTINGS, &text).await?;
+        let before = machine.settings_or(&text).await?;
         if before == text {
             return Ok(());
         }
@@ -39,7 +39,7 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens + Outbox> Audits<S> {
         }
         let entry = self.parts.entry(actor, "configuration").about(&changed.join(" "));
         let entry = entry.counted(&[("changed", changed.len() as u64)]);
-        Ok(self.parts.store.replace_fact(SETTINGS, &text, Some(&entry)).await?)
+        Ok(machine.set_settings(&text, Some(&entry)).await?)
     }
 
     /// Accepts that indexed lines are missing: forgets them, and the copies that had them, and resets the index. The entry for the
@@ -47,9 +47,11 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens + Outbox> Audits<S> {
     pub async fn accept_loss(&self, actor: &Actor) -> Result<(), AuditError> {
         let store = &self.parts.store;
         // Fails if this is not the place of the node.
-        store.copy_position(&self.parts.node).await?;
+        store.copy_position(self.parts.node()).await?;
         store.add_entry(&self.parts.entry(actor, "audit accept-loss")).await?;
-        store.forget(LOST).await?;
+        if let Some(machine) = &self.parts.machine {
+            machine.accept_lost_line().await?;
+        }
         self.accept_lost_copy().await?;
         reset(&self.parts).await
     }
@@ -61,13 +63,13 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens + Outbox> Audits<S> {
 
     /// Whether entries wait in the outbox.
     pub async fn has_entries(&self) -> Result<bool, AuditError> {
-        Ok(!self.parts.store.list_entries().await?.is_empty())
+        Ok(!self.entries().await?.is_empty())
     }
 
     /// Moves entries from the outbox to the journal with `record`, which returns whether the entry's line is on disk.
     /// Returns whether the outbox is empty now.
     pub async fn collect(&self, record: impl Fn(&AdminEntry) -> bool + Send) -> Result<bool, AuditError> {
-        let entries = self.parts.store.list_entries().await?;
+        let entries = self.entries().await?;
         if entries.is_empty() {
             return Ok(true);
         }
@@ -87,9 +89,23 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens + Outbox> Audits<S> {
         }
         *self.recorded.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
         self.parts.store.remove_entries(&done).await?;
+        if let Some(files) = self.parts.machine.as_ref().and_then(Machine::files_of_node) {
+            files.remove_entries(&done).await?;
+        }
         // Those that are gone from the outbox need not be known any more.
         *self.recorded.lock().unwrap_or_else(PoisonError::into_inner) = Some(HashSet::new());
         Ok(done.len() == entries.len())
+    }
+
+    /// The entries that are for this machine's journal. A machine without a node sees all of them.
+    async fn entries(&self) -> Result<Vec<AdminEntry>, StoreError> {
+        let Some(machine) = &self.parts.machine else { return self.parts.store.list_entries().await };
+        let mut entries = match machine.files_of_node() {
+            Some(files) => files.list_entries().await?,
+            None => Vec::new(),
+        };
+        entries.extend(self.parts.store.claim_entries(machine.node()).await?);
+        Ok(entries)
     }
 
     /// The entries that are in the journal, from the index or, if that cannot be used now, from the journal itself.

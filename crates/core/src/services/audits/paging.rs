@@ -12,7 +12,7 @@ use super::questions::{AuditQuery, ShownEvent};
 use super::reading::{ReadFrom, Reader};
 use super::token_names;
 use crate::services::{AuditError, Audits, IndexState};
-use crate::store::{AuditFilter, AuditIndex, Facts, IndexedLine, JournalCopies, Tokens};
+use crate::store::{AuditFilter, IndexedLine};
 use crate::{Actor, Timestamp};
 
 /// Where a page of events ended.
@@ -41,7 +41,7 @@ pub struct AuditPage<T> {
     pub index: IndexState,
 }
 
-impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
+impl Audits {
     /// The newest `most` events that match or, with `before`, those that follow after a page that ended there. `show` turns each
     /// into what is wanted of it. The first page has everything that is in the journal now.
     pub async fn page<T>(
@@ -96,10 +96,10 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
     }
 }
 
-impl<'a, S: AuditIndex + JournalCopies + Facts> Reader<'a, S> {
+impl<'a> Reader<'a> {
     /// Reads what is indexed already, if the index can be used.
-    async fn as_it_is(parts: &'a crate::services::Parts<S>) -> Result<Self, AuditError> {
-        match parts.store.audit_position(&parts.node).await {
+    async fn as_it_is(parts: &'a crate::services::Parts) -> Result<Self, AuditError> {
+        match parts.store.audit_position(parts.node()).await {
             Ok(_) => Ok(Self::of_index(parts)),
             Err(_) => Self::ready(parts, ReadFrom::Index).await,
         }

@@ -8,9 +8,7 @@ use serde::Serialize;
 use super::reading::{ReadFrom, Reader};
 use super::{named_tokens, token_names};
 use crate::services::{AuditError, Audits, IndexState};
-use crate::store::{
-    ActionFilter, AuditFilter, AuditIndex, Facts, IndexedLine, JournalCopies, RequestFilter, Tokens,
-};
+use crate::store::{ActionFilter, AuditFilter, IndexedLine, RequestFilter};
 use crate::{
     Actor, AdminRecord, AuditOutcome, AuditRecord, ContactValue, Kind, Moment, Profile, ShortDigest, Subject,
     Timestamp, hex,
@@ -158,7 +156,7 @@ pub struct Recipient {
     pub last_at: Timestamp,
 }
 
-impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
+impl Audits {
     /// Visits what matches, newest first. `visit` returns whether to continue.
     pub async fn show(
         &self,
@@ -218,7 +216,7 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
     pub(super) async fn asked(
         &self,
         actor: &Actor,
-    ) -> Result<(HashMap<String, String>, Reader<'_, S>), AuditError> {
+    ) -> Result<(HashMap<String, String>, Reader<'_>), AuditError> {
         actor.note("audit show");
         // Changes whose entries are not in the journal yet belong here too. If that fails, they come later.
         let _ = self.parts.on_record.collect().await;

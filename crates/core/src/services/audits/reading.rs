@@ -7,7 +7,7 @@ use super::copies::index_copies;
 use super::indexing::catch_up;
 use super::journals::{self, ReadableJournal};
 use crate::services::{AuditError, IndexState, Parts};
-use crate::store::{AuditFilter, AuditIndex, Facts, IndexedLine, JournalCopies};
+use crate::store::{AuditFilter, IndexedLine};
 use crate::{AuditOutcome, AuditRecord, JournalLine, JournalLines, NOT_RECORDED, Timestamp};
 
 /// Where requests are read from.
@@ -21,20 +21,17 @@ pub enum ReadFrom {
 }
 
 /// Reads requests and actions: from the index or, if that cannot be brought up to date, from the journals.
-pub(in crate::services) struct Reader<'a, S> {
-    parts: &'a Parts<S>,
+pub(in crate::services) struct Reader<'a> {
+    parts: &'a Parts,
     /// Problems with the index.
     pub(super) state: IndexState,
     /// The journals themselves, if they are read instead.
     journals: Option<Vec<(ReadableJournal, Corrections)>>,
 }
 
-impl<'a, S: AuditIndex + JournalCopies + Facts> Reader<'a, S> {
+impl<'a> Reader<'a> {
     /// Indexes everything that is in the journal now, or gets ready to read the journal itself.
-    pub(in crate::services) async fn ready(
-        parts: &'a Parts<S>,
-        source: ReadFrom,
-    ) -> Result<Self, AuditError> {
+    pub(in crate::services) async fn ready(parts: &'a Parts, source: ReadFrom) -> Result<Self, AuditError> {
         let unusable = match source {
             ReadFrom::Index => match up_to_date(parts).await {
                 Ok(state) => return Ok(Self { parts, state, journals: None }),
@@ -52,7 +49,7 @@ impl<'a, S: AuditIndex + JournalCopies + Facts> Reader<'a, S> {
     }
 
     /// Reads what is indexed.
-    pub(super) fn of_index(parts: &'a Parts<S>) -> Self {
+    pub(super) fn of_index(parts: &'a Parts) -> Self {
         Self { parts, state: IndexState::default(), journals: None }
     }
 
@@ -64,7 +61,7 @@ impl<'a, S: AuditIndex + JournalCopies + Facts> Reader<'a, S> {
         mut visit: impl FnMut(IndexedLine) -> bool + Send,
     ) -> Result<(), AuditError> {
         if self.journals.is_none() {
-            return Ok(self.parts.store.visit_audit(filter, visit).await?);
+            return Ok(self.parts.store.visit_audit(filter, &mut visit).await?);
         }
         let mut newest = Newest::new(filter.newest);
         self.each(filter, |line| newest.add(line)).await?;
@@ -79,11 +76,11 @@ impl<'a, S: AuditIndex + JournalCopies + Facts> Reader<'a, S> {
         mut visit: impl FnMut(IndexedLine) + Send,
     ) -> Result<(), AuditError> {
         let Some(journals) = &self.journals else {
-            let visit = |line| {
+            let mut visit = |line| {
                 visit(line);
                 true
             };
-            return Ok(self.parts.store.visit_audit(filter, visit).await?);
+            return Ok(self.parts.store.visit_audit(filter, &mut visit).await?);
         };
         for (journal, corrections) in journals {
             let mut lines = journal.lines();
@@ -193,9 +190,7 @@ pub(super) fn corrections(lines: &mut dyn JournalLines) -> Result<Corrections, A
 }
 
 /// Indexes everything that is in the journal now, and what other nodes have shipped.
-async fn up_to_date<S: AuditIndex + JournalCopies + Facts>(
-    parts: &Parts<S>,
-) -> Result<IndexState, AuditError> {
+async fn up_to_date(parts: &Parts) -> Result<IndexState, AuditError> {
     let state = catch_up(parts).await?;
     index_copies(parts).await?;
     Ok(state)

@@ -2,7 +2,7 @@
 
 use super::roots;
 use crate::services::{AuditError, Audits};
-use crate::store::{AuditIndex, CopyStep, Facts, JournalCopies, Tokens};
+use crate::store::CopyStep;
 use crate::{JournalError, SignedLine, SignedLines, Timestamp};
 
 /// A step ends with the first checkpoint after this many lines, so that a copy ends with a signature.
@@ -19,14 +19,14 @@ pub struct Shipped {
     pub has_more: bool,
 }
 
-impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
+impl Audits {
     /// Copies some of the lines that are signed and not copied yet. `lines` keeps where the last call stopped; `None` at first.
     /// Returns `None` if the store keeps no copies.
     pub async fn ship_some(
         &self,
         lines: &mut Option<Box<dyn SignedLines>>,
     ) -> Result<Option<Shipped>, AuditError> {
-        let (store, node) = (&self.parts.store, &self.parts.node);
+        let (store, node) = (&self.parts.store, self.parts.node());
         loop {
             let Some(from) = store.copy_position(node).await? else { return Ok(None) };
             let mut reading = match lines.take() {
@@ -66,13 +66,13 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
 
     /// Whether the lines up to this number may be removed from the journal: they are copied, or the store keeps no copies.
     pub async fn is_shipped(&self, through: u64) -> Result<bool, AuditError> {
-        let position = self.parts.store.copy_position(&self.parts.node).await?;
+        let position = self.parts.store.copy_position(self.parts.node()).await?;
         Ok(position.is_none_or(|position| position.seq >= through))
     }
 
     /// Accepts that the journal is not the one that was shipped: removes what does not belong to it.
     pub(super) async fn accept_lost_copy(&self) -> Result<(), AuditError> {
-        let (store, node) = (&self.parts.store, &self.parts.node);
+        let (store, node) = (&self.parts.store, self.parts.node());
         let Some(shipped) = store.copy_position(node).await? else { return Ok(()) };
         let mut lines = self.parts.journal.signed_after(shipped, &roots(&self.parts).await?);
         if let Err(JournalError::Changed { .. }) = lines.read() {

@@ -8,15 +8,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use crate::store::{CopiedLine, JournalCopies};
+use crate::store::{CopiedLine, Store};
 use crate::{AuditPosition, JournalCopy, JournalError};
 
 /// How many lines are read together.
 const CHUNK: u32 = 2_000;
 
 /// A copy of a journal in the store.
-pub(super) struct StoredCopy<S> {
-    store: Arc<S>,
+pub(super) struct StoredCopy {
+    store: Arc<dyn Store>,
     copy: i32,
     ends: Arc<Ends>,
 }
@@ -24,9 +24,9 @@ pub(super) struct StoredCopy<S> {
 /// Where a line ends in its segment, by segment: the end, and the number of the line. So reading can go on there.
 type Ends = Mutex<HashMap<u64, (u64, u64)>>;
 
-impl<S: JournalCopies> StoredCopy<S> {
+impl StoredCopy {
     /// A copy. If reading begins at a position, that is known not to need the lines before it.
-    pub(super) fn new(store: &Arc<S>, copy: i32, position: AuditPosition) -> Self {
+    pub(super) fn new(store: &Arc<dyn Store>, copy: i32, position: AuditPosition) -> Self {
         let ends = HashMap::from([(position.segment, (position.offset, position.seq))]);
         Self { store: Arc::clone(store), copy, ends: Arc::new(Mutex::new(ends)) }
     }
@@ -35,7 +35,7 @@ impl<S: JournalCopies> StoredCopy<S> {
         Ok(wait_for(self.store.copied_lines(self.copy, from, CHUNK))?)
     }
 
-    fn reading(&self, segment: u64, from: u64, base: u64) -> Reading<S> {
+    fn reading(&self, segment: u64, from: u64, base: u64) -> Reading {
         Reading {
             store: Arc::clone(&self.store),
             copy: self.copy,
@@ -49,7 +49,7 @@ impl<S: JournalCopies> StoredCopy<S> {
     }
 }
 
-impl<S: JournalCopies> JournalCopy for StoredCopy<S> {
+impl JournalCopy for StoredCopy {
     fn segments(&self) -> Result<Vec<u64>, JournalError> {
         Ok(wait_for(self.store.copied_segments(self.copy))?)
     }
@@ -95,8 +95,8 @@ fn skip(reading: &mut impl Read, count: u64) -> Result<(), JournalError> {
 }
 
 /// The lines of a segment.
-struct Reading<S> {
-    store: Arc<S>,
+struct Reading {
+    store: Arc<dyn Store>,
     copy: i32,
     ends: Arc<Ends>,
     segment: u64,
@@ -108,7 +108,7 @@ struct Reading<S> {
     at: usize,
 }
 
-impl<S: JournalCopies> Reading<S> {
+impl Reading {
     /// Reads more lines.
     fn fetch(&mut self) -> io::Result<()> {
         let Some(from) = self.next else { return Ok(()) };
@@ -135,7 +135,7 @@ impl<S: JournalCopies> Reading<S> {
     }
 }
 
-impl<S: JournalCopies> BufRead for Reading<S> {
+impl BufRead for Reading {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.at == self.bytes.len() && self.next.is_some() {
             self.fetch()?;
@@ -148,7 +148,7 @@ impl<S: JournalCopies> BufRead for Reading<S> {
     }
 }
 
-impl<S: JournalCopies> Read for Reading<S> {
+impl Read for Reading {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.fill_buf()?.read(buffer)?;
         self.consume(count);

@@ -9,7 +9,7 @@ use super::copies::index_copies;
 use super::indexing::catch_up;
 use super::{named_tokens, token_names};
 use crate::services::{AuditError, Audits, IndexState};
-use crate::store::{AuditIndex, AuditUsage, Facts, JournalCopies, Tokens};
+use crate::store::{AuditUsage, Store};
 use crate::{Actor, Moment, Timestamp};
 
 /// Usage of a token on one UTC day, with its name.
@@ -125,7 +125,7 @@ pub fn by_token(usage: Vec<NamedUsage>) -> Vec<TokenLookups> {
     sums
 }
 
-impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
+impl Audits {
     /// Usage by token and day; only of one token, by id or name, if one is given.
     pub async fn usage(
         &self,
@@ -174,7 +174,7 @@ impl<S: AuditIndex + JournalCopies + Facts + Tokens> Audits<S> {
 
 /// Lookups on these days, as far as they are indexed: cheap, however long the journal is.
 pub(in crate::services) async fn indexed_lookups(
-    store: &impl AuditIndex,
+    store: &dyn Store,
     days: &Days,
 ) -> Result<Vec<DayLookups>, AuditError> {
     Ok(days.by_day(&store.audit_usage(*days.0.start()).await?))

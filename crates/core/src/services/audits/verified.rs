@@ -4,11 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::copies::VerifiedJournals;
-use super::indexing::LOST;
+use super::indexing::lost_line;
 use super::journals::of_others;
 use crate::Timestamp;
 use crate::services::{AuditError, Parts};
-use crate::store::{AuditIndex, Facts, JournalCopies};
 
 /// The fact that says what the last verification of all journals found.
 const VERIFIED: &str = "journal_verified";
@@ -87,7 +86,7 @@ impl VerifiedJournals {
 }
 
 /// Remembers what a verification of all journals found.
-pub(super) async fn remember<S: Facts>(parts: &Parts<S>, found: &VerifiedJournals) -> Result<(), AuditError> {
+pub(super) async fn remember(parts: &Parts, found: &VerifiedJournals) -> Result<(), AuditError> {
     if found.files.is_none() && found.copies.is_empty() {
         return Ok(());
     }
@@ -101,12 +100,10 @@ pub(super) async fn remember<S: Facts>(parts: &Parts<S>, found: &VerifiedJournal
 }
 
 /// What is known about the journals, without reading them.
-pub(in crate::services) async fn journal_state<S: AuditIndex + JournalCopies + Facts>(
-    parts: &Parts<S>,
-) -> Result<JournalState, AuditError> {
+pub(in crate::services) async fn journal_state(parts: &Parts) -> Result<JournalState, AuditError> {
     let last = parts.store.fact(VERIFIED).await?;
     let held = |last: u64, first: Option<u64>| (last + 1).saturating_sub(first.unwrap_or(1).max(1));
-    let own = parts.store.audit_position(&parts.node).await?.seq;
+    let own = parts.store.audit_position(parts.node()).await?.seq;
     let first = parts.journal.first_line();
     let unreadable = first.as_ref().err().map(ToString::to_string);
     let own = if own == 0 { 0 } else { held(own, first.ok().flatten()) };
@@ -114,7 +111,7 @@ pub(in crate::services) async fn journal_state<S: AuditIndex + JournalCopies + F
     Ok(JournalState {
         lines: own + elsewhere.iter().map(|copy| copy.position.seq).sum::<u64>(),
         last: last.and_then(|last| last.parse().ok()),
-        is_lost: parts.store.fact(LOST).await?.is_some(),
+        is_lost: lost_line(parts).await?.is_some(),
         unreadable,
     })
 }

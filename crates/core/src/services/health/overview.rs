@@ -4,12 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::services::audits::{indexed_lookups, journal_state};
 use crate::services::{DayLookups, Days, Finding, Health, HealthError, JournalState};
-use crate::store::{
-    AuditIndex, Details, Facts, Importing, JournalCopies, Maintenance, PastImport, Suppressions, Tokens,
-};
+use crate::store::PastImport;
 use crate::{Actor, Kind, Timestamp, Token};
-
-use super::LAST_BACKUP;
 
 /// How many days of lookups it shows.
 const SHOWN_DAYS: i64 = 30;
@@ -44,9 +40,7 @@ pub struct HeldBySource {
     pub count: u64,
 }
 
-impl<S: Details + Importing + Suppressions + Tokens + AuditIndex + JournalCopies + Facts + Maintenance>
-    Health<S>
-{
+impl Health {
     /// How the service does, at a glance. It reads counts and facts, and neither details nor lines of the journal, so it takes
     /// the same time however much there is.
     pub async fn overview(&self, actor: &Actor) -> Result<Overview, HealthError> {
@@ -65,7 +59,6 @@ impl<S: Details + Importing + Suppressions + Tokens + AuditIndex + JournalCopies
         let mut findings = self.token_findings().await?;
         findings.extend(unreadable(&journal));
         findings.extend(known_fault(&journal));
-        let last_backup = parts.store.fact(LAST_BACKUP).await?;
         Ok(Overview {
             lookups: indexed_lookups(&*parts.store, &Days::last(SHOWN_DAYS, now)).await?,
             profiles: totals.profiles,
@@ -73,7 +66,7 @@ impl<S: Details + Importing + Suppressions + Tokens + AuditIndex + JournalCopies
             tokens_ending,
             journal,
             last_import: totals.newest_import,
-            last_backup: last_backup.as_deref().and_then(Timestamp::parse),
+            last_backup: self.last_backup().await?,
             findings,
         })
     }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::{ImportError, Imports};
 use crate::Actor;
-use crate::store::{self, Details, Maintenance, Outbox, SourceRetention, Suppressions, Swept};
+use crate::store::{SourceRetention, Swept};
 
-impl<S: Details + store::Importing + Suppressions + Outbox + Maintenance> Imports<S> {
+impl Imports {
     /// Every source with its rule, and what is removed next.
     pub async fn retention(&self, actor: &Actor) -> Result<Vec<SourceRetention>, ImportError> {
         actor.note("retention");

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::progress::{Cancel, Observer, Progress};
-use crate::services::subjects::{SubjectStore, Subjects};
+use crate::services::subjects::Subjects;
 use crate::services::waiting::until_free;
 use crate::services::{Approve, FEW};
 use crate::store::{DetailFilter, StoreError};
@@ -162,7 +162,7 @@ impl EraseError {
     }
 }
 
-impl<S: SubjectStore> Subjects<S> {
+impl Subjects {
     /// Suppresses a person and removes everything about them from the store's files. A number or an address stands for
     /// everybody who has it, and is suppressed itself. The suppression is announced before this searches or waits for
     /// other writers. It does not reach earlier backups, rejects files and exports.

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::services::ReadFrom;
 use crate::services::audits;
-use crate::services::subjects::{SharedValue, SubjectError, SubjectStore, Subjects};
+use crate::services::subjects::{SharedValue, SubjectError, Subjects};
 use crate::store::{AuditFilter, IndexedLine, RequestFilter};
 use crate::{
     Actor, AuditOutcome, AuditRecord, ContactValue, Detail, DigestKeys, Kind, Label, Profile, ShortDigest,
@@ -151,7 +151,7 @@ type Asked<'a> = Option<(Kind, &'a ContactValue)>;
 /// A disclosure with the number of its line.
 type Numbered = (u64, Disclosure);
 
-impl<S: SubjectStore> Subjects<S> {
+impl Subjects {
     /// Everything held about a person, and who received it when. If several people have the number or address
     /// that was asked about, the report covers only that value, because the person who asked may be any of them
     /// and must not see the other people's details.
@@ -228,7 +228,10 @@ impl<S: SubjectStore> Subjects<S> {
             disclosures_are_of,
             disclosures_known_since: known_since.filter(|_| disclosures_are_of != DisclosuresOf::Unknown),
             index_compared_at: match source {
-                ReadFrom::Index => audits::compared_at(parts).await?,
+                ReadFrom::Index => match &parts.machine {
+                    Some(machine) => machine.compared_at().await?,
+                    None => None,
+                },
                 ReadFrom::Journal => None,
             },
             is_from_journal: source == ReadFrom::Journal,
@@ -323,11 +326,11 @@ impl<S: SubjectStore> Subjects<S> {
 }
 
 /// What was disclosed of a value while other profiles held it.
-async fn disclosures_of<S: SubjectStore>(
+async fn disclosures_of(
     (kind, value): (Kind, &ContactValue),
     profiles: &[Profile],
     names: &HashMap<String, String>,
-    reader: &audits::Reader<'_, S>,
+    reader: &audits::Reader<'_>,
     keys: &DigestKeys,
 ) -> Result<Vec<Numbered>, SubjectError> {
     let listed: Vec<ShortDigest> =

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::{UserError, Users};
-use crate::store::{Accounts, Outbox};
 use crate::{Actor, AdminToken, Changed, Lifetime, Role, Timestamp, TokenHash, TokenSecret, is_printable};
 
 /// How often the use of a token is stored.
@@ -19,7 +18,7 @@ pub struct IssuedAdminToken {
     pub token: AdminToken,
 }
 
-impl<S: Accounts + Outbox> Users<S> {
+impl Users {
     /// Creates an admin token.
     pub async fn create_admin_token(
         &self,

@@ -2,13 +2,12 @@
 
 use super::{LoginError, Users};
 use crate::account::{accepted_step, secret_of};
-use crate::store::{Accounts, Outbox};
 use crate::{Actor, NotRecorded, PasswordHash, User, UserChange, UserChanged, UserName, Via};
 
 /// Whom the journal names if the name of a log-in is unknown. No user can have this name.
 const NOBODY: &str = "(unknown)";
 
-impl<S: Accounts + Outbox> Users<S> {
+impl Users {
     /// Logs a user in. Unknown, wrong and disabled look the same and cost the same work: each hashes once and leaves one
     /// line. An unknown name is not in that line, because it may be a password.
     ///

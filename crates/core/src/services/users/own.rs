@@ -4,7 +4,6 @@ use std::fmt;
 
 use super::{UserError, Users};
 use crate::account::{accepted_step, secret_of, setup_uri, to_base32};
-use crate::store::{Accounts, Outbox};
 use crate::{
     Actor, AdminEntry, Changed, MOST_PASSWORD_BYTES, NewPassword, PasswordHash, SHORTEST_PASSWORD, TotpSeed,
     User, UserChange,
@@ -26,7 +25,7 @@ impl fmt::Debug for TotpSetup {
     }
 }
 
-impl<S: Accounts + Outbox> Users<S> {
+impl Users {
     /// Changes the password of a user who knows the current one. Their sessions end; the caller may go on with the
     /// generation that is returned.
     pub async fn change_password(
