@@ -42,8 +42,8 @@ use std::sync::Arc;
 use axum::Router;
 use axum::middleware;
 use axum::routing::get;
-use contactd_core::services::Services;
 use contactd_core::{Clock, Networks, User};
+use contactd_services::Services;
 
 use crate::answer;
 pub use around::{Around, Asking, LookupTimes, NodeShown};

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use contactd_core::services::{AccessReport, Disclosure, DisclosuresOf, HeldDetail};
 use contactd_core::{Kind, Label, Timestamp};
+use contactd_services::{AccessReport, Disclosure, DisclosuresOf, HeldDetail};
 
 const STYLE: &str = include_str!("report_page.css");
 

@@ -7,7 +7,7 @@ use contactd_core::store::StoreError;
 use contactd_core::store::copying::ChangePoint;
 use contactd_store_postgres::{Heartbeat, HeartbeatAnswer, Listening, NewestChanges, PostgresStore};
 
-use crate::node::NodeSettings;
+use crate::settings::NodeSettings;
 use crate::state::{Following, Shared};
 
 /// The longest pause between two looks at the database: a connection to a frozen host hears nothing.

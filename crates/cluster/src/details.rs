@@ -9,7 +9,7 @@ use contactd_core::store::{LocalRead, StoreError};
 use contactd_store_sqlite::ApplyingDetails;
 
 use crate::background::in_background;
-use crate::node::NodeSettings;
+use crate::settings::NodeSettings;
 use crate::state::{Following, Shared};
 
 /// Details that are loaded in one transaction.

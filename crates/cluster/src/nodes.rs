@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use contactd_core::services::Finding;
+use contactd_core::Finding;
 use contactd_core::store::{Outbox, StoreError};
 use contactd_core::{Actor, AdminEntry, Timestamp};
 use contactd_store_postgres::{ANOTHER_RUNS, ClusterNode, Forgotten, PostgresStore};

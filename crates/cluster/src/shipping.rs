@@ -6,10 +6,11 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use contactd_core::Repeats;
 use contactd_core::metrics::{Family, Measured, Measuring};
-use contactd_core::services::{AuditError, Services};
 use contactd_core::store::StoreError;
-use contactd_core::{Repeats, SignedLines};
+use contactd_journal::Lines;
+use contactd_services::{AuditError, Services};
 
 use crate::Node;
 use crate::usage::UsageShipping;
@@ -98,7 +99,7 @@ fn report(error: &AuditError, reports: &Repeats, now: Instant) {
 
 impl Work {
     /// Ships some lines. Returns whether there may be more.
-    async fn ship(&self, lines: &mut Option<Box<dyn SignedLines>>) -> Result<bool, AuditError> {
+    async fn ship(&self, lines: &mut Option<Lines>) -> Result<bool, AuditError> {
         let Some(shipped) = self.services.audits.ship_some(lines).await? else { return Ok(false) };
         self.shipped.store(shipped.through, Ordering::Relaxed);
         Ok(shipped.has_more)

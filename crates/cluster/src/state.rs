@@ -10,9 +10,9 @@ use contactd_core::store::copying::ChangePoint;
 use contactd_store_postgres::{Registration, Speaker};
 use tokio::sync::Notify;
 
-use crate::node::NodeSettings;
-use crate::quotas::Leasing;
+use crate::quota_book::Leasing;
 use crate::rival::Rival;
+use crate::settings::NodeSettings;
 
 /// What the threads of a node share.
 pub(crate) struct Shared {
@@ -142,7 +142,7 @@ impl Shared {
     /// Registers this process as the node. It has no lease then.
     pub(crate) async fn register(&self, details_number: i64, wiped_number: i64) -> Result<(), StoreError> {
         self.state().end_lease(&self.settings);
-        self.quotas.reset(self);
+        self.quotas.reset(&self.settings);
         let registration = Registration {
             speaker: self.speaker(),
             name: &self.settings.name,
@@ -229,7 +229,7 @@ impl Shared {
 
     /// Forgets what the copy contains: everything is copied again.
     pub(crate) fn forget_copy(&self) {
-        self.quotas.reset(self);
+        self.quotas.reset(&self.settings);
         let mut state = self.state();
         state.end_lease(&self.settings);
         state.details = None;

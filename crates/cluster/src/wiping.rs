@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use contactd_core::store::{Maintenance, StoreError};
 
 use crate::background::in_background;
-use crate::node::NodeSettings;
+use crate::settings::NodeSettings;
 use crate::state::{Following, Shared, State};
 
 /// The longest wait for work. Another thread wakes this one.

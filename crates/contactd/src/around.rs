@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use contactd_admin::{Around, Asking, LookupTimes, NodeShown};
 use contactd_cluster::{ListedNode, Nodes};
-use contactd_core::services::{Finding, clock_finding};
+use contactd_core::Finding;
 use contactd_core::store::StoreError;
 use contactd_core::{Clock, SuppressionList};
 use contactd_server::App;
+use contactd_services::clock_finding;
 use contactd_tls::Tls;
 
 use crate::data_dir::DataDir;

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use contactd_core::services::{BackupError, BackupMade, BackupTarget, Backups, Making};
 use contactd_core::store::Store;
 use contactd_core::{Observer, Progress, Timestamp};
+use contactd_services::{BackupError, BackupMade, RemoveAbandoned};
 
 use crate::archive::{self, Content};
 use crate::data_dir::DataDir;
@@ -33,28 +33,42 @@ pub(crate) struct DirBackups {
     pub(crate) recorder: Arc<Recorder>,
 }
 
-impl Backups for DirBackups {
-    fn make<'a>(&'a self, target: BackupTarget<'a>, at: Timestamp, observer: Observer<'a>) -> Making<'a> {
-        Box::pin(async move {
-            let made = match target {
-                BackupTarget::File(file) => self.make_file(file, at, observer).await,
-                BackupTarget::Stream(out) => self.write_stream(out, at, observer).await,
-            };
-            made.map_err(|error| BackupError(format!("{error:#}")))
-        })
-    }
+/// Where a backup goes.
+pub(crate) enum BackupTarget<'a> {
+    /// A file that does not exist yet.
+    File(&'a Path),
+    /// A stream, such as standard output.
+    Stream(&'a mut (dyn Write + Send + 'static)),
+}
 
-    fn remove_abandoned(&self) -> Result<bool, BackupError> {
-        if !self.dir.keys().is_dir() {
+/// Removes what interrupted backups of a data directory left behind.
+pub(crate) fn remover(dir: &DataDir) -> RemoveAbandoned {
+    let dir = dir.clone();
+    Box::new(move || {
+        if !dir.keys().is_dir() {
             // Without a node on this machine, nobody made a backup here.
             return Ok(true);
         }
-        let removed = remove_abandoned(&self.dir).map_err(|error| BackupError(format!("{error:#}")))?;
+        let removed = remove_abandoned(&dir).map_err(|error| BackupError(format!("{error:#}")))?;
         Ok(removed.is_some())
-    }
+    })
 }
 
 impl DirBackups {
+    /// Makes a backup. A file is read back before it gets its name.
+    pub(crate) async fn make(
+        &self,
+        target: BackupTarget<'_>,
+        at: Timestamp,
+        observer: Observer<'_>,
+    ) -> Result<BackupMade, BackupError> {
+        let made = match target {
+            BackupTarget::File(file) => self.make_file(file, at, observer).await,
+            BackupTarget::Stream(out) => self.write_stream(out, at, observer).await,
+        };
+        made.map_err(|error| BackupError(format!("{error:#}")))
+    }
+
     async fn make_file(
         &self,
         file: &Path,

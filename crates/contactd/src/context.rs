@@ -1,50 +1,24 @@
 //! The wiring: which engine, which files and which services a command or a server works with.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use contactd_cluster::ClusterInForce;
-use contactd_core::services::{Parts, Services};
-use contactd_core::store::{Machine, Store};
-use contactd_core::{
-    Actor, BootClock, Clock, DigestKeys, InForce, Networks, Profile, SubjectName, SubjectNameError,
-};
+use contactd_core::{Actor, BootClock, Clock, InForce, Networks, Profile, SubjectName, SubjectNameError};
 use contactd_import::UploadedFiles;
-use contactd_journal::{JournalDir, KeyDir};
+use contactd_journal::{JournalReader, KeyDir};
+use contactd_services::{Parts, Services};
 
-use crate::backups::DirBackups;
-use crate::config::{ClusterConfig, Config};
+use crate::backups::{self, DirBackups};
+use crate::config::Config;
 use crate::control::ControlSocket;
 use crate::data_dir::DataDir;
 use crate::engine::{Database, Files};
-use crate::keys::{self, KeySources};
+use crate::keys;
 use crate::on_record::Recorder;
-use crate::opening::Purpose;
+use crate::opening::{Opened, Purpose};
 use crate::setting::StoreAt;
 use crate::{actor, output, reasons};
-
-/// An open store.
-pub(crate) struct Opened {
-    pub(crate) dir: DataDir,
-    /// Which store it is, for messages.
-    pub(crate) place: String,
-    /// The store of the services.
-    pub(crate) store: Arc<dyn Store>,
-    /// This machine. A command on a machine without a node has none.
-    pub(crate) machine: Option<Machine>,
-    /// The files in the data directory, which lookups read. A command on a machine without a node has none.
-    pub(crate) files: Option<Arc<Files>>,
-    /// The database of a cluster.
-    pub(crate) database: Option<Arc<Database>>,
-    pub(crate) keys: DigestKeys,
-    pub(crate) key_sources: KeySources,
-    pub(crate) networks: Networks,
-    pub(crate) cluster: ClusterConfig,
-    pub(crate) clock: Arc<dyn BootClock>,
-    /// How long imports can be undone.
-    pub(crate) undo_for: Duration,
-}
 
 /// What a command works with.
 pub(crate) struct Context {
@@ -59,6 +33,8 @@ pub(crate) struct Context {
     pub(crate) database: Option<Arc<Database>>,
     /// The files of this machine's node or store.
     pub(crate) files: Option<Arc<Files>>,
+    /// Makes backups of them.
+    pub(crate) backups: DirBackups,
 }
 
 impl Context {
@@ -94,8 +70,16 @@ impl Context {
             None => Arc::new(ControlSocket::of(&opened.dir)),
         };
         let services = opened.services(in_force, &recorder);
+        let backups = DirBackups {
+            dir: opened.dir.clone(),
+            store: opened.files.clone().map_or_else(|| Arc::clone(&opened.store), |files| files),
+            is_of_node: opened.database.is_some(),
+            lacks_keys: opened.key_sources.are_elsewhere(),
+            recorder,
+        };
         let Opened { dir, place, networks, clock, database, files, .. } = opened;
-        Ok(Self { services, actor: actor::of_this_process(), dir, place, networks, clock, database, files })
+        let actor = actor::of_this_process();
+        Ok(Self { services, actor, dir, place, networks, clock, database, files, backups })
     }
 
     /// The journal of this machine's node. Refuses if there is none.
@@ -175,37 +159,12 @@ pub(crate) fn subject_error(error: SubjectNameError) -> anyhow::Error {
 }
 
 impl Opened {
-    /// The id of this machine's node; empty if it has none.
-    pub(crate) fn node(&self) -> &str {
-        self.machine.as_ref().map_or("", Machine::node)
-    }
-
-    /// The files in the data directory. Refuses if there are none.
-    pub(crate) fn files(&self) -> anyhow::Result<Arc<Files>> {
-        self.files.clone().with_context(|| {
-            format!(
-                "there is no node in {}; give the data directory of a node with --data DIR",
-                self.dir.shown()
-            )
-        })
-    }
-
     /// The services, whose changes take effect through `in_force` and get on record through `recorder`.
     pub(crate) fn services(&self, in_force: Arc<dyn InForce>, recorder: &Arc<Recorder>) -> Arc<Services> {
         let (keys, sources) = (self.dir.keys(), self.key_sources.clone());
         let old_key = move || keys::old_audit(&sources.audit, &keys).ok().flatten();
-        let journal = JournalDir {
-            dir: self.dir.audit(),
-            keys: KeyDir::new(&self.dir.keys()),
-            old_key: Arc::new(old_key),
-        };
-        let backups = DirBackups {
-            dir: self.dir.clone(),
-            store: self.files.clone().map_or_else(|| Arc::clone(&self.store), |files| files),
-            is_of_node: self.database.is_some(),
-            lacks_keys: self.key_sources.are_elsewhere(),
-            recorder: Arc::clone(recorder),
-        };
+        let keys = KeyDir::new(&self.dir.keys());
+        let journal = JournalReader::of_dir(&self.dir.audit(), keys, Arc::new(old_key));
         let services = Arc::new(Services::new(Parts {
             store: Arc::clone(&self.store),
             machine: self.machine.clone(),
@@ -214,9 +173,9 @@ impl Opened {
             clock: Arc::<dyn BootClock>::clone(&self.clock),
             in_force,
             on_record: Arc::<Recorder>::clone(recorder),
-            journal: Arc::new(journal),
-            backups: Arc::new(backups),
-            files: Arc::new(UploadedFiles::new(self.dir.room())),
+            journal,
+            remove_abandoned_backups: backups::remover(&self.dir),
+            files: UploadedFiles::new(self.dir.room()),
             undo_for: self.undo_for,
         }));
         recorder.attach(&services);

@@ -4,31 +4,20 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::Sender;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
-use contactd_core::{AdminEntry, Affected, Announcing, InForce, NotConfirmed, NotRecorded, OnRecord};
-use tokio::runtime::Handle;
+use contactd_core::{Affected, Announcing, InForce, NotConfirmed, blocking};
 
-use crate::actor;
 use crate::data_dir::DataDir;
-use crate::on_record::Recorder;
 
 /// How long a command waits for the confirmation that its change is in force.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The same for something to be on record: on its disk, which may be busy.
-const RECORD_PATIENCE: Duration = Duration::from_secs(15);
-/// How long a starting server waits for the lock: a command holds it for a moment to see whether a server is running.
-const CLAIM_PATIENCE: Duration = Duration::from_millis(500);
+const RECORD_TIMEOUT: Duration = Duration::from_secs(15);
 /// The pause between two tries.
-const PAUSE: Duration = Duration::from_millis(20);
-/// How long the server waits for the request of a command that has connected.
-const REQUEST_PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const PAUSE: Duration = Duration::from_millis(20);
 
 /// Put everything that is committed in force.
 pub(crate) const REFRESH: &str = "refresh";
@@ -38,9 +27,9 @@ pub(crate) const RECORD: &str = "record";
 pub(crate) const COLLECT: &str = "collect";
 /// Sign everything that is in the journal.
 pub(crate) const SIGN: &str = "sign";
-const DONE: &str = "done";
-const OFF: &str = "off";
-const FAILED: &str = "failed";
+pub(crate) const DONE: &str = "done";
+pub(crate) const OFF: &str = "off";
+pub(crate) const FAILED: &str = "failed";
 
 /// Puts changes in force in the server of a data directory, if one is running.
 pub(crate) struct ControlSocket {
@@ -55,14 +44,16 @@ impl ControlSocket {
 
 impl InForce for ControlSocket {
     fn announce(&self, _: Affected) -> Announcing<'_> {
-        Box::pin(std::future::ready(match ask(&self.dir, REFRESH) {
-            Ok(ControlAnswer::NoServer | ControlAnswer::Done) => Ok(Vec::new()),
-            Ok(ControlAnswer::Failed | ControlAnswer::Off) => Err(NotConfirmed::Failed),
-            Err(error) => Err(NotConfirmed::Silent(match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it took too long".to_owned(),
-                _ => error.to_string(),
-            })),
-        }))
+        Box::pin(async {
+            match blocking(|| ask(&self.dir, REFRESH)) {
+                Ok(ControlAnswer::NoServer | ControlAnswer::Done) => Ok(Vec::new()),
+                Ok(ControlAnswer::Failed | ControlAnswer::Off) => Err(NotConfirmed::Failed),
+                Err(error) => Err(NotConfirmed::Silent(match error.kind() {
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it took too long".to_owned(),
+                    _ => error.to_string(),
+                })),
+            }
+        })
     }
 }
 
@@ -82,8 +73,8 @@ pub(crate) enum ControlAnswer {
 /// Asks the running server, if there is one.
 pub(crate) fn ask(dir: &DataDir, request: &str) -> io::Result<ControlAnswer> {
     let Some(stream) = connect(dir)? else { return Ok(ControlAnswer::NoServer) };
-    stream.set_read_timeout(Some(if request == REFRESH { PATIENCE } else { RECORD_PATIENCE }))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(if request == REFRESH { REPLY_TIMEOUT } else { RECORD_TIMEOUT }))?;
+    stream.set_write_timeout(Some(REPLY_TIMEOUT))?;
     writeln!(&stream, "{request}")?;
     let mut reply = String::new();
     BufReader::new(&stream).read_line(&mut reply)?;
@@ -96,7 +87,7 @@ pub(crate) fn ask(dir: &DataDir, request: &str) -> io::Result<ControlAnswer> {
 
 /// Connects to the server; `None` if no server is running. Waits for a server that is starting.
 fn connect(dir: &DataDir) -> io::Result<Option<UnixStream>> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + REPLY_TIMEOUT;
     loop {
         match UnixStream::connect(SocketPath::of(dir)?.path()) {
             Ok(stream) => return Ok(Some(stream)),
@@ -112,162 +103,15 @@ fn connect(dir: &DataDir) -> io::Result<Option<UnixStream>> {
     }
 }
 
-/// What the keeper is asked to do.
-pub(crate) enum ControlRequest {
-    /// Apply everything that is committed; send true once it is in force.
-    Refresh(Sender<bool>),
-    /// Record the remaining usage, and stop.
-    Finish,
-}
-
-/// The server's end of the socket. Dropping it removes the socket.
-pub(crate) struct Control {
-    path: PathBuf,
-    /// Locked as long as the server runs, so that there is only one.
-    _lock: File,
-}
-
-impl Control {
-    /// Locks the directory for this server. Fails if another server has locked it.
-    pub(crate) fn claim(dir: &DataDir) -> anyhow::Result<Self> {
-        let lock = File::open(dir.path())?;
-        let until = Instant::now() + CLAIM_PATIENCE;
-        while lock.try_lock().is_err() {
-            if Instant::now() > until {
-                bail!(
-                    "another contactd already serves {}; stop it first, or use another --data",
-                    dir.path().display()
-                );
-            }
-            std::thread::sleep(PAUSE);
-        }
-        Ok(Self { path: dir.socket(), _lock: lock })
-    }
-
-    /// Listens, and passes requests on to the keeper and to the recorder. At most `connections` are open at once; more wait.
-    pub(crate) fn listen(
-        &self,
-        dir: &DataDir,
-        keeper: Sender<ControlRequest>,
-        recorder: Arc<Recorder>,
-        connections: usize,
-    ) -> anyhow::Result<()> {
-        let path = &self.path;
-        // A killed server may have left its socket. Because of the lock, it cannot belong to a running one.
-        let _ = std::fs::remove_file(path);
-        let listener = UnixListener::bind(SocketPath::of(dir)?.path())
-            .with_context(|| format!("cannot create {}", path.display()))?;
-        std::fs::set_permissions(path, PermissionsExt::from_mode(0o600))?;
-        let runtime = Handle::current();
-        std::thread::Builder::new().name("control".to_owned()).spawn(move || {
-            let slots = Arc::new(Slots { free: Mutex::new(connections), freed: Condvar::new() });
-            loop {
-                let slot = Slots::take(&slots);
-                let Ok((stream, _)) = listener.accept() else {
-                    // Out of file descriptors, most likely: some will be free in a moment.
-                    std::thread::sleep(Duration::from_millis(50));
-                    continue;
-                };
-                let (keeper, recorder, runtime) = (keeper.clone(), Arc::clone(&recorder), runtime.clone());
-                // One thread per command: a command that hangs does not delay others.
-                let answering = move || {
-                    drop(answer(&stream, &keeper, &recorder, &runtime));
-                    drop(stream);
-                    drop(slot);
-                };
-                let _ = std::thread::Builder::new().name("control".to_owned()).spawn(answering);
-            }
-        })?;
-        Ok(())
-    }
-}
-
-impl Drop for Control {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
-    }
-}
-
-/// How many more connections may be open.
-struct Slots {
-    free: Mutex<usize>,
-    freed: Condvar,
-}
-
-/// The slot of one connection. Dropping it frees the slot.
-struct Slot(Arc<Slots>);
-
-impl Slots {
-    /// Waits until a slot is free.
-    fn take(slots: &Arc<Self>) -> Slot {
-        let free = slots.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut free =
-            slots.freed.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
-        *free -= 1;
-        Slot(Arc::clone(slots))
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        self.0.freed.notify_one();
-    }
-}
-
-fn answer(
-    mut stream: &UnixStream,
-    keeper: &Sender<ControlRequest>,
-    recorder: &Recorder,
-    runtime: &Handle,
-) -> io::Result<()> {
-    stream.set_read_timeout(Some(REQUEST_PATIENCE))?;
-    let mut request = String::new();
-    BufReader::new(stream).read_line(&mut request)?;
-    let (name, text) = request.trim().split_once(' ').unwrap_or((request.trim(), ""));
-    let recorded = match name {
-        REFRESH => {
-            let (done, when_done) = std::sync::mpsc::channel();
-            let is_done = keeper.send(ControlRequest::Refresh(done)).is_ok()
-                && when_done.recv_timeout(PATIENCE) == Ok(true);
-            return writeln!(stream, "{}", if is_done { DONE } else { FAILED });
-        }
-        RECORD => match serde_json::from_str::<AdminEntry>(text) {
-            Ok(entry) => {
-                // Who asks is known from the socket, not from what they say.
-                let uid = rustix::net::sockopt::socket_peercred(stream)?.uid.as_raw();
-                let entry = AdminEntry { actor: actor::of_user(uid), ..entry };
-                runtime.block_on(recorder.record(&entry))
-            }
-            Err(_) => return writeln!(stream, "unknown request"),
-        },
-        COLLECT => runtime.block_on(recorder.collect()),
-        SIGN => recorder.sign(),
-        _ => return writeln!(stream, "unknown request"),
-    };
-    let answer = match recorded {
-        Ok(()) => DONE,
-        Err(NotRecorded::Off) => OFF,
-        Err(NotRecorded::Unavailable(reason)) => {
-            tracing::warn!(
-                reason,
-                "a command asked for something to be put on record, which is not done yet"
-            );
-            FAILED
-        }
-    };
-    writeln!(stream, "{answer}")
-}
-
 /// The path of the socket, short enough for a socket address. An address holds about a
 /// hundred bytes; a longer directory is reached through an open file descriptor.
-struct SocketPath {
+pub(crate) struct SocketPath {
     path: PathBuf,
     _dir: Option<File>,
 }
 
 impl SocketPath {
-    fn of(dir: &DataDir) -> io::Result<Self> {
+    pub(crate) fn of(dir: &DataDir) -> io::Result<Self> {
         const MAX_BYTES: usize = 100;
         let path = dir.socket();
         if path.as_os_str().len() <= MAX_BYTES {
@@ -278,7 +122,7 @@ impl SocketPath {
         Ok(Self { path, _dir: Some(open) })
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }

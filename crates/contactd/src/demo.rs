@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use contactd_contract::Operation;
-use contactd_core::services::{ImportOptions, NewToken, ReadOptions, Services};
 use contactd_core::{Actor, Cancel, Lifetime, Role, Scopes, TokenSecret, User, unobserved};
+use contactd_import::ReadOptions;
 use contactd_import::{Files, Input, Rejects};
+use contactd_services::{ImportOptions, NewToken, Services};
 
 /// The invented people.
 const PEOPLE: &str = include_str!("../../../fixtures/people.csv");

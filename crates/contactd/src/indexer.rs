@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use contactd_core::services::{AuditError, Services};
 use contactd_core::store::StoreError;
-use contactd_core::{Audit, Clock, Fate, JournalLines, OnRecord, Repeats, work_in_background};
+use contactd_core::{Audit, Clock, Fate, OnRecord, Repeats, work_in_background};
+use contactd_journal::Lines;
 use contactd_journal::{Journal, Mark, Verifier};
+use contactd_services::{AuditError, Services};
 use tokio::runtime::Handle;
 
 use crate::on_record::Recorder;
@@ -134,7 +135,7 @@ impl IndexerWork {
     }
 
     /// Compresses closed segments, and removes those that are older than the operator keeps them.
-    async fn tidy(&self, lines: &mut Option<Box<dyn JournalLines>>, is_busy: bool) -> anyhow::Result<()> {
+    async fn tidy(&self, lines: &mut Option<Lines>, is_busy: bool) -> anyhow::Result<()> {
         let Some(journal) = self.journal.upgrade() else { return Ok(()) };
         let plain = contactd_journal::segments(&self.dir)?.iter().filter(|s| !s.is_compressed).count();
         let roots = self.services.audits.trusted().await?;

@@ -10,7 +10,7 @@ use contactd_core::store::{ChangeNumbers, Changes, LocalRead, Maintenance};
 use contactd_core::{Clock, ClockWatch, Live, Repeats, Timestamp};
 use tokio::runtime::Handle;
 
-use crate::control::ControlRequest;
+use crate::control_server::ControlRequest;
 use crate::engine::Files;
 
 /// How often the keeper looks for changes by other processes, in case it received no announcement.

@@ -11,6 +11,7 @@ mod commands;
 mod config;
 mod context;
 mod control;
+mod control_server;
 mod data_dir;
 mod demo;
 mod durable;

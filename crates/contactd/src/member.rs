@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use contactd_cluster::{Node, NodeSettings, PutInForce, Shipping, home_of};
-use contactd_core::services::Services;
 use contactd_core::{Callers, Lease, Live};
+use contactd_services::Services;
 use tokio::runtime::Handle;
 
-use crate::context::Opened;
 use crate::engine::Files;
+use crate::opening::Opened;
 use crate::recording::Recording;
 
 /// A server as a node of a cluster.

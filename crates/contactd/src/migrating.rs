@@ -7,10 +7,10 @@ use contactd_core::{Clock, Observer, SystemClock};
 
 use crate::actor;
 use crate::config::Config;
-use crate::context::Opened;
-use crate::control::Control;
+use crate::control_server::Control;
 use crate::data_dir::DataDir;
 use crate::misuse::Misuse;
+use crate::opening::Opened;
 use crate::opening::{self, Purpose};
 use crate::setting::{StoreAt, StoreText};
 

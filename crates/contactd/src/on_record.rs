@@ -5,18 +5,19 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use contactd_cluster::{Taken, record_by_a_node, taken_by_nodes};
-use contactd_core::services::Services;
 use contactd_core::store::StoreError;
-use contactd_core::{AdminEntry, BootClock, Clock, JournalError, NotRecorded, OnRecord, Recording, blocking};
+use contactd_core::{AdminEntry, BootClock, Clock, NotRecorded, OnRecord, Recording, blocking};
+use contactd_journal::JournalError;
 use contactd_journal::{Journal, JournalSettings, KeyDir, OpenedBy, Sync};
+use contactd_services::Services;
 use contactd_store_postgres::ANOTHER_RUNS;
 
 use crate::config::DEFAULT_SEGMENT;
-use crate::context::Opened;
 use crate::control::{self, ControlAnswer};
 use crate::data_dir::DataDir;
 use crate::engine::Database;
 use crate::keys::{self, KeySources};
+use crate::opening::Opened;
 
 /// How long to wait for another process that has the journal open, or for the journal of a server that starts.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use contactd_cluster::home_of;
 use contactd_core::store::{Facts, Machine, Store, StoreError};
-use contactd_core::{DigestKeys, SystemClock, hex};
+use contactd_core::{BootClock, DigestKeys, Networks, SystemClock, hex};
 use contactd_store_postgres::{Settings, StoreUrl};
 
-use crate::config::Config;
-use crate::context::Opened;
+use crate::config::{ClusterConfig, Config};
 use crate::data_dir::DataDir;
 use crate::engine::{Database, Files};
 use crate::keys::{self, KeySource, KeySources};
@@ -21,6 +20,28 @@ use crate::{log, output};
 const SERVER_PATIENCE: Duration = Duration::from_secs(3);
 /// The pause of a starting server between two tries.
 const PAUSE: Duration = Duration::from_millis(250);
+
+/// An open store.
+pub(crate) struct Opened {
+    pub(crate) dir: DataDir,
+    /// Which store it is, for messages.
+    pub(crate) place: String,
+    /// The store of the services.
+    pub(crate) store: Arc<dyn Store>,
+    /// This machine. A command on a machine without a node has none.
+    pub(crate) machine: Option<Machine>,
+    /// The files in the data directory, which lookups read. A command on a machine without a node has none.
+    pub(crate) files: Option<Arc<Files>>,
+    /// The database of a cluster.
+    pub(crate) database: Option<Arc<Database>>,
+    pub(crate) keys: DigestKeys,
+    pub(crate) key_sources: KeySources,
+    pub(crate) networks: Networks,
+    pub(crate) cluster: ClusterConfig,
+    pub(crate) clock: Arc<dyn BootClock>,
+    /// How long imports can be undone.
+    pub(crate) undo_for: Duration,
+}
 
 /// What a store is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -254,4 +275,21 @@ async fn node(files: &Files) -> anyhow::Result<String> {
     getrandom::fill(&mut bytes)
         .map_err(|error| anyhow::anyhow!("cannot get random bytes from the system: {error}"))?;
     Ok(files.remember("node", &hex::encode(&bytes)).await?)
+}
+
+impl Opened {
+    /// The id of this machine's node; empty if it has none.
+    pub(crate) fn node(&self) -> &str {
+        self.machine.as_ref().map_or("", Machine::node)
+    }
+
+    /// The files in the data directory. Refuses if there are none.
+    pub(crate) fn files(&self) -> anyhow::Result<Arc<Files>> {
+        self.files.clone().with_context(|| {
+            format!(
+                "there is no node in {}; give the data directory of a node with --data DIR",
+                self.dir.shown()
+            )
+        })
+    }
 }

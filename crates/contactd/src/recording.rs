@@ -4,16 +4,16 @@ use std::sync::{Arc, Weak};
 
 use anyhow::Context as _;
 use contactd_cluster::LastLine;
-use contactd_core::services::Services;
 use contactd_core::store::JournalEnd;
 use contactd_core::{Audit, BootClock, Callers, Clock, NoAudit};
 use contactd_journal::{Journal, JournalSettings, OpenedBy, Sync};
+use contactd_services::Services;
 
 use crate::actor;
 use crate::config::AuditConfig;
-use crate::context::Opened;
 use crate::indexer::{COLLECT, COLLECT_OF_NODE, Indexer, IndexerWork, Keep};
 use crate::on_record::{self, OwnJournal, Recorder};
+use crate::opening::Opened;
 use crate::setting::AuditSync;
 
 pub(crate) struct Recording {

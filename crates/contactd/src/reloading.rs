@@ -5,9 +5,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use contactd_core::services::Services;
 use contactd_core::{Callers, Live};
 use contactd_server::{App, OpenFiles};
+use contactd_services::Services;
 use contactd_tls::Tls;
 
 use crate::actor;

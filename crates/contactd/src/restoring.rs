@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use contactd_core::store::{Machine, Maintenance, Outbox, TakenOver};
-use contactd_core::{AdminEntry, Clock, KnownLine, Observer, Progress, SystemClock};
+use contactd_core::{AdminEntry, Clock, Observer, Progress, SystemClock};
+use contactd_journal::KnownLine;
 use contactd_journal::{Journal, JournalSettings, KeyDir, Verifier};
 
 use crate::archive::Manifest;

@@ -3,8 +3,8 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use contactd_core::Verification;
-use contactd_core::services::Finding;
+use contactd_core::Finding;
+use contactd_journal::Verification;
 use contactd_journal::{KeyDir, Verifier};
 use rustix::io::Errno;
 

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use contactd_core::services::{Clearing, ImportError, Services, SweepReport};
 use contactd_core::store::{Aged, StoreError, Swept};
-use contactd_core::{Actor, Cancel, Changed, unobserved, work_in_background};
+use contactd_core::{Actor, Cancel, unobserved, work_in_background};
+use contactd_services::Changed;
+use contactd_services::{Clearing, ImportError, Services, SweepReport};
 use tokio::runtime::Handle;
 
 /// Details that are older than their source allows are removed in one of this many rounds.

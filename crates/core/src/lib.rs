@@ -59,87 +59,16 @@
 //! - **node**: a server of a cluster, which answers from its own copy of the database. **lease**: how long it may do so
 //!   without hearing from the database ([`Lease`]).
 
-mod account;
-mod actor;
-mod admin_entry;
+mod access;
 mod audit;
-mod blocking;
-mod caller;
-mod clock;
-mod csv_cell;
-mod date_format;
-mod detail;
-mod email;
-mod first_bytes;
-pub mod hex;
-mod in_force;
-mod journal_files;
-mod journal_report;
-mod lease;
-mod leased;
-mod limit;
-mod live;
 mod lookup;
-pub mod metrics;
-mod on_record;
-pub mod panics;
-mod phone;
-mod printable;
-mod priority;
-mod progress;
-mod record;
-mod repeats;
-pub mod services;
-mod span;
-mod spreadsheet;
+mod people;
 pub mod store;
-mod subject_name;
-mod suppression;
-mod token;
-mod token_metrics;
-mod token_update;
+mod system;
 
-pub use account::{
-    AdminToken, MOST_PASSWORD_BYTES, NewPassword, PasswordHash, Role, SHORTEST_PASSWORD, ShownAdminToken,
-    TotpSeed, UnknownRole, UnknownTotpKey, User, UserChange, UserChanged, UserName, UserNameError,
-};
-pub use actor::{Actor, Via};
-pub use admin_entry::{AdminEntry, AdminOutcome, AdminRecord, MOST_SUBJECTS};
-pub use audit::{
-    Audit, AuditEvent, AuditHealth, AuditOutcome, AuditPosition, AuditRecord, Batch, Fate, NOT_RECORDED,
-    NoAudit, RefusedKind, ShortDigest, Ticket,
-};
-pub use blocking::blocking;
-pub use caller::{Caller, Callers, DefaultLimits, NotACaller, TokenKey, UsageDelta};
-pub use clock::{BootClock, Clock, ClockJump, ClockWatch, ManualClock, SystemClock, Timestamp};
+pub use access::*;
+pub use audit::*;
 pub use contactd_profile::{Case, Network, NetworkError, Networks, Profile, Reason};
-pub use csv_cell::{csv_cell, csv_row, unmarked};
-pub use date_format::{DateFormat, DateFormatError};
-pub use detail::{ContactValue, Detail, Kind, Label};
-pub use email::EmailError;
-pub use in_force::{Affected, Announcing, Changed, Committed, InForce, NodeNote, NotConfirmed};
-pub use journal_files::{
-    Chain, CopiedFiles, JournalCopy, JournalError, JournalFault, JournalFiles, JournalHead, JournalLine,
-    JournalLines, KnownLine, NotedHead, Outage, ProofMade, RootKey, RootSource, Roots, Seen, SignedLine,
-    SignedLines, Verification,
-};
-pub use lease::{ClockReading, Lease};
-pub use leased::{HeldUnits, LeasedQuota, LeasedUnits, QuotaLeases};
-pub use limit::{Allowance, Allowances, Bucket, LimitExceeded, LimitSyntax, OrNone, Period, Quota, Rate};
-pub use live::{Live, RefreshError};
-pub use lookup::{LookupError, Lookups, Request, Sealed};
-pub use on_record::{NotRecorded, OnRecord, Recording};
-pub use phone::{PhoneError, is_phone_region};
-pub use printable::is_printable;
-pub use priority::{give_way_to_lookups, work_in_background};
-pub use progress::{Cancel, Observer, Progress, unobserved};
-pub use record::{COLUMNS, RawRecord, ReadDetails, Record, RecordError, RowRules};
-pub use repeats::Repeats;
-pub use span::{Lifetime, Moment, Span};
-pub use subject_name::{SubjectList, SubjectName, SubjectNameError, subject_lines};
-pub use suppression::{
-    DigestKey, DigestKeys, Subject, SubjectCheck, SubjectDigest, SuppressionList, UnknownKey,
-};
-pub use token::{Scopes, Token, TokenHash, TokenSecret};
-pub use token_metrics::quota_families;
-pub use token_update::{TokenUpdate, UpdatedToken};
+pub use lookup::*;
+pub use people::*;
+pub use system::*;

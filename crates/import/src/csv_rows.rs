@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read};
 use std::rc::Rc;
 
-use contactd_core::services::ReadOptions;
+use crate::ReadOptions;
 use csv::ByteRecord;
 
 use crate::dialect::Dialect;

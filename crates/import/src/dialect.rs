@@ -1,6 +1,6 @@
 //! How a CSV file separates its columns.
 
-use contactd_core::services::ReadOptions;
+use crate::ReadOptions;
 use csv::ByteRecord;
 
 use crate::COLUMNS;

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use contactd_core::services::RowsError;
+use crate::RowsError;
 
 /// Why files cannot be imported, and what to do about it. It contains no data of a row.
 #[derive(Debug, thiserror::Error)]

@@ -2,9 +2,7 @@
 
 use std::path::PathBuf;
 
-use contactd_core::services::{
-    ReadOptions, ReadRows, RecordBatch, RecordSource, RowChecks, RowsError, UploadedFile,
-};
+use crate::{ReadOptions, ReadRows, RecordBatch, RowChecks, RowsError, UploadedFile};
 use contactd_core::{Cancel, Observer};
 
 use crate::joined::Joined;
@@ -47,10 +45,9 @@ impl Files {
     pub fn rejects(&self) -> &Rejects {
         &self.rejects
     }
-}
 
-impl RecordSource for Files {
-    fn read(
+    /// Reads and checks every row. Returns early if it is cancelled.
+    pub fn read(
         &mut self,
         checks: &RowChecks<'_>,
         observer: Observer<'_>,
@@ -63,14 +60,17 @@ impl RecordSource for Files {
         Ok(read)
     }
 
-    fn next_batch(&mut self) -> Result<Option<RecordBatch>, RowsError> {
+    /// The next records, in ascending order of their sort keys, one record per profile; `None` after the last. Call [`read`](Self::read)
+    /// first.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, RowsError> {
         match &mut self.joined {
             Some(joined) => Ok(joined.next()?),
             None => Ok(None),
         }
     }
 
-    fn rewind(&mut self) -> Result<(), RowsError> {
+    /// Makes [`next_batch`](Self::next_batch) start again with the first records.
+    pub fn rewind(&mut self) -> Result<(), RowsError> {
         match &mut self.joined {
             Some(joined) => Ok(joined.rewind()?),
             None => Ok(()),

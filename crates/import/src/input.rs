@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use contactd_core::services::ReadOptions;
+use crate::ReadOptions;
 
 use crate::csv_rows::CsvRows;
 use crate::dialect::Dialect;

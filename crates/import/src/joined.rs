@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use contactd_core::services::RecordBatch;
+use crate::RecordBatch;
 use contactd_core::store::MOST_DETAILS;
 use contactd_core::{ContactValue, Detail, Record};
 

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 
-use contactd_core::services::ReadOptions;
+use crate::ReadOptions;
 use contactd_core::{Detail, Networks, ReadDetails, Record, RecordError};
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
@@ -494,7 +494,7 @@ mod tests {
             r#"{{"rejectedLine":2,"rejectedColumn":"row","rejectedReason":"x","profile":"{URL}","phones":[]}}"#
         );
         super::read(line.as_bytes(), &Networks::built_in(), &ReadOptions::default(), &mut seen);
-        let mut about = contactd_core::services::InputRead::default();
+        let mut about = crate::InputRead::default();
         seen.report(&mut about);
         assert!(about.holds_rejects);
         assert_eq!(about.columns_not_used, ["profile"]);

@@ -1,7 +1,7 @@
 //! What all rows of a file have in common, and what a row means in it.
 
+use crate::{InputRead, ReadOptions};
 use contactd_core::Networks;
-use contactd_core::services::{InputRead, ReadOptions};
 
 use crate::header::Columns;
 use crate::json_rows;

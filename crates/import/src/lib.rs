@@ -1,7 +1,6 @@
 //! Files of contact records: reading them, checking them on all cores, sorting them into the store's order.
 //!
-//! [`Files`] is a [`RecordSource`](contactd_core::services::RecordSource) of CSV, JSON lines and Parquet files,
-//! plain or compressed, for an import into any store. It prints nothing, keeps no global state, reports its
+//! [`Files`] are CSV, JSON lines and Parquet files, plain or compressed, for an import into any store. It prints nothing, keeps no global state, reports its
 //! progress to its caller, and stops when it is cancelled, even while it waits for input. [`UploadedFiles`] says what such a
 //! file holds, and what an import would do with its first rows.
 
@@ -27,9 +26,11 @@ mod rejects;
 mod rows;
 mod seen;
 mod sort;
+mod source;
 mod suggest;
 mod suppressed;
 mod uploaded;
+mod uploaded_file;
 
 pub use columns::COLUMNS;
 pub use csv_rows::CsvRows;
@@ -38,4 +39,6 @@ pub use files::{Files, Input};
 pub use format::Format;
 pub use rejects::Rejects;
 pub use rows::{Content, Row};
+pub use source::{InputRead, Line, ReadRows, RecordBatch, RejectedRow, RowChecks, RowsError, Warning};
 pub use uploaded::UploadedFiles;
+pub use uploaded_file::{FileColumn, FileShape, NotLoaded, PreviewedRow, ReadOptions, UploadedFile, Verdict};

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use contactd_core::services::{Line, ReadOptions, ReadRows, RejectedRow, RowChecks, UploadedFile, Warning};
+use crate::{Line, ReadOptions, ReadRows, RejectedRow, RowChecks, UploadedFile, Warning};
 use contactd_core::{Cancel, Observer, Progress};
 
 use crate::error::{FileError, Tried};

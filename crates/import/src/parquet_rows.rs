@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::sync::Arc;
 
+use crate::ReadOptions;
 use contactd_core::Timestamp;
-use contactd_core::services::ReadOptions;
 use csv::ByteRecord;
 use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit};
 use parquet::file::reader::FileReader;

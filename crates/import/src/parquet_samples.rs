@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 
-use contactd_core::services::ReadOptions;
+use crate::ReadOptions;
 use csv::ByteRecord;
 use parquet::file::reader::FileReader;
 use parquet::record::reader::RowIter;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use contactd_core::services::ReadOptions;
+use crate::ReadOptions;
 use contactd_core::{Networks, RawRecord, ReadDetails, Record, RecordError};
 
 use crate::COLUMNS;

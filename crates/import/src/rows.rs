@@ -1,7 +1,7 @@
 //! A row of any format, and converting it to a profile with details.
 
+use crate::ReadOptions;
 use contactd_core::RawRecord;
-use contactd_core::services::ReadOptions;
 use csv::ByteRecord;
 
 use crate::COLUMNS;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use contactd_core::services::InputRead;
+use crate::InputRead;
 
 use crate::COLUMNS;
 use crate::suggest::suggestions;

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::Arc;
 
-use contactd_core::SuppressionList;
-use contactd_core::services::{
-    FileColumn, FileShape, InputRead, NotLoaded, PreviewedRow, ReadOptions, RecordFiles, RecordSource,
-    RowChecks, RowsError, UploadedFile, Verdict,
+use crate::{
+    FileColumn, FileShape, InputRead, NotLoaded, PreviewedRow, ReadOptions, RowChecks, RowsError,
+    UploadedFile, Verdict,
 };
+use contactd_core::SuppressionList;
 
 use crate::columns::{COLUMNS, REJECTED, REJECTED_ROW};
 use crate::csv_rows::CsvRows;
@@ -62,10 +62,9 @@ impl UploadedFiles {
         refuse_mapping(options)?;
         self.opening(options, rows).open((0, &file.path, &file.name), &Arc::default())
     }
-}
 
-impl RecordFiles for UploadedFiles {
-    fn describe(&self, file: &UploadedFile) -> Result<FileShape, RowsError> {
+    /// What a file holds. Reads only its first part.
+    pub fn describe(&self, file: &UploadedFile) -> Result<FileShape, RowsError> {
         let options = ReadOptions::default();
         let recognized = self.opening(&options, SAMPLED_ROWS).recognize_file(&file.path, &file.name);
         let shape =
@@ -73,7 +72,9 @@ impl RecordFiles for UploadedFiles {
         shape.map_err(refused)
     }
 
-    fn preview(
+    /// What an import would do with the first rows. Returns at most `rows`, and fewer if they are very long. Reads only the first part
+    /// of the file, with the code of an import.
+    pub fn preview(
         &self,
         file: &UploadedFile,
         options: &ReadOptions,
@@ -87,19 +88,21 @@ impl RecordFiles for UploadedFiles {
         Ok(previewed)
     }
 
-    fn open(
+    /// The rows of a file, for an import. Rows of which a value is rejected are written to `rejects`, a file that does not exist yet;
+    /// it is made only if there are any. Fails at once if the columns that an import needs are missing.
+    pub fn open(
         &self,
         file: &UploadedFile,
         options: &ReadOptions,
         rejects: Option<&Path>,
-    ) -> Result<Box<dyn RecordSource>, RowsError> {
+    ) -> Result<Files, RowsError> {
         self.start(file, options, 0).map_err(refused)?;
         let rejects = match rejects {
             Some(path) => Rejects::to(Some(path.to_owned()), slice::from_ref(&file.path)).map_err(refused)?,
             None => Rejects::nowhere(),
         };
         let inputs = vec![Input::Uploaded(file.clone())];
-        Ok(Box::new(Files::new(inputs, None, options.clone(), self.room.clone(), rejects)))
+        Ok(Files::new(inputs, None, options.clone(), self.room.clone(), rejects))
     }
 }
 

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use contactd_core::services::{ReadOptions, ReadRows, RecordSource, RowChecks, RowsError};
 use contactd_core::{
     Cancel, DigestKey, DigestKeys, Networks, Observer, Progress, SuppressionList, unobserved,
 };
 use contactd_import::{Files, Input, Rejects};
+use contactd_import::{ReadOptions, ReadRows, RecordSource, RowChecks, RowsError};
 
 /// Enough for many batches on every core.
 const ROWS: usize = 60_000;

@@ -6,15 +6,15 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use contactd_core::services::{
-    FileShape, PreviewedRow, ReadOptions, ReadRows, RecordFiles, RecordSource, RowChecks, RowsError,
-    UploadedFile,
-};
 use contactd_core::{
     Cancel, ContactValue, DateFormat, DigestKey, DigestKeys, Kind, Networks, Subject, SuppressionList,
     unobserved,
 };
 use contactd_import::UploadedFiles;
+use contactd_import::{
+    FileShape, PreviewedRow, ReadOptions, ReadRows, RecordFiles, RecordSource, RowChecks, RowsError,
+    UploadedFile,
+};
 use parquet::basic::Compression;
 use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::file::properties::WriterProperties;

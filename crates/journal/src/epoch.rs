@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use contactd_core::{JournalError, RootKey, Timestamp};
+use crate::JournalError;
+
+use contactd_core::{RootKey, Timestamp};
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use zeroize::Zeroizing;
 

@@ -1,15 +1,16 @@
 //! The thread that changes the keys: it makes those of the next epoch, and destroys the old ones once the seal is
 //! on disk. The writer only writes the seal, so no line waits for this.
 
-use std::fs::File;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use contactd_core::{Clock, JournalError, work_in_background};
+use contactd_core::{Clock, work_in_background};
 
+use crate::JournalError;
 use crate::epoch::EpochKeys;
 use crate::file::failed;
 use crate::key_dir::KeyDir;
+use crate::rotation::EndedEpoch;
 use crate::seals;
 use crate::shared::Shared;
 
@@ -17,65 +18,6 @@ use crate::shared::Shared;
 const AGAIN: Duration = Duration::from_secs(1);
 /// How long to wait after a failure.
 const RETRY: Duration = Duration::from_secs(30);
-
-/// What the writer and this thread hand to each other.
-#[derive(Default)]
-pub(crate) struct Rotation {
-    state: Mutex<State>,
-    wake: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    /// The keys of the next epoch, on disk, for the writer.
-    next: Option<EpochKeys>,
-    /// The end of an epoch, written by the writer.
-    sealed: Option<Sealed>,
-    is_closed: bool,
-}
-
-/// An epoch that has ended.
-pub(crate) struct Sealed {
-    /// The segment with the seal.
-    pub(crate) file: Arc<File>,
-    /// The seal's line, without its newline.
-    pub(crate) seal: Vec<u8>,
-    /// The epoch that ended, and the keys of the next one.
-    pub(crate) epoch: u64,
-    pub(crate) current: EpochKeys,
-}
-
-impl Rotation {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// For the writer: the keys of the next epoch, when it is time to seal this one.
-    pub(crate) fn take_next(&self) -> Option<EpochKeys> {
-        self.state().next.take()
-    }
-
-    /// For the writer: whether it is time to seal this epoch.
-    pub(crate) fn has_next(&self) -> bool {
-        self.state().next.is_some()
-    }
-
-    /// For the writer: the seal could not be written. It is tried again with the same keys.
-    pub(crate) fn return_next(&self, keys: EpochKeys) {
-        self.state().next = Some(keys);
-    }
-
-    /// For the writer: the seal is written.
-    pub(crate) fn note_sealed(&self, sealed: Sealed) {
-        self.state().sealed = Some(sealed);
-        self.wake.notify_all();
-    }
-
-    pub(crate) fn close(&self) {
-        self.state().is_closed = true;
-        self.wake.notify_all();
-    }
-}
 
 /// Changes the keys after every `length`, until the rotation is closed.
 pub(crate) struct Epochs {
@@ -94,7 +36,7 @@ impl Epochs {
         // A clock that went back says nothing about the age.
         let mut due = Instant::now() + self.length.saturating_sub(age);
         let mut is_handed_over = false;
-        let mut unfinished: Option<Sealed> = None;
+        let mut unfinished: Option<EndedEpoch> = None;
         loop {
             let state = self.shared.rotation.state();
             let wait = match is_handed_over {
@@ -151,7 +93,7 @@ impl Epochs {
     }
 
     /// The seal first goes to disk, then the old keys are destroyed.
-    fn finish(&self, sealed: &Sealed) -> Result<(), JournalError> {
+    fn finish(&self, sealed: &EndedEpoch) -> Result<(), JournalError> {
         let dir = self.shared.dir.path();
         sealed.file.sync_data().map_err(failed("cannot sync", dir))?;
         self.check_place()?;

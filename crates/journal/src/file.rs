@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use contactd_core::JournalError;
+use crate::JournalError;
 
 /// Identifies a file or a directory, even if it was renamed or replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,195 +1,133 @@
-//! The journal's files, as the services in `core` use them.
+//! Read access to a journal: to its files, or to a copy of them.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use contactd_core::{
-    AuditPosition, CopiedFiles, JournalCopy, JournalError, JournalFiles, JournalHead, JournalLine,
-    JournalLines, KnownLine, ProofMade, RootKey, Roots, Seen, SignedLine, SignedLines, Timestamp,
-    Verification,
-};
+use contactd_core::store::JournalCopies;
+use contactd_core::{AuditPosition, RootKey, Timestamp, blocking};
 
 use crate::line::Line;
 use crate::source::Source;
+use crate::stored_copy::StoredCopy;
 use crate::{
-    ChainKey, Checkpoint, Entry, KeyDir, Lines, Mark, Verifier, begins, head_of, proof, roots_of, segments,
+    ChainKey, JournalError, JournalHead, KeyDir, KnownLine, Lines, ProofMade, Roots, Seen, Verification,
+    Verifier, begins, head_of, proof, roots_of,
 };
 
 /// Loads the key of a journal without checkpoints, if there is one.
 pub type KeyLoader = Arc<dyn Fn() -> Option<ChainKey> + Send + Sync>;
 
-/// A journal's directory, and what is needed to verify it.
-pub struct JournalDir {
-    /// The directory.
-    pub dir: PathBuf,
-    /// Where its keys are.
-    pub keys: KeyDir,
-    /// The key of a journal without checkpoints.
-    pub old_key: KeyLoader,
+/// Reads a journal: its files, or a copy of them in the store that nodes share.
+#[derive(Clone)]
+pub struct JournalReader {
+    source: Source,
+    /// Where its keys are. A copy is verified with public keys alone.
+    keys: Option<KeyDir>,
+    old_key: Option<KeyLoader>,
 }
 
-impl JournalDir {
-    fn source(&self) -> Source {
-        Source::Dir(self.dir.clone())
+impl JournalReader {
+    /// The files in a directory.
+    pub fn of_dir(dir: &Path, keys: KeyDir, old_key: KeyLoader) -> Self {
+        Self { source: Source::Dir(dir.to_owned()), keys: Some(keys), old_key: Some(old_key) }
+    }
+
+    /// The copy with this id. If reading begins at a position, the lines before it need not be read.
+    pub fn of_copy(store: Arc<dyn JournalCopies>, copy: i32, position: AuditPosition) -> Self {
+        let source = Source::Copy(Arc::new(StoredCopy::new(store, copy, position)));
+        Self { source, keys: None, old_key: None }
     }
 
     fn verifier(&self, roots: &Roots) -> Verifier {
-        Verifier { roots: roots.clone(), keys: Some(self.keys.clone()), old_key: (self.old_key)() }
-    }
-}
-
-impl JournalFiles for JournalDir {
-    fn lines_after(&self, position: AuditPosition, roots: &Roots) -> Box<dyn JournalLines> {
-        Box::new(Lines::after(&self.dir, position, self.verifier(roots)))
+        let old_key = self.old_key.as_ref().and_then(|old_key| old_key());
+        Verifier { roots: roots.clone(), keys: self.keys.clone(), old_key }
     }
 
-    fn verify_watched(
+    /// The lines after a position. Lines that were changed or added by somebody else are left out.
+    pub fn lines_after(&self, position: AuditPosition, roots: &Roots) -> Lines {
+        Lines::of(self.source.clone(), position, self.verifier(roots))
+    }
+
+    /// Checks every line, and that the journal still contains each of the `known` lines.
+    pub fn verify(&self, known: &[KnownLine], roots: &Roots) -> Result<Verification, JournalError> {
+        self.verify_watched(known, roots, &mut |_| true)
+    }
+
+    /// As [`verify`](Self::verify). Now and then, `seen` is told how many
+    /// lines are checked; it returns whether to continue. If not, this fails with [`JournalError::Cancelled`].
+    pub fn verify_watched(
         &self,
         known: &[KnownLine],
         roots: &Roots,
         seen: Seen<'_>,
     ) -> Result<Verification, JournalError> {
-        let verifier = self.verifier(roots);
-        verifier.check_there(&self.source())?;
-        verifier.verify_source(&self.source(), known, seen)
+        blocking(|| {
+            let verifier = self.verifier(roots);
+            verifier.check_there(&self.source)?;
+            verifier.verify_source(&self.source, known, seen)
+        })
     }
 
-    fn first_line(&self) -> Result<Option<u64>, JournalError> {
-        Ok(segments(&self.dir)?.first().map(|segment| segment.first))
+    /// The number of the oldest line that is still in the journal; `None` if there is none.
+    pub fn first_line(&self) -> Result<Option<u64>, JournalError> {
+        Ok(self.source.list()?.first().map(|segment| segment.first))
     }
 
-    fn head(&self, roots: &Roots) -> Result<Option<JournalHead>, JournalError> {
-        self.verifier(roots).check_there(&self.source())?;
-        head_of(&self.source(), roots)
+    /// The last checkpoint that is on disk; `None` if there is none.
+    pub fn head(&self, roots: &Roots) -> Result<Option<JournalHead>, JournalError> {
+        blocking(|| {
+            self.verifier(roots).check_there(&self.source)?;
+            head_of(&self.source, roots)
+        })
     }
 
-    fn roots(&self) -> Result<Vec<RootKey>, JournalError> {
-        roots_of(&self.source())
+    /// The roots that the journal itself names, oldest first.
+    pub fn roots(&self) -> Result<Vec<RootKey>, JournalError> {
+        blocking(|| roots_of(&self.source))
     }
 
-    fn begins(&self) -> Result<Option<Timestamp>, JournalError> {
-        begins(&self.source(), &self.verifier(&Roots::default()))
+    /// When the oldest line that is still in the journal was written.
+    pub fn begins(&self) -> Result<Option<Timestamp>, JournalError> {
+        blocking(|| begins(&self.source, &self.verifier(&Roots::default())))
     }
 
-    fn bytes(&self) -> Result<u64, JournalError> {
+    /// The size of all files, in bytes.
+    pub fn bytes(&self) -> Result<u64, JournalError> {
         let size = |path: &PathBuf| path.metadata().map_or(0, |metadata| metadata.len());
-        Ok(segments(&self.dir)?.iter().map(|segment| size(&segment.path)).sum())
+        Ok(self.source.list()?.iter().map(|segment| size(&segment.path)).sum())
     }
 
-    fn prove(
+    /// Writes what an auditor needs to verify the lines of a period.
+    pub fn prove(
         &self,
         since: Timestamp,
         until: Timestamp,
         roots: &Roots,
         out: &mut dyn Write,
     ) -> Result<ProofMade, JournalError> {
-        let verifier = self.verifier(roots);
-        verifier.check_there(&self.source())?;
-        proof::make(&self.source(), &verifier, since, until, out)
+        blocking(|| {
+            let verifier = self.verifier(roots);
+            verifier.check_there(&self.source)?;
+            proof::make(&self.source, &verifier, since, until, out)
+        })
     }
 
-    fn signed_after(&self, position: AuditPosition, roots: &Roots) -> Box<dyn SignedLines> {
+    /// The lines after a position that are signed, for [`Lines::read_signed`].
+    pub fn signed_after(&self, position: AuditPosition, roots: &Roots) -> Lines {
         // Without the keys of the epoch, only what is signed is read.
         let verifier = Verifier { roots: roots.clone(), ..Verifier::default() };
-        Box::new(Lines::after(&self.dir, position, verifier))
+        Lines::of(self.source.clone(), position, verifier)
     }
 
-    fn seals(&self) -> Result<Vec<(u64, String)>, JournalError> {
-        let seals = self.source().seals()?;
+    /// The copies of all seals, with the numbers of their lines, in order. The lines themselves may have been removed.
+    pub fn seals(&self) -> Result<Vec<(u64, String)>, JournalError> {
+        let seals = self.source.seals()?;
         let whole = seals.split_inclusive(|&b| b == b'\n').filter_map(|text| text.strip_suffix(b"\n"));
         let numbered = whole.filter_map(|text| {
             let line = Line::parse(text).filter(|line| line.checkpoint().is_some())?;
             Some((line.seq, String::from_utf8(text.to_vec()).ok()?))
         });
         Ok(numbered.collect())
-    }
-
-    fn of_copy(&self, copy: Arc<dyn JournalCopy>) -> Box<dyn CopiedFiles> {
-        Box::new(Copied(Source::Copy(copy)))
-    }
-}
-
-/// A copy of a journal. Only public keys verify it.
-struct Copied(Source);
-
-impl Copied {
-    fn verifier(roots: &Roots) -> Verifier {
-        Verifier { roots: roots.clone(), ..Verifier::default() }
-    }
-}
-
-impl CopiedFiles for Copied {
-    fn lines_after(&self, position: AuditPosition, roots: &Roots) -> Box<dyn JournalLines> {
-        Box::new(Lines::of(self.0.clone(), position, Self::verifier(roots)))
-    }
-
-    fn verify_watched(
-        &self,
-        known: &[KnownLine],
-        roots: &Roots,
-        seen: Seen<'_>,
-    ) -> Result<Verification, JournalError> {
-        Self::verifier(roots).verify_source(&self.0, known, seen)
-    }
-
-    fn head(&self, roots: &Roots) -> Result<Option<JournalHead>, JournalError> {
-        head_of(&self.0, roots)
-    }
-
-    fn roots(&self) -> Result<Vec<RootKey>, JournalError> {
-        roots_of(&self.0)
-    }
-
-    fn begins(&self) -> Result<Option<Timestamp>, JournalError> {
-        begins(&self.0, &Self::verifier(&Roots::default()))
-    }
-
-    fn prove(
-        &self,
-        since: Timestamp,
-        until: Timestamp,
-        roots: &Roots,
-        out: &mut dyn Write,
-    ) -> Result<ProofMade, JournalError> {
-        proof::make(&self.0, &Self::verifier(roots), since, until, out)
-    }
-}
-
-impl SignedLines for Lines {
-    fn position(&self) -> AuditPosition {
-        self.position()
-    }
-
-    fn read(&mut self) -> Result<Option<SignedLine>, JournalError> {
-        let Some(proven) = self.next()? else { return Ok(None) };
-        let signed = proven.line.checkpoint();
-        Ok(Some(SignedLine {
-            seq: proven.line.seq,
-            begins_segment: proven.begins_segment,
-            is_checkpoint: signed.is_some(),
-            is_seal: signed.is_some_and(Checkpoint::is_copied),
-            retires: match proven.line.entry {
-                Entry::Mark(Mark::Retired { through, .. }) => Some(through),
-                _ => None,
-            },
-            text: String::from_utf8_lossy(&proven.text).into_owned(),
-        }))
-    }
-}
-
-impl JournalLines for Lines {
-    fn position(&self) -> AuditPosition {
-        self.position()
-    }
-
-    fn read(&mut self) -> Result<Option<JournalLine>, JournalError> {
-        Ok(self.read()?.map(|line| match line.entry {
-            Entry::Request(record) => JournalLine::Request(record),
-            Entry::Admin(record) => JournalLine::Admin(*record),
-            Entry::Mark(Mark::Undisclosed { from, through }) => JournalLine::Undisclosed { from, through },
-            Entry::Mark(Mark::Retired { through, .. }) => JournalLine::Retired { through },
-            Entry::Mark(_) => JournalLine::Mark,
-        }))
     }
 }

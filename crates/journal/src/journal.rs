@@ -7,9 +7,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use contactd_core::{
-    AdminEntry, Audit, AuditEvent, AuditHealth, Clock, Fate, JournalError, RefusedKind, RootKey, Ticket,
-    Timestamp, work_in_background,
+    AdminEntry, Audit, AuditEvent, AuditHealth, Clock, Fate, RefusedKind, RootKey, Ticket, Timestamp,
+    work_in_background,
 };
+
+use crate::JournalError;
 
 use crate::epochs::Epochs;
 use crate::file::failed;

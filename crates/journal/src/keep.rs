@@ -5,7 +5,9 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use contactd_core::{Chain, JournalError, Timestamp};
+use contactd_core::{Chain, Timestamp};
+
+use crate::JournalError;
 
 use crate::file::{failed, give_to_owner, sync_dir};
 use crate::line::Line;

@@ -5,7 +5,9 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use contactd_core::{Chain, JournalError, RootKey, Timestamp, hex};
+use contactd_core::{Chain, RootKey, Timestamp, hex};
+
+use crate::JournalError;
 use ed25519_dalek::SigningKey;
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};

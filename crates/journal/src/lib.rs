@@ -13,6 +13,7 @@
 mod chain;
 mod epoch;
 mod epochs;
+mod error;
 mod faults;
 mod file;
 mod files;
@@ -26,12 +27,16 @@ mod proof;
 mod queue;
 mod read;
 mod recover;
+mod report;
+mod rotation;
 mod seals;
 mod segment;
 mod settings;
 mod shared;
 mod source;
+mod stored_copy;
 mod sync;
+mod verification;
 mod verify;
 mod walk;
 mod writer;
@@ -39,8 +44,9 @@ mod writer;
 use std::time::Duration;
 
 pub use chain::ChainKey;
+pub use error::JournalError;
 pub use file::sync_dir;
-pub use files::{JournalDir, KeyLoader};
+pub use files::{JournalReader, KeyLoader};
 pub use journal::Journal;
 pub use keep::{Outdated, compress_closed, copy, outdated, remove};
 pub use key_dir::{KeyDir, is_journal_key};
@@ -49,6 +55,9 @@ pub use proof::verify_proof;
 pub use read::Lines;
 pub use segment::{Segment, list as segments};
 pub use settings::{JournalSettings, OpenedBy, Sync};
+pub use verification::{
+    JournalFault, JournalHead, KnownLine, NotedHead, Outage, ProofMade, RootSource, Roots, Seen, Verification,
+};
 pub use verify::{Verifier, head, roots};
 pub(crate) use verify::{begins, head_of, roots_of};
 

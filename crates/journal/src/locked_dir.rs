@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use contactd_core::JournalError;
+use crate::JournalError;
 
 use crate::file::{FileId, failed, sync_dir};
 

@@ -7,9 +7,9 @@ use std::fs;
 use std::io::{BufRead, Write};
 use std::path::Path;
 
-use contactd_core::{
-    Chain, JournalError, JournalFault, JournalHead, ProofMade, RootKey, Roots, Timestamp, Verification,
-};
+use contactd_core::{Chain, RootKey, Timestamp};
+
+use crate::{JournalError, JournalFault, JournalHead, ProofMade, Roots, Verification};
 use serde::{Deserialize, Serialize};
 
 use crate::ChainKey;

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
-use contactd_core::{AuditPosition as Position, Chain, JournalError};
+use contactd_core::{AuditPosition as Position, Chain, SignedLine};
 
-use crate::line::Line;
+use crate::JournalError;
+
+use crate::line::{Checkpoint, Entry, Line, Mark};
 use crate::source::Source;
 use crate::verify::Verifier;
 use crate::walk::{Proven, Walk};
@@ -35,6 +37,23 @@ impl Lines {
     /// The next line; none if there is none yet.
     pub fn read(&mut self) -> Result<Option<Line>, JournalError> {
         Ok(self.next()?.map(|proven| proven.line))
+    }
+
+    /// The next line that is signed, as it is written; none if there is none yet.
+    pub fn read_signed(&mut self) -> Result<Option<SignedLine>, JournalError> {
+        let Some(proven) = self.next()? else { return Ok(None) };
+        let signed = proven.line.checkpoint();
+        Ok(Some(SignedLine {
+            seq: proven.line.seq,
+            begins_segment: proven.begins_segment,
+            is_checkpoint: signed.is_some(),
+            is_seal: signed.is_some_and(Checkpoint::is_copied),
+            retires: match proven.line.entry {
+                Entry::Mark(Mark::Retired { through, .. }) => Some(through),
+                _ => None,
+            },
+            text: String::from_utf8_lossy(&proven.text).into_owned(),
+        }))
     }
 
     /// The next line with its text; none if there is none yet.

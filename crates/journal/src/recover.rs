@@ -3,7 +3,9 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use contactd_core::{Chain, JournalError, Roots, Timestamp};
+use contactd_core::{Chain, Timestamp};
+
+use crate::{JournalError, Roots};
 
 use crate::ChainKey;
 use crate::epoch::EpochKeys;

@@ -10,7 +10,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use contactd_core::{Chain, JournalError, RootKey, RootSource, Roots};
+use contactd_core::{Chain, RootKey};
+
+use crate::{JournalError, RootSource, Roots};
 
 use crate::ChainKey;
 use crate::epoch::is_signed;

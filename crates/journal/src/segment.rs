@@ -5,8 +5,8 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::JournalError;
 use crate::file::{failed, give_to_owner};
-use contactd_core::JournalError;
 
 const PLAIN: &str = ".jsonl";
 const COMPRESSED: &str = ".jsonl.zst";

@@ -7,9 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use contactd_core::{RefusedKind, Ticket};
 
-use crate::epochs::Rotation;
 use crate::locked_dir::LockedDir;
 use crate::queue::Queue;
+use crate::rotation::Rotation;
 use crate::sync::Syncer;
 
 /// What the journal's threads share.

@@ -6,10 +6,11 @@ use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use contactd_core::{JournalCopy, JournalError};
+use crate::JournalError;
 
 use crate::file::failed;
 use crate::segment::{self, SEALS, Segment};
+use crate::stored_copy::StoredCopy;
 
 /// Where a journal is read from.
 #[derive(Clone)]
@@ -17,7 +18,7 @@ pub(crate) enum Source {
     /// Its directory.
     Dir(PathBuf),
     /// A copy of it.
-    Copy(Arc<dyn JournalCopy>),
+    Copy(Arc<StoredCopy>),
 }
 
 impl From<&Path> for Source {

@@ -5,10 +5,9 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use contactd_core::{
-    Chain, JournalError, JournalFault, JournalHead, KnownLine, Outage, RootKey, Roots, Seen, Timestamp,
-    Verification,
-};
+use contactd_core::{Chain, RootKey, Timestamp};
+
+use crate::{JournalError, JournalFault, JournalHead, KnownLine, Outage, Roots, Seen, Verification};
 
 use crate::ChainKey;
 use crate::file::failed;

@@ -16,7 +16,11 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{BufRead, Read};
 use std::sync::Arc;
 
-use contactd_core::{AuditPosition as Position, Chain, JournalError, JournalFault, Roots};
+use contactd_core::AuditPosition as Position;
+
+use contactd_core::Chain;
+
+use crate::{JournalError, JournalFault, Roots};
 
 use crate::ChainKey;
 use crate::faults::{CHANGED, NOT_A_LINE, expected, missing, wrong_number};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use contactd_core::Finding;
 use contactd_core::Timestamp;
-use contactd_core::services::Finding;
 
 use crate::Pair;
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
+use contactd_core::Finding;
 use contactd_core::Timestamp;
 use contactd_core::metrics::{Family, Measured, Measuring, MetricKind};
-use contactd_core::services::Finding;
 use rustls::ServerConfig;
 
 use crate::findings;

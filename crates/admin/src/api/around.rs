@@ -4,8 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use contactd_core::Finding;
 use contactd_core::Timestamp;
-use contactd_core::services::Finding;
 use contactd_core::store::StoreError;
 use schemars::JsonSchema;
 use serde::Serialize;

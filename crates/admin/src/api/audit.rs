@@ -12,9 +12,10 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
 use axum::response::IntoResponse;
-use contactd_core::services::{AuditError, AuditQuery, Recipient};
 use contactd_core::store::StoreError;
-use contactd_core::{AdminOutcome, AuditOutcome, JournalError, Timestamp};
+use contactd_core::{AdminOutcome, AuditOutcome, Timestamp};
+use contactd_services::JournalError;
+use contactd_services::{AuditError, AuditQuery, Recipient};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

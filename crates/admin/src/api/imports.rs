@@ -6,12 +6,13 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
-use contactd_core::services::{
+use contactd_core::store::{PastImport, Undone};
+use contactd_core::{Actor, DateFormat, Timestamp, is_phone_region};
+use contactd_services::Changed;
+use contactd_services::{
     ImportError, ImportOptions, ImportReport, ListedImport, MaxRejects, ReadOptions, UploadedFile,
     parse_share, parse_source,
 };
-use contactd_core::store::{PastImport, Undone};
-use contactd_core::{Actor, Changed, DateFormat, Timestamp, is_phone_region};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use contactd_core::services::UserError;
 use contactd_core::{Role, Timestamp};
+use contactd_services::UserError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use contactd_core::services::{Finding, Severity};
+use contactd_core::{Finding, Severity};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::Semaphore;

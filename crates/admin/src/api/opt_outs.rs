@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use contactd_core::services::{Holder, OptOutError, OptOutOptions, OptedOut};
-use contactd_core::{Changed, SubjectName};
+use contactd_core::SubjectName;
+use contactd_services::Changed;
+use contactd_services::{Holder, OptOutError, OptOutOptions, OptedOut};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

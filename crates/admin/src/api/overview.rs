@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use contactd_core::services::{HealthError, HeldBySource, JournalState, Overview};
 use contactd_core::store::{PastImport, StoreError};
 use contactd_core::{Timestamp, Token};
+use contactd_services::{HealthError, HeldBySource, JournalState, Overview};
 use schemars::JsonSchema;
 use serde::Serialize;
 

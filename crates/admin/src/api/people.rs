@@ -7,8 +7,9 @@ mod erase;
 mod found;
 mod search;
 
-use contactd_core::services::SubjectError;
-use contactd_core::{Changed, SubjectName};
+use contactd_core::SubjectName;
+use contactd_services::Changed;
+use contactd_services::SubjectError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;

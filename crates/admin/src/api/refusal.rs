@@ -3,8 +3,9 @@
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
+use contactd_core::NotRecorded;
 use contactd_core::store::StoreError;
-use contactd_core::{NotRecorded, services::SuppressionsError};
+use contactd_services::SuppressionsError;
 
 /// An answer that is an error: `{"status": code, "message": sentence}`, as on the public listener.
 #[derive(Clone, Debug)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use contactd_core::services::LoginError;
 use contactd_core::{Role, Timestamp, User, Via};
+use contactd_services::LoginError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use contactd_core::services::{AuditError, DayLookups, Days, IssuedToken, TokenError};
-use contactd_core::{Changed, Committed, Scopes, Timestamp, Token};
+use contactd_core::{Scopes, Timestamp, Token};
+use contactd_services::{AuditError, DayLookups, Days, IssuedToken, TokenError};
+use contactd_services::{Changed, Committed};
 use schemars::JsonSchema;
 use serde::Serialize;
 

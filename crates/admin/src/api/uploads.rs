@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use contactd_core::Timestamp;
-use contactd_core::services::{FileShape, NotLoaded, PreviewedRow, Verdict};
+use contactd_services::{FileShape, NotLoaded, PreviewedRow, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -6,8 +6,8 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
 use axum::response::IntoResponse;
-use contactd_core::services::{DayLookups, Days, NamedUsage, TokenLookups, by_token};
 use contactd_core::{Moment, csv_row};
+use contactd_services::{DayLookups, Days, NamedUsage, TokenLookups, by_token};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

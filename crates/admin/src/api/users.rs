@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use contactd_core::services::{LoginError, NewUser, UserError};
 use contactd_core::{Role, Timestamp, User};
+use contactd_services::{LoginError, NewUser, UserError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

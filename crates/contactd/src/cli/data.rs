@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use contactd_core::services::MaxRejects;
 use contactd_core::{DateFormat, Kind, Label, Span, Timestamp};
+use contactd_services::MaxRejects;
 
 use super::ServiceArgs;
 use super::values::{

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use contactd_core::{Moment, NotedHead, RootKey, Span, Timestamp};
+use contactd_core::{Moment, RootKey, Span, Timestamp};
+use contactd_journal::NotedHead;
 
 use super::JsonArg;
 use super::values::{GivenRoots, parse_roots, parse_time};

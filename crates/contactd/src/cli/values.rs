@@ -1,7 +1,7 @@
 //! Parsers for values on the command line, and their error messages.
 
-use contactd_core::services;
 use contactd_core::{COLUMNS, DateFormat, Kind, Label, RootKey, Timestamp};
+use contactd_services as services;
 
 /// A share of details, such as `20%`.
 pub(super) fn parse_share(text: &str) -> Result<f64, String> {

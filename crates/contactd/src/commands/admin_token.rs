@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use contactd_core::services::IssuedAdminToken;
 use contactd_core::{AdminToken, Timestamp};
+use contactd_services::IssuedAdminToken;
 
 use crate::cli::{AdminTokenArgs, AdminTokenCommand};
 use crate::context::Context;

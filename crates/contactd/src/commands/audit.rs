@@ -7,9 +7,10 @@ use std::io::{self, BufWriter, IsTerminal};
 use std::process::ExitCode;
 
 use anyhow::bail;
-use contactd_core::services::{IndexState, NodeName, OfNode, RootList, VerifiedJournals, VerifyQuery};
-use contactd_core::{Cancel, NotedHead, RootKey, Roots, unobserved};
+use contactd_core::{Cancel, RootKey, unobserved};
+use contactd_journal::{NotedHead, Roots};
 use contactd_journal::{Verifier, verify_proof};
+use contactd_services::{IndexState, NodeName, OfNode, RootList, VerifiedJournals, VerifyQuery};
 
 use crate::cli::{AuditCommand, AuditProofArgs, AuditVerifyArgs};
 use crate::config::Config;

@@ -4,8 +4,7 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
-use contactd_core::services::BackupTarget;
-
+use crate::backups::BackupTarget;
 use crate::cli::BackupArgs;
 use crate::config::Config;
 use crate::context::Context;
@@ -29,7 +28,8 @@ pub(crate) async fn run(config: Config, args: &BackupArgs) -> anyhow::Result<Exi
     let mut stdout = io::stdout();
     let target = if is_stream { BackupTarget::Stream(&mut stdout) } else { BackupTarget::File(&args.file) };
     let working = Working::start("copying the databases");
-    let made = context.services.health.backup(&context.actor, target, &|step| working.show(step)).await;
+    let make = async |at| context.backups.make(target, at, &|step| working.show(step)).await;
+    let made = context.services.health.backup(&context.actor, make).await;
     drop(working);
     let made = made?;
     if args.json {

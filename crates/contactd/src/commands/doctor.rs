@@ -4,8 +4,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use contactd_cluster::Nodes;
-use contactd_core::services::{Finding, Severity, clock_finding};
 use contactd_core::{Clock, SystemClock};
+use contactd_core::{Finding, Severity};
+use contactd_services::clock_finding;
 
 use crate::cli::Everywhere;
 use crate::config::{self, Config};

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use contactd_core::services::{EraseError, EraseOptions, Erased};
 use contactd_core::{Kind, Progress, SubjectName};
+use contactd_services::{EraseError, EraseOptions, Erased};
 use serde::Serialize;
 
 use crate::cli::EraseArgs;

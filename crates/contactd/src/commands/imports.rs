@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use contactd_admin::ShownImport;
 use contactd_core::Cancel;
-use contactd_core::services::ImportError;
 use contactd_core::store::Undone;
+use contactd_services::ImportError;
 
 use crate::cli::{ImportsArgs, ImportsCommand};
 use crate::context::Context;

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use contactd_core::services::CorrectionError;
 use contactd_core::{RawRecord, RecordError, Timestamp};
+use contactd_services::CorrectionError;
 
 use crate::cli::PutArgs;
 use crate::context::Context;

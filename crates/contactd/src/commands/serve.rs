@@ -9,12 +9,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::{Everywhere, ServeArgs};
 use crate::config::{self, Config, LogConfig, ServeConfig, Supervisor};
-use crate::context::Opened;
 use crate::data_dir::DataDir;
 use crate::demo::Demo;
 use crate::keys::ExposedKeys;
 use crate::log;
 use crate::misuse::Misuse;
+use crate::opening::Opened;
 use crate::opening::Purpose;
 use crate::reloading::Reloader;
 use crate::serving::{Listeners, Serving, reachable};

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use contactd_core::Timestamp;
-use contactd_core::services::Stats;
 use contactd_core::store::{DetailTotal, FormerTotal, PartSize, PastImport};
+use contactd_services::Stats;
 use serde::Serialize;
 
 use crate::context::Context;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use contactd_core::Timestamp;
-use contactd_core::services::{
+use contactd_services::{
     AccessReport, Disclosure, DisclosuresOf, HeldDetail, ReadFrom, ReceivedBy, ReceivedDetail,
 };
 

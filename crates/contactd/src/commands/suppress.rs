@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use contactd_core::services::{Holder, OnFile, OptOutError, OptOutOptions, OptedOut};
 use contactd_core::{SubjectList, SubjectName, SubjectNameError, subject_lines};
+use contactd_services::{Holder, OnFile, OptOutError, OptOutOptions, OptedOut};
 use serde::Serialize;
 
 use crate::cli::{SubjectArgs, SuppressArgs};

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use contactd_core::services::{Clearing, SweepReport};
 use contactd_core::store::Aged;
 use contactd_core::{Cancel, Span};
+use contactd_services::{Clearing, SweepReport};
 
 use crate::cli::SweepArgs;
 use crate::context::Context;

@@ -4,8 +4,9 @@ mod shown;
 
 use std::process::ExitCode;
 
-use contactd_core::services::{IssuedToken, NewToken};
-use contactd_core::{Committed, Kind, Rate, Scopes, TokenUpdate};
+use contactd_core::{Kind, Rate, Scopes, TokenUpdate};
+use contactd_services::Committed;
+use contactd_services::{IssuedToken, NewToken};
 
 use crate::cli::{TokenCommand, TokenCreateArgs, TokenRotateArgs, TokenUpdateArgs};
 use crate::context::Context;

@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use contactd_core::Timestamp;
-use contactd_core::services::NamedUsage;
+use contactd_services::NamedUsage;
 use serde::Serialize;
 
 use crate::cli::UsageArgs;

@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
-use contactd_core::services::NewUser;
-use contactd_core::{Changed, User};
+use contactd_core::User;
+use contactd_services::Changed;
+use contactd_services::NewUser;
 
 use crate::cli::UserCommand;
 use crate::context::Context;

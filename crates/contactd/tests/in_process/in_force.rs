@@ -1,10 +1,10 @@
 //! What is in force while something waits, and what may be claimed if a server does not confirm.
 
-use contactd_core::services::CorrectionError;
 use contactd_core::store::{self, Import};
 use contactd_core::{
     Affected, Announcing, ContactValue, Detail, InForce, Kind, Networks, NotConfirmed, Record, Timestamp,
 };
+use contactd_services::CorrectionError;
 
 use super::*;
 use crate::engine::Files;

@@ -9,15 +9,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use contactd_core::services::{
+use contactd_services::{
     AuditQuery, BackupTarget, Clearing, EraseOptions, ImportError, ImportOptions, MaxRejects, NewToken,
-    OptOutOptions, ReadFrom, ReadOptions, Services, ShownEvent, UploadedFile, Verdict,
+    OptOutOptions, ReadFrom, Services, ShownEvent,
 };
+
 use contactd_core::store::{Aged, DetailFilter};
 use contactd_core::{
     Actor, Cancel, Lifetime, Progress, RawRecord, Role, Scopes, SubjectName, TokenUpdate, Via, unobserved,
 };
 use contactd_import::{Files, Input, Rejects};
+use contactd_import::{ReadOptions, UploadedFile, Verdict};
 use contactd_server::Shares;
 
 use crate::cli::{Everywhere, ServeArgs};
@@ -379,7 +381,7 @@ async fn audits_and_health(server: &InProcess, actor: &Actor) {
     let (usage, _) = services.audits.usage(actor, Some("crm")).await.expect("counts");
     assert!(usage.iter().map(|usage| usage.usage.hits).sum::<u64>() > 3);
     let mut shown = 0;
-    let count = |_: contactd_core::services::ShownEvent<'_>| {
+    let count = |_: contactd_services::ShownEvent<'_>| {
         shown += 1;
         true
     };
@@ -399,7 +401,7 @@ async fn audits_and_health(server: &InProcess, actor: &Actor) {
         .findings(actor)
         .await
         .into_iter()
-        .filter(|finding| finding.severity == contactd_core::services::Severity::Fail)
+        .filter(|finding| finding.severity == contactd_services::Severity::Fail)
         .collect();
     assert_eq!(wrong, []);
 }

@@ -2,7 +2,9 @@
 
 use std::io::{BufRead, Read};
 
-use contactd_core::{Chain, JournalError};
+use contactd_core::Chain;
+
+use crate::JournalError;
 
 use super::{MAX_LINE, Proven, Walk, opening};
 use crate::ChainKey;

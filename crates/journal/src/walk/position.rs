@@ -2,7 +2,11 @@
 
 use std::io::{BufRead, Read};
 
-use contactd_core::{AuditPosition as Position, Chain, JournalError};
+use contactd_core::AuditPosition as Position;
+
+use contactd_core::Chain;
+
+use crate::JournalError;
 
 use super::opening::NotOpened;
 use super::{MAX_LINE, Walk, opening};

@@ -1,6 +1,6 @@
 //! The end of a journal: lines that no checkpoint has signed yet.
 
-use contactd_core::JournalError;
+use crate::JournalError;
 
 use super::Walk;
 use crate::faults::CHANGED;

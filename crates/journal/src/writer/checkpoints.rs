@@ -7,9 +7,9 @@ use contactd_core::{Chain, RootKey};
 
 use super::Writer;
 use crate::epoch::EpochKeys;
-use crate::epochs::Sealed;
 use crate::format::{self, CheckpointAt};
 use crate::key_dir::{Anchor, write_anchor, write_last};
+use crate::rotation::EndedEpoch;
 
 impl Writer {
     /// Writes a checkpoint if there are lines to sign. With the keys of the next epoch, it seals this one.
@@ -25,7 +25,7 @@ impl Writer {
                 let epoch = std::mem::replace(&mut self.keys, next).epoch;
                 self.key = self.keys.interval(self.number);
                 let current = self.keys.clone();
-                self.shared.rotation.note_sealed(Sealed { file, seal, epoch, current });
+                self.shared.rotation.note_sealed(EndedEpoch { file, seal, epoch, current });
                 Ok(())
             }
             (Ok(_), None) => Ok(()),

@@ -3,10 +3,9 @@
 use std::io::{BufRead, Cursor};
 use std::sync::Arc;
 
-use contactd_core::{
-    AuditPosition, CopiedFiles, JournalCopy, JournalError, JournalFiles, KnownLine, Roots, SignedLine,
-    Timestamp,
-};
+use contactd_core::{AuditPosition, SignedLine, Timestamp};
+
+use contactd_journal::{CopiedFiles, JournalCopy, JournalError, JournalFiles, KnownLine, Roots};
 use contactd_journal::{JournalDir, KeyDir, verify_proof};
 
 use crate::place::{Place, append, fill};

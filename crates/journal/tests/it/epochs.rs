@@ -3,7 +3,9 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use contactd_core::{AuditPosition, JournalFault, RootKey, Roots, Timestamp};
+use contactd_core::{AuditPosition, RootKey, Timestamp};
+
+use contactd_journal::{JournalFault, Roots};
 use contactd_journal::{KeyDir, Verifier, is_journal_key, verify_proof};
 
 use crate::place::{Place, at, copy_dir, fill, names};
@@ -123,7 +125,7 @@ fn a_proof_shows_a_period_and_nothing_can_be_changed_in_it() {
     let root = place.root();
     let file = place.keys().join("proof.jsonl");
     let prove = |since: Timestamp, until: Timestamp| {
-        use contactd_core::JournalFiles;
+        use contactd_journal::JournalFiles;
         let dir = contactd_journal::JournalDir {
             dir: place.audit(),
             keys: KeyDir::new(&place.keys()),

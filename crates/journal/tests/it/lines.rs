@@ -4,7 +4,11 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contactd_core::{Audit, AuditPosition as Position, Fate, Roots};
+use contactd_core::{Audit, Fate};
+
+use contactd_core::AuditPosition as Position;
+
+use contactd_journal::Roots;
 use contactd_journal::{Entry, Journal, Mark, Sync, outdated, remove};
 
 use crate::place::{Place, append, at, copy_dir, fill, names, settled};

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use contactd_core::{Audit, AuditPosition, Fate, JournalError};
+use contactd_core::{Audit, AuditPosition, Fate};
+
+use contactd_journal::JournalError;
 use contactd_journal::{Journal, Mark, Sync, outdated, remove};
 
 use crate::place::{Place, append, at, fill, names, settled};

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use contactd_core::{
-    Audit, AuditEvent, AuditOutcome, AuditPosition, Fate, JournalHead, Kind, KnownLine, ManualClock, RootKey,
-    Roots, ShortDigest, Ticket, Timestamp, Verification,
+    Audit, AuditEvent, AuditOutcome, AuditPosition, Fate, Kind, ManualClock, RootKey, ShortDigest, Ticket,
+    Timestamp,
 };
+
 use contactd_journal::{
     Entry, Journal, JournalSettings, KeyDir, Lines, OpenedBy, Sync, Verifier, compress_closed, head, roots,
     segments,
 };
+use contactd_journal::{JournalHead, KnownLine, Roots, Verification};
 
 pub(crate) struct Place {
     pub(crate) dir: tempfile::TempDir,

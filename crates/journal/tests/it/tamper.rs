@@ -7,7 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use contactd_core::{AuditPosition, AuditRecord, Fate, JournalHead, RootKey, hex};
+use contactd_core::{AuditPosition, AuditRecord, Fate, RootKey, hex};
+
+use contactd_journal::JournalHead;
 use contactd_journal::{Entry, Mark, Verifier, outdated, remove};
 use ed25519_dalek::{Signer, SigningKey};
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::Response;
-use contactd_core::services::{AuditPlace, AuditQuery, ShownEvent};
 use contactd_core::{Actor, csv_row};
+use contactd_services::{AuditPlace, AuditQuery, ShownEvent};
 
 use crate::api::Api;
 use crate::api::period::csv_file;

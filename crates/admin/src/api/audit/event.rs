@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use contactd_core::services::ShownEvent;
 use contactd_core::{AdminRecord, ShortDigest, Timestamp, hex};
+use contactd_services::ShownEvent;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use contactd_core::Timestamp;
-use contactd_core::services::NodeName;
+use contactd_services::NodeName;
 use schemars::JsonSchema;
 use serde::Serialize;
 

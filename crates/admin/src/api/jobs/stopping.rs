@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use contactd_core::Role;
-use contactd_core::services::UserError;
+use contactd_services::UserError;
 
 use crate::api::Api;
 use crate::api::auth::USER;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
-use contactd_core::services::OptOutOptions;
-use contactd_core::{Changed, SubjectList, subject_lines};
+use contactd_core::{SubjectList, subject_lines};
+use contactd_services::Changed;
+use contactd_services::OptOutOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -116,7 +117,7 @@ impl ListDone {
         }
     }
 
-    fn of(read: u64, changed: &Changed<contactd_core::services::OptedOut>) -> Self {
+    fn of(read: u64, changed: &Changed<contactd_services::OptedOut>) -> Self {
         let on_file = changed.done.on_file.as_ref().and_then(|found| found.as_ref().ok());
         let shown = on_file.filter(|_| changed.may_show());
         let disclosing =

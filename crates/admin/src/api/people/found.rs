@@ -1,10 +1,10 @@
 //! What is held about somebody and who received it, as the API shows it.
 
-use contactd_core::services::{
+use contactd_core::{Kind, SubjectName, Timestamp};
+use contactd_services::{
     AccessReport, Disclosure, DisclosuresOf, Found, HeldDetail, ReceivedBy, ReceivedDetail, SharedValue,
     SuppressionState,
 };
-use contactd_core::{Kind, SubjectName, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
-use contactd_core::services::ReadFrom;
+use contactd_services::ReadFrom;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -3,8 +3,8 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use contactd_core::services::NewToken;
 use contactd_core::{Lifetime, OrNone, Quota, Rate, Scopes, Span, TokenUpdate};
+use contactd_services::NewToken;
 use schemars::JsonSchema;
 use serde::Deserialize;
 

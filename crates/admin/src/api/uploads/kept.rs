@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use contactd_core::services::UploadedFile;
 use contactd_core::{Clock, Timestamp, hex};
+use contactd_services::UploadedFile;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 

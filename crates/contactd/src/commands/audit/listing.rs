@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
 
-use contactd_core::services::ShownEvent;
 use contactd_core::{AdminRecord, AuditRecord, Timestamp, Via, hex};
+use contactd_services::ShownEvent;
 use serde::Serialize;
 
 use crate::output;

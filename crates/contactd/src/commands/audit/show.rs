@@ -3,8 +3,8 @@
 use std::io;
 use std::process::ExitCode;
 
-use contactd_core::services::{AuditQuery, Recipient, ShownEvent};
 use contactd_core::{ContactValue, Kind, SubjectNameError};
+use contactd_services::{AuditQuery, Recipient, ShownEvent};
 
 use super::listing::{Form, Listing};
 use super::{warn, warn_of_superseded};

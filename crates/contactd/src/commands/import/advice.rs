@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use contactd_core::services::{ImportError, ImportReport, InputRead, Warning};
+use contactd_services::{ImportError, ImportReport};
+
 use contactd_import::FileError;
+use contactd_import::{InputRead, Warning};
 use serde::Serialize;
 
 use crate::misuse::Misuse;

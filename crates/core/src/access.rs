@@ -1,0 +1,33 @@
+//! Who may ask: tokens, their limits, and the accounts of the console.
+
+mod account;
+mod actor;
+mod bucket;
+mod caller;
+mod first_bytes;
+mod leased_quota;
+mod leases;
+mod limit;
+mod meter;
+mod token;
+mod token_metrics;
+mod token_update;
+
+pub use account::{
+    AdminToken, HashError, MOST_PASSWORD_BYTES, NewPassword, PasswordHash, Role, SHORTEST_PASSWORD,
+    ShownAdminToken, TotpSeed, UnknownRole, UnknownTotpKey, User, UserChange, UserChanged, UserName,
+    UserNameError, accepted_step, one_time_password, secret_of, setup_uri, to_base32,
+};
+pub use actor::{Actor, Via};
+pub use bucket::Bucket;
+pub use caller::{Caller, Callers, DefaultLimits, NotACaller, TokenKey, UsageDelta};
+pub use leased_quota::{HeldUnits, LeasedQuota, LeasedUnits};
+pub use leases::QuotaLeases;
+pub use limit::{Allowance, Allowances, LimitExceeded, LimitSyntax, OrNone, Period, Quota, Rate};
+pub use token::{Scopes, Token, TokenHash, TokenSecret};
+pub use token_metrics::quota_families;
+pub use token_update::{TokenUpdate, UpdatedToken};
+
+pub(crate) use caller::{Counts, ReservedHit};
+pub(crate) use first_bytes::ByFirstBytes;
+pub(crate) use meter::Meter;

@@ -1,0 +1,83 @@
+//! Tokens of the admin API.
+
+use serde::Serialize;
+
+use crate::access::token::random_id;
+use crate::{Role, Timestamp};
+
+/// The record of a token of the admin API, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdminToken {
+    /// The id that commands use.
+    pub id: String,
+    /// The name that people use: the program that sends it.
+    pub name: String,
+    /// What it may do.
+    pub role: Role,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When it expires: it is refused from then on.
+    pub expires_at: Option<Timestamp>,
+    /// When it was revoked.
+    pub revoked_at: Option<Timestamp>,
+    /// When it was last accepted, to about a minute.
+    pub last_used_at: Option<Timestamp>,
+}
+
+/// An admin token as it is shown.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the fields of the token")]
+pub struct ShownAdminToken<'a> {
+    pub id: &'a str,
+    pub name: &'a str,
+    pub role: Role,
+    pub state: &'static str,
+    pub created_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+    pub revoked_at: Option<Timestamp>,
+    pub last_used_at: Option<Timestamp>,
+}
+
+impl AdminToken {
+    /// The record of a new token.
+    pub fn new(
+        name: &str,
+        role: Role,
+        created_at: Timestamp,
+        expires_at: Option<Timestamp>,
+    ) -> Result<Self, getrandom::Error> {
+        let (id, name) = (random_id("adm_")?, name.to_owned());
+        Ok(Self { id, name, role, created_at, expires_at, revoked_at: None, last_used_at: None })
+    }
+
+    /// Whether it is accepted at `now`.
+    pub fn is_live(&self, now: Timestamp) -> bool {
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
+    }
+
+    /// The state at `now`, in a word.
+    pub fn state(&self, now: Timestamp) -> &'static str {
+        if self.revoked_at.is_some() {
+            "revoked"
+        } else if self.is_live(now) {
+            "live"
+        } else {
+            "expired"
+        }
+    }
+
+    /// As it is shown at `now`.
+    pub fn shown(&self, now: Timestamp) -> ShownAdminToken<'_> {
+        ShownAdminToken {
+            id: &self.id,
+            name: &self.name,
+            role: self.role,
+            state: self.state(now),
+            created_at: self.created_at,
+            expires_at: self.expires_at,
+            revoked_at: self.revoked_at,
+            last_used_at: self.last_used_at,
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! Lookups: the only way for a caller to read a detail.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use crate::access::ReservedHit;
+use crate::store::{LocalRead, StoreError, Verdict};
+use crate::{
+    Audit, AuditEvent, AuditHealth, AuditOutcome, Caller, ContactValue, Kind, Lease, LimitExceeded, Profile,
+    RefusedKind, ShortDigest, SuppressionList, Ticket, Timestamp,
+};
+
+/// Answers lookups. Handlers hold this, never a store, so that no detail can be read
+/// without a [`Caller`], and none is disclosed without its audit line.
+pub struct Lookups<D> {
+    details: Arc<D>,
+    suppressions: Arc<SuppressionList>,
+    audit: Arc<dyn Audit>,
+    lease: Lease,
+}
+
+/// Why a lookup disclosed nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum LookupError {
+    /// The person is unknown or has no such detail, or it is expired, suppressed or erased. The caller cannot tell
+    /// which.
+    #[error("no such detail")]
+    NotFound,
+    /// The hit would have exceeded the quota.
+    #[error(transparent)]
+    Limit(#[from] LimitExceeded),
+    /// The store could not be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The lookup could not be recorded.
+    #[error("the audit line could not be written")]
+    Audit,
+    /// The lease of this node has ended: others may have changed what it would answer. See [`Lease`].
+    #[error("this node has not heard from the database for too long")]
+    NoLease,
+}
+
+/// The request that a lookup belongs to.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// Its id, as it is recorded.
+    pub id: &'a str,
+    /// The digest of the id that the caller sent, if that is not recorded as it is.
+    pub given_id: Option<ShortDigest>,
+    /// The time of the request.
+    pub at: Timestamp,
+}
+
+/// The result of a lookup, hit or miss. It can be opened once its audit line is written.
+#[derive(Debug)]
+pub struct Sealed {
+    found: Option<ContactValue>,
+    ticket: Ticket,
+    /// A hit of the quota, which goes back if nothing is disclosed.
+    reserved: Option<ReservedHit>,
+}
+
+impl Sealed {
+    /// The ticket of the audit line.
+    pub fn ticket(&self) -> &Ticket {
+        &self.ticket
+    }
+
+    /// Returns what was found. If the audit line is not written yet, this fails as if writing had failed, and a
+    /// hit is returned to the caller's quota.
+    fn open(self, caller: &Caller, is_written: bool) -> Result<ContactValue, LookupError> {
+        match self.found {
+            Some(value) if is_written => {
+                caller.count_hit();
+                if let Some(reserved) = self.reserved {
+                    reserved.keep();
+                }
+                Ok(value)
+            }
+            None if is_written => {
+                caller.count_miss();
+                Err(LookupError::NotFound)
+            }
+            _ => Err(LookupError::Audit),
+        }
+    }
+}
+
+impl<D: LocalRead> Lookups<D> {
+    /// Creates lookups in `details` that leave out `suppressions` and are recorded in `audit`.
+    pub fn new(details: Arc<D>, suppressions: Arc<SuppressionList>, audit: Arc<dyn Audit>) -> Self {
+        Self { details, suppressions, audit, lease: Lease::none() }
+    }
+
+    /// Answers only while this lease holds.
+    #[must_use]
+    pub fn with_lease(self, lease: Lease) -> Self {
+        Self { lease, ..self }
+    }
+
+    /// Finds the best personal detail of this kind that has not expired at the time of the request.
+    ///
+    /// A suppressed person costs the same digests, the same read and the same audit line as an unknown one.
+    pub fn find(
+        &self,
+        caller: &Caller,
+        profile: &Profile,
+        kind: Kind,
+        request: Request<'_>,
+    ) -> Result<Sealed, LookupError> {
+        if !self.lease.holds() {
+            return Err(LookupError::NoLease);
+        }
+        // Before anything is read: with a quota that is used up, nobody learns who is on file.
+        let reserved = caller.reserve_hit(request.at)?;
+        let person = self.suppressions.check_profile(profile);
+        let offered = Cell::new(None);
+        let judge = |value: &str| {
+            let check = self.suppressions.check_value(kind, value);
+            offered.set(Some(check.digest));
+            match (person.is_out, check.is_out) {
+                (true, _) => Verdict::Enough,
+                (false, true) => Verdict::Next,
+                (false, false) => Verdict::Take,
+            }
+        };
+        let found = self.details.best_personal(profile, kind, request.at, judge)?;
+        let reserved = reserved.filter(|_| found.is_some());
+        if offered.get().is_none() {
+            // An empty store offers no value: compute the digest that a value would have cost.
+            std::hint::black_box(self.suppressions.check_value(kind, profile.key()));
+        }
+        let ticket = self.audit.append(&AuditEvent {
+            at: request.at,
+            request_id: request.id,
+            given_id: request.given_id,
+            token: &caller.token().id,
+            operation: kind,
+            profile: Some(person.digest),
+            // The value that was taken is the last one that was offered.
+            value: offered.get().filter(|_| found.is_some()),
+            outcome: if found.is_some() { AuditOutcome::Hit } else { AuditOutcome::Miss },
+        });
+        Ok(Sealed { found, ticket, reserved })
+    }
+
+    /// Opens the result of a lookup. If its audit line is not written yet, this fails as if writing had failed. If the lease
+    /// has ended since the lookup, nothing is disclosed, neither a hit nor a miss, and the journal says so. A hit that is not
+    /// disclosed is returned to the caller's quota.
+    pub fn open(&self, sealed: Sealed, caller: &Caller) -> Result<ContactValue, LookupError> {
+        let is_written = sealed.ticket.is_written();
+        if is_written && !self.lease.holds() {
+            self.audit.take_back(&sealed.ticket);
+            return Err(LookupError::NoLease);
+        }
+        sealed.open(caller, is_written)
+    }
+
+    /// Whether the lease holds without which nothing is answered.
+    pub fn has_lease(&self) -> bool {
+        self.lease.holds()
+    }
+
+    /// Records that a request was refused with this error code of the contract. Of many in one second, most are
+    /// only counted.
+    pub fn refuse(
+        &self,
+        caller: &Caller,
+        kind: Kind,
+        request: Request<'_>,
+        code: &'static str,
+        profile: Option<&Profile>,
+    ) -> Ticket {
+        let token = &caller.token().id;
+        if !caller.refusal_is_recorded(request.at) {
+            self.audit.count_refused(RefusedKind { token: token.clone(), operation: kind, code });
+            return Ticket::settled(true);
+        }
+        self.audit.append(&AuditEvent {
+            at: request.at,
+            request_id: request.id,
+            given_id: request.given_id,
+            token,
+            operation: kind,
+            profile: profile.map(|profile| self.suppressions.profile_digest(profile)),
+            value: None,
+            outcome: AuditOutcome::Refused(code),
+        })
+    }
+
+    /// The digest under which the id of a request is recorded, if it may not be recorded as it is.
+    pub fn id_digest(&self, id: &str) -> ShortDigest {
+        self.suppressions.id_digest(id)
+    }
+
+    /// Starts writing the audit lines that were appended so far. Does not wait for it.
+    pub fn flush_audit(&self) {
+        self.audit.flush();
+    }
+
+    /// The state of the audit.
+    pub fn audit_health(&self) -> AuditHealth {
+        self.audit.health()
+    }
+
+    /// Releases what this thread keeps between lookups. A worker thread calls it every 100 ms.
+    pub fn renew(&self) {
+        self.details.renew();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::people::suppression::tests::DIGESTS;
+    use crate::{Callers, DigestKey, DigestKeys, Networks, NoAudit, Subject, Token, TokenSecret};
+
+    /// Offers the values of one profile, and another person's value for any other profile, as the trait requires.
+    struct Held {
+        profile: Profile,
+        values: Vec<&'static str>,
+        offered: Cell<u64>,
+    }
+
+    impl LocalRead for Arc<std::sync::Mutex<Held>> {
+        fn best_personal(
+            &self,
+            profile: &Profile,
+            _: Kind,
+            _: Timestamp,
+            judge: impl Fn(&str) -> Verdict,
+        ) -> Result<Option<ContactValue>, StoreError> {
+            let held = self.lock().expect("a lock");
+            let is_held = *profile == held.profile;
+            let values: &[&str] = if is_held { &held.values } else { &["+14155550199"] };
+            for value in values {
+                held.offered.set(held.offered.get() + 1);
+                match judge(value) {
+                    _ if !is_held => {}
+                    Verdict::Take => return Ok(Some(ContactValue::from_store((*value).to_owned()))),
+                    Verdict::Next => {}
+                    Verdict::Enough => break,
+                }
+            }
+            Ok(None)
+        }
+
+        fn renew(&self) {}
+
+        fn renew_all(&self) {}
+    }
+
+    #[test]
+    fn every_miss_costs_the_same_digests_and_one_value_unless_the_store_is_empty() {
+        let profile = |slug: &str| {
+            Networks::built_in().canonicalize(&format!("linkedin.com/in/{slug}-quell")).expect("a profile")
+        };
+        let at = Timestamp::from_seconds(1_000);
+        let keys = DigestKeys::new(vec![DigestKey::new(&[1; 32]), DigestKey::new(&[2; 32])]).expect("keys");
+        let secret = TokenSecret::generate().expect("random");
+        let callers = Callers::default();
+        callers.replace(vec![(secret.hash(), Token::new("crm", at).expect("random"), 0)], at);
+        let caller = callers.find(secret.expose(), at).expect("known");
+        let number = ContactValue::from_store("+14155550101".to_owned());
+        let (ada, erased) = (profile("ada"), profile("erased"));
+        let held = |values| {
+            Arc::new(Arc::new(std::sync::Mutex::new(Held {
+                profile: ada.clone(),
+                values,
+                offered: Cell::new(0),
+            })))
+        };
+        let work = |values, asked: &Profile, suppressed: &[Subject<'_>]| {
+            let suppressions = Arc::new(SuppressionList::new(keys.clone()));
+            let digests = suppressed.iter().filter_map(|subject| keys.digest(*subject));
+            suppressions.replace(digests).expect("known keys");
+            let store = held(values);
+            let lookups = Lookups::new(Arc::clone(&store), suppressions, Arc::new(NoAudit));
+            let before = DIGESTS.get();
+            let sealed = lookups
+                .find(&caller, asked, Kind::Phone, Request { id: "r", given_id: None, at })
+                .expect("looks up");
+            let is_found = lookups.open(sealed, &caller).is_ok();
+            let offered = store.lock().expect("a lock").offered.get();
+            (is_found, DIGESTS.get() - before, offered)
+        };
+        // Two keys: two digests of the person and two of one value.
+        assert_eq!(work(vec!["+14155550101"], &ada, &[]), (true, 4, 1), "held");
+        assert_eq!(work(vec!["+14155550101"], &profile("unknown"), &[]), (false, 4, 1), "unknown");
+        assert_eq!(
+            work(vec!["+14155550101"], &erased, &[Subject::Profile(&erased)]),
+            (false, 4, 1),
+            "erased"
+        );
+        let person = [Subject::Profile(&ada)];
+        assert_eq!(work(vec!["+14155550101", "+14155550102"], &ada, &person), (false, 4, 1), "suppressed");
+        let value = [Subject::Value(Kind::Phone, &number)];
+        assert_eq!(work(vec!["+14155550101"], &ada, &value), (false, 4, 1), "the number is suppressed");
+        assert_eq!(work(vec![], &ada, &[]), (false, 4, 0), "the store is empty");
+    }
+
+    /// Counts the lines that are taken back.
+    #[derive(Default)]
+    struct Lines(std::sync::atomic::AtomicU64);
+
+    impl Audit for Lines {
+        fn append(&self, _: &AuditEvent<'_>) -> Ticket {
+            Ticket::settled(true)
+        }
+
+        fn take_back(&self, _: &Ticket) {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        }
+
+        fn count_refused(&self, _: RefusedKind) {}
+
+        fn flush(&self) {}
+
+        fn health(&self) -> AuditHealth {
+            AuditHealth { is_up: true, ..AuditHealth::default() }
+        }
+    }
+
+    #[test]
+    fn without_a_lease_nothing_is_looked_up_and_nothing_is_opened() {
+        let at = Timestamp::from_seconds(1_000);
+        let clock = Arc::new(crate::ManualClock::at(at));
+        let lease = Lease::of_node(Arc::<crate::ManualClock>::clone(&clock));
+        let secret = TokenSecret::generate().expect("random");
+        let callers = Callers::default();
+        callers.replace(vec![(secret.hash(), Token::new("crm", at).expect("random"), 0)], at);
+        let caller = callers.find(secret.expose(), at).expect("known");
+        let profile = |slug: &str| {
+            Networks::built_in().canonicalize(&format!("linkedin.com/in/{slug}-quell")).expect("a profile")
+        };
+        let (ada, values) = (profile("ada"), vec!["+14155550101"]);
+        let held = Held { profile: ada.clone(), values, offered: Cell::new(0) };
+        let store = Arc::new(Arc::new(std::sync::Mutex::new(held)));
+        let keys = DigestKeys::new(vec![DigestKey::new(&[1; 32])]).expect("keys");
+        let (suppressions, lines) = (Arc::new(SuppressionList::new(keys)), Arc::new(Lines::default()));
+        let audit = Arc::<Lines>::clone(&lines);
+        let lookups = Lookups::new(Arc::clone(&store), suppressions, audit).with_lease(lease.clone());
+        let find =
+            |who: &Profile| lookups.find(&caller, who, Kind::Phone, Request { id: "r", given_id: None, at });
+        assert!(matches!(find(&ada), Err(LookupError::NoLease)));
+        assert_eq!(store.lock().expect("a lock").offered.get(), 0, "nothing is read");
+        let length = std::time::Duration::from_secs(60);
+        for who in [&ada, &profile("unknown")] {
+            lease.renew(crate::ClockReading::of(&*clock), length);
+            let sealed = find(who).expect("looks up");
+            clock.advance(length);
+            assert!(matches!(lookups.open(sealed, &caller), Err(LookupError::NoLease)), "hit and miss alike");
+        }
+        assert_eq!(lines.0.load(std::sync::atomic::Ordering::SeqCst), 2, "the journal says so");
+        lease.renew(crate::ClockReading::of(&*clock), length);
+        assert!(lookups.open(find(&ada).expect("looks up"), &caller).is_ok());
+    }
+}

@@ -1,0 +1,352 @@
+//! Suppression: people, numbers and addresses that are never disclosed.
+//!
+//! The store keeps only keyed digests, so the list does not reveal who is on it. The keys are kept outside the
+//! store. A digest cannot be recomputed under another key without the original text, so keys are only ever
+//! added: new digests use the newest key, and digests under older keys stay valid.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use hmac::{Hmac, KeyInit, Mac};
+use icu_normalizer::ComposingNormalizerBorrowed;
+use sha2::{Digest, Sha256};
+
+use crate::access::ByFirstBytes;
+use crate::{ContactValue, Kind, Profile, ShortDigest, hex};
+
+/// What can be suppressed.
+#[derive(Clone, Copy, Debug)]
+pub enum Subject<'a> {
+    /// A person: no detail of the profile is disclosed.
+    Profile(&'a Profile),
+    /// A number or an address: it is not disclosed under any profile.
+    Value(Kind, &'a ContactValue),
+}
+
+/// A secret key for digests, and the id under which the store knows it.
+#[derive(Clone)]
+pub struct DigestKey {
+    id: String,
+    keyed: Hmac<Sha256>,
+}
+
+impl DigestKey {
+    /// Creates a key from 32 bytes.
+    pub fn new(bytes: &[u8; 32]) -> Self {
+        let mut fingerprint = Sha256::new();
+        fingerprint.update(b"contactd digest key\0");
+        fingerprint.update(bytes);
+        let id = hex::encode(&fingerprint.finalize()[..8]);
+        // HMAC accepts keys of any length, so this cannot fail.
+        let keyed = Hmac::new_from_slice(bytes).unwrap_or_else(|_| Hmac::new(&Default::default()));
+        Self { id, keyed }
+    }
+
+    /// A fingerprint: it identifies the key without revealing it.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn digest(&self, tag: u8, text: &[u8]) -> [u8; 32] {
+        #[cfg(test)]
+        tests::DIGESTS.set(tests::DIGESTS.get() + 1);
+        let mut mac = self.keyed.clone();
+        mac.update(&[tag]);
+        mac.update(text);
+        mac.finalize().into_bytes().into()
+    }
+
+    fn digest_subject(&self, subject: Subject<'_>) -> [u8; 32] {
+        match subject {
+            Subject::Profile(profile) => self.digest(b'u', profile.key().as_bytes()),
+            Subject::Value(kind, value) => self.digest_value(kind, value.expose()),
+        }
+    }
+
+    fn digest_value(&self, kind: Kind, value: &str) -> [u8; 32] {
+        match kind {
+            Kind::Phone => self.digest(b'p', value.as_bytes()),
+            Kind::Email if value.bytes().all(|b| b.is_ascii() && !b.is_ascii_uppercase()) => {
+                self.digest(b'e', value.as_bytes())
+            }
+            Kind::Email => self.digest(b'e', comparable_email(value).as_bytes()),
+        }
+    }
+}
+
+impl fmt::Debug for DigestKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DigestKey({})", self.id)
+    }
+}
+
+/// The form in which e-mail addresses are compared: the whole address in NFC, lower-cased.
+pub(crate) fn comparable_email(address: &str) -> String {
+    const NFC: ComposingNormalizerBorrowed<'static> = ComposingNormalizerBorrowed::new_nfc();
+    NFC.normalize(&NFC.normalize(address).to_lowercase()).into_owned()
+}
+
+/// The digest keys of a data directory, oldest first. Never empty.
+#[derive(Clone, Debug)]
+pub struct DigestKeys(Vec<DigestKey>);
+
+impl DigestKeys {
+    /// Takes keys, oldest first; `None` if there are none.
+    pub fn new(keys: Vec<DigestKey>) -> Option<Self> {
+        (!keys.is_empty()).then_some(Self(keys))
+    }
+
+    /// Whether the key with this id is here, so that its digests can be recognised.
+    pub fn hold(&self, id: &str) -> bool {
+        self.0.iter().any(|key| key.id == id)
+    }
+
+    /// The id of the key for new digests.
+    pub fn newest_id(&self) -> &str {
+        self.0.last().map_or("", |key| &key.id)
+    }
+
+    /// The digest to store for a new suppression.
+    pub fn digest(&self, subject: Subject<'_>) -> Option<SubjectDigest> {
+        let key = self.0.last()?;
+        Some(SubjectDigest { key: key.id.clone(), bytes: key.digest_subject(subject) })
+    }
+
+    /// The digests under every key. The subject may have been suppressed under any of them.
+    pub fn all_digests(&self, subject: Subject<'_>) -> Vec<SubjectDigest> {
+        let digest =
+            |key: &DigestKey| SubjectDigest { key: key.id.clone(), bytes: key.digest_subject(subject) };
+        self.0.iter().map(digest).collect()
+    }
+
+    /// The digests that the journal may contain for a profile.
+    pub fn profile_digests(&self, profile: &Profile) -> Vec<ShortDigest> {
+        self.short_digests(Subject::Profile(profile))
+    }
+
+    /// The digests that the journal may contain for a value.
+    pub fn value_digests(&self, kind: Kind, value: &ContactValue) -> Vec<ShortDigest> {
+        self.short_digests(Subject::Value(kind, value))
+    }
+
+    fn short_digests(&self, subject: Subject<'_>) -> Vec<ShortDigest> {
+        self.0.iter().map(|key| ShortDigest::of(&key.digest_subject(subject))).collect()
+    }
+
+    /// The digest of a request id under the newest key.
+    pub fn id_digest(&self, id: &str) -> ShortDigest {
+        self.0.last().map_or(ShortDigest([0; 16]), |key| ShortDigest::of(&key.digest(b'r', id.as_bytes())))
+    }
+
+    /// The digests that the journal may contain for a request id.
+    pub fn id_digests(&self, id: &str) -> Vec<ShortDigest> {
+        self.0.iter().map(|key| ShortDigest::of(&key.digest(b'r', id.as_bytes()))).collect()
+    }
+
+    /// The secret of an account that only somebody with the key of this id can compute; `None` if that key is not here.
+    pub(crate) fn account_secret(&self, id: &str, account: &str, salt: &str) -> Option<[u8; 32]> {
+        let key = self.0.iter().find(|key| key.id == id)?;
+        Some(key.digest(b't', format!("{account} {salt}").as_bytes()))
+    }
+
+    /// How an entry of the journal names a subject.
+    pub fn named(&self, subject: Subject<'_>) -> Option<String> {
+        self.digest(subject).map(|digest| digest.name())
+    }
+
+    /// Every way in which an entry of the journal may name a subject.
+    pub fn all_named(&self, subject: Subject<'_>) -> Vec<String> {
+        self.all_digests(subject).iter().map(SubjectDigest::name).collect()
+    }
+}
+
+/// A suppression as the store keeps it.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct SubjectDigest {
+    /// The id of the key it was made with.
+    pub key: String,
+    /// HMAC-SHA-256 of the subject.
+    pub bytes: [u8; 32],
+}
+
+impl SubjectDigest {
+    /// How an entry of the journal names it: the beginnings of the key's id and of the digest.
+    fn name(&self) -> String {
+        let key = self.key.get(..8).unwrap_or(&self.key);
+        format!("{key}:{}", hex::encode(&self.bytes[..16]))
+    }
+}
+
+impl fmt::Debug for SubjectDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SubjectDigest({}, <redacted>)", self.key)
+    }
+}
+
+/// A suppression was made with a key that is missing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a suppression was made with the digest key {0}, which is not in keys/: put it back there")]
+pub struct UnknownKey(String);
+
+/// The result of checking a person or a value against the list.
+#[derive(Clone, Copy, Debug)]
+pub struct SubjectCheck {
+    /// Whether it is suppressed.
+    pub is_out: bool,
+    /// Its digest under the newest key.
+    pub digest: ShortDigest,
+}
+
+/// Digests that are ready to be put in force.
+pub(crate) struct ListedDigests(HashSet<[u8; 32], ByFirstBytes>);
+
+/// The suppressions in force, in memory.
+#[derive(Debug)]
+pub struct SuppressionList {
+    keys: DigestKeys,
+    listed: ArcSwap<HashSet<[u8; 32], ByFirstBytes>>,
+}
+
+impl SuppressionList {
+    /// Creates an empty list.
+    pub fn new(keys: DigestKeys) -> Self {
+        Self { keys, listed: ArcSwap::default() }
+    }
+
+    /// Puts a new list in force for every lookup that starts afterwards. If a digest was made with a missing
+    /// key, nothing changes: that subject could not be recognised and would be disclosed.
+    pub fn replace(&self, digests: impl IntoIterator<Item = SubjectDigest>) -> Result<(), UnknownKey> {
+        self.put_in_force(self.listed(digests)?);
+        Ok(())
+    }
+
+    /// The list to put in force, from these digests.
+    pub(crate) fn listed(
+        &self,
+        digests: impl IntoIterator<Item = SubjectDigest>,
+    ) -> Result<ListedDigests, UnknownKey> {
+        let mut listed = HashSet::default();
+        for digest in digests {
+            if !self.keys.hold(&digest.key) {
+                return Err(UnknownKey(digest.key));
+            }
+            listed.insert(digest.bytes);
+        }
+        Ok(ListedDigests(listed))
+    }
+
+    /// Puts a list in force for every lookup that starts afterwards.
+    pub(crate) fn put_in_force(&self, listed: ListedDigests) {
+        self.listed.store(Arc::new(listed.0));
+    }
+
+    /// How many subjects are suppressed.
+    pub fn len(&self) -> usize {
+        self.listed.load().len()
+    }
+
+    /// Whether nothing is suppressed.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the two lists differ.
+    pub fn differs_from(&self, other: &Self) -> bool {
+        **self.listed.load() != **other.listed.load()
+    }
+
+    /// Whether the subject is suppressed. The cost does not depend on the result.
+    pub fn contains(&self, subject: Subject<'_>) -> bool {
+        self.contains_digest(|key| key.digest_subject(subject))
+    }
+
+    /// Whether a detail must not be disclosed: its person, or the number or address itself, is suppressed.
+    pub fn withholds(&self, profile: &Profile, kind: Kind, value: &ContactValue) -> bool {
+        self.contains(Subject::Profile(profile)) || self.contains(Subject::Value(kind, value))
+    }
+
+    /// Whether a person is suppressed, and their digest. The cost does not depend on the result.
+    pub fn check_profile(&self, profile: &Profile) -> SubjectCheck {
+        self.check(|key| key.digest_subject(Subject::Profile(profile)))
+    }
+
+    /// Whether a value is suppressed, given as an engine returns it, and its digest.
+    pub fn check_value(&self, kind: Kind, value: &str) -> SubjectCheck {
+        self.check(|key| key.digest_value(kind, value))
+    }
+
+    fn check(&self, digest: impl Fn(&DigestKey) -> [u8; 32]) -> SubjectCheck {
+        let mut newest = [0; 32];
+        let is_out = self.contains_digest(|key| {
+            newest = digest(key);
+            newest
+        });
+        SubjectCheck { is_out, digest: ShortDigest::of(&newest) }
+    }
+
+    /// The digest under which a request id is recorded that may contain personal data.
+    pub fn id_digest(&self, id: &str) -> ShortDigest {
+        self.keys.id_digest(id)
+    }
+
+    /// The digest of a profile.
+    pub fn profile_digest(&self, profile: &Profile) -> ShortDigest {
+        let digest = self.keys.digest(Subject::Profile(profile));
+        digest.map_or(ShortDigest([0; 16]), |digest| ShortDigest::of(&digest.bytes))
+    }
+
+    fn contains_digest(&self, mut digest: impl FnMut(&DigestKey) -> [u8; 32]) -> bool {
+        let listed = self.listed.load();
+        // Not `any`: the work must not depend on the result.
+        self.keys.0.iter().fold(false, |found, key| found | listed.contains(&digest(key)))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::Networks;
+
+    thread_local! {
+        /// Digests made on this thread.
+        pub(crate) static DIGESTS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    fn key(byte: u8) -> DigestKey {
+        DigestKey::new(&[byte; 32])
+    }
+
+    #[test]
+    fn a_digest_under_an_old_key_still_counts() {
+        let ada = Networks::built_in().canonicalize("linkedin.com/in/ada-quell").expect("a profile");
+        let before = DigestKeys::new(vec![key(1)]).expect("a key");
+        let digest = before.digest(Subject::Profile(&ada)).expect("a digest");
+        let list = SuppressionList::new(DigestKeys::new(vec![key(1), key(2)]).expect("keys"));
+        list.replace([digest]).expect("known keys");
+        assert!(list.contains(Subject::Profile(&ada)));
+        let foreign = DigestKeys::new(vec![key(3)]).expect("a key").digest(Subject::Profile(&ada));
+        assert!(list.replace(foreign).is_err(), "its key is missing");
+        assert!(list.contains(Subject::Profile(&ada)), "the old list stays in force");
+    }
+
+    #[test]
+    fn emails_compare_in_any_case_and_phones_never_equal_emails() {
+        let keys = DigestKeys::new(vec![key(1)]).expect("a key");
+        let list = SuppressionList::new(keys.clone());
+        let address = ContactValue::email("Jürg@example.com").expect("an address");
+        list.replace(keys.digest(Subject::Value(Kind::Email, &address))).expect("known keys");
+        assert!(list.check_value(Kind::Email, "jU\u{308}RG@example.com").is_out);
+        assert!(!list.check_value(Kind::Phone, "jürg@example.com").is_out);
+        assert!(!list.check_value(Kind::Email, "jorg@example.com").is_out);
+    }
+
+    #[test]
+    fn a_key_is_never_printed() {
+        let printed = format!("{:?}", key(7));
+        assert!(!printed.contains("07070707"), "{printed}");
+    }
+}

@@ -1,0 +1,22 @@
+//! The machine and its surroundings: clock, threads, units, texts.
+
+mod blocking;
+mod clock;
+mod finding;
+pub mod hex;
+pub mod metrics;
+pub mod panics;
+mod printable;
+mod priority;
+mod progress;
+mod repeats;
+mod span;
+
+pub use blocking::{blocking, wait_for};
+pub use clock::{BootClock, Clock, ClockJump, ClockWatch, ManualClock, SystemClock, Timestamp};
+pub use finding::{Finding, Severity};
+pub use printable::is_printable;
+pub use priority::{give_way_to_lookups, work_in_background};
+pub use progress::{Cancel, Observer, Progress, unobserved};
+pub use repeats::Repeats;
+pub use span::{Lifetime, Moment, Span};

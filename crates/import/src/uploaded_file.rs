@@ -1,0 +1,151 @@
+//! Files that somebody uploads to import them: what they hold, and what an import would do with their first rows.
+//!
+//! Samples and previewed values are personal data from the uploader's own file. They are in the returned values only, never in
+//! an error or in a log.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use contactd_core::{DateFormat, RowRules};
+use serde::Serialize;
+
+/// A file that was uploaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UploadedFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What its owner called it. Messages use this name.
+    pub name: String,
+}
+
+/// How the rows of files are read: defaults for what a row does not contain, and the headers of the columns.
+#[derive(Clone, Debug, Default)]
+pub struct ReadOptions {
+    /// The source of rows without one.
+    pub source: Option<String>,
+    /// The country of phone numbers without `+`, for rows without a region.
+    pub region: Option<String>,
+    /// Columns with another header in the files: the column and that header.
+    pub mapping: Vec<(String, String)>,
+    /// Use the columns in `mapping` and no others, also if they have the right name.
+    pub only_mapped: bool,
+    /// What separates the columns of CSV files, if it is not to be detected.
+    pub delimiter: Option<u8>,
+    /// The format of dates that are not RFC 3339.
+    pub date_format: Option<DateFormat>,
+    /// Reject details without a basis.
+    pub needs_basis: bool,
+}
+
+impl ReadOptions {
+    /// How rows are read.
+    pub fn rules(&self) -> RowRules<'_> {
+        RowRules {
+            region: self.region.as_deref(),
+            dates: self.date_format.as_ref(),
+            needs_basis: self.needs_basis,
+        }
+    }
+
+    /// The header that a column is mapped to, if any.
+    pub fn mapped(&self, column: &str) -> Option<&str> {
+        self.mapping.iter().find(|(name, _)| name == column).map(|(_, header)| header.as_str())
+    }
+
+    /// The header that a column is mapped to, or its own name; none if it is not to be used.
+    pub fn header_of<'a>(&'a self, column: &'a str) -> Option<&'a str> {
+        self.mapped(column).or((!self.only_mapped).then_some(column))
+    }
+}
+
+/// What a file holds.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FileShape {
+    /// Its format: `csv`, `jsonl` or `parquet`.
+    pub format: &'static str,
+    /// The encoding of a text file.
+    pub encoding: Option<&'static str>,
+    /// What separates the columns of a CSV.
+    pub delimiter: Option<char>,
+    /// Its columns, in order. Empty for JSON lines with lists of details, whose fields cannot be mapped.
+    pub columns: Vec<FileColumn>,
+    /// For columns that it does not have, the header that probably means them.
+    pub suggested_mapping: BTreeMap<&'static str, String>,
+}
+
+/// A column of a file.
+#[derive(Clone, Serialize)]
+pub struct FileColumn {
+    /// Its header.
+    pub name: String,
+    /// The column of the import format that it is, if its name says so.
+    pub field: Option<&'static str>,
+    /// Its first values that are not empty, shortened if they are long.
+    pub samples: Vec<String>,
+}
+
+/// What an import would do with a row.
+#[derive(Clone, Serialize)]
+pub struct PreviewedRow {
+    /// The line on which it begins, or in a Parquet file its number.
+    pub line: u64,
+    /// The texts that it has in the columns of the import format, shortened if they are long.
+    pub values: BTreeMap<&'static str, String>,
+    /// What an import would do with it.
+    pub verdict: Verdict,
+    /// Why not everything would be loaded.
+    pub reasons: Vec<NotLoaded>,
+}
+
+/// What an import does with a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Verdict {
+    /// All of its details are loaded.
+    #[serde(rename = "loaded")]
+    Loaded,
+    /// Some of its details are loaded.
+    #[serde(rename = "loaded in part")]
+    LoadedInPart,
+    /// No value of it can be used.
+    #[serde(rename = "rejected")]
+    Rejected,
+    /// What could be used of it belongs to somebody who has opted out.
+    #[serde(rename = "opted out")]
+    OptedOut,
+}
+
+/// A value of a row that is not loaded, without its content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NotLoaded {
+    /// The column, or the place in a JSON line, such as `phones[1]`.
+    pub column: Cow<'static, str>,
+    /// The reason, as a code.
+    pub reason: &'static str,
+}
+
+impl NotLoaded {
+    /// The person, number or address has opted out.
+    pub const OPTED_OUT: &'static str = "opted_out";
+}
+
+impl fmt::Debug for FileColumn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileColumn")
+            .field("name", &self.name)
+            .field("field", &self.field)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for PreviewedRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreviewedRow")
+            .field("line", &self.line)
+            .field("verdict", &self.verdict)
+            .field("reasons", &self.reasons)
+            .finish_non_exhaustive()
+    }
+}

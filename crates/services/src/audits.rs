@@ -1,0 +1,192 @@
+//! The journal: who received what, and the check that nothing was changed.
+
+mod copies;
+mod counting;
+mod index_check;
+mod indexing;
+mod journals;
+mod outbox;
+mod paging;
+mod questions;
+mod reading;
+mod shipping;
+mod usage;
+mod verified;
+mod watching;
+
+use std::collections::{HashMap, HashSet};
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+pub use copies::{NodeName, OfNode, RootList, VerifiedCopy, VerifiedJournals, VerifyQuery};
+pub(super) use indexing::known_from_index;
+pub(super) use journals::known_since;
+pub use paging::{AuditPage, AuditPlace};
+pub use questions::{AuditQuery, Recipient, ShownEvent};
+pub use reading::ReadFrom;
+pub(super) use reading::Reader;
+pub use shipping::Shipped;
+pub(super) use usage::indexed_lookups;
+pub use usage::{DayLookups, Days, DaysError, MOST_DAYS, NamedUsage, TokenLookups, by_token};
+pub(super) use verified::journal_state;
+pub use verified::{JournalState, LastVerification};
+use watching::Watching;
+
+use crate::Parts;
+use contactd_core::store::{Store, StoreError};
+use contactd_core::{Actor, RootKey, Timestamp};
+use contactd_journal::{JournalError, JournalFault, JournalHead, NotedHead, ProofMade, Roots, Verification};
+
+/// Queries and checks the journal.
+pub struct Audits {
+    parts: Arc<Parts>,
+    /// The entries that this process has put into the journal, once it knows which were there before.
+    recorded: Mutex<Option<HashSet<String>>>,
+}
+
+/// Why the journal could not be queried or checked.
+#[derive(Debug, thiserror::Error)]
+pub enum AuditError {
+    /// There is no token with this id or name.
+    #[error("there is no token `{0}`; `contactd token list` shows their ids and names")]
+    UnknownToken(String),
+    /// No node with this id or name has shipped its journal.
+    #[error("no node `{node}` has shipped its journal; those that have: {known}")]
+    UnknownNode {
+        /// The id or name.
+        node: String,
+        /// The nodes that have.
+        known: String,
+    },
+    /// This is about one node, and there are several.
+    #[error("this is about the journal of one node: say which with --node; there are {known}")]
+    WhichNode {
+        /// The nodes.
+        known: String,
+    },
+    /// The journal could not be read.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Problems with the index that should be reported.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IndexState {
+    /// Lines that had been indexed are missing from the journal, or changed.
+    pub is_lost: bool,
+    /// Why the index could not be used; the whole journal was read instead.
+    pub unusable: Option<String>,
+}
+
+impl Audits {
+    pub(super) fn new(parts: Arc<Parts>) -> Self {
+        Self { parts, recorded: Mutex::default() }
+    }
+
+    /// Checks every line of the journal, that it still contains the `noted` line and the lines that the index
+    /// knows, and that the index says what the journal says. An index that does not is rebuilt. Without `given`
+    /// roots, those are trusted that the store remembered.
+    pub async fn verify(
+        &self,
+        actor: &Actor,
+        noted: Option<&NotedHead>,
+        given: Vec<RootKey>,
+    ) -> Result<Verification, AuditError> {
+        self.verify_files(actor, noted, given, &mut Watching::nobody()).await
+    }
+
+    async fn verify_files(
+        &self,
+        actor: &Actor,
+        noted: Option<&NotedHead>,
+        given: Vec<RootKey>,
+        watch: &mut Watching<'_>,
+    ) -> Result<Verification, AuditError> {
+        actor.note("audit verify");
+        let last = self.parts.store.audit_position(self.parts.node()).await?.seq;
+        let first = self.parts.journal.first_line()?.unwrap_or(1);
+        let all = (last > 0).then(|| (last + 1).saturating_sub(first));
+        watch.begin("checking the lines", all)?;
+        let mut known = known_from_index(&self.parts).await?;
+        known.extend(noted.map(NotedHead::known));
+        let roots = match given.is_empty() {
+            true => roots(&self.parts).await?,
+            false => Roots::given(given),
+        };
+        let mut verification =
+            self.parts.journal.verify_watched(&known, &roots, &mut |lines| watch.seen(lines))?;
+        if let Some(what) = self.check_index(all, watch).await? {
+            verification.faults.push(JournalFault {
+                file: "audit-index.db".to_owned(),
+                line: 0,
+                seq: None,
+                what: format!("{what}; it was rebuilt from the journal"),
+            });
+        }
+        Ok(verification)
+    }
+
+    /// The last checkpoint that is on disk; `None` if there is none.
+    pub async fn head(&self, actor: &Actor) -> Result<Option<JournalHead>, AuditError> {
+        actor.note("audit head");
+        Ok(self.parts.journal.head(&roots(&self.parts).await?)?)
+    }
+
+    /// The roots of the journal, oldest first: those that the store remembered or, if it remembered none, those that
+    /// the journal names.
+    pub async fn roots(&self, actor: &Actor) -> Result<Vec<RootKey>, AuditError> {
+        actor.note("audit root");
+        let known = roots(&self.parts).await?;
+        if known.keys.is_empty() { Ok(self.parts.journal.roots()?) } else { Ok(known.keys) }
+    }
+
+    /// The roots that the store remembered.
+    pub async fn trusted(&self) -> Result<Roots, AuditError> {
+        roots(&self.parts).await
+    }
+
+    /// Remembers the root of the journal, so that a later verification can trust it.
+    pub async fn remember_root(&self, root: RootKey) -> Result<(), AuditError> {
+        match &self.parts.machine {
+            Some(machine) => Ok(machine.add_roots(&[root]).await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes what an auditor needs to verify the lines of a period.
+    pub async fn prove(
+        &self,
+        actor: &Actor,
+        since: Timestamp,
+        until: Timestamp,
+        out: &mut (dyn Write + Send),
+    ) -> Result<ProofMade, AuditError> {
+        actor.note("audit proof");
+        let roots = roots(&self.parts).await?;
+        Ok(self.parts.journal.prove(since, until, &roots, out)?)
+    }
+}
+
+/// The roots that this machine remembered.
+pub(super) async fn roots(parts: &Parts) -> Result<Roots, AuditError> {
+    Ok(match &parts.machine {
+        Some(machine) => Roots::remembered(machine.roots().await?),
+        None => Roots::default(),
+    })
+}
+
+/// The names of all tokens by id, including expired and revoked ones.
+pub(super) async fn token_names(store: &dyn Store) -> Result<HashMap<String, String>, AuditError> {
+    let tokens = store.list_tokens().await?;
+    Ok(tokens.into_iter().map(|(_, token)| (token.id, token.name)).collect())
+}
+
+/// The ids of the tokens with this id or name.
+fn named_tokens(names: &HashMap<String, String>, wanted: &str) -> Result<Vec<String>, AuditError> {
+    let is_meant = |(id, name): &(&String, &String)| *id == wanted || *name == wanted;
+    let found: Vec<String> = names.iter().filter(is_meant).map(|(id, _)| id.clone()).collect();
+    if found.is_empty() { Err(AuditError::UnknownToken(wanted.to_owned())) } else { Ok(found) }
+}

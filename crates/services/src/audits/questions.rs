@@ -1,0 +1,298 @@
+//! Questions about the journal: who asked for what, who did what, who received how much.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use super::reading::{ReadFrom, Reader};
+use super::{named_tokens, token_names};
+use crate::{AuditError, Audits, IndexState};
+use contactd_core::store::{ActionFilter, AuditFilter, IndexedLine, RequestFilter};
+use contactd_core::{
+    Actor, AdminRecord, AuditOutcome, AuditRecord, ContactValue, Kind, Moment, Profile, ShortDigest, Subject,
+    Timestamp, hex,
+};
+
+/// Selects requests and administrative actions, in an operator's terms. All conditions that are given must match.
+#[derive(Clone, Debug, Default)]
+pub struct AuditQuery {
+    /// Requests of a token, by id or name.
+    pub token: Option<String>,
+    /// About a person.
+    pub profile: Option<Profile>,
+    /// Disclosures of a number or an address, and actions about it.
+    pub value: Option<(Kind, ContactValue)>,
+    /// At or after this time.
+    pub since: Option<Moment>,
+    /// Before this time.
+    pub until: Option<Moment>,
+    /// One of [`AuditOutcome::NAMES`], or of the names of [`AdminOutcome`](crate::AdminOutcome).
+    pub outcome: Option<String>,
+    /// The kind of detail that was asked for, or the name of an administrative action.
+    pub operation: Option<String>,
+    /// The id of a request, as the caller sent it or as it is recorded.
+    pub request: Option<String>,
+    /// Who performed an administrative action.
+    pub actor: Option<String>,
+    /// At most this many, the newest.
+    pub limit: Option<u64>,
+}
+
+/// Something in the journal.
+#[derive(Clone, Debug)]
+pub enum ShownEvent<'a> {
+    /// A request.
+    Request {
+        /// The request.
+        record: AuditRecord,
+        /// The name of the token, if it is known.
+        token_name: Option<&'a str>,
+    },
+    /// An administrative action.
+    Admin(AdminRecord),
+}
+
+impl ShownEvent<'_> {
+    /// The columns of a CSV file of events: the fields of their JSON form.
+    pub const COLUMNS: [&'static str; 19] = [
+        "time",
+        "operation",
+        "outcome",
+        "reason",
+        "token",
+        "tokenName",
+        "actor",
+        "via",
+        "requestId",
+        "count",
+        "counts",
+        "what",
+        "ticket",
+        "profileDigest",
+        "valueDigest",
+        "givenIdDigest",
+        "subjects",
+        "node",
+        "seq",
+    ];
+
+    /// The cells of its row, in the order of [`COLUMNS`](Self::COLUMNS); empty if it has no such field.
+    pub fn cells(&self) -> [String; 19] {
+        let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+        let digest =
+            |digest: Option<ShortDigest>| digest.map(|digest| hex::encode(&digest.0)).unwrap_or_default();
+        match self {
+            Self::Request { record, token_name } => [
+                record.at.to_string(),
+                record.operation.name().to_owned(),
+                record.outcome.clone(),
+                text(record.reason.as_deref()),
+                record.token.clone(),
+                text(*token_name),
+                String::new(),
+                String::new(),
+                record.request_id.clone(),
+                if record.count > 1 { record.count.to_string() } else { String::new() },
+                String::new(),
+                String::new(),
+                String::new(),
+                digest(record.profile.as_ref().map(|(_, digest)| *digest)),
+                digest(record.value),
+                digest(record.given_id),
+                String::new(),
+                record.node.clone(),
+                record.seq.to_string(),
+            ],
+            Self::Admin(AdminRecord { seq, node, entry }) => [
+                entry.time.to_string(),
+                entry.operation.clone(),
+                entry.outcome.name().to_owned(),
+                String::new(),
+                String::new(),
+                String::new(),
+                entry.actor.clone(),
+                entry.via.clone(),
+                String::new(),
+                String::new(),
+                entry
+                    .counts
+                    .iter()
+                    .map(|(name, count)| format!("{name} {count}"))
+                    .collect::<Vec<_>>()
+                    .join(", "),
+                text(entry.what.as_deref()),
+                text(entry.ticket.as_deref()),
+                String::new(),
+                String::new(),
+                String::new(),
+                entry.subjects.join(" "),
+                node.clone(),
+                seq.to_string(),
+            ],
+        }
+    }
+}
+
+/// What one token asked for and received.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Recipient {
+    /// The id of the token.
+    pub token: String,
+    /// Its name, if it is known.
+    pub token_name: Option<String>,
+    /// How many requests.
+    pub requests: u64,
+    /// How many of them disclosed something.
+    pub hits: u64,
+    /// How many found nothing.
+    pub misses: u64,
+    /// How many were refused.
+    pub refused: u64,
+    /// The time of the first.
+    pub first_at: Timestamp,
+    /// The time of the last.
+    pub last_at: Timestamp,
+}
+
+impl Audits {
+    /// Visits what matches, newest first. `visit` returns whether to continue.
+    pub async fn show(
+        &self,
+        actor: &Actor,
+        query: &AuditQuery,
+        mut visit: impl FnMut(ShownEvent<'_>) -> bool + Send,
+    ) -> Result<IndexState, AuditError> {
+        let (names, reader) = self.asked(actor).await?;
+        let filter = self.filter(query, &names)?;
+        let show = |line| {
+            visit(match line {
+                IndexedLine::Request(record) => {
+                    let token_name = names.get(&record.token).map(String::as_str);
+                    ShownEvent::Request { token_name, record }
+                }
+                IndexedLine::Admin(record) => ShownEvent::Admin(record),
+            })
+        };
+        reader.newest(&filter, show).await?;
+        Ok(reader.state)
+    }
+
+    /// Sums up the requests that match by token, the one that asked last first.
+    pub async fn recipients(
+        &self,
+        actor: &Actor,
+        query: &AuditQuery,
+    ) -> Result<(Vec<Recipient>, IndexState), AuditError> {
+        let (names, reader) = self.asked(actor).await?;
+        let filter = AuditFilter { actions: None, newest: None, ..self.filter(query, &names)? };
+        // With the number of the last line, which decides if two have the same time.
+        let mut sums: HashMap<String, (Recipient, u64)> = HashMap::new();
+        let add = |line| {
+            if let IndexedLine::Request(record) = line {
+                match sums.get_mut(&record.token) {
+                    Some((sum, last)) => {
+                        if (record.at, record.seq) > (sum.last_at, *last) {
+                            *last = record.seq;
+                        }
+                        sum.add(&record);
+                    }
+                    None => {
+                        let sum = Recipient::first(&record, names.get(&record.token).cloned());
+                        sums.insert(record.token, (sum, record.seq));
+                    }
+                }
+            }
+        };
+        reader.each(&filter, add).await?;
+        let mut sums: Vec<(Recipient, u64)> = sums.into_values().collect();
+        sums.sort_by_key(|(sum, last)| Reverse((sum.last_at, *last)));
+        let most = query.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+        Ok((sums.into_iter().map(|(sum, _)| sum).take(most).collect(), reader.state))
+    }
+
+    /// The names of the tokens, and a reader of everything that is in the journal now.
+    pub(super) async fn asked(
+        &self,
+        actor: &Actor,
+    ) -> Result<(HashMap<String, String>, Reader<'_>), AuditError> {
+        actor.note("audit show");
+        // Changes whose entries are not in the journal yet belong here too. If that fails, they come later.
+        let _ = self.parts.on_record.collect().await;
+        let names = token_names(&*self.parts.store).await?;
+        Ok((names, Reader::ready(&self.parts, ReadFrom::Index).await?))
+    }
+
+    pub(super) fn filter(
+        &self,
+        query: &AuditQuery,
+        names: &HashMap<String, String>,
+    ) -> Result<AuditFilter, AuditError> {
+        let now = self.parts.clock.now();
+        let keys = &self.parts.keys;
+        let tokens = query.token.as_deref().map(|wanted| named_tokens(names, wanted)).transpose()?;
+        let operation = query.operation.as_deref();
+        let kind = operation.and_then(|name| Kind::ALL.into_iter().find(|kind| kind.name() == name));
+        let is_outcome_of_requests =
+            query.outcome.as_deref().map(|name| AuditOutcome::number(name).is_some());
+        let requests = RequestFilter {
+            tokens,
+            profiles: query.profile.as_ref().map(|profile| keys.profile_digests(profile)),
+            values: query.value.as_ref().map(|(kind, value)| keys.value_digests(*kind, value)),
+            operation: kind,
+            outcome: query.outcome.clone(),
+            request: query.request.as_ref().map(|id| (id.clone(), keys.id_digests(id))),
+        };
+        let profile = query.profile.as_ref().map(Subject::Profile);
+        let value = query.value.as_ref().map(|(kind, value)| Subject::Value(*kind, value));
+        let actions = ActionFilter {
+            actor: query.actor.clone(),
+            operation: query.operation.clone(),
+            outcome: query.outcome.clone(),
+            subjects: profile.into_iter().chain(value).map(|subject| keys.all_named(subject)).collect(),
+        };
+        // What cannot match is not read.
+        let has_requests = query.actor.is_none()
+            && (operation.is_none() || kind.is_some())
+            && is_outcome_of_requests != Some(false);
+        let has_actions = query.token.is_none()
+            && query.request.is_none()
+            && kind.is_none()
+            && is_outcome_of_requests != Some(true);
+        Ok(AuditFilter {
+            since: query.since.map(|since| since.when(now)),
+            until: query.until.map(|until| until.when(now)),
+            requests: has_requests.then_some(requests),
+            actions: has_actions.then_some(actions),
+            newest: query.limit,
+        })
+    }
+}
+
+impl Recipient {
+    fn first(record: &AuditRecord, token_name: Option<String>) -> Self {
+        let mut sum = Self {
+            token: record.token.clone(),
+            token_name,
+            requests: 0,
+            hits: 0,
+            misses: 0,
+            refused: 0,
+            first_at: record.at,
+            last_at: record.at,
+        };
+        sum.add(record);
+        sum
+    }
+
+    fn add(&mut self, record: &AuditRecord) {
+        let by_outcome = [&mut self.hits, &mut self.misses, &mut self.refused];
+        if let Some(number) = AuditOutcome::number(&record.outcome) {
+            *by_outcome[number] += record.count;
+        }
+        self.requests += record.count;
+        self.first_at = self.first_at.min(record.at);
+        self.last_at = self.last_at.max(record.at);
+    }
+}

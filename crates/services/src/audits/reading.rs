@@ -1,0 +1,232 @@
+//! Reading requests and actions, from the index or from the journal itself.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use super::copies::index_copies;
+use super::indexing::catch_up;
+use super::journals;
+use crate::{AuditError, IndexState, Parts};
+use contactd_core::store::{AuditFilter, IndexedLine};
+use contactd_core::{AuditOutcome, AuditPosition, AuditRecord, NOT_RECORDED, Timestamp, blocking};
+use contactd_journal::{Entry, JournalReader, Mark, Roots};
+
+/// Where requests are read from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadFrom {
+    /// The index, which is fast.
+    #[default]
+    Index,
+    /// The journal itself: this node's own, and what other nodes have shipped of theirs.
+    Journal,
+}
+
+/// Reads requests and actions: from the index or, if that cannot be brought up to date, from the journals.
+pub(crate) struct Reader<'a> {
+    parts: &'a Parts,
+    /// Problems with the index.
+    pub(super) state: IndexState,
+    /// The journals themselves, if they are read instead.
+    journals: Option<Vec<(JournalReader, Roots, Corrections)>>,
+}
+
+impl<'a> Reader<'a> {
+    /// Indexes everything that is in the journal now, or gets ready to read the journal itself.
+    pub(crate) async fn ready(parts: &'a Parts, source: ReadFrom) -> Result<Self, AuditError> {
+        let unusable = match source {
+            ReadFrom::Index => match up_to_date(parts).await {
+                Ok(state) => return Ok(Self { parts, state, journals: None }),
+                Err(error) => Some(error.to_string()),
+            },
+            ReadFrom::Journal => None,
+        };
+        let mut journals = Vec::new();
+        for (journal, roots) in journals::all(parts).await? {
+            let corrections = corrections(&journal, &roots)?;
+            journals.push((journal, roots, corrections));
+        }
+        let state = IndexState { is_lost: false, unusable };
+        Ok(Self { parts, state, journals: Some(journals) })
+    }
+
+    /// Reads what is indexed.
+    pub(super) fn of_index(parts: &'a Parts) -> Self {
+        Self { parts, state: IndexState::default(), journals: None }
+    }
+
+    /// Visits every line that matches, newest first. Without the index, it keeps as many lines in memory as
+    /// `filter.newest` says, or all that match. `visit` returns whether to continue.
+    pub(crate) async fn newest(
+        &self,
+        filter: &AuditFilter,
+        mut visit: impl FnMut(IndexedLine) -> bool + Send,
+    ) -> Result<(), AuditError> {
+        if self.journals.is_none() {
+            return Ok(self.parts.store.visit_audit(filter, &mut visit).await?);
+        }
+        let mut newest = Newest::new(filter.newest);
+        self.each(filter, |line| newest.add(line)).await?;
+        let _ = newest.sorted().all(&mut visit);
+        Ok(())
+    }
+
+    /// Visits every line that matches, in any order, without keeping any in memory.
+    pub(crate) async fn each(
+        &self,
+        filter: &AuditFilter,
+        mut visit: impl FnMut(IndexedLine) + Send,
+    ) -> Result<(), AuditError> {
+        let Some(journals) = &self.journals else {
+            let mut visit = |line| {
+                visit(line);
+                true
+            };
+            return Ok(self.parts.store.visit_audit(filter, &mut visit).await?);
+        };
+        let mut read = |journal: &JournalReader, roots: &Roots, corrections: &Corrections| {
+            let mut lines = journal.lines_after(AuditPosition::default(), roots);
+            while let Some(line) = lines.read()? {
+                let line = match line.entry {
+                    Entry::Request(record) => {
+                        IndexedLine::Request(corrected(record, &corrections.undisclosed))
+                    }
+                    Entry::Admin(record) => IndexedLine::Admin(*record),
+                    Entry::Mark(_) => continue,
+                };
+                if filter.matches(&line) {
+                    visit(line);
+                }
+            }
+            Ok::<(), AuditError>(())
+        };
+        journals
+            .iter()
+            .try_for_each(|(journal, roots, corrections)| blocking(|| read(journal, roots, corrections)))
+    }
+}
+
+/// The newest of many lines.
+struct Newest {
+    most: usize,
+    lines: BinaryHeap<Reverse<ByTime>>,
+}
+
+/// A line, ordered by its time and then by its number.
+struct ByTime(IndexedLine);
+
+impl ByTime {
+    const fn key(&self) -> (Timestamp, u64) {
+        (self.0.at(), self.0.seq())
+    }
+}
+
+impl PartialEq for ByTime {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for ByTime {}
+
+impl PartialOrd for ByTime {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ByTime {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl Newest {
+    fn new(most: Option<u64>) -> Self {
+        let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
+        Self { most, lines: BinaryHeap::new() }
+    }
+
+    fn add(&mut self, line: IndexedLine) {
+        self.lines.push(Reverse(ByTime(line)));
+        if self.lines.len() > self.most {
+            self.lines.pop();
+        }
+    }
+
+    /// The lines, newest first.
+    fn sorted(self) -> impl Iterator<Item = IndexedLine> {
+        self.lines.into_sorted_vec().into_iter().map(|Reverse(ByTime(line))| line)
+    }
+}
+
+/// A request as it counts: if nothing was disclosed after all, it was refused.
+pub(super) fn corrected(mut record: AuditRecord, undisclosed: &[(u64, u64)]) -> AuditRecord {
+    let is_undisclosed = undisclosed.iter().any(|&(from, through)| (from..=through).contains(&record.seq));
+    let refused = AuditOutcome::Refused(NOT_RECORDED).name();
+    if is_undisclosed && record.outcome != refused {
+        record.outcome = refused.to_owned();
+        record.reason = Some(NOT_RECORDED.to_owned());
+    }
+    record
+}
+
+/// What later lines say about earlier ones.
+#[derive(Debug, Default)]
+pub(super) struct Corrections {
+    /// The ranges (first, last) of lines that say hit or miss although nothing was disclosed.
+    pub(super) undisclosed: Vec<(u64, u64)>,
+    /// Lines up to this one are removed, or about to be.
+    pub(super) retired_through: u64,
+}
+
+pub(super) fn corrections(journal: &JournalReader, roots: &Roots) -> Result<Corrections, AuditError> {
+    blocking(|| {
+        let mut found = Corrections::default();
+        let mut lines = journal.lines_after(AuditPosition::default(), roots);
+        while let Some(line) = lines.read()? {
+            match line.entry {
+                Entry::Mark(Mark::Undisclosed { from, through }) => found.undisclosed.push((from, through)),
+                Entry::Mark(Mark::Retired { through, .. }) => {
+                    found.retired_through = found.retired_through.max(through);
+                }
+                _ => {}
+            }
+        }
+        Ok(found)
+    })
+}
+
+/// Indexes everything that is in the journal now, and what other nodes have shipped.
+async fn up_to_date(parts: &Parts) -> Result<IndexState, AuditError> {
+    let state = catch_up(parts).await?;
+    index_copies(parts).await?;
+    Ok(state)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use contactd_core::{Actor, AdminEntry, AdminRecord, Via};
+
+    fn action(seq: u64, millis: i64) -> IndexedLine {
+        let actor = Actor::new("olga", Via::CommandLine);
+        let entry = AdminEntry::new(&actor, "export", Timestamp::from_millis(millis));
+        IndexedLine::Admin(AdminRecord { seq, node: "n1".to_owned(), entry })
+    }
+
+    #[test]
+    fn the_newest_lines_are_kept_and_come_newest_first() {
+        for (most, expected) in [
+            (Some(0), vec![]),
+            (Some(3), vec![3, 5, 4]),
+            (None, vec![3, 5, 4, 2, 1]),
+            (Some(9), vec![3, 5, 4, 2, 1]),
+        ] {
+            let mut newest = Newest::new(most);
+            for (seq, millis) in [(1, 10), (2, 20), (3, 90), (4, 30), (5, 30)] {
+                newest.add(action(seq, millis));
+            }
+            assert_eq!(newest.sorted().map(|line| line.seq()).collect::<Vec<_>>(), expected);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The rules by which details are removed.
+
+use std::time::Duration;
+
+use super::{ImportError, Imports};
+use contactd_core::Actor;
+use contactd_core::store::{SourceRetention, Swept};
+
+impl Imports {
+    /// Every source with its rule, and what is removed next.
+    pub async fn retention(&self, actor: &Actor) -> Result<Vec<SourceRetention>, ImportError> {
+        actor.note("retention");
+        Ok(self.parts.store.list_retention(self.parts.clock.now()).await?)
+    }
+
+    /// What a sweep would remove now of what is held.
+    pub async fn due(&self, actor: &Actor) -> Result<Swept, ImportError> {
+        let sources = self.retention(actor).await?;
+        let sum = |of: fn(&SourceRetention) -> u64| sources.iter().map(of).sum();
+        Ok(Swept {
+            expired: sum(|source| source.expired),
+            aged: sum(|source| source.due - source.expired),
+            former: 0,
+        })
+    }
+
+    /// How long imports can be undone; zero if they cannot.
+    pub fn undo_for(&self) -> Duration {
+        self.parts.undo_for
+    }
+}

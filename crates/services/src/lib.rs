@@ -1,0 +1,207 @@
+//! The services: what an operator or a privacy officer can do, independent of the interface they use.
+//!
+//! Commands, the admin API and the console call these, so that each rule is written once. Methods that they call
+//! take an [`Actor`]. A method that changes what lookups see returns [`Changed`]:
+//! the change is committed, and the result says whether it is in force.
+
+mod audits;
+mod changed;
+mod health;
+mod imports;
+mod opt_outs;
+mod subjects;
+mod tokens;
+mod users;
+mod waiting;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use audits::{
+    AuditError, AuditPage, AuditPlace, AuditQuery, Audits, DayLookups, Days, DaysError, IndexState,
+    JournalState, LastVerification, MOST_DAYS, NamedUsage, NodeName, OfNode, ReadFrom, Recipient, RootList,
+    Shipped, ShownEvent, TokenLookups, VerifiedCopy, VerifiedJournals, VerifyQuery, by_token,
+};
+pub use changed::{Changed, Committed};
+pub use contactd_import::{
+    FileColumn, FileShape, Files, InputRead, NotLoaded, PreviewedRow, ReadOptions, RejectedRow, RowsError,
+    UploadedFile, Verdict, Warning,
+};
+pub use contactd_journal::{
+    JournalError, JournalFault, JournalHead, NotedHead, ProofMade, RootSource, Verification,
+};
+pub use health::{
+    BackupError, BackupMade, Health, HealthError, HeldBySource, Overview, Stats, clock_finding,
+};
+pub use imports::{
+    Clearing, ImportError, ImportOptions, ImportReport, Imports, ListedImport, MaxRejects, NotALimit,
+    NotAShare, NotASource, RefusedProfile, SweepReport, parse_share, parse_source,
+};
+pub use opt_outs::{Holder, OnFile, OptOutError, OptOutOptions, OptOuts, OptedOut};
+pub use subjects::{
+    AccessReport, CorrectionError, Disclosure, DisclosuresOf, EraseError, EraseOptions, Erased,
+    ErasedProfile, Found, HeldDetail, MOST_SEARCHED, ReceivedBy, ReceivedDetail, SharedValue, SubjectError,
+    Subjects, SuppressionState, WrongDetail,
+};
+pub use tokens::{IssuedToken, NewToken, TokenError, TokenIssuer};
+pub use users::{IssuedAdminToken, LoginError, NewUser, TotpSetup, UserError, Users};
+
+use crate::changed::Announcer;
+use contactd_core::InForce;
+use contactd_core::store::{Machine, Store, StoreError};
+use contactd_core::{
+    Actor, AdminEntry, Affected, Clock, DigestKeys, MOST_SUBJECTS, Networks, NotRecorded, OnRecord, Profile,
+    Subject, SuppressionList, UnknownKey,
+};
+use contactd_import::UploadedFiles;
+use contactd_journal::JournalReader;
+
+/// Up to this many profiles are opted out or erased by a number or an address without asking.
+pub const FEW: usize = 10;
+
+/// Asks whether to go on with more than [`FEW`] profiles.
+pub type Approve<'a> = &'a (dyn Fn(&[Profile]) -> bool + Sync);
+
+/// Removes what interrupted backups left behind. False while a backup is in progress.
+pub type RemoveAbandoned = Box<dyn Fn() -> Result<bool, BackupError> + Send + Sync>;
+
+/// What the services need.
+pub struct Parts {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// This machine, if it has a node or an embedded store.
+    pub machine: Option<Machine>,
+    /// The digest keys.
+    pub keys: DigestKeys,
+    /// Which profile URLs are accepted.
+    pub networks: Networks,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// Puts changes in force.
+    pub in_force: Arc<dyn InForce>,
+    /// Puts actions on record.
+    pub on_record: Arc<dyn OnRecord>,
+    /// This node's journal.
+    pub journal: JournalReader,
+    /// Removes what interrupted backups left behind. False while a backup is in progress.
+    pub remove_abandoned_backups: RemoveAbandoned,
+    /// Reads files that are uploaded.
+    pub files: UploadedFiles,
+    /// How long imports can be undone: what they changed and withdrew is kept for this long.
+    pub undo_for: Duration,
+}
+
+/// All services for one store.
+pub struct Services {
+    /// Tokens.
+    pub tokens: TokenIssuer,
+    /// Users of the console, and tokens of the admin API.
+    pub users: Users,
+    /// Opt-outs.
+    pub opt_outs: OptOuts,
+    /// Individual people: access reports, corrections, erasure.
+    pub subjects: Subjects,
+    /// Imports and retention.
+    pub imports: Imports,
+    /// The journal.
+    pub audits: Audits,
+    /// The state of the installation.
+    pub health: Health,
+}
+
+impl Services {
+    /// Creates the services from these parts.
+    pub fn new(parts: Parts) -> Self {
+        let parts = Arc::new(parts);
+        Self {
+            tokens: TokenIssuer::new(Arc::clone(&parts)),
+            users: Users::new(Arc::clone(&parts)),
+            opt_outs: OptOuts::new(Arc::clone(&parts)),
+            subjects: Subjects::new(Arc::clone(&parts)),
+            imports: Imports::new(Arc::clone(&parts)),
+            audits: Audits::new(Arc::clone(&parts)),
+            health: Health::new(parts),
+        }
+    }
+}
+
+/// Why the suppressions could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SuppressionsError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A suppression could not be recognised.
+    #[error(transparent)]
+    Key(#[from] UnknownKey),
+}
+
+impl Parts {
+    /// The id of this machine's node; empty if it has none.
+    pub(crate) fn node(&self) -> &str {
+        self.machine.as_ref().map_or("", Machine::node)
+    }
+
+    /// The entry for an action that is asked for now.
+    pub(crate) fn entry(&self, actor: &Actor, operation: &'static str) -> AdminEntry {
+        AdminEntry::new(actor, operation, self.clock.now())
+    }
+
+    /// The entry for an action that is asked for now, with the names of its subjects.
+    pub(crate) fn entry_about<'a>(
+        &self,
+        actor: &Actor,
+        operation: &'static str,
+        subjects: impl IntoIterator<Item = Subject<'a>>,
+    ) -> AdminEntry {
+        let named = subjects.into_iter().filter_map(|subject| self.keys.named(subject));
+        AdminEntry { subjects: named.take(MOST_SUBJECTS).collect(), ..self.entry(actor, operation) }
+    }
+
+    pub(crate) fn announcer(&self) -> Announcer {
+        Announcer { in_force: Arc::clone(&self.in_force), on_record: Arc::clone(&self.on_record) }
+    }
+
+    /// Announces a committed change.
+    pub(crate) async fn announce<T>(&self, done: T, affected: Affected) -> Changed<T> {
+        self.announcer().announce(done, affected).await
+    }
+
+    /// Puts a committed change on record that lookups do not see, so that it is in force already.
+    pub(crate) async fn recorded<T>(&self, done: T) -> Changed<T> {
+        Changed { recorded: self.on_record.collect().await, ..Changed::nothing(done) }
+    }
+
+    /// Puts a read of personal data on record, before it happens.
+    pub(crate) async fn record_read(&self, entry: &AdminEntry) -> Result<(), NotRecorded> {
+        required(self.on_record.record(entry).await)
+    }
+
+    /// Notes that an action failed. That it failed is more important than that this could not be noted.
+    pub(crate) async fn note_failure(&self, entry: &AdminEntry) {
+        match self.store.add_entry(&entry.failed()).await {
+            Ok(()) => drop(self.on_record.collect().await),
+            Err(error) => tracing::warn!(%error, "a failed action could not be noted for the journal"),
+        }
+    }
+
+    /// Notes an action that changed nothing.
+    pub(crate) async fn note_nothing_changed(&self, entry: &AdminEntry) -> Result<(), StoreError> {
+        self.store.add_entry(entry).await
+    }
+
+    /// The suppressions that are currently in the store.
+    pub(crate) async fn suppressions(&self) -> Result<SuppressionList, SuppressionsError> {
+        let list = SuppressionList::new(self.keys.clone());
+        list.replace(self.store.list_suppressions().await?)?;
+        Ok(list)
+    }
+}
+
+/// Reads may go on without a record only if the operator has switched the journal off.
+pub(crate) fn required(recorded: Result<(), NotRecorded>) -> Result<(), NotRecorded> {
+    match recorded {
+        Err(NotRecorded::Off) => Ok(()),
+        recorded => recorded,
+    }
+}

@@ -1,0 +1,191 @@
+//! Opt-outs: people, numbers and addresses that are never disclosed.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::Changed;
+use crate::{Approve, FEW, Parts, SuppressionsError};
+use contactd_core::store::StoreError;
+use contactd_core::{
+    Actor, Affected, ContactValue, Detail, Kind, Label, Profile, Subject, SubjectName, Timestamp,
+};
+
+/// Adds and removes suppressions of people, numbers and addresses.
+pub struct OptOuts {
+    parts: Arc<Parts>,
+}
+
+/// What an opt-out covers, and when it is refused.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OptOutOptions {
+    /// Also opt out the people whose profiles hold a named number or address.
+    pub person: bool,
+    /// Change nothing unless everything that is named is on file.
+    pub must_exist: bool,
+}
+
+/// What was done with the named subjects.
+#[derive(Debug, Default)]
+pub struct OptedOut {
+    /// Suppressions that were added or removed.
+    pub changed: u64,
+    /// Subjects that were already in the requested state.
+    pub already: u64,
+    /// What is on file about the named subjects, after an opt-out.
+    pub on_file: Option<Result<OnFile, SuppressionsError>>,
+}
+
+/// What is on file about subjects that were opted out.
+#[derive(Debug, Default)]
+pub struct OnFile {
+    /// Named subjects of which nothing is on file. Their opt-out counts for what is imported later.
+    pub unknown: Vec<SubjectName>,
+    /// The profiles that hold a named number or address, ordered by URL.
+    pub holders: Vec<Holder>,
+    /// Whether these profiles are too many to opt them out without approval, which was not given.
+    pub is_not_approved: bool,
+}
+
+/// A profile that holds a number or address that was opted out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The profile.
+    pub profile: Profile,
+    /// How many of its details lookups still disclose.
+    pub disclosed: u64,
+}
+
+/// Why nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OptOutError {
+    /// This many of the named subjects are not on file.
+    #[error("{} of what was named is not on file; nothing was changed", .0.len())]
+    NotOnFile(Vec<SubjectName>),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl OptOuts {
+    pub(super) fn new(parts: Arc<Parts>) -> Self {
+        Self { parts }
+    }
+
+    /// Suppresses all of these. Once this has returned and is confirmed, no lookup that starts afterwards
+    /// discloses them, whatever is imported later. Suppressing twice is not an error. The opt-out is in force before
+    /// this looks for what is on file, which may take a while.
+    pub async fn suppress(
+        &self,
+        actor: &Actor,
+        named: &[SubjectName],
+        options: OptOutOptions,
+        approve: Approve<'_>,
+    ) -> Result<Changed<OptedOut>, OptOutError> {
+        let parts = &*self.parts;
+        let entry = parts.entry_about(actor, "suppress", named.iter().map(SubjectName::subject));
+        if options.must_exist {
+            let (unknown, _) = self.search(named).await?;
+            if !unknown.is_empty() {
+                parts.note_failure(&entry).await;
+                return Err(OptOutError::NotOnFile(unknown));
+            }
+        }
+        let digests: Vec<_> = named.iter().filter_map(|name| parts.keys.digest(name.subject())).collect();
+        let changed = parts.store.suppress(&digests, parts.clock.now(), Some(&entry)).await?;
+        let mut done = self.announce(named, changed).await;
+        let on_file = self.look(actor, named, options, approve, &mut done).await;
+        done.done.on_file = Some(on_file);
+        Ok(done)
+    }
+
+    /// What is on file about subjects that are suppressed. Opts out the people too, if that is asked for.
+    async fn look(
+        &self,
+        actor: &Actor,
+        named: &[SubjectName],
+        options: OptOutOptions,
+        approve: Approve<'_>,
+        done: &mut Changed<OptedOut>,
+    ) -> Result<OnFile, SuppressionsError> {
+        let parts = &*self.parts;
+        let (unknown, profiles) = self.search(named).await?;
+        let is_not_approved = options.person && profiles.len() > FEW && !approve(&profiles);
+        if options.person && !profiles.is_empty() && !is_not_approved {
+            let people: Vec<_> = profiles.iter().map(Subject::Profile).collect();
+            let entry = parts.entry_about(actor, "suppress", people.iter().copied());
+            let digests: Vec<_> = people.iter().filter_map(|person| parts.keys.digest(*person)).collect();
+            done.done.changed += parts.store.suppress(&digests, parts.clock.now(), Some(&entry)).await?;
+            let announced = parts.announce((), Affected::Access).await;
+            (done.confirmed, done.recorded) = (announced.confirmed, announced.recorded);
+            done.notes = announced.notes;
+        }
+        let (suppressions, now) = (parts.suppressions().await?, parts.clock.now());
+        let mut holders = Vec::new();
+        for profile in profiles {
+            let details = parts.store.list_details(&profile).await?;
+            let is_disclosed = |detail: &&Detail| {
+                is_disclosable(detail, now) && !suppressions.withholds(&profile, detail.kind, &detail.value)
+            };
+            let disclosed = details.iter().filter(is_disclosed).count() as u64;
+            holders.push(Holder { profile, disclosed });
+        }
+        Ok(OnFile { unknown, holders, is_not_approved })
+    }
+
+    /// The named subjects of which nothing is on file, and the profiles that hold a named number or address.
+    async fn search(&self, named: &[SubjectName]) -> Result<(Vec<SubjectName>, Vec<Profile>), StoreError> {
+        let store = &*self.parts.store;
+        let people: Vec<Profile> = named.iter().filter_map(person).cloned().collect();
+        let values: Vec<(Kind, ContactValue)> = named.iter().filter_map(value).collect();
+        let are_held = store.are_held(&people).await?;
+        let found = if values.is_empty() { Vec::new() } else { store.find_holders(&values).await? };
+        let are_found: HashSet<usize> = found.iter().map(|(_, value)| *value).collect();
+        let (mut are_held, mut number) = (are_held.into_iter(), 0..);
+        let mut is_unknown = |name: &&SubjectName| match name {
+            SubjectName::Person(_) => are_held.next() == Some(false),
+            SubjectName::Value(..) => number.next().is_some_and(|number| !are_found.contains(&number)),
+        };
+        let unknown = named.iter().filter(|name| is_unknown(name)).cloned().collect();
+        let mut profiles: Vec<Profile> = found.into_iter().map(|(profile, _)| profile).collect();
+        profiles.dedup();
+        Ok((unknown, profiles))
+    }
+
+    /// Removes suppressions, whichever key they were made with.
+    pub async fn unsuppress(
+        &self,
+        actor: &Actor,
+        named: &[SubjectName],
+    ) -> Result<Changed<OptedOut>, OptOutError> {
+        let entry = self.parts.entry_about(actor, "unsuppress", named.iter().map(SubjectName::subject));
+        let digests: Vec<_> =
+            named.iter().flat_map(|name| self.parts.keys.all_digests(name.subject())).collect();
+        let changed = self.parts.store.unsuppress(&digests, Some(&entry)).await?;
+        Ok(self.announce(named, changed).await)
+    }
+
+    async fn announce(&self, named: &[SubjectName], changed: u64) -> Changed<OptedOut> {
+        let already = (named.len() as u64).saturating_sub(changed);
+        let done = OptedOut { changed, already, on_file: None };
+        self.parts.announce(done, Affected::Access).await
+    }
+}
+
+/// Whether lookups may disclose a detail at this time, as far as it depends on the detail itself.
+fn is_disclosable(detail: &Detail, now: Timestamp) -> bool {
+    detail.label == Label::Personal && detail.expires_at.is_none_or(|end| end.seconds() > now.seconds())
+}
+
+fn person(name: &SubjectName) -> Option<&Profile> {
+    match name {
+        SubjectName::Person(profile) => Some(profile),
+        SubjectName::Value(..) => None,
+    }
+}
+
+fn value(name: &SubjectName) -> Option<(Kind, ContactValue)> {
+    match name {
+        SubjectName::Person(_) => None,
+        SubjectName::Value(kind, value) => Some((*kind, value.clone())),
+    }
+}

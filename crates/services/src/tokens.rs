@@ -1,0 +1,270 @@
+//! Creating, listing, updating, revoking and rotating tokens.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::Parts;
+use crate::{Changed, Committed};
+use contactd_core::store::{AuditUsage, Machine, StoreError};
+use contactd_core::{
+    Actor, AdminEntry, Affected, Lifetime, Quota, Rate, Scopes, Timestamp, Token, TokenSecret, TokenUpdate,
+    UpdatedToken, is_printable,
+};
+
+/// The longest name.
+const MOST_NAME_CHARS: usize = 100;
+
+/// Issues and revokes tokens.
+pub struct TokenIssuer {
+    parts: Arc<Parts>,
+}
+
+/// The properties of a new token.
+#[derive(Clone, Debug)]
+pub struct NewToken {
+    /// Who it is for.
+    pub name: String,
+    /// What it may look up.
+    pub scopes: Scopes,
+    /// How long it is valid.
+    pub lifetime: Lifetime,
+    /// How often it may send requests.
+    pub rate: Option<Rate>,
+    /// How many hits it may have.
+    pub quota: Option<Quota>,
+}
+
+/// A newly created token. This is the only time that its secret is known.
+#[derive(Debug)]
+pub struct IssuedToken {
+    /// The secret.
+    pub secret: TokenSecret,
+    /// The record that is stored.
+    pub token: Token,
+    /// The token that it was made from by rotation, with its new end.
+    pub rotated: Option<Token>,
+    /// The ids of other live tokens of the same name, unless it was made by rotation.
+    pub namesakes: Vec<String>,
+}
+
+/// Why a token was not created, changed or found.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// The name cannot be used.
+    #[error("a name has 1 to {MOST_NAME_CHARS} printable characters")]
+    Name,
+    /// It would have expired already.
+    #[error("the token would have expired already; give it a longer time, such as 90d")]
+    NoLifetime,
+    /// There is no such token.
+    #[error("there is no token with the id or name {0}; `contactd token list` shows them")]
+    Unknown(String),
+    /// Several live tokens have that name.
+    #[error(
+        "nothing was changed: {} live tokens have the name {name}: {}; give the id of the one you mean",
+        .ids.len(),
+        .ids.join(", ")
+    )]
+    Ambiguous {
+        /// The name.
+        name: String,
+        /// The ids of the tokens, oldest first.
+        ids: Vec<String>,
+    },
+    /// It is revoked or has expired, so it cannot be updated or rotated.
+    #[error("{0} has ended; `contactd token create` makes a new one")]
+    Ended(String),
+    /// Several tokens had that name, and all of them have ended.
+    #[error("all tokens with the name {0} have ended; `contactd token list` shows them")]
+    AllEnded(String),
+    /// A burst without a rate.
+    #[error("nothing was changed: {0} has no rate of its own, so a burst needs --rate too")]
+    NoRate(String),
+    /// The system provides no random numbers.
+    #[error("no randomness from the system: {0}")]
+    Random(#[from] getrandom::Error),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl TokenIssuer {
+    pub(super) fn new(parts: Arc<Parts>) -> Self {
+        Self { parts }
+    }
+
+    /// Creates a token.
+    pub async fn create(&self, actor: &Actor, new: NewToken) -> Result<Committed<IssuedToken>, TokenError> {
+        let entry = self.parts.entry(actor, "token create");
+        let name = new.name.trim();
+        if name.is_empty() || name.chars().count() > MOST_NAME_CHARS || !name.chars().all(is_printable) {
+            return Err(TokenError::Name);
+        }
+        if new.lifetime.is_empty() {
+            return Err(TokenError::NoLifetime);
+        }
+        let now = self.parts.clock.now();
+        let token = Token {
+            scopes: new.scopes,
+            lifetime: new.lifetime,
+            expires_at: new.lifetime.end(now),
+            rate: new.rate,
+            quota: new.quota,
+            ..Token::new(name, now)?
+        };
+        let others = self.parts.store.list_tokens().await?.into_iter().map(|(_, other)| other);
+        let namesakes = others.filter(|other| other.name == token.name && other.is_live(now));
+        let namesakes = namesakes.map(|other| other.id).collect();
+        let secret = TokenSecret::generate()?;
+        let entry = entry.about(&token.id);
+        self.parts.store.create_token(&secret.hash(), &token, Some(&entry)).await?;
+        let issued = IssuedToken { secret, token, rotated: None, namesakes };
+        Ok(Committed::new(issued, self.parts.announcer(), Affected::Access))
+    }
+
+    /// All tokens, oldest first, including expired and revoked ones.
+    pub async fn list(&self, actor: &Actor) -> Result<Vec<Token>, TokenError> {
+        actor.note("token list");
+        let tokens = self.parts.store.list_tokens().await?;
+        Ok(tokens.into_iter().map(|(_, token)| token).collect())
+    }
+
+    /// Revokes a token now, by id or by name. Revoking it again changes nothing.
+    pub async fn revoke(&self, actor: &Actor, id_or_name: &str) -> Result<Changed<Token>, TokenError> {
+        let (token, entry) = self.find(self.parts.entry(actor, "token revoke"), id_or_name).await?;
+        let revoked = self.parts.store.revoke_token(&token.id, self.parts.clock.now(), Some(&entry)).await?;
+        let token = revoked.ok_or(TokenError::Unknown(token.id))?;
+        Ok(self.parts.announce(token, Affected::Access).await)
+    }
+
+    /// Updates a live token, by id or by name.
+    pub async fn update(
+        &self,
+        actor: &Actor,
+        id_or_name: &str,
+        update: &TokenUpdate,
+    ) -> Result<Changed<UpdatedToken>, TokenError> {
+        let (token, entry) = self.find_live(self.parts.entry(actor, "token update"), id_or_name).await?;
+        let now = self.parts.clock.now();
+        if update.burst.is_some() && update.apply(&token, now).rate.is_none() {
+            self.parts.note_failure(&entry).await;
+            return Err(TokenError::NoRate(token.id));
+        }
+        let updated = self.parts.store.update_token(&token.id, update, now, Some(&entry)).await?;
+        let updated = updated.ok_or(TokenError::Ended(token.id))?;
+        Ok(self.parts.announce(updated, Affected::Access).await)
+    }
+
+    /// Creates a token in place of another one, which stays valid for `overlap` at most. They share one quota. Unless
+    /// `lifetime` is given, the new token gets the one that was asked for with the old token.
+    pub async fn rotate(
+        &self,
+        actor: &Actor,
+        id_or_name: &str,
+        overlap: Duration,
+        lifetime: Option<Lifetime>,
+    ) -> Result<Committed<IssuedToken>, TokenError> {
+        let (old, entry) = self.find_live(self.parts.entry(actor, "token rotate"), id_or_name).await?;
+        let now = self.parts.clock.now();
+        let lifetime = lifetime.unwrap_or(old.lifetime);
+        let token = Token {
+            family: old.family.clone(),
+            rotated_from: Some(old.id.clone()),
+            scopes: old.scopes,
+            rate: old.rate,
+            quota: old.quota,
+            lifetime,
+            expires_at: lifetime.end(now),
+            ..Token::new(&old.name, now)?
+        };
+        let secret = TokenSecret::generate()?;
+        let ends = now.plus(overlap);
+        if !self.parts.store.rotate_token(&old.id, ends, &secret.hash(), &token, Some(&entry)).await? {
+            return Err(TokenError::Ended(old.id));
+        }
+        let expires_at = Some(old.expires_at.map_or(ends, |end| end.min(ends)));
+        let rotated = Some(Token { expires_at, ..old });
+        let issued = IssuedToken { secret, token, rotated, namesakes: Vec::new() };
+        Ok(Committed::new(issued, self.parts.announcer(), Affected::Access))
+    }
+
+    /// The token with this id; or else the only live one with this name, or the only one at all. The entry of the action
+    /// then names its id. If there is none, the failure is noted.
+    async fn find(&self, entry: AdminEntry, id_or_name: &str) -> Result<(Token, AdminEntry), TokenError> {
+        let tokens = self.parts.store.list_tokens().await?;
+        let tokens = tokens.into_iter().map(|(_, token)| token).collect();
+        match choose(tokens, id_or_name, self.parts.clock.now()) {
+            Ok(token) => {
+                let entry = entry.about(&token.id);
+                Ok((token, entry))
+            }
+            Err(error) => {
+                self.parts.note_failure(&entry.about(id_or_name)).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// As [`find`](Self::find), but the token must not have ended.
+    async fn find_live(
+        &self,
+        entry: AdminEntry,
+        id_or_name: &str,
+    ) -> Result<(Token, AdminEntry), TokenError> {
+        let (token, entry) = self.find(entry, id_or_name).await?;
+        if token.is_live(self.parts.clock.now()) {
+            return Ok((token, entry));
+        }
+        self.parts.note_failure(&entry).await;
+        Err(TokenError::Ended(token.id))
+    }
+}
+
+impl TokenIssuer {
+    /// The hits that count against the tokens' own quotas in the current day or month, each of all tokens of its family, by the
+    /// id of the token. Tokens without a quota of their own are left out. Hits of the last seconds may be missing.
+    pub async fn quotas_used(&self, tokens: &[Token]) -> Result<HashMap<String, u64>, TokenError> {
+        let (store, now) = (&self.parts.store, self.parts.clock.now());
+        let here = self.parts.machine.as_ref().map_or(&**store, Machine::files);
+        let first_day = |token: &Token| token.quota.map(|quota| quota.period.days(now).0);
+        let mut used = HashMap::new();
+        let Some(since) = tokens.iter().filter_map(first_day).min() else { return Ok(used) };
+        let families: HashMap<String, String> =
+            store.list_tokens().await?.into_iter().map(|(_, token)| (token.id, token.family)).collect();
+        let mut on_all_nodes: HashMap<&str, Vec<(i64, u64)>> = HashMap::new();
+        for AuditUsage { token, day, hits, .. } in store.audit_usage(since).await? {
+            if let Some(family) = families.get(&token) {
+                on_all_nodes.entry(family).or_default().push((day, hits));
+            }
+        }
+        for token in tokens {
+            let Some(first) = first_day(token) else { continue };
+            let days = on_all_nodes.get(&*token.family).into_iter().flatten();
+            let on_all_nodes: u64 = days.filter(|(day, _)| *day >= first).map(|(_, hits)| hits).sum();
+            // The index has no lines if the journal is off; the count of this node has no other nodes.
+            let here = here.hits_since(&token.family, first).await?;
+            used.insert(token.id.clone(), here.max(on_all_nodes));
+        }
+        Ok(used)
+    }
+}
+
+fn choose(mut tokens: Vec<Token>, id_or_name: &str, now: Timestamp) -> Result<Token, TokenError> {
+    if let Some(at) = tokens.iter().position(|token| token.id == id_or_name) {
+        return Ok(tokens.swap_remove(at));
+    }
+    tokens.retain(|token| token.name == id_or_name);
+    if tokens.iter().any(|token| token.is_live(now)) {
+        tokens.retain(|token| token.is_live(now));
+    }
+    let name = id_or_name.to_owned();
+    match tokens.len() {
+        0 => Err(TokenError::Unknown(name)),
+        1 => Ok(tokens.swap_remove(0)),
+        _ if tokens[0].is_live(now) => {
+            Err(TokenError::Ambiguous { name, ids: tokens.into_iter().map(|token| token.id).collect() })
+        }
+        _ => Err(TokenError::AllEnded(name)),
+    }
+}
