@@ -1,6 +1,6 @@
 //! docs/log-lines.md has every line that is logged, and no other.
 
-use crate::{product_sources, quoted, read, root, rows};
+use crate::{quoted, read, root, rows, sources};
 
 /// How lines are logged: the call, and the level that the page says.
 const CALLS: [(&str, &str); 4] = [
@@ -46,7 +46,7 @@ fn shown(literal: &str) -> String {
 /// What the code logs: level and text. What is a text of elsewhere as a whole is left out.
 fn logged() -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
-    for (_, source) in product_sources() {
+    for source in sources() {
         for (call, level) in CALLS {
             for rest in source.split(call).skip(1) {
                 let arguments = arguments(rest);
@@ -96,10 +96,10 @@ fn the_page_has_every_line_and_no_other() {
     };
     let missing: Vec<_> = logged.iter().filter(|line| !is_described(line)).collect();
     // Some texts are made before they are logged.
-    let sources = product_sources();
+    let sources = sources();
     let made: Vec<String> = sources
         .iter()
-        .flat_map(|(_, source)| source.split("format!(\"").skip(1))
+        .flat_map(|source| source.split("format!(\"").skip(1))
         .filter_map(first_literal)
         .collect();
     let is_logged = |(level, pattern): &&(String, String)| {

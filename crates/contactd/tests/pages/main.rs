@@ -36,16 +36,10 @@ fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The sources of what is shipped, with their texts.
-fn product_sources() -> Vec<(PathBuf, String)> {
-    let of_tests =
-        ["conformance", "postgres-testing", "bench-tools"].map(|name| root().join("crates").join(name));
-    files(&root().join("crates"), "rs")
-        .into_iter()
-        .filter(|path| path.components().any(|part| part.as_os_str() == "src"))
-        .filter(|path| !of_tests.iter().any(|dir| path.starts_with(dir)))
-        .map(|path| (path.clone(), read(path)))
-        .collect()
+/// The texts of the sources of all crates, without their tests.
+fn sources() -> Vec<String> {
+    let is_source = |path: &PathBuf| path.components().any(|part| part.as_os_str() == "src");
+    files(&root().join("crates"), "rs").into_iter().filter(is_source).map(read).collect()
 }
 
 /// A page without its blocks of code.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{product_sources, quoted, read, root, rows};
+use crate::{quoted, read, root, rows, sources};
 
 /// The name of the console's cookie, which looks like that of a metric.
 const COOKIE: &str = "contactd_session";
@@ -14,9 +14,9 @@ fn is_metric(name: &str) -> bool {
 
 #[test]
 fn the_page_has_every_metric_and_no_other() {
-    let sources = product_sources();
+    let sources = sources();
     let of_code: BTreeSet<&str> =
-        sources.iter().flat_map(|(_, text)| text.split('"')).filter(|name| is_metric(name)).collect();
+        sources.iter().flat_map(|text| text.split('"')).filter(|name| is_metric(name)).collect();
     assert!(of_code.len() > 30, "{of_code:?}");
     let page = read(root().join("docs/metrics.md"));
     let rows = rows(&page);
