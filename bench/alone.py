@@ -80,8 +80,7 @@ def start_and_memory(profiles, data, token):
 
 def half_load(profiles, data, tokens, full_rate):
     """Latency of contactd at half its maximum rate on one core, and of nginx with a constant answer at the same rate."""
-    generator, requests = stage.WORK / "latency", stage.request_file("contactd", profiles, tokens)
-    stage.sh("rustc", "--edition", "2024", "-O", stage.BENCH / "latency.rs", "-o", generator)
+    generator, requests = stage.tool("latency"), stage.request_file("contactd", profiles, tokens)
     figures = {"requestsPerSecond": round(full_rate / 2)}
     for name in ("contactd", "nginx"):
         server = stage.start(name, profiles, data, tokens)

@@ -65,7 +65,7 @@ def measure(work, options):
     data = pathlib.Path(shutil.copytree(data, work / "data"))
     requests = stage.request_file("contactd", profiles, tokens)
     admin_token = subprocess.run([stage.BINARY, "admin-token", "create", "bench", "--role", "admin", "--data", data], check=True, capture_output=True, text=True).stdout.strip()
-    subprocess.run(["rustc", "-O", "--edition", "2024", "-o", work / "latency", stage.BENCH / "latency.rs"], check=True)
+    stage.tool("latency")
     people = work / "people.csv"
     with open(people, "w") as out:
         out.write("profileUrl,phone,email\n")
@@ -88,7 +88,7 @@ def measure(work, options):
 
     def p99():
         priority = ["chrt", "-f", "10"] if os.getuid() == 0 and shutil.which("chrt") else []
-        command = [*priority, "taskset", "-c", stage.LOAD_CORE, work / "latency", port, RATE, 3, requests, 100, 8]
+        command = [*priority, "taskset", "-c", stage.LOAD_CORE, stage.tool("latency"), port, RATE, 3, requests, 100, 8]
         out = subprocess.run([str(part) for part in command], check=True, capture_output=True, text=True).stdout
         return {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", out)}["p99"]
 

@@ -3,7 +3,7 @@
 
     python3 bench/overload.py              # prints, and writes bench/runs/
 
-Two servers, each with one worker on one core, and an open-loop load from the other core (bench/latency.rs): requests are due at random times,
+Two servers, each with one worker on one core, and an open-loop load from the other core (`latency` of crates/bench-tools): requests are due at random times,
 whether earlier ones were answered or not.
 
 A store slowed to 1 ms for each lookup (crates/server/examples/slowed.rs): at 80 % of its capacity, at three times its capacity, and at 80 %
@@ -97,8 +97,7 @@ def fast(generator):
 def main():
     stage.WORK.mkdir(parents=True, exist_ok=True)
     stage.sh("cargo", "build", "--release", "-q", "-p", "contactd-server", "--example", "slowed", cwd=stage.ROOT)
-    generator = stage.WORK / "latency"
-    stage.sh("rustc", "--edition", "2024", "-O", stage.BENCH / "latency.rs", "-o", generator)
+    generator = stage.tool("latency")
     report = {"command": "python3 bench/overload.py", "commit": stage.commit(), "slowStore": slow(generator), "fastStore": fast(generator)}
     slowed, quick = report["slowStore"], report["fastStore"]
     report["holds"] = {

@@ -3,6 +3,7 @@
 Not a benchmark itself. Ports, cores and directories are chosen here, once.
 """
 import contextlib
+import functools
 import hashlib
 import itertools
 import json
@@ -28,6 +29,11 @@ TOKENS = 8
 
 def sh(*command, **options):
     return subprocess.run([str(part) for part in command], check=True, **options)
+
+
+def may_mount():
+    """Whether this may mount file systems: root may, but not in most containers."""
+    return subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode == 0
 
 
 def free_port(candidates=itertools.count(18_000)):
@@ -57,6 +63,13 @@ def install(peers):
         # Build from source, with the headers that are installed with node.
         environment = os.environ | {"npm_config_nodedir": "/usr", "npm_config_build_from_source": "true"}
         sh("npm", "install", "--no-audit", "--no-fund", "--silent", cwd=WORK / "fastify", env=environment)
+
+
+@functools.cache
+def tool(name):
+    """A program of crates/bench-tools, built when it is first needed."""
+    sh("cargo", "build", "--release", "-q", "-p", "contactd-bench-tools", "--bin", name, cwd=ROOT)
+    return ROOT / "target/release" / name
 
 
 def venv():

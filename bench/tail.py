@@ -79,8 +79,7 @@ def main():
     stage.install(())
     stage.sh("cargo", "build", "--release", "-q", cwd=stage.ROOT)
     data, tokens = stage.contactd_data(PROFILES)
-    generator, requests = stage.WORK / "latency", stage.request_file("contactd", PROFILES, tokens)
-    stage.sh("rustc", "--edition", "2024", "-O", stage.BENCH / "latency.rs", "-o", generator)
+    generator, requests = stage.tool("latency"), stage.request_file("contactd", PROFILES, tokens)
     report = {"command": "python3 bench/tail.py", "commit": stage.commit(), "rounds": []}
     work = tempfile.TemporaryDirectory(dir=stage.WORK)
     without = pathlib.Path(work.name) / "without"

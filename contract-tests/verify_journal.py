@@ -105,7 +105,7 @@ def is_signed(public: bytes, text: bytes, signature: bytes) -> bool:
 # Lines
 
 HEX_BYTES = {"chain": 16, "previous": 16, "last": 16, "givenId": 16, "value": 16, "root": 32, "oldRoot": 32}
-HEX_BYTES |= {"oldKey": 32, "key": 32, "next": 32, "sig": 64}
+HEX_BYTES |= {"key": 32, "next": 32, "sig": 64}
 PATTERNS = {name: f"[0-9a-f]{{{2 * count}}}" for name, count in HEX_BYTES.items()}
 PATTERNS |= {"time": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "profile": r"[^:]*:[0-9a-f]{32}"}
 PATTERNS |= {"outcome": "hit|miss|refused|done|failed"}
@@ -113,11 +113,11 @@ NUMBERS = {"seq", "count", "after", "suspectAfter", "tornBytes", "lost", "from",
 CHECKPOINT = {"root", "epoch", "number", "previous", "key", "sig"}
 MARKS: dict[str, set[str]] = {
     "begun": {"root", "after", "previous"},
-    "opened": {"previous"},
+    "opened": {"after", "previous"},
     "recovered": {"tornBytes"},
     "resumed": {"lost"},
     "undisclosed": {"from", "through"},
-    "retired": {"through"},
+    "retired": {"through", "last"},
     "removed": {"through"},
     "started": set(),
     "stopped": set(),
@@ -247,10 +247,7 @@ class Journal:
         lines = list(parse_all(file, content))
         if not lines or lines[0].mark not in ("begun", "opened") or lines[0].seq != int(file.split(".")[0]):
             raise Wrong(file, 1, "the file does not begin with the line in its name")
-        is_old = lines[0].mark == "opened" and "after" not in lines[0].fields
-        if is_old and self.due is not None:
-            lines[0].wrong("a file without checkpoints comes after checkpoints")
-        if not is_old and not any(line.is_checkpoint for line in lines[:OPENING_LINES]):
+        if not any(line.is_checkpoint for line in lines[:OPENING_LINES]):
             lines[0].wrong("nothing signs how this file begins")
         self.join(lines[0])
         for line in lines:
@@ -263,7 +260,7 @@ class Journal:
 
     def join(self, first: Line) -> None:
         """Puts the first line of a file after what was read before it."""
-        after, first.before = first.fields.get("after", first.seq - 1), first.decoded("previous")
+        after, first.before = first.fields["after"], first.decoded("previous")
         if after + 1 != first.seq:
             first.wrong(f"it does not follow line {after}")
         if "broken" in first.fields:
@@ -288,9 +285,9 @@ class Journal:
             if after == seq and first.before != chain:
                 first.wrong(f"it continues after another line {after} than the one that is there")
         if first.mark == "begun" and self.due is not None:
-            if not first.fields.get("restored"):
+            if "oldRoot" not in first.fields:
                 first.wrong("a second journal begins here")
-            if first.fields.get("oldRoot") != self.due[0]:
+            if first.fields["oldRoot"] != self.due[0]:
                 first.wrong("it does not name the root of the journal before it")
 
     def follow(self, line: Line) -> None:
@@ -312,11 +309,7 @@ class Journal:
         if not self.signs(signed):
             signed.wrong("the signature is wrong, or its root is not trusted")
         key = signed.decoded("key")
-        if begun is not None and "oldKey" in begun.fields:
-            key = begun.decoded("oldKey")
         for line in self.waiting:
-            if line is begun:
-                key = signed.decoded("key")
             if not line.is_linked(key, line.before):
                 line.wrong("this line, or the chain value before it, was changed")
         if signed.before != signed.decoded("previous"):
@@ -362,7 +355,7 @@ def explains(retired: Line, after: int, previous: bytes) -> bool:
     through: int = retired.fields["through"]
     if through != after:  # if it is greater, only some of the files have been removed yet
         return through > after
-    return "last" not in retired.fields or retired.decoded("last") == previous
+    return retired.decoded("last") == previous
 
 
 # Files and arguments

@@ -56,7 +56,7 @@ test('a hostile data set renders harmlessly in every page', async () => {
   await site.go(page, 'imports/new');
   await page.getByLabel('Choose a file').setInputFiles({ name: `${EVIL.replaceAll('/', '')}.csv`, mimeType: 'text/csv', buffer: Buffer.from(`profileUrl,phone,${TAG}\n${PERSON},+14155550123,${TAG}\n`) });
   await page.getByLabel('Source', { exact: true }).fill(EVIL);
-  await page.locator('.preview').waitFor();
+  await page.locator('.row-preview').waitFor();
   await look('an upload');
   await page.goto(`${site.base}#/jobs/%3Cimg src=x onerror=window.pwned=1%3E`);
   await look('an odd address');
@@ -73,7 +73,7 @@ test('the link of the demo opens the console once', async () => {
     const link = demo.said.match(/http:\S+\/admin\/enter#\S+/)[0];
     const page = await demo.open();
     await page.goto(link);
-    await page.locator('#who').waitFor();
+    await page.locator('#user-menu').waitFor();
     await page.getByRole('heading', { name: 'Overview' }).waitFor();
     assert.ok(!page.url().includes(link.split('#')[1]), 'the secret is not left in the address');
     const other = await demo.open();

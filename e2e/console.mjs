@@ -128,7 +128,7 @@ export async function logIn(page, name, password = PASSWORD) {
   await page.getByLabel('Name').fill(name);
   await page.getByLabel('Password').fill(password);
   await page.getByRole('button', { name: 'Log in' }).click();
-  await page.locator('#who').waitFor();
+  await page.locator('#user-menu').waitFor();
 }
 
 /** Takes a picture, if pictures are wanted. */

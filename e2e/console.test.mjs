@@ -1,8 +1,9 @@
 // Tests the console in a real browser, from the start to the end of what each role does.
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
+import { typesOf } from './api-types.mjs';
 import { code, logIn, picture, problems, PASSWORD, SIZES, Site } from './console.mjs';
 
 const ADA = 'https://www.linkedin.com/in/ada-quell-1a2b3c';
@@ -31,6 +32,13 @@ before(async () => {
 });
 
 after(() => site.end());
+
+test('the types that the scripts are checked with are those of the admin API', async () => {
+  const file = new URL('../crates/admin/assets/types/admin-api.d.ts', import.meta.url);
+  const types = typesOf(await (await fetch(`${site.base}api/v1/openapi.json`)).json());
+  if (process.env.CONTACTD_WRITE_TYPES) writeFileSync(file, types);
+  assert.equal(readFileSync(file, 'utf8'), types, 'the admin API has changed: run `npm run types`');
+});
 
 test('the operator loads a messy file through the mapping, and creates a token', async () => {
   const page = await site.open('olga');
@@ -192,7 +200,7 @@ test('the admin adds a user and sets up a second factor', async () => {
   await other.keyboard.press('Enter');
   await other.getByLabel('Code').fill(code(secret, 1));
   await other.keyboard.press('Enter');
-  await other.locator('#who').waitFor();
+  await other.locator('#user-menu').waitFor();
   await site.go(other, 'account');
   await other.getByRole('button', { name: 'Switch it off' }).click();
   await other.locator('dialog').getByLabel('Password').fill(PASSWORD);
@@ -202,6 +210,26 @@ test('the admin adds a user and sets up a second factor', async () => {
 });
 
 for (const [size, options] of Object.entries(SIZES)) {
+  test(`whoever logs in for the first time chooses a password, with room for it: ${size}`, async () => {
+    const name = `new-${size}`;
+    const first = site.run('user', 'create', name, '--role', 'operator').trim();
+    const page = await site.open(null, { ...options, bypassCSP: true });
+    const roomOf = async (selector) => (await page.locator(selector).boundingBox()).width;
+    assert.ok(await roomOf('.login-page') >= Math.min(384, options.viewport.width - 40), 'the form to log in');
+    await picture(page, `${size}-login`);
+    await logIn(page, name, first);
+    await page.getByText('Choose your own password first.').waitFor();
+    await picture(page, `${size}-first-password`);
+    assert.ok(await roomOf('form.panel') >= Math.min(768, options.viewport.width - 40), `${await roomOf('form.panel')} pixels for the form`);
+    assert.deepEqual(await problems(page), []);
+    await page.getByLabel('Password now').fill(first);
+    await page.getByLabel('New password', { exact: true }).fill(PASSWORD);
+    await page.getByLabel('New password again').fill(PASSWORD);
+    await page.getByRole('button', { name: 'Change the password' }).click();
+    await page.getByRole('heading', { name: 'Overview', exact: true }).waitFor();
+    site.check();
+  });
+
   test(`every page can be used: ${size}`, async () => {
     const page = await site.open('ada', { ...options, bypassCSP: true });
     const found = [];
@@ -222,7 +250,7 @@ test('a page that nobody uses is covered, and what was typed is still there', as
   site.run('user', 'role', 'paula', 'admin');
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: 'Your session has ended' }).waitFor();
-  await page.locator('dialog.covering').getByLabel('Password').fill(PASSWORD);
+  await page.locator('dialog.covers-page').getByLabel('Password').fill(PASSWORD);
   await page.keyboard.press('Enter');
   await page.locator('.person').waitFor();
   site.check();

@@ -1,5 +1,5 @@
 // Tests the documentation page in a real browser, with the real server and its demo data.
-// Needs Node 20 and Chromium:
+// Needs Node 18 and Chromium:
 //
 //   npm ci && npm test
 //
@@ -117,7 +117,7 @@ async function openDocs(browser, server, { width = 1440, height = 900, ...option
   };
 }
 
-const panel = (page, operation) => page.locator(`#${operation} .try`);
+const panel = (page, operation) => page.locator(`#${operation} .try-panel`);
 
 /** Fills in the form of an operation, sends it with the button or the Enter key, and waits for the answer. */
 async function tryIt(page, operation, profileUrl, { enter = false } = {}) {
@@ -126,7 +126,7 @@ async function tryIt(page, operation, profileUrl, { enter = false } = {}) {
   if (enter) await box.getByLabel('profileUrl').press('Enter');
   else await box.getByRole('button', { name: 'Send' }).click();
   const line = box.locator('.result-line');
-  await line.locator('.status, .failed').waitFor();
+  await line.locator('.status, .error-text').waitFor();
   return { line: await line.innerText(), text: await box.locator('.result').innerText(), box };
 }
 

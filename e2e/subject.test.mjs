@@ -64,7 +64,7 @@ test('the page says what is held and who received it, and asks nobody for anythi
   await page.goto(pathToFileURL(file).href);
   assert.deepEqual(asked, [pathToFileURL(file).href]);
   assert.equal(await page.locator('h1').innerText(), 'What we hold about you, and who received it');
-  assert.match(await page.locator('.state').innerText(), /You have not opted out/);
+  assert.match(await page.locator('.opt-out-state').innerText(), /You have not opted out/);
   const values = await page.locator('dd.value').allInnerTexts();
   assert.deepEqual(values, ['+14155550123', 'ada@example.com']);
   assert.match(await page.locator('dl').first().innerText(), /crm <b>& co<\/b>/);
@@ -85,5 +85,5 @@ test('after an opt-out it says so', async () => {
   writeFileSync(file, run('subject', ADA, '--html'));
   const page = await browser.newPage();
   await page.goto(pathToFileURL(file).href);
-  assert.match(await page.locator('.state').innerText(), /You have opted out/);
+  assert.match(await page.locator('.opt-out-state').innerText(), /You have opted out/);
 });

@@ -173,7 +173,7 @@ def zstd(data, *flags):
 
 
 def journal(rng):
-    segment = zstd((FIXTURES / "data-3/data/audit/000000000001.jsonl.zst").read_bytes(), "-d")
+    segment = zstd((FIXTURES / "data-1/data/audit/000000000001.jsonl.zst").read_bytes(), "-d")
     lines = segment.splitlines(keepends=True)
     yield segment
     for _ in range(3):

@@ -5,8 +5,8 @@ use std::path::Path;
 use contactd_core::{AuditPosition, Roots};
 use contactd_journal::{Entry, Line, Lines, Verifier, roots};
 
-/// The first segment of a journal that an earlier version wrote.
-pub(crate) const SEGMENT: &[u8] = include_bytes!("../../fixtures/data-3/data/audit/000000000001.jsonl.zst");
+/// The first segment of the journal in the fixture.
+pub(crate) const SEGMENT: &[u8] = include_bytes!("../../fixtures/data-1/data/audit/000000000001.jsonl.zst");
 
 /// A journal, and what is written in it.
 pub(crate) struct Written {
@@ -28,7 +28,7 @@ impl Written {
 
     /// What is read from the segment, without the journal's remarks about itself.
     fn read(&self) -> Vec<Line> {
-        let verifier = Verifier { roots: self.roots.clone(), keys: None, old_key: None };
+        let verifier = Verifier { roots: self.roots.clone(), keys: None };
         let mut lines = Lines::after(self.room.path(), AuditPosition::default(), verifier);
         let mut found = Vec::new();
         while let Ok(Some(line)) = lines.read() {
@@ -51,6 +51,6 @@ pub(crate) fn check(written: &Written, bytes: &[u8]) {
     for line in written.read() {
         assert!(rest.any(|written| *written == line), "this was not written: {line:?}");
     }
-    let verifier = Verifier { roots: written.roots.clone(), keys: None, old_key: None };
+    let verifier = Verifier { roots: written.roots.clone(), keys: None };
     let _ = verifier.verify(written.room.path(), &[]);
 }

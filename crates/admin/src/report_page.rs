@@ -5,7 +5,7 @@ use std::fmt::Write;
 use contactd_core::{Kind, Label, Timestamp};
 use contactd_services::{AccessReport, Disclosure, DisclosuresOf, HeldDetail};
 
-const STYLE: &str = include_str!("report_page.css");
+const STYLE: &str = concat!(include_str!("../../../assets/base.css"), "\n", include_str!("report_page.css"));
 
 /// The page for the person whom a report is about. Long lists are summed up unless `all` is wanted.
 pub fn render_report(report: &AccessReport, all: bool) -> String {
@@ -32,31 +32,31 @@ fn state(page: &mut String, report: &AccessReport) {
     let _ = match report.suppression.since {
         Some(since) if report.suppression.is_of_the_value_only => writeln!(
             page,
-            "<p class=\"state out\"><strong>{} is opted out</strong>, since {} UTC. We have not given it to anyone since then, and \
+            "<p class=\"opt-out-state opted-out\"><strong>{} is opted out</strong>, since {} UTC. We have not given it to anyone since then, and \
              we will not, even if we receive it again under another profile.</p>",
             escape(&report.subject),
             moment(since)
         ),
         Some(since) => writeln!(
             page,
-            "<p class=\"state out\"><strong>You have opted out</strong>, since {} UTC. We have not given your details to \
+            "<p class=\"opt-out-state opted-out\"><strong>You have opted out</strong>, since {} UTC. We have not given your details to \
              anyone since then, and we will not, whatever others send us later.</p>",
             moment(since)
         ),
         None if report.suppression.is_of_the_value_only => writeln!(
             page,
-            "<p class=\"state\"><strong>{} is not opted out.</strong> Would you like it to be? Just ask us, and from that \
+            "<p class=\"opt-out-state\"><strong>{} is not opted out.</strong> Would you like it to be? Just ask us, and from that \
              moment on we will not give it to anyone.</p>",
             escape(&report.subject)
         ),
         None if report.held.iter().any(|held| held.is_suppressed) => writeln!(
             page,
-            "<p class=\"state\"><strong>Some of your details are opted out</strong>, and we do not give those to anyone; see below. Would you \
+            "<p class=\"opt-out-state\"><strong>Some of your details are opted out</strong>, and we do not give those to anyone; see below. Would you \
              like to opt out completely? Just ask us.</p>"
         ),
         None => writeln!(
             page,
-            "<p class=\"state\"><strong>You have not opted out.</strong> Would you like to? Just ask us, and from that moment \
+            "<p class=\"opt-out-state\"><strong>You have not opted out.</strong> Would you like to? Just ask us, and from that moment \
              on we will not give your details to anyone.</p>"
         ),
     };
@@ -152,12 +152,6 @@ fn disclosures(page: &mut String, report: &AccessReport, all: bool) {
         recipients(page, report);
         each_time(page, report, all);
     }
-    if matches!(report.disclosures_are_of, DisclosuresOf::ProfilesThatHoldItNow | DisclosuresOf::Value) {
-        page.push_str(
-            "<p>Our older records name profiles only. If we held it in another profile before, please ask us again with the web \
-             address of that profile.</p>\n",
-        );
-    }
     if report.requests_without_result > 0 {
         let _ = writeln!(
             page,
@@ -166,7 +160,7 @@ fn disclosures(page: &mut String, report: &AccessReport, all: bool) {
         );
     }
     if let Some(since) = since.filter(|_| !report.disclosures.is_empty()) {
-        let _ = writeln!(page, "<p class=\"small\">Our records of recipients begin on {since} UTC.</p>");
+        let _ = writeln!(page, "<p class=\"note\">Our records of recipients begin on {since} UTC.</p>");
     }
 }
 

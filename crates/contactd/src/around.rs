@@ -15,7 +15,7 @@ use contactd_tls::Tls;
 use crate::data_dir::DataDir;
 use crate::engine::{Database, Files};
 use crate::indexer::Keep;
-use crate::keys::KeySources;
+use crate::keys::KeySource;
 use crate::surroundings;
 use crate::sweeper::Pace;
 
@@ -32,7 +32,7 @@ pub(crate) struct ServerAround {
     pub(crate) pace: Pace,
     pub(crate) database: Option<Arc<Database>>,
     pub(crate) dir: DataDir,
-    pub(crate) keys: KeySources,
+    pub(crate) keys: KeySource,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) clock: Arc<dyn Clock>,
 }

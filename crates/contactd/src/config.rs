@@ -9,6 +9,7 @@ mod page;
 mod supervisor;
 mod tls;
 
+use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,7 +27,7 @@ pub(crate) use supervisor::{Sockets, Supervisor};
 pub(crate) use tls::read_pair;
 
 use crate::cli::{Everywhere, ServeArgs};
-use crate::keys::{KeySource, KeySources};
+use crate::keys::KeySource;
 use crate::misuse::Misuse;
 use crate::setting::{AuditSync, LogFormat, LogLevel, StoreAt, StoreText};
 
@@ -56,7 +57,7 @@ pub(crate) struct Config {
     store_is_given: bool,
     pub(crate) cluster: ClusterConfig,
     pub(crate) networks: Networks,
-    pub(crate) keys: KeySources,
+    pub(crate) keys: KeySource,
     /// How long imports can be undone.
     pub(crate) undo_for: Duration,
     file: File,
@@ -144,10 +145,11 @@ pub(crate) struct LogConfig {
     pub(crate) file: Option<PathBuf>,
 }
 
-/// A setting of `serve`, with its value as text.
+/// A setting of `serve`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) name: &'static str,
+    /// Its value as text. That of a noted setting is stored, so it is written as in the file, with the default if it is not set.
     pub(crate) value: String,
     /// Whether a running server can take over a new value.
     pub(crate) reloads: bool,
@@ -230,10 +232,7 @@ impl Config {
             },
             data: chosen.unwrap_or_else(|| PathBuf::from(DEFAULT_DATA)),
             networks: file.networks().map_err(|(_, error)| error)?,
-            keys: KeySources {
-                digest: key_source("CONTACTD_DIGEST_KEYS", file.keys.digest.as_deref()),
-                audit: key_source("CONTACTD_AUDIT_KEY", file.keys.audit.as_deref()),
-            },
+            keys: key_source("CONTACTD_DIGEST_KEYS", file.keys.digest.as_deref()),
             undo_for: file.retention.undo.map_or(DEFAULT_UNDO, |Span(undo)| undo),
             file,
         })
@@ -335,13 +334,14 @@ impl Config {
         let noted = |named: Named| Named { is_noted: true, ..named };
         let [cert, key] = tls::named(reloadable.tls.as_ref());
         let mut all = vec![
-            noted(fixed("audit.sync", format!("{:?}", config.audit.sync))),
-            noted(live("audit.keep", format!("{:?}", file.audit.keep))),
-            noted(fixed("audit.epoch", format!("{:?}", file.audit.epoch))),
-            noted(live("retention.sweep_every", format!("{:?}", file.retention.sweep_every))),
-            noted(fixed("retention.undo", format!("{:?}", self.undo_for))),
-            noted(live("limits.rate", format!("{:?}", tokens.rate))),
-            noted(live("limits.quota", format!("{:?}", tokens.quota))),
+            noted(fixed("audit.sync", config.audit.sync.name().to_owned())),
+            noted(live("audit.keep", self.audit_keep().map_or("never".to_owned(), as_written))),
+            noted(fixed("audit.epoch", as_written(config.audit.epoch))),
+            noted(live("retention.sweep_every", as_written(self.sweep_every()))),
+            noted(fixed("retention.undo", as_written(self.undo_for))),
+            noted(live("limits.rate", or_none(tokens.rate))),
+            noted(live("limits.burst", or_none(file.limits.burst.map(|burst| burst.0)))),
+            noted(live("limits.quota", or_none(tokens.quota))),
             noted(fixed("admin.allow_remote", file.admin.allow_remote.to_string())),
             noted(fixed("admin.hosts", file.admin.hosts.join(" "))),
             noted(live("cors.allow_origins", origins.join(" "))),
@@ -377,15 +377,14 @@ impl Config {
             fixed("public_url", format!("{:?}", settings.public_url)),
             fixed("serve.workers", settings.workers.to_string()),
             fixed("audit.segment_bytes", config.audit.segment_bytes.to_string()),
-            fixed("keys.digest", self.keys.digest.words(Path::new("keys"))),
-            fixed("keys.audit", self.keys.audit.words(Path::new("keys"))),
+            fixed("keys.digest", self.keys.words(Path::new("keys"))),
             fixed("log.format", format!("{:?}", config.log_format)),
         ];
         match &self.store {
             StoreAt::DataDir => all.push(fixed("store", "sqlite".to_owned())),
             StoreAt::Database(url) => all.extend([
                 fixed("store", url.to_string()),
-                noted(fixed("cluster.lease", format!("{:?}", self.cluster.lease))),
+                noted(fixed("cluster.lease", as_written(self.cluster.lease))),
                 fixed("cluster.patience", format!("{:?}", self.cluster.patience)),
                 fixed("cluster.name", self.cluster.name.clone()),
             ]),
@@ -420,6 +419,16 @@ impl Config {
     }
 }
 
+/// A length of time as it is written in the file.
+fn as_written(length: Duration) -> String {
+    Span(length).to_string()
+}
+
+/// A limit as it is written in the file.
+fn or_none(limit: Option<impl Display>) -> String {
+    limit.map_or("none".to_owned(), |limit| limit.to_string())
+}
+
 /// The settings whose changes are put on record: name and value.
 pub(crate) fn noted(named: &[Named]) -> Vec<(String, String)> {
     let noted = named.iter().filter(|named| named.is_noted);
@@ -439,5 +448,75 @@ fn key_source(variable: &str, file: Option<&Path>) -> KeySource {
         (Ok(text), _) if !text.trim().is_empty() => KeySource::Text(text),
         (_, Some(file)) => KeySource::File(file.to_owned()),
         _ => KeySource::DataDir,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noted_of(text: &str) -> Vec<String> {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), text).expect("writes");
+        let everywhere = Everywhere {
+            data: None,
+            store: None,
+            config: Some(file.path().to_owned()),
+            data_is_flag: false,
+            store_is_flag: false,
+        };
+        let config = Config::resolve(&everywhere).expect("resolves");
+        let serve = config.serve(&ServeArgs::default()).expect("resolves");
+        noted(&serve.named).into_iter().map(|(name, value)| format!("{name}={value}")).collect()
+    }
+
+    // The store remembers these texts: if one changes with the program, a change of the configuration is on record that
+    // nobody made.
+    #[test]
+    fn settings_are_remembered_as_they_are_written_in_the_file() {
+        assert_eq!(
+            noted_of(""),
+            [
+                "audit.sync=os",
+                "audit.keep=never",
+                "audit.epoch=1h",
+                "retention.sweep_every=1m",
+                "retention.undo=7d",
+                "limits.rate=none",
+                "limits.burst=none",
+                "limits.quota=none",
+                "admin.allow_remote=false",
+                "admin.hosts=",
+                "cors.allow_origins=",
+                "networks=linkedin xing",
+            ]
+        );
+        assert_eq!(
+            noted_of(
+                "store = \"postgres://contactd@127.0.0.1/contacts\"\n\
+                 [audit]\nsync = \"disk\"\nkeep = \"90d\"\nepoch = \"30m\"\n\
+                 [retention]\nsweep_every = \"90s\"\nundo = \"0s\"\n\
+                 [limits]\nrate = \"50/s\"\nburst = 70\nquota = \"1000/day\"\n\
+                 [admin]\nallow_remote = true\nhosts = [\"a.example.com\", \"b.example.com\"]\n\
+                 [cors]\nallow_origins = [\"https://c.example.com\"]\n\
+                 [networks]\nxing = false\n\
+                 [cluster]\nlease = \"20s\"\n"
+            ),
+            [
+                "audit.sync=disk",
+                "audit.keep=90d",
+                "audit.epoch=30m",
+                "retention.sweep_every=90s",
+                "retention.undo=0s",
+                "limits.rate=50/s",
+                "limits.burst=70",
+                "limits.quota=1000/day",
+                "admin.allow_remote=true",
+                "admin.hosts=a.example.com b.example.com",
+                "cors.allow_origins=https://c.example.com",
+                "networks=linkedin",
+                "cluster.lease=20s",
+            ]
+        );
     }
 }

@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::control::ControlSocket;
 use crate::data_dir::DataDir;
 use crate::engine::{Database, Files};
-use crate::keys;
+use crate::keys::KeySource;
 use crate::on_record::Recorder;
 use crate::opening::{Opened, Purpose};
 use crate::setting::StoreAt;
@@ -74,7 +74,7 @@ impl Context {
             dir: opened.dir.clone(),
             store: opened.files.clone().map_or_else(|| Arc::clone(&opened.store), |files| files),
             is_of_node: opened.database.is_some(),
-            lacks_keys: opened.key_sources.are_elsewhere(),
+            lacks_keys: !matches!(opened.key_source, KeySource::DataDir),
             recorder,
         };
         let Opened { dir, place, networks, clock, database, files, .. } = opened;
@@ -161,10 +161,7 @@ pub(crate) fn subject_error(error: SubjectNameError) -> anyhow::Error {
 impl Opened {
     /// The services, whose changes take effect through `in_force` and get on record through `recorder`.
     pub(crate) fn services(&self, in_force: Arc<dyn InForce>, recorder: &Arc<Recorder>) -> Arc<Services> {
-        let (keys, sources) = (self.dir.keys(), self.key_sources.clone());
-        let old_key = move || keys::old_audit(&sources.audit, &keys).ok().flatten();
-        let keys = KeyDir::new(&self.dir.keys());
-        let journal = JournalReader::of_dir(&self.dir.audit(), keys, Arc::new(old_key));
+        let journal = JournalReader::of_dir(&self.dir.audit(), KeyDir::new(&self.dir.keys()));
         let services = Arc::new(Services::new(Parts {
             store: Arc::clone(&self.store),
             machine: self.machine.clone(),

@@ -154,7 +154,7 @@ impl IndexerWork {
         }
         // Lines are removed only after they are shipped and indexed, and the journal has recorded the removal, on disk and signed.
         while self.services.audits.index_some(lines).await? {}
-        let (through, chain) = (old.through, Some(old.chain));
+        let (through, chain) = (old.through, old.chain);
         let ticket = journal.mark(now, &Mark::Retired { through, chain });
         if journal.sign() && ticket.fate() == Fate::Written {
             contactd_journal::remove(&self.dir, &old)?;

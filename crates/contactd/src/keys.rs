@@ -7,28 +7,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use contactd_core::{DigestKey, DigestKeys, hex};
-use contactd_journal::ChainKey;
 
 use crate::durable;
 
 const FIRST: &str = "digest-001.key";
 
-const AUDIT: &str = "audit-001.key";
-
 /// Where the keys come from.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct KeySources {
-    pub(crate) digest: KeySource,
-    pub(crate) audit: KeySource,
-}
-
-impl KeySources {
-    /// Whether some keys are not in the data directory.
-    pub(crate) fn are_elsewhere(&self) -> bool {
-        [&self.digest, &self.audit].iter().any(|source| !matches!(source, KeySource::DataDir))
-    }
-}
-
 #[derive(Clone, Default)]
 pub(crate) enum KeySource {
     /// `keys/` of the data directory, where the first key is created.
@@ -77,18 +61,6 @@ pub(crate) fn digest(source: &KeySource, dir: &Path, may_make: bool) -> anyhow::
     DigestKeys::new(keys.iter().map(DigestKey::new).collect()).with_context(|| {
         format!("the keys of this store are missing from {}; restore them from a backup", dir.display())
     })
-}
-
-/// The key of a journal of the first version, if there is one. Journals of this version have keys of their own.
-pub(crate) fn old_audit(source: &KeySource, dir: &Path) -> anyhow::Result<Option<ChainKey>> {
-    if let Some(keys) = given(source)? {
-        let [key] = keys.as_slice() else {
-            bail!("the journal needs exactly one key, but {} are given", keys.len())
-        };
-        return Ok(Some(ChainKey::new(key)));
-    }
-    let file = dir.join(AUDIT);
-    if file.exists() { Ok(Some(ChainKey::new(&read(&file)?))) } else { Ok(None) }
 }
 
 /// Keys that do not come from the data directory.
@@ -182,13 +154,13 @@ pub(crate) struct ExposedKeys {
 }
 
 impl ExposedKeys {
-    /// Looks at the permissions of the files in `dir` and of those that `sources` name.
-    pub(crate) fn find(dir: &Path, sources: &KeySources) -> Self {
+    /// Looks at the permissions of the files in `dir` and of the one that `source` names.
+    pub(crate) fn find(dir: &Path, source: &KeySource) -> Self {
         let in_dir = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-        let elsewhere = [&sources.digest, &sources.audit].into_iter().filter_map(|source| match source {
+        let elsewhere = match source {
             KeySource::File(file) => Some(file.clone()),
             KeySource::DataDir | KeySource::Text(_) => None,
-        });
+        };
         let mut exposed = Self::default();
         for path in in_dir.chain(elsewhere) {
             let mode = path.metadata().map_or(0, |metadata| metadata.permissions().mode());

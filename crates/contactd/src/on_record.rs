@@ -16,7 +16,6 @@ use crate::config::DEFAULT_SEGMENT;
 use crate::control::{self, ControlAnswer};
 use crate::data_dir::DataDir;
 use crate::engine::Database;
-use crate::keys::{self, KeySources};
 use crate::opening::Opened;
 
 /// How long to wait for another process that has the journal open, or for the journal of a server that starts.
@@ -37,7 +36,6 @@ pub(crate) enum OwnJournal {
 /// Puts actions on record.
 pub(crate) struct Recorder {
     dir: DataDir,
-    key_sources: KeySources,
     node: String,
     clock: Arc<dyn Clock>,
     /// In a server: its journal, once it is open.
@@ -56,7 +54,6 @@ impl Recorder {
     pub(crate) fn new(opened: &Opened, is_server: bool) -> Arc<Self> {
         Arc::new(Self {
             dir: opened.dir.clone(),
-            key_sources: opened.key_sources.clone(),
             node: opened.node().to_owned(),
             clock: Arc::<dyn BootClock>::clone(&opened.clock),
             own: OnceLock::new(),
@@ -153,8 +150,7 @@ impl Recorder {
 
     /// Opens the journal for a moment. Dropping it signs what was written.
     async fn open_briefly(&self) -> Result<Journal, NotRecorded> {
-        let settings = self.settings().map_err(|error| unavailable(&format!("{error:#}")))?;
-        let journal = blocking(|| open_patiently(&settings, &self.clock));
+        let journal = blocking(|| open_patiently(&self.settings(), &self.clock));
         let journal = journal.map_err(|error| unavailable(&error.to_string()))?;
         if let Some(services) = self.services() {
             let remembered = services.audits.remember_root(journal.root()).await;
@@ -164,9 +160,8 @@ impl Recorder {
     }
 
     /// The settings of a journal that is opened by a command. A server changes some of them.
-    pub(crate) fn settings(&self) -> anyhow::Result<JournalSettings> {
-        let old_key = keys::old_audit(&self.key_sources.audit, &self.dir.keys())?;
-        Ok(JournalSettings { old_key, ..brief_settings(&self.dir, &self.node) })
+    pub(crate) fn settings(&self) -> JournalSettings {
+        brief_settings(&self.dir, &self.node)
     }
 
     fn services(&self) -> Option<Arc<Services>> {
@@ -193,7 +188,6 @@ pub(crate) fn brief_settings(dir: &DataDir, node: &str) -> JournalSettings {
         node: node.to_owned(),
         digest_key: String::new(),
         keys: KeyDir::new(&dir.keys()),
-        old_key: None,
         epoch: Duration::MAX,
         opened_by: OpenedBy::Command,
     }

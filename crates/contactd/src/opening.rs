@@ -12,7 +12,7 @@ use contactd_store_postgres::{Settings, StoreUrl};
 use crate::config::{ClusterConfig, Config};
 use crate::data_dir::DataDir;
 use crate::engine::{Database, Files};
-use crate::keys::{self, KeySource, KeySources};
+use crate::keys::{self, KeySource};
 use crate::setting::StoreAt;
 use crate::{log, output};
 
@@ -35,7 +35,7 @@ pub(crate) struct Opened {
     /// The database of a cluster.
     pub(crate) database: Option<Arc<Database>>,
     pub(crate) keys: DigestKeys,
-    pub(crate) key_sources: KeySources,
+    pub(crate) key_source: KeySource,
     pub(crate) networks: Networks,
     pub(crate) cluster: ClusterConfig,
     pub(crate) clock: Arc<dyn BootClock>,
@@ -104,7 +104,7 @@ impl Opened {
         keys: DigestKeys,
     ) -> Self {
         let (files, machine) = local.unzip();
-        let (key_sources, networks, cluster) = (config.keys, config.networks, config.cluster);
+        let (key_source, networks, cluster) = (config.keys, config.networks, config.cluster);
         let (clock, undo_for) = (Arc::new(SystemClock), config.undo_for);
         Self {
             dir,
@@ -114,7 +114,7 @@ impl Opened {
             files,
             database,
             keys,
-            key_sources,
+            key_source,
             networks,
             cluster,
             clock,
@@ -153,7 +153,7 @@ pub(crate) async fn connect(
 }
 
 /// Opens the files of a data directory and their keys, and checks that they belong together.
-pub(crate) async fn open_files(dir: &DataDir, keys: &KeySources) -> anyhow::Result<(Files, DigestKeys)> {
+pub(crate) async fn open_files(dir: &DataDir, keys: &KeySource) -> anyhow::Result<(Files, DigestKeys)> {
     let files = open(dir)?;
     let keys = open_keys(&files, dir, keys).await?;
     Ok((files, keys))
@@ -217,10 +217,10 @@ async fn open_node(database: &Database, dir: &DataDir) -> anyhow::Result<(Arc<Fi
 async fn cluster_keys(
     database: &Database,
     dir: &DataDir,
-    sources: &KeySources,
+    source: &KeySource,
     may_make: bool,
 ) -> anyhow::Result<DigestKeys> {
-    let is_missing = matches!(sources.digest, KeySource::DataDir) && !keys::are_in(&dir.keys());
+    let is_missing = matches!(source, KeySource::DataDir) && !keys::are_in(&dir.keys());
     let expected = database.fact("digest_key").await?;
     let keys = dir.keys();
     match &expected {
@@ -235,7 +235,7 @@ async fn cluster_keys(
         ),
         _ => {}
     }
-    let opened = open_keys(database, dir, sources).await?;
+    let opened = open_keys(database, dir, source).await?;
     if is_missing {
         log::say(format_args!(
             "created the digest key of this cluster in {}: copy it to every node and to every machine that runs commands, and \
@@ -247,9 +247,8 @@ async fn cluster_keys(
 }
 
 /// Opens the keys of a store. Only a store that never had a key gets a new one.
-async fn open_keys(store: &impl Facts, dir: &DataDir, keys: &KeySources) -> anyhow::Result<DigestKeys> {
+async fn open_keys(store: &impl Facts, dir: &DataDir, source: &KeySource) -> anyhow::Result<DigestKeys> {
     let known = store.fact("digest_key").await?;
-    let source = &keys.digest;
     let keys = keys::digest(source, &dir.keys(), known.is_none())?;
     // Whoever came first decides.
     let expected = match known {

@@ -51,7 +51,7 @@ impl Recording {
             digest_key: opened.keys.newest_id().to_owned(),
             epoch: config.epoch,
             opened_by: OpenedBy::Server,
-            ..recorder.settings()?
+            ..recorder.settings()
         };
         let clock: Arc<dyn Clock> = Arc::<dyn BootClock>::clone(&opened.clock);
         let journal = Arc::new(on_record::open_patiently(&settings, &clock)?);

@@ -15,7 +15,7 @@ use crate::archive::Manifest;
 use crate::control::{self, ControlAnswer};
 use crate::data_dir::DataDir;
 use crate::engine::Files;
-use crate::keys::KeySources;
+use crate::keys::KeySource;
 use crate::opening::open_files;
 use crate::{actor, archive, durable, keys, on_record, unfinished};
 
@@ -47,7 +47,7 @@ pub(crate) struct KeptState {
 pub(crate) struct RestoreOptions<'a> {
     pub(crate) suppressions_from: Option<&'a Path>,
     pub(crate) accept_lost_opt_outs: bool,
-    pub(crate) keys: &'a KeySources,
+    pub(crate) keys: &'a KeySource,
     pub(crate) observer: Observer<'a>,
 }
 
@@ -184,7 +184,7 @@ async fn make(
         let (store, _) = open_files(&DataDir::make(dir)?, keys).await?;
         let store = Arc::new(store);
         let machine = Machine::embedded(String::new(), Arc::<Files>::clone(&store));
-        let journal = keep_journal(other, dir, keys, &machine).await?;
+        let journal = keep_journal(other, dir, &machine).await?;
         kept = Some(KeptState { journal, withdrawals: store.take_over(&newer, SystemClock.now()).await? });
     }
     let (store, _) = open_files(&DataDir::make(dir)?, keys).await?;
@@ -225,28 +225,20 @@ fn keep_keys_and_journal(dir: &Path) -> anyhow::Result<()> {
 
 /// Keeps the journal of the other directory if it continues the backup's, because it records what was disclosed to whom since
 /// then. Returns whether it was kept.
-async fn keep_journal(
-    other: &Path,
-    dir: &Path,
-    sources: &KeySources,
-    machine: &Machine,
-) -> anyhow::Result<bool> {
+async fn keep_journal(other: &Path, dir: &Path, machine: &Machine) -> anyhow::Result<bool> {
     let (newer, audit) = (other.join("audit"), dir.join("audit"));
     if contactd_journal::segments(&newer)?.is_empty() {
         return Ok(false);
     }
-    sign_the_end(other, sources);
+    sign_the_end(other);
     // It continues the backup's journal only if it is whole and contains that journal's last signature.
-    let backed_up =
-        Verifier { old_key: keys::old_audit(&sources.audit, &dir.join("keys"))?, ..Verifier::default() };
-    let known: Vec<KnownLine> = backed_up
+    let known: Vec<KnownLine> = Verifier::default()
         .verify(&audit, &[])?
         .head
         .map(|head| KnownLine { seq: head.seq, chain: head.chain, how: "is in the backup" })
         .into_iter()
         .collect();
-    let old_key = keys::old_audit(&sources.audit, &other.join("keys"))?;
-    let verifier = Verifier { keys: Some(KeyDir::new(&other.join("keys"))), old_key, ..Verifier::default() };
+    let verifier = Verifier { keys: Some(KeyDir::new(&other.join("keys"))), ..Verifier::default() };
     let verified = verifier.verify(&newer, &known)?;
     if !verified.is_whole() {
         return Ok(false);
@@ -261,14 +253,12 @@ async fn keep_journal(
 }
 
 /// Signs what a killed server left unsigned: without its keys, nothing proves these lines later.
-fn sign_the_end(dir: &Path, sources: &KeySources) {
+fn sign_the_end(dir: &Path) {
     let data = DataDir::existing(dir);
     if matches!(control::ask(&data, control::SIGN), Ok(ControlAnswer::Done)) {
         return;
     }
-    let old_key = keys::old_audit(&sources.audit, &data.keys()).ok().flatten();
-    let settings =
-        JournalSettings { old_key, segment_bytes: u64::MAX, ..on_record::brief_settings(&data, "restore") };
+    let settings = JournalSettings { segment_bytes: u64::MAX, ..on_record::brief_settings(&data, "restore") };
     if let Err(error) = Journal::open(settings, Arc::new(SystemClock)) {
         tracing::warn!(%error, "the last lines of the newer journal may be missing");
     }

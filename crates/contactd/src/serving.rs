@@ -160,7 +160,7 @@ impl Serving {
                 pace: sweeper.pace(),
                 database: opened.database.clone(),
                 dir: opened.dir.clone(),
-                keys: opened.key_sources.clone(),
+                keys: opened.key_source.clone(),
                 tls: tls.clone(),
                 clock: Arc::<dyn BootClock>::clone(&opened.clock),
             }),

@@ -143,6 +143,17 @@ pub(crate) enum AuditSync {
     Off,
 }
 
+impl AuditSync {
+    /// Its name in the file.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Os => "os",
+            Self::Disk => "disk",
+            Self::Off => "off",
+        }
+    }
+}
+
 /// How much is logged. No level logs personal data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]

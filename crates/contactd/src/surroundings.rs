@@ -9,13 +9,13 @@ use contactd_journal::{KeyDir, Verifier};
 use rustix::io::Errno;
 
 use crate::data_dir::DataDir;
-use crate::keys::{ExposedKeys, KeySources};
-use crate::{actor, backups, control, keys, restoring};
+use crate::keys::{ExposedKeys, KeySource};
+use crate::{actor, backups, control, restoring};
 
 /// Free space below which an import may not fit.
 const LOW_DISK: u64 = 1 << 30;
 
-pub(crate) fn permissions(dir: &Path, keys: &KeySources) -> Vec<Finding> {
+pub(crate) fn permissions(dir: &Path, keys: &KeySource) -> Vec<Finding> {
     let mut findings = Vec::new();
     if dir.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0) {
         let message = format!("other users can read {}", dir.display());
@@ -145,13 +145,12 @@ pub(crate) fn unwritable_journal(dir: &DataDir) -> Option<Finding> {
 }
 
 /// The journal alone, for when the store cannot be opened. Creates nothing.
-pub(crate) fn journal(dir: &DataDir, sources: &KeySources) -> Finding {
+pub(crate) fn journal(dir: &DataDir) -> Finding {
     let verify = || -> anyhow::Result<Option<Verification>> {
         if contactd_journal::segments(&dir.audit())?.is_empty() {
             return Ok(None);
         }
-        let old_key = keys::old_audit(&sources.audit, &dir.keys())?;
-        let verifier = Verifier { keys: Some(KeyDir::new(&dir.keys())), old_key, ..Verifier::default() };
+        let verifier = Verifier { keys: Some(KeyDir::new(&dir.keys())), ..Verifier::default() };
         Ok(Some(verifier.verify(&dir.audit(), &[])?))
     };
     match verify() {

@@ -22,9 +22,6 @@ use crate::layout::{Layout, Shape};
 use crate::read_row::Fault;
 use crate::rows::{Content, Row};
 
-/// How the rejects files of earlier versions begin.
-const EARLIER: &str = "file,line,column,reason";
-
 /// Where the rejected rows of all inputs are written.
 pub struct Rejects {
     target: Target,
@@ -195,10 +192,7 @@ fn holds_rejects(path: &Path) -> bool {
     };
     let name = text.strip_prefix(b"{").unwrap_or(text).trim_ascii_start();
     let name = name.strip_prefix(b"\"").unwrap_or(name);
-    read.is_ok()
-        && (start.is_empty()
-            || name.starts_with(REJECTED[0].as_bytes())
-            || text.starts_with(EARLIER.as_bytes()))
+    read.is_ok() && (start.is_empty() || name.starts_with(REJECTED[0].as_bytes()))
 }
 
 /// A rejects file that is being written.

@@ -7,11 +7,11 @@ use contactd_core::Chain;
 
 /// The key of some lines of a chain. It is secret until the checkpoint after these lines reveals it.
 #[derive(Clone)]
-pub struct ChainKey([u8; 32]);
+pub(crate) struct ChainKey([u8; 32]);
 
 impl ChainKey {
     /// The key made of these 32 bytes.
-    pub const fn new(bytes: &[u8; 32]) -> Self {
+    pub(crate) const fn new(bytes: &[u8; 32]) -> Self {
         Self(*bytes)
     }
 

@@ -11,12 +11,9 @@ use crate::line::Line;
 use crate::source::Source;
 use crate::stored_copy::StoredCopy;
 use crate::{
-    ChainKey, JournalError, JournalHead, KeyDir, KnownLine, Lines, ProofMade, Roots, Seen, Verification,
-    Verifier, begins, head_of, proof, roots_of,
+    JournalError, JournalHead, KeyDir, KnownLine, Lines, ProofMade, Roots, Seen, Verification, Verifier,
+    begins, head_of, proof, roots_of,
 };
-
-/// Loads the key of a journal without checkpoints, if there is one.
-pub type KeyLoader = Arc<dyn Fn() -> Option<ChainKey> + Send + Sync>;
 
 /// Reads a journal: its files, or a copy of them in the store that nodes share.
 #[derive(Clone)]
@@ -24,24 +21,22 @@ pub struct JournalReader {
     source: Source,
     /// Where its keys are. A copy is verified with public keys alone.
     keys: Option<KeyDir>,
-    old_key: Option<KeyLoader>,
 }
 
 impl JournalReader {
     /// The files in a directory.
-    pub fn of_dir(dir: &Path, keys: KeyDir, old_key: KeyLoader) -> Self {
-        Self { source: Source::Dir(dir.to_owned()), keys: Some(keys), old_key: Some(old_key) }
+    pub fn of_dir(dir: &Path, keys: KeyDir) -> Self {
+        Self { source: Source::Dir(dir.to_owned()), keys: Some(keys) }
     }
 
     /// The copy with this id. If reading begins at a position, the lines before it need not be read.
     pub fn of_copy(store: Arc<dyn JournalCopies>, copy: i32, position: AuditPosition) -> Self {
         let source = Source::Copy(Arc::new(StoredCopy::new(store, copy, position)));
-        Self { source, keys: None, old_key: None }
+        Self { source, keys: None }
     }
 
     fn verifier(&self, roots: &Roots) -> Verifier {
-        let old_key = self.old_key.as_ref().and_then(|old_key| old_key());
-        Verifier { roots: roots.clone(), keys: self.keys.clone(), old_key }
+        Verifier { roots: roots.clone(), keys: self.keys.clone() }
     }
 
     /// The lines after a position. Lines that were changed or added by somebody else are left out.

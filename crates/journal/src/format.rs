@@ -6,7 +6,7 @@ use contactd_core::{AdminEntry, AuditEvent, AuditOutcome, Chain, RefusedKind, Ro
 
 use crate::chain::ChainKey;
 use crate::epoch::EpochKeys;
-use crate::line::{CHAIN_FIELD, Checkpoint, Mark, OldJournal, SIGNATURE_FIELD};
+use crate::line::{CHAIN_FIELD, Checkpoint, Mark, SIGNATURE_FIELD};
 
 /// The parts that are the same in every line of a node, already formatted.
 pub(crate) struct Common {
@@ -96,28 +96,20 @@ fn begin(out: &mut Vec<u8>, node: &str, at: Timestamp) {
 pub(crate) fn mark(out: &mut Vec<u8>, node: &str, at: Timestamp, mark: &Mark) {
     begin(out, node, at);
     let said = match mark {
-        Mark::Begun { root, after, previous, old } => {
-            let old = match old {
-                Some(OldJournal::Keyed(key)) => format!(",\"oldKey\":\"{}\"", hex::encode(key)),
-                Some(OldJournal::Restored(Some(root))) => {
-                    format!(",\"oldRoot\":\"{root}\",\"restored\":true")
-                }
-                Some(OldJournal::Restored(None)) => ",\"restored\":true".to_owned(),
-                None => String::new(),
-            };
+        Mark::Begun { root, after, previous, old_root } => {
+            let old = old_root.map(|root| format!(",\"oldRoot\":\"{root}\"")).unwrap_or_default();
             format!(
                 ",\"mark\":\"begun\",\"root\":\"{root}\",\"after\":{after},\"previous\":\"{previous}\"{old}"
             )
         }
         Mark::Opened { after, previous, suspect_after, broken } => {
-            let after = after.map(|after| format!(",\"after\":{after}")).unwrap_or_default();
             let suspect = suspect_after.map(|seq| format!(",\"suspectAfter\":{seq}")).unwrap_or_default();
             let broken = broken
                 .as_ref()
                 .and_then(|what| serde_json::to_string(what).ok())
                 .map(|what| format!(",\"broken\":{what}"))
                 .unwrap_or_default();
-            format!(",\"mark\":\"opened\"{after},\"previous\":\"{previous}\"{suspect}{broken}")
+            format!(",\"mark\":\"opened\",\"after\":{after},\"previous\":\"{previous}\"{suspect}{broken}")
         }
         Mark::Recovered { torn_bytes } => format!(",\"mark\":\"recovered\",\"tornBytes\":{torn_bytes}"),
         Mark::Resumed { lost } => format!(",\"mark\":\"resumed\",\"lost\":{lost}"),
@@ -125,8 +117,7 @@ pub(crate) fn mark(out: &mut Vec<u8>, node: &str, at: Timestamp, mark: &Mark) {
             format!(",\"mark\":\"undisclosed\",\"from\":{from},\"through\":{through}")
         }
         Mark::Retired { through, chain } => {
-            let chain = chain.map(|chain| format!(",\"last\":\"{chain}\"")).unwrap_or_default();
-            format!(",\"mark\":\"retired\",\"through\":{through}{chain}")
+            format!(",\"mark\":\"retired\",\"through\":{through},\"last\":\"{chain}\"")
         }
         Mark::Removed { through } => format!(",\"mark\":\"removed\",\"through\":{through}"),
         Mark::Started => ",\"mark\":\"started\"".to_owned(),
@@ -289,24 +280,16 @@ mod tests {
         let at = Timestamp::from_millis(-1);
         let root = RootKey([3; 32]);
         let previous = Chain([9; 16]);
-        let begun = |old| Mark::Begun { root, after: 8, previous, old };
+        let begun = |old_root| Mark::Begun { root, after: 8, previous, old_root };
         for said in [
             begun(None),
-            begun(Some(OldJournal::Keyed([5; 32]))),
-            begun(Some(OldJournal::Restored(Some(RootKey([4; 32]))))),
-            begun(Some(OldJournal::Restored(None))),
-            Mark::Opened {
-                after: Some(7),
-                previous,
-                suspect_after: Some(4),
-                broken: Some("a \"b\"".to_owned()),
-            },
-            Mark::Opened { after: None, previous, suspect_after: None, broken: None },
+            begun(Some(RootKey([4; 32]))),
+            Mark::Opened { after: 7, previous, suspect_after: Some(4), broken: Some("a \"b\"".to_owned()) },
+            Mark::Opened { after: 7, previous, suspect_after: None, broken: None },
             Mark::Recovered { torn_bytes: 12 },
             Mark::Resumed { lost: 3 },
             Mark::Undisclosed { from: 3, through: 7 },
-            Mark::Retired { through: 99, chain: Some(previous) },
-            Mark::Retired { through: 99, chain: None },
+            Mark::Retired { through: 99, chain: previous },
             Mark::Removed { through: 99 },
             Mark::Started,
             Mark::Stopped,

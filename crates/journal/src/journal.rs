@@ -44,7 +44,7 @@ impl Journal {
     pub fn open(settings: JournalSettings, clock: Arc<dyn Clock>) -> Result<Self, JournalError> {
         let dir = &settings.dir;
         let locked = LockedDir::open(dir)?;
-        let end = recover::end(dir, &settings.keys, settings.old_key.clone(), clock.now())?;
+        let end = recover::end(dir, &settings.keys, clock.now())?;
         // Otherwise something else was read.
         locked.check_place().map_err(failed("cannot read", dir))?;
         let anchor = settings.keys.open_anchor()?;

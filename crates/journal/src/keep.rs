@@ -35,14 +35,9 @@ pub fn compress_closed(dir: &Path, open: u64, verifier: &Verifier) -> Result<u64
 
 /// Whether a closed segment is signed and unchanged.
 fn is_whole(dir: &Path, segment: &Segment, verifier: &Verifier) -> Result<bool, JournalError> {
-    let Verifier { roots, old_key, .. } = verifier.clone();
-    let mut walk = Walk::new(dir.into(), &roots, None, old_key)?;
+    let mut walk = Walk::new(dir.into(), &verifier.roots, None)?;
     if !walk.enter(segment.clone())? {
-        if !walk.is_old(segment.first) {
-            return Ok(false);
-        }
-        // A segment without checkpoints is checked with all that come before it.
-        walk = verifier.walk(&dir.into())?;
+        return Ok(false);
     }
     while walk.next()?.is_some() {
         if walk.position().segment > segment.first {
@@ -106,21 +101,15 @@ fn copy_whole_lines(from: &Path, to: &Path, is_open: bool) -> io::Result<()> {
         io::copy(&mut from, &mut out)?;
         return out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all();
     }
-    let (mut waiting, mut has_checkpoints) = (Vec::new(), false);
+    let mut waiting = Vec::new();
     while from.read_until(b'\n', &mut waiting)? > 0 && waiting.ends_with(b"\n") {
         let start = waiting[..waiting.len() - 1].iter().rposition(|&b| b == b'\n').map_or(0, |end| end + 1);
         let is_checkpoint =
             Line::parse(waiting[start..].trim_ascii_end()).is_some_and(|line| line.checkpoint().is_some());
-        has_checkpoints |= is_checkpoint;
         if is_checkpoint {
             out.write_all(&waiting)?;
             waiting.clear();
         }
-    }
-    if !has_checkpoints {
-        // A segment of the first version: every whole line.
-        let whole = waiting.iter().rposition(|&b| b == b'\n').map_or(0, |end| end + 1);
-        out.write_all(&waiting[..whole])?;
     }
     out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
 }

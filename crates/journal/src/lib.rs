@@ -43,14 +43,14 @@ mod writer;
 
 use std::time::Duration;
 
-pub use chain::ChainKey;
+pub(crate) use chain::ChainKey;
 pub use error::JournalError;
 pub use file::sync_dir;
-pub use files::{JournalReader, KeyLoader};
+pub use files::JournalReader;
 pub use journal::Journal;
 pub use keep::{Outdated, compress_closed, copy, outdated, remove};
 pub use key_dir::{KeyDir, is_journal_key};
-pub use line::{Checkpoint, Entry, Line, Mark, OldJournal};
+pub use line::{Checkpoint, Entry, Line, Mark};
 pub use proof::verify_proof;
 pub use read::Lines;
 pub use segment::{Segment, list as segments};

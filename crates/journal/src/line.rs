@@ -61,13 +61,13 @@ pub enum Mark {
         after: u64,
         /// The chain value of that line.
         previous: Chain,
-        /// What kind of journal that was.
-        old: Option<OldJournal>,
+        /// The root of that journal. Its keys are elsewhere or lost: it came from a backup.
+        old_root: Option<RootKey>,
     },
     /// A segment begins here.
     Opened {
-        /// The number of the line before it. Lines of the first version do not have it.
-        after: Option<u64>,
+        /// The number of the line before it.
+        after: u64,
         /// The chain value of that line.
         previous: Chain,
         /// Lines up to this one were safely on disk. Later ones may be missing because the disk failed.
@@ -98,7 +98,7 @@ pub enum Mark {
         /// The last of these lines.
         through: u64,
         /// Its chain value.
-        chain: Option<Chain>,
+        chain: Chain,
     },
     /// Lines up to this one have been removed.
     Removed {
@@ -111,15 +111,6 @@ pub enum Mark {
     Stopped,
     /// Signs the lines before it.
     Checkpoint(Box<Checkpoint>),
-}
-
-/// The journal before a new one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OldJournal {
-    /// Its keys are elsewhere or lost: it came from a backup. It has this root, if it has one.
-    Restored(Option<RootKey>),
-    /// It had no checkpoints. This was the key of its chain.
-    Keyed([u8; 32]),
 }
 
 /// A signature of the lines since the last checkpoint.
@@ -227,8 +218,6 @@ struct Written<'a> {
     last: Option<&'a str>,
     root: Option<&'a str>,
     old_root: Option<&'a str>,
-    old_key: Option<&'a str>,
-    restored: Option<bool>,
     epoch: Option<u64>,
     number: Option<u64>,
     key: Option<&'a str>,
@@ -268,8 +257,9 @@ impl Line {
     /// If this line may begin a segment: the number and the chain value of the line before it.
     pub(crate) fn opening(&self) -> Option<(u64, Chain)> {
         match &self.entry {
-            Entry::Mark(Mark::Begun { after, previous, .. }) => Some((*after, *previous)),
-            Entry::Mark(Mark::Opened { after: Some(after), previous, .. }) => Some((*after, *previous)),
+            Entry::Mark(Mark::Begun { after, previous, .. } | Mark::Opened { after, previous, .. }) => {
+                Some((*after, *previous))
+            }
             _ => None,
         }
     }
@@ -325,15 +315,10 @@ impl Written<'_> {
                 root: key(self.root?)?,
                 after: self.after?,
                 previous: previous()?,
-                old: match (self.old_key, self.old_root, self.restored) {
-                    (Some(key), _, _) => Some(OldJournal::Keyed(bytes(key)?)),
-                    (None, Some(root), _) => Some(OldJournal::Restored(Some(key(root)?))),
-                    (None, None, Some(true)) => Some(OldJournal::Restored(None)),
-                    _ => None,
-                },
+                old_root: optional(self.old_root, key)?,
             },
             "opened" => Mark::Opened {
-                after: self.after,
+                after: self.after?,
                 previous: previous()?,
                 suspect_after: self.suspect_after,
                 broken: self.broken,
@@ -341,7 +326,7 @@ impl Written<'_> {
             "recovered" => Mark::Recovered { torn_bytes: self.torn_bytes? },
             "resumed" => Mark::Resumed { lost: self.lost? },
             "undisclosed" => Mark::Undisclosed { from: self.from?, through: self.through? },
-            "retired" => Mark::Retired { through: self.through?, chain: optional(self.last, Chain::parse)? },
+            "retired" => Mark::Retired { through: self.through?, chain: Chain::parse(self.last?)? },
             "removed" => Mark::Removed { through: self.through? },
             "started" => Mark::Started,
             "stopped" => Mark::Stopped,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use contactd_core::{AuditPosition as Position, Chain, SignedLine};
+use contactd_core::{AuditPosition as Position, SignedLine};
 
 use crate::JournalError;
 
@@ -61,7 +61,8 @@ impl Lines {
         let walk = match &mut self.walk {
             Some(walk) => walk,
             None => {
-                let walk = start(&self.source, self.position, &self.verifier)?;
+                let mut walk = self.verifier.walk(&self.source)?;
+                walk.go_to(self.position)?;
                 self.walk.insert(walk)
             }
         };
@@ -73,19 +74,4 @@ impl Lines {
         }
         Ok(proven)
     }
-}
-
-fn start(source: &Source, position: Position, verifier: &Verifier) -> Result<Walk, JournalError> {
-    let mut walk = verifier.walk(source)?;
-    if position.offset > 0 || position.seq == 0 {
-        walk.go_to(position)?;
-        return Ok(walk);
-    }
-    // Earlier versions noted the end of a segment as the beginning of the next one: find the line by its number.
-    while let Some(proven) = walk.next()? {
-        if proven.line.seq == position.seq && proven.line.chain == Chain(position.chain) {
-            return Ok(walk);
-        }
-    }
-    Err(JournalError::Changed { file: "the journal".to_owned() })
 }

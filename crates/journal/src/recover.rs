@@ -3,14 +3,13 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use contactd_core::{Chain, Timestamp};
+use contactd_core::{Chain, RootKey, Timestamp};
 
 use crate::{JournalError, Roots};
 
-use crate::ChainKey;
 use crate::epoch::EpochKeys;
 use crate::key_dir::{Anchor, KeyDir, Noted};
-use crate::line::{Checkpoint, OldJournal};
+use crate::line::Checkpoint;
 use crate::seals::{self, Trust};
 use crate::segment::{self, Segment};
 use crate::walk::{Proven, Walk, opening};
@@ -44,28 +43,23 @@ pub(crate) struct JournalEnd {
 /// How a segment begins in special cases.
 #[derive(Clone, Debug)]
 pub(crate) enum Begin {
-    /// A new journal begins.
-    Journal(Option<OldJournal>),
+    /// A new journal begins, after one with this root if there was one.
+    Journal(Option<RootKey>),
     /// The journal was not as the last server had left it: what was found.
     Broken(String),
 }
 
 /// Finds the end. A killed server leaves at most an unfinished line at the very end, which was never acknowledged.
 /// Anything else that is not as it was left stays as it is, and the next segment says so.
-pub(crate) fn end(
-    dir: &Path,
-    keys: &KeyDir,
-    old_key: Option<ChainKey>,
-    now: Timestamp,
-) -> Result<JournalEnd, JournalError> {
+pub(crate) fn end(dir: &Path, keys: &KeyDir, now: Timestamp) -> Result<JournalEnd, JournalError> {
     let epochs = keys.epochs()?;
     match epochs.last() {
         // Its key was made, and a kill came before its first segment.
         Some(first) if first.epoch == 1 && keys.noted().anchor.is_none() && !has_begun(dir, first)? => {
-            new_journal(dir, keys, old_key, first.clone())
+            new_journal(dir, keys, first.clone())
         }
         Some(newest) => continued(dir, keys, &epochs, newest),
-        None => new_journal(dir, keys, old_key, EpochKeys::generate(None, now)?),
+        None => new_journal(dir, keys, EpochKeys::generate(None, now)?),
     }
 }
 
@@ -80,20 +74,10 @@ fn has_begun(dir: &Path, keys: &EpochKeys) -> Result<bool, JournalError> {
     Ok(false)
 }
 
-/// There are no keys: a new journal begins. It may follow another one, which had no checkpoints or was restored.
-fn new_journal(
-    dir: &Path,
-    keys: &KeyDir,
-    old_key: Option<ChainKey>,
-    fresh: EpochKeys,
-) -> Result<JournalEnd, JournalError> {
-    let mut walk = Walk::new(dir.into(), &Roots::default(), None, old_key.clone())?;
+/// There are no keys: a new journal begins. It may follow another one, which was restored.
+fn new_journal(dir: &Path, keys: &KeyDir, fresh: EpochKeys) -> Result<JournalEnd, JournalError> {
+    let mut walk = Walk::new(dir.into(), &Roots::default(), None)?;
     while walk.next()?.is_some() {}
-    let old = match (walk.last, walk.is_unsealed(), old_key) {
-        (None, ..) => None,
-        (Some(_), true, Some(key)) => Some(OldJournal::Keyed(*key.bytes())),
-        (Some(_), ..) => Some(OldJournal::Restored(walk.epoch.map(|(root, _)| root))),
-    };
     let is_synced = walk.end().is_none_or(|(segment, _)| sync(segment));
     for (stray, _) in &walk.strays {
         segment::set_aside(&stray.path)?;
@@ -109,7 +93,7 @@ fn new_journal(
         keys: fresh,
         next_number: 1,
         unsigned: 0,
-        begin: Some(Begin::Journal(old)),
+        begin: Some(Begin::Journal(walk.epoch.map(|(root, _)| root))),
         must_sign: false,
         is_synced,
     })
@@ -215,7 +199,7 @@ fn copy_seals(dir: &Path, roots: &Roots, walk: &Walk, sealed: Vec<Proven>) -> Re
 
 /// Every line of the journal that belongs into `seals.jsonl`.
 fn all_sealed(dir: &Path, roots: &Roots) -> Result<Vec<Proven>, JournalError> {
-    let mut walk = Walk::new(dir.into(), roots, None, None)?;
+    let mut walk = Walk::new(dir.into(), roots, None)?;
     let mut sealed = Vec::new();
     while let Some(found) = walk.next()? {
         if found.line.checkpoint().is_some_and(Checkpoint::is_copied) {
@@ -233,7 +217,7 @@ fn walk_from_the_last_signature(
     anchor: Option<&Anchor>,
 ) -> Result<Walk, JournalError> {
     let most = anchor.map_or(u64::MAX, |anchor| anchor.seq.max(1));
-    let mut walk = Walk::new(dir.into(), roots, Some(keys.clone()), None)?;
+    let mut walk = Walk::new(dir.into(), roots, Some(keys.clone()))?;
     walk.enter_last(most)?;
     Ok(walk)
 }

@@ -88,11 +88,6 @@ impl Trust {
         self.roots.source == RootSource::Journal || self.roots.keys.contains(&root)
     }
 
-    /// Whether the roots come from the journal itself.
-    pub(crate) fn has_no_roots(&self) -> bool {
-        self.roots.source == RootSource::Journal
-    }
-
     /// The public key of an epoch, if it can be trusted.
     pub(crate) fn key(&self, (root, epoch): Epoch) -> Option<RootKey> {
         match epoch {

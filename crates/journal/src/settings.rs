@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::ChainKey;
 use crate::key_dir::KeyDir;
 
 /// When a line counts as written.
@@ -40,8 +39,6 @@ pub struct JournalSettings {
     pub digest_key: String,
     /// Where the keys of the journal are.
     pub keys: KeyDir,
-    /// The key of a journal without checkpoints, if there is one to be sealed.
-    pub old_key: Option<ChainKey>,
     /// How long the keys of an epoch are used.
     pub epoch: Duration,
     /// Who opens it.

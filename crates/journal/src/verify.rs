@@ -9,7 +9,6 @@ use contactd_core::{Chain, RootKey, Timestamp};
 
 use crate::{JournalError, JournalFault, JournalHead, KnownLine, Outage, Roots, Seen, Verification};
 
-use crate::ChainKey;
 use crate::file::failed;
 use crate::key_dir::{KeyDir, Noted};
 use crate::line::{Entry, FIRST_CHECKPOINT, Line, Mark};
@@ -31,8 +30,6 @@ pub struct Verifier {
     pub roots: Roots,
     /// Where the keys of the epoch are. With them, lines that are not signed yet can be checked too.
     pub keys: Option<KeyDir>,
-    /// The key of a journal without checkpoints that is not sealed yet.
-    pub old_key: Option<ChainKey>,
 }
 
 impl Verifier {
@@ -99,7 +96,7 @@ impl Verifier {
 
     /// Reads a journal from its first line.
     pub(crate) fn walk(&self, source: &Source) -> Result<Walk, JournalError> {
-        Walk::new(source.clone(), &self.roots, self.keys.clone(), self.old_key.clone())
+        Walk::new(source.clone(), &self.roots, self.keys.clone())
     }
 
     /// Fails if there is no journal, although `keys/` shows that there was one.
@@ -124,7 +121,7 @@ struct Check {
     /// The seals that were read.
     seals: HashSet<(u64, Chain)>,
     last_seal: u64,
-    retired: Vec<(u64, Option<Chain>)>,
+    retired: Vec<(u64, Chain)>,
     removed: u64,
     is_running: bool,
     stopped_at: Option<Timestamp>,
@@ -249,11 +246,11 @@ impl Check {
             self.check_put_back();
             return;
         };
-        // A kill may have come when only some of the segments were removed. Lines of the first version name no chain
-        // value.
-        let is_explained = self.retired.iter().any(|(through, chain)| {
-            *through > after || (*through == after && chain.is_none_or(|chain| chain == previous))
-        });
+        // A kill may have come when only some of the segments were removed.
+        let is_explained = self
+            .retired
+            .iter()
+            .any(|(through, chain)| *through > after || (*through, *chain) == (after, previous));
         if is_explained {
             self.result.notes.push(format!("lines 1 to {after} were removed after their retention period"));
         } else {
@@ -349,7 +346,7 @@ pub fn head(dir: &Path, roots: &Roots) -> Result<Option<JournalHead>, JournalErr
 
 /// The same, of a directory or a copy.
 pub(crate) fn head_of(source: &Source, roots: &Roots) -> Result<Option<JournalHead>, JournalError> {
-    let mut walk = Walk::new(source.clone(), roots, None, Some(ChainKey::new(&[0; 32])))?;
+    let mut walk = Walk::new(source.clone(), roots, None)?;
     if !walk.enter_last(u64::MAX)? {
         return Ok(None);
     }

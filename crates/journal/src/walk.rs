@@ -6,13 +6,12 @@
 //! A file is read only if it begins with a line that a checkpoint in it signs. So nobody without the key can end a
 //! segment early or begin another one.
 
-mod old;
 mod opening;
 mod order;
 mod position;
 mod tail;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io::{BufRead, Read};
 use std::sync::Arc;
 
@@ -30,7 +29,6 @@ use crate::line::{Checkpoint, Entry, Epoch, Line, Mark, NotDue, is_linked};
 use crate::seals::Trust;
 use crate::segment::Segment;
 use crate::source::Source;
-use old::{OldLines, find_old};
 pub(crate) use opening::opening;
 use opening::{NotOpened, Opening};
 
@@ -74,11 +72,6 @@ pub(crate) struct Walk {
     source: Source,
     pub(crate) trust: Trust,
     keys: Option<KeyDir>,
-    old: Option<OldLines>,
-    /// The chain values of the old lines in the current segment, by number.
-    old_chains: HashMap<u64, Chain>,
-    /// The old lines of the current segment: the next one says which of them belong to the journal.
-    old_held: Vec<Proven>,
     /// How many lines waited when the end was last read again, and how often it was.
     read_again: (usize, u32),
     reading: Option<Box<dyn BufRead + Send>>,
@@ -111,14 +104,8 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Reads a journal from its first line. With `keys`, lines that are not signed yet can be proven too. `old_key`
-    /// is the key of a journal without checkpoints that is not sealed yet.
-    pub(crate) fn new(
-        source: Source,
-        roots: &Roots,
-        keys: Option<KeyDir>,
-        old_key: Option<ChainKey>,
-    ) -> Result<Self, JournalError> {
+    /// Reads a journal from its first line. With `keys`, lines that are not signed yet can be proven too.
+    pub(crate) fn new(source: Source, roots: &Roots, keys: Option<KeyDir>) -> Result<Self, JournalError> {
         // Read before the seals: if the keys of an epoch are gone, its seal has its copy.
         let epochs = keys.as_ref().and_then(|keys| keys.epochs().ok()).unwrap_or_default();
         let mut trust = Trust::of(&source, roots)?;
@@ -128,12 +115,9 @@ impl Walk {
             }
         }
         Ok(Self {
-            old: find_old(&source, &trust, old_key)?,
             source,
             trust,
             keys,
-            old_chains: HashMap::new(),
-            old_held: Vec::new(),
             read_again: (0, 0),
             reading: None,
             current: None,
@@ -194,10 +178,6 @@ impl Walk {
                 return Ok(Some(proven));
             }
             if !self.read_line()? && !self.advance()? && !self.prove_tail()? {
-                if self.is_unsealed() && !self.old_held.is_empty() {
-                    self.release_old(u64::MAX);
-                    continue;
-                }
                 return Ok(None);
             }
         }
@@ -251,10 +231,6 @@ impl Walk {
         if number > 1 && matches!(line.entry, Entry::Mark(Mark::Begun { .. } | Mark::Opened { .. })) {
             let what = "a file begins in the middle of another one".to_owned();
             self.fault(segment, number, Some(line.seq), what);
-            return;
-        }
-        if self.is_old(line.seq) && self.epoch.is_none() {
-            self.take_old(segment, text, line);
             return;
         }
         let due = self.last.map_or(1, |(seq, _)| seq.saturating_add(1));
@@ -362,9 +338,6 @@ impl Walk {
             self.listed.partition_point(|segment| current.is_some_and(|first| segment.first <= first));
         for at in after..self.listed.len() {
             let segment = self.listed[at].clone();
-            if self.is_old(segment.first) && self.epoch.is_none() {
-                return self.advance_old(segment);
-            }
             match opening(&self.source, &self.trust, &segment)? {
                 Ok(opening) => {
                     self.strays.retain(|(stray, _)| stray.first != segment.first);
@@ -408,7 +381,6 @@ impl Walk {
     }
 
     fn enter_checked(&mut self, segment: Segment, opening: &Opening) {
-        self.release_old(opening.line.seq);
         let begins = opening.signed.epoch_named();
         let is_new = self.epoch.is_none() || matches!(opening.line.entry, Entry::Mark(Mark::Begun { .. }));
         if let Some((root, epoch)) = self.epoch.filter(|_| !is_new)

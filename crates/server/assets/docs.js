@@ -71,7 +71,7 @@ function jsonBlock(value) {
   const tokens = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(?:true|false|null)\b|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
   let end = 0;
   for (const match of text.matchAll(tokens)) {
-    const kind = !match[1] ? 'j-literal' : match[2] ? 'j-key' : 'j-string';
+    const kind = !match[1] ? 'json-literal' : match[2] ? 'json-key' : 'json-string';
     code.append(text.slice(end, match.index), h('span', { class: kind }, match[1] ?? match[0]), match[2] ?? '');
     end = match.index + match[0].length;
   }
@@ -82,7 +82,7 @@ function jsonBlock(value) {
 /** Copies what `source` shows. Without the clipboard API (plain http, not localhost) falls back to a selection. */
 function copyButton(source, what) {
   const button = h('button', { type: 'button', class: 'quiet', 'aria-label': `Copy ${what}` }, 'Copy');
-  const said = h('span', { role: 'status', class: 'said' });
+  const said = h('span', { role: 'status', class: 'copy-status' });
   button.addEventListener('click', async () => {
     let copied = false;
     try {
@@ -95,7 +95,7 @@ function copyButton(source, what) {
     said.textContent = copied ? 'Copied' : 'Selected: press Ctrl+C or ⌘C';
     setTimeout(() => { said.textContent = ''; }, 2500);
   });
-  return h('span', { class: 'copy' }, said, button);
+  return h('span', { class: 'copy-button' }, said, button);
 }
 
 // ---------------------------------------------------------------- reading the description
@@ -151,7 +151,7 @@ function fieldRows(schema, prefix = '', depth = 0) {
   return Object.entries(properties).flatMap(([name, property]) => {
     const field = deref(property);
     const path = prefix + name;
-    const rules = constraints(field).map((rule) => h('span', { class: 'rule' }, rule));
+    const rules = constraints(field).map((rule) => h('span', { class: 'second-line' }, rule));
     const row = { cells: [h('code', null, path), typeName(field), required.includes(name) ? 'yes' : 'no', [prose(field.description), rules]] };
     const inner = field.items ? [field.items, `${path}[].`] : [field, `${path}.`];
     return depth < MAX_FIELD_DEPTH ? [row, ...fieldRows(inner[0], inner[1], depth + 1)] : [row];
@@ -212,7 +212,7 @@ function exampleFigures(media) {
 }
 
 function statusBadge(status) {
-  return h('span', { class: `status s${String(status)[0]}` }, String(status));
+  return h('span', { class: `status status-${String(status)[0]}xx` }, String(status));
 }
 
 function responseDetails(op, status, node) {
@@ -228,10 +228,10 @@ function responseDetails(op, status, node) {
   return h('details', { class: 'response', id: `${op.id}-${status}`, open: status === '200' && op.tryable },
     h('summary', null,
       statusBadge(status), ' ',
-      h('span', { class: 'codes' },
+      h('span', { class: 'error-codes' },
         codes.map((code, i) => [i ? ' ' : '', h('code', null, code)]),
         !codes.length && media && Number(status) >= 400 && h('span', { class: 'note' }, 'no status field')),
-      ' ', h('span', { class: 'gist' }, inline(String(response.description ?? '').split(/\n\s*\n/)[0]))),
+      ' ', h('span', { class: 'response-summary' }, inline(String(response.description ?? '').split(/\n\s*\n/)[0]))),
     h('div', { class: 'response-body' },
       prose(String(response.description ?? '').split(/\n\s*\n/).slice(1).join('\n\n')),
       media && [fieldTable(media.schema, `${label} body`), exampleFigures(media)],
@@ -248,17 +248,17 @@ function responseList(op) {
     type: 'button', class: 'quiet',
     onclick: () => { const open = all().some((d) => !d.open); all().forEach((d) => { d.open = open; }); },
   }, 'Open or close all');
-  return h('div', { class: 'part' }, h('div', { class: 'part-head' }, h('h4', null, 'Responses'), responses.length > 1 && toggle), list);
+  return h('div', { class: 'page-section' }, h('div', { class: 'section-head' }, h('h4', null, 'Responses'), responses.length > 1 && toggle), list);
 }
 
 function operationSection(op) {
-  return h('section', { class: op.tryable ? 'operation with-try' : 'operation', id: op.id, 'aria-labelledby': `${op.id}-title` },
+  return h('section', { class: op.tryable ? 'operation has-try-panel' : 'operation', id: op.id, 'aria-labelledby': `${op.id}-title` },
     h('div', { class: 'operation-head' },
       h('h3', { id: `${op.id}-title` }, inline(op.summary ?? op.operationId ?? op.path)),
       h('p', { class: 'route' }, h('span', { class: `method ${op.method}` }, op.method.toUpperCase()), ' ', h('code', null, op.path)),
       op.deprecated && h('p', { class: 'note' }, 'Deprecated.'),
       prose(op.description)),
-    op.media && h('div', { class: 'part' },
+    op.media && h('div', { class: 'page-section' },
       h('h4', null, 'Request body'),
       fieldTable(op.media.schema, `${op.id} request body`),
       exampleFigures(op.media)),
@@ -268,7 +268,7 @@ function operationSection(op) {
 
 function reasonsSection(reasons) {
   return h('section', { id: 'invalid-reasons', 'aria-labelledby': 'invalid-reasons-title' },
-    h('h2', { id: 'invalid-reasons-title' }, 'Why a profileUrl is refused ', h('span', { class: 'aside' }, '(', h('code', null, 'X-Invalid-Reason'), ')')),
+    h('h2', { id: 'invalid-reasons-title' }, 'Why a profileUrl is refused ', h('span', { class: 'heading-note' }, '(', h('code', null, 'X-Invalid-Reason'), ')')),
     h('p', null, 'A refusal is always a 400 with ', h('code', null, 'invalid_profile_url'), '. This response header says which rule it broke.'),
     table('Reasons', ['Code', 'Meaning', 'What to do'], reasons.map(({ code, meaning, hint }) =>
       ({ id: `reason-${code}`, cells: [h('code', null, String(code)), h('p', null, inline(meaning)), h('p', null, inline(hint))] }))));
@@ -380,9 +380,9 @@ function answerView(op, { response, text }) {
   }
   return [
     explanation(op, response),
-    h('div', { class: 'part-head' }, h('h5', null, 'Body'), copyButton(body, 'the response body')), body,
+    h('div', { class: 'section-head' }, h('h5', null, 'Body'), copyButton(body, 'the response body')), body,
     h('h5', null, 'Headers'), headerList(notable),
-    rest.length > 0 && h('details', { class: 'more' }, h('summary', null, `${rest.length} more headers`), headerList(rest)),
+    rest.length > 0 && h('details', { class: 'foldout' }, h('summary', null, `${rest.length} more headers`), headerList(rest)),
   ].flat().filter(Boolean);
 }
 
@@ -413,10 +413,10 @@ function tryPanel(op) {
       const result = await send(url, requestBody());
       const { status, statusText } = result.response;
       const took = result.ms < 10 ? result.ms.toFixed(1) : String(Math.round(result.ms));
-      line.replaceChildren(statusBadge(status), ` ${statusText || REASON_PHRASES[status] || ''} `, h('span', { class: 'took' }, `${took} ms`));
+      line.replaceChildren(statusBadge(status), ` ${statusText || REASON_PHRASES[status] || ''} `, h('span', { class: 'duration' }, `${took} ms`));
       answer.replaceChildren(...answerView(op, result));
     } catch (error) {
-      line.replaceChildren(h('span', { class: 'failed' }, error.message));
+      line.replaceChildren(h('span', { class: 'error-text' }, error.message));
     } finally {
       busy = false;
       button.removeAttribute('aria-disabled');
@@ -425,14 +425,14 @@ function tryPanel(op) {
 
   input.addEventListener('input', showCurl);
   showCurl();
-  return h('div', { class: 'try', role: 'group', 'aria-labelledby': id('try') },
+  return h('div', { class: 'try-panel', role: 'group', 'aria-labelledby': id('try') },
     h('h4', { id: id('try') }, 'Try it'),
     h('form', { autocomplete: 'off', onsubmit: submit },
       h('label', { for: id('url') }, 'profileUrl'),
-      h('div', { class: 'field' }, input, button),
+      h('div', { class: 'field-with-button' }, input, button),
       samples.length > 1 && h('datalist', { id: id('samples') }, samples.map((value) => h('option', { value })))),
     h('div', { class: 'result' }, line, answer),
-    h('div', { class: 'part-head' }, h('h5', null, 'As a command'), copyButton(curl, 'the curl command')),
+    h('div', { class: 'section-head' }, h('h5', null, 'As a command'), copyButton(curl, 'the curl command')),
     h('pre', { class: 'curl' }, curl));
 }
 

@@ -9,7 +9,8 @@ use crate::App;
 use crate::answer::{self, Answer};
 
 const PAGE: &str = include_str!("../assets/docs.html");
-const STYLE: &str = include_str!("../assets/docs.css");
+const STYLE: &str =
+    concat!(include_str!("../../../assets/base.css"), "\n", include_str!("../assets/docs.css"));
 const SCRIPT: &str = include_str!("../assets/docs.js");
 
 const POLICY: &str = "cache-control: no-cache\r\n\

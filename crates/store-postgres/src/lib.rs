@@ -78,11 +78,11 @@ pub struct Settings {
 }
 
 impl PostgresStore {
-    /// Connects, and migrates the tables if necessary; or makes them, if that is wanted.
+    /// Connects, and brings the tables to the newest schema; or makes them, if that is wanted.
     pub async fn open(settings: Settings) -> Result<Self, StoreError> {
         let makes_tables = settings.makes_tables;
         let database = Database::new(settings)?;
-        schema::migrate(&database, makes_tables).await?;
+        schema::bring_up_to_date(&database, makes_tables).await?;
         Ok(Self { database, tidied: Mutex::default(), own_node: OnceLock::new() })
     }
 }

@@ -33,7 +33,7 @@ const IS_ALIKE: &str = "SELECT pg_relation_size(old.oid) = 0
     FROM pg_class AS old, pg_class AS new
     WHERE old.oid = to_regclass('contactd.details') AND new.oid = to_regclass('contactd.details_loading')";
 
-/// What migrations say about the table.
+/// What the schema says about the table.
 const INDEX: &str = "ALTER TABLE details_loading ADD CONSTRAINT details_loading_by_id PRIMARY KEY (id);
     CREATE INDEX details_loading_by_number ON details_loading (number);
     CREATE INDEX details_loading_by_expiry ON details_loading (expires_at) WHERE expires_at IS NOT NULL";

@@ -1,27 +1,19 @@
-//! Migrations: numbered, forward only, never edited once landed. They only add, so that nodes of the version before go on
-//! while the first new one starts.
+//! The tables. A step is never edited once released: a change to them is a new step after it. Steps only add, so that nodes of the
+//! version before go on while the first new one starts.
 
 use contactd_core::store::StoreError;
 
 use crate::database::Database;
 use crate::failure::Failure;
 
-const MIGRATIONS: &[&str] = &[
-    include_str!("../migrations/001_access.sql"),
-    include_str!("../migrations/002_details.sql"),
-    include_str!("../migrations/003_audit.sql"),
-    include_str!("../migrations/004_nodes.sql"),
-    include_str!("../migrations/005_quotas.sql"),
-    include_str!("../migrations/006_journals.sql"),
-    include_str!("../migrations/007_accounts.sql"),
-];
+const STEPS: &[&str] = &[include_str!("../schema/contactd.sql")];
 
-/// The number of the advisory lock under which one process at a time migrates.
+/// The number of the advisory lock under which one process at a time takes steps.
 const LOCK: i64 = 0x636f_6e74_6163_7464;
 
 /// Brings the tables to the newest schema. Makes them if there are none and `makes_tables` says so.
-pub(crate) async fn migrate(database: &Database, makes_tables: bool) -> Result<(), StoreError> {
-    let known = i32::try_from(MIGRATIONS.len()).unwrap_or(i32::MAX);
+pub(crate) async fn bring_up_to_date(database: &Database, makes_tables: bool) -> Result<(), StoreError> {
+    let known = i32::try_from(STEPS.len()).unwrap_or(i32::MAX);
     let found = database.read(|work| async move { version(&work).await }).await?;
     if found == Some(known) {
         return Ok(());
@@ -38,14 +30,14 @@ pub(crate) async fn migrate(database: &Database, makes_tables: bool) -> Result<(
             work.query_one("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await?;
             work.batch_execute("CREATE SCHEMA IF NOT EXISTS contactd").await?;
             work.batch_execute("CREATE TABLE IF NOT EXISTS schema_version (number integer NOT NULL)").await?;
-            // Another process may have migrated while this one waited.
+            // Another process may have taken them while this one waited.
             let found = version(&work).await?.unwrap_or(0);
             if found > known {
                 let number = |number: i32| u32::try_from(number).unwrap_or(0);
                 return Err(StoreError::SchemaTooNew { found: number(found), known: number(known) }.into());
             }
-            for migration in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or(0)) {
-                work.batch_execute(migration).await?;
+            for step in STEPS.iter().skip(usize::try_from(found).unwrap_or(0)) {
+                work.batch_execute(step).await?;
             }
             work.batch_execute("DELETE FROM schema_version").await?;
             work.execute("INSERT INTO schema_version VALUES ($1)", &[&known]).await?;

@@ -35,18 +35,9 @@ impl JournalCopies for SqliteStore {}
 #[async_trait]
 impl AuditIndex for SqliteStore {
     async fn audit_position(&self, node: &str) -> Result<AuditPosition, StoreError> {
-        // Reading changes nothing: until a write does, the node without a name may be this one.
-        self.read_index(|index| {
-            for name in [node, ""] {
-                let position = match find_name(index, name)? {
-                    Some(id) => position(index, id)?,
-                    None => AuditPosition::default(),
-                };
-                if position != AuditPosition::default() {
-                    return Ok(position);
-                }
-            }
-            Ok(AuditPosition::default())
+        self.read_index(|index| match find_name(index, node)? {
+            Some(id) => position(index, id),
+            None => Ok(AuditPosition::default()),
         })
     }
 
@@ -57,7 +48,7 @@ impl AuditIndex for SqliteStore {
     async fn reset_audit_index(&self, node: &str, first_day: i64) -> Result<(), StoreError> {
         self.change_index(|index| {
             repair_schema(index)?;
-            let node = Names::default().node(index, node)?;
+            let node = Names::default().id(index, node)?;
             index.execute("DELETE FROM events WHERE node = ?1", [node])?;
             index.execute("DELETE FROM admin_events WHERE node = ?1", [node])?;
             index.execute("DELETE FROM usage WHERE node = ?1 AND day >= ?2", (node, first_day))?;
@@ -67,7 +58,7 @@ impl AuditIndex for SqliteStore {
 
     async fn forget_audit(&self, node: &str, through: u64) -> Result<(), StoreError> {
         self.change_index(|index| {
-            let node = Names::default().node(index, node)?;
+            let node = Names::default().id(index, node)?;
             index.execute("DELETE FROM events WHERE node = ?1 AND seq <= ?2", (node, through))?;
             index
                 .execute("DELETE FROM admin_events WHERE node = ?1 AND seq <= ?2", (node, through))
@@ -110,7 +101,7 @@ impl AuditIndex for SqliteStore {
 
     async fn remove_foreign(&self, node: &str) -> Result<(), StoreError> {
         self.change_index(|index| {
-            let node = Names::default().node(index, node)?;
+            let node = Names::default().id(index, node)?;
             for table in TABLES {
                 index.execute(&format!("DELETE FROM {table} WHERE node <> ?1"), [node])?;
             }

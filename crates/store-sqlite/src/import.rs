@@ -342,28 +342,4 @@ mod tests {
             }
         }
     }
-    #[test]
-    fn two_spellings_of_an_address_from_an_earlier_version_stay_apart_until_their_source_is_replaced() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let store = SqliteStore::open(dir.path()).expect("opens");
-        let email = |text: &str| Detail::new(Kind::Email, ContactValue::from_store(text.to_owned()), "crm");
-        let record = |details| Record { profile: Profile::from_key(KEYS[2]), details };
-        put_all(&store, vec![record(vec![email("ADA@example.com"), email("bo@example.com")])]);
-        let file = Connection::open(store.details_file()).expect("opens");
-        let changed = "UPDATE details SET value = 'ada@example.com' WHERE value = 'bo@example.com'";
-        assert_eq!(file.execute(changed, ()).expect("updates"), 1);
-
-        let again = Detail { confidence: 90, ..email("ada@example.com") };
-        put_all(&store, vec![record(vec![again.clone()])]);
-        let held = || now(store.list_details(&Profile::from_key(KEYS[2]))).expect("lists");
-        assert_eq!(held(), [again.clone(), email("ADA@example.com")]);
-        let plan =
-            ImportPlan { replaced: vec!["crm".to_owned()], ..ImportPlan::of(1, Timestamp::from_seconds(1)) };
-        let mut import = now(store.begin_import(&plan)).expect("begins");
-        now(import.put(vec![record(vec![again.clone()])])).expect("puts");
-        now(import.finish()).expect("finishes");
-        assert_eq!(import.counts().withdrawn, 1);
-        now(import.commit(&ImportSummary::default(), None)).expect("commits");
-        assert_eq!(held(), [again]);
-    }
 }

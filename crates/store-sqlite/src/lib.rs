@@ -73,7 +73,7 @@ impl SqliteStore {
         dir.join("contactd.db").is_file() || dir.join("details.db").is_file()
     }
 
-    /// Opens the databases in `dir`, which must exist; creates or migrates them if necessary.
+    /// Opens the databases in `dir`, which must exist; makes them or brings them to the newest schema if necessary.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         let (main, details) = (dir.join("contactd.db"), dir.join("details.db"));
         if details.exists() && !schema::is_made(&main)? {

@@ -145,7 +145,7 @@ fn insert(connection: &Connection, hash: &TokenHash, token: &Token) -> rusqlite:
     Ok(())
 }
 
-fn list(connection: &Connection) -> rusqlite::Result<Vec<(TokenHash, Token)>> {
+pub(crate) fn list(connection: &Connection) -> rusqlite::Result<Vec<(TokenHash, Token)>> {
     let mut statement =
         connection.prepare_cached(&format!("SELECT {COLUMNS} FROM tokens ORDER BY created_at, rowid"))?;
     let rows = statement.query_map((), token)?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use contactd_core::store::{StoreError, TakenOver, Withdrawals};
-use contactd_core::{Lifetime, Scopes, SubjectDigest, Timestamp, Token, TokenHash};
+use contactd_core::{SubjectDigest, Timestamp, Token};
 use rusqlite::{Connection, params};
 
 use crate::{SqliteStore, connection, tokens};
@@ -22,44 +22,16 @@ fn read(main: &Connection) -> rusqlite::Result<Withdrawals> {
         let digest = SubjectDigest { key: row.get(0)?, bytes: row.get(1)? };
         Ok((digest, Timestamp::from_millis(row.get(2)?)))
     })?;
-    // Only columns of the first schema: the other directory may be of an earlier version.
-    let mut tokens = main.prepare(
-        "SELECT hash, id, name, phone, email, created_at, expires_at, revoked_at FROM tokens ORDER BY created_at, rowid",
-    )?;
-    let tokens = tokens.query_map((), |row| {
-        let time = |column: usize| row.get::<_, Option<i64>>(column).map(|at| at.map(Timestamp::from_millis));
-        let id: String = row.get(1)?;
-        let token = Token {
-            family: id.clone(),
-            id,
-            name: row.get(2)?,
-            rotated_from: None,
-            scopes: Scopes { phone: row.get(3)?, email: row.get(4)? },
-            created_at: Timestamp::from_millis(row.get(5)?),
-            lifetime: Lifetime::Forever,
-            expires_at: time(6)?,
-            revoked_at: time(7)?,
-            rate: None,
-            quota: None,
-            last_used_at: None,
-            hits: 0,
-        };
-        Ok((TokenHash::from_bytes(row.get(0)?), token))
-    })?;
     Ok(Withdrawals {
         suppressions: suppressions.collect::<rusqlite::Result<_>>()?,
-        tokens: tokens.collect::<rusqlite::Result<_>>()?,
+        tokens: tokens::list(main)?,
         disabled_users: ended(main, "users", "name", "disabled_at")?,
         revoked_admin_tokens: ended(main, "admin_tokens", "id", "revoked_at")?,
     })
 }
 
-/// The accounts that have ended, and since when. Earlier versions have no such table.
+/// The accounts that have ended, and since when.
 fn ended(main: &Connection, table: &str, id: &str, at: &str) -> rusqlite::Result<Vec<(String, Timestamp)>> {
-    let is_there = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1)";
-    if !main.query_row(is_there, [table], |row| row.get::<_, bool>(0))? {
-        return Ok(Vec::new());
-    }
     main.prepare(&format!("SELECT {id}, {at} FROM {table} WHERE {at} IS NOT NULL"))?
         .query_map((), |row| Ok((row.get(0)?, Timestamp::from_millis(row.get(1)?))))?
         .collect()

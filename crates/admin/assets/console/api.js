@@ -1,3 +1,4 @@
+// @ts-check
 // The admin API. Every call either returns what the service answered or throws an `ApiError` whose message can be shown.
 
 const BASE = new URL('api/v1/', document.baseURI);
@@ -7,7 +8,12 @@ const CHANGE_TIMEOUT_MS = 15 * 60_000;
 
 /** Why a call failed: `code` is the service's own, or `offline`, `timeout`, `unreadable`; `count`: how many people it is about. */
 export class ApiError extends Error {
-  constructor(code, message, { status = 0, retryAfter = null, count = null } = {}) {
+  /**
+   * @param {string} code
+   * @param {string} message
+   * @param {{ status?: number, retryAfter?: number | null, count?: number }} [details]
+   */
+  constructor(code, message, { status = 0, retryAfter = null, count = 0 } = {}) {
     super(message);
     this.code = code;
     this.status = status;
@@ -16,34 +22,51 @@ export class ApiError extends Error {
   }
 }
 
+/** @type {string | null} */
 let csrfToken = null;
 let whenLoggedOut = async () => false;
 let whenSessionChanged = async () => false;
 
+/** @param {string | null} token */
 export const setCsrfToken = (token) => { csrfToken = token; };
 
 /**
  * `loggedOut` is asked when the session has ended, `sessionChanged` when another tab has begun a new one. If they return true,
  * the call is made once more.
+ * @param {{ loggedOut: () => Promise<boolean>, sessionChanged: () => Promise<boolean> }} recovery
  */
 export const recoverWith = ({ loggedOut, sessionChanged }) => {
   whenLoggedOut = loggedOut;
   whenSessionChanged = sessionChanged;
 };
 
-/** The address of an API path, for links that download something. */
-export function address(path, query = {}) {
-  const url = new URL(path.replace(/^\//, ''), BASE);
+/**
+ * The address of a path such as `/tokens/{id}`, whose parameters are in `path`.
+ * @param {string} template
+ * @param {{ path?: Record<string, string>, query?: Record<string, any> }} [place]
+ */
+function addressOf(template, { path = {}, query = {} } = {}) {
+  const filled = template.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(path[name]));
+  const url = new URL(filled.slice(1), BASE);
   for (const [name, text] of Object.entries(query)) {
     if (text !== undefined && text !== null && text !== '') url.searchParams.set(name, text);
   }
   return url.href;
 }
 
-/** A path with its parts escaped: at`/tokens/${id}`. */
-export const at = (fixed, ...parts) => String.raw({ raw: fixed }, ...parts.map((part) => encodeURIComponent(part)));
+/**
+ * The address of something to download.
+ * @type {Address}
+ */
+export const address = (path, ...[place]) => addressOf(path, place);
 
+/**
+ * @param {string} method
+ * @param {string} url
+ * @param {{ body?: any, headers?: Record<string, string>, signal?: AbortSignal }} options
+ */
 async function send(method, url, { body, headers, signal }) {
+  /** @type {Record<string, string>} */
   const own = { Accept: 'application/json', ...headers };
   if (csrfToken && method !== 'GET') own['X-Contactd-Csrf'] = csrfToken;
   const isRaw = body instanceof Blob || typeof body === 'string';
@@ -58,13 +81,14 @@ async function send(method, url, { body, headers, signal }) {
     });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw error.name === 'TimeoutError'
+    throw error instanceof DOMException && error.name === 'TimeoutError'
       ? new ApiError('timeout', `There was no answer within ${most / 1000} seconds. It may still have been done: look before you try again.`)
       : new ApiError('offline', 'The service could not be reached. Check your connection and that contactd is running, then try again.');
   }
 }
 
-async function fault(response) {
+/** @param {Response} response */
+async function errorOf(response) {
   const retryAfter = Number(response.headers.get('retry-after')) || null;
   const details = { status: response.status, retryAfter };
   try {
@@ -75,31 +99,53 @@ async function fault(response) {
   }
 }
 
-/** Makes a call. With `as: 'text'`, returns the text of the answer. `quiet`: does not ask to log in again. */
-async function call(method, path, { query, as = 'json', quiet = false, ...options } = {}) {
-  const url = address(path, query);
+/**
+ * Makes a call, and returns the JSON of the answer or, with `as: 'text'`, its text.
+ * @param {string} method
+ * @param {string} template
+ * @param {Sending & { path?: any, query?: any, body?: any, as?: 'json' | 'text' }} [options]
+ * @returns {Promise<any>}
+ */
+async function call(method, template, { path, query, as = 'json', quiet = false, ...options } = {}) {
+  const url = addressOf(template, { path, query });
   for (let attempt = 1; ; attempt += 1) {
     const response = await send(method, url, options);
     if (response.ok) {
       if (response.status === 204) return null;
       return as === 'text' ? response.text() : response.json();
     }
-    const error = await fault(response);
+    const error = await errorOf(response);
     const recover = error.code === 'unauthorized' ? whenLoggedOut : error.code === 'csrf' ? whenSessionChanged : null;
     if (quiet || attempt > 1 || !recover || !(await recover())) throw error;
   }
 }
 
-export const get = (path, options) => call('GET', path, options);
-export const post = (path, body = {}, options) => call('POST', path, { body, ...options });
-export const patch = (path, body, options) => call('PATCH', path, { body, ...options });
-export const remove = (path, body, options) => call('DELETE', path, { body, ...options });
+/** @type {Read} */
+export const get = (path, ...[options]) => call('GET', path, options);
+/** @type {Change<'POST'>} */
+export const post = (path, body, ...[options]) => call('POST', path, { body: body ?? {}, ...options });
+/** @type {Change<'PATCH'>} */
+export const patch = (path, body, ...[options]) => call('PATCH', path, { body, ...options });
+/** @type {Change<'DELETE'>} */
+export const remove = (path, body, ...[options]) => call('DELETE', path, { body, ...options });
 
-/** Sends a file. `fetch` does not tell how much has been sent, so this uses XMLHttpRequest. */
-export function upload(path, file, { onProgress, signal }) {
+/**
+ * The access report as a page of its own.
+ * @param {Api.ReportAsked} body
+ * @returns {Promise<string>}
+ */
+export const reportAsHtml = (body) => call('POST', '/people/report', { body, headers: { Accept: 'text/html' }, as: 'text' });
+
+/**
+ * Sends a file. `fetch` does not tell how much has been sent, so this uses XMLHttpRequest.
+ * @param {File} file
+ * @param {{ onProgress: (loaded: number, total: number) => void, signal: AbortSignal }} options
+ * @returns {Promise<Api.UploadShown>}
+ */
+export function upload(file, { onProgress, signal }) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
-    request.open('POST', address(path));
+    request.open('POST', addressOf('/uploads'));
     request.responseType = 'text';
     request.setRequestHeader('Accept', 'application/json');
     request.setRequestHeader('Content-Type', 'application/octet-stream');
@@ -110,13 +156,14 @@ export function upload(path, file, { onProgress, signal }) {
       () => reject(new ApiError('offline', 'The connection broke while the file was sent. Nothing was loaded. Send it again.')));
     request.addEventListener('abort', () => reject(new ApiError('cancelled', 'Sending was stopped. Nothing was loaded.')));
     request.addEventListener('load', () => {
+      /** @type {any} */
       let answer = {};
       try { answer = JSON.parse(request.responseText); } catch { /* answered below */ }
       if (request.status >= 200 && request.status < 300) resolve(answer);
       else reject(new ApiError(answer.status ?? 'unreadable', answer.message ?? `The service answered ${request.status}.`,
         { status: request.status }));
     });
-    signal?.addEventListener('abort', () => request.abort());
+    signal.addEventListener('abort', () => request.abort());
     request.send(file);
   });
 }

@@ -1,3 +1,4 @@
+// @ts-check
 // The console: finds out who is there, and shows the pages that they may see.
 
 import { byId, button, data, h } from './dom.js';
@@ -21,7 +22,10 @@ import { users } from './pages/users.js';
 import { go, setUp, show, showInstead } from './router.js';
 import { enter, loginPage, logOut, may, onLoggedOut, resume, user } from './session.js';
 
-/** Address, permission, page, and which entry of the navigation it belongs to. */
+/**
+ * Address, permission, page, and which entry of the navigation it belongs to.
+ * @type {Array<[string, string | null, Page, string]>}
+ */
 const ROUTES = [
   ['overview', 'overview', overview, 'overview'],
   ['people', 'people', people, 'people'],
@@ -45,7 +49,10 @@ const ROUTES = [
   ['account', null, account, 'account'],
 ];
 
-/** The navigation, in groups. */
+/**
+ * The navigation, in groups.
+ * @type {Array<Array<[string, string, string | null]>>}
+ */
 const NAVIGATION = [
   [['overview', 'Overview', 'overview']],
   [['people', 'People', 'people'], ['opt-outs', 'Opt-outs', 'optOuts']],
@@ -64,50 +71,55 @@ function navigation() {
   const menu = button('Menu', () => {
     const isOpen = menu.getAttribute('aria-expanded') !== 'true';
     menu.setAttribute('aria-expanded', String(isOpen));
-    list.classList.toggle('open', isOpen);
-  }, { class: 'menu', 'aria-expanded': 'false', 'aria-controls': 'nav-list' });
+    list.classList.toggle('is-open', isOpen);
+  }, { class: 'menu-button', 'aria-expanded': 'false', 'aria-controls': 'nav-list' });
   return [menu, list];
 }
 
-function who() {
-  const { name, role } = user();
+/** @param {Api.SessionUser} user */
+function userMenu({ name, role }) {
+  const leave = button('Log out', () => attempt(leave, async () => {
+    await logOut();
+    // Loading the page anew leaves nothing of this session in memory.
+    history.replaceState(null, '', './');
+    location.reload();
+  }), { class: 'quiet' });
   return [
-    h('a', { href: '#/account', 'data-nav': 'account' }, data(name)), h('span', { class: 'tag' }, role),
-    button('Log out', (event) => attempt(event.target, async () => {
-      await logOut();
-      // Loading the page anew leaves nothing of this session in memory.
-      history.replaceState(null, '', './');
-      location.reload();
-    }), { class: 'quiet' }),
+    h('a', { href: '#/account', 'data-nav': 'account' }, data(name)), h('span', { class: 'tag' }, role), leave,
   ];
 }
 
-/** Marks the current page in the navigation, and closes the menu of narrow screens. */
+/**
+ * Marks the current page in the navigation, and closes the menu of narrow screens.
+ * @param {string} [current]
+ */
 function mark(current) {
   document.querySelectorAll('[data-nav]').forEach((link) => {
-    if (link.dataset.nav === current) link.setAttribute('aria-current', 'page');
+    if (link.getAttribute('data-nav') === current) link.setAttribute('aria-current', 'page');
     else link.removeAttribute('aria-current');
   });
-  byId('nav').querySelector('.menu')?.setAttribute('aria-expanded', 'false');
-  byId('nav-list')?.classList.remove('open');
+  byId('nav').querySelector('.menu-button')?.setAttribute('aria-expanded', 'false');
+  byId('nav-list')?.classList.remove('is-open');
 }
 
 function showLogin() {
-  byId('who').hidden = true;
+  byId('user-menu').hidden = true;
   byId('nav').hidden = true;
   byId('nav').replaceChildren();
-  document.body.classList.add('alone');
+  document.body.classList.add('logged-out');
   showInstead(loginPage(showConsole));
   byId('page').querySelector('input')?.focus();
 }
 
 function showConsole() {
-  document.body.classList.remove('alone');
-  byId('who').replaceChildren(...who());
-  byId('who').hidden = false;
+  const person = user();
+  if (!person) return;
+  document.body.classList.remove('logged-out');
+  byId('user-menu').replaceChildren(...userMenu(person));
+  byId('user-menu').hidden = false;
   byId('nav').replaceChildren(...navigation());
-  byId('nav').hidden = user().mustChangePassword;
-  if (user().mustChangePassword && location.hash !== '#/account') go(['account']);
+  byId('nav').hidden = person.mustChangePassword;
+  if (person.mustChangePassword && location.hash !== '#/account') go(['account']);
   else show();
 }
 
@@ -120,7 +132,7 @@ function takeLink() {
 }
 
 async function start() {
-  document.querySelector('.skip').addEventListener('click', (event) => { event.preventDefault(); byId('content').focus(); });
+  document.querySelector('.skip-link')?.addEventListener('click', (event) => { event.preventDefault(); byId('content').focus(); });
   addEventListener('dragover', (event) => event.preventDefault());
   addEventListener('drop', (event) => event.preventDefault());
   setUp(ROUTES, mark);
@@ -137,10 +149,13 @@ async function start() {
   }
 }
 
-/** Paper has no folds: everything is open while printing. */
+/**
+ * Paper has no folds: everything is open while printing.
+ * @type {HTMLDetailsElement[]}
+ */
 let folded = [];
 addEventListener('beforeprint', () => {
-  folded = [...document.querySelectorAll('details:not([open])')];
+  folded = [...document.querySelectorAll('details')].filter((details) => !details.open);
   folded.forEach((details) => { details.open = true; });
 });
 addEventListener('afterprint', () => folded.forEach((details) => { details.open = false; }));

@@ -1,3 +1,4 @@
+// @ts-check
 // A QR code (ISO/IEC 18004) as SVG: text as bytes, error correction level M, versions 1 to 12 (up to 287 bytes).
 
 import { s } from './dom.js';
@@ -8,7 +9,11 @@ const BLOCKS = [1, 1, 1, 2, 2, 4, 4, 4, 5, 5, 5, 8];
 const LEVEL_M = 0;
 const QUIET = 4;
 
-/** Multiplication in GF(2^8) with the polynomial of QR codes. */
+/**
+ * Multiplication in GF(2^8) with the polynomial of QR codes.
+ * @param {number} a
+ * @param {number} b
+ */
 function times(a, b) {
   let product = 0;
   for (let bit = 7; bit >= 0; bit -= 1) {
@@ -18,6 +23,10 @@ function times(a, b) {
   return product;
 }
 
+/**
+ * @param {number} degree
+ * @returns {number[]}
+ */
 function divisor(degree) {
   const result = new Array(degree).fill(0);
   result[degree - 1] = 1;
@@ -32,17 +41,24 @@ function divisor(degree) {
   return result;
 }
 
+/**
+ * @param {number[]} data
+ * @param {number[]} by
+ */
 function remainder(data, by) {
   const result = by.map(() => 0);
   for (const byte of data) {
-    const factor = byte ^ result.shift();
+    const factor = byte ^ (result.shift() ?? 0);
     result.push(0);
     by.forEach((coefficient, i) => { result[i] ^= times(coefficient, factor); });
   }
   return result;
 }
 
-/** How many bits of a version hold data and error correction. */
+/**
+ * How many bits of a version hold data and error correction.
+ * @param {number} version
+ */
 function rawBits(version) {
   let bits = (16 * version + 128) * version + 64;
   if (version >= 2) {
@@ -53,12 +69,23 @@ function rawBits(version) {
   return bits;
 }
 
+/** @param {number} version */
 const rawBytes = (version) => Math.floor(rawBits(version) / 8);
+/** @param {number} version */
 const dataBytes = (version) => rawBytes(version) - ECC[version - 1] * BLOCKS[version - 1];
 
-/** The bytes of the text, with their header and padding. */
+/**
+ * The bytes of the text, with their header and padding.
+ * @param {number[]} bytes
+ * @param {number} version
+ */
 function encode(bytes, version) {
+  /** @type {number[]} */
   const bits = [];
+  /**
+   * @param {number} number
+   * @param {number} length
+   */
   const push = (number, length) => { for (let i = length - 1; i >= 0; i -= 1) bits.push((number >>> i) & 1); };
   push(4, 4);
   push(bytes.length, version < 10 ? 8 : 16);
@@ -72,7 +99,12 @@ function encode(bytes, version) {
   return result;
 }
 
-/** Adds error correction to each block, and takes from the blocks in turn. */
+/**
+ * Adds error correction to each block, and takes from the blocks in turn.
+ * @param {number[]} data
+ * @param {number} version
+ * @returns {number[]}
+ */
 function interleave(data, version) {
   const count = BLOCKS[version - 1];
   const length = ECC[version - 1];
@@ -80,18 +112,21 @@ function interleave(data, version) {
   const shortBlocks = count - (all % count);
   const shortLength = Math.floor(all / count);
   const by = divisor(length);
+  /** @type {Array<Array<number | null>>} */
   const blocks = [];
   for (let i = 0, from = 0; i < count; i += 1) {
     const size = shortLength - length + (i < shortBlocks ? 0 : 1);
     const part = data.slice(from, from + size);
     from += size;
-    const check = remainder(part, by);
-    if (i < shortBlocks) part.push(null);
-    blocks.push([...part, ...check]);
+    blocks.push([...part, ...(i < shortBlocks ? [null] : []), ...remainder(part, by)]);
   }
-  return blocks[0].flatMap((_, i) => blocks.map((block) => block[i])).filter((byte) => byte !== null);
+  return blocks[0].flatMap((_, i) => blocks.flatMap((block) => block[i] ?? []));
 }
 
+/**
+ * @param {number} version
+ * @param {number} size
+ */
 function alignment(version, size) {
   if (version === 1) return [];
   const count = Math.floor(version / 7) + 2;
@@ -101,7 +136,12 @@ function alignment(version, size) {
   return places;
 }
 
-/** The fixed patterns: `set(x, y, isDark)` also marks the place as taken. */
+/**
+ * The fixed patterns: `set(x, y, isDark)` also marks the place as taken.
+ * @param {number} version
+ * @param {number} size
+ * @param {(x: number, y: number, isDark: boolean) => void} set
+ */
 function drawFixed(version, size, set) {
   for (let i = 0; i < size; i += 1) {
     set(6, i, i % 2 === 0);
@@ -136,11 +176,17 @@ function drawFixed(version, size, set) {
   }
 }
 
+/**
+ * @param {number} mask
+ * @param {number} size
+ * @param {(x: number, y: number, isDark: boolean) => void} set
+ */
 function drawFormat(mask, size, set) {
   const data = (LEVEL_M << 3) | mask;
   let rest = data;
   for (let i = 0; i < 10; i += 1) rest = (rest << 1) ^ ((rest >>> 9) * 0x537);
   const bits = ((data << 10) | rest) ^ 0x5412;
+  /** @param {number} i */
   const bit = (i) => ((bits >>> i) & 1) === 1;
   for (let i = 0; i <= 5; i += 1) set(8, i, bit(i));
   set(8, 7, bit(6));
@@ -152,7 +198,11 @@ function drawFormat(mask, size, set) {
   set(8, size - 8, true);
 }
 
-/** The squares of the code: a list of rows, true where it is dark. */
+/**
+ * The squares of the code: a list of rows, true where it is dark.
+ * @param {string} text
+ * @returns {boolean[][]}
+ */
 export function squares(text) {
   const bytes = [...new TextEncoder().encode(text)];
   const version = ECC.findIndex((_, i) => dataBytes(i + 1) >= bytes.length + (i + 1 < 10 ? 2 : 3)) + 1;
@@ -160,6 +210,11 @@ export function squares(text) {
   const size = version * 4 + 17;
   const dark = Array.from({ length: size }, () => new Array(size).fill(false));
   const taken = Array.from({ length: size }, () => new Array(size).fill(false));
+  /**
+   * @param {number} x
+   * @param {number} y
+   * @param {boolean} isDark
+   */
   const set = (x, y, isDark) => {
     if (x < 0 || y < 0 || x >= size || y >= size) return;
     dark[y][x] = isDark;
@@ -186,7 +241,11 @@ export function squares(text) {
   return dark;
 }
 
-/** The code as a picture: always dark on white, because cameras expect that. */
+/**
+ * The code as a picture: always dark on white, because cameras expect that.
+ * @param {string} text
+ * @param {string} label
+ */
 export function qrCode(text, label) {
   const rows = squares(text);
   const size = rows.length + 2 * QUIET;

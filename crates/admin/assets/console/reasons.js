@@ -1,5 +1,7 @@
+// @ts-check
 // Why a value of a file is rejected, in words.
 
+/** @type {Record<string, string>} */
 const WORDS = {
   missing: 'missing',
   no_detail: 'neither a phone number nor an e-mail address',
@@ -51,11 +53,16 @@ const WORDS = {
   reserved_slug: 'a word of the network, not a person',
 };
 
+/** @type {Record<string, string>} */
 const WARNINGS = {
   country_code_without_plus: 'a number without + begins with the country code; it was loaded',
 };
 
-/** A reason in words; its code if there are none. */
-export const reasonText = (code) => WORDS[code] ?? String(code).replaceAll('_', ' ');
+/**
+ * A reason in words; its code if there are none.
+ * @param {string} code
+ */
+export const reasonText = (code) => WORDS[code] ?? code.replaceAll('_', ' ');
 
-export const warningText = (code) => WARNINGS[code] ?? String(code).replaceAll('_', ' ');
+/** @param {string} code */
+export const warningText = (code) => WARNINGS[code] ?? code.replaceAll('_', ' ');

@@ -1,10 +1,13 @@
+// @ts-check
 // Who is logged in, and logging in: as a page at first, as a dialog over the page when the session has ended meanwhile.
 
 import * as api from './api.js';
 import { busy, h, newId } from './dom.js';
 import { textField, valuesOf } from './fields.js';
 
+/** @type {Api.SessionShown | null} */
 let session = null;
+/** @type {Promise<boolean> | null} */
 let asking = null;
 let timer = 0;
 let toLoginPage = () => {};
@@ -12,29 +15,36 @@ let toLoginPage = () => {};
 /** The user: name, role, and whether a second factor is on. */
 export const user = () => session?.user ?? null;
 
-/** Whether the user's role has a permission. The service checks it again with every call. */
+/**
+ * Whether the user's role has a permission. The service checks it again with every call.
+ * @param {string} permission
+ */
 export const may = (permission) => session?.permissions.includes(permission) ?? false;
 
 /** Whether what the user looks at is put on record. */
 export const isOnRecord = () => session?.isOnRecord ?? true;
 
+/** @param {Api.SessionShown} answer */
 function begin(answer) {
   session = answer;
   api.setCsrfToken(answer.csrfToken);
-  watchEnd();
+  watchEnd(answer);
 }
 
-/** Looks again when the session should have ended, so that nothing personal stays on a screen that nobody uses. */
-function watchEnd() {
+/**
+ * Looks again when the session should have ended, so that nothing personal stays on a screen that nobody uses.
+ * @param {Api.SessionShown} current
+ */
+function watchEnd(current) {
   clearTimeout(timer);
-  const end = Math.min(new Date(session.idleEndsAt), new Date(session.endsAt));
+  const end = Math.min(Date.parse(current.idleEndsAt), Date.parse(current.endsAt));
   const wait = Math.min(Math.max(end - Date.now() + 1000, 5000), 2 ** 31 - 1);
   timer = setTimeout(async () => {
     try {
       begin(await api.get('/session', { quiet: true }));
     } catch (error) {
       if (error.status === 401) askAgain();
-      else if (session) watchEnd();
+      else if (session) watchEnd(session);
     }
   }, wait);
 }
@@ -50,7 +60,10 @@ export async function resume() {
   }
 }
 
-/** Logs in with a link that works once. */
+/**
+ * Logs in with a link that works once.
+ * @param {string} link
+ */
 export async function enter(link) {
   begin(await api.post('/session/link', { link }, { quiet: true }));
 }
@@ -66,15 +79,18 @@ export async function logOut() {
   api.setCsrfToken(null);
 }
 
-/** The form to log in. `name`: fixed if somebody comes back. `done` is called when it worked. */
+/**
+ * The form to log in. `name`: fixed if somebody comes back. `done` is called when it worked.
+ * @param {{ name?: string, done: () => void }} options
+ */
 function loginForm({ name, done }) {
-  const failed = h('p', { class: 'failed', role: 'alert' });
+  const failed = h('p', { class: 'error-text', role: 'alert' });
   const code = h('div', { hidden: true }, textField('code', 'Code', {
     hint: 'Six digits, from the authenticator app on your phone.', inputmode: 'numeric', autocomplete: 'one-time-code', maxlength: 6,
     pattern: '[0-9]{6}',
   }));
   const send = h('button', { type: 'submit', class: 'primary' }, 'Log in');
-  const form = h('form', { class: 'login' },
+  const form = h('form', { class: 'login-form' },
     textField('name', 'Name', { autocomplete: 'username', required: true, value: name, readonly: Boolean(name) }),
     textField('password', 'Password', { type: 'password', autocomplete: 'current-password', required: true }),
     code, failed, h('div', { class: 'actions' }, send));
@@ -83,13 +99,13 @@ function loginForm({ name, done }) {
     busy(send, async () => {
       failed.textContent = '';
       try {
-        begin(await api.post('/session', valuesOf(form), { quiet: true }));
+        begin(await api.post('/session', /** @type {Api.Login} */ (valuesOf(form)), { quiet: true }));
         done();
       } catch (error) {
         if (error.code === 'code_needed') {
           const isFirst = code.hidden;
           code.hidden = false;
-          const input = code.querySelector('input');
+          const input = /** @type {HTMLInputElement} */ (code.querySelector('input'));
           input.required = true;
           input.value = '';
           input.focus();
@@ -102,7 +118,10 @@ function loginForm({ name, done }) {
   return form;
 }
 
-/** The page for somebody who is not logged in. */
+/**
+ * The page for somebody who is not logged in.
+ * @param {() => void} done
+ */
 export function loginPage(done) {
   return h('section', { class: 'login-page' },
     h('h1', { tabindex: '-1' }, 'Log in'),
@@ -110,21 +129,24 @@ export function loginPage(done) {
     loginForm({ done }));
 }
 
-/** What to do when the user, asked to log in again, does not want to. */
+/**
+ * What to do when the user, asked to log in again, does not want to.
+ * @param {() => void} show
+ */
 export const onLoggedOut = (show) => { toLoginPage = show; };
 
 /** Asks to log in again, over a covered page, so that nothing typed is lost. Returns whether the same user is back. */
 function askAgain() {
   if (!session) return Promise.resolve(false);
+  const { name } = session.user;
   asking ??= new Promise((resolve) => {
-    const { name } = session.user;
     const id = newId('dialog');
     const back = () => box.close('back');
-    const other = h('button', { type: 'button', class: 'quiet edge', onclick: () => box.close() }, 'Log in as somebody else');
-    const box = h('dialog', { class: 'covering', 'aria-labelledby': id },
+    const other = h('button', { type: 'button', class: 'quiet at-edge', onclick: () => box.close() }, 'Log in as somebody else');
+    const box = h('dialog', { class: 'covers-page', 'aria-labelledby': id },
       h('h2', { id }, 'Your session has ended'),
       h('p', null, 'Log in again to go on where you were. What you have typed is still there.'),
-      loginForm({ name, done: back }), h('p', { class: 'other' }, other));
+      loginForm({ name, done: back }), h('p', { class: 'login-other' }, other));
     box.addEventListener('cancel', (event) => event.preventDefault());
     box.addEventListener('close', () => {
       const isBack = box.returnValue === 'back';
@@ -135,7 +157,7 @@ function askAgain() {
     });
     document.body.append(box);
     box.showModal();
-    box.querySelector('input[name=password]').focus();
+    /** @type {HTMLInputElement} */ (box.querySelector('input[name=password]')).focus();
   });
   return asking;
 }
@@ -144,7 +166,7 @@ function askAgain() {
 async function takeOver() {
   const before = session?.user.name;
   if (!(await resume())) return askAgain();
-  if (session.user.name === before) return true;
+  if (user()?.name === before) return true;
   location.reload();
   return false;
 }

@@ -10,6 +10,9 @@ use axum::routing::get;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
+/// The style that the console shares with the documentation page and the access report.
+const BASE_STYLE: (&str, &str) = ("base.css", include_str!("../../../../assets/base.css"));
+
 /// The page itself.
 const PAGE: &str = include_str!("../../assets/console/index.html");
 
@@ -24,29 +27,30 @@ files![
     "api.js",
     "app.js",
     "charts.js",
-    "copy.js",
+    "copy-button.js",
     "dialog.js",
     "dom.js",
-    "drop.js",
+    "drop-zone.js",
     "fields.js",
     "format.js",
     "jobs.js",
     "notices.js",
     "pages/account.js",
     "pages/audit.js",
-    "pages/confirming.js",
+    "pages/dialog-parts.js",
     "pages/export.js",
     "pages/import-file.js",
     "pages/import-report.js",
     "pages/imports.js",
     "pages/job-results.js",
     "pages/jobs.js",
+    "pages/opt-out-dialogs.js",
     "pages/opt-outs.js",
-    "pages/opting-out.js",
     "pages/overview.js",
+    "pages/people-search.js",
     "pages/people.js",
     "pages/period.js",
-    "pages/person-actions.js",
+    "pages/person-dialogs.js",
     "pages/proof.js",
     "pages/report.js",
     "pages/retention.js",
@@ -68,7 +72,7 @@ pub(crate) fn router() -> Router {
         .route("/admin", get(|| async { moved() }))
         .route("/admin/", get(|headers: HeaderMap| async move { file(&headers, "index.html", PAGE) }))
         .route("/admin/enter", get(|headers: HeaderMap| async move { file(&headers, "index.html", PAGE) }));
-    for &(path, content) in FILES {
+    for &(path, content) in FILES.iter().chain([&BASE_STYLE]) {
         let serve = move |headers: HeaderMap| async move { file(&headers, path, content) };
         router = router.route(&format!("/admin/{path}"), get(serve));
     }

@@ -81,7 +81,7 @@ async fn examine(everywhere: &Everywhere) -> Vec<Finding> {
     findings.push(surroundings::disk(&dir));
     if let Some(finding) = surroundings::unwritable(&dir) {
         findings.push(finding);
-        findings.push(surroundings::journal(&DataDir::existing(&dir), &config.keys));
+        findings.push(surroundings::journal(&DataDir::existing(&dir)));
         return findings;
     }
     findings.extend(examine_store(config).await);
@@ -91,7 +91,7 @@ async fn examine(everywhere: &Everywhere) -> Vec<Finding> {
 }
 
 async fn examine_store(config: Config) -> Vec<Finding> {
-    let (path, keys, is_cluster) = (config.data.clone(), config.keys.clone(), config.is_cluster());
+    let (path, is_cluster) = (config.data.clone(), config.is_cluster());
     match Context::open(config).await {
         Ok(context) => {
             let health = &context.services.health;
@@ -113,7 +113,7 @@ async fn examine_store(config: Config) -> Vec<Finding> {
                 }
             };
             let store = Finding::fail("store", format!("{error:#}"), advice);
-            vec![store, surroundings::journal(&DataDir::existing(&path), &keys)]
+            vec![store, surroundings::journal(&DataDir::existing(&path))]
         }
     }
 }

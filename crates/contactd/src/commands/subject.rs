@@ -57,11 +57,6 @@ fn show(report: &AccessReport, all: bool) -> anyhow::Result<()> {
         }
     }
     output::data(format_args!("\nDisclosed to:"))?;
-    if matches!(report.disclosures_are_of, DisclosuresOf::ProfilesThatHoldItNow | DisclosuresOf::Value) {
-        output::data(format_args!(
-            "(what earlier versions recorded while another profile held it is found only by that profile's URL)"
-        ))?;
-    }
     match (report.disclosures.as_slice(), &report.disclosures_known_since) {
         ([], _) if report.disclosures_are_of == DisclosuresOf::Unknown => output::data(format_args!(
             "nobody, as far as this alone tells: no profile holds it now. Ask by profile URL too"

@@ -101,7 +101,7 @@ pub(crate) struct Limits {
     pub(crate) body_timeout: Option<Span>,
     pub(crate) stop_timeout: Option<Span>,
     rate: Option<FromText<Rate>>,
-    burst: Option<AtLeast<1>>,
+    pub(crate) burst: Option<AtLeast<1>>,
     quota: Option<FromText<Quota>>,
 }
 
@@ -201,12 +201,11 @@ impl Cluster {
     }
 }
 
-/// Files that contain keys, instead of `keys/` in the data directory.
+/// A file that contains keys, instead of `keys/` in the data directory.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Keys {
     pub(crate) digest: Option<PathBuf>,
-    pub(crate) audit: Option<PathBuf>,
 }
 
 /// Which built-in networks are enabled.

@@ -5,8 +5,8 @@ use std::path::Path;
 use clap::parser::ValueSource;
 use clap::{Args, FromArgMatches};
 
+use super::KeySource;
 use super::check::{ConfigError, lines};
-use super::{KeySource, KeySources};
 use crate::cli::{Everywhere, ServeArgs};
 
 /// Flags of `serve` that the environment can set too, and their settings.
@@ -35,7 +35,7 @@ impl Origins {
     /// Of a command that takes the flags of every command, with what `serve` would find in the environment.
     pub(crate) fn of(
         everywhere: &Everywhere,
-        keys: &KeySources,
+        keys: &KeySource,
         serve: &[&'static str],
         file: Option<&Path>,
     ) -> Self {
@@ -51,10 +51,8 @@ impl Origins {
             }
         }
         origins.environment.extend(serve.iter().map(|name| (*name).to_owned()));
-        for (name, source) in [("keys.digest", &keys.digest), ("keys.audit", &keys.audit)] {
-            if matches!(source, KeySource::Text(_)) {
-                origins.environment.push(name.to_owned());
-            }
+        if matches!(keys, KeySource::Text(_)) {
+            origins.environment.push("keys.digest".to_owned());
         }
         let text = file.and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
         let is_overridden =

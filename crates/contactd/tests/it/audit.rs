@@ -245,6 +245,15 @@ fn everything_answered_before_a_kill_is_in_the_journal() {
     assert!(answered.is_subset(&recorded), "{} answered, {} recorded", answered.len(), recorded.len());
 }
 
+/// Compiles the library that makes files and the clock fail, for `LD_PRELOAD`. faults.c says what `FAULTS` may ask for.
+pub(crate) fn fault_library(site: &Site) -> PathBuf {
+    let (source, library) =
+        (concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/faults.c"), site.path("faults.so"));
+    let made = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).status();
+    assert!(made.expect("a compiler").success());
+    library
+}
+
 /// A service whose journal, databases or clock fail on command.
 pub(crate) struct Faulty {
     pub(crate) service: Service,
@@ -260,11 +269,7 @@ impl Faulty {
     pub(crate) fn start_with(sync: &str, config: &str) -> Self {
         let site = Site::with_people();
         let token = site.token(&[]);
-        let (source, library) =
-            (concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/faults.c"), site.path("faults.so"));
-        let made =
-            Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).status();
-        assert!(made.expect("a compiler").success());
+        fault_library(&site);
         let control = PathBuf::from(site.file("faults", "ok"));
         Self { service: Self::serve(site, &control, sync, config), token, control }
     }
@@ -589,8 +594,8 @@ fn a_restore_does_not_replace_a_whole_journal_with_a_damaged_one() {
 #[test]
 fn keys_may_come_from_a_file_or_from_the_environment() {
     let site = Site::empty();
-    let (digest, audit) = ("ab".repeat(32), "cd".repeat(32));
-    let env = [("CONTACTD_DIGEST_KEYS", digest.as_str()), ("CONTACTD_AUDIT_KEY", audit.as_str())];
+    let digest = "ab".repeat(32);
+    let env = [("CONTACTD_DIGEST_KEYS", digest.as_str())];
     let run = |args: &[&str]| site.run_with(args, crate::fixture::PEOPLE, &env);
     assert_eq!(run(&["import", "-", "--source", "crm"]).code, 0);
     assert_eq!(run(&["suppress", ADA]).code, 0);
@@ -601,7 +606,7 @@ fn keys_may_come_from_a_file_or_from_the_environment() {
     let file = site.file("digest.keys", format!("{digest}\n{}\n", "ef".repeat(32)));
     std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("sets");
     let config = format!("[keys]\ndigest = \"{file}\"\n");
-    let service = site.serve_in(&[], &config, &[("CONTACTD_AUDIT_KEY", &audit)]);
+    let service = site.serve_in(&[], &config, &[]);
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 404, "suppressed under the older key");
     assert_eq!(service.look_up(EMAIL, &token, EVE).status, 200);
     let bad = service.site.run_with(&["stats"], "", &[("CONTACTD_DIGEST_KEYS", "short")]);

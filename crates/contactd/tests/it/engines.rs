@@ -8,7 +8,7 @@ use contactd_postgres_testing::TestServer;
 const EMBEDDED_ONLY: &[(&str, &str)] = &[
     ("backup::", "a backup is a copy of a data directory; a database is backed up with its own tools"),
     ("cluster::", "it makes its own databases"),
-    ("data_dirs::", "data directories of earlier versions hold an embedded store"),
+    ("data_dirs::", "data directories of released versions hold an embedded store"),
     ("descriptors::", "it counts the open files of the embedded store"),
     ("faults::", "it damages the files of the embedded store"),
     ("leftovers::", "what killed backups and restores leave is in data directories"),

@@ -3,6 +3,7 @@
  * FAULTS names the file. Its text is one of
  * for writes to the journal: ok | full | read-only | nth N | short N | sync N | hang
  * for databases whose name contains NAME: db-read NAME | db-lock NAME | db-full NAME
+ * for all databases, how many bytes each of their files may have: db-room BYTES
  * for the clock, by how many seconds it is wrong: clock N
  */
 #define _GNU_SOURCE
@@ -22,14 +23,17 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char last[64];
 static long writes, syncs;
 
-static int is_journal(int fd) {
+/* Whether a file's path contains both texts. */
+static int path_has(int fd, const char *one, const char *other) {
     char link[64], path[4096];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t len = readlink(link, path, sizeof path - 1);
     if (len < 0) return 0;
     path[len] = 0;
-    return strstr(path, "/audit/") != NULL && strstr(path, ".jsonl") != NULL;
+    return strstr(path, one) != NULL && strstr(path, other) != NULL;
 }
+
+static int is_journal(int fd) { return path_has(fd, "/audit/", ".jsonl"); }
 
 /* System calls, so that none of the functions below is called. */
 static void control(char *text, size_t size) {
@@ -57,13 +61,15 @@ static int fails(int fd, const char *fault) {
     char text[64];
     control(text, sizeof text);
     size_t len = strlen(fault);
-    if (strncmp(text, fault, len) != 0) return 0;
-    char link[64], path[4096];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t path_len = readlink(link, path, sizeof path - 1);
-    if (path_len < 0) return 0;
-    path[path_len] = 0;
-    return strstr(path, ".db") != NULL && strstr(path, text + len) != NULL;
+    return strncmp(text, fault, len) == 0 && path_has(fd, ".db", text + len);
+}
+
+/* Whether a database has no room for a write that ends there. */
+static int is_full(int fd, off64_t end) {
+    char text[64];
+    control(text, sizeof text);
+    if (strncmp(text, "db-room ", 8) == 0) return end > atol(text + 8) && path_has(fd, ".db", "");
+    return fails(fd, "db-full ");
 }
 
 static int error(int code) {
@@ -85,7 +91,7 @@ ssize_t pread(int fd, void *data, size_t len, off_t at) { return pread64(fd, dat
 
 ssize_t pwrite64(int fd, const void *data, size_t len, off64_t at) {
     ssize_t (*real)(int, const void *, size_t, off64_t) = dlsym(RTLD_NEXT, "pwrite64");
-    return fails(fd, "db-full ") ? error(ENOSPC) : real(fd, data, len, at);
+    return is_full(fd, at + (off64_t)len) ? error(ENOSPC) : real(fd, data, len, at);
 }
 
 ssize_t pwrite(int fd, const void *data, size_t len, off_t at) { return pwrite64(fd, data, len, at); }

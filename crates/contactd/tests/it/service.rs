@@ -454,6 +454,13 @@ impl Drop for Service {
     }
 }
 
+/// Notes that a test could not run on this machine. `./check` lists these notes at its end.
+pub(crate) fn could_not_run(test: &str, why: &str) {
+    let notes = concat!(env!("CARGO_TARGET_TMPDIR"), "/could-not-run");
+    let mut notes = std::fs::File::options().create(true).append(true).open(notes).expect("opens");
+    writeln!(notes, "{test}: {why}").expect("writes");
+}
+
 /// Waits until something is so; fails if it is not within 90 seconds.
 pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(90);

@@ -42,7 +42,7 @@ pub struct RefusedKind {
     pub code: &'static str,
 }
 
-/// HMAC-SHA-256 of a profile, a value or a request id, truncated to 128 bits.
+/// The keyed BLAKE3 hash of a profile, a value or a request id, truncated to 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ShortDigest(pub [u8; 16]);
 

@@ -9,9 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use hmac::{Hmac, KeyInit, Mac};
 use icu_normalizer::ComposingNormalizerBorrowed;
-use sha2::{Digest, Sha256};
 
 use crate::access::ByFirstBytes;
 use crate::{ContactValue, Kind, Profile, ShortDigest, hex};
@@ -25,23 +23,30 @@ pub enum Subject<'a> {
     Value(Kind, &'a ContactValue),
 }
 
-/// A secret key for digests, and the id under which the store knows it.
+/// A secret key for digests, and the id under which the store knows it. Every kind of text has a key of its own, derived from it,
+/// so that a digest never stands for two things.
 #[derive(Clone)]
 pub struct DigestKey {
     id: String,
-    keyed: Hmac<Sha256>,
+    of_profiles: [u8; 32],
+    of_phones: [u8; 32],
+    of_emails: [u8; 32],
+    of_request_ids: [u8; 32],
+    of_accounts: [u8; 32],
 }
 
 impl DigestKey {
     /// Creates a key from 32 bytes.
     pub fn new(bytes: &[u8; 32]) -> Self {
-        let mut fingerprint = Sha256::new();
-        fingerprint.update(b"contactd digest key\0");
-        fingerprint.update(bytes);
-        let id = hex::encode(&fingerprint.finalize()[..8]);
-        // HMAC accepts keys of any length, so this cannot fail.
-        let keyed = Hmac::new_from_slice(bytes).unwrap_or_else(|_| Hmac::new(&Default::default()));
-        Self { id, keyed }
+        let derived = |what: &str| blake3::derive_key(&format!("contactd digest key: {what}"), bytes);
+        Self {
+            id: hex::encode(&derived("id")[..8]),
+            of_profiles: derived("profiles"),
+            of_phones: derived("phone numbers"),
+            of_emails: derived("e-mail addresses"),
+            of_request_ids: derived("request ids"),
+            of_accounts: derived("accounts"),
+        }
     }
 
     /// A fingerprint: it identifies the key without revealing it.
@@ -49,31 +54,29 @@ impl DigestKey {
         &self.id
     }
 
-    fn digest(&self, tag: u8, text: &[u8]) -> [u8; 32] {
-        #[cfg(test)]
-        tests::DIGESTS.set(tests::DIGESTS.get() + 1);
-        let mut mac = self.keyed.clone();
-        mac.update(&[tag]);
-        mac.update(text);
-        mac.finalize().into_bytes().into()
-    }
-
     fn digest_subject(&self, subject: Subject<'_>) -> [u8; 32] {
         match subject {
-            Subject::Profile(profile) => self.digest(b'u', profile.key().as_bytes()),
+            Subject::Profile(profile) => digest(&self.of_profiles, profile.key()),
             Subject::Value(kind, value) => self.digest_value(kind, value.expose()),
         }
     }
 
     fn digest_value(&self, kind: Kind, value: &str) -> [u8; 32] {
         match kind {
-            Kind::Phone => self.digest(b'p', value.as_bytes()),
+            Kind::Phone => digest(&self.of_phones, value),
             Kind::Email if value.bytes().all(|b| b.is_ascii() && !b.is_ascii_uppercase()) => {
-                self.digest(b'e', value.as_bytes())
+                digest(&self.of_emails, value)
             }
-            Kind::Email => self.digest(b'e', comparable_email(value).as_bytes()),
+            Kind::Email => digest(&self.of_emails, &comparable_email(value)),
         }
     }
+}
+
+/// The keyed BLAKE3 hash of a text.
+fn digest(key: &[u8; 32], text: &str) -> [u8; 32] {
+    #[cfg(test)]
+    tests::DIGESTS.set(tests::DIGESTS.get() + 1);
+    *blake3::keyed_hash(key, text.as_bytes()).as_bytes()
 }
 
 impl fmt::Debug for DigestKey {
@@ -137,18 +140,18 @@ impl DigestKeys {
 
     /// The digest of a request id under the newest key.
     pub fn id_digest(&self, id: &str) -> ShortDigest {
-        self.0.last().map_or(ShortDigest([0; 16]), |key| ShortDigest::of(&key.digest(b'r', id.as_bytes())))
+        self.0.last().map_or(ShortDigest([0; 16]), |key| ShortDigest::of(&digest(&key.of_request_ids, id)))
     }
 
     /// The digests that the journal may contain for a request id.
     pub fn id_digests(&self, id: &str) -> Vec<ShortDigest> {
-        self.0.iter().map(|key| ShortDigest::of(&key.digest(b'r', id.as_bytes()))).collect()
+        self.0.iter().map(|key| ShortDigest::of(&digest(&key.of_request_ids, id))).collect()
     }
 
     /// The secret of an account that only somebody with the key of this id can compute; `None` if that key is not here.
     pub(crate) fn account_secret(&self, id: &str, account: &str, salt: &str) -> Option<[u8; 32]> {
         let key = self.0.iter().find(|key| key.id == id)?;
-        Some(key.digest(b't', format!("{account} {salt}").as_bytes()))
+        Some(digest(&key.of_accounts, &format!("{account} {salt}")))
     }
 
     /// How an entry of the journal names a subject.
@@ -167,7 +170,7 @@ impl DigestKeys {
 pub struct SubjectDigest {
     /// The id of the key it was made with.
     pub key: String,
-    /// HMAC-SHA-256 of the subject.
+    /// The keyed BLAKE3 hash of the subject.
     pub bytes: [u8; 32],
 }
 
@@ -342,6 +345,31 @@ pub(crate) mod tests {
         assert!(list.check_value(Kind::Email, "jU\u{308}RG@example.com").is_out);
         assert!(!list.check_value(Kind::Phone, "jürg@example.com").is_out);
         assert!(!list.check_value(Kind::Email, "jorg@example.com").is_out);
+    }
+
+    // Stores and journals are full of these: with another one, people who opted out would be disclosed.
+    #[test]
+    fn digests_are_what_they_always_were() {
+        let keys = DigestKeys::new(vec![key(7)]).expect("a key");
+        let ada = Networks::built_in().canonicalize("linkedin.com/in/ada-quell").expect("a profile");
+        let phone = ContactValue::from_store("+14155550123".to_owned());
+        let email = ContactValue::from_store("ada@example.com".to_owned());
+        let of = |subject| keys.named(subject).expect("a digest");
+        let id = &keys.newest_id()[..8];
+        assert_eq!(
+            [
+                of(Subject::Profile(&ada)),
+                of(Subject::Value(Kind::Phone, &phone)),
+                of(Subject::Value(Kind::Email, &email)),
+                format!("{id}:{}", hex::encode(&keys.id_digest("job-7").0)),
+            ],
+            [
+                "6b2fcbb4:69804d3a4c8f0c02916ab744d015f38c",
+                "6b2fcbb4:6193bb60fac07e873082d42c831234ad",
+                "6b2fcbb4:f72af41ecbea1febc68d88741fdd414c",
+                "6b2fcbb4:84c4dc1f4fb4eced38f630e296a8b19b",
+            ]
+        );
     }
 
     #[test]

@@ -224,9 +224,7 @@ impl Merging {
                 self.counts.unchanged += 1;
                 continue;
             }
-            // Stores of earlier versions may hold two spellings of an address: the given one is updated.
-            let same = held.iter_mut().filter(|held| held.detail.is_same(detail));
-            match same.max_by_key(|held| held.detail.value == detail.value) {
+            match held.iter_mut().find(|held| held.detail.is_same(detail)) {
                 Some(same) if same.detail == *detail => {
                     self.sources.insert(same.source);
                     self.counts.unchanged += 1;
@@ -345,8 +343,7 @@ impl Merging {
         if self.replaced.is_empty() {
             return Vec::new();
         }
-        let is_given =
-            |held: &Detail| given.iter().any(|given| given.value == held.value && given.is_same(held));
+        let is_given = |held: &Detail| given.iter().any(|given| given.is_same(held));
         let is_gone = |held: &mut HeldDetail| {
             self.is_replaced(&held.detail.source) && !is_given(&held.detail) && held.import != self.id
         };

@@ -50,7 +50,7 @@ const fn whole(
     MovedTable { part, from: name, to: name, columns, key: None, what }
 }
 
-/// Everything that is moved, in this order.
+/// Everything that is moved, in this order: a move that was interrupted goes on by the number of its table.
 pub const MOVED: &[MovedTable] = &[
     whole(
         Part::Access,
@@ -75,6 +75,30 @@ pub const MOVED: &[MovedTable] = &[
         "tokens",
     ),
     whole(Part::Access, "suppressions", &["digest", "key", "suppressed_at"], "opt-outs"),
+    whole(
+        Part::Access,
+        "users",
+        &[
+            "name",
+            "role",
+            "created_at",
+            "disabled_at",
+            "password",
+            "must_change_password",
+            "totp_key",
+            "totp_salt",
+            "totp_last_step",
+            "last_login_at",
+            "generation",
+        ],
+        "users",
+    ),
+    whole(
+        Part::Access,
+        "admin_tokens",
+        &["id", "hash", "name", "role", "created_at", "expires_at", "revoked_at", "last_used_at"],
+        "admin tokens",
+    ),
     whole(Part::Details, "sources", &["id", "name", "max_age"], "sources"),
     whole(
         Part::Details,
@@ -187,29 +211,4 @@ pub const MOVED: &[MovedTable] = &[
         what: "counts in the audit index",
     },
     whole(Part::Index, "positions", &["node", "segment", "offset", "seq", "chain"], "positions in journals"),
-    // Added later. A move that was interrupted goes on by the number of its table, so these are the last.
-    whole(
-        Part::Access,
-        "users",
-        &[
-            "name",
-            "role",
-            "created_at",
-            "disabled_at",
-            "password",
-            "must_change_password",
-            "totp_key",
-            "totp_salt",
-            "totp_last_step",
-            "last_login_at",
-            "generation",
-        ],
-        "users",
-    ),
-    whole(
-        Part::Access,
-        "admin_tokens",
-        &["id", "hash", "name", "role", "created_at", "expires_at", "revoked_at", "last_used_at"],
-        "admin tokens",
-    ),
 ];

@@ -3,7 +3,7 @@
 use super::Walk;
 use super::opening::Opening;
 use crate::faults::missing;
-use crate::line::{Entry, Mark, OldJournal};
+use crate::line::{Entry, Mark};
 use crate::segment::Segment;
 
 impl Walk {
@@ -20,13 +20,12 @@ impl Walk {
             self.fault(segment, 1, seq, what);
             self.next_number = None;
         }
-        let (old, epoch) = (self.old.as_ref().map(|old| old.through), self.epoch);
-        if let Entry::Mark(Mark::Begun { old: Some(OldJournal::Restored(root)), .. }) = &opening.line.entry {
+        if let Entry::Mark(Mark::Begun { old_root: Some(root), .. }) = &opening.line.entry {
             self.notes.push(format!(
                 "line {} begins a new journal, with a root of its own: after a restore, or because the keys were gone",
                 opening.line.seq
             ));
-            if old.is_none() && *root != epoch.map(|(root, _)| root) {
+            if self.epoch.is_none_or(|(before, _)| before != *root) {
                 self.fault(segment, 1, seq, "it does not name the root of the journal before it".to_owned());
             }
         } else if matches!(opening.line.entry, Entry::Mark(Mark::Begun { .. })) && self.epoch.is_some() {

@@ -48,11 +48,9 @@ impl Walk {
             return Err(changed());
         }
         self.last = Some((position.seq, Chain(position.chain)));
-        if !self.is_old(position.seq) {
-            self.epoch = self.trust.epoch_after(position.seq);
-            if self.epoch.is_none_or(|epoch| self.trust.may_have_ended(epoch)) {
-                self.epoch = self.epoch_at(&segment, position.offset)?.or(self.epoch);
-            }
+        self.epoch = self.trust.epoch_after(position.seq);
+        if self.epoch.is_none_or(|epoch| self.trust.may_have_ended(epoch)) {
+            self.epoch = self.epoch_at(&segment, position.offset)?.or(self.epoch);
         }
         let offset = position.offset;
         self.begin(segment);

@@ -150,13 +150,13 @@ impl Writer {
         let (mut last, mut chain) = (self.last, self.chain);
         let previous = self.chain;
         let opened = match &self.begin {
-            Some(Begin::Journal(old)) => {
-                Mark::Begun { root: self.keys.root, after: last, previous, old: old.clone() }
+            Some(Begin::Journal(old_root)) => {
+                Mark::Begun { root: self.keys.root, after: last, previous, old_root: *old_root }
             }
             Some(Begin::Broken(what)) => {
-                Mark::Opened { after: Some(last), previous, suspect_after, broken: Some(what.clone()) }
+                Mark::Opened { after: last, previous, suspect_after, broken: Some(what.clone()) }
             }
-            None => Mark::Opened { after: Some(last), previous, suspect_after, broken: None },
+            None => Mark::Opened { after: last, previous, suspect_after, broken: None },
         };
         let recovered = (self.torn > 0).then_some(Mark::Recovered { torn_bytes: self.torn });
         for mark in [Some(opened), recovered].into_iter().flatten() {

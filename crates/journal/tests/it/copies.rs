@@ -38,7 +38,7 @@ impl JournalCopy for InMemory {
 }
 
 fn dir_of(place: &Place) -> JournalDir {
-    JournalDir { dir: place.audit(), keys: KeyDir::new(&place.keys()), old_key: Arc::new(|| None) }
+    JournalDir { dir: place.audit(), keys: KeyDir::new(&place.keys()) }
 }
 
 /// Adds what is signed after a position.

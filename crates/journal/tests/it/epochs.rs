@@ -108,7 +108,7 @@ fn a_restored_journal_begins_anew_and_names_the_old_root() {
     assert_ne!(old_root, new_root);
     assert_eq!(restored.faults(), [""; 0]);
     assert_eq!(restored.requests().len(), count + 3);
-    let verifier = |roots| Verifier { roots: Roots::given(roots), keys: None, old_key: None };
+    let verifier = |roots| Verifier { roots: Roots::given(roots), keys: None };
     let both = verifier(vec![old_root, new_root]).verify(&restored.audit(), &[]).expect("reads");
     assert_eq!((both.faults, both.roots), (vec![], vec![old_root, new_root]));
     assert!(both.notes.iter().any(|note| note.contains("after a restore")), "{:?}", both.notes);
@@ -125,12 +125,7 @@ fn a_proof_shows_a_period_and_nothing_can_be_changed_in_it() {
     let root = place.root();
     let file = place.keys().join("proof.jsonl");
     let prove = |since: Timestamp, until: Timestamp| {
-        use contactd_journal::JournalFiles;
-        let dir = contactd_journal::JournalDir {
-            dir: place.audit(),
-            keys: KeyDir::new(&place.keys()),
-            old_key: std::sync::Arc::new(|| None),
-        };
+        let dir = contactd_journal::JournalReader::of_dir(&place.audit(), KeyDir::new(&place.keys()));
         let mut out = Vec::new();
         let made = dir.prove(since, until, &Roots::given(vec![root]), &mut out).expect("proves");
         fs::write(&file, &out).expect("writes");
@@ -212,7 +207,7 @@ fn seals_file(place: &Place) -> std::path::PathBuf {
 
 /// Verifies with the root alone, as somebody with a copy does.
 fn check_without_keys(place: &Place, root: RootKey) -> Vec<JournalFault> {
-    let verifier = Verifier { roots: Roots::given(vec![root]), keys: None, old_key: None };
+    let verifier = Verifier { roots: Roots::given(vec![root]), keys: None };
     verifier.verify(&place.audit(), &[]).expect("reads").faults
 }
 

@@ -183,7 +183,7 @@ fn old_lines_are_removed_and_the_rest_can_still_be_verified() {
     );
     let later = at().plus(Duration::from_secs(1));
     let old = outdated(&place.audit(), later, &verifier).expect("reads").expect("old segments");
-    let ticket = journal.mark(later, &Mark::Retired { through: old.through, chain: Some(old.chain) });
+    let ticket = journal.mark(later, &Mark::Retired { through: old.through, chain: old.chain });
     assert_eq!(settled(&ticket), Fate::Written);
     let put_back = place.first_segment();
     let removed = fs::read(&put_back).expect("reads");
@@ -347,8 +347,7 @@ fn a_copy_is_verified_elsewhere_with_the_root_alone() {
     place.compress();
     let copy = Place::new();
     copy_dir(&place.audit(), &copy.audit());
-    let verifier =
-        contactd_journal::Verifier { roots: Roots::given(vec![place.root()]), keys: None, old_key: None };
+    let verifier = contactd_journal::Verifier { roots: Roots::given(vec![place.root()]), keys: None };
     let verified = verifier.verify(&copy.audit(), &[]).expect("reads");
     assert_eq!((verified.faults, verified.unsigned), (vec![], 0));
 }

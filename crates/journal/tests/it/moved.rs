@@ -124,7 +124,7 @@ fn segments_that_cannot_be_found_do_not_count_as_removed() {
     fill(&journal, 0, 100);
     let later = at().plus(Duration::from_secs(1));
     let old = outdated(&place.audit(), later, &place.verifier()).expect("reads").expect("old segments");
-    let ticket = journal.mark(later, &Mark::Retired { through: old.through, chain: Some(old.chain) });
+    let ticket = journal.mark(later, &Mark::Retired { through: old.through, chain: old.chain });
     assert_eq!(settled(&ticket), Fate::Written);
     place.move_away();
     assert_eq!(remove(&place.audit(), &old).expect_err("fails").to_string(), GONE);

@@ -63,7 +63,6 @@ impl Place {
             node: "n1".to_owned(),
             digest_key: "k1".to_owned(),
             keys: KeyDir::new(&self.keys()),
-            old_key: None,
             epoch: self.epoch,
             opened_by: OpenedBy::Command,
         }
@@ -89,7 +88,7 @@ impl Place {
 
     pub(crate) fn verifier(&self) -> Verifier {
         let roots = roots(&self.audit()).expect("reads");
-        Verifier { roots: Roots::remembered(roots), keys: Some(KeyDir::new(&self.keys())), old_key: None }
+        Verifier { roots: Roots::remembered(roots), keys: Some(KeyDir::new(&self.keys())) }
     }
 
     /// Verifies with what an operator has on the machine.

@@ -81,7 +81,7 @@ impl Base {
             for path in place.segments() {
                 removed.push((path.clone(), fs::read(&path).expect("reads")));
             }
-            let ticket = journal.mark(later, &Mark::Retired { through: old.through, chain: Some(old.chain) });
+            let ticket = journal.mark(later, &Mark::Retired { through: old.through, chain: old.chain });
             assert_eq!(settled(&ticket), Fate::Written);
             remove(&place.audit(), &old).expect("removes");
             removed.retain(|(path, _)| !path.exists());

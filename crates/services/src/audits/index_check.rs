@@ -74,8 +74,7 @@ impl Audits {
         let roots = roots(parts).await?;
         let corrections = corrections(&parts.journal, &roots)?;
         let retired = corrections.retired_through;
-        // A server may have been killed before it did this. An index of an earlier version learns the name of its node
-        // with this change.
+        // A server may have been killed before it did this.
         parts.store.forget_audit(parts.node(), retired).await?;
         let foreign = match self.shares_index() {
             true => parts.store.indexed(parts.node(), through + 1, LAST_NUMBER).await?.len() as u64,

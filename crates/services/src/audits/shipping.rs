@@ -8,7 +8,7 @@ use contactd_journal::{JournalError, Lines};
 
 /// A step ends with the first checkpoint after this many lines, so that a copy ends with a signature.
 const BATCH: usize = 2_000;
-/// It ends anyway after this many: lines of a journal of the first version have no checkpoints.
+/// It ends anyway after this many, so that memory is bounded.
 const MOST: usize = 100_000;
 
 /// What a step has shipped.

@@ -117,12 +117,11 @@ pub struct Disclosure {
     pub request_id: String,
     /// The value that was disclosed, if it is still held.
     pub value: Option<String>,
-    /// Whether the journal says which value it was. Lines of earlier versions do not.
+    /// Whether the journal says which value it was.
     pub is_value_recorded: bool,
 }
 
-/// Which disclosures a report lists. Lines of earlier versions name no value: what they disclosed while another profile
-/// held it cannot be found by the value.
+/// Which disclosures a report lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum DisclosuresOf {

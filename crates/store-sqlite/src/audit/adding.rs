@@ -13,7 +13,7 @@ use contactd_core::store::place::kind_number;
 /// Adds the lines of a step if the index is still at the position where the step begins.
 pub(super) fn add_step(index: &Transaction<'_>, step: IndexStep<'_>) -> rusqlite::Result<bool> {
     let mut names = Names::default();
-    let node = names.node(index, step.node)?;
+    let node = names.id(index, step.node)?;
     if position(index, node)? != step.from {
         return Ok(false);
     }

@@ -1,7 +1,8 @@
+// @ts-check
 // Your account: password and second factor.
 
 import { get, post, remove } from '../api.js';
-import { copyButton } from '../copy.js';
+import { copyButton } from '../copy-button.js';
 import { ask } from '../dialog.js';
 import { button, data, h } from '../dom.js';
 import { textField, valuesOf } from '../fields.js';
@@ -11,23 +12,25 @@ import { qrCode } from '../qr.js';
 import { resume, user } from '../session.js';
 import { facts } from '../table.js';
 
-const SHORTEST = 12;
+const MIN_PASSWORD_LENGTH = 12;
 
+/** @param {() => void} refresh */
 function passwordForm(refresh) {
-  const failed = h('p', { class: 'failed', role: 'alert' });
+  const failed = h('p', { class: 'error-text', role: 'alert' });
   const send = h('button', { type: 'submit', class: 'primary' }, 'Change the password');
+  const again = textField('again', 'New password again', { type: 'password', autocomplete: 'new-password', required: true });
   const form = h('form', { class: 'panel' },
     textField('old', 'Password now', { type: 'password', autocomplete: 'current-password', required: true }),
     textField('new', 'New password',
-      { type: 'password', autocomplete: 'new-password', required: true, minlength: SHORTEST,
-      hint: `At least ${SHORTEST} characters. Several words are good, and easy to remember.` }),
-    textField('again', 'New password again', { type: 'password', autocomplete: 'new-password', required: true }), failed,
+      { type: 'password', autocomplete: 'new-password', required: true, minlength: MIN_PASSWORD_LENGTH,
+      hint: `At least ${MIN_PASSWORD_LENGTH} characters. Several words are good, and easy to remember.` }),
+    again, failed,
     h('div', { class: 'actions' }, send));
   form.addEventListener('submit', (event) => {
     event.preventDefault();
-    const { old, new: chosen, again } = valuesOf(form);
+    const { old, new: chosen, again: repeated } = valuesOf(form);
     failed.textContent = '';
-    if (chosen !== again) { failed.textContent = 'The two new passwords are not the same.'; form.elements.again.focus(); return; }
+    if (chosen !== repeated) { failed.textContent = 'The two new passwords are not the same.'; again.querySelector('input')?.focus(); return; }
     attempt(send, async () => {
       try {
         await post('/me/password', { old, new: chosen });
@@ -37,7 +40,7 @@ function passwordForm(refresh) {
         return;
       }
       form.reset();
-      if (user().mustChangePassword) { location.hash = '#/overview'; location.reload(); return; }
+      if (user()?.mustChangePassword) { location.hash = '#/overview'; location.reload(); return; }
       await resume();
       flashNext('Your password is changed. Your other sessions have ended.');
       refresh();
@@ -46,9 +49,10 @@ function passwordForm(refresh) {
   return form;
 }
 
+/** @param {() => void} refresh */
 async function setUpTotp(refresh) {
   const { secret, uri } = await post('/me/totp');
-  const code = h('code', { class: 'key' }, secret.replace(/(.{4})(?=.)/g, '$1 '));
+  const code = h('code', { class: 'key-text' }, secret.replace(/(.{4})(?=.)/g, '$1 '));
   const answer = await ask({
     title: 'Set up a second factor',
     wide: true,
@@ -56,9 +60,9 @@ async function setUpTotp(refresh) {
       h('ol', null,
         h('li', null, 'Open an authenticator app on your phone and scan this picture.'),
         h('li', null, 'Type the six digits that it shows, and your password, below.')),
-      h('div', { class: 'qr' }, qrCode(uri, 'QR code of the key for the authenticator app')),
+      h('div', { class: 'qr-code' }, qrCode(uri, 'QR code of the key for the authenticator app')),
       h('p', { class: 'note' }, 'If you cannot scan it, type this key into the app:'),
-      h('p', { class: 'key-line' }, code, copyButton(code, 'the key')),
+      h('p', { class: 'key-with-button' }, code, copyButton(code, 'the key')),
     ],
     fields: [textField('code', 'Code',
       { required: true, inputmode: 'numeric', autocomplete: 'one-time-code', maxlength: 6, pattern: '[0-9]{6}', title: 'Six digits' }),
@@ -71,6 +75,7 @@ async function setUpTotp(refresh) {
   refresh();
 }
 
+/** @param {() => void} refresh */
 async function removeTotp(refresh) {
   const answer = await ask({
     title: 'Switch off the second factor',
@@ -85,6 +90,7 @@ async function removeTotp(refresh) {
   refresh();
 }
 
+/** @param {PageInput} input */
 export async function account({ signal, refresh }) {
   const me = await get('/me', { signal });
   const setUp = button('Set up', () => attempt(setUp, () => setUpTotp(refresh)), { class: 'primary' });

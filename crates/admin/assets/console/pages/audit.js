@@ -1,3 +1,4 @@
+// @ts-check
 // Audit: the journal with filters, and what each recipient received.
 
 import { address, get } from '../api.js';
@@ -10,53 +11,65 @@ import { may } from '../session.js';
 import { table } from '../table.js';
 import { chosenPeriod, period, periodFields, periodForm } from './period.js';
 
-const PAGE = 50;
+const LINES_PER_PAGE = 50;
 const NAMES = ['since', 'until', 'token', 'operation', 'outcome', 'actor', 'request'];
 const OUTCOMES = [['', 'any'], ['hit', 'found'], ['miss', 'nothing found'], ['refused', 'refused'], ['done', 'done (actions)'],
   ['failed', 'failed (actions)']];
-const TONES = { hit: ['good', 'found'], miss: ['none', 'nothing found'], refused: ['warn', 'refused'], done: ['good', 'done'],
+/** @type {Record<string, [Tone, string]>} */
+const OUTCOME_BADGES = { hit: ['good', 'found'], miss: ['none', 'nothing found'], refused: ['warn', 'refused'], done: ['good', 'done'],
   failed: ['bad', 'failed'] };
 const OPERATIONS = ['phone', 'email', 'import', 'imports undo', 'export', 'backup', 'restore', 'put', 'remove', 'suppress', 'unsuppress',
   'erase', 'subject', 'subject search',
   'token create', 'token update', 'token rotate', 'token revoke', 'sweep', 'configuration'];
 
-/** The links between the pages about the journal. */
+/**
+ * The links between the pages about the journal.
+ * @param {string} current
+ */
 export function auditTabs(current) {
-  const tabs = [['audit', 'Lines'], ['audit/recipients', 'Recipients'],
-    may('auditProof') && ['audit/proof', 'Verify and prove']].filter(Boolean);
+  const tabs = [['audit', 'Lines'], ['audit/recipients', 'Recipients'], ...(may('auditProof') ? [['audit/proof', 'Verify and prove']] : [])];
   return h('nav', { class: 'tabs', 'aria-label': 'Audit' }, h('ul', null, tabs.map(([path, name]) =>
     h('li', null, h('a', { href: `#/${path}`, 'aria-current': path === current && 'page' }, name)))));
 }
 
-const outcome = ({ outcome: text, reason }) => {
-  const [tone, words] = TONES[text] ?? ['none', text];
-  return [badge(tone, words), reason && h('span', { class: 'rule' }, h('code', null, data(reason)))];
+/** @param {Api.EventShown} event */
+const outcome = (event) => {
+  const [tone, words] = OUTCOME_BADGES[event.outcome] ?? ['none', event.outcome];
+  const reason = event.kind === 'request' && event.reason;
+  return [badge(tone, words), reason && h('span', { class: 'second-line' }, h('code', null, data(reason)))];
 };
 
+/** @param {Api.EventShown} event */
 const whoOf = (event) => (event.kind === 'admin'
-  ? [event.via === 'admin API' && 'token ', data(event.actor), h('span', { class: 'rule' }, `through the ${event.via}`)]
-  : [data(event.tokenName ?? event.token), event.tokenName && h('span', { class: 'rule' }, h('code', null, event.token))]);
+  ? [event.via === 'admin API' && 'token ', data(event.actor), h('span', { class: 'second-line' }, `through the ${event.via}`)]
+  : [data(event.tokenName ?? event.token), event.tokenName && h('span', { class: 'second-line' }, h('code', null, event.token))]);
 
+/** @param {Api.EventShown} event */
 function detailOf(event) {
-  if (event.kind !== 'admin') return event.count > 1 ? `${number(event.count)} requests` : h('code', null, data(event.requestId));
+  if (event.kind !== 'admin') return event.count && event.count > 1 ? `${number(event.count)} requests` : h('code', null, data(event.requestId));
   const counts = Object.entries(event.counts ?? {}).map(([name, count]) => `${name} ${number(count)}`).join(', ');
   const parts = nodes([event.what && data(event.what), counts, event.ticket && h('span', { class: 'ticket' }, data(event.ticket))]);
   return parts.length ? parts.map((part, i) => [i > 0 && ' · ', part]) : '–';
 }
 
-/** The digests of a line, for those who compare them. */
+/**
+ * The digests of a line, for those who compare them.
+ * @param {Api.EventShown} event
+ */
 function digests(event) {
-  const list = [event.profileDigest && ['profile', event.profileDigest], event.valueDigest && ['value', event.valueDigest],
-    ...(event.subjects ?? []).map((digest) => ['about', digest])].filter(Boolean);
-  return h('details', { class: 'more tight' }, h('summary', null, `${number(event.seq)}`), h('ul', { class: 'digests' },
+  const list = event.kind === 'admin' ? event.subjects.map((digest) => ['about', digest])
+    : [['profile', event.profileDigest], ['value', event.valueDigest]].filter(([, digest]) => digest);
+  return h('details', { class: 'foldout tight' }, h('summary', null, `${number(event.seq)}`), h('ul', { class: 'digests' },
     h('li', null, `node ${event.node}`), list.map(([what, digest]) => h('li', null, `${what} `, h('code', null, digest)))));
 }
 
+/** @param {Api.EventShown} event */
 const rowOf = (event) => [h('time', { datetime: event.time }, exact(event.time)), data(event.operation), outcome(event), whoOf(event),
   detailOf(event), digests(event)];
 
 const COLUMNS = ['Time (UTC)', 'Operation', 'Outcome', 'Token or user', 'Request, counts or ticket', 'Line'];
 
+/** @param {URLSearchParams} query */
 function filters(query) {
   const list = h('datalist', { id: 'operations' }, OPERATIONS.map((name) => h('option', { value: name })));
   const form = h('form', { class: 'filters', autocomplete: 'off' }, periodFields(query, '7d'),
@@ -75,31 +88,37 @@ function filters(query) {
   return form;
 }
 
+/** @param {PageInput} input */
 export async function audit({ query, signal }) {
   const wanted = { ...Object.fromEntries(NAMES.map((name) => [name, query.get(name)])), ...period(query, '7d') };
-  const first = await get('/audit', { signal, query: { ...wanted, limit: PAGE } });
+  const first = await get('/audit', { signal, query: { ...wanted, limit: LINES_PER_PAGE } });
   const shown = table('Journal', COLUMNS, first.events.map(rowOf),
     { empty: 'No line matches. Choose a longer period or fewer filters.', className: 'journal' });
   let before = first.next;
   const more = button('Show older lines', () => attempt(more, async () => {
-    const older = await get('/audit', { signal, query: { ...wanted, limit: PAGE, before } });
+    const older = await get('/audit', { signal, query: { ...wanted, limit: LINES_PER_PAGE, before } });
     const added = table('Journal', COLUMNS, older.events.map(rowOf));
-    const rows = [...added.querySelectorAll('tbody > tr')];
-    shown.querySelector('tbody').append(...rows);
+    const rows = [...added.querySelectorAll('tr')].slice(1);
+    shown.querySelector('tbody')?.append(...rows);
     before = older.next;
     more.hidden = !before;
     if (rows[0]) { rows[0].tabIndex = -1; rows[0].focus(); }
   }), { hidden: !before });
   return [
-    heading('Audit', linkButton('Download as CSV', address('/audit', { ...wanted, format: 'csv' }), { download: 'audit.csv' })),
+    heading('Audit', linkButton('Download as CSV', address('/audit', { query: { ...wanted, format: 'csv' } }), { download: 'audit.csv' })),
     auditTabs('audit'), filters(query),
     h('p', { class: 'note' }, 'Newest first. The journal has keyed digests of people, numbers and addresses, never these themselves.'),
     shown, h('p', null, more),
   ];
 }
 
+/** @param {PageInput} input */
 export async function recipients({ query, signal }) {
   const { recipients: all } = await get('/audit/summary', { signal, query: period(query) });
+  /**
+   * @param {string} token
+   * @param {string} [result]
+   */
   const lines = (token, result) => href(['audit'], { ...period(query), token, outcome: result });
   return [
     heading('Audit'), auditTabs('audit/recipients'), periodForm(['audit', 'recipients'], query),
@@ -107,7 +126,7 @@ export async function recipients({ query, signal }) {
       { name: 'Nothing found', number: true }, { name: 'Refused', number: true }, 'First', 'Last'],
       all.map((row) => [
         [h('a', { href: lines(row.token) }, data(row.tokenName ?? row.token)),
-          row.tokenName && h('span', { class: 'rule' }, h('code', null, row.token))],
+          row.tokenName && h('span', { class: 'second-line' }, h('code', null, row.token))],
         number(row.requests), h('a', { href: lines(row.token, 'hit') }, number(row.hits)), number(row.misses), number(row.refused),
         moment(row.firstAt), moment(row.lastAt),
       ]), { empty: 'Nobody has asked for anything in this time.' }),

@@ -1,3 +1,4 @@
+// @ts-check
 // Export: everything that is held, as a file.
 
 import { post } from '../api.js';
@@ -18,7 +19,8 @@ export async function exportPage() {
     h('div', { class: 'actions' }, send));
   form.addEventListener('submit', (event) => {
     event.preventDefault();
-    attempt(send, async () => go(['jobs', (await post('/exports', valuesOf(form))).id]));
+    const { format, source, ticket } = valuesOf(form);
+    attempt(send, async () => go(['jobs', (await post('/exports', { format, source, ticket })).id]));
   });
   return [
     heading('Export'),

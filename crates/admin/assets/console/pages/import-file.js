@@ -1,8 +1,9 @@
+// @ts-check
 // Importing a file, steps 1 and 2: sending it, and saying which column means what. Steps 3 and 4 are jobs.
 
-import { ApiError, at, get, post, remove, upload } from '../api.js';
+import { ApiError, get, post, remove, upload } from '../api.js';
 import { busy, button, data, h } from '../dom.js';
-import { dropZone } from '../drop.js';
+import { dropZone } from '../drop-zone.js';
 import { checkField, selectField, textField, valuesOf } from '../fields.js';
 import { bytes, counted } from '../format.js';
 import { attempt, badge, heading, problem, section } from '../notices.js';
@@ -25,17 +26,23 @@ const DATES = [['', 'as in 2026-05-01'], ['%d.%m.%Y', '01.05.2026 (day first)'],
 
 const STEPS = ['File', 'Columns', 'Check', 'Import'];
 
-/** Where in the import one is. */
+/**
+ * Where in the import one is.
+ * @param {number} current
+ */
 export const steps = (current) => h('ol', { class: 'steps', 'aria-label': 'Steps of an import' }, STEPS.map((name, i) =>
-  h('li', { 'aria-current': i + 1 === current && 'step', class: i + 1 < current && 'past' }, name)));
+  h('li', { 'aria-current': i + 1 === current && 'step', class: i + 1 < current && 'step-done' }, name)));
 
+/** @param {PageInput} input */
 export async function importNew({ signal }) {
   const bar = h('progress', { 'aria-label': 'Sending the file', hidden: true });
   const text = h('p', { class: 'progress-text', role: 'status' });
   const failed = h('div');
+  /** @type {AbortController | null} */
   let sending = null;
   const stop = button('Stop', () => sending?.abort(), { hidden: true });
   signal.addEventListener('abort', () => sending?.abort());
+  /** @param {File} file */
   const send = async (file) => {
     sending?.abort();
     sending = new AbortController();
@@ -47,7 +54,7 @@ export async function importNew({ signal }) {
       if (file.size === 0) throw new ApiError('empty', 'This file is empty.');
       // Before a long upload, so that it does not fail at its end because the session is over.
       await get('/session');
-      const made = await upload('/uploads', file, {
+      const made = await upload(file, {
         signal: sending.signal,
         onProgress: (loaded, total) => { bar.max = total; bar.value = loaded; if (loaded === total) text.textContent = 'Sent. Reading the columns…'; },
       });
@@ -62,7 +69,7 @@ export async function importNew({ signal }) {
     }
   };
   return [
-    h('p', { class: 'crumb' }, h('a', { href: '#/imports' }, 'Imports')),
+    h('p', { class: 'breadcrumb' }, h('a', { href: '#/imports' }, 'Imports')),
     heading('Import a file'), steps(1),
     dropZone({ label: 'Choose a file', accept: '.csv,.tsv,.txt,.jsonl,.ndjson,.parquet,.gz,.zst',
       hint: 'CSV with a header, JSON lines or Parquet, also as .gz or .zst.', onFile: send }),
@@ -71,10 +78,12 @@ export async function importNew({ signal }) {
   ];
 }
 
+/** @param {Api.UploadShown} file */
 function mappingTable(file) {
-  const isOffered = (column) => Object.entries(file.suggestedMapping).find(([, name]) => name === column.name)?.[0];
+  /** @param {Api.ColumnShown} column */
+  const offeredFor = (column) => Object.entries(file.suggestedMapping).find(([, name]) => name === column.name)?.[0];
   const rows = file.columns.map((column, i) => {
-    const offered = isOffered(column);
+    const offered = offeredFor(column);
     const chosen = column.field ?? offered ?? '';
     return [
       h('strong', { id: `column-${i}` }, data(column.name || '(no name)')),
@@ -86,23 +95,30 @@ function mappingTable(file) {
     ];
   });
   return table('Columns of the file', ['Column', 'First values', 'Means', { name: 'Recognised', hidden: true }], rows,
-    { className: 'mapping', empty: 'This file has no columns of its own: its fields have the names that contactd uses.' });
+    { className: 'column-mapping', empty: 'This file has no columns of its own: its fields have the names that contactd uses.' });
 }
 
+/** @param {HTMLFormElement} form */
 function mappingOf(form) {
+  /** @type {Record<string, string>} */
   const mapping = {};
-  for (const select of form.querySelectorAll('select[data-column]')) {
-    if (!select.value) continue;
+  for (const select of form.querySelectorAll('select')) {
+    const { column } = select.dataset;
+    if (!select.value || column === undefined) continue;
     if (mapping[select.value]) {
-      const words = FIELDS.find(([field]) => field === select.value)[1];
+      const words = FIELDS.find(([field]) => field === select.value)?.[1];
       throw new ApiError('twice', `Two columns are the ${words}. Choose one of them.`);
     }
-    mapping[select.value] = select.dataset.column;
+    mapping[select.value] = column;
   }
   return mapping;
 }
 
-/** What the form says, as the API wants it. Throws an error with words if something is missing. */
+/**
+ * What the form says, as the API wants it. Throws an error with words if something is missing.
+ * @param {HTMLFormElement} form
+ * @param {Api.UploadShown} file
+ */
 function settings(form, file) {
   const values = valuesOf(form);
   const mapping = mappingOf(form);
@@ -117,23 +133,26 @@ function settings(form, file) {
   };
 }
 
+/** @type {Record<string, Tone>} */
 const VERDICTS = { loaded: 'good', 'loaded in part': 'warn', rejected: 'bad', 'opted out': 'none' };
 
+/** @param {Api.RowShown[]} rows */
 function previewTable(rows) {
   const used = FIELDS.filter(([field]) => rows.some(({ values }) => values[field]));
   const columns = [{ name: 'Line', number: true }, 'Verdict', ...used.map(([, words]) => words.replace(/ \(.*/, ''))];
   return table('First rows', columns, rows.map((row) => [
     row.line,
     [badge(VERDICTS[row.verdict] ?? 'none', row.verdict),
-      row.reasons.map(({ column, reason }) => h('span', { class: 'rule' }, column && [data(column), ': '], reasonText(reason)))],
+      row.reasons.map(({ column, reason }) => h('span', { class: 'second-line' }, column && [data(column), ': '], reasonText(reason)))],
     ...used.map(([field]) => row.values[field] && data(row.values[field])),
-  ]), { empty: 'The file has no rows.', className: 'preview' });
+  ]), { empty: 'The file has no rows.', className: 'row-preview' });
 }
 
+/** @param {Partial<Api.ToImport>} [before] */
 const choices = (before = {}) => [
   textField('source', 'Source', { value: before.source, maxlength: 100,
     hint: 'Where this data comes from, such as crm. People who ask what is held about them read this name. A column “source” of a row wins.' }),
-  h('div', { class: 'pair' },
+  h('div', { class: 'field-pair' },
     textField('region', 'Country of numbers without +',
       { value: before.region, maxlength: 2, pattern: '[A-Za-z]{2}', title: 'Two letters, such as US', placeholder: 'US',
       hint: 'Two letters. Empty: such numbers are rejected.' }),
@@ -144,30 +163,40 @@ const choices = (before = {}) => [
     hint: 'Also deletes what the source held before and is not in this file. You see how much that is before you decide.' }),
 ];
 
+/** @type {Record<string, string>} */
 const DELIMITERS = { ',': 'comma', ';': 'semicolon', '\t': 'tab', '|': 'vertical bar' };
 
+/** @param {Api.UploadShown} file */
 const aboutFile = ({ name, bytes: size, format, encoding, delimiter, columns }) => facts([
   ['File', data(name)], ['Size', bytes(size)], ['Format', format], ['Encoding', encoding],
   ['Columns', columns.length ? counted(columns.length, 'column') : null], ['Separated by', delimiter && (DELIMITERS[delimiter] ?? delimiter)],
 ]);
 
-/** The columns of a file, with what was said about them in an earlier check. */
+/**
+ * The columns of a file, with what was said about them in an earlier check.
+ * @param {Api.ColumnShown[]} columns
+ * @param {Record<string, string>} [mapping]
+ */
 function withEarlier(columns, mapping = {}) {
+  /** @param {Api.ColumnShown} column */
   const earlier = (column) => Object.entries(mapping).find(([, name]) => name === column.name)?.[0];
   return columns.map((column) => ({ ...column, field: column.field ?? earlier(column) ?? null }));
 }
 
+/** @param {PageInput} input */
 export async function importUpload({ params, query, signal }) {
+  const earlier = query.get('job');
   const [file, job] = await Promise.all([
-    get(at`/uploads/${params.id}`, { signal }),
-    query.get('job') ? get(at`/jobs/${query.get('job')}`, { signal }) : null,
+    get('/uploads/{id}', { path: { id: params.id }, signal }),
+    earlier ? get('/jobs/{id}', { path: { id: earlier }, signal }) : null,
   ]);
+  /** @type {Partial<Api.ToImport>} */
   const before = job?.input ?? {};
   const preview = h('div');
-  const wrong = h('p', { class: 'failed', role: 'alert' });
+  const wrong = h('p', { class: 'error-text', role: 'alert' });
   const check = h('button', { type: 'submit', class: 'primary' }, 'Check all rows');
   const discard = button('Throw the file away', () => attempt(discard, async () => {
-    await remove(at`/uploads/${file.id}`);
+    await remove('/uploads/{id}', undefined, { path: { id: file.id } });
     go(['imports']);
   }));
   const form = h('form', { autocomplete: 'off' },
@@ -182,13 +211,13 @@ export async function importUpload({ params, query, signal }) {
     turn += 1;
     const mine = turn;
     try {
-      const { upload: of, ...rest } = settings(form, file);
-      const { rows } = await post(at`/uploads/${of}/preview`, rest, { signal });
+      const { upload: id, ...rest } = settings(form, file);
+      const { rows } = await post('/uploads/{id}/preview', rest, { path: { id }, signal });
       if (mine === turn) preview.replaceChildren(previewTable(rows));
     } catch (error) {
       if (signal.aborted) return;
       if (!error.code) throw error;
-      if (mine === turn) preview.replaceChildren(h('p', { class: 'empty' }, error.message));
+      if (mine === turn) preview.replaceChildren(h('p', { class: 'empty-note' }, error.message));
     }
   };
   let waiting = 0;
@@ -211,7 +240,7 @@ export async function importUpload({ params, query, signal }) {
   });
   show();
   return [
-    h('p', { class: 'crumb' }, h('a', { href: '#/imports' }, 'Imports')),
+    h('p', { class: 'breadcrumb' }, h('a', { href: '#/imports' }, 'Imports')),
     heading('Import a file'), steps(2), aboutFile(file), form,
   ];
 }

@@ -1,6 +1,7 @@
+// @ts-check
 // Importing a file, steps 3 and 4: what a check has found or an import has done.
 
-import { address, at, post } from '../api.js';
+import { address, post } from '../api.js';
 import { ask } from '../dialog.js';
 import { button, data, h, linkButton } from '../dom.js';
 import { textField } from '../fields.js';
@@ -11,6 +12,8 @@ import { go, href } from '../router.js';
 import { table } from '../table.js';
 import { undo } from './imports.js';
 
+/** @typedef {{ line: number, column: string, reason: string }} Example */
+
 const COUNTS = [
   ['rows', 'Rows read'], ['profilesNew', 'Profiles new'], ['profilesChanged', 'Profiles changed'], ['detailsNew', 'Details new'],
   ['detailsChanged', 'Details changed'],
@@ -19,25 +22,29 @@ const COUNTS = [
   ['partlyRejected', 'Of these loaded in part'],
 ];
 
+/** @param {Record<string, number>} report */
 const numbers = (report) => h('dl', { class: 'counts' },
   COUNTS.map(([key, name]) => h('div', { class: !report[key] && 'zero' }, h('dt', null, name), h('dd', null, number(report[key])))));
 
+/** @param {Api.JobShown} job */
 function rejects(job) {
+  /** @type {{ rejected: number, rejectedByReason: Record<string, number>, examples: Example[] }} */
   const { rejected, rejectedByReason, examples } = job.result;
   if (!rejected) return null;
   const reasons = Object.entries(rejectedByReason).sort((a, b) => b[1] - a[1]);
   return section('Rejected values',
     h('p', null, 'A bad number or address is rejected alone; the other details of its row are loaded. Correct the rows in the rejects file and import that file: what was loaded before stays unchanged.'),
-    h('p', null, job.hasRejects && linkButton(`Download ${counted(rejected, 'rejected row')}`, address(at`/jobs/${job.id}/rejects`),
+    h('p', null, job.hasRejects && linkButton(`Download ${counted(rejected, 'rejected row')}`, address('/jobs/{id}/rejects', { path: { id: job.id } }),
       { download: true })),
     table('Rejected values by reason', ['Reason', { name: 'Values', number: true }],
-      reasons.map(([reason, count]) => [[reasonText(reason), h('span', { class: 'rule' }, h('code', null, reason))], number(count)]),
-      { className: 'short' }),
-    examples.length > 0 && h('details', { class: 'more' }, h('summary', null, `The first ${examples.length} of them`),
+      reasons.map(([reason, count]) => [[reasonText(reason), h('span', { class: 'second-line' }, h('code', null, reason))], number(count)]),
+      { className: 'narrow-table' }),
+    examples.length > 0 && h('details', { class: 'foldout' }, h('summary', null, `The first ${examples.length} of them`),
       table('Examples', [{ name: 'Line', number: true }, 'Column', 'Reason'],
         examples.map(({ line, column, reason }) => [number(line), data(column), reasonText(reason)]))));
 }
 
+/** @param {{ warnings?: Array<{ warning: string, count: number, examples?: Array<{ line: number }> }>, columnsNotUsed?: string[] }} report */
 function remarks({ warnings = [], columnsNotUsed = [] }) {
   return [
     warnings.map(({ warning, count, examples = [] }) => notice('warn', h('p', null, `${counted(count, 'value')}: ${warningText(warning)}`,
@@ -47,6 +54,10 @@ function remarks({ warnings = [], columnsNotUsed = [] }) {
   ];
 }
 
+/**
+ * @param {Record<string, number>} report
+ * @param {boolean} replaceSource
+ */
 function sentence({ rows, profilesNew, detailsNew, detailsChanged, detailsWithdrawn, rejected }, replaceSource) {
   return [
     `${counted(rows, 'row')} ${rows === 1 ? 'is' : 'are'} read. ${counted(detailsNew, 'detail')} ${detailsNew === 1 ? 'is' : 'are'} added and ${number(detailsChanged)} updated; ${counted(profilesNew, 'profile')} ${profilesNew === 1 ? 'is' : 'are'} new.`,
@@ -55,6 +66,10 @@ function sentence({ rows, profilesNew, detailsNew, detailsChanged, detailsWithdr
   ];
 }
 
+/**
+ * @param {Api.JobShown} job
+ * @param {{ maxRejects?: string, maxWithdrawn?: string }} [allow]
+ */
 async function run(job, allow = {}) {
   const report = job.result;
   const isGuarded = Object.keys(allow).length > 0;
@@ -74,6 +89,7 @@ async function run(job, allow = {}) {
   if (answer) go(['jobs', answer.result.id]);
 }
 
+/** @param {Api.JobShown} job */
 function next(job) {
   const { input, result, state, code } = job;
   const back = linkButton('Change the columns or settings', href(['imports', 'upload', input.upload], { job: job.id }));
@@ -81,12 +97,13 @@ function next(job) {
     return h('p', { class: 'actions' }, linkButton('All imports', href(['imports']), { class: 'button primary' }),
       state === 'done' && result.id && button('Undo this import', () => undo({ ...result, source: input.source ?? 'of its rows' })));
   }
-  const allow = { too_many_rejects: { maxRejects: '100%' }, too_many_withdrawn: { maxWithdrawn: '100%' } }[code];
+  const allow = code === 'too_many_rejects' ? { maxRejects: '100%' } : code === 'too_many_withdrawn' ? { maxWithdrawn: '100%' } : undefined;
   if (state === 'failed' && !allow) return h('p', { class: 'actions' }, back);
   if (state === 'failed') return h('p', { class: 'actions' }, back, button('Import it anyway', () => run(job, allow), { class: 'danger' }));
   return h('p', { class: 'actions' }, button('Import', () => run(job), { class: 'primary' }), back);
 }
 
+/** @param {Api.JobShown} job */
 export function importResult(job) {
   const { input, result, state } = job;
   const isNothing = !result.detailsNew && !result.detailsChanged && !result.detailsWithdrawn;

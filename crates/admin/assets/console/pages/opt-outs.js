@@ -1,20 +1,21 @@
+// @ts-check
 // Opt-outs: one person, a whole list, and taking one back.
 
 import { get, post } from '../api.js';
 import { ask } from '../dialog.js';
 import { busy, button, h } from '../dom.js';
-import { dropZone } from '../drop.js';
+import { dropZone } from '../drop-zone.js';
 import { textArea, textField, ticketField, valuesOf } from '../fields.js';
 import { counted, number } from '../format.js';
 import { heading, section } from '../notices.js';
 import { go } from '../router.js';
 import { may } from '../session.js';
-import { lookFor } from './people.js';
-import { optOutUnseen } from './opting-out.js';
+import { optOutUnseen } from './opt-out-dialogs.js';
+import { lookFor } from './people-search.js';
 
-const LARGEST = 64 * 1024 * 1024;
+const MAX_LIST_BYTES = 64 * 1024 * 1024;
 
-function one() {
+function onePersonForm() {
   if (!may('people')) return null;
   const form = h('form', { class: 'panel', autocomplete: 'off' },
     textField('q', 'Profile URL, e-mail address or phone number', { required: true, maxlength: 2048, placeholder: 'ada@example.com' }),
@@ -25,12 +26,16 @@ function one() {
     'Look for the person first: you then see what is held, and whether to opt out the one address or everything. Taking an opt-out back is there, too.'), form);
 }
 
-/** Lines that are neither empty nor a comment. */
+/**
+ * Lines that are neither empty nor a comment.
+ * @param {string} text
+ */
 const linesOf = (text) => text.split(/\r?\n/).map((line) => line.trim()).filter((line) => line && !line.startsWith('#'));
 
-function list() {
+function listForm() {
+  /** @type {File | null} */
   let chosen = null;
-  const failed = h('p', { class: 'failed', role: 'alert' });
+  const failed = h('p', { class: 'error-text', role: 'alert' });
   const send = h('button', { type: 'submit', class: 'primary' }, 'Continue');
   const typed = textArea('text', 'Or paste them here', { placeholder: 'https://www.linkedin.com/in/…\nada@example.com\n+14155550123' });
   const drop = dropZone({
@@ -43,10 +48,10 @@ function list() {
     event.preventDefault();
     busy(send, async () => {
       failed.textContent = '';
-      if (chosen && chosen.size > LARGEST) { failed.textContent = 'This list is longer than 64 MB. Split it.'; return; }
-      const text = chosen ? await chosen.text() : form.elements.text.value;
+      if (chosen && chosen.size > MAX_LIST_BYTES) { failed.textContent = 'This list is longer than 64 MB. Split it.'; return; }
+      const text = chosen ? await chosen.text() : typed.querySelector('textarea')?.value ?? '';
       const lines = linesOf(text);
-      if (!lines.length) { failed.textContent = 'Choose a file or paste at least one line.'; form.elements.text.focus(); return; }
+      if (!lines.length) { failed.textContent = 'Choose a file or paste at least one line.'; typed.querySelector('textarea')?.focus(); return; }
       const answer = await ask({
         title: `Opt out ${counted(lines.length, 'line')}`,
         intro: [
@@ -68,6 +73,7 @@ function list() {
   return section('A list', form);
 }
 
+/** @param {PageInput} input */
 export async function optOuts({ signal }) {
   const { suppressions } = await get('/overview', { signal });
   return [
@@ -75,6 +81,6 @@ export async function optOuts({ signal }) {
     h('p', { class: 'lead' }, h('strong', null, number(suppressions)),
       ` ${suppressions === 1 ? 'person, number or address is' : 'people, numbers and addresses are'} opted out. `,
       'They cannot be listed: the service stores digests only, so that nobody can read from a copy who opted out.'),
-    one(), list(),
+    onePersonForm(), listForm(),
   ];
 }

@@ -1,3 +1,4 @@
+// @ts-check
 // Overview: how much is looked up and held, and whether something needs attention.
 
 import { get } from '../api.js';
@@ -9,9 +10,15 @@ import { href } from '../router.js';
 import { may } from '../session.js';
 import { table } from '../table.js';
 
+/**
+ * @param {string} name
+ * @param {string} count
+ * @param {string} [note]
+ */
 const figure = (name, count, note) => h('div', { class: 'stat' },
   h('dt', null, name), h('dd', null, h('strong', null, count), note && h('span', { class: 'note' }, note)));
 
+/** @param {Api.FindingShown[]} list */
 function findings(list) {
   const wrong = list.filter(({ verdict }) => verdict !== 'ok');
   return wrong.map(({ check, verdict, message, advice }) => notice(verdict === 'fail' ? 'bad' : 'warn',
@@ -19,6 +26,7 @@ function findings(list) {
     advice && h('p', null, 'What to do: ', data(advice))));
 }
 
+/** @param {Api.JournalShown} journal */
 export function journalBadge({ state, comparedAt }) {
   if (state === 'off') return badge('warn', 'off: nothing is on record');
   if (state === 'whole') return badge('good', `whole as of ${moment(comparedAt)}`);
@@ -26,6 +34,7 @@ export function journalBadge({ state, comparedAt }) {
   return badge('warn', 'not verified yet');
 }
 
+/** @param {Api.OverviewShown} overview */
 function record({ journal, lastImport, lastBackup }) {
   const imported = lastImport
     ? [`${moment(lastImport.importedAt)}, `, data(lastImport.source), `, ${counted(lastImport.rows, 'row')}`]
@@ -40,6 +49,7 @@ function record({ journal, lastImport, lastBackup }) {
     h('div', null, h('dt', null, 'Last backup'), h('dd', null, backup)));
 }
 
+/** @param {Api.OverviewShown['held']} held */
 function held({ details }) {
   const sources = new Map();
   for (const { source, kind, count } of details) {
@@ -52,18 +62,22 @@ function held({ details }) {
   return table('Details by source',
     ['Source', { name: 'Phone numbers', number: true }, { name: 'E-mail addresses', number: true }, { name: 'Share', hidden: true }],
     rows.map(({ source, phone, email, all }) => [data(source), number(phone), number(email), share(all, most)]),
-    { empty: 'Nothing is held yet. Import a file to begin.', className: 'shares' });
+    { empty: 'Nothing is held yet. Import a file to begin.', className: 'source-shares' });
 }
 
+/** @param {Api.OverviewShown['tokensEnding']} tokens */
 function ending(tokens) {
+  /** @param {Api.OverviewShown['tokensEnding'][number]} token */
   const name = ({ id, name: text }) => (may('tokens') ? h('a', { href: href(['tokens', id]) }, data(text)) : data(text));
   return table('Tokens that end soon', ['Token', 'Ends'],
     tokens.map((token) => [name(token), `${moment(token.endsAt)} (${distance(token.endsAt)})`]),
     { empty: 'No token ends within 14 days.' });
 }
 
-export const nodeBadge = (state) => badge({ serving: 'good', loading: 'busy' }[state] ?? 'warn', state);
+/** @param {string} state */
+export const nodeBadge = (state) => badge(state === 'serving' ? 'good' : state === 'loading' ? 'busy' : 'warn', state);
 
+/** @param {PageInput} input */
 export async function overview({ signal }) {
   const all = await get('/overview', { signal });
   const details = all.held.details.reduce((sum, { count }) => sum + count, 0);
@@ -78,7 +92,7 @@ export async function overview({ signal }) {
         ? figure('Lookup time', micros(all.latency.p50Micros), `99 of 100 within ${micros(all.latency.p99Micros)}`)
         : figure('Lookup time', '–', 'no lookup since the start')),
     section('Lookups in the last 30 days', lookupChart(all.lookups)),
-    h('div', { class: 'columns' },
+    h('div', { class: 'two-columns' },
       section('Record and safety', record(all)),
       section('Tokens that end soon', ending(all.tokensEnding))),
     section('What is held, by source', held(all.held)),

@@ -1,3 +1,4 @@
+// @ts-check
 // People: what is held about somebody and who received it; opting out, correcting and erasing.
 // What was searched for is kept in memory only: in no address, no history and no log.
 
@@ -5,24 +6,19 @@ import { post } from '../api.js';
 import { button, data, h, value } from '../dom.js';
 import { capital, counted, day, kindName, moment, number } from '../format.js';
 import { badge, heading, notice, problem, section, turnPage } from '../notices.js';
-import { go } from '../router.js';
 import { isOnRecord, may } from '../session.js';
 import { table } from '../table.js';
-import { optOut, optOutUnseen, withdraw } from './opting-out.js';
-import { correct, erase, removeDetail, report } from './person-actions.js';
+import { optOut, optOutUnseen, withdraw } from './opt-out-dialogs.js';
+import { lookFor, takeWanted } from './people-search.js';
+import { correct, erase, removeDetail, report } from './person-dialogs.js';
+import { received } from './report.js';
 
 /** With more profiles than this, each is folded. */
-const UNFOLDED = 3;
+const MAX_OPEN_PROFILES = 3;
 
 let asked = '';
-let wanted = '';
 
-/** Opens the page with a search, from another page. */
-export function lookFor(text) {
-  wanted = text;
-  go(['people']);
-}
-
+/** @param {Api.FoundShown} found */
 function state({ subject, suppression, held: details }) {
   if (suppression.isSuppressed) {
     const since = suppression.since ? ` since ${moment(suppression.since)}` : '';
@@ -32,7 +28,10 @@ function state({ subject, suppression, held: details }) {
   return badge('none', subject.kind === 'profile' ? 'not opted out' : `this ${kindName(subject.kind)} is not opted out`);
 }
 
-/** Whether a detail is given to callers, and if not, why. */
+/**
+ * Whether a detail is given to callers, and if not, why.
+ * @param {Api.HeldShown} detail
+ */
 export function givenOut(detail) {
   if (detail.keptForUndoUntil) return `no: kept for undo until ${day(detail.keptForUndoUntil)}`;
   if (detail.isSuppressed) return 'no: opted out';
@@ -43,48 +42,52 @@ export function givenOut(detail) {
 
 const COLUMNS = ['What', 'Source', 'Last known correct', 'Basis', 'Kept until', 'Given out', { name: 'Actions', hidden: true }];
 
+/**
+ * @param {string} name
+ * @param {Api.HeldShown[]} details
+ * @param {() => void} again
+ */
 function heldTable(name, details, again) {
   return table(name, COLUMNS, details.map((detail) => [
-    [value(detail.value), h('span', { class: 'rule' },
+    [value(detail.value), h('span', { class: 'second-line' },
       `${capital(detail.label)} ${kindName(detail.kind)}, confidence ${detail.confidence}`)],
     data(detail.source), detail.observedAt ? day(detail.observedAt) : 'not known', detail.basis ? data(detail.basis) : 'not recorded',
     detail.expiresAt ? day(detail.expiresAt) : 'no end', givenOut(detail),
-    !detail.keptForUndoUntil && h('span', { class: 'acts' },
+    !detail.keptForUndoUntil && h('span', { class: 'row-actions' },
       button('Correct', () => correct(detail, again), { class: 'quiet', 'aria-label': `Correct ${detail.value}` }),
       button('Remove', () => removeDetail(detail, again), { class: 'quiet', 'aria-label': `Remove ${detail.value}` })),
   ]), { empty: 'Nothing is held about this person, or under this number or address.' });
 }
 
-/** What is held, by profile if there are several: folded if there are many. */
+/**
+ * What is held, by profile if there are several: folded if there are many.
+ * @param {Api.FoundShown} found
+ * @param {() => void} again
+ */
 function held(found, again) {
   if (found.profiles.length < 2) return heldTable('What is held', found.held, again);
   const shown = new Set(found.held.map((detail) => detail.profileUrl));
   return found.profiles.filter((profile) => shown.has(profile)).map((profile) => {
     const details = found.held.filter((detail) => detail.profileUrl === profile);
-    return h('details', { class: 'profile', open: found.profiles.length <= UNFOLDED },
-      h('summary', null, value(profile), h('span', { class: 'aside' }, ` ${counted(details.length, 'detail')}`)),
+    return h('details', { class: 'profile-details', open: found.profiles.length <= MAX_OPEN_PROFILES },
+      h('summary', null, value(profile), h('span', { class: 'heading-note' }, ` ${counted(details.length, 'detail')}`)),
       heldTable(profile, details, again));
   });
 }
 
-/** What one recipient received, in words. */
-export function received({ operation, value: text, isValueRecorded, times, firstAt, lastAt }) {
-  const what = text ? value(text) : isValueRecorded ? `a ${kindName(operation)} that is no longer held` : `a ${kindName(operation)}`;
-  const when = times === 1 ? `once, on ${moment(firstAt)}` : `${number(times)} times, first on ${moment(firstAt)}, last on ${moment(lastAt)}`;
-  return [what, ': ', when];
-}
-
+/** @param {Api.FoundShown} found */
 function recipients(found) {
   if (!found.recipients.length) {
     const since = found.disclosuresKnownSince ? ` since ${moment(found.disclosuresKnownSince)}, when the records begin` : '';
-    return h('p', { class: 'empty' }, `Nobody has received anything${since}.`);
+    return h('p', { class: 'empty-note' }, `Nobody has received anything${since}.`);
   }
   return found.recipients.map((recipient) => h('div', { class: 'recipient' },
     h('h3', null, data(recipient.token),
-      h('span', { class: 'aside' }, ` ${counted(recipient.times, 'time')}, ${counted(recipient.tokenIds.length, 'token')}`)),
+      h('span', { class: 'heading-note' }, ` ${counted(recipient.times, 'time')}, ${counted(recipient.tokenIds.length, 'token')}`)),
     h('ul', null, recipient.details.map((detail) => h('li', null, received(detail))))));
 }
 
+/** @param {Api.FoundShown} found */
 function footnotes(found) {
   const compared = found.indexComparedAt
     ? `The list of recipients was last compared with the audit journal on ${moment(found.indexComparedAt)}.`
@@ -94,6 +97,7 @@ function footnotes(found) {
     found.recipients.length > 0 && found.disclosuresKnownSince && `The records of recipients begin on ${moment(found.disclosuresKnownSince)}. `, compared);
 }
 
+/** @param {Api.FoundShown} found */
 function sharing(found) {
   if (!found.shared.length) return null;
   return section('Other profiles with the same values',
@@ -104,6 +108,10 @@ function sharing(found) {
     ])));
 }
 
+/**
+ * @param {Api.FoundShown} found
+ * @param {() => void} again
+ */
 function result(found, again) {
   const { subject, profiles, suppression } = found;
   const isValue = subject.kind !== 'profile';
@@ -128,22 +136,29 @@ function result(found, again) {
     sharing(found));
 }
 
-/** While nothing can be put on record, people are not shown. They can opt out all the same. */
+/**
+ * While nothing can be put on record, people are not shown. They can opt out all the same.
+ * @param {{ code: string }} error
+ */
 const unseen = (error) => (error.code === 'not_on_record' && may('optOuts') ? [h('p', null,
   button('Opt out without looking', () => optOutUnseen(asked), { class: 'primary' }))] : []);
 
 export async function people() {
+  const wanted = takeWanted();
   const input = h('input', {
     id: 'person', name: 'q', type: 'text', autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false', required: true, maxlength: 2048,
     placeholder: 'https://www.linkedin.com/in/…', 'aria-describedby': 'person-hint', value: wanted || asked,
   });
   const send = h('button', { type: 'submit', class: 'primary' }, 'Search');
-  const said = h('p', { class: 'unseen', role: 'status' });
-  const place = h('div', { class: 'found' });
+  const said = h('p', { class: 'visually-hidden', role: 'status' });
+  const place = h('div', { class: 'search-result' });
 
   let searches = 0;
 
-  /** Searches for what was typed or, without `focus`, once more for the same. The newest search counts, however late others answer. */
+  /**
+   * Searches for what was typed or, without `focus`, once more for the same. The newest search counts, however late others answer.
+   * @param {{ focus: boolean }} options
+   */
   async function search({ focus }) {
     if (focus) asked = input.value.trim();
     if (!asked) return;
@@ -156,13 +171,13 @@ export async function people() {
     }
     said.textContent = 'Searching…';
     send.setAttribute('aria-disabled', 'true');
-    place.classList.add('stale');
+    place.classList.add('outdated');
     try {
       const found = await post('/people/search', { q: asked });
       if (mine !== searches) return;
       place.replaceChildren(result(found, () => search({ focus: false })));
       said.textContent = `Found: ${counted(found.held.length, 'detail')} in ${counted(found.profiles.length, 'profile')}.`;
-      if (focus) place.querySelector('h2').focus();
+      if (focus) place.querySelector('h2')?.focus();
     } catch (error) {
       if (!error.code) throw error;
       if (mine !== searches) return;
@@ -170,19 +185,18 @@ export async function people() {
       place.replaceChildren(problem(error, () => search({ focus })), ...unseen(error));
     } finally {
       if (mine === searches) {
-        place.classList.remove('stale');
+        place.classList.remove('outdated');
         send.removeAttribute('aria-disabled');
       }
     }
   }
 
-  const form = h('form', { class: 'search', role: 'search', autocomplete: 'off',
-    onsubmit: (event) => { event.preventDefault(); search({ focus: true }); } },
+  const form = h('form', { class: 'search-form', role: 'search', autocomplete: 'off' },
     h('label', { for: 'person' }, 'Profile URL, e-mail address or phone number'),
-    h('div', { class: 'field' }, input, send),
+    h('div', { class: 'field-with-button' }, input, send),
     h('p', { class: 'hint', id: 'person-hint' },
       `Phone numbers with + and country code. ${isOnRecord() ? 'Every search is on record with your name.' : 'The journal is off: searches are not on record.'}`));
+  form.addEventListener('submit', (event) => { event.preventDefault(); search({ focus: true }); });
   if (wanted) queueMicrotask(() => search({ focus: true }));
-  wanted = '';
   return [heading('People'), form, said, place];
 }

@@ -1,7 +1,8 @@
+// @ts-check
 // Audit: verifying the journal, the root key to note down, and proofs for an auditor.
 
 import { get, post } from '../api.js';
-import { copyButton } from '../copy.js';
+import { copyButton } from '../copy-button.js';
 import { data, h } from '../dom.js';
 import { textArea, textField, valuesOf } from '../fields.js';
 import { isoDay, moment, number } from '../format.js';
@@ -12,12 +13,19 @@ import { journalBadge } from './overview.js';
 
 const DAY_MS = 86_400_000;
 
+/**
+ * @param {string} text
+ * @param {string} what
+ */
 function key(text, what) {
-  const code = h('code', { class: 'key' }, text);
-  return h('span', { class: 'key-line' }, code, copyButton(code, what));
+  const code = h('code', { class: 'key-text' }, text);
+  return h('span', { class: 'key-with-button' }, code, copyButton(code, what));
 }
 
-/** Words separated by spaces or lines. */
+/**
+ * Words separated by spaces or lines.
+ * @param {string} [text]
+ */
 const wordsOf = (text = '') => text.split(/\s+/).filter(Boolean);
 
 function verifyForm() {
@@ -40,17 +48,19 @@ function verifyForm() {
 
 function proofForm() {
   const send = h('button', { type: 'submit', class: 'primary' }, 'Make the proof');
-  const form = h('form', { class: 'panel', autocomplete: 'off' }, h('div', { class: 'pair' },
+  const form = h('form', { class: 'panel', autocomplete: 'off' }, h('div', { class: 'field-pair' },
     textField('since', 'From', { type: 'date', required: true, value: isoDay(new Date(Date.now() - 30 * DAY_MS)), hint: '00:00 UTC' }),
     textField('until', 'Before', { type: 'date', required: true, value: isoDay(new Date(Date.now() + DAY_MS)), hint: '00:00 UTC' })),
   h('div', { class: 'actions' }, send));
   form.addEventListener('submit', (event) => {
     event.preventDefault();
-    attempt(send, async () => go(['jobs', (await post('/audit/proof', valuesOf(form))).id]));
+    const { since, until } = valuesOf(form);
+    attempt(send, async () => go(['jobs', (await post('/audit/proof', { since, until })).id]));
   });
   return form;
 }
 
+/** @param {PageInput} input */
 export async function proof({ signal }) {
   const [{ journal }, { roots }, head] = await Promise.all([get('/overview', { signal }), get('/audit/root', { signal }),
     get('/audit/head', { signal })]);
@@ -63,13 +73,13 @@ export async function proof({ signal }) {
       verifyForm()),
     section('Note these down elsewhere',
       h('p', null, 'The root is the public key that verifies everything; note it once, on another machine. Note a head every day. With both, a journal that was cut off or replaced is found. Neither is secret.'),
-      h('dl', { class: 'facts stacked' },
+      h('dl', { class: 'facts one-column' },
         roots.map(({ node, key: text, isCurrent }) => h('div', null,
           h('dt', null, 'Root of ', data(node), isCurrent === false && ' (before a restore)'),
           h('dd', null, key(text, `the root of ${node}`)))),
         head.heads.map(({ node, head: text, line, time }) => h('div', null, h('dt', null, 'Head of ', data(node)),
           h('dd', null, key(text, `the head of ${node}`),
-          h('span', { class: 'rule' }, `line ${number(line)} of ${moment(time)}`)))))),
+          h('span', { class: 'second-line' }, `line ${number(line)} of ${moment(time)}`)))))),
     section('Proof for an auditor',
       h('p', null, 'One file with the lines of a period. It proves that these are the journal’s lines and that none is missing between the first and the last. It contains no phone number, e-mail address or profile URL.'),
       proofForm()),

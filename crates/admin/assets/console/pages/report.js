@@ -1,23 +1,40 @@
+// @ts-check
 // The access report: a page to print or to save, written for the person whom it is about.
 
-import { post } from '../api.js';
+import { reportAsHtml } from '../api.js';
 import { button, data, h, save, value } from '../dom.js';
-import { capital, counted, day, kindName, moment } from '../format.js';
+import { capital, counted, day, kindName, moment, number } from '../format.js';
 import { attempt, flash } from '../notices.js';
 import { go } from '../router.js';
 import { table } from '../table.js';
-import { lookFor, received } from './people.js';
+import { lookFor } from './people-search.js';
 
-const LONG = 50;
+const MAX_LISTED_DISCLOSURES = 50;
 
+/** @type {{ report: Api.ReportShown, ticket?: string } | null} */
 let made = null;
 
-/** Opens the page with a report that was just made. It is kept in memory only. */
+/**
+ * What one recipient received, in words.
+ * @param {Api.ReceivedShown} detail
+ */
+export function received({ operation, value: text, isValueRecorded, times, firstAt, lastAt }) {
+  const what = text ? value(text) : isValueRecorded ? `a ${kindName(operation)} that is no longer held` : `a ${kindName(operation)}`;
+  const when = times === 1 ? `once, on ${moment(firstAt)}` : `${number(times)} times, first on ${moment(firstAt)}, last on ${moment(lastAt)}`;
+  return [what, ': ', when];
+}
+
+/**
+ * Opens the page with a report that was just made. It is kept in memory only.
+ * @param {Api.ReportShown} report
+ * @param {string} [ticket]
+ */
 export function openReport(report, ticket) {
   made = { report, ticket };
   go(['people', 'report']);
 }
 
+/** @param {Api.ReportShown} report */
 function state({ subject, suppression, held }) {
   const { isSuppressed, since, isOfTheValueOnly } = suppression;
   const from = since ? `, since ${moment(since)}` : '';
@@ -35,12 +52,14 @@ function state({ subject, suppression, held }) {
     ' Would you like to? Just ask us, and from that moment on we will not give your details to anyone.'];
 }
 
+/** @param {Api.HeldShown} detail */
 function until(detail) {
   if (detail.keptForUndoUntil) return day(detail.keptForUndoUntil);
   if (!detail.expiresAt) return 'no end date is set';
   return detail.isExpired ? `${day(detail.expiresAt)}. This date has passed: we no longer give it to anyone, and we will delete it` : day(detail.expiresAt);
 }
 
+/** @param {Api.HeldShown} detail */
 function given(detail) {
   if (detail.keptForUndoUntil) return 'no, it is a former entry that we keep only to be able to correct a mistake';
   if (detail.isSuppressed) return 'no, because of an opt-out';
@@ -48,21 +67,27 @@ function given(detail) {
   return null;
 }
 
+/**
+ * @param {Api.HeldShown} detail
+ * @param {boolean} withProfile
+ */
 function heldDetail(detail, withProfile) {
+  /** @type {Array<[string, Content] | false>} */
   const lines = [
     withProfile && ['Profile', value(detail.profileUrl)],
     ['Where we got it', data(detail.source)],
     ['Last known to be correct', detail.observedAt ? day(detail.observedAt) : 'not known'],
     ['Why we may hold it', detail.basis ? data(detail.basis) : 'not recorded'],
     ['We keep it until', until(detail)],
-    given(detail) && ['Given to others', given(detail)],
-  ].filter(Boolean);
+    given(detail) !== null && ['Given to others', given(detail)],
+  ];
   return h('dl', { class: 'report-detail' },
     h('div', null, h('dt', null, `${capital(detail.label)} ${kindName(detail.kind)}`),
       h('dd', null, h('strong', null, value(detail.value)))),
-    lines.map(([name, text]) => h('div', null, h('dt', null, name), h('dd', null, text))));
+    lines.map((line) => line && h('div', null, h('dt', null, line[0]), h('dd', null, line[1]))));
 }
 
+/** @param {Api.ReportShown} report */
 function held(report) {
   if (!report.held.length) return h('p', null, 'We do not hold a phone number or an e-mail address for you.');
   const withProfile = report.profiles.length > 1 && !report.isAboutTheValueOnly;
@@ -73,30 +98,26 @@ function held(report) {
   ];
 }
 
+/** @param {Api.ReportShown} report */
 function disclosures(report) {
   const since = report.disclosuresKnownSince;
   const of = report.disclosuresAreOf;
-  const isOlderOfProfiles = of === 'profilesThatHoldItNow' || of === 'value';
-  const older = isOlderOfProfiles && h('p', null,
-    'Our older records name profiles only. If we held it in another profile before, please ask us again with the web address of that profile.');
   if (!report.recipients.length && of === 'unknown') {
     return h('p', null,
       'We cannot tell from this alone, because we hold it in no profile now. Please ask us again with the web address of your profile.');
   }
   if (!report.recipients.length) {
     const what = of === 'profile' ? 'your phone number or e-mail address from us' : 'anything from us of the profile in which we hold it now';
-    return [h('p', null, since ? `Nobody has received ${what} since ${moment(since)}, when our records begin.` : `We have no records of who received ${what}.`),
-      older];
+    return h('p', null, since ? `Nobody has received ${what} since ${moment(since)}, when our records begin.` : `We have no records of who received ${what}.`);
   }
   return [
     report.recipients.map((recipient) => h('div', { class: 'recipient' }, h('h3', null, data(recipient.token)),
       h('ul', null, recipient.details.map((detail) => h('li', null, received(detail)))))),
     h('h3', null, 'Each time'),
-    report.disclosures.length > LONG
+    report.disclosures.length > MAX_LISTED_DISCLOSURES
       ? h('p', null, `${counted(report.disclosures.length, 'time')} in total. Would you like the list of each time? Just ask us.`)
       : table('Each time', ['When', 'What', 'Recipient'], report.disclosures.map((one) => [
         moment(one.time), [capital(kindName(one.operation)), one.value && [' ', value(one.value)]], data(one.token)])),
-    older,
     since && h('p', { class: 'note' }, `Our records of recipients begin on ${moment(since)}.`),
   ];
 }
@@ -109,7 +130,7 @@ export async function reportPage() {
   }
   const { report, ticket } = made;
   const saveIt = button('Save as a file', () => attempt(saveIt, async () => {
-    const page = await post('/people/report', { q: report.subject.text, ticket }, { headers: { Accept: 'text/html' }, as: 'text' });
+    const page = await reportAsHtml({ q: report.subject.text, ticket });
     save(new Blob([page], { type: 'text/html' }), 'report.html');
     flash('The report is saved as report.html. It contains personal data: delete it when it is sent.');
   }));
@@ -119,7 +140,7 @@ export async function reportPage() {
     h('article', { class: 'report' },
       h('h1', { tabindex: '-1' }, 'What we hold about you, and who received it'),
       h('p', { class: 'note' }, 'About ', value(report.subject.text), `, as of ${moment(report.generatedAt)}`),
-      h('p', { class: 'state' }, state(report)),
+      h('p', { class: 'opt-out-state' }, state(report)),
       h('h2', null, 'What we hold'), held(report),
       h('h2', null, 'Who received it'), disclosures(report),
       report.requestsWithoutResult > 0 && h('p', null,

@@ -1,3 +1,4 @@
+// @ts-check
 // Retention: how long the details of each source are kept, and what ends next.
 
 import { get, post } from '../api.js';
@@ -9,6 +10,7 @@ import { go } from '../router.js';
 import { may } from '../session.js';
 import { facts, table } from '../table.js';
 
+/** @param {Api.SourceShown[]} sources */
 async function sweep(sources) {
   const due = sources.reduce((sum, source) => sum + source.due, 0);
   const answer = await ask({
@@ -26,6 +28,7 @@ async function sweep(sources) {
 
 const COLUMNS = ['Source', 'Kept for', { name: 'Details', number: true }, { name: 'Ended, to be removed', number: true }, 'Ends next'];
 
+/** @param {Api.SourceShown} source */
 const row = ({ source, maxAge, details, due, next }) => [
   data(source),
   maxAge ? `${span(maxAge)} after it was last known correct` : 'until its own expiry date, if it has one',
@@ -34,6 +37,7 @@ const row = ({ source, maxAge, details, due, next }) => [
   next ? `${counted(next.details, 'detail')} by ${day(next.by)} (${distance(next.by)})` : '–',
 ];
 
+/** @param {PageInput} input */
 export async function retention({ signal }) {
   const { sources, undo, auditKeep, sweepEvery } = await get('/retention', { signal });
   const due = sources.some((source) => source.due > 0);

@@ -1,6 +1,7 @@
+// @ts-check
 // Tokens: who may look things up, how much, and until when.
 
-import { at, get, patch, post } from '../api.js';
+import { get, patch, post } from '../api.js';
 import { lookupChart } from '../charts.js';
 import { ask, showOnce } from '../dialog.js';
 import { button, data, h } from '../dom.js';
@@ -9,27 +10,34 @@ import { counted, day, distance, moment, number } from '../format.js';
 import { badge, flashNext, heading, section } from '../notices.js';
 import { go, href } from '../router.js';
 import { facts, table } from '../table.js';
-import { afterwards } from './confirming.js';
+import { afterwards } from './dialog-parts.js';
 
-const SOON_MS = 14 * 86_400_000;
-const TERMS = [['30d', '30 days'], ['90d', '90 days'], ['180d', '180 days'], ['365d', 'one year'], ['never', 'never']];
+const ENDS_SOON_MS = 14 * 86_400_000;
+const EXPIRY_CHOICES = [['30d', '30 days'], ['90d', '90 days'], ['180d', '180 days'], ['365d', 'one year'], ['never', 'never']];
 
+/** @param {Api.TokenShown} token */
 const stateBadge = ({ state, expiresAt }) => {
   if (state !== 'live') return badge(state === 'revoked' ? 'bad' : 'none', state);
-  const isEnding = expiresAt && new Date(expiresAt) - Date.now() < SOON_MS;
+  const isEnding = expiresAt && Date.parse(expiresAt) - Date.now() < ENDS_SOON_MS;
   return isEnding ? badge('warn', `ends ${distance(expiresAt)}`) : badge('good', 'live');
 };
 
-const scopesOf = ({ scopes }) => scopes.map((scope) => ({ phone: 'phone numbers', email: 'e-mail addresses' }[scope] ?? scope)).join(', ');
+/** @param {Api.TokenShown} token */
+const scopesOf = ({ scopes }) => scopes.map((scope) => ({ phone: 'phone numbers', email: 'e-mail addresses' }[scope])).join(', ');
 
+/** @type {Record<string, string>} */
 const UNITS = { s: 'second', m: 'minute', h: 'hour' };
 
-/** "50/s" → "50 a second", "10000/day" → "10,000 a day" */
+/**
+ * "50/s" → "50 a second", "10000/day" → "10,000 a day"
+ * @param {string} limit
+ */
 function perTime(limit) {
   const [count, unit] = limit.split('/');
   return `${number(Number(count))} ${unit === 'h' ? 'an' : 'a'} ${UNITS[unit] ?? unit}`;
 }
 
+/** @param {Api.TokenShown} token */
 function limits({ rate, burst, quota, quotaUsed }) {
   const isCounted = quotaUsed !== null && quotaUsed !== undefined;
   const parts = [rate && `${perTime(rate)}${burst ? `, ${number(burst)} at once` : ''}`,
@@ -37,10 +45,12 @@ function limits({ rate, burst, quota, quotaUsed }) {
   return parts.length ? parts.map((part, i) => [i > 0 && h('br'), part]) : 'none of its own';
 }
 
-const scopeFields = (scopes = ['phone', 'email']) => h('fieldset', { class: 'row' }, h('legend', null, 'What it may look up'),
+/** @param {Api.KindName[]} [scopes] */
+const scopeFields = (scopes = ['phone', 'email']) => h('fieldset', { class: 'form-row' }, h('legend', null, 'What it may look up'),
   checkField('phone', 'Phone numbers', { checked: scopes.includes('phone') }),
   checkField('email', 'E-mail addresses', { checked: scopes.includes('email') }));
 
+/** @param {Partial<Api.TokenShown>} [token] */
 const limitFields = ({ rate, burst, quota } = {}) => [
   textField('rate', 'Rate', { hint: 'Most lookups per second, minute or hour: 50/s, 600/m, 1000/h. Empty: the limit of the configuration, if there is one.', value: rate, pattern: '[0-9]+/[smh]', title: 'Such as 50/s, 600/m or 1000/h' }),
   textField('burst', 'Burst', { hint: 'How many may come at once.', inputmode: 'numeric', pattern: '[0-9]+', value: burst }),
@@ -48,12 +58,17 @@ const limitFields = ({ rate, burst, quota } = {}) => [
     pattern: '[0-9]+/(day|month)', title: 'Such as 10000/day or 200000/month' }),
 ];
 
+/**
+ * @param {Values} boxes
+ * @returns {Api.KindName[]}
+ */
 function scopesFrom({ phone, email }) {
   const scopes = [phone && 'phone', email && 'email'].filter(Boolean);
   if (!scopes.length) throw Object.assign(new Error('Choose at least one thing that it may look up.'), { code: 'invalid' });
   return scopes;
 }
 
+/** @param {Api.TokenWithSecret} made */
 const shownToken = (made) => showOnce({
   title: `Token for ${made.name}`,
   intro: [h('p', null, h('strong', null, 'This is shown only once.'),
@@ -67,6 +82,7 @@ const shownToken = (made) => showOnce({
   ],
 });
 
+/** @param {() => void} refresh */
 async function create(refresh) {
   const answer = await ask({
     title: 'Create a token',
@@ -75,8 +91,8 @@ async function create(refresh) {
     fields: [
       textField('name', 'Name', { required: true, maxlength: 100,
         hint: 'The system or customer that uses it, such as crm-sync. People who ask who received their data read this name, so choose one that outsiders understand, never the name of a person.' }),
-      scopeFields(), selectField('expires', 'Ends after', TERMS, { chosen: '90d' }),
-      h('details', { class: 'more' }, h('summary', null, 'Limits'), limitFields()),
+      scopeFields(), selectField('expires', 'Ends after', EXPIRY_CHOICES, { chosen: '90d' }),
+      h('details', { class: 'foldout' }, h('summary', null, 'Limits'), limitFields()),
     ],
     confirm: 'Create',
     act: ({ name, expires, rate, burst, quota, ...boxes }) =>
@@ -87,6 +103,7 @@ async function create(refresh) {
   refresh();
 }
 
+/** @param {PageInput} input */
 export async function tokens({ query, signal, refresh }) {
   const all = (await get('/tokens', { signal })).tokens;
   const isAll = query.get('show') === 'all';
@@ -95,7 +112,7 @@ export async function tokens({ query, signal, refresh }) {
   return [
     heading('Tokens', button('Create a token', () => create(refresh), { class: 'primary' })),
     table('Tokens', ['Name', 'State', 'May look up', 'Ends', 'Last used', { name: 'Hits', number: true }, 'Limits'], shown.map((token) => [
-      [h('a', { href: href(['tokens', token.id]) }, data(token.name)), h('span', { class: 'rule' }, h('code', null, token.id))],
+      [h('a', { href: href(['tokens', token.id]) }, data(token.name)), h('span', { class: 'second-line' }, h('code', null, token.id))],
       stateBadge(token), scopesOf(token), token.expiresAt ? day(token.expiresAt) : 'never',
       token.lastUsedAt ? moment(token.lastUsedAt) : 'never', number(token.hits), limits(token),
     ]), { empty: 'There is no live token. Nobody can look anything up until you create one.' }),
@@ -105,13 +122,21 @@ export async function tokens({ query, signal, refresh }) {
   ];
 }
 
-/** What to send of a limit: nothing if it stays, `none` if it is removed. */
+/**
+ * What to send of a limit: nothing if it stays, `none` if it is removed.
+ * @param {string | null | undefined} before
+ * @param {string | undefined} now
+ */
 const changed = (before, now) => ((before ?? undefined) === now ? undefined : now ?? 'none');
 
+/**
+ * @param {Api.TokenShown} token
+ * @param {() => void} refresh
+ */
 async function change(token, refresh) {
   const terms = [
     ['', token.expiresAt ? `on ${day(token.expiresAt)}, as now` : 'never, as now'],
-    ...TERMS.map(([span, text]) => [span, span === 'never' ? text : `${text} from now`]),
+    ...EXPIRY_CHOICES.map(([span, text]) => [span, span === 'never' ? text : `${text} from now`]),
   ];
   const answer = await ask({
     title: `Change ${token.name}`,
@@ -119,15 +144,16 @@ async function change(token, refresh) {
     intro: h('p', null, 'What you change is in force at once. What is used of a quota still counts.'),
     fields: [scopeFields(token.scopes), selectField('expires', 'Ends', terms), limitFields(token)],
     confirm: 'Change',
-    act: ({ expires, rate, burst, quota, ...boxes }) => patch(at`/tokens/${token.id}`, {
+    act: ({ expires, rate, burst, quota, ...boxes }) => patch('/tokens/{id}', {
       scopes: scopesFrom(boxes), expires, rate: changed(token.rate, rate), burst: burst && Number(burst), quota: changed(token.quota, quota),
-    }),
+    }, { path: { id: token.id } }),
   });
   if (!answer) return;
   flashNext(answer.result.inForce ? 'Changed. It is in force.' : 'Changed.', afterwards(answer.result));
   refresh();
 }
 
+/** @param {Api.TokenShown} token */
 async function rotate(token) {
   const answer = await ask({
     title: `Rotate ${token.name}`,
@@ -138,13 +164,17 @@ async function rotate(token) {
     fields: [selectField('overlap', 'The old token ends',
       [['0s', 'at once'], ['1h', 'in one hour'], ['24h', 'in one day'], ['7d', 'in 7 days']], { chosen: '24h' })],
     confirm: 'Rotate',
-    act: ({ overlap }) => post(at`/tokens/${token.id}/rotate`, { overlap }),
+    act: ({ overlap }) => post('/tokens/{id}/rotate', { overlap }, { path: { id: token.id } }),
   });
   if (!answer) return;
   await shownToken(answer.result);
   go(['tokens', answer.result.id]);
 }
 
+/**
+ * @param {Api.TokenShown} token
+ * @param {() => void} refresh
+ */
 async function revoke(token, refresh) {
   const answer = await ask({
     title: `Revoke ${token.name}`,
@@ -154,22 +184,23 @@ async function revoke(token, refresh) {
       h('p', null, token.lastUsedAt ? `It was last used on ${moment(token.lastUsedAt)}. Whatever uses it stops working.` : 'It was never used.'),
     ],
     confirm: 'Revoke',
-    act: () => post(at`/tokens/${token.id}/revoke`),
+    act: () => post('/tokens/{id}/revoke', {}, { path: { id: token.id } }),
   });
   if (!answer) return;
   flashNext(answer.result.inForce ? 'Revoked. Lookups with this token are refused.' : 'Revoked.', afterwards(answer.result));
   refresh();
 }
 
+/** @param {PageInput} input */
 export async function token({ params, signal, refresh }) {
   const [{ tokens: all }, usage] = await Promise.all([get('/tokens', { signal }),
-    get(at`/tokens/${params.id}/usage`, { signal, query: { days: 30 } })]);
+    get('/tokens/{id}/usage', { path: { id: params.id }, query: { days: 30 }, signal })]);
   const found = all.find(({ id }) => id === params.id);
   if (!found) return [heading('There is no such token'), h('p', null, h('a', { href: '#/tokens' }, 'All tokens'))];
   const isLive = found.state === 'live';
   const successor = all.find(({ rotatedFrom }) => rotatedFrom === found.id);
   return [
-    h('p', { class: 'crumb' }, h('a', { href: '#/tokens' }, 'Tokens')),
+    h('p', { class: 'breadcrumb' }, h('a', { href: '#/tokens' }, 'Tokens')),
     heading(data(found.name), isLive && [
       button('Change', () => change(found, refresh)), button('Rotate', () => rotate(found)),
       button('Revoke', () => revoke(found, refresh), { class: 'danger' })]),

@@ -1,6 +1,7 @@
+// @ts-check
 // Users: who may use the console, and with which role; tokens for programs that use the admin API.
 
-import { at, get, post } from '../api.js';
+import { get, post } from '../api.js';
 import { ask, showOnce } from '../dialog.js';
 import { button, data, h } from '../dom.js';
 import { radioField, selectField, textField } from '../fields.js';
@@ -16,8 +17,13 @@ const ROLES = [
   { value: 'admin', label: 'Administrator', hint: 'Everything, also exports and users.' },
 ];
 
+/** @param {string} role */
 const roleName = (role) => ROLES.find(({ value }) => value === role)?.label ?? role;
 
+/**
+ * @param {string} name
+ * @param {string} password
+ */
 const shownPassword = (name, password) => showOnce({
   title: `Password for ${name}`,
   intro: h('p', null, h('strong', null, 'This is shown only once.'),
@@ -26,6 +32,7 @@ const shownPassword = (name, password) => showOnce({
   what: 'the password',
 });
 
+/** @param {() => void} refresh */
 async function create(refresh) {
   const answer = await ask({
     title: 'Add a user',
@@ -44,59 +51,93 @@ async function create(refresh) {
   refresh();
 }
 
-/** A change that needs only a yes. */
-async function simple({ title, sentences, confirm, danger, path, refresh, done, fields, body }) {
-  const answer = await ask({
-    title, danger, confirm, fields, intro: sentences.map((text) => h('p', null, text)),
-    act: (values) => post(path, body ? body(values) : {}),
-  });
-  if (!answer) return null;
-  if (done) { flashNext(done); refresh(); }
-  return answer.result;
-}
-
-const disable = (of, refresh) => simple({
-  title: `Disable ${of.name}`, danger: true, confirm: 'Disable', path: at`/users/${of.name}/disable`, refresh,
-  done: `${of.name} is disabled.`,
-  sentences: ['Their sessions end at once, their running jobs are stopped, and they cannot log in any more. What they did stays on record. You can enable them again.'],
-});
-
-const enable = (of, refresh) => simple({
-  title: `Enable ${of.name}`, confirm: 'Enable', path: at`/users/${of.name}/enable`, refresh, done: `${of.name} can log in again.`,
-  sentences: ['They can log in again with the password that they had.'],
-});
-
-const changeRole = (of, refresh) => simple({
-  title: `Change the role of ${of.name}`, confirm: 'Change', path: at`/users/${of.name}/role`, refresh,
-  done: `The role of ${of.name} is changed.`,
-  sentences: ['Their sessions end, and they log in again with the new role. Running jobs that the new role may not start are stopped.'], fields: [radioField('role', 'Role', ROLES, of.role)],
-  body: ({ role }) => ({ role }),
-});
-
-const resetTotp = (of, refresh) => simple({
-  title: `Remove the second factor of ${of.name}`, danger: true, confirm: 'Remove it', path: at`/users/${of.name}/reset-totp`, refresh,
-  done: `${of.name} logs in without a code now.`,
-  sentences: ['Do this if they have lost their phone. They log in with their password alone until they set up a new one. Make sure that it is really them who ask.'],
-});
-
-async function newPassword(of, refresh) {
-  const made = await simple({
-    title: `New password for ${of.name}`, danger: true, confirm: 'Make a new password', path: at`/users/${of.name}/password`,
-    sentences: ['The old password stops working at once, and their sessions end. The new one is shown to you once.'],
-  });
-  if (!made) return;
-  await shownPassword(of.name, made.password);
+/**
+ * Asks for a yes, does it, and says so.
+ * @param {Question<unknown> & { done: string }} question
+ * @param {() => void} refresh
+ */
+async function askAndDo({ done, ...question }, refresh) {
+  if (!(await ask(question))) return;
+  flashNext(done);
   refresh();
 }
 
+/**
+ * @param {Api.UserShown} of
+ * @param {() => void} refresh
+ */
+const disable = (of, refresh) => askAndDo({
+  title: `Disable ${of.name}`, danger: true, confirm: 'Disable',
+  done: `${of.name} is disabled.`,
+  intro: h('p', null, 'Their sessions end at once, their running jobs are stopped, and they cannot log in any more. What they did stays on record. You can enable them again.'),
+  act: () => post('/users/{name}/disable', {}, { path: { name: of.name } }),
+}, refresh);
+
+/**
+ * @param {Api.UserShown} of
+ * @param {() => void} refresh
+ */
+const enable = (of, refresh) => askAndDo({
+  title: `Enable ${of.name}`, confirm: 'Enable', done: `${of.name} can log in again.`,
+  intro: h('p', null, 'They can log in again with the password that they had.'),
+  act: () => post('/users/{name}/enable', {}, { path: { name: of.name } }),
+}, refresh);
+
+/**
+ * @param {Api.UserShown} of
+ * @param {() => void} refresh
+ */
+const changeRole = (of, refresh) => askAndDo({
+  title: `Change the role of ${of.name}`, confirm: 'Change',
+  done: `The role of ${of.name} is changed.`,
+  intro: h('p', null, 'Their sessions end, and they log in again with the new role. Running jobs that the new role may not start are stopped.'),
+  fields: [radioField('role', 'Role', ROLES, of.role)],
+  act: ({ role }) => post('/users/{name}/role', { role }, { path: { name: of.name } }),
+}, refresh);
+
+/**
+ * @param {Api.UserShown} of
+ * @param {() => void} refresh
+ */
+const resetTotp = (of, refresh) => askAndDo({
+  title: `Remove the second factor of ${of.name}`, danger: true, confirm: 'Remove it',
+  done: `${of.name} logs in without a code now.`,
+  intro: h('p', null, 'Do this if they have lost their phone. They log in with their password alone until they set up a new one. Make sure that it is really them who ask.'),
+  act: () => post('/users/{name}/reset-totp', {}, { path: { name: of.name } }),
+}, refresh);
+
+/**
+ * @param {Api.UserShown} of
+ * @param {() => void} refresh
+ */
+async function newPassword(of, refresh) {
+  const answer = await ask({
+    title: `New password for ${of.name}`, danger: true, confirm: 'Make a new password',
+    intro: h('p', null, 'The old password stops working at once, and their sessions end. The new one is shown to you once.'),
+    act: () => post('/users/{name}/password', {}, { path: { name: of.name } }),
+  });
+  if (!answer) return;
+  await shownPassword(of.name, answer.result.password);
+  refresh();
+}
+
+/**
+ * @param {Api.UserShown} of
+ * @param {() => void} refresh
+ */
 function actions(of, refresh) {
+  /**
+   * @param {string} text
+   * @param {(of: Api.UserShown, refresh: () => void) => unknown} act
+   */
   const quiet = (text, act) => button(text, () => act(of, refresh), { class: 'quiet', 'aria-label': `${text}: ${of.name}` });
-  if (of.name === me().name) return h('a', { href: '#/account' }, 'Your account');
-  return h('span', { class: 'acts' },
+  if (of.name === me()?.name) return h('a', { href: '#/account' }, 'Your account');
+  return h('span', { class: 'row-actions' },
     of.disabledAt ? quiet('Enable', enable) : [quiet('Role', changeRole), quiet('Password', newPassword),
     of.hasTotp && quiet('Second factor', resetTotp), quiet('Disable', disable)]);
 }
 
+/** @param {() => void} refresh */
 async function createAdminToken(refresh) {
   const answer = await ask({
     title: 'Create an admin token',
@@ -121,17 +162,26 @@ async function createAdminToken(refresh) {
   refresh();
 }
 
-const revoke = (of, refresh) => simple({
-  title: `Revoke ${of.name}`, danger: true, confirm: 'Revoke', path: at`/admin-tokens/${of.id}/revoke`, refresh,
+/**
+ * @param {Api.AdminTokenShown} of
+ * @param {() => void} refresh
+ */
+const revoke = (of, refresh) => askAndDo({
+  title: `Revoke ${of.name}`, danger: true, confirm: 'Revoke',
   done: `${of.name} is revoked.`,
-  sentences: ['From the moment this is done, every call with this token is refused, and its running jobs are stopped. It cannot be made valid again.'],
-});
+  intro: h('p', null, 'From the moment this is done, every call with this token is refused, and its running jobs are stopped. It cannot be made valid again.'),
+  act: () => post('/admin-tokens/{id}/revoke', {}, { path: { id: of.id } }),
+}, refresh);
 
+/**
+ * @param {Api.AdminTokenShown[]} list
+ * @param {() => void} refresh
+ */
 function adminTokens(list, refresh) {
   return section('Admin tokens',
     h('p', null, 'For programs that use the admin API. They begin with ', h('code', null, 'cta_'), '.'),
     table('Admin tokens', ['Name', 'Role', 'State', 'Ends', 'Last used', { name: 'Actions', hidden: true }], list.map((token) => [
-      [data(token.name), h('span', { class: 'rule' }, h('code', null, token.id))], roleName(token.role),
+      [data(token.name), h('span', { class: 'second-line' }, h('code', null, token.id))], roleName(token.role),
       badge(token.state === 'live' ? 'good' : 'none', token.state),
       token.expiresAt ? day(token.expiresAt) : 'never', token.lastUsedAt ? moment(token.lastUsedAt) : 'never',
       token.state === 'live' && button('Revoke', () => revoke(token, refresh), { class: 'quiet', 'aria-label': `Revoke ${token.name}` }),
@@ -139,6 +189,7 @@ function adminTokens(list, refresh) {
     h('p', null, button('Create an admin token', () => createAdminToken(refresh))));
 }
 
+/** @param {PageInput} input */
 export async function users({ signal, refresh }) {
   const [{ users: all }, tokens] = await Promise.all([get('/users', { signal }),
     may('adminTokens') ? get('/admin-tokens', { signal }) : null]);

@@ -1,3 +1,4 @@
+// @ts-check
 // What a verification of the journal has found.
 
 import { data, h } from '../dom.js';
@@ -12,6 +13,7 @@ const STEPS = [
   'Do not remove or edit files to make the verification succeed.',
 ];
 
+/** @type {Record<string, [Tone, string, string]>} */
 const VERDICTS = {
   whole: ['good', 'The journal is whole', 'No line was changed, added, moved or removed, as far as the signatures prove.'],
   unverified: ['warn', 'Not everything was verified',
@@ -23,23 +25,27 @@ const VERDICTS = {
 const GIVEN = 'the one that you gave';
 const REMEMBERED = 'remembered by the store; compare it with the one that you noted down';
 
+/** @typedef {{ line: number, time: string }} Signed */
+
+/** @param {{ name: string, state: string, lines: number, signedTo?: Signed | null, root: string, isRootGiven: boolean }} node */
 const nodeRow = ({ name, state, lines, signedTo, root, isRootGiven }) => [
   data(name),
-  { whole: badge('good', 'whole'), unverified: badge('warn', 'not verified') }[state] ?? badge('bad', 'not whole'),
+  state === 'whole' ? badge('good', 'whole') : state === 'unverified' ? badge('warn', 'not verified') : badge('bad', 'not whole'),
   number(lines),
   signedTo ? `${number(signedTo.line)}, ${moment(signedTo.time)}` : '–',
-  [h('code', { class: 'key' }, root), h('span', { class: 'rule' }, isRootGiven ? GIVEN : REMEMBERED)],
+  [h('code', { class: 'key-text' }, root), h('span', { class: 'second-line' }, isRootGiven ? GIVEN : REMEMBERED)],
 ];
 
+/** @param {Api.JobShown} job */
 export function verifyResult({ result }) {
   const [tone, title, text] = VERDICTS[result.state] ?? VERDICTS.broken;
   return [
     notice(tone, h('p', null, h('strong', null, badge(tone, title)), ' ', `${counted(result.lines, 'line')} checked.`), h('p', null, text)),
     result.faults.length > 0 && section('What is wrong',
       table('Faults', ['File', { name: 'Line', number: true }, 'What'],
-        result.faults.map(({ file, line, what }) => [data(file), line === null ? '–' : number(line), data(what)])),
+        result.faults.map((/** @type {{ file: string, line: number | null, what: string }} */ { file, line, what }) => [data(file), line === null ? '–' : number(line), data(what)])),
       h('h3', null, 'What to do'), h('ol', null, STEPS.map((step) => h('li', null, step)))),
     section('By node', table('Nodes', ['Node', 'State', { name: 'Lines', number: true }, 'Signed to line', 'Root'], result.nodes.map(nodeRow))),
-    result.notes.length > 0 && section('Notes', h('ul', null, result.notes.map((note) => h('li', null, data(note))))),
+    result.notes.length > 0 && section('Notes', h('ul', null, result.notes.map((/** @type {string} */ note) => h('li', null, data(note))))),
   ];
 }

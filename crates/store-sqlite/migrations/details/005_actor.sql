@@ -1,2 +1,0 @@
--- Who ran an import.
-ALTER TABLE imports ADD COLUMN actor TEXT;

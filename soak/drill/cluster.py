@@ -1,0 +1,518 @@
+#!/usr/bin/env python3
+"""A whole cluster on this machine, to try failovers: etcd, three PostgreSQL with Patroni, nodes of contactd, and HAProxy.
+
+    soak/drill/cluster.py start DIR --binary PATH       # starts everything in a new directory, and prints the addresses
+    soak/drill/cluster.py status DIR                    # who is the primary, which nodes answer
+    soak/drill/cluster.py break DIR primary             # kills the primary's host: PostgreSQL and Patroni
+    soak/drill/cluster.py heal DIR                      # starts again what was killed, and waits until all is well
+    soak/drill/cluster.py run DIR suppress URL          # runs a command of contactd on the cluster
+    soak/drill/cluster.py stop DIR                      # ends everything, and removes the directory
+
+What can be broken:
+    primary     the host of the primary is lost: PostgreSQL and Patroni are killed
+    postgres    only PostgreSQL of the primary is killed; its Patroni starts it again
+    patroni     only Patroni of the primary is killed; PostgreSQL goes on, and does not know that it is replaced
+    freeze      the host of the primary hangs: its processes are stopped, and go on at `heal`
+    switchover  the primary is changed in order, as for maintenance
+    standbys    the hosts of both standbys are lost
+    etcd        etcd is lost
+    node        a node of contactd is killed (`--name node-1` says which)
+
+Everything listens on the loopback interface only. Root starts it as the user `postgres`, which must be able to read the binary and this
+repository; others as themselves. Patroni is installed below target/ when it is needed. PostgreSQL does not sync its files (`fsync = off`), which
+saves time and makes no difference to processes that are killed. Do not use it for data that you want to keep.
+"""
+import argparse
+import base64
+import contextlib
+import json
+import os
+import pathlib
+import random
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+USER = "postgres"
+POSTGRES = pathlib.Path("/usr/lib/postgresql/15/bin")
+PATRONI = ["patroni[etcd3]==4.1.5", "psycopg[binary]==3.3.8"]
+MEMBERS = ("pg-1", "pg-2", "pg-3")
+FAULTS = ("primary", "postgres", "patroni", "freeze", "switchover", "standbys", "etcd", "node")
+# How long the primary may be silent before another one takes over.
+TTL = 20
+
+# The first process of a member's host. Patroni and PostgreSQL are its descendants. It collects those that have ended: Patroni takes a postmaster
+# that nobody has collected for a running one.
+HOST = """
+import ctypes, os, subprocess, sys
+SET_CHILD_SUBREAPER = 36
+ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+first = subprocess.Popen(sys.argv[1:])
+try:
+    while True:
+        os.wait()
+except ChildProcessError:
+    pass
+"""
+
+
+def patroni(program):
+    """A program of Patroni, which is installed if necessary. The venv uses Debian's Python, which every user can read."""
+    venv = ROOT / "target/patroni"
+    installed, wanted = venv / "installed", "\n".join(PATRONI)
+    if not installed.exists() or installed.read_text() != wanted:
+        subprocess.run(["/usr/bin/python3", "-m", "venv", venv], check=True)
+        subprocess.run([venv / "bin/pip", "install", "-q", "--disable-pip-version-check", *PATRONI], check=True, stderr=subprocess.DEVNULL)
+        installed.write_text(wanted)
+    return [venv / "bin/python3", venv / "bin" / program]
+
+
+def as_user(*command):
+    """A command that does not run as root."""
+    user = ["setpriv", "--reuid", USER, "--regid", USER, "--init-groups"] if os.getuid() == 0 else []
+    return [str(part) for part in (*user, *command)]
+
+
+def free_ports(count):
+    """Ports that nobody uses, below those that the system gives to clients."""
+    found = []
+    for port in random.sample(range(20_000, 32_000), 1_000):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise SystemExit("there are no free ports")
+
+
+def processes():
+    """All processes that run: their parents, and the times at which they began."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError):
+                fields = pathlib.Path(f"/proc/{entry}/stat").read_text().rsplit(")", 1)[1].split()
+                if fields[0] not in "ZX":
+                    found[int(entry)] = (int(fields[1]), fields[19])
+    return found
+
+
+def wait_for(what, is_there, seconds=60):
+    """Waits for a condition, and returns what it returned."""
+    until = time.monotonic() + seconds
+    while not (found := is_there()):
+        if time.monotonic() > until:
+            raise TimeoutError(f"{what}: not within {seconds} s")
+        time.sleep(0.05)
+    return found
+
+
+def ask(port, path, timeout=1, **body):
+    """Status and JSON of a server on this machine; (0, {}) if it does not answer."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", json.dumps(body).encode() if body else None)
+    try:
+        with urllib.request.urlopen(request, timeout=timeout) as answer:
+            return answer.status, as_json(answer.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, as_json(error.read())
+    except OSError:
+        return 0, {}
+
+
+def as_json(text):
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {}
+
+
+class Cluster:
+    """A cluster in a directory. What is known about it is in `state.json` there, so that one command starts it and another breaks it."""
+
+    def __init__(self, directory):
+        self.directory = pathlib.Path(directory).resolve()
+        self.state_file = self.directory / "state.json"
+        if not self.state_file.exists():
+            raise SystemExit(f"there is no cluster in {self.directory}; start one with `soak/drill/cluster.py start`")
+        self.state = json.loads(self.state_file.read_text())
+
+    @classmethod
+    def create(cls, directory, binary, nodes=3, lease="60s"):
+        """Starts a cluster in a new directory. Returns when everything is well."""
+        directory, binary = pathlib.Path(directory).resolve(), pathlib.Path(binary).resolve()
+        if directory.exists() and any(directory.iterdir()):
+            raise SystemExit(f"{directory} is not empty; choose a new directory")
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        names = [f"node-{number + 1}" for number in range(nodes)]
+        wanted = ["etcd", "etcd-peer", "haproxy", *MEMBERS, *(f"{name} api" for name in MEMBERS), *names, *(f"{name} admin" for name in names)]
+        state = {"binary": str(binary), "ports": dict(zip(wanted, free_ports(len(wanted)))), "nodes": names, "lease": lease,
+                 "password": secrets.token_hex(16), "digestKey": secrets.token_hex(32), "processes": {}}
+        (directory / "state.json").write_text(json.dumps(state))
+        cluster = cls(directory)
+        try:
+            cluster.start()
+        except BaseException:
+            cluster.end_processes()
+            raise
+        return cluster
+
+    def start(self):
+        for command, package in (("etcd", "etcd-server"), ("haproxy", "haproxy"), (POSTGRES / "postgres", "postgresql")):
+            if not shutil.which(command, path=f"{os.environ['PATH']}:/usr/sbin"):
+                raise SystemExit(f"{command} is missing: apt-get install {package}")
+        for program in (patroni("patroni"), [self.state["binary"]]):
+            if subprocess.run(as_user(*program, "--version"), cwd="/", capture_output=True).returncode != 0:
+                raise SystemExit(f"{program[-1]} cannot be run by the user {USER if os.getuid() == 0 else os.getuid()}; put it where that user can read it")
+        for name in MEMBERS:
+            (self.directory / f"{name}.json").write_text(json.dumps(self.patroni_config(name), indent=1))
+        (self.directory / "haproxy.cfg").write_text(self.haproxy_config())
+        for name in self.nodes:
+            (self.directory / f"{name}.toml").write_text(f'[cluster]\nname = "{name}"\nlease = "{self.state["lease"]}"\n')
+        if os.getuid() == 0:
+            for path in (self.directory, *self.directory.iterdir()):
+                shutil.chown(path, USER, USER)
+        self.state_file.chmod(0o600)
+        self.start_etcd()
+        for name in MEMBERS:
+            self.start_member(name)
+        self.wait_until_replicated()
+        self.sql(f"CREATE ROLE contactd LOGIN PASSWORD '{self.state['password']}'", "postgres")
+        self.sql("CREATE DATABASE contacts OWNER contactd", "postgres")
+        for name in self.nodes:
+            self.start_node(name)
+        self.spawn("haproxy", shutil.which("haproxy", path="/usr/sbin:/usr/bin"), "-db", "-f", self.directory / "haproxy.cfg")
+        self.wait_until_served()
+
+    # Configurations
+
+    def patroni_config(self, name):
+        port, api, password = self.port(name), self.port(f"{name} api"), self.state["password"]
+        return {
+            "scope": "contacts",
+            "name": name,
+            "restapi": {"listen": f"127.0.0.1:{api}", "connect_address": f"127.0.0.1:{api}"},
+            "etcd3": {"host": f"127.0.0.1:{self.port('etcd')}"},
+            "bootstrap": {
+                "dcs": {
+                    "ttl": TTL,
+                    "loop_wait": 2,
+                    "retry_timeout": 5,
+                    # A commit is acknowledged when a standby has it too; without a standby, commits wait.
+                    "synchronous_mode": True,
+                    "synchronous_mode_strict": True,
+                    # The primary goes on without etcd as long as it reaches all standbys.
+                    "failsafe_mode": True,
+                    "postgresql": {
+                        "use_pg_rewind": True,
+                        "use_slots": True,
+                        "parameters": {
+                            "synchronous_commit": "on", "wal_sender_timeout": "5s", "wal_receiver_timeout": "5s", "wal_retrieve_retry_interval": "500ms",
+                            "max_connections": 200, "shared_buffers": "32MB", "wal_keep_size": "128MB", "max_wal_size": "256MB",
+                            # Only for trying. Shared memory in the data directory, so that a kill leaves nothing behind.
+                            "fsync": "off", "dynamic_shared_memory_type": "mmap"}}},
+                "initdb": [{"encoding": "UTF8"}, {"locale": "C.UTF-8"}, "data-checksums", "no-sync"]},
+            "postgresql": {
+                "listen": f"127.0.0.1:{port}", "connect_address": f"127.0.0.1:{port}",
+                "data_dir": str(self.directory / name), "bin_dir": str(POSTGRES), "pgpass": str(self.directory / f"{name}.pgpass"),
+                "authentication": {"superuser": {"username": "postgres", "password": password},
+                                   "replication": {"username": "replicator", "password": password}},
+                "parameters": {"unix_socket_directories": ""},
+                "pg_hba": ["host all all 127.0.0.1/32 scram-sha-256", "host replication replicator 127.0.0.1/32 scram-sha-256"],
+                "basebackup": [{"checkpoint": "fast"}, "no-sync"],
+                # A primary that comes back becomes a standby by itself, whatever it takes.
+                "remove_data_directory_on_rewind_failure": True, "remove_data_directory_on_diverged_timelines": True}}
+
+    def haproxy_config(self):
+        servers = "".join(f"    server {name} 127.0.0.1:{self.port(name)} check\n" for name in self.nodes)
+        return (ROOT / "soak/drill/haproxy.cfg").read_text() + f"    bind 127.0.0.1:{self.port('haproxy')}\n" + servers
+
+    # Processes
+
+    def spawn(self, name, *command, is_host=False):
+        """Starts a process that outlives this one, not as root. Its output goes to a log."""
+        host = [sys.executable, "-c", HOST] if is_host else []
+        with open(self.directory / f"{name}.log", "a") as log:
+            process = subprocess.Popen([str(part) for part in (*host, *as_user(*command))], env=self.environment(), cwd=self.directory, start_new_session=True,
+                                       stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.state["processes"][name] = [process.pid, processes().get(process.pid, (0, ""))[1]]
+        self.state_file.write_text(json.dumps(self.state))
+        return process
+
+    def environment(self):
+        return {"PATH": f"{POSTGRES}:/usr/bin:/bin", "HOME": str(self.directory), "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1",
+                "CONTACTD_STORE": self.url(), "CONTACTD_DIGEST_KEYS": self.state["digestKey"]}
+
+    def family(self, name):
+        """The processes of a service or a host: the one that was started here, and its descendants."""
+        first, began = self.state["processes"].get(name, (0, ""))
+        running = processes()
+        if running.get(first, (0, None))[1] != began:
+            return []
+        found = [first]
+        for parent in found:
+            found += [process for process, (its_parent, _) in running.items() if its_parent == parent]
+        # The first process of a host is not a part of it.
+        return found[1:] if name in MEMBERS else found
+
+    def postgres_of(self, name):
+        def is_postgres(process):
+            with contextlib.suppress(OSError):
+                return os.readlink(f"/proc/{process}/exe") == str(POSTGRES / "postgres")
+        return [process for process in self.family(name) if is_postgres(process)]
+
+    def kill(self, name):
+        """Kills a service or a host, as a power cut does."""
+        wait_for(f"the end of {name}", lambda: not send(self.family(name), signal.SIGKILL))
+
+    def start_etcd(self):
+        client, peer = (f"http://127.0.0.1:{self.port(name)}" for name in ("etcd", "etcd-peer"))
+        self.spawn("etcd", "/usr/bin/etcd", "--name", "etcd", "--data-dir", self.directory / "etcd", "--log-level", "warn", "--logger", "zap",
+                   "--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer,
+                   "--initial-advertise-peer-urls", peer, "--initial-cluster", f"etcd={peer}")
+
+    def start_member(self, name):
+        self.spawn(name, *patroni("patroni"), self.directory / f"{name}.json", is_host=True)
+
+    def start_node(self, name):
+        return self.spawn(name, self.state["binary"], "serve", "--workers", 1, "--data", self.directory / name, "--config", self.directory / f"{name}.toml",
+                          "--listen", f"127.0.0.1:{self.port(name)}", "--admin-listen", f"127.0.0.1:{self.port(f'{name} admin')}")
+
+    # What it looks like
+
+    @property
+    def nodes(self):
+        return self.state["nodes"]
+
+    def port(self, name):
+        return self.state["ports"][name]
+
+    def url(self):
+        """Where nodes and commands find the database: all hosts."""
+        hosts = ",".join(f"127.0.0.1:{self.port(name)}" for name in MEMBERS)
+        return f"postgres://contactd:{self.state['password']}@{hosts}/contacts"
+
+    def sql(self, text, database="contacts"):
+        """Runs SQL on the primary as its superuser, and returns what it prints."""
+        url = self.url().replace("contactd:", "postgres:", 1).replace("/contacts", f"/{database}?target_session_attrs=read-write&connect_timeout=2")
+        return subprocess.run([POSTGRES / "psql", "-qAtX", "-v", "ON_ERROR_STOP=1", "-d", url, "-c", text], check=True, capture_output=True,
+                              text=True).stdout.strip()
+
+    def run(self, *arguments, **options):
+        """Runs a command of contactd, on a machine without a node."""
+        return subprocess.run(as_user(self.state["binary"], *arguments), env=self.environment(), cwd=self.directory, text=True, **options)
+
+    def primary(self):
+        """The member that is the primary by its own word, or None."""
+        return next((name for name in MEMBERS if ask(self.port(f"{name} api"), "/primary")[0] == 200), None)
+
+    def roles(self):
+        """The role and the state of each member; those that do not answer are missing."""
+        answers = {name: ask(self.port(f"{name} api"), "/patroni")[1] for name in MEMBERS}
+        return {name: (answer.get("role", "?"), answer.get("replication_state") or answer.get("state", "?"), bool(answer.get("sync_standby")))
+                for name, answer in answers.items() if answer}
+
+    def is_replicated(self):
+        """Whether there is a primary, and both standbys follow it, one of them synchronously. Only a standby that etcd knows as synchronous can take over."""
+        roles = self.roles().values()
+        states, synchronous = sorted(state for _, state, _ in roles), [is_sync for _, _, is_sync in roles]
+        return self.primary() and states == ["running", "streaming", "streaming"] and any(synchronous)
+
+    def is_served(self):
+        """Whether all nodes answer, and HAProxy sees them."""
+        return all(ask(self.port(name), "/readyz")[0] == 200 for name in (*self.nodes, "haproxy"))
+
+    def wait_until_replicated(self):
+        wait_for("a primary with two standbys", self.is_replicated, 120)
+
+    def wait_until_served(self):
+        wait_for("nodes that are ready", self.is_served, 120)
+
+    # Breaking it
+
+    def lose_primary(self):
+        """The host of the primary is lost."""
+        primary = self.primary()
+        self.kill(primary)
+        return primary
+
+    def lose_postgres(self):
+        """Only PostgreSQL of the primary is killed."""
+        primary = self.primary()
+        send(self.postgres_of(primary), signal.SIGKILL)
+        return primary
+
+    def lose_patroni(self):
+        """Only Patroni of the primary is killed."""
+        primary = self.primary()
+        send(set(self.family(primary)) - set(self.postgres_of(primary)), signal.SIGKILL)
+        return primary
+
+    def freeze(self):
+        """The host of the primary hangs until `thaw`."""
+        primary = self.primary()
+        send(self.family(primary), signal.SIGSTOP)
+        return primary
+
+    def thaw(self):
+        for name in MEMBERS:
+            send(self.family(name), signal.SIGCONT)
+
+    def switchover(self):
+        """The primary is changed in order. Returns the old one."""
+        primary = self.primary()
+        command = [*patroni("patronictl"), "-c", self.directory / f"{MEMBERS[0]}.json", "switchover", "contacts", "--primary", primary, "--force"]
+        done = subprocess.run([str(part) for part in command], env=self.environment(), capture_output=True, text=True)
+        if done.returncode != 0:
+            raise SystemExit(f"the switchover failed: {done.stdout}{done.stderr}")
+        return primary
+
+    def lose_standbys(self):
+        primary = self.primary()
+        lost = [name for name in MEMBERS if name != primary]
+        for name in lost:
+            self.kill(name)
+        return lost
+
+    def expire_leader(self):
+        """Removes the primary's key from etcd now. etcd does the same by itself once nobody has renewed it for the ttl."""
+        key = base64.b64encode(b"/service/contacts/leader").decode()
+        ask(self.port("etcd"), "/v3/kv/deleterange", key=key)
+
+    def break_it(self, fault, name=None):
+        """Breaks something, and returns what it was."""
+        if fault == "etcd":
+            self.kill("etcd")
+            return "etcd"
+        if fault == "node":
+            name = name or self.nodes[0]
+            self.kill(name)
+            return name
+        breaks = {"primary": self.lose_primary, "postgres": self.lose_postgres, "patroni": self.lose_patroni, "freeze": self.freeze, "switchover": self.switchover,
+                  "standbys": self.lose_standbys}
+        return breaks[fault]()
+
+    def heal(self):
+        """Starts again whatever does not run, and waits until everything is well."""
+        self.thaw()
+        if not self.family("etcd"):
+            self.start_etcd()
+        for name in MEMBERS:
+            # PostgreSQL without its Patroni ends with the host.
+            if not set(self.family(name)) - set(self.postgres_of(name)):
+                self.kill(name)
+                self.start_member(name)
+        for name in self.nodes:
+            if not self.family(name):
+                self.start_node(name)
+        self.wait_until_replicated()
+        self.wait_until_served()
+
+    # The end
+
+    def end_processes(self):
+        everything = ("haproxy", *self.nodes, *MEMBERS, "etcd")
+        self.thaw()
+        for name in MEMBERS:
+            # Patroni first, so that it does not start PostgreSQL again. That gets the signal for an immediate stop, so that it cleans up.
+            postgres = self.postgres_of(name)
+            send(set(self.family(name)) - set(postgres), signal.SIGKILL)
+            send(postgres, signal.SIGQUIT)
+        with contextlib.suppress(TimeoutError):
+            wait_for("the end of PostgreSQL", lambda: not any(self.postgres_of(name) for name in MEMBERS), 5)
+        for name in everything:
+            self.kill(name)
+        for name in MEMBERS:
+            remove_shared_memory(self.directory / name)
+
+    def stop(self):
+        self.end_processes()
+        shutil.rmtree(self.directory)
+
+
+def send(targets, number):
+    """Sends a signal to processes, and returns those that were there."""
+    there = []
+    for process in targets:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, number)
+            there.append(process)
+    return there
+
+
+def remove_shared_memory(data):
+    """A killed PostgreSQL leaves a small System V segment behind, whose id is in its pid file."""
+    with contextlib.suppress(OSError, IndexError):
+        segment = (data / "postmaster.pid").read_text().split("\n")[6].split()[1]
+        subprocess.run(["ipcrm", "-m", segment], capture_output=True)
+
+
+@contextlib.contextmanager
+def running(directory, binary, nodes=3, lease="60s"):
+    """A cluster that ends with the block."""
+    cluster = Cluster.create(directory, binary, nodes, lease)
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def show(cluster):
+    roles = cluster.roles()
+    for name in MEMBERS:
+        role, state, is_sync = roles.get(name, ("does not answer", "", False))
+        print(f"{name:10} 127.0.0.1:{cluster.port(name)}  {role} {'(synchronous) ' if is_sync else ''}{state}".rstrip())
+    for name in (*cluster.nodes, "haproxy"):
+        status = ask(cluster.port(name), "/readyz")[0] or "no answer"
+        print(f"{name:10} 127.0.0.1:{cluster.port(name)}  readyz {status}")
+
+
+def main():
+    summary, details = re.match(r"(.*?)\n\n(.*)", __doc__, re.DOTALL).groups()
+    parser = argparse.ArgumentParser(description=summary, epilog=details, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    start = commands.add_parser("start", help="start a cluster in a new directory")
+    start.add_argument("--binary", type=pathlib.Path, required=True, help="the contactd to run")
+    start.add_argument("--nodes", type=int, default=3, help="how many nodes of contactd [default: 3]")
+    start.add_argument("--lease", default="60s", help="cluster.lease of the nodes [default: 60s]")
+    breaking = commands.add_parser("break", help="break something")
+    run = commands.add_parser("run", help="run a command of contactd on the cluster")
+    for command in (start, breaking, run, commands.add_parser("status", help="show who is the primary, and which nodes answer"),
+                    commands.add_parser("heal", help="start again what was killed, and wait until all is well"),
+                    commands.add_parser("stop", help="end everything, and remove the directory")):
+        command.add_argument("directory", type=pathlib.Path, help="the directory of the cluster")
+    breaking.add_argument("fault", choices=FAULTS, help="what to break")
+    breaking.add_argument("--name", help="which node of contactd [default: node-1]")
+    run.add_argument("arguments", nargs=argparse.REMAINDER, help="the command and its arguments")
+    options = parser.parse_args()
+    if options.command == "start":
+        began = time.monotonic()
+        cluster = Cluster.create(options.directory, options.binary, options.nodes, options.lease)
+        print(f"everything runs after {time.monotonic() - began:.1f} s; lookups go to http://127.0.0.1:{cluster.port('haproxy')}")
+        show(cluster)
+        return
+    cluster = Cluster(options.directory)
+    if options.command == "status":
+        show(cluster)
+    elif options.command == "break":
+        broken = cluster.break_it(options.fault, options.name)
+        print(f"{options.fault}: {broken if isinstance(broken, str) else ' and '.join(broken)}")
+    elif options.command == "heal":
+        cluster.heal()
+        show(cluster)
+    elif options.command == "run":
+        sys.exit(cluster.run(*options.arguments).returncode)
+    else:
+        cluster.stop()
+
+
+if __name__ == "__main__":
+    main()
