@@ -4,6 +4,8 @@
 mod check;
 mod file;
 mod origin;
+#[cfg(test)]
+mod page;
 mod supervisor;
 mod tls;
 
