@@ -1,11 +1,11 @@
 //! What a node holds of quotas, and what it asks for or gives back.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use contactd_core::{HeldUnits, LeasedQuota, LeasedUnits, Period, Timestamp};
 use contactd_store_postgres::{QuotaKey, UnitsAsked};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::settings::NodeSettings;
 
@@ -76,7 +76,7 @@ pub(crate) struct Question {
 
 impl Leasing {
     pub(crate) fn book(&self) -> MutexGuard<'_, Book> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Gives up what is unused, because the database may have given it to others: this node was forgotten, or the database was

@@ -1,14 +1,15 @@
 //! Storing what a node has counted in the database.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use contactd_core::store::StoreError;
 use contactd_core::{Clock, SystemClock, UsageDelta};
 use contactd_store_postgres::NodeUsage;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::Node;
 use crate::state::Shared;
@@ -105,6 +106,6 @@ impl Work {
     }
 
     fn stored(&self) -> MutexGuard<'_, Stored> {
-        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stored.lock()
     }
 }

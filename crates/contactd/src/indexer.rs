@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use contactd_core::{Audit, Clock, Fate, OnRecord, Repeats, work_in_background};
 use contactd_journal::Lines;
 use contactd_journal::{Journal, Mark, Verifier};
 use contactd_services::{AuditError, Services};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use crate::on_record::Recorder;
@@ -48,11 +49,11 @@ impl Keep {
     }
 
     pub(crate) fn set(&self, keep: Option<Duration>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = keep;
+        *self.0.lock() = keep;
     }
 
     pub(crate) fn get(&self) -> Option<Duration> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 }
 

@@ -1,8 +1,8 @@
 //! The sweeper: a thread of a running server that removes details that have expired or are too old. Expired details are never
 //! served, whether they are removed yet or not.
 
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use contactd_core::store::{Aged, StoreError, Swept};
 use contactd_core::{Actor, Cancel, unobserved, work_in_background};
 use contactd_services::Changed;
 use contactd_services::{Clearing, ImportError, Services, SweepReport};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 /// Details that are older than their source allows are removed in one of this many rounds.
@@ -44,13 +45,13 @@ pub(crate) struct Pace {
 
 impl Pace {
     pub(crate) fn set(&self, pause: Duration) {
-        *self.pause.lock().unwrap_or_else(PoisonError::into_inner) = pause;
+        *self.pause.lock() = pause;
         // If the sweeper has ended, the server is stopping.
         let _ = self.told.send(Told::Every(pause));
     }
 
     pub(crate) fn get(&self) -> Duration {
-        *self.pause.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.pause.lock()
     }
 }
 

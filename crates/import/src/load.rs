@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::{Line, ReadOptions, ReadRows, RejectedRow, RowChecks, UploadedFile, Warning};
 use contactd_core::{Cancel, Observer, Progress};
+use parking_lot::Mutex;
 
 use crate::error::{FileError, Tried};
 use crate::input::{self, Opening, Reach, Rows};
@@ -266,7 +267,7 @@ impl Checker<'_> {
         is_over: impl Fn() -> bool,
     ) {
         loop {
-            let batch = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK);
+            let batch = waiting.lock().recv_timeout(LOOK);
             let goes_on = match batch {
                 Ok(batch) => {
                     // A row that makes this panic must not be lost unnoticed: the import ends.

@@ -16,7 +16,7 @@ mod watching;
 
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 pub use copies::{NodeName, OfNode, RootList, VerifiedCopy, VerifiedJournals, VerifyQuery};
 pub(super) use indexing::known_from_index;
@@ -36,6 +36,7 @@ use crate::Parts;
 use contactd_core::store::{Store, StoreError};
 use contactd_core::{Actor, RootKey, Timestamp};
 use contactd_journal::{JournalError, JournalFault, JournalHead, NotedHead, ProofMade, Roots, Verification};
+use parking_lot::Mutex;
 
 /// Queries and checks the journal.
 pub struct Audits {

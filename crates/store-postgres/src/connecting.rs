@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use contactd_core::store::StoreError;
+use parking_lot::{Mutex, MutexGuard};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tokio::sync::Notify;
@@ -69,7 +70,7 @@ impl Session {
     }
 
     fn statements(&self) -> MutexGuard<'_, HashMap<String, Statement>> {
-        self.statements.lock().unwrap_or_else(PoisonError::into_inner)
+        self.statements.lock()
     }
 
     pub(crate) async fn query(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, Error> {

@@ -38,10 +38,11 @@ mod whole;
 mod withdrawals;
 mod work;
 
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use contactd_core::store::StoreError;
+use parking_lot::Mutex;
 
 use crate::database::Database;
 use crate::own_node::OwnNode;

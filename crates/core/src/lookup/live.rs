@@ -1,7 +1,9 @@
 //! What a running service keeps in memory: the tokens and suppressions in force.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::store::{LocalRead, StoreError, Suppressions, Tokens, Usage};
 use crate::{Affected, Announcing, InForce, NotConfirmed};
@@ -63,7 +65,7 @@ impl<S: LocalRead + Tokens + Suppressions + Usage> Live<S> {
     async fn refresh_suppressions(&self, number: u64) -> Result<(), RefreshError> {
         // Building the list takes longer than putting it in force, and nobody has to wait for it.
         let listed = self.suppressions.listed(self.store.list_suppressions().await?)?;
-        let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut applied = self.applied.lock();
         if applied.suppressions < number {
             self.suppressions.put_in_force(listed);
             applied.suppressions = number;
@@ -83,7 +85,7 @@ impl<S: LocalRead + Tokens + Suppressions + Usage> Live<S> {
             };
             tokens.push((hash, token, used));
         }
-        let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut applied = self.applied.lock();
         if applied.tokens < number {
             self.callers.replace(tokens, now);
             applied.tokens = number;

@@ -1,8 +1,9 @@
 //! The same fault again and again: it is logged at once, and then only now and then with a count.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// How long a fault that was logged is only counted.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -55,7 +56,7 @@ impl Repeats {
     }
 
     fn logged(&self) -> MutexGuard<'_, HashMap<String, Logged>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
