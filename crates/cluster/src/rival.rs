@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use contactd_core::Timestamp;
 
 /// Between two reports.
-const EVERY: Duration = Duration::from_secs(60);
+const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// What is known about a process that has the place of this node.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ impl Rival {
         let rival = noted.get_or_insert(Self { seen_at, reported: None });
         // One that was killed says nothing more.
         let is_alive = rival.seen_at != seen_at;
-        if is_alive && rival.reported.is_none_or(|reported| reported.elapsed() >= EVERY) {
+        if is_alive && rival.reported.is_none_or(|reported| reported.elapsed() >= REPORT_EVERY) {
             rival.reported = Some(Instant::now());
             tracing::error!(
                 node,

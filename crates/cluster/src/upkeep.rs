@@ -7,11 +7,11 @@ use contactd_core::store::Maintenance;
 use crate::state::Shared;
 
 /// Between two removals.
-const EVERY: Duration = Duration::from_secs(60);
+const TIDY_EVERY: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(shared: &Shared) {
     loop {
-        shared.wait(EVERY, |_| false);
+        shared.wait(TIDY_EVERY, |_| false);
         if shared.is_stopping() {
             return;
         }

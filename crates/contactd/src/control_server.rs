@@ -14,7 +14,9 @@ use contactd_core::{AdminEntry, NotRecorded, OnRecord};
 use tokio::runtime::Handle;
 
 use crate::actor;
-use crate::control::{COLLECT, DONE, FAILED, OFF, PAUSE, RECORD, REFRESH, REPLY_TIMEOUT, SIGN, SocketPath};
+use crate::control::{
+    COLLECT, CONTROL_REPLY_TIMEOUT, DONE, FAILED, OFF, RECORD, REFRESH, RETRY_PAUSE, SIGN, SocketPath,
+};
 use crate::data_dir::DataDir;
 use crate::on_record::Recorder;
 
@@ -50,7 +52,7 @@ impl Control {
                     dir.path().display()
                 );
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(RETRY_PAUSE);
         }
         Ok(Self { path: dir.socket(), _lock: lock })
     }
@@ -140,7 +142,7 @@ fn answer(
         REFRESH => {
             let (done, when_done) = std::sync::mpsc::channel();
             let is_done = keeper.send(ControlRequest::Refresh(done)).is_ok()
-                && when_done.recv_timeout(REPLY_TIMEOUT) == Ok(true);
+                && when_done.recv_timeout(CONTROL_REPLY_TIMEOUT) == Ok(true);
             return writeln!(stream, "{}", if is_done { DONE } else { FAILED });
         }
         RECORD => match serde_json::from_str::<AdminEntry>(text) {

@@ -14,9 +14,9 @@ use crate::control_server::ControlRequest;
 use crate::engine::Files;
 
 /// How often the keeper looks for changes by other processes, in case it received no announcement.
-const POLL: Duration = Duration::from_millis(200);
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How often usage is recorded, and how often the files are maintained.
-const FLUSH: Duration = Duration::from_secs(1);
+const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 /// What the keeper works on.
 pub(crate) struct Keeper {
@@ -49,7 +49,7 @@ impl Keeper {
         self.start_upkeep()?;
         let thread = std::thread::Builder::new()
             .name("keeper".to_owned())
-            .spawn(move || self.run(&runtime, &receiver, &mut seen))?;
+            .spawn(move || runtime.block_on(self.run(&receiver, &mut seen)))?;
         Ok(RunningKeeper { requests, thread })
     }
 
@@ -63,28 +63,26 @@ impl Keeper {
             while let Some(store) = store.upgrade() {
                 reports.add(runtime.block_on(store.tidy()), "cannot maintain the store's files");
                 drop(store);
-                std::thread::sleep(FLUSH);
+                std::thread::sleep(FLUSH_EVERY);
             }
         })?;
         Ok(())
     }
 
-    fn run(&self, runtime: &Handle, requests: &Receiver<ControlRequest>, seen: &mut ChangeNumbers) -> bool {
+    async fn run(&self, requests: &Receiver<ControlRequest>, seen: &mut ChangeNumbers) -> bool {
         let mut last_flush = Instant::now();
         // Stays set until the changes of other processes have been applied, even if that fails several times.
         let mut is_stale = false;
         let reports = Reports::default();
         let mut watch = ClockWatch::start(self.clock.now(), Instant::now());
         loop {
-            let asked = match requests.recv_timeout(POLL) {
+            let asked = match requests.recv_timeout(LOOK_EVERY) {
                 Ok(ControlRequest::Refresh(done)) => Some(done),
                 Err(RecvTimeoutError::Timeout) => None,
                 Ok(ControlRequest::Finish) | Err(RecvTimeoutError::Disconnected) => break,
             };
             report_jump(&mut watch, self.clock.now());
-            if let Some(changes) =
-                reports.add(runtime.block_on(self.store.changes()), "cannot look for changes")
-            {
+            if let Some(changes) = reports.add(self.store.changes().await, "cannot look for changes") {
                 is_stale |= changes.access != seen.access;
                 if changes.details != seen.details {
                     self.store.renew_all();
@@ -92,18 +90,17 @@ impl Keeper {
                 *seen = changes;
             }
             if is_stale || asked.is_some() {
-                is_stale =
-                    reports.add(runtime.block_on(self.live.refresh()), "cannot apply a change").is_none();
+                is_stale = reports.add(self.live.refresh().await, "cannot apply a change").is_none();
             }
             if let Some(done) = asked {
                 let _ = done.send(!is_stale);
             }
-            if last_flush.elapsed() >= FLUSH {
+            if last_flush.elapsed() >= FLUSH_EVERY {
                 last_flush = Instant::now();
-                reports.add(runtime.block_on(self.live.flush_usage()), "cannot record usage");
+                reports.add(self.live.flush_usage().await, "cannot record usage");
             }
         }
-        reports.add(runtime.block_on(self.live.flush_usage()), "cannot record usage").is_some()
+        reports.add(self.live.flush_usage().await, "cannot record usage").is_some()
     }
 }
 

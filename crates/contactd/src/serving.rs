@@ -28,7 +28,7 @@ use crate::reloading::Running;
 use crate::sweeper::Sweeper;
 
 /// How long metrics wait for what is in the store.
-const PATIENCE: Duration = Duration::from_secs(2);
+const METRICS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Two bound listeners, and the certificate of those that speak TLS.
 pub(crate) struct Listeners {
@@ -263,7 +263,7 @@ impl Measured for ServiceHealth {
     fn families(&self) -> Measuring<'_> {
         Box::pin(async {
             // The other metrics do not wait for a database that is away.
-            match tokio::time::timeout(PATIENCE, self.0.health.families()).await {
+            match tokio::time::timeout(METRICS_TIMEOUT, self.0.health.families()).await {
                 Ok(families) => families,
                 Err(_) => self.0.health.unreachable(),
             }

@@ -17,11 +17,11 @@ use tokio::runtime::Handle;
 pub(crate) const EVERY: u32 = 60;
 
 /// How long to wait at shutdown for a thread that works in atomic steps.
-const STOP_PATIENCE: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Waits for such a thread. If it takes longer, it ends with the process; its current step is undone, and nothing is lost.
 pub(crate) fn wait_for(thread: JoinHandle<()>) {
-    let until = Instant::now() + STOP_PATIENCE;
+    let until = Instant::now() + STOP_TIMEOUT;
     while !thread.is_finished() && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(1));
     }

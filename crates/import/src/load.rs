@@ -33,7 +33,7 @@ const SORT_BYTES: usize = 256 << 20;
 const EXAMPLES: usize = 10;
 
 /// How often threads that wait for rows check for cancellation: a pipe may send nothing for hours.
-const LOOK: Duration = Duration::from_millis(100);
+const CANCEL_LOOK_PAUSE: Duration = Duration::from_millis(100);
 
 /// What to read, and how.
 #[derive(Clone)]
@@ -173,7 +173,7 @@ impl Collecting<'_> {
         let mut early = BTreeMap::new();
         let mut next = 0;
         loop {
-            let checked = match results.recv_timeout(LOOK) {
+            let checked = match results.recv_timeout(CANCEL_LOOK_PAUSE) {
                 _ if cancel.is_cancelled() => return Err(FileError::Cancelled),
                 Ok(checked) => checked?,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
@@ -267,7 +267,7 @@ impl Checker<'_> {
         is_over: impl Fn() -> bool,
     ) {
         loop {
-            let batch = waiting.lock().recv_timeout(LOOK);
+            let batch = waiting.lock().recv_timeout(CANCEL_LOOK_PAUSE);
             let goes_on = match batch {
                 Ok(batch) => {
                     // A row that makes this panic must not be lost unnoticed: the import ends.

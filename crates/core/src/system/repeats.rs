@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, MutexGuard};
 
 /// How long a fault that was logged is only counted.
-const PAUSE: Duration = Duration::from_secs(5);
+const REPEAT_PAUSE: Duration = Duration::from_secs(5);
 
 /// Decides which of many equal faults are logged: the first at once, then one every five seconds, with a count of
 /// the ones in between. So a fault that every request meets does not fill the log.
@@ -42,7 +42,7 @@ impl Repeats {
     pub fn due(&self, now: Instant) -> Vec<(String, u64)> {
         let mut due = Vec::new();
         self.logged().retain(|fault, logged| {
-            if now.saturating_duration_since(logged.at) < PAUSE {
+            if now.saturating_duration_since(logged.at) < REPEAT_PAUSE {
                 return true;
             }
             let more = std::mem::take(&mut logged.more);
