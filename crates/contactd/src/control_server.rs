@@ -25,7 +25,7 @@ const CLAIM_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long the server waits for the request of a command that has connected.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the keeper is asked to do.
+/// What the refresher is asked to do.
 pub(crate) enum ControlRequest {
     /// Apply everything that is committed; send true once it is in force.
     Refresh(Sender<bool>),
@@ -57,11 +57,11 @@ impl Control {
         Ok(Self { path: dir.socket(), _lock: lock })
     }
 
-    /// Listens, and passes requests on to the keeper and to the recorder. At most `connections` are open at once; more wait.
+    /// Listens, and passes requests on to the refresher and to the recorder. At most `connections` are open at once; more wait.
     pub(crate) fn listen(
         &self,
         dir: &DataDir,
-        keeper: Sender<ControlRequest>,
+        refresher: Sender<ControlRequest>,
         recorder: Arc<Recorder>,
         connections: usize,
     ) -> anyhow::Result<()> {
@@ -81,10 +81,11 @@ impl Control {
                     std::thread::sleep(Duration::from_millis(50));
                     continue;
                 };
-                let (keeper, recorder, runtime) = (keeper.clone(), Arc::clone(&recorder), runtime.clone());
+                let (refresher, recorder, runtime) =
+                    (refresher.clone(), Arc::clone(&recorder), runtime.clone());
                 // One thread per command: a command that hangs does not delay others.
                 let answering = move || {
-                    drop(answer(&stream, &keeper, &recorder, &runtime));
+                    drop(answer(&stream, &refresher, &recorder, &runtime));
                     drop(stream);
                     drop(slot);
                 };
@@ -130,7 +131,7 @@ impl Drop for Slot {
 
 fn answer(
     mut stream: &UnixStream,
-    keeper: &Sender<ControlRequest>,
+    refresher: &Sender<ControlRequest>,
     recorder: &Recorder,
     runtime: &Handle,
 ) -> io::Result<()> {
@@ -141,7 +142,7 @@ fn answer(
     let recorded = match name {
         REFRESH => {
             let (done, when_done) = std::sync::mpsc::channel();
-            let is_done = keeper.send(ControlRequest::Refresh(done)).is_ok()
+            let is_done = refresher.send(ControlRequest::Refresh(done)).is_ok()
                 && when_done.recv_timeout(CONTROL_REPLY_TIMEOUT) == Ok(true);
             return writeln!(stream, "{}", if is_done { DONE } else { FAILED });
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use contactd_cluster::home_of;
+use contactd_cluster::data_dir_id;
 use contactd_core::store::{Facts, Machine, Store, StoreError};
 use contactd_core::{BootClock, DigestKeys, Networks, SystemClock, hex};
 use contactd_store_postgres::{Settings, StoreUrl};
@@ -204,8 +204,8 @@ async fn open_node(database: &Database, dir: &DataDir) -> anyhow::Result<(Arc<Fi
         Some(_) => {}
     }
     let id = node(&files).await?;
-    if let Some(home) = home_of(dir.path()) {
-        database.use_node(&id, home);
+    if let Some(data_dir) = data_dir_id(dir.path()) {
+        database.use_node(&id, data_dir);
     }
     dir.give_to_owner();
     let files = Arc::new(files);

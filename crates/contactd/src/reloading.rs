@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Weak};
 
-use contactd_core::{Callers, Live};
+use contactd_core::{AccessTables, Callers};
 use contactd_server::{App, OpenFiles};
 use contactd_services::Services;
 use contactd_tls::Tls;
@@ -25,7 +25,7 @@ pub(crate) struct Running {
     /// Not kept alive: the journal is closed when the last lookup has released it.
     pub(crate) app: Weak<App<Files>>,
     pub(crate) callers: Arc<Callers>,
-    pub(crate) live: Arc<Live<Files>>,
+    pub(crate) access_tables: Arc<AccessTables<Files>>,
     pub(crate) services: Arc<Services>,
     pub(crate) keep: Keep,
     pub(crate) pace: Pace,
@@ -123,7 +123,7 @@ impl Reloader {
             app.reload(settings, networks);
         }
         running.callers.set_defaults(token_limits);
-        if let Err(error) = running.live.refresh().await {
+        if let Err(error) = running.access_tables.refresh().await {
             tracing::error!(%error, "the limits of tokens are not in force yet; send SIGHUP again");
         }
         running.keep.set(audit_keep);

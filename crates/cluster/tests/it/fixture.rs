@@ -132,7 +132,7 @@ impl Cluster {
             local: Arc::new(SqliteStore::open(dir)?),
             node: id.to_owned(),
             name: format!("node {id}"),
-            home: None,
+            data_dir: None,
             lease_length: self.lease,
             clock,
             put_in_force: Arc::clone(&gate).put_in_force(),

@@ -1,7 +1,7 @@
 //! The audit: who asked for what, and with which outcome.
 //!
 //! No detail is disclosed before its audit line is written: [`Lookups`](crate::Lookups) returns a
-//! [`Sealed`](crate::Sealed) result, which can be opened once its [`Ticket`] says that the line is written. This
+//! [`PendingAnswer`](crate::PendingAnswer) result, which can be opened once its [`Ticket`] says that the line is written. This
 //! module defines what lines contain; the journal writes them.
 
 use std::sync::Arc;

@@ -21,12 +21,12 @@ async fn register(store: &PostgresStore, process: &[u8], beat: i64) -> bool {
     register_at(store, None, process, beat).await
 }
 
-async fn register_at(store: &PostgresStore, home: Option<&[u8]>, process: &[u8], beat: i64) -> bool {
+async fn register_at(store: &PostgresStore, data_dir: Option<&[u8]>, process: &[u8], beat: i64) -> bool {
     let registration = Registration {
         speaker: Speaker { node: "n1", process, beat },
         name: "one",
         version: "0",
-        home,
+        data_dir,
         details_number: 0,
         wiped_number: 0,
     };

@@ -27,7 +27,7 @@ async fn register(store: &PostgresStore, node: &str, process: &[u8]) {
         speaker: Speaker { node, process, beat: 1 },
         name: node,
         version: "0",
-        home: Some(node.as_bytes()),
+        data_dir: Some(node.as_bytes()),
         details_number: 0,
         wiped_number: 0,
     };

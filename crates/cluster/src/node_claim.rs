@@ -1,5 +1,7 @@
-//! Another process that runs as this node, from a copy of its data directory.
+//! Which process may run as a node: one at a time, from one data directory.
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use contactd_core::Timestamp;
@@ -7,22 +9,30 @@ use contactd_core::Timestamp;
 /// Between two reports.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
+/// Names a data directory of this machine since its start. A copy of the directory has another name, also on the copy of a
+/// virtual machine, because that was started too. `None` if it cannot be told.
+pub fn data_dir_id(dir: &Path) -> Option<Vec<u8>> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let dir = dir.metadata().ok()?;
+    Some(format!("{}:{}:{}", boot.trim(), dir.dev(), dir.ino()).into_bytes())
+}
+
 /// What is known about a process that has the place of this node.
 #[derive(Debug)]
-pub(crate) struct Rival {
+pub(crate) struct OtherProcess {
     /// When it was heard first.
     seen_at: Timestamp,
     reported: Option<Instant>,
 }
 
-impl Rival {
+impl OtherProcess {
     /// The place is taken, by a process whose last heartbeat came at this time.
     pub(crate) fn note(noted: &mut Option<Self>, seen_at: Timestamp, node: &str) {
-        let rival = noted.get_or_insert(Self { seen_at, reported: None });
+        let other_process = noted.get_or_insert(Self { seen_at, reported: None });
         // One that was killed says nothing more.
-        let is_alive = rival.seen_at != seen_at;
-        if is_alive && rival.reported.is_none_or(|reported| reported.elapsed() >= REPORT_EVERY) {
-            rival.reported = Some(Instant::now());
+        let is_alive = other_process.seen_at != seen_at;
+        if is_alive && other_process.reported.is_none_or(|reported| reported.elapsed() >= REPORT_EVERY) {
+            other_process.reported = Some(Instant::now());
             tracing::error!(
                 node,
                 "another process runs as this node: the data directory was copied. While the other one runs, this one answers no \

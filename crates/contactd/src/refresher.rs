@@ -1,4 +1,4 @@
-//! The keeper: one thread of a running server that applies what commands changed and records what tokens did. A second one
+//! The refresher: one thread of a running server that applies what commands changed and records what tokens did. A second one
 //! maintains the store's files, which can take a while.
 
 use std::sync::Arc;
@@ -7,31 +7,31 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use contactd_core::store::{ChangeNumbers, Changes, LocalRead, Maintenance};
-use contactd_core::{Clock, ClockWatch, Live, Repeats, Timestamp};
+use contactd_core::{AccessTables, Clock, ClockWatch, Repeats, Timestamp};
 use tokio::runtime::Handle;
 
 use crate::control_server::ControlRequest;
 use crate::engine::Files;
 
-/// How often the keeper looks for changes by other processes, in case it received no announcement.
+/// How often the refresher looks for changes by other processes, in case it received no announcement.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How often usage is recorded, and how often the files are maintained.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
-/// What the keeper works on.
-pub(crate) struct Keeper {
+/// What the refresher works on.
+pub(crate) struct Refresher {
     pub(crate) store: Arc<Files>,
-    pub(crate) live: Arc<Live<Files>>,
+    pub(crate) access_tables: Arc<AccessTables<Files>>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// The running keeper.
-pub(crate) struct RunningKeeper {
+/// The running refresher.
+pub(crate) struct RunningRefresher {
     pub(crate) requests: Sender<ControlRequest>,
     thread: JoinHandle<bool>,
 }
 
-impl RunningKeeper {
+impl RunningRefresher {
     /// Records the remaining usage and stops. Returns whether all usage is recorded.
     pub(crate) fn finish(self) -> bool {
         let _ = self.requests.send(ControlRequest::Finish);
@@ -39,24 +39,24 @@ impl RunningKeeper {
     }
 }
 
-impl Keeper {
+impl Refresher {
     /// Applies what is committed, then keeps applying changes in its own thread.
-    pub(crate) async fn start(self) -> anyhow::Result<RunningKeeper> {
+    pub(crate) async fn start(self) -> anyhow::Result<RunningRefresher> {
         let mut seen = self.store.changes().await?;
-        self.live.refresh().await?;
+        self.access_tables.refresh().await?;
         let runtime = Handle::current();
         let (requests, receiver) = channel();
-        self.start_upkeep()?;
+        self.start_maintenance()?;
         let thread = std::thread::Builder::new()
-            .name("keeper".to_owned())
+            .name("refresher".to_owned())
             .spawn(move || runtime.block_on(self.run(&receiver, &mut seen)))?;
-        Ok(RunningKeeper { requests, thread })
+        Ok(RunningRefresher { requests, thread })
     }
 
-    fn start_upkeep(&self) -> anyhow::Result<()> {
+    fn start_maintenance(&self) -> anyhow::Result<()> {
         let runtime = Handle::current();
         let store = Arc::downgrade(&self.store);
-        std::thread::Builder::new().name("upkeep".to_owned()).spawn(move || {
+        std::thread::Builder::new().name("maintenance".to_owned()).spawn(move || {
             // It may write much. Lookups come first, if the system allows it.
             let _ = rustix::process::nice(19);
             let reports = Reports::default();
@@ -90,17 +90,17 @@ impl Keeper {
                 *seen = changes;
             }
             if is_stale || asked.is_some() {
-                is_stale = reports.add(self.live.refresh().await, "cannot apply a change").is_none();
+                is_stale = reports.add(self.access_tables.refresh().await, "cannot apply a change").is_none();
             }
             if let Some(done) = asked {
                 let _ = done.send(!is_stale);
             }
             if last_flush.elapsed() >= FLUSH_EVERY {
                 last_flush = Instant::now();
-                reports.add(self.live.flush_usage().await, "cannot record usage");
+                reports.add(self.access_tables.flush_usage().await, "cannot record usage");
             }
         }
-        reports.add(self.live.flush_usage().await, "cannot record usage").is_some()
+        reports.add(self.access_tables.flush_usage().await, "cannot record usage").is_some()
     }
 }
 

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use contactd_cluster::{Node, NodeSettings, PutInForce, Shipping, home_of};
-use contactd_core::{Callers, Lease, Live};
+use contactd_cluster::{Node, NodeSettings, PutInForce, Shipping, data_dir_id};
+use contactd_core::{AccessTables, Callers, Lease};
 use contactd_services::Services;
 use tokio::runtime::Handle;
 
@@ -13,19 +13,19 @@ use crate::opening::Opened;
 use crate::recording::Recording;
 
 /// A server as a node of a cluster.
-pub(crate) struct Member {
+pub(crate) struct NodeRuntime {
     pub(crate) node: Node,
     /// Whether it may answer lookups.
     pub(crate) lease: Lease,
     pub(crate) shipping: Shipping,
 }
 
-impl Member {
+impl NodeRuntime {
     /// Begins to follow the database, if there is one.
     pub(crate) fn join(
         opened: &Opened,
         files: &Arc<Files>,
-        live: &Arc<Live<Files>>,
+        access_tables: &Arc<AccessTables<Files>>,
         callers: &Arc<Callers>,
         usage_is_counted: bool,
         services: &Arc<Services>,
@@ -38,10 +38,10 @@ impl Member {
             local: Arc::clone(files),
             node: opened.node().to_owned(),
             name: opened.cluster.name.clone(),
-            home: home_of(opened.dir.path()),
+            data_dir: data_dir_id(opened.dir.path()),
             lease_length: opened.cluster.lease,
             clock: Arc::clone(&opened.clock),
-            put_in_force: put_in_force(live),
+            put_in_force: put_in_force(access_tables),
             lease: lease.clone(),
             callers: Arc::clone(callers),
             usage_is_counted,
@@ -60,10 +60,10 @@ impl Member {
 }
 
 /// Puts what the node has copied in force in this process.
-fn put_in_force(live: &Arc<Live<Files>>) -> PutInForce {
-    let live = Arc::clone(live);
+fn put_in_force(access_tables: &Arc<AccessTables<Files>>) -> PutInForce {
+    let access_tables = Arc::clone(access_tables);
     Box::new(move || {
-        let live = Arc::clone(&live);
-        Box::pin(async move { live.refresh().await })
+        let access_tables = Arc::clone(&access_tables);
+        Box::pin(async move { access_tables.refresh().await })
     })
 }

@@ -11,7 +11,7 @@ use crate::{Callers, Clock, SuppressionList, UnknownKey, UsageDelta};
 
 /// Keeps callers and suppressions in sync with the store, and writes usage to it. Inside a server it is the
 /// direct way to put a change in force.
-pub struct Live<S> {
+pub struct AccessTables<S> {
     store: Arc<S>,
     callers: Arc<Callers>,
     suppressions: Arc<SuppressionList>,
@@ -40,7 +40,7 @@ pub enum RefreshError {
     Key(#[from] UnknownKey),
 }
 
-impl<S: LocalRead + Tokens + Suppressions + Usage> Live<S> {
+impl<S: LocalRead + Tokens + Suppressions + Usage> AccessTables<S> {
     /// Creates it. Nothing is read yet.
     pub fn new(
         store: Arc<S>,
@@ -117,7 +117,7 @@ impl Drop for TakenUsage<'_> {
     }
 }
 
-impl<S: LocalRead + Tokens + Suppressions + Usage> InForce for Live<S> {
+impl<S: LocalRead + Tokens + Suppressions + Usage> InForce for AccessTables<S> {
     fn announce(&self, affected: Affected) -> Announcing<'_> {
         Box::pin(async move {
             match affected {
