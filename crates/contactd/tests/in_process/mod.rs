@@ -23,7 +23,6 @@ use contactd_server::Shares;
 use crate::cli::{Everywhere, ServeArgs};
 use crate::config::{Config, Sockets};
 use crate::context::Opened;
-use crate::engine::Store;
 use crate::opening::Purpose;
 use crate::serving::{Listeners, Serving};
 
@@ -35,7 +34,7 @@ const EMAIL: &str = "/api/fetchPersonalEmail";
 
 /// A server in this process, with two people in it.
 struct InProcess {
-    services: Arc<Services<Store>>,
+    services: Arc<Services>,
     address: SocketAddr,
     stop: tokio::sync::oneshot::Sender<()>,
     running: std::thread::JoinHandle<()>,

@@ -1,0 +1,124 @@
+//! Copies of journals: steps are added once, in order, whole or not at all.
+
+use contactd_core::store::{CopiedLine, CopyStep, JournalCopies};
+use contactd_core::{AuditPosition, SignedLine, Timestamp};
+use contactd_store_postgres::PostgresStore;
+use contactd_testing::TestServer;
+
+use crate::fixture::{open, sql};
+
+fn at(seq: u64) -> AuditPosition {
+    AuditPosition { segment: 1, offset: seq * 10, seq, chain: [7; 16] }
+}
+
+fn line(seq: u64) -> SignedLine {
+    SignedLine {
+        seq,
+        begins_segment: seq == 1,
+        is_checkpoint: false,
+        is_seal: seq == 2,
+        retires: None,
+        text: format!("line {seq}"),
+    }
+}
+
+fn lines(from: u64, through: u64) -> Vec<SignedLine> {
+    (from..=through).map(line).collect()
+}
+
+async fn add(store: &PostgresStore, from: AuditPosition, to: AuditPosition, lines: &[SignedLine]) -> bool {
+    let step = CopyStep { node: "a", from, to, lines, seals: &[] };
+    store.add_to_copy(step).await.expect("adds")
+}
+
+async fn copied(store: &PostgresStore) -> Vec<u64> {
+    let copies = store.list_copies().await.expect("lists");
+    let last = copies.iter().find(|copy| copy.is_last).expect("a copy");
+    let lines: Vec<CopiedLine> = store.copied_lines(last.copy, 0, 1_000).await.expect("reads");
+    lines.into_iter().map(|line| line.seq).collect()
+}
+
+#[tokio::test]
+async fn a_step_is_added_once_and_only_where_the_copy_ends() {
+    let url = TestServer::shared().database();
+    let store = open(&url).await;
+    let nothing = AuditPosition::default();
+    assert_eq!(store.copy_position("a").await.expect("reads"), Some(nothing));
+    assert!(add(&store, nothing, at(3), &lines(1, 3)).await);
+    assert!(add(&store, nothing, at(3), &lines(1, 3)).await, "it is there already");
+    assert!(!add(&store, nothing, at(2), &lines(1, 2)).await, "the copy does not end where it begins");
+    assert!(!add(&store, at(4), at(5), &lines(5, 5)).await, "a line would be missing");
+    assert!(add(&store, at(3), at(5), &lines(4, 5)).await);
+    assert_eq!(copied(&store).await, [1, 2, 3, 4, 5]);
+    assert_eq!(store.copy_position("a").await.expect("reads"), Some(at(5)));
+    assert_eq!(store.copy_position("b").await.expect("reads"), Some(nothing), "another node");
+    let copies = store.list_copies().await.expect("lists");
+    assert_eq!(store.copied_segments(copies[0].copy).await.expect("reads"), [1]);
+    assert_eq!(store.copied_seals(copies[0].copy).await.expect("reads"), ["line 2"]);
+}
+
+#[tokio::test]
+async fn two_processes_that_ship_the_same_lines_add_them_once() {
+    let url = TestServer::shared().database();
+    let (one, other) = (open(&url).await, open(&url).await);
+    let mut from = AuditPosition::default();
+    for seq in 1..=20 {
+        let new = lines(seq, seq);
+        let (first, second) = tokio::join!(add(&one, from, at(seq), &new), add(&other, from, at(seq), &new));
+        assert!(first && second);
+        from = at(seq);
+    }
+    assert_eq!(copied(&one).await, (1..=20).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn another_copy_leaves_the_one_before_until_that_is_removed() {
+    let url = TestServer::shared().database();
+    let store = open(&url).await;
+    let nothing = AuditPosition::default();
+    assert!(add(&store, nothing, at(9), &lines(1, 9)).await);
+    store.begin_journal_copy("a").await.expect("begins");
+    store.begin_journal_copy("a").await.expect("begins");
+    assert!(add(&store, nothing, at(2), &lines(1, 2)).await);
+    assert_eq!(copied(&store).await, [1, 2]);
+    assert_eq!(sql(&url, "SELECT count(*) FROM journal_lines"), "11");
+    let copies = store.list_copies().await.expect("lists");
+    assert_eq!(copies.iter().map(|copy| copy.is_last).collect::<Vec<_>>(), [false, true]);
+    store.remove_earlier_copies("a").await.expect("removes");
+    assert_eq!(sql(&url, "SELECT count(*) FROM journal_lines"), "2");
+    assert_eq!(store.list_copies().await.expect("lists").len(), 1);
+}
+
+#[tokio::test]
+async fn what_a_node_has_removed_is_not_read_and_is_removed() {
+    let url = TestServer::shared().database();
+    let store = open(&url).await;
+    let nothing = AuditPosition::default();
+    assert!(add(&store, nothing, at(5), &lines(1, 5)).await);
+    let retires = SignedLine { retires: Some(3), begins_segment: true, ..line(6) };
+    assert!(add(&store, at(5), at(6), &[retires]).await);
+    assert_eq!(copied(&store).await, [4, 5, 6]);
+    while store.trim_copy("a").await.expect("removes") {}
+    assert_eq!(sql(&url, "SELECT min(seq) FROM journal_lines"), "4");
+    assert_eq!(sql(&url, "SELECT count(*) FROM journal_seals"), "1", "seals are kept");
+}
+
+#[tokio::test]
+async fn the_copy_of_a_node_that_is_gone_is_removed_when_it_is_old() {
+    let url = TestServer::shared().database();
+    let store = open(&url).await;
+    let nothing = AuditPosition::default();
+    sql(&url, "INSERT INTO nodes (id, name, version) VALUES ('a', 'first', '1')");
+    assert!(add(&store, nothing, at(3), &lines(1, 3)).await);
+    assert_eq!(store.list_copies().await.expect("lists")[0].name, "first");
+    let later = Timestamp::parse("2100-01-01").expect("a time");
+    store.remove_old_copies(later).await.expect("removes");
+    assert_eq!(copied(&store).await, [1, 2, 3], "its node is in the cluster");
+    sql(&url, "DELETE FROM nodes");
+    assert_eq!(store.list_copies().await.expect("lists")[0].name, "first");
+    let earlier = Timestamp::parse("2020-01-01").expect("a time");
+    store.remove_old_copies(earlier).await.expect("removes");
+    assert_eq!(copied(&store).await, [1, 2, 3], "it is not old");
+    store.remove_old_copies(later).await.expect("removes");
+    assert_eq!(store.list_copies().await.expect("lists"), []);
+}
