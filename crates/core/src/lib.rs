@@ -12,7 +12,7 @@
 //! - **source**: where a detail came from. The same value from two sources is two details.
 //! - **import**: one load of details, applied completely or not at all.
 //! - **engine**: the storage behind all this ([`store`]). Every engine passes the same conformance suite, in the
-//!   crate `contactd-conformance`.
+//!   crate `contactd-testing`.
 //!
 //! ## Lookups
 //!

@@ -2,7 +2,7 @@
 //!
 //! These traits use only our own types: no SQL, no row and no driver error leaves an engine. Guarantees that a
 //! signature cannot express are documented on the method and tested by the conformance suite
-//! (`contactd-conformance`), which every engine runs.
+//! (`contactd-testing`), which every engine runs.
 //!
 //! [`LocalRead`] is the read side of a lookup: it runs on the thread that serves the request and waits for
 //! nothing. Everything else is async, and the services have it as `Arc<dyn Store>`. An engine that blocks does so

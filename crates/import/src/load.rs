@@ -365,7 +365,7 @@ fn read_all(
         Opening { format: plan.format, options: &plan.options, room: &plan.room, reach: Reach::Everything };
     for (number, input) in plan.inputs.iter().enumerate() {
         let (layout, rows) = match input {
-            Input::Csv(name, csv) => input::text((number, name), csv, &plan.options)?,
+            Input::Csv(name, csv) => input::text((number, name), csv.clone(), &plan.options)?,
             Input::File(file) => opening.open((number, file, &input::name(file)), bytes)?,
             Input::Uploaded(UploadedFile { path, name }) => opening.open((number, path, name), bytes)?,
         };
