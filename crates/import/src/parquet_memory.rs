@@ -36,6 +36,9 @@ const MAX_METADATA: usize = 8 << 20;
 /// How long the header of a page may be.
 const MAX_HEADER: u64 = 1 << 20;
 
+/// How long it usually is.
+const HEADER: u64 = 100;
+
 /// How many pages are read, and how many if only the first rows are. A chunk may be named in many row groups.
 const MAX_PAGES: u32 = 4_000_000;
 const MAX_FIRST_PAGES: u32 = 10_000;
@@ -134,10 +137,10 @@ impl Pages {
         }
     }
 
-    fn unpack(&self, compression: Compression, packed: &[u8]) -> Result<Vec<u8>> {
+    fn unpack(&self, compression: Compression, packed: &[u8], ratio: u64) -> Result<Vec<u8>> {
         let left = MAX_MEMORY.saturating_sub(self.memory.load(Ordering::Relaxed));
         let limit = left.min(MAX_PAGE);
-        let unpacked = unpacked(compression, packed, limit)?;
+        let unpacked = unpacked(compression, packed, limit, ratio)?;
         unpacked.ok_or_else(|| {
             if self.is_start {
                 self.memory.fetch_add(limit, Ordering::Relaxed);
@@ -147,12 +150,14 @@ impl Pages {
     }
 }
 
-/// Unpacks a page; none if it is longer than `limit`.
-fn unpacked(compression: Compression, packed: &[u8], limit: u64) -> Result<Option<Vec<u8>>> {
+/// Unpacks a page that is about `ratio` times as long then; none if it is longer than `limit`.
+fn unpacked(compression: Compression, packed: &[u8], limit: u64, ratio: u64) -> Result<Option<Vec<u8>>> {
     let read = |input: &mut dyn Read| {
-        let mut unpacked = Vec::new();
-        input.take(limit + 1).read_to_end(&mut unpacked)?;
-        Ok((unpacked.len() as u64 <= limit).then_some(unpacked))
+        // A buffer that grows takes up to three times as much. The ratio is of whole pages, with their headers.
+        let expected = ratio.saturating_mul(packed.len() as u64 + HEADER).min(limit);
+        let mut unpacked = Vec::with_capacity(usize::try_from(expected)?);
+        (&mut *input).take(limit).read_to_end(&mut unpacked)?;
+        Ok((input.read(&mut [0])? == 0).then_some(unpacked))
     };
     match compression {
         Compression::UNCOMPRESSED => Ok(Some(packed.to_vec())),
@@ -285,6 +290,7 @@ impl RowGroupReader for BoundedGroup<'_> {
             reader: SerializedPageReader::new(Arc::clone(&self.pages), &packed, rows, None)?,
             pages: Arc::clone(&self.pages),
             compression: chunk.compression(),
+            ratio: 1 + u64::try_from(chunk.uncompressed_size() / chunk.compressed_size().max(1)).unwrap_or(0),
             has_levels: column.max_def_level() > 0,
             held: HashMap::new(),
         }))
@@ -304,6 +310,8 @@ struct BoundedPages {
     reader: SerializedPageReader<Pages>,
     pages: Arc<Pages>,
     compression: Compression,
+    /// How many times as long pages are unpacked, as the file says.
+    ratio: u64,
     /// Whether a page begins with which of its values are null.
     has_levels: bool,
     /// The memory of the pages that the Parquet reader holds: the dictionary, and the last page in each encoding.
@@ -322,7 +330,7 @@ impl BoundedPages {
         if self.compression == Compression::UNCOMPRESSED || bytes.len() <= levels {
             return Ok(());
         }
-        let mut unpacked = self.pages.unpack(self.compression, &bytes[levels..])?;
+        let mut unpacked = self.pages.unpack(self.compression, &bytes[levels..], self.ratio)?;
         unpacked.splice(..0, bytes[..levels].iter().copied());
         unpacked.shrink_to_fit();
         *bytes = unpacked.into();
@@ -448,7 +456,7 @@ mod tests {
             (Compression::LZ4, block.clone()),
             (Compression::LZ4, [lengths.as_flattened(), &block].concat()),
         ] {
-            let unpacked = |packed: &[u8], limit| unpacked(compression, packed, limit).ok();
+            let unpacked = |packed: &[u8], limit| unpacked(compression, packed, limit, 2).ok();
             assert_eq!(unpacked(&packed, 1 << 20), Some(Some(long.clone())), "{compression:?}");
             assert_eq!(unpacked(&packed, (1 << 20) - 1), Some(None), "{compression:?}");
             assert_eq!(unpacked(&packed[..packed.len() / 2], 1 << 20), None, "{compression:?}");

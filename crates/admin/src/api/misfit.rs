@@ -13,11 +13,11 @@ pub(super) fn of_body(body: &[u8], error: &serde_path_to_error::Error<serde_json
     if let Some(words) = of_field("field", said) {
         return words;
     }
-    let names = error.path().iter().filter_map(|segment| match segment {
+    let name = error.path().iter().rev().find_map(|segment| match segment {
         Segment::Map { key } => Some(key),
         _ => None,
     });
-    match names.last() {
+    match name {
         Some(name) => of_value("field", name, said),
         None => "The body is not as expected.".to_owned(),
     }
