@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use contactd_core::Repeats;
 use contactd_core::metrics::{Family, Measured, Measuring};
 use contactd_core::store::StoreError;
-use contactd_journal::Lines;
-use contactd_services::{AuditError, Services};
+use contactd_services::{AuditError, Lines, Services};
 
 use crate::Node;
 use crate::usage::UsageShipping;

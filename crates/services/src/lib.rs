@@ -28,7 +28,7 @@ pub use contactd_import::{
     UploadedFile, Verdict, Warning,
 };
 pub use contactd_journal::{
-    JournalError, JournalFault, JournalHead, NotedHead, ProofMade, RootSource, Verification,
+    JournalError, JournalFault, JournalHead, Lines, NotedHead, ProofMade, RootSource, Verification,
 };
 pub use health::{
     BackupError, BackupMade, Health, HealthError, HeldBySource, Overview, Stats, clock_finding,
