@@ -1,7 +1,7 @@
 //! The cost of one lookup in the store: `cargo bench -p contactd-store-sqlite`
 #![expect(clippy::expect_used, reason = "a benchmark fails by panicking")]
 
-use contactd_core::store::{Import, ImportPlan, ImportSummary, Importing, LocalRead, Verdict};
+use contactd_core::store::{ImportPlan, ImportSummary, Importing, LocalRead, Verdict};
 use contactd_core::{ContactValue, Detail, Kind, Networks, Profile, Record, Timestamp};
 use contactd_store_sqlite::SqliteStore;
 use divan::Bencher;

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use contactd_core::store::{Import, ImportPlan, ImportSummary, Importing, LocalRead};
+use contactd_core::store::{ImportPlan, ImportSummary, Importing, LocalRead};
 use contactd_core::{Detail, Profile, Record, Timestamp};
 
 use crate::SqliteStore;

@@ -80,6 +80,7 @@ pub async fn nothing_removed_is_no_entry_and_entries_can_be_removed(store: &dyn 
     store.add_entry(&first).await.expect("adds");
     store.add_entry(&second).await.expect("adds");
     assert_eq!(store.list_entries().await.expect("lists"), [first.clone(), second.clone()]);
+    assert_eq!(store.claim_entries("n1").await.expect("claims"), [first.clone(), second.clone()]);
     store.remove_entries(&[first.entry, "unknown".to_owned()]).await.expect("removes");
     assert_eq!(store.list_entries().await.expect("lists"), [second]);
 }
