@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use contactd_core::{AuditPosition, Roots};
+use contactd_core::AuditPosition;
+
+use contactd_journal::Roots;
 use contactd_journal::{Entry, Line, Lines, Verifier, roots};
 
 /// The first segment of the journal in the fixture.

@@ -11,14 +11,14 @@ use crate::settings::NodeSettings;
 use crate::state::{Following, Shared};
 
 /// The longest pause between two looks at the database: a connection to a frozen host hears nothing.
-const POLL: Duration = Duration::from_secs(1);
+const LONGEST_LOOK_PAUSE: Duration = Duration::from_secs(1);
 
 /// The pause after a failure.
-const PAUSE: Duration = Duration::from_millis(200);
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// Between two heartbeats.
-const MOST: Duration = Duration::from_secs(5);
-const LEAST: Duration = Duration::from_millis(100);
+const LONGEST_HEARTBEAT_PAUSE: Duration = Duration::from_secs(5);
+const SHORTEST_HEARTBEAT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What this thread remembers between two looks.
 struct Follower<'a> {
@@ -75,12 +75,12 @@ impl Follower<'_> {
         let shared = self.shared;
         let Some(listening) = listening else {
             tokio::select! {
-                () = database.sleep(PAUSE) => {}
+                () = database.sleep(RETRY_PAUSE) => {}
                 () = shared.heartbeat_due.notified() => {}
             }
             return false;
         };
-        let most = POLL.min(self.next_heartbeat.saturating_duration_since(Instant::now()));
+        let most = LONGEST_LOOK_PAUSE.min(self.next_heartbeat.saturating_duration_since(Instant::now()));
         tokio::select! {
             is_open = listening.wait(most) => is_open,
             () = shared.heartbeat_due.notified() => true,
@@ -243,7 +243,7 @@ impl Follower<'_> {
         let heartbeat = Heartbeat { speaker, lease, is_ready, access: &access, details_number, wiped_number };
         let answer = settings.database.heartbeat(&heartbeat).await?;
         shared.state().told = told;
-        let pause = (settings.lease_length / 6).clamp(LEAST, MOST);
+        let pause = (settings.lease_length / 6).clamp(SHORTEST_HEARTBEAT_PAUSE, LONGEST_HEARTBEAT_PAUSE);
         match answer {
             HeartbeatAnswer::Renewed if may_answer => {
                 let mut state = shared.state();
@@ -256,7 +256,7 @@ impl Follower<'_> {
                     self.next_heartbeat = Instant::now();
                 }
             }
-            HeartbeatAnswer::Renewed => self.next_heartbeat = Instant::now() + pause.min(POLL),
+            HeartbeatAnswer::Renewed => self.next_heartbeat = Instant::now() + pause.min(LONGEST_LOOK_PAUSE),
             // The next look finds what is newer.
             HeartbeatAnswer::Behind => self.next_heartbeat = Instant::now(),
             HeartbeatAnswer::Unknown => {

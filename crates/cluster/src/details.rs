@@ -13,31 +13,31 @@ use crate::settings::NodeSettings;
 use crate::state::{Following, Shared};
 
 /// Details that are loaded in one transaction.
-const CHUNK: i64 = 100_000;
+const LOADED_TOGETHER: i64 = 100_000;
 
 /// The pause after a failure.
-const PAUSE: Duration = Duration::from_millis(200);
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// The longest wait for work. The other thread wakes this one.
-const LONG: Duration = Duration::from_secs(3600);
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 /// From this many changed details on, they are applied in the background.
-const MANY: i64 = 5_000;
+const APPLY_IN_BACKGROUND_FROM: i64 = 5_000;
 
 /// How much longer a thread in the background rests after a part than it worked on it. Even a thread that gives way to all others
 /// delays them a little: it fills caches and disk queues, and a virtual machine that is never idle gets its turn later.
-const REST: u32 = 4;
+const REST_FACTOR: u32 = 4;
 const LONGEST_REST: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(shared: &Shared) {
     while !shared.is_stopping() {
-        shared.wait(LONG, |state| state.access_is_in_force && state.details_are_due());
+        shared.wait(LONGEST_WAIT, |state| state.access_is_in_force && state.details_are_due());
         if shared.is_stopping() {
             break;
         }
         if let Err(error) = step(shared) {
             shared.note_trouble(Following::Details, &error);
-            shared.wait(PAUSE, |_| false);
+            shared.wait(RETRY_PAUSE, |_| false);
         } else {
             shared.note_no_trouble(Following::Details);
         }
@@ -63,10 +63,10 @@ fn step(shared: &Shared) -> Result<(), StoreError> {
             return Ok(());
         }
     }
-    let changed = shared.settings.database.has_changed_details(from.number, MANY);
+    let changed = shared.settings.database.has_changed_details(from.number, APPLY_IN_BACKGROUND_FROM);
     let seen = shared.state().seen.clone();
     let followed = if shared.wait_for(changed)? {
-        in_background(|| follow(shared, &from, seen.as_ref(), REST))
+        in_background(|| follow(shared, &from, seen.as_ref(), REST_FACTOR))
     } else {
         follow(shared, &from, seen.as_ref(), 0)
     };
@@ -110,7 +110,7 @@ fn load(shared: &Shared, from: &ChangePoint, loaded_through: i64) -> Result<(), 
         scope.spawn(move || {
             let mut after = loaded_through;
             loop {
-                let part = database.read_details_chunk(after, CHUNK, &seen);
+                let part = database.read_details_chunk(after, LOADED_TOGETHER, &seen);
                 let part = shared.wait_for(part);
                 let read = part.as_ref().ok().and_then(Option::as_ref);
                 let next = read.and_then(|part| part.through);

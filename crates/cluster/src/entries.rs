@@ -9,9 +9,9 @@ use contactd_store_postgres::PostgresStore;
 use crate::nodes::{NodeState, state};
 
 /// How long to wait for a node.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TAKEN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between two looks.
-const LOOK: Duration = Duration::from_millis(20);
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Whether nodes have put entries into their journals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub async fn record_by_a_node(database: &PostgresStore, entry: &AdminEntry) -> R
         return Ok(Taken::NoNode);
     }
     database.add_entry(entry).await?;
-    if is_taken(database, entry, Instant::now() + PATIENCE).await? {
+    if is_taken(database, entry, Instant::now() + TAKEN_TIMEOUT).await? {
         return Ok(Taken::All);
     }
     database.remove_entries(std::slice::from_ref(&entry.entry)).await?;
@@ -39,7 +39,7 @@ pub async fn record_by_a_node(database: &PostgresStore, entry: &AdminEntry) -> R
 
 /// Waits until nodes have taken everything that waits now, if any runs. What they do not take goes on waiting in the database.
 pub async fn taken_by_nodes(database: &PostgresStore) -> Result<Taken, StoreError> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TAKEN_TIMEOUT;
     let entries = database.list_entries().await?;
     if !entries.is_empty() && !does_a_node_run(database).await? {
         return Ok(Taken::NoNode);
@@ -62,7 +62,7 @@ async fn is_taken(database: &PostgresStore, entry: &AdminEntry, until: Instant) 
         if Instant::now() > until {
             return Ok(false);
         }
-        database.sleep(LOOK).await;
+        database.sleep(LOOK_PAUSE).await;
     }
     Ok(true)
 }

@@ -8,10 +8,10 @@ use contactd_core::{Affected, Announcing, InForce, NodeNote, NotConfirmed};
 use contactd_store_postgres::PostgresStore;
 
 /// Between two looks at the nodes.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
 /// How long a change of details waits for the nodes that answer lookups.
-const DETAILS: Duration = Duration::from_secs(10);
+const DETAILS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Waits until the nodes of a cluster have a change.
 pub struct ClusterInForce {
@@ -35,7 +35,7 @@ impl ClusterInForce {
             if silent.iter().all(|node| began.elapsed() > node.lease) {
                 return Ok(silent.into_iter().map(|node| NodeNote::Silent(node.name)).collect());
             }
-            self.database.sleep(LOOK).await;
+            self.database.sleep(LOOK_PAUSE).await;
         }
     }
 
@@ -46,10 +46,10 @@ impl ClusterInForce {
         loop {
             let mut behind = self.database.list_nodes().await?;
             behind.retain(|node| node.may_answer() && node.details_number < number);
-            if behind.is_empty() || began.elapsed() > DETAILS {
+            if behind.is_empty() || began.elapsed() > DETAILS_TIMEOUT {
                 return Ok(behind.into_iter().map(|node| NodeNote::Behind(node.name)).collect());
             }
-            self.database.sleep(LOOK).await;
+            self.database.sleep(LOOK_PAUSE).await;
         }
     }
 }

@@ -7,35 +7,34 @@
 //! A node has a thread for everything that may take long. One follows tokens and suppressions, which is quick, and sends
 //! heartbeats (`access.rs`); so a large import never delays an opt-out. Another loads and follows details (`details.rs`). Another
 //! wipes what was removed (`wiping.rs`), others lease units of quotas (`quotas.rs`) and ship the journal (`shipping.rs`), and one removes from the database what no
-//! node needs any more (`upkeep.rs`).
+//! node needs any more (`tidying.rs`).
 
 mod access;
 mod background;
 mod details;
 mod entries;
-mod home;
 mod in_force;
 mod metrics;
 mod migrating;
 mod node;
+mod node_claim;
 mod nodes;
 mod quota_book;
 mod quotas;
-mod rival;
 mod settings;
 mod shipping;
 mod state;
-mod upkeep;
+mod tidying;
 mod usage;
 mod verify;
 mod wiping;
 
 pub use entries::{Taken, record_by_a_node, taken_by_nodes};
-pub use home::home_of;
 pub use in_force::ClusterInForce;
 pub use metrics::NodeMeasures;
 pub use migrating::{MigrateError, Migrated, MigratedTable, Migration};
 pub use node::{Node, NodeError};
+pub use node_claim::data_dir_id;
 pub use nodes::{ForgetError, ListedNode, NodeState, Nodes};
 pub use settings::{NodeSettings, PutInForce};
 pub use shipping::{LastLine, Shipping};

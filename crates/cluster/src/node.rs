@@ -10,7 +10,7 @@ use contactd_store_postgres::new_process_id;
 use crate::metrics::NodeMeasures;
 use crate::settings::NodeSettings;
 use crate::state::{NodeStatus, Shared, State};
-use crate::{access, details, quotas, upkeep, wiping};
+use crate::{access, details, quotas, tidying, wiping};
 
 /// Why a node could not start.
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +60,7 @@ impl Node {
             ("node-details", details::run),
             ("node-wiping", wiping::run),
             ("node-quotas", quotas::run),
-            ("node-upkeep", upkeep::run),
+            ("node-tidying", tidying::run),
         ] {
             let shared = Arc::clone(&shared);
             threads.push(thread::Builder::new().name(name.to_owned()).spawn(move || run(&shared))?);

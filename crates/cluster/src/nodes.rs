@@ -10,7 +10,7 @@ use contactd_store_postgres::{ANOTHER_RUNS, ClusterNode, Forgotten, PostgresStor
 use serde::Serialize;
 
 /// Between two looks at a node.
-const LOOK: Duration = Duration::from_millis(100);
+const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
 /// Lists and forgets nodes.
 pub struct Nodes {
@@ -216,7 +216,7 @@ impl Nodes {
             if node.seen_at != first.seen_at && began.elapsed() > first.lease {
                 return Err(ForgetError::Runs(node.name));
             }
-            self.database.sleep(LOOK).await;
+            self.database.sleep(LOOK_PAUSE).await;
         }
     }
 

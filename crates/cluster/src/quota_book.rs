@@ -1,31 +1,31 @@
 //! What a node holds of quotas, and what it asks for or gives back.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use contactd_core::{HeldUnits, LeasedQuota, LeasedUnits, Period, Timestamp};
 use contactd_store_postgres::{QuotaKey, UnitsAsked};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::settings::NodeSettings;
 
 /// Between two looks at what is held.
-pub(crate) const LOOK: Duration = Duration::from_secs(1);
+pub(crate) const LOOK_PAUSE: Duration = Duration::from_secs(1);
 /// Units are leased for this many seconds, and again when they last for half of that: so they last as long as a lease of the
 /// default length while the database is away.
-const AHEAD: f64 = 120.0;
+const LEASE_AHEAD_SECONDS: f64 = 120.0;
 /// The least number of units to ask for.
-const FEW: u64 = 5;
+const LEAST_ASKED: u64 = 5;
 /// A quota that was not used for so long is idle.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE_AFTER: Duration = Duration::from_secs(60);
 /// The same, if another node wants units of it.
-const IDLE_IF_WANTED: Duration = Duration::from_secs(2);
+const IDLE_AFTER_IF_WANTED: Duration = Duration::from_secs(2);
 /// Of an idle quota, one part in this many is kept, and no more than a few units, so that it can be used while the database is away.
 const SPARE_PART: u64 = 20;
-const SPARE: u64 = 10;
+const MOST_SPARE_UNITS: u64 = 10;
 /// Over this many seconds a rate is averaged; fewer if it rises, so that a caller who begins soon has enough.
-const AVERAGED: f64 = 10.0;
-const RISING: f64 = 2.0;
+const AVERAGED_SECONDS: f64 = 10.0;
+const AVERAGED_SECONDS_IF_RISING: f64 = 2.0;
 
 /// What the database knows, if that is not known: something else than is held, so that it is told again.
 const UNKNOWN: (u64, u64) = (u64::MAX, 0);
@@ -76,7 +76,7 @@ pub(crate) struct Question {
 
 impl Leasing {
     pub(crate) fn book(&self) -> MutexGuard<'_, Book> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Gives up what is unused, because the database may have given it to others: this node was forgotten, or the database was
@@ -153,7 +153,7 @@ impl Book {
         for key in wanted {
             if let Some(tracked) = self.tracked.get(key) {
                 let unused = tracked.quota.held(key.first_day).unused;
-                let is_idle = now.saturating_duration_since(tracked.used_at) > IDLE_IF_WANTED;
+                let is_idle = now.saturating_duration_since(tracked.used_at) > IDLE_AFTER_IF_WANTED;
                 tracked.quota.give_up(key.first_day, if is_idle { 0 } else { unused / 2 });
             }
         }
@@ -237,9 +237,9 @@ impl Tracked {
             self.used_at = now;
         }
         let seconds = now.saturating_duration_since(self.looked_at).as_secs_f64();
-        if seconds >= LOOK.as_secs_f64() / 2.0 {
+        if seconds >= LOOK_PAUSE.as_secs_f64() / 2.0 {
             let rate = more as f64 / seconds;
-            let averaged = if rate > self.rate { RISING } else { AVERAGED };
+            let averaged = if rate > self.rate { AVERAGED_SECONDS_IF_RISING } else { AVERAGED_SECONDS };
             self.rate += (rate - self.rate) * (seconds / averaged).min(1.0);
             (self.spent, self.looked_at) = (spent, now);
         }
@@ -248,25 +248,27 @@ impl Tracked {
     /// How many units to ask for.
     fn wants(&self, held: HeldUnits, is_needed: bool, now: Instant) -> u64 {
         let is_needed = (is_needed || held.waiting > 0) && held.unused == 0;
-        let is_low = self.free > 0 && self.told.is_some() && (held.unused as f64) < self.rate * AHEAD / 2.0;
+        let is_low = self.free > 0
+            && self.told.is_some()
+            && (held.unused as f64) < self.rate * LEASE_AHEAD_SECONDS / 2.0;
         let since = self.asked_at.map(|at| now.saturating_duration_since(at));
         let is_asked_lately = |time: Duration| since.is_some_and(|since| since < time);
         // While everything is used up, only now and then: something may come back.
-        let pause = if held.is_used_up { 2 * LOOK } else { LOOK };
+        let pause = if held.is_used_up { 2 * LOOK_PAUSE } else { LOOK_PAUSE };
         let is_early = held.waiting == 0 && (held.is_used_up || !is_needed) && is_asked_lately(pause);
         if !(is_needed || is_low) || is_early {
             return 0;
         }
-        let enough = ahead(self.rate) + FEW + held.waiting;
-        let most = if is_asked_lately(LOOK) { enough.max(2 * self.granted) } else { enough };
+        let enough = ahead(self.rate) + LEAST_ASKED + held.waiting;
+        let most = if is_asked_lately(LOOK_PAUSE) { enough.max(2 * self.granted) } else { enough };
         most.saturating_sub(held.unused).max(1)
     }
 
     /// How many unused units to keep, if some are to be given back.
     fn keeps(&self, held: HeldUnits, now: Instant) -> Option<u64> {
-        let spare = (u64::from(held.limit) / SPARE_PART).min(SPARE);
-        let is_idle = now.saturating_duration_since(self.used_at) > IDLE;
-        let keep = if is_idle { spare } else { ahead(self.rate) + FEW };
+        let spare = (u64::from(held.limit) / SPARE_PART).min(MOST_SPARE_UNITS);
+        let is_idle = now.saturating_duration_since(self.used_at) > IDLE_AFTER;
+        let keep = if is_idle { spare } else { ahead(self.rate) + LEAST_ASKED };
         // Not a few at a time.
         let most = if is_idle { keep } else { 4 * keep };
         (held.unused > most).then_some(keep)
@@ -276,7 +278,7 @@ impl Tracked {
 /// How many units are leased at a rate.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate is not negative")]
 fn ahead(rate: f64) -> u64 {
-    (rate * AHEAD).ceil() as u64
+    (rate * LEASE_AHEAD_SECONDS).ceil() as u64
 }
 
 #[cfg(test)]
@@ -313,7 +315,7 @@ mod tests {
         let tracked = book.tracked.get_mut(&key).expect("it is tracked");
         let began = Instant::now();
         assert_eq!(tracked.wants(held(0, 0, 0), false, began), 0, "nobody asks");
-        assert_eq!(tracked.wants(held(0, 0, 3), true, began), FEW + 3);
+        assert_eq!(tracked.wants(held(0, 0, 3), true, began), LEAST_ASKED + 3);
         tracked.told = Some((100, 0));
         tracked.looked_at = began;
         for second in 1..=60 {
@@ -335,7 +337,7 @@ mod tests {
         let tracked = book.tracked.get_mut(&key).expect("it is tracked");
         let began = tracked.looked_at;
         for second in 1..=3_u32 {
-            tracked.look(held(0, 100 * u64::from(second), 0), began + second * LOOK);
+            tracked.look(held(0, 100 * u64::from(second), 0), began + second * LOOK_PAUSE);
         }
         assert!(ahead(tracked.rate) >= 60 * 100, "{}", tracked.rate);
     }
@@ -345,7 +347,7 @@ mod tests {
         let (mut book, _callers, key) = book(now());
         let tracked = book.tracked.get_mut(&key).expect("it is tracked");
         let began = tracked.used_at;
-        let idle = began + IDLE + Duration::from_secs(1);
+        let idle = began + IDLE_AFTER + Duration::from_secs(1);
         assert_eq!(tracked.keeps(held(12, 5, 0), began), None);
         assert_eq!(tracked.keeps(held(12, 5, 0), idle), Some(10));
         assert_eq!(tracked.keeps(held(10, 5, 0), idle), None);
@@ -354,7 +356,7 @@ mod tests {
             Some(0),
             "of a small one nothing"
         );
-        assert_eq!(tracked.keeps(held(500, 5, 0), began), Some(FEW), "it was used faster before");
+        assert_eq!(tracked.keeps(held(500, 5, 0), began), Some(LEAST_ASKED), "it was used faster before");
     }
 
     #[test]
@@ -371,7 +373,7 @@ mod tests {
             questions.first().map(|question| (question.asked.holds, question.asked.used))
         };
         assert_eq!(gives(&book, began), Some((4, 0)));
-        assert_eq!(gives(&book, began + 2 * IDLE_IF_WANTED), Some((0, 0)));
+        assert_eq!(gives(&book, began + 2 * IDLE_AFTER_IF_WANTED), Some((0, 0)));
         let told = book.to_tell(|_, _| true).remove(0);
         book.note(&told, LeasedUnits { units: 0, granted: 0, free: 9, is_used_up: false });
         assert_eq!(gives(&book, began), None, "the database knows");

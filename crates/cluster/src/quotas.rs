@@ -10,15 +10,15 @@ use contactd_core::QuotaLeases;
 use contactd_core::store::{StoreError, Usage};
 use contactd_store_postgres::UnitsAsked;
 
-use crate::quota_book::{Before, LOOK, Leasing, Question, period};
+use crate::quota_book::{Before, LOOK_PAUSE, Leasing, Question, period};
 use crate::state::Shared;
 
 /// Between two questions for the same quota, while requests wait.
-const PAUSE: Duration = Duration::from_millis(50);
+const QUESTION_PAUSE: Duration = Duration::from_millis(50);
 /// After this time without an answer, the database counts as away: no request waits for it.
-const PATIENCE: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long to wait for an answer when the node stops.
-const LAST: Duration = Duration::from_secs(3);
+const LAST_ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 /// What became of questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
@@ -34,7 +34,7 @@ pub(crate) fn run(shared: &Shared) {
             let needed = async {
                 tokio::select! {
                     () = leases.needed() => {}
-                    () = shared.settings.database.sleep(LOOK) => {}
+                    () = shared.settings.database.sleep(LOOK_PAUSE) => {}
                 }
                 Ok(())
             };
@@ -47,7 +47,7 @@ pub(crate) fn run(shared: &Shared) {
             }
             if !matches!(worked, Ok(Told::Done)) {
                 let pause = async {
-                    shared.settings.database.sleep(4 * PAUSE).await;
+                    shared.settings.database.sleep(4 * QUESTION_PAUSE).await;
                     Ok(())
                 };
                 let _ = shared.unless_stopped(pause).await;
@@ -68,7 +68,7 @@ impl Leasing {
         let told = self.tell(shared, questions);
         tokio::select! {
             told = told => told.map(|_| ()),
-            () = shared.settings.database.sleep(LAST) => {
+            () = shared.settings.database.sleep(LAST_ANSWER_TIMEOUT) => {
                 Err(StoreError::Unavailable("the database does not answer".to_owned()))
             }
         }
@@ -93,7 +93,7 @@ impl Leasing {
             let told = tokio::select! {
                 biased;
                 told = &mut telling => told?,
-                () = database.sleep(PATIENCE) => {
+                () = database.sleep(ANSWER_TIMEOUT) => {
                     leases.set_away(true);
                     self.nobody_waits();
                     telling.await?
@@ -111,7 +111,7 @@ impl Leasing {
             if !self.book().is_waited_for() {
                 return Ok(Told::Done);
             }
-            database.sleep(PAUSE).await;
+            database.sleep(QUESTION_PAUSE).await;
         }
     }
 

@@ -19,8 +19,8 @@ pub struct NodeSettings {
     pub node: String,
     /// Its name, for people.
     pub name: String,
-    /// Its data directory, as [`home_of`](crate::home_of) names it. Whoever starts a node has the lock of that directory.
-    pub home: Option<Vec<u8>>,
+    /// Its data directory, as [`data_dir_id`](crate::data_dir_id) names it. Whoever starts a node has the lock of that directory.
+    pub data_dir: Option<Vec<u8>>,
     /// How long it may answer lookups after a heartbeat.
     pub lease_length: Duration,
     /// The clock of its lease.

@@ -16,9 +16,9 @@ use crate::Node;
 use crate::usage::UsageShipping;
 
 /// The pause between two looks at the journal.
-const PAUSE: Duration = Duration::from_millis(500);
+const LOOK_PAUSE: Duration = Duration::from_millis(500);
 /// While there is more to ship, shipping takes about one part of this many of the time, so that lookups have the rest.
-const SHARE: u32 = 5;
+const SHARE_OF_TIME: u32 = 5;
 
 /// The number of the last line of this node's journal; none if there is no journal.
 pub type LastLine = Box<dyn Fn() -> Option<u64> + Send + Sync>;
@@ -52,11 +52,11 @@ impl Shipping {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(pause) {
                 let began = Instant::now();
                 pause = match runtime.block_on(working.ship(&mut lines)) {
-                    Ok(true) => began.elapsed() * (SHARE - 1),
-                    Ok(false) => PAUSE,
+                    Ok(true) => began.elapsed() * (SHARE_OF_TIME - 1),
+                    Ok(false) => LOOK_PAUSE,
                     Err(error) => {
                         report(&error, &reports, began);
-                        PAUSE
+                        LOOK_PAUSE
                     }
                 };
             }

@@ -10,8 +10,8 @@ use contactd_core::store::copying::ChangePoint;
 use contactd_store_postgres::{Registration, Speaker};
 use tokio::sync::Notify;
 
+use crate::node_claim::OtherProcess;
 use crate::quota_book::Leasing;
-use crate::rival::Rival;
 use crate::settings::NodeSettings;
 
 /// What the threads of a node share.
@@ -65,7 +65,7 @@ pub(crate) struct State {
     /// What the last heartbeat told: the last change of details, what is wiped, and whether the node is ready.
     pub(crate) told: (i64, i64, bool),
     /// Who has the place of this node, if this process does not get it.
-    rival: Option<Rival>,
+    other_process: Option<OtherProcess>,
     /// What went wrong last on each thread, if it has not been overcome.
     trouble: [Option<String>; 3],
 }
@@ -147,17 +147,17 @@ impl Shared {
             speaker: self.speaker(),
             name: &self.settings.name,
             version: env!("CARGO_PKG_VERSION"),
-            home: self.settings.home.as_deref(),
+            data_dir: self.settings.data_dir.as_deref(),
             details_number,
             wiped_number,
         };
         let NodeSettings { database, node, .. } = &self.settings;
         if database.register_node(&registration).await? {
-            self.state().rival = None;
+            self.state().other_process = None;
             return Ok(());
         }
         if let Some(held) = database.list_nodes().await?.iter().find(|held| held.id == *node) {
-            Rival::note(&mut self.state().rival, held.seen_at, node);
+            OtherProcess::note(&mut self.state().other_process, held.seen_at, node);
         }
         Err(StoreError::Unavailable(
             "another process runs as this node, or was killed and its lease has not ended. If it was killed, wait; if it runs, \

@@ -1,20 +1,21 @@
 //! Storing what a node has counted in the database.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use contactd_core::store::StoreError;
 use contactd_core::{Clock, SystemClock, UsageDelta};
 use contactd_store_postgres::NodeUsage;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::Node;
 use crate::state::Shared;
 
 /// The pause between two looks at the counts.
-const PAUSE: Duration = Duration::from_secs(1);
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
 /// Counts of this many days are stored again when a node starts, and when the database may have been restored.
 const DAYS: i64 = 62;
 /// Otherwise those of today and yesterday: others do not change any more.
@@ -50,7 +51,7 @@ impl UsageShipping {
         let runtime = node.shared.settings.runtime.clone();
         let working = Arc::clone(&work);
         let thread = std::thread::Builder::new().name("usage".to_owned()).spawn(move || {
-            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(PAUSE) {
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK_PAUSE) {
                 if let Err(error) = runtime.block_on(working.ship()) {
                     tracing::debug!(%error, "usage is stored in the database later");
                 }
@@ -105,6 +106,6 @@ impl Work {
     }
 
     fn stored(&self) -> MutexGuard<'_, Stored> {
-        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stored.lock()
     }
 }

@@ -29,7 +29,7 @@ pub enum Verified {
 }
 
 /// The pause between two looks at the copy.
-const LOOK: Duration = Duration::from_millis(100);
+const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
 /// Compares counts and digests of a copy with the database, both after the same change. Waits for the copy if it is behind,
 /// and begins again if it is ahead.
@@ -52,7 +52,7 @@ pub async fn verify(
             if is_there || began.elapsed() > patience {
                 break;
             }
-            database.sleep(LOOK).await;
+            database.sleep(LOOK_PAUSE).await;
         }
         let ours = local.digest()?;
         if (ours.access_number, ours.details_number) == wanted {

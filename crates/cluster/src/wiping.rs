@@ -9,33 +9,33 @@ use crate::settings::NodeSettings;
 use crate::state::{Following, Shared, State};
 
 /// The longest wait for work. Another thread wakes this one.
-const LONG: Duration = Duration::from_secs(3600);
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 /// The pause after a failure.
-const PAUSE: Duration = Duration::from_secs(1);
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Wiping reads the whole file. So while lookups are answered, it rests ten times as long as it took, but not longer than this:
 /// an erasure waits for it.
-const RESTS: u32 = 10;
+const REST_FACTOR: u32 = 10;
 const LONGEST_REST: Duration = Duration::from_secs(120);
 
 pub(crate) fn run(shared: &Shared) {
     while !shared.is_stopping() {
-        shared.wait(LONG, State::wiping_is_due);
+        shared.wait(LONGEST_WAIT, State::wiping_is_due);
         if shared.is_stopping() || !shared.state().wiping_is_due() {
             continue;
         }
         let began = Instant::now();
         let wiped = wipe(shared);
-        let rest = (began.elapsed() * RESTS).min(LONGEST_REST);
+        let rest = (began.elapsed() * REST_FACTOR).min(LONGEST_REST);
         let pause = match wiped {
             Ok(()) if shared.settings.lease.holds() => rest,
             Ok(()) => Duration::ZERO,
             // A large change is being applied.
-            Err(StoreError::Busy) => rest.max(PAUSE),
+            Err(StoreError::Busy) => rest.max(RETRY_PAUSE),
             Err(error) => {
                 shared.note_trouble(Following::Wiping, &error);
-                rest.max(PAUSE)
+                rest.max(RETRY_PAUSE)
             }
         };
         shared.wait(pause, |_| false);
@@ -53,7 +53,7 @@ fn wipe(shared: &Shared) -> Result<(), StoreError> {
     in_background(|| runtime.block_on(local.wipe_removed()))?;
     while !runtime.block_on(local.flush_removed())? {
         shared.note_trouble(Following::Wiping, &"a reader keeps removed details in the write-ahead log");
-        shared.wait(PAUSE, |_| false);
+        shared.wait(RETRY_PAUSE, |_| false);
         if shared.is_stopping() || shared.state().epoch != epoch {
             return Ok(());
         }

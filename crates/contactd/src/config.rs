@@ -284,7 +284,7 @@ impl Config {
             idle_timeout: limits.idle_timeout.map_or(defaults.idle_timeout, |span| span.0),
             body_timeout: limits.body_timeout.map_or(defaults.body_timeout, |span| span.0),
             stop_timeout: limits.stop_timeout.map_or(defaults.stop_timeout, |span| span.0),
-            audit_patience: contactd_journal::PATIENCE,
+            audit_patience: contactd_journal::WRITE_TIMEOUT,
             access_log: args.access_log || serve.access_log.unwrap_or(defaults.access_log),
         };
         let listen = args.listen.or(serve.listen()).map_or(DEFAULT_LISTEN, |listen| listen.0);

@@ -13,11 +13,11 @@ use contactd_core::{Affected, Announcing, InForce, NotConfirmed, blocking};
 use crate::data_dir::DataDir;
 
 /// How long a command waits for the confirmation that its change is in force.
-pub(crate) const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const CONTROL_REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The same for something to be on record: on its disk, which may be busy.
 const RECORD_TIMEOUT: Duration = Duration::from_secs(15);
 /// The pause between two tries.
-pub(crate) const PAUSE: Duration = Duration::from_millis(20);
+pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// Put everything that is committed in force.
 pub(crate) const REFRESH: &str = "refresh";
@@ -73,8 +73,8 @@ pub(crate) enum ControlAnswer {
 /// Asks the running server, if there is one.
 pub(crate) fn ask(dir: &DataDir, request: &str) -> io::Result<ControlAnswer> {
     let Some(stream) = connect(dir)? else { return Ok(ControlAnswer::NoServer) };
-    stream.set_read_timeout(Some(if request == REFRESH { REPLY_TIMEOUT } else { RECORD_TIMEOUT }))?;
-    stream.set_write_timeout(Some(REPLY_TIMEOUT))?;
+    stream.set_read_timeout(Some(if request == REFRESH { CONTROL_REPLY_TIMEOUT } else { RECORD_TIMEOUT }))?;
+    stream.set_write_timeout(Some(CONTROL_REPLY_TIMEOUT))?;
     writeln!(&stream, "{request}")?;
     let mut reply = String::new();
     BufReader::new(&stream).read_line(&mut reply)?;
@@ -87,7 +87,7 @@ pub(crate) fn ask(dir: &DataDir, request: &str) -> io::Result<ControlAnswer> {
 
 /// Connects to the server; `None` if no server is running. Waits for a server that is starting.
 fn connect(dir: &DataDir) -> io::Result<Option<UnixStream>> {
-    let until = Instant::now() + REPLY_TIMEOUT;
+    let until = Instant::now() + CONTROL_REPLY_TIMEOUT;
     loop {
         match UnixStream::connect(SocketPath::of(dir)?.path()) {
             Ok(stream) => return Ok(Some(stream)),
@@ -99,7 +99,7 @@ fn connect(dir: &DataDir) -> io::Result<Option<UnixStream>> {
                 _ => return Err(error),
             },
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(RETRY_PAUSE);
     }
 }
 

@@ -14,7 +14,9 @@ use contactd_core::{AdminEntry, NotRecorded, OnRecord};
 use tokio::runtime::Handle;
 
 use crate::actor;
-use crate::control::{COLLECT, DONE, FAILED, OFF, PAUSE, RECORD, REFRESH, REPLY_TIMEOUT, SIGN, SocketPath};
+use crate::control::{
+    COLLECT, CONTROL_REPLY_TIMEOUT, DONE, FAILED, OFF, RECORD, REFRESH, RETRY_PAUSE, SIGN, SocketPath,
+};
 use crate::data_dir::DataDir;
 use crate::on_record::Recorder;
 
@@ -23,7 +25,7 @@ const CLAIM_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long the server waits for the request of a command that has connected.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the keeper is asked to do.
+/// What the refresher is asked to do.
 pub(crate) enum ControlRequest {
     /// Apply everything that is committed; send true once it is in force.
     Refresh(Sender<bool>),
@@ -50,16 +52,16 @@ impl Control {
                     dir.path().display()
                 );
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(RETRY_PAUSE);
         }
         Ok(Self { path: dir.socket(), _lock: lock })
     }
 
-    /// Listens, and passes requests on to the keeper and to the recorder. At most `connections` are open at once; more wait.
+    /// Listens, and passes requests on to the refresher and to the recorder. At most `connections` are open at once; more wait.
     pub(crate) fn listen(
         &self,
         dir: &DataDir,
-        keeper: Sender<ControlRequest>,
+        refresher: Sender<ControlRequest>,
         recorder: Arc<Recorder>,
         connections: usize,
     ) -> anyhow::Result<()> {
@@ -79,10 +81,11 @@ impl Control {
                     std::thread::sleep(Duration::from_millis(50));
                     continue;
                 };
-                let (keeper, recorder, runtime) = (keeper.clone(), Arc::clone(&recorder), runtime.clone());
+                let (refresher, recorder, runtime) =
+                    (refresher.clone(), Arc::clone(&recorder), runtime.clone());
                 // One thread per command: a command that hangs does not delay others.
                 let answering = move || {
-                    drop(answer(&stream, &keeper, &recorder, &runtime));
+                    drop(answer(&stream, &refresher, &recorder, &runtime));
                     drop(stream);
                     drop(slot);
                 };
@@ -128,7 +131,7 @@ impl Drop for Slot {
 
 fn answer(
     mut stream: &UnixStream,
-    keeper: &Sender<ControlRequest>,
+    refresher: &Sender<ControlRequest>,
     recorder: &Recorder,
     runtime: &Handle,
 ) -> io::Result<()> {
@@ -139,8 +142,8 @@ fn answer(
     let recorded = match name {
         REFRESH => {
             let (done, when_done) = std::sync::mpsc::channel();
-            let is_done = keeper.send(ControlRequest::Refresh(done)).is_ok()
-                && when_done.recv_timeout(REPLY_TIMEOUT) == Ok(true);
+            let is_done = refresher.send(ControlRequest::Refresh(done)).is_ok()
+                && when_done.recv_timeout(CONTROL_REPLY_TIMEOUT) == Ok(true);
             return writeln!(stream, "{}", if is_done { DONE } else { FAILED });
         }
         RECORD => match serde_json::from_str::<AdminEntry>(text) {

@@ -41,7 +41,7 @@ impl Demo {
                 room.display()
             );
         }
-        let inputs = vec![Input::Csv("the invented people", PEOPLE)];
+        let inputs = vec![Input::Csv("the invented people", PEOPLE.into())];
         let mut people = Files::new(inputs, None, ReadOptions::default(), room, Rejects::nowhere());
         let (options, cancel) = (ImportOptions::default(), Cancel::default());
         let loaded = services.imports.run(&actor, &mut people, &options, &unobserved, &cancel).await;

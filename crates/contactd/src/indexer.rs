@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -12,25 +12,26 @@ use contactd_core::{Audit, Clock, Fate, OnRecord, Repeats, work_in_background};
 use contactd_journal::Lines;
 use contactd_journal::{Journal, Mark, Verifier};
 use contactd_services::{AuditError, Services};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use crate::on_record::Recorder;
 use crate::sweeper::wait_for;
 
 /// How far the index may lag behind when there are few lookups.
-const PAUSE: Duration = Duration::from_secs(1);
-/// When there are many lookups, indexing uses about 1/`SHARE` of the time.
-const SHARE: u32 = 150;
+const LONGEST_LAG: Duration = Duration::from_secs(1);
+/// When there are many lookups, indexing uses about 1/`SHARE_OF_TIME` of the time.
+const SHARE_OF_TIME: u32 = 150;
 /// More lines per second than this count as many.
-const MANY: u64 = 2_000;
+const MANY_LINES_PER_SECOND: u64 = 2_000;
 /// How often old segments are checked.
-const TIDY: Duration = Duration::from_secs(60);
+const TIDY_EVERY: Duration = Duration::from_secs(60);
 /// How often entries are collected whose command was killed before it asked for that.
-pub(crate) const COLLECT: Duration = Duration::from_secs(10);
+pub(crate) const COLLECT_EVERY: Duration = Duration::from_secs(10);
 /// The same in a cluster, where commands on machines without a node wait for it.
-pub(crate) const COLLECT_OF_NODE: Duration = Duration::from_millis(500);
+pub(crate) const COLLECT_EVERY_OF_NODE: Duration = Duration::from_millis(500);
 /// If more segments than this wait to be compressed, they are compressed even under load.
-const UNCOMPRESSED: usize = 64;
+const MOST_UNCOMPRESSED: usize = 64;
 
 /// The running indexer.
 pub(crate) struct Indexer {
@@ -48,11 +49,11 @@ impl Keep {
     }
 
     pub(crate) fn set(&self, keep: Option<Duration>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = keep;
+        *self.0.lock() = keep;
     }
 
     pub(crate) fn get(&self) -> Option<Duration> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 }
 
@@ -101,20 +102,21 @@ impl IndexerWork {
         while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(pause) {
             let written = self.journal.upgrade().map_or(0, |journal| journal.health().lines);
             let seconds = last_look.elapsed().as_secs_f64().max(0.001);
-            let is_busy = written.saturating_sub(last_written) as f64 / seconds > MANY as f64;
+            let is_busy =
+                written.saturating_sub(last_written) as f64 / seconds > MANY_LINES_PER_SECOND as f64;
             (last_written, last_look) = (written, Instant::now());
             let began = Instant::now();
             pause = match self.services.audits.index_some(&mut lines).await {
-                Ok(false) => PAUSE.min(self.collects_every),
-                Ok(true) if is_busy => began.elapsed() * SHARE,
+                Ok(false) => LONGEST_LAG.min(self.collects_every),
+                Ok(true) if is_busy => began.elapsed() * SHARE_OF_TIME,
                 Ok(true) => Duration::ZERO,
                 Err(error) if is_away(&error) => {
                     tracing::debug!(%error, "the audit journal is indexed when the database is back");
-                    PAUSE
+                    LONGEST_LAG
                 }
                 Err(error) => {
                     tracing::error!(%error, "cannot index the audit journal; trying again");
-                    10 * PAUSE
+                    10 * LONGEST_LAG
                 }
             };
             if last_collect.is_none_or(|last| last.elapsed() > self.collects_every) {
@@ -125,7 +127,7 @@ impl IndexerWork {
                     tracing::warn!(%error, "entries for the audit journal wait in the store");
                 }
             }
-            if last_tidy.is_none_or(|last| last.elapsed() > TIDY) {
+            if last_tidy.is_none_or(|last| last.elapsed() > TIDY_EVERY) {
                 last_tidy = Some(Instant::now());
                 if let Err(error) = self.tidy(&mut lines, is_busy).await {
                     tracing::error!(%error, "cannot compress or remove old segments of the audit journal");
@@ -140,7 +142,7 @@ impl IndexerWork {
         let plain = contactd_journal::segments(&self.dir)?.iter().filter(|s| !s.is_compressed).count();
         let roots = self.services.audits.trusted().await?;
         let verifier = Verifier { roots, ..Verifier::default() };
-        if !is_busy || plain > UNCOMPRESSED {
+        if !is_busy || plain > MOST_UNCOMPRESSED {
             contactd_journal::compress_closed(&self.dir, journal.open_segment(), &verifier)?;
         }
         let Some(keep) = self.keep.get() else { return Ok(()) };

@@ -6,9 +6,10 @@ use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
+use parking_lot::RwLock;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
@@ -81,7 +82,7 @@ pub(crate) fn reopen(config: &LogConfig) -> anyhow::Result<Reopened> {
 impl Reopened {
     pub(crate) fn put_in_force(self) {
         let Some(log) = LOG.get() else { return };
-        *log.output.file.write().unwrap_or_else(PoisonError::into_inner) = self.file;
+        *log.output.file.write() = self.file;
         if let Err(error) = log.level.reload(targets(self.level)) {
             tracing::error!(%error, "cannot change the log level");
         }
@@ -139,7 +140,7 @@ impl<'a> MakeWriter<'a> for Writer {
 
 impl Write for Writer {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let file = self.0.file.read().unwrap_or_else(PoisonError::into_inner);
+        let file = self.0.file.read();
         if file.is_none() || self.0.is_also_stderr.load(Ordering::Relaxed) {
             io::stderr().lock().write_all(line)?;
         }

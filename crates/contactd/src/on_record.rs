@@ -19,8 +19,8 @@ use crate::engine::Database;
 use crate::opening::Opened;
 
 /// How long to wait for another process that has the journal open, or for the journal of a server that starts.
-const PATIENCE: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(20);
+const JOURNAL_OPEN_TIMEOUT: Duration = Duration::from_secs(5);
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
 /// Why nothing gets on record from a machine without a node.
 const NOT_IN_TIME: &str =
     "no node has taken it into its journal within 5 seconds; `contactd node list` shows which nodes run";
@@ -77,7 +77,7 @@ impl Recorder {
 
     /// The server's journal. Waits for it while the server starts.
     fn own_journal(&self) -> Result<Arc<Journal>, NotRecorded> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + JOURNAL_OPEN_TIMEOUT;
         loop {
             match self.own.get() {
                 Some(OwnJournal::Off) => return Err(NotRecorded::Off),
@@ -85,7 +85,7 @@ impl Recorder {
                     return journal.upgrade().ok_or_else(|| unavailable("the server is stopping"));
                 }
                 None if Instant::now() > until => return Err(unavailable("the journal is not open yet")),
-                None => std::thread::sleep(PAUSE),
+                None => std::thread::sleep(RETRY_PAUSE),
             }
         }
     }
@@ -198,10 +198,10 @@ pub(crate) fn open_patiently(
     settings: &JournalSettings,
     clock: &Arc<dyn Clock>,
 ) -> Result<Journal, JournalError> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + JOURNAL_OPEN_TIMEOUT;
     loop {
         match Journal::open(settings.clone(), Arc::clone(clock)) {
-            Err(JournalError::InUse) if Instant::now() < until => std::thread::sleep(PAUSE),
+            Err(JournalError::InUse) if Instant::now() < until => std::thread::sleep(RETRY_PAUSE),
             opened => return opened,
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use contactd_cluster::home_of;
+use contactd_cluster::data_dir_id;
 use contactd_core::store::{Facts, Machine, Store, StoreError};
 use contactd_core::{BootClock, DigestKeys, Networks, SystemClock, hex};
 use contactd_store_postgres::{Settings, StoreUrl};
@@ -17,9 +17,9 @@ use crate::setting::StoreAt;
 use crate::{log, output};
 
 /// How long a server waits for an answer of the database each time. It goes on trying, and may not be held up when it stops.
-const SERVER_PATIENCE: Duration = Duration::from_secs(3);
+const SERVER_ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 /// The pause of a starting server between two tries.
-const PAUSE: Duration = Duration::from_millis(250);
+const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
 /// An open store.
 pub(crate) struct Opened {
@@ -135,7 +135,7 @@ pub(crate) async fn connect(
     loop {
         let opened = Database::open(Settings {
             url: url.clone(),
-            patience: if is_server { SERVER_PATIENCE.min(patience) } else { patience },
+            patience: if is_server { SERVER_ANSWER_TIMEOUT.min(patience) } else { patience },
             makes_tables,
             on_wait: match is_server {
                 true => Box::new(|| tracing::debug!("waiting for the database")),
@@ -145,7 +145,7 @@ pub(crate) async fn connect(
         match opened.await {
             Err(StoreError::Unavailable(error)) if is_server && Instant::now() < until => {
                 tracing::warn!(error, "the database cannot be used; trying again");
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(RETRY_PAUSE).await;
             }
             opened => return opened.with_context(|| format!("cannot use {url}")),
         }
@@ -204,8 +204,8 @@ async fn open_node(database: &Database, dir: &DataDir) -> anyhow::Result<(Arc<Fi
         Some(_) => {}
     }
     let id = node(&files).await?;
-    if let Some(home) = home_of(dir.path()) {
-        database.use_node(&id, home);
+    if let Some(data_dir) = data_dir_id(dir.path()) {
+        database.use_node(&id, data_dir);
     }
     dir.give_to_owner();
     let files = Arc::new(files);

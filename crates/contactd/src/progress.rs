@@ -13,7 +13,7 @@ use crate::output;
 const EVERY_ON_A_TERMINAL: Duration = Duration::from_millis(100);
 const EVERY_ELSEWHERE: Duration = Duration::from_secs(5);
 /// How long a step takes before it is shown.
-const PATIENCE: Duration = Duration::from_secs(1);
+const SHOWN_AFTER: Duration = Duration::from_secs(1);
 const BAR: usize = 24;
 
 /// Prints once that a command is waiting.
@@ -178,7 +178,7 @@ impl WorkShared {
             let waited = self.is_over.wait_timeout(state, every);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             let took = state.began.elapsed();
-            if !state.is_over && took >= PATIENCE {
+            if !state.is_over && took >= SHOWN_AFTER {
                 output::progress(&state.text(took, is_terminal), is_terminal);
             }
         }

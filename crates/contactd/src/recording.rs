@@ -11,7 +11,7 @@ use contactd_services::Services;
 
 use crate::actor;
 use crate::config::AuditConfig;
-use crate::indexer::{COLLECT, COLLECT_OF_NODE, Indexer, IndexerWork, Keep};
+use crate::indexer::{COLLECT_EVERY, COLLECT_EVERY_OF_NODE, Indexer, IndexerWork, Keep};
 use crate::on_record::{self, OwnJournal, Recorder};
 use crate::opening::Opened;
 use crate::setting::AuditSync;
@@ -63,7 +63,7 @@ impl Recording {
             recorder: Arc::clone(recorder),
             dir: settings.dir,
             clock,
-            collects_every: if opened.database.is_some() { COLLECT_OF_NODE } else { COLLECT },
+            collects_every: if opened.database.is_some() { COLLECT_EVERY_OF_NODE } else { COLLECT_EVERY },
             keep: keep.clone(),
         })?;
         Ok(Self { journal: Arc::downgrade(&journal), audit: journal, indexer: Some(indexer) })

@@ -3,12 +3,13 @@
 //! What can be replaced is in [`Reloadable`], and is replaced together: a file with an error changes nothing. Settings that
 //! need a restart are named in the log.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
-use contactd_core::{Callers, Live};
+use contactd_core::{AccessTables, Callers};
 use contactd_server::{App, OpenFiles};
 use contactd_services::Services;
 use contactd_tls::Tls;
+use parking_lot::Mutex;
 
 use crate::actor;
 use crate::cli::{Everywhere, ServeArgs};
@@ -24,7 +25,7 @@ pub(crate) struct Running {
     /// Not kept alive: the journal is closed when the last lookup has released it.
     pub(crate) app: Weak<App<Files>>,
     pub(crate) callers: Arc<Callers>,
-    pub(crate) live: Arc<Live<Files>>,
+    pub(crate) access_tables: Arc<AccessTables<Files>>,
     pub(crate) services: Arc<Services>,
     pub(crate) keep: Keep,
     pub(crate) pace: Pace,
@@ -77,7 +78,7 @@ impl Reloader {
     }
 
     async fn take_over(&self, mut new: ServeConfig) -> anyhow::Result<Taken> {
-        let before = self.named.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let before = self.named.lock().clone();
         if self.running.tls.is_some() != new.reloadable.tls.is_some() {
             // A listener cannot begin or end TLS while it runs.
             let of_tls = new.named.iter_mut().filter(|named| named.name.starts_with("tls."));
@@ -111,7 +112,7 @@ impl Reloader {
         {
             taken.changed.push(format!("the certificate, which ends {}", tls.ends()));
         }
-        *self.named.lock().unwrap_or_else(PoisonError::into_inner) = in_force;
+        *self.named.lock() = in_force;
         Ok(taken)
     }
 
@@ -122,7 +123,7 @@ impl Reloader {
             app.reload(settings, networks);
         }
         running.callers.set_defaults(token_limits);
-        if let Err(error) = running.live.refresh().await {
+        if let Err(error) = running.access_tables.refresh().await {
             tracing::error!(%error, "the limits of tokens are not in force yet; send SIGHUP again");
         }
         running.keep.set(audit_keep);

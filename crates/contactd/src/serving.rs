@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use contactd_admin::{Admin, ApiSettings, Console, Hosts};
 use contactd_cluster::ClusterInForce;
 use contactd_core::metrics::{Measured, Measuring};
-use contactd_core::{BootClock, Callers, InForce, Lease, Live, SuppressionList, User};
+use contactd_core::{AccessTables, BootClock, Callers, InForce, Lease, SuppressionList, User};
 use contactd_server::{App, AtStop, Shares};
 use contactd_services::Services;
 use contactd_tls::{Tls, Watch};
@@ -18,17 +18,17 @@ use crate::config::{self, Reloadable, ServeConfig, Sockets};
 use crate::control_server::Control;
 use crate::engine::Files;
 use crate::indexer::Keep;
-use crate::keeper::{Keeper, RunningKeeper};
-use crate::member::Member;
+use crate::node_runtime::NodeRuntime;
 use crate::on_record::Recorder;
 use crate::opening::Opened;
 use crate::recording::Recording;
+use crate::refresher::{Refresher, RunningRefresher};
 use crate::reloading::Running;
 use crate::server_status::StatusSources;
 use crate::sweeper::Sweeper;
 
 /// How long metrics wait for what is in the store.
-const PATIENCE: Duration = Duration::from_secs(2);
+const METRICS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Two bound listeners, and the certificate of those that speak TLS.
 pub(crate) struct Listeners {
@@ -71,14 +71,14 @@ pub(crate) struct Serving {
     listeners: Listeners,
     app: Arc<App<Files>>,
     admin: Admin,
-    keeper: RunningKeeper,
+    refresher: RunningRefresher,
     recording: Recording,
     /// Whether all usage up to the start is known.
     is_counted: bool,
     sweeper: Sweeper,
     watch: Option<Watch>,
     /// The part of this server that is a node of a cluster.
-    member: Option<Member>,
+    node_runtime: Option<NodeRuntime>,
     control: Control,
     /// What a reload changes.
     pub(crate) running: Running,
@@ -95,7 +95,7 @@ impl Serving {
         let control = Control::claim(&opened.dir)?;
         let files = opened.files()?;
         if let Some(database) = &opened.database {
-            database.take_place().await?;
+            database.take_claim().await?;
         }
         let Reloadable { settings, networks, tls: _, token_limits, audit_keep, sweep_every, log: _ } =
             config.reloadable;
@@ -103,7 +103,7 @@ impl Serving {
             Callers::new(token_limits).with_leases(opened.database.as_ref().map(|_| Arc::default()));
         let callers = Arc::new(callers);
         let suppressions = Arc::new(SuppressionList::new(opened.keys.clone()));
-        let live = Arc::new(Live::new(
+        let access_tables = Arc::new(AccessTables::new(
             Arc::clone(&files),
             Arc::clone(&callers),
             Arc::clone(&suppressions),
@@ -112,17 +112,18 @@ impl Serving {
         let recorder = Recorder::new(&opened, true);
         let in_force: Arc<dyn InForce> = match &opened.database {
             Some(database) => Arc::new(ClusterInForce::new(Arc::clone(database))),
-            None => Arc::<Live<_>>::clone(&live),
+            None => Arc::<AccessTables<_>>::clone(&access_tables),
         };
         let services = opened.services(in_force, &recorder);
         let (noted, keep) = (config::noted(&config.named), Keep::new(audit_keep));
         let recording = Recording::start(&opened, &services, &recorder, &config.audit, &noted, &keep).await?;
-        // Before the keeper reads how much of the quotas is used.
+        // Before the refresher reads how much of the quotas is used.
         let is_counted = recording.count_usage_again(&services, &callers).await?;
         let (store, clock) = (Arc::clone(&files), Arc::<dyn BootClock>::clone(&opened.clock));
-        let keeper = Keeper { store, live: Arc::clone(&live), clock }.start().await?;
-        let member = Member::join(&opened, &files, &live, &callers, is_counted, &services, &recording)?;
-        control.listen(&opened.dir, keeper.requests.clone(), Arc::clone(&recorder), shares.control)?;
+        let refresher = Refresher { store, access_tables: Arc::clone(&access_tables), clock }.start().await?;
+        let node_runtime =
+            NodeRuntime::join(&opened, &files, &access_tables, &callers, is_counted, &services, &recording)?;
+        control.listen(&opened.dir, refresher.requests.clone(), Arc::clone(&recorder), shares.control)?;
         let sweeper = Sweeper::start(Arc::clone(&services), sweep_every)?;
         let tls = listeners.tls.clone();
         let watching = tls.clone().map(|tls| Watch::start(tls, Arc::<dyn BootClock>::clone(&opened.clock)));
@@ -136,7 +137,7 @@ impl Serving {
             Arc::<dyn BootClock>::clone(&opened.clock),
             settings,
         );
-        let lease = member.as_ref().map_or_else(Lease::none, |member| member.lease.clone());
+        let lease = node_runtime.as_ref().map_or_else(Lease::none, |node_runtime| node_runtime.lease.clone());
         let app = Arc::new(app.with_tls(tls.clone()).with_lease(lease));
         let mut measured: Vec<Arc<dyn Measured>> = vec![
             Arc::<App<_>>::clone(&app),
@@ -144,8 +145,12 @@ impl Serving {
             Arc::new(ServiceHealth(Arc::clone(&services))),
         ];
         measured.extend(tls.clone().map(|tls| tls as Arc<dyn Measured>));
-        measured.extend(member.as_ref().map(|member| Arc::new(member.node.measures()) as Arc<dyn Measured>));
-        measured.extend(member.as_ref().map(|member| member.shipping.measures()));
+        measured.extend(
+            node_runtime
+                .as_ref()
+                .map(|node_runtime| Arc::new(node_runtime.node.measures()) as Arc<dyn Measured>),
+        );
+        measured.extend(node_runtime.as_ref().map(|node_runtime| node_runtime.shipping.measures()));
         let console = Console::new(ApiSettings {
             services: Arc::clone(&services),
             networks: opened.networks.clone(),
@@ -177,7 +182,7 @@ impl Serving {
         let running = Running {
             app: Arc::downgrade(&app),
             callers,
-            live,
+            access_tables,
             services: Arc::clone(&services),
             keep,
             pace: sweeper.pace(),
@@ -188,12 +193,12 @@ impl Serving {
             listeners,
             app,
             admin,
-            keeper,
+            refresher,
             recording,
             is_counted,
             sweeper,
             watch,
-            member,
+            node_runtime,
             control,
             running,
         })
@@ -222,8 +227,8 @@ impl Serving {
         let admin = contactd_admin::start(self.listeners.admin, self.admin)?;
         contactd_server::serve(self.listeners.public, self.app, stop, self.listeners.at_stop).await?;
         // No lookup is answered any more, so no command needs to wait for this node.
-        let shipping = match self.member {
-            Some(member) => Some(member.leave().await),
+        let shipping = match self.node_runtime {
+            Some(node_runtime) => Some(node_runtime.leave().await),
             None => None,
         };
         admin.finish();
@@ -233,7 +238,7 @@ impl Serving {
         let is_over = self.running.app.strong_count() == 0;
         let end = self.recording.end().filter(|_| is_over && self.is_counted);
         self.recording.finish();
-        let is_stored = self.keeper.finish();
+        let is_stored = self.refresher.finish();
         if let Some(end) = end.filter(|_| is_stored) {
             self.services.audits.usage_is_stored(end).await?;
         }
@@ -264,7 +269,7 @@ impl Measured for ServiceHealth {
     fn families(&self) -> Measuring<'_> {
         Box::pin(async {
             // The other metrics do not wait for a database that is away.
-            match tokio::time::timeout(PATIENCE, self.0.health.families()).await {
+            match tokio::time::timeout(METRICS_TIMEOUT, self.0.health.families()).await {
                 Ok(families) => families,
                 Err(_) => self.0.health.unreachable(),
             }

@@ -1,8 +1,8 @@
 //! The sweeper: a thread of a running server that removes details that have expired or are too old. Expired details are never
 //! served, whether they are removed yet or not.
 
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -10,17 +10,18 @@ use contactd_core::store::{Aged, StoreError, Swept};
 use contactd_core::{Actor, Cancel, unobserved, work_in_background};
 use contactd_services::Changed;
 use contactd_services::{Clearing, ImportError, Services, SweepReport};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 /// Details that are older than their source allows are removed in one of this many rounds.
 pub(crate) const EVERY: u32 = 60;
 
 /// How long to wait at shutdown for a thread that works in atomic steps.
-const STOP_PATIENCE: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Waits for such a thread. If it takes longer, it ends with the process; its current step is undone, and nothing is lost.
 pub(crate) fn wait_for(thread: JoinHandle<()>) {
-    let until = Instant::now() + STOP_PATIENCE;
+    let until = Instant::now() + STOP_TIMEOUT;
     while !thread.is_finished() && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -44,13 +45,13 @@ pub(crate) struct Pace {
 
 impl Pace {
     pub(crate) fn set(&self, pause: Duration) {
-        *self.pause.lock().unwrap_or_else(PoisonError::into_inner) = pause;
+        *self.pause.lock() = pause;
         // If the sweeper has ended, the server is stopping.
         let _ = self.told.send(Told::Every(pause));
     }
 
     pub(crate) fn get(&self) -> Duration {
-        *self.pause.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.pause.lock()
     }
 }
 

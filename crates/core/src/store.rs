@@ -2,7 +2,7 @@
 //!
 //! These traits use only our own types: no SQL, no row and no driver error leaves an engine. Guarantees that a
 //! signature cannot express are documented on the method and tested by the conformance suite
-//! (`contactd-conformance`), which every engine runs.
+//! (`contactd-testing`), which every engine runs.
 //!
 //! [`LocalRead`] is the read side of a lookup: it runs on the thread that serves the request and waits for
 //! nothing. Everything else is async, and the services have it as `Arc<dyn Store>`. An engine that blocks does so
@@ -20,12 +20,12 @@ mod imports;
 mod journal_copies;
 mod local;
 mod machine;
+mod maintenance;
 pub mod merge;
 pub mod moving;
 mod outbox;
 pub mod place;
 mod retention;
-mod upkeep;
 
 pub use access::{DayHits, Suppressions, Tokens, Usage};
 pub use accounts::Accounts;
@@ -38,9 +38,9 @@ pub use imports::{
 pub use journal_copies::{CopiedLine, CopyStep, JournalCopies, ShippedJournal};
 pub use local::{LocalRead, Verdict};
 pub use machine::{JournalEnd, Machine};
+pub use maintenance::{ChangeNumbers, Changes, Facts, Maintenance, PartSize, TakenOver, Withdrawals};
 pub use outbox::{Noted, Outbox};
 pub use retention::{NextEnding, SourceRetention};
-pub use upkeep::{ChangeNumbers, Changes, Facts, Maintenance, PartSize, TakenOver, Withdrawals};
 
 /// Why the engine failed. The text describes the fault and never contains row data.
 #[derive(Debug, thiserror::Error)]

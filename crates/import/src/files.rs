@@ -1,5 +1,6 @@
 //! Files as the source of an import.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use crate::{ReadOptions, ReadRows, RecordBatch, RowChecks, RowsError, UploadedFile};
@@ -17,7 +18,7 @@ pub enum Input {
     /// A file that is called otherwise in messages.
     Uploaded(UploadedFile),
     /// The name and the content of a CSV in memory.
-    Csv(&'static str, &'static str),
+    Csv(&'static str, Cow<'static, str>),
 }
 
 /// Files of records that are imported together.

@@ -1,5 +1,6 @@
 //! Files to import: opening, decompressing, decoding, and recognising the format by the content.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
@@ -99,12 +100,12 @@ impl Opening<'_> {
 /// The rows of a CSV in memory.
 pub(crate) fn text(
     (input, name): (usize, &str),
-    csv: &'static str,
+    csv: Cow<'static, str>,
     options: &ReadOptions,
 ) -> Result<(Layout, Rows), FileError> {
     let opening =
         Opening { format: Some(Format::Csv), options, room: Path::new("."), reach: Reach::Everything };
-    let recognized = opening.recognize(Box::new(csv.as_bytes()), None)?;
+    let recognized = opening.recognize(Box::new(io::Cursor::new(csv.into_owned().into_bytes())), None)?;
     let (shape, rows) = opening.rows(recognized)?;
     Ok((Layout { file: name.to_owned(), input, shape }, rows))
 }

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::{Line, ReadOptions, ReadRows, RejectedRow, RowChecks, UploadedFile, Warning};
 use contactd_core::{Cancel, Observer, Progress};
+use parking_lot::Mutex;
 
 use crate::error::{FileError, Tried};
 use crate::input::{self, Opening, Reach, Rows};
@@ -32,7 +33,7 @@ const SORT_BYTES: usize = 256 << 20;
 const EXAMPLES: usize = 10;
 
 /// How often threads that wait for rows check for cancellation: a pipe may send nothing for hours.
-const LOOK: Duration = Duration::from_millis(100);
+const CANCEL_LOOK_PAUSE: Duration = Duration::from_millis(100);
 
 /// What to read, and how.
 #[derive(Clone)]
@@ -172,7 +173,7 @@ impl Collecting<'_> {
         let mut early = BTreeMap::new();
         let mut next = 0;
         loop {
-            let checked = match results.recv_timeout(LOOK) {
+            let checked = match results.recv_timeout(CANCEL_LOOK_PAUSE) {
                 _ if cancel.is_cancelled() => return Err(FileError::Cancelled),
                 Ok(checked) => checked?,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
@@ -266,7 +267,7 @@ impl Checker<'_> {
         is_over: impl Fn() -> bool,
     ) {
         loop {
-            let batch = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK);
+            let batch = waiting.lock().recv_timeout(CANCEL_LOOK_PAUSE);
             let goes_on = match batch {
                 Ok(batch) => {
                     // A row that makes this panic must not be lost unnoticed: the import ends.
@@ -364,7 +365,7 @@ fn read_all(
         Opening { format: plan.format, options: &plan.options, room: &plan.room, reach: Reach::Everything };
     for (number, input) in plan.inputs.iter().enumerate() {
         let (layout, rows) = match input {
-            Input::Csv(name, csv) => input::text((number, name), csv, &plan.options)?,
+            Input::Csv(name, csv) => input::text((number, name), csv.clone(), &plan.options)?,
             Input::File(file) => opening.open((number, file, &input::name(file)), bytes)?,
             Input::Uploaded(UploadedFile { path, name }) => opening.open((number, path, name), bytes)?,
         };

@@ -22,10 +22,10 @@ use crate::settings::{JournalSettings, OpenedBy, Sync};
 use crate::shared::Shared;
 use crate::sync::{EARLY, LATE};
 use crate::writer::Writer;
-use crate::{PATIENCE, format, recover};
+use crate::{WRITE_TIMEOUT, format, recover};
 
 /// How long an administrative action waits for the disk: longer than a lookup, because a command or a person can.
-const SYNC_PATIENCE: Duration = Duration::from_secs(10);
+const SYNC_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A journal that is open for appending. Only one can be open per directory.
 pub struct Journal {
@@ -119,7 +119,7 @@ impl Journal {
     /// Waits until everything that was written so far is on disk; false if that takes too long.
     fn settle(&self) -> bool {
         let last = self.last();
-        wait_for_up_to(SYNC_PATIENCE, || self.shared.sync.synced_through() >= last)
+        wait_for_up_to(SYNC_TIMEOUT, || self.shared.sync.synced_through() >= last)
     }
 
     /// Signs everything that was written so far; false if that is not possible now.
@@ -193,9 +193,9 @@ impl Drop for Journal {
     }
 }
 
-/// Waits until something is so, but at most [`PATIENCE`]. Returns whether it is.
+/// Waits until something is so, but at most [`WRITE_TIMEOUT`]. Returns whether it is.
 fn wait_until(is_so: impl Fn() -> bool) -> bool {
-    wait_for_up_to(PATIENCE, is_so)
+    wait_for_up_to(WRITE_TIMEOUT, is_so)
 }
 
 fn wait_for_up_to(patience: Duration, is_so: impl Fn() -> bool) -> bool {
@@ -209,9 +209,9 @@ fn wait_for_up_to(patience: Duration, is_so: impl Fn() -> bool) -> bool {
     true
 }
 
-/// Waits for a thread to end, but at most [`PATIENCE`]. A hung thread is abandoned.
+/// Waits for a thread to end, but at most [`WRITE_TIMEOUT`]. A hung thread is abandoned.
 fn wait_for(thread: Option<JoinHandle<()>>) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + WRITE_TIMEOUT;
     if let Some(thread) = thread {
         while !thread.is_finished() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));

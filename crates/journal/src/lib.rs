@@ -3,7 +3,7 @@
 //! Workers append lines to a queue. One thread numbers and chains all queued lines, writes them in one call, and
 //! wakes the waiting workers. So a line costs its request one copy into a queue, and requests that are ready
 //! together share the cost of the switch to the writing thread. If writing fails or hangs, lines fail within
-//! [`PATIENCE`]; the journal recovers by itself when writing works again.
+//! [`WRITE_TIMEOUT`]; the journal recovers by itself when writing works again.
 //!
 //! At least once a second a checkpoint reveals the key of the lines before it and signs them. The key that signs is
 //! destroyed at the end of its epoch, so nobody can change what was sealed before. `docs/journal.md` has the format.
@@ -19,7 +19,6 @@ mod file;
 mod files;
 mod format;
 mod journal;
-mod keep;
 mod key_dir;
 mod line;
 mod locked_dir;
@@ -28,6 +27,7 @@ mod queue;
 mod read;
 mod recover;
 mod report;
+mod retention;
 mod rotation;
 mod seals;
 mod segment;
@@ -48,11 +48,11 @@ pub use error::JournalError;
 pub use file::sync_dir;
 pub use files::JournalReader;
 pub use journal::Journal;
-pub use keep::{Outdated, compress_closed, copy, outdated, remove};
 pub use key_dir::{KeyDir, is_journal_key};
 pub use line::{Checkpoint, Entry, Line, Mark};
 pub use proof::verify_proof;
 pub use read::Lines;
+pub use retention::{Outdated, compress_closed, copy, outdated, remove};
 pub use segment::{Segment, list as segments};
 pub use settings::{JournalSettings, OpenedBy, Sync};
 pub use verification::{
@@ -62,4 +62,4 @@ pub use verify::{Verifier, head, roots};
 pub(crate) use verify::{begins, head_of, roots_of};
 
 /// How long to wait for a line to be written before it counts as failed.
-pub const PATIENCE: Duration = Duration::from_secs(3);
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(3);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use contactd_core::{Batch, Ticket};
 
-use crate::PATIENCE;
+use crate::WRITE_TIMEOUT;
 
 /// With more bytes than this in the queue, new lines are refused: the writer is not writing at all.
 const MAX_BYTES: usize = 64 << 20;
@@ -147,7 +147,7 @@ impl Queue {
     /// Whether the writer's current work has taken too long.
     pub(crate) fn is_hung(&self) -> bool {
         let since = self.busy_since.load(Ordering::Acquire);
-        since != 0 && self.millis() > since + u64::try_from(PATIENCE.as_millis()).unwrap_or(u64::MAX)
+        since != 0 && self.millis() > since + u64::try_from(WRITE_TIMEOUT.as_millis()).unwrap_or(u64::MAX)
     }
 
     fn millis(&self) -> u64 {

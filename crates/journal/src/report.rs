@@ -5,15 +5,15 @@ use std::fmt;
 use crate::{Outage, RootSource, Verification};
 
 /// How many faults are listed.
-const SHOWN: usize = 20;
+const LISTED_FAULTS: usize = 20;
 
 impl Verification {
     /// The result in words, line by line.
     pub fn words(&self) -> Vec<String> {
         let mut words: Vec<String> = self.remarks().iter().map(|note| format!("note: {note}")).collect();
-        words.extend(self.faults.iter().take(SHOWN).map(|fault| format!("WRONG {fault}")));
-        if self.faults.len() > SHOWN {
-            words.push(format!("and {} more; --json lists all of them", self.faults.len() - SHOWN));
+        words.extend(self.faults.iter().take(LISTED_FAULTS).map(|fault| format!("WRONG {fault}")));
+        if self.faults.len() > LISTED_FAULTS {
+            words.push(format!("and {} more; --json lists all of them", self.faults.len() - LISTED_FAULTS));
         }
         words.push(match (self.is_whole(), &self.head) {
             (true, Some(head)) => {

@@ -8,9 +8,9 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use contactd_core::{Chain, RootKey};
+use parking_lot::Mutex;
 
 use crate::{JournalError, RootSource, Roots};
 
@@ -120,7 +120,7 @@ impl Trust {
         const MOST: usize = 100_000;
         let Some(key) = self.key(signed.epoch_named()) else { return false };
         let hash = *blake3::Hasher::new().update(&key.0).update(text).finalize().as_bytes();
-        let mut good = GOOD.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut good = GOOD.lock();
         let good = good.get_or_insert_default();
         if good.contains(&hash) {
             return true;

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use contactd_core::{RefusedKind, Ticket};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::locked_dir::LockedDir;
 use crate::queue::Queue;
@@ -75,19 +75,19 @@ impl Shared {
     }
 
     pub(crate) fn take_back(&self, line: u64) {
-        self.taken_back.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        self.taken_back.lock().push(line);
         self.queue.poke();
     }
 
     /// The lines that were taken back since the last call, in order.
     pub(crate) fn taken_back(&self) -> Vec<u64> {
-        let mut lines = std::mem::take(&mut *self.taken_back.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut lines = std::mem::take(&mut *self.taken_back.lock());
         lines.sort_unstable();
         lines
     }
 
     fn refused(&self) -> MutexGuard<'_, HashMap<RefusedKind, u64>> {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+        self.refused.lock()
     }
 
     pub(crate) fn count_refused(&self, kind: RefusedKind) {

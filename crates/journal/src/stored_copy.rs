@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, Read};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use contactd_core::store::{CopiedLine, JournalCopies};
 use contactd_core::{AuditPosition, wait_for};
+use parking_lot::Mutex;
 
 use crate::JournalError;
 
@@ -54,7 +55,7 @@ impl StoredCopy {
     /// The lines of a segment from byte `offset` on, each with a newline. Fails with "not found" if there is no such segment any
     /// more.
     pub(crate) fn read(&self, segment: u64, offset: u64) -> Result<Box<dyn BufRead + Send>, JournalError> {
-        let known = self.ends.lock().unwrap_or_else(PoisonError::into_inner).get(&segment).copied();
+        let known = self.ends.lock().get(&segment).copied();
         if let Some((end, seq)) = known
             && offset > 0
         {
@@ -127,7 +128,7 @@ impl Reading {
         }
         self.offset += self.bytes.len() as u64;
         if let Some(seq) = last {
-            self.ends.lock().unwrap_or_else(PoisonError::into_inner).insert(self.segment, (self.offset, seq));
+            self.ends.lock().insert(self.segment, (self.offset, seq));
             let is_whole = lines.last().is_some_and(|line| line.seq == seq);
             self.next = (is_whole && !is_last).then_some(seq + 1);
         }

@@ -14,7 +14,7 @@ pub(crate) const EARLY: Duration = Duration::from_millis(40);
 /// The delay to a sync that does not. On a working disk, this and the sync take less than 100 ms.
 pub(crate) const LATE: Duration = Duration::from_millis(80);
 /// A late sync that takes longer than this counts as hung. A very busy disk may take seconds.
-const PATIENCE: Duration = Duration::from_secs(30);
+const HUNG_AFTER: Duration = Duration::from_secs(30);
 
 #[derive(Default)]
 pub(crate) struct Syncer {
@@ -95,7 +95,7 @@ impl Syncer {
     /// Whether the current sync has taken too long.
     pub(crate) fn is_hung(&self) -> bool {
         self.is_late.load(Ordering::Relaxed)
-            && self.state().syncing_since.is_some_and(|since| since.elapsed() > PATIENCE)
+            && self.state().syncing_since.is_some_and(|since| since.elapsed() > HUNG_AFTER)
     }
 
     pub(crate) fn close(&self) {

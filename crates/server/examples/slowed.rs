@@ -8,34 +8,32 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contactd_conformance::Memory;
-use contactd_core::store::{Import, ImportPlan, ImportSummary, Importing, LocalRead, StoreError, Verdict};
+use contactd_core::store::{LocalRead, StoreError, Verdict};
 use contactd_core::{
-    Callers, Clock, ContactValue, Detail, DigestKey, DigestKeys, Kind, Networks, NoAudit, Profile, Record,
-    SuppressionList, SystemClock, Timestamp, Token, TokenSecret,
+    Callers, Clock, ContactValue, DigestKey, DigestKeys, Kind, Networks, NoAudit, Profile, SuppressionList,
+    SystemClock, Timestamp, Token, TokenSecret,
 };
 use contactd_server::{App, AtStop, Settings};
 
 const URL: &str = "https://linkedin.com/in/ada-quell";
 
-/// A store whose lookups take at least this long.
-struct Slowed {
-    store: Memory,
-    time: Duration,
-}
+/// A store with a phone number of one person, whose lookups take at least this long.
+struct Slowed(Duration);
 
 impl LocalRead for Slowed {
     fn best_personal(
         &self,
         profile: &Profile,
         kind: Kind,
-        now: Timestamp,
+        _: Timestamp,
         judge: impl Fn(&str) -> Verdict,
     ) -> Result<Option<ContactValue>, StoreError> {
-        if !self.time.is_zero() {
-            std::thread::sleep(self.time);
+        if !self.0.is_zero() {
+            std::thread::sleep(self.0);
         }
-        self.store.best_personal(profile, kind, now, judge)
+        let value = "+14155550123";
+        let is_taken = judge(value) == Verdict::Take && kind == Kind::Phone && URL.ends_with(profile.key());
+        Ok(is_taken.then(|| ContactValue::from_store(value.to_owned())))
     }
 
     fn renew(&self) {}
@@ -49,24 +47,18 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let time = Duration::from_micros(arguments.next().ok_or("slowed MICROSECONDS [WORKERS]")?.parse()?);
     let workers = arguments.next().map_or(Ok(1), |workers| workers.parse())?;
     let clock = Arc::new(SystemClock);
-    let (store, networks, now) = (Memory::new(), Networks::built_in(), clock.now());
-    let profile = networks.canonicalize(URL).map_err(|_| "not a profile")?;
-    let value = ContactValue::from_store("+14155550123".to_owned());
-    let mut import = store.begin_import(&ImportPlan::of(1, now)).await?;
-    import.put(vec![Record { profile, details: vec![Detail::new(Kind::Phone, value, "crm")] }]).await?;
-    import.commit(&ImportSummary::default(), None).await?;
-
+    let now = clock.now();
     let secrets = [TokenSecret::generate()?, TokenSecret::generate()?];
     let tokens = secrets.iter().map(|secret| Ok((secret.hash(), Token::new("bench", now)?, 0)));
     let callers = Arc::new(Callers::default());
     callers.replace(tokens.collect::<Result<_, Box<dyn std::error::Error>>>()?, now);
     let keys = DigestKeys::new(vec![DigestKey::new(&[1; 32])]).ok_or("no key")?;
     let app = App::new(
-        Arc::new(Slowed { store, time }),
+        Arc::new(Slowed(time)),
         Arc::new(NoAudit),
         callers,
         Arc::new(SuppressionList::new(keys)),
-        networks,
+        Networks::built_in(),
         clock,
         Settings { workers, ..Settings::default() },
     );

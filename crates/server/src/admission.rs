@@ -31,13 +31,13 @@ const SHARE: (Duration, u32) = (Duration::from_micros(100), 8);
 
 /// A lookup may always wait for so many others. When the machine is busy with other things, a few lookups take long
 /// without being too many.
-const FEW: u32 = 12;
+const ALWAYS_ADMITTED: u32 = 12;
 
 /// How many ticks of the worker's clock a token counts as in use.
 const LATELY: u64 = 20;
 
 /// How many waiting lookups a turn takes at most.
-const MOST: u32 = 256;
+const MOST_PER_TURN: u32 = 256;
 
 /// The lookup would wait too long: the worker gets more than it can do.
 #[derive(Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl Admission {
         }
         let others = self.before(token);
         let expected = self.pace.get().saturating_mul(others + 1);
-        if others < FEW || expected <= self.max_wait() { Ok(()) } else { Err(Overloaded) }
+        if others < ALWAYS_ADMITTED || expected <= self.max_wait() { Ok(()) } else { Err(Overloaded) }
     }
 
     /// Admits a lookup to this turn if nobody waits, the turn has time left and the token has not had its share.
@@ -178,7 +178,7 @@ impl Admission {
         let woken = (0..self.most_waiting()).take_while(|_| self.admit_next()).count();
         if woken > 0 || self.has_waiting() {
             self.began.set(Some(now));
-            self.admitted.set(u32::try_from(woken).unwrap_or(MOST));
+            self.admitted.set(u32::try_from(woken).unwrap_or(MOST_PER_TURN));
         }
     }
 
@@ -225,9 +225,10 @@ impl Admission {
     /// How many waiting lookups a turn takes. While several tokens are in use it is a short one, so that nobody waits
     /// long for its end.
     fn most_waiting(&self) -> u32 {
-        let tokens = u32::try_from(self.waiting.borrow().len()).unwrap_or(MOST);
-        let shares = if self.are_several_in_use() { self.share().saturating_mul(tokens) } else { MOST };
-        self.in_time(WORK, MOST).min(shares.max(1))
+        let tokens = u32::try_from(self.waiting.borrow().len()).unwrap_or(MOST_PER_TURN);
+        let shares =
+            if self.are_several_in_use() { self.share().saturating_mul(tokens) } else { MOST_PER_TURN };
+        self.in_time(WORK, MOST_PER_TURN).min(shares.max(1))
     }
 
     /// How many lookups can be done in this time: at least one.

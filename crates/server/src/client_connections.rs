@@ -1,8 +1,10 @@
 //! How many connections each client has open.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::client_address::ClientAddress;
 
@@ -58,7 +60,7 @@ impl ClientConnections {
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<ClientAddress, usize>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use contactd_core::{Bucket, LimitExceeded, Rate, Timestamp};
+use parking_lot::Mutex;
 
 use crate::client_address::ClientAddress;
 
@@ -43,7 +44,7 @@ impl ClientTable {
     pub(crate) fn find(&self, address: ClientAddress, now: Timestamp) -> Arc<Buckets> {
         let hash = self.hasher.hash_one(address);
         let part = &self.parts[usize::try_from(hash % PARTS as u64).unwrap_or(0)];
-        let mut part = part.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut part = part.lock();
         if let Some(known) = part.get(&address) {
             return Arc::clone(known);
         }
@@ -138,7 +139,7 @@ mod tests {
 
     impl ClientTable {
         fn len(&self) -> usize {
-            self.parts.iter().map(|part| part.lock().expect("a lock").len()).sum()
+            self.parts.iter().map(|part| part.lock().len()).sum()
         }
     }
 

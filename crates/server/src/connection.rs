@@ -345,6 +345,8 @@ async fn close(mut stream: impl Stream, end: EndedBy) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::Ordering;
+
     use crate::testing::{Served, run};
 
     const FOUND: &str = "HTTP/1.1 200 OK";
@@ -352,7 +354,7 @@ mod tests {
     #[test]
     fn pipelined_requests_are_answered_in_order_however_they_are_split() {
         run(async {
-            let served = Served::with(Settings::default()).await;
+            let served = Served::with(Settings::default());
             let both = [served.lookup(), served.lookup()].concat();
             for piece in [1, 7, 64, both.len()] {
                 let mut client = served.connect();
@@ -372,7 +374,7 @@ mod tests {
         run(async {
             let settings = Settings::default();
             let (head, idle) = (settings.head_timeout, settings.idle_timeout);
-            let served = Served::with(settings).await;
+            let served = Served::with(settings);
             let tick = Duration::from_millis(100);
 
             let mut client = served.connect();
@@ -397,7 +399,7 @@ mod tests {
     #[test]
     fn a_connection_without_a_request_ends_a_second_after_the_service_begins_to_stop() {
         run(async {
-            let served = Served::with(Settings::default()).await;
+            let served = Served::with(Settings::default());
             let mut client = served.connect();
             client.settle().await;
             client.pass(Duration::from_millis(100), true).await;
@@ -411,7 +413,7 @@ mod tests {
     #[test]
     fn a_connection_that_waits_for_its_client_gives_way_and_one_with_a_request_does_not() {
         run(async {
-            let served = Served::with(Settings::default()).await;
+            let served = Served::with(Settings::default());
             let mut client = served.connect();
             client.send(served.lookup()).await;
             assert!(client.received().await.0.starts_with(FOUND));
@@ -441,7 +443,7 @@ mod tests {
     #[test]
     fn a_client_that_is_still_sending_can_read_why_it_was_refused() {
         run(async {
-            let served = Served::with(Settings { max_body: 16, ..Settings::default() }).await;
+            let served = Served::with(Settings { max_body: 16, ..Settings::default() });
             let mut client = served.connect();
             let too_large = served.lookup().replace("Content-Length: ", "Content-Length: 9");
             client.send(too_large).await;
@@ -455,7 +457,7 @@ mod tests {
     #[test]
     fn input_that_is_not_http_is_answered_and_the_connection_closed() {
         run(async {
-            let served = Served::with(Settings::default()).await;
+            let served = Served::with(Settings::default());
             let mut client = served.connect();
             client.send("\u{1}\u{2}\u{3}\r\n\r\n").await;
             let (answer, is_closed) = client.received().await;
@@ -467,14 +469,14 @@ mod tests {
     #[test]
     fn an_unreachable_store_is_503_and_lookups_work_again_when_it_is_back() {
         run(async {
-            let served = Served::with(Settings::default()).await;
+            let served = Served::with(Settings::default());
             let mut client = served.connect();
-            served.store.set_unreachable(true);
+            served.store.is_unreachable.store(true, Ordering::SeqCst);
             client.send(served.lookup()).await;
             let (answer, is_closed) = client.received().await;
             assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("retry-after: 1"), "{answer}");
             assert!(answer.contains("\"status\":\"service_unavailable\"") && !is_closed, "{answer}");
-            served.store.set_unreachable(false);
+            served.store.is_unreachable.store(false, Ordering::SeqCst);
             client.send(served.lookup()).await;
             assert!(client.received().await.0.starts_with(FOUND));
         });

@@ -107,7 +107,7 @@ pub(crate) async fn fetch<D: LocalRead>(
 }
 
 /// How long a request waits for units of its quota, which the database leases.
-const UNITS_PATIENCE: Duration = Duration::from_secs(1);
+const UNITS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Waiting for units of a quota: only in a cluster, and only if this node has none left.
 #[derive(Default)]
@@ -119,7 +119,7 @@ impl AwaitedUnits {
     /// Waits until the database has been asked for units. False if that takes too long, or it cannot be asked.
     async fn come(&mut self, caller: &Caller) -> bool {
         let since = *self.since.get_or_insert_with(Instant::now);
-        let left = UNITS_PATIENCE.saturating_sub(since.elapsed());
+        let left = UNITS_TIMEOUT.saturating_sub(since.elapsed());
         !left.is_zero() && tokio::time::timeout(left, caller.units_answered()).await.unwrap_or(false)
     }
 }

@@ -15,9 +15,9 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::App;
 
 /// How long a message may wait for the service manager.
-const PATIENCE: Duration = Duration::from_secs(1);
+const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often the workers are asked whether they have started.
-const PAUSE: Duration = Duration::from_millis(5);
+const RETRY_PAUSE: Duration = Duration::from_millis(5);
 
 /// Sends messages to the service manager, if there is one.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +28,7 @@ impl Notify {
     pub fn to(address: Option<&OsStr>) -> Self {
         let open = |address: &OsStr| -> io::Result<_> {
             let socket = UnixDatagram::unbound()?;
-            socket.set_write_timeout(Some(PATIENCE))?;
+            socket.set_write_timeout(Some(NOTIFY_TIMEOUT))?;
             let address = match address.as_bytes() {
                 [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
                 _ => SocketAddr::from_pathname(address)?,
@@ -73,7 +73,7 @@ impl Notify {
     pub async fn attend<D: LocalRead>(self, app: Weak<App<D>>, status: String, watchdog: Option<Duration>) {
         let beats = || app.upgrade().map(|app| app.beats());
         while beats().is_some_and(|beats| beats.contains(&0)) {
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(RETRY_PAUSE).await;
         }
         self.ready(&status);
         let Some(allowed) = watchdog else { return };

@@ -3,10 +3,11 @@
 use std::future::Future;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener as StdTcpListener, TcpStream as StdTcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use contactd_core::store::LocalRead;
+use parking_lot::Mutex;
 use rustix::net::sockopt;
 use tokio::net::TcpListener;
 
@@ -101,7 +102,7 @@ impl<D: LocalRead> Door<D> {
 
     /// Holds a connection until it has a slot. Returns the one that was held before.
     fn hold(&self, accepted: Option<(StdTcpStream, SocketAddr)>) -> Option<(StdTcpStream, SocketAddr)> {
-        std::mem::replace(&mut self.held.lock().unwrap_or_else(PoisonError::into_inner), accepted)
+        std::mem::replace(&mut self.held.lock(), accepted)
     }
 
     /// Serves the connection that is held without a slot, over the limit: it is the last one.

@@ -1,14 +1,14 @@
-//! Shared by the tests of this crate: an app with an in-memory engine, and an in-memory connection.
+//! Shared by the tests of this crate: an app with one person, and an in-memory connection.
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use contactd_conformance::Memory;
-use contactd_core::store::{Import, ImportPlan, ImportSummary, Importing};
+use contactd_core::store::{LocalRead, StoreError, Verdict};
 use contactd_core::{
-    Caller, Callers, ContactValue, Detail, DigestKey, DigestKeys, Kind, ManualClock, Networks, NoAudit,
-    Record, SuppressionList, Timestamp, Token, TokenSecret,
+    Caller, Callers, ContactValue, DigestKey, DigestKeys, Kind, ManualClock, Networks, NoAudit, Profile,
+    SuppressionList, Timestamp, Token, TokenSecret,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
@@ -24,24 +24,45 @@ pub(crate) fn at() -> Timestamp {
     Timestamp::from_seconds(1_780_000_000)
 }
 
+/// A store with a phone number of one person.
+#[derive(Default)]
+pub(crate) struct OnePerson {
+    /// Whether it fails.
+    pub(crate) is_unreachable: AtomicBool,
+}
+
+impl LocalRead for OnePerson {
+    fn best_personal(
+        &self,
+        profile: &Profile,
+        kind: Kind,
+        _: Timestamp,
+        judge: impl Fn(&str) -> Verdict,
+    ) -> Result<Option<ContactValue>, StoreError> {
+        if self.is_unreachable.load(Ordering::SeqCst) {
+            return Err(StoreError::Unavailable("it was switched off".to_owned()));
+        }
+        let value = "+14155550123";
+        let is_taken = judge(value) == Verdict::Take && kind == Kind::Phone && URL.ends_with(profile.key());
+        Ok(is_taken.then(|| ContactValue::from_store(value.to_owned())))
+    }
+
+    fn renew(&self) {}
+
+    fn renew_all(&self) {}
+}
+
 /// An app, its store and a token for it.
 pub(crate) struct Served {
-    pub(crate) app: Arc<App<Memory>>,
-    pub(crate) store: Arc<Memory>,
+    pub(crate) app: Arc<App<OnePerson>>,
+    pub(crate) store: Arc<OnePerson>,
     token: String,
 }
 
 impl Served {
     /// An app with one person who has a phone number.
-    pub(crate) async fn with(settings: Settings) -> Self {
-        let store = Arc::new(Memory::new());
-        let networks = Networks::built_in();
-        let profile = networks.canonicalize(URL).expect("a profile");
-        let value = ContactValue::from_store("+14155550123".to_owned());
-        let mut import = store.begin_import(&ImportPlan::of(1, at())).await.expect("begins");
-        let details = vec![Detail::new(Kind::Phone, value, "crm")];
-        import.put(vec![Record { profile, details }]).await.expect("puts");
-        import.commit(&ImportSummary::default(), None).await.expect("commits");
+    pub(crate) fn with(settings: Settings) -> Self {
+        let store = Arc::new(OnePerson::default());
         let secret = TokenSecret::generate().expect("random");
         let callers = Arc::new(Callers::default());
         callers.replace(vec![(secret.hash(), Token::new("crm", at()).expect("random"), 0)], at());
@@ -51,7 +72,7 @@ impl Served {
             Arc::new(NoAudit),
             callers,
             Arc::new(SuppressionList::new(keys)),
-            networks,
+            Networks::built_in(),
             Arc::new(ManualClock::at(at())),
             settings,
         ));

@@ -16,7 +16,7 @@ mod verify;
 mod watching;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 pub use copies::{OfNode, RootList};
 pub(super) use indexing::known_from_index;
@@ -37,6 +37,7 @@ use crate::Parts;
 use contactd_core::store::{Store, StoreError};
 use contactd_core::{Actor, RootKey};
 use contactd_journal::{JournalError, JournalHead, Roots};
+use parking_lot::Mutex;
 
 /// Queries and checks the journal.
 pub struct Audits {

@@ -266,7 +266,7 @@ CREATE TABLE positions (
 -- The nodes of the cluster. lease_ms: how long the node may serve after its last heartbeat; 0 while it may not, -1 if it has given its lease
 -- back. The numbers are those of the last change that its copy contains; wiped_number is the last change of details whose
 -- traces it has removed from its files. process is a random id of the process that runs as this node, NULL if none does; beat
--- rises with everything that process says, so that what comes late changes nothing. home tells a data directory in which only one
+-- rises with everything that process says, so that what comes late changes nothing. data_dir names a data directory in which only one
 -- process can run: another process from there is the next one.
 CREATE TABLE nodes (
     id             text COLLATE "C" PRIMARY KEY,
@@ -281,7 +281,7 @@ CREATE TABLE nodes (
     wiped_number   bigint NOT NULL DEFAULT 0,
     process        bytea,
     beat           bigint NOT NULL DEFAULT 0,
-    home           bytea
+    data_dir       bytea
 );
 
 -- Quotas, by family of tokens and period: 'day' or 'month', and its first day. Whoever gives units out or takes them back locks

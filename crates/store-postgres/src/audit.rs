@@ -14,7 +14,7 @@ use contactd_core::AuditPosition;
 use contactd_core::store::{AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, StoreError};
 
 use crate::PostgresStore;
-use crate::own_node::check_place;
+use crate::node_claim::check_claim;
 use crate::usage::{signed, unsigned};
 use adding::{add_step, move_to, position};
 use names::find_name;
@@ -29,7 +29,7 @@ impl AuditIndex for PostgresStore {
         let own = self.own(node);
         self.database
             .read(move |work| async move {
-                check_place(&work, own).await?;
+                check_claim(&work, own).await?;
                 match find_name(&work, node).await? {
                     Some(node) => position(&work, node).await,
                     None => Ok(AuditPosition::default()),
@@ -50,7 +50,7 @@ impl AuditIndex for PostgresStore {
         self.database
             .prepare(move |work| async move {
                 let node = lock_node(&work, node).await?;
-                check_place(&work, own).await?;
+                check_claim(&work, own).await?;
                 work.execute("DELETE FROM events WHERE node = $1", &[&node]).await?;
                 work.execute("DELETE FROM admin_events WHERE node = $1", &[&node]).await?;
                 work.execute("DELETE FROM audit_usage WHERE node = $1 AND day >= $2", &[&node, &first_day])
@@ -64,7 +64,7 @@ impl AuditIndex for PostgresStore {
         let own = self.own(node);
         self.database
             .prepare(move |work| async move {
-                check_place(&work, own).await?;
+                check_claim(&work, own).await?;
                 let (node, through) = (lock_node(&work, node).await?, signed(through));
                 work.execute("DELETE FROM events WHERE node = $1 AND seq <= $2", &[&node, &through]).await?;
                 work.execute("DELETE FROM admin_events WHERE node = $1 AND seq <= $2", &[&node, &through])

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use contactd_core::store::StoreError;
+use parking_lot::{Mutex, MutexGuard};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tokio::sync::Notify;
@@ -24,7 +25,7 @@ use crate::url::StoreUrl;
 
 /// How long a host may take to accept a connection and answer the first questions. A host that is frozen accepts, and says
 /// nothing.
-const HOST_PATIENCE: Duration = Duration::from_secs(3);
+const HOST_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// If a host has not answered after this time, the next one is asked too.
 const HEAD_START: Duration = Duration::from_millis(250);
@@ -69,7 +70,7 @@ impl Session {
     }
 
     fn statements(&self) -> MutexGuard<'_, HashMap<String, Statement>> {
-        self.statements.lock().unwrap_or_else(PoisonError::into_inner)
+        self.statements.lock()
     }
 
     pub(crate) async fn query(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, Error> {
@@ -115,7 +116,7 @@ impl Connecting {
     pub(crate) fn new(url: &StoreUrl) -> Result<Self, StoreError> {
         let tls = url.root_cert.as_deref().map(tls).transpose()?;
         let hosts = url.hosts.iter().cloned().map(|mut config| {
-            config.connect_timeout(HOST_PATIENCE);
+            config.connect_timeout(HOST_TIMEOUT);
             config.keepalives_idle(KEEPALIVE).keepalives_interval(KEEPALIVE).keepalives_retries(3);
             config.tcp_user_timeout(3 * KEEPALIVE);
             config
@@ -135,11 +136,11 @@ impl Connecting {
             if let Some(host) = next {
                 let connecting = Arc::clone(self);
                 asked.spawn(async move {
-                    let connected = tokio::time::timeout(HOST_PATIENCE, connecting.connect_to(host)).await;
+                    let connected = tokio::time::timeout(HOST_TIMEOUT, connecting.connect_to(host)).await;
                     connected.unwrap_or(Err(Failure::Silent))
                 });
             }
-            let wait = if next.is_some() { HEAD_START } else { HOST_PATIENCE };
+            let wait = if next.is_some() { HEAD_START } else { HOST_TIMEOUT };
             match tokio::time::timeout(wait, asked.join_next()).await {
                 Ok(Some(Ok(Ok(session)))) => {
                     self.first.store(session.host, Ordering::Relaxed);
@@ -173,7 +174,7 @@ impl Connecting {
 
     /// Whether a host still answers, and can be written to.
     pub(crate) async fn does_answer(&self, host: usize) -> bool {
-        match tokio::time::timeout(HOST_PATIENCE, self.connect_to(host)).await {
+        match tokio::time::timeout(HOST_TIMEOUT, self.connect_to(host)).await {
             Ok(Ok(_)) => true,
             // It refuses, for instance because there are too many connections: that is an answer.
             Ok(Err(failure)) => failure.is_answer(),

@@ -12,13 +12,14 @@ mod waiting;
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use contactd_core::store::StoreError;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -579,11 +580,11 @@ impl Database {
     }
 
     fn away_since(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.away_since.lock().unwrap_or_else(PoisonError::into_inner)
+        self.away_since.lock()
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Arc<Session>>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        self.idle.lock()
     }
 }
 

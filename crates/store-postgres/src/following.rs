@@ -103,11 +103,11 @@ impl PostgresStore {
     where
         F: FnMut(DetailsChanges) -> Result<(), StoreError> + Send,
     {
-        let take = std::sync::Mutex::new(take);
+        let take = parking_lot::Mutex::new(take);
         let take = &take;
         let mut read = move |work: Work| async move {
             let give = |part: DetailsChanges| {
-                let mut take = take.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let mut take = take.lock();
                 (*take)(part).map_err(Failure::Store)
             };
             let at = newest(&work, Counter::Details).await?;

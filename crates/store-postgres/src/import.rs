@@ -30,7 +30,7 @@ const GIVEN: usize = 20_000;
 const WRITTEN: usize = 40_000;
 /// An import of this many details changes what the server should know about its tables, and is worth a table that is filled
 /// without indexes.
-const MANY: u64 = 10_000;
+const ANALYZE_FROM_DETAILS: u64 = 10_000;
 /// How often an import that writes nothing tells the server that it still runs.
 const SIGN_OF_LIFE: std::time::Duration = std::time::Duration::from_secs(60);
 
@@ -123,7 +123,7 @@ impl<'a> PostgresImport<'a> {
             merging.sources.insert(sources.id(source));
         }
         let all = !plan.replaced.is_empty();
-        let is_large = plan.records >= MANY && !plan.is_trial;
+        let is_large = plan.records >= ANALYZE_FROM_DETAILS && !plan.is_trial;
         let is_loading = is_large && held == 0 && loading::begin(&work).await?;
         Ok(Self {
             ahead: Ahead::new(database, plan.records, held.cast_unsigned(), all).await?,
@@ -365,7 +365,7 @@ impl Import for PostgresImport<'_> {
         drop(writer);
         database.commit_long(Counter::Details, work).await?;
         let counts = merging.counts;
-        if counts.new + counts.changed + counts.withdrawn >= MANY {
+        if counts.new + counts.changed + counts.withdrawn >= ANALYZE_FROM_DETAILS {
             // Otherwise the server plans for what was there before, until it looks on its own account.
             let analyzed = database.run_alone_once(SILENCE, "ANALYZE details, former").await;
             if let Err(failure) = analyzed {

@@ -12,7 +12,7 @@ use crate::PostgresStore;
 use crate::audit::lock_node;
 use crate::database::Work;
 use crate::failure::Failure;
-use crate::own_node::{OwnNode, check_place};
+use crate::node_claim::{NodeClaim, check_claim};
 use crate::usage::{signed, unsigned};
 
 /// How many lines one statement adds.
@@ -43,7 +43,7 @@ impl JournalCopies for PostgresStore {
         let own = self.own(node);
         self.database
             .read(move |work| async move {
-                check_place(&work, own).await?;
+                check_claim(&work, own).await?;
                 let last = work.query_opt(LAST, &[&node]).await?;
                 Ok(Some(last.map(|row| position(&row, 1)).transpose()?.unwrap_or_default()))
             })
@@ -60,7 +60,7 @@ impl JournalCopies for PostgresStore {
         self.database
             .prepare(move |work| async move {
                 lock_node(&work, node).await?;
-                check_place(&work, own).await?;
+                check_claim(&work, own).await?;
                 // One that nothing was added to is a new one.
                 let last = work.query_opt(LAST, &[&node]).await?;
                 if last.is_some_and(|row| row.get::<_, i64>(3) > 0) {
@@ -171,9 +171,9 @@ impl PostgresStore {
     }
 }
 
-async fn add(work: &Work, own: Option<&OwnNode>, step: CopyStep<'_>) -> Result<bool, Failure> {
+async fn add(work: &Work, own: Option<&NodeClaim>, step: CopyStep<'_>) -> Result<bool, Failure> {
     lock_node(work, step.node).await?;
-    check_place(work, own).await?;
+    check_claim(work, own).await?;
     let (copy, position) = match work.query_opt(LAST, &[&step.node]).await? {
         Some(row) => (row.get::<_, i32>(0), position(&row, 1)?),
         None => (work.query_one(BEGIN, &[&step.node]).await?.get(0), AuditPosition::default()),

@@ -20,9 +20,9 @@ mod journals;
 mod loading;
 mod maintenance;
 mod moving;
+mod node_claim;
 mod nodes;
 mod outbox;
-mod own_node;
 mod places;
 mod quotas;
 mod rows;
@@ -38,20 +38,21 @@ mod whole;
 mod withdrawals;
 mod work;
 
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use contactd_core::store::StoreError;
+use parking_lot::Mutex;
 
 use crate::database::Database;
-use crate::own_node::OwnNode;
+use crate::node_claim::NodeClaim;
 
 pub use following::Listening;
 pub use moving::MoveState;
+pub use node_claim::ANOTHER_RUNS;
 pub use nodes::{
     ClusterNode, Forgotten, Heartbeat, HeartbeatAnswer, NewestChanges, Registration, Speaker, new_process_id,
 };
-pub use own_node::ANOTHER_RUNS;
 pub use quotas::{QuotaKey, UnitsAsked};
 pub use url::{StoreUrl, UrlError};
 pub use usage::NodeUsage;
@@ -62,7 +63,7 @@ pub struct PostgresStore {
     /// When old rows were last removed.
     tidied: Mutex<Option<Instant>>,
     /// The node of this machine, if there is one.
-    own_node: OnceLock<OwnNode>,
+    claim: OnceLock<NodeClaim>,
 }
 
 /// How to use a database.
@@ -83,6 +84,6 @@ impl PostgresStore {
         let makes_tables = settings.makes_tables;
         let database = Database::new(settings)?;
         schema::bring_up_to_date(&database, makes_tables).await?;
-        Ok(Self { database, tidied: Mutex::default(), own_node: OnceLock::new() })
+        Ok(Self { database, tidied: Mutex::default(), claim: OnceLock::new() })
     }
 }

@@ -1,12 +1,12 @@
 //! Maintenance of the tables.
 
 use std::path::Path;
-use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use contactd_core::Timestamp;
 use contactd_core::store::{Maintenance, PartSize, StoreError, TakenOver, Withdrawals};
+use parking_lot::MutexGuard;
 
 use crate::database::Counter;
 use crate::usage::unsigned;
@@ -226,6 +226,6 @@ impl PostgresStore {
     }
 
     fn tidied(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.tidied.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tidied.lock()
     }
 }

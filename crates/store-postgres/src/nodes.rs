@@ -72,7 +72,7 @@ pub struct Registration<'a> {
     /// The version of contactd that it runs.
     pub version: &'a str,
     /// Its data directory, if that is known: one in which only one process can run at a time.
-    pub home: Option<&'a [u8]>,
+    pub data_dir: Option<&'a [u8]>,
     /// The last change of details in its copy: what changes afterwards is kept for it.
     pub details_number: i64,
     /// The last change of details of which no removed values are left in its files.
@@ -144,21 +144,21 @@ impl PostgresStore {
     /// it said something a moment ago, and it does not have the same data directory.
     pub async fn register_node(&self, registration: &Registration<'_>) -> Result<bool, StoreError> {
         // A process without a lease says something every second.
-        let register = "INSERT INTO nodes AS held (id, name, version, process, beat, details_number, wiped_number, home)
+        let register = "INSERT INTO nodes AS held (id, name, version, process, beat, details_number, wiped_number, data_dir)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
             ON CONFLICT (id) DO UPDATE SET name = excluded.name, version = excluded.version, seen_at = now(), lease_ms = 0,
                 is_ready = FALSE, process = excluded.process, beat = excluded.beat,
-                details_number = excluded.details_number, wiped_number = excluded.wiped_number, home = excluded.home
-            WHERE held.process IS NULL OR held.process <> excluded.process AND held.home = excluded.home OR held.process = excluded.process AND held.beat < excluded.beat
+                details_number = excluded.details_number, wiped_number = excluded.wiped_number, data_dir = excluded.data_dir
+            WHERE held.process IS NULL OR held.process <> excluded.process AND held.data_dir = excluded.data_dir OR held.process = excluded.process AND held.beat < excluded.beat
                 OR held.process <> excluded.process
                     AND clock_timestamp() > held.seen_at + greatest(held.lease_ms, 2000) * interval '1 millisecond'";
         self.database
             .prepare(move |work| async move {
-                let Registration { speaker, name, version, home, details_number, wiped_number } =
+                let Registration { speaker, name, version, data_dir, details_number, wiped_number } =
                     registration;
                 let Speaker { node, process, beat } = speaker;
                 let values: Values<'_> =
-                    &[node, name, version, process, beat, details_number, wiped_number, home];
+                    &[node, name, version, process, beat, details_number, wiped_number, data_dir];
                 work.execute(register, values).await?;
                 let is_ours = "SELECT process = $2 FROM nodes WHERE id = $1";
                 Ok(work.query_one(is_ours, &[node, process]).await?.get::<_, Option<bool>>(0) == Some(true))

@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 use crate::PostgresStore;
 use crate::database::Work;
 use crate::failure::Failure;
-use crate::own_node::check_place;
+use crate::node_claim::check_claim;
 
 /// Claims what nobody has claimed, and what belongs to a node that was forgotten, or whose lease ended ten minutes ago.
 const CLAIM: &str = "UPDATE outbox SET claimed_by = $1 WHERE claimed_by IS NULL OR NOT EXISTS (
@@ -50,7 +50,7 @@ impl Outbox for PostgresStore {
     async fn claim_entries(&self, node: &str) -> Result<Vec<AdminEntry>, StoreError> {
         let own = self.own(node);
         let claim = move |work: Work| async move {
-            check_place(&work, own).await?;
+            check_claim(&work, own).await?;
             work.execute(REMOVE_RECORDED, &[]).await?;
             work.execute(CLAIM, &[&node]).await?;
             let claimed = "SELECT record FROM outbox WHERE claimed_by = $1 ORDER BY id";

@@ -24,7 +24,7 @@ const FOUND: i64 = 50_000;
 const SWEEPING: i64 = 0x636f_6e74_6163_7401;
 
 /// The pause before a sweep that has begun tries again to get the lock.
-const PAUSE: std::time::Duration = std::time::Duration::from_millis(250);
+const PORTION_PAUSE: std::time::Duration = std::time::Duration::from_millis(250);
 
 /// Values for a statement.
 type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -228,7 +228,7 @@ impl Sweep<'_> {
     {
         loop {
             match self.database.change_if(Counter::Details, |removed| *removed > 0, &mut work).await {
-                Err(StoreError::Busy) if self.has_begun => self.database.sleep(PAUSE).await,
+                Err(StoreError::Busy) if self.has_begun => self.database.sleep(PORTION_PAUSE).await,
                 changed => {
                     self.has_begun |= changed.is_ok();
                     return changed;

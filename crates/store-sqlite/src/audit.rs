@@ -4,7 +4,7 @@ mod adding;
 mod names;
 mod reading;
 
-use std::sync::MutexGuard;
+use parking_lot::MutexGuard;
 
 use async_trait::async_trait;
 use contactd_core::AuditPosition;
@@ -14,7 +14,7 @@ use contactd_core::store::{
 };
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
-use crate::{SqliteStore, connection, lock, schema};
+use crate::{SqliteStore, connection, schema};
 use adding::{add_step, move_to, position};
 use names::{Names, find_name};
 use reading::{indexed, usage, visit_newest};
@@ -152,7 +152,7 @@ impl AuditIndex for SqliteStore {
 impl SqliteStore {
     /// The index, opened or created if necessary.
     fn audit(&self) -> Result<OpenIndex<'_>, StoreError> {
-        let mut audit = lock(&self.audit);
+        let mut audit = self.audit.lock();
         if audit.is_none() {
             let opened =
                 schema::open(&self.dir.join("audit-index.db"), schema::AUDIT).map_err(index_error)?;

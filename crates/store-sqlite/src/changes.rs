@@ -7,7 +7,7 @@ use contactd_core::blocking;
 use contactd_core::store::{ChangeNumbers, Changes, StoreError};
 use rusqlite::{Connection, Transaction};
 
-use crate::{SqliteStore, connection, lock};
+use crate::{SqliteStore, connection};
 
 /// Connections used only for watching: they never wait for a writer.
 pub(crate) struct Watch {
@@ -38,7 +38,7 @@ pub(crate) fn count(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
 #[async_trait]
 impl Changes for SqliteStore {
     async fn changes(&self) -> Result<ChangeNumbers, StoreError> {
-        blocking(|| lock(&self.watch).read().map_err(connection::error))
+        blocking(|| self.watch.lock().read().map_err(connection::error))
     }
 }
 

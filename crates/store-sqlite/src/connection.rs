@@ -12,9 +12,9 @@ pub const WAL_LIMIT: u64 = 1 << 20;
 
 const BUSY: Duration = Duration::from_secs(10);
 /// How long a writer of details waits for another one before it reports that the store is busy.
-const WRITE_PATIENCE: Duration = Duration::from_millis(500);
+const WRITE_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long a lookup waits for a lock. Readers wait for no writer, only while another process repairs a log, or locks the files.
-const LOOKUP_PATIENCE: Duration = Duration::from_millis(20);
+const LOOKUP_TIMEOUT: Duration = Duration::from_millis(20);
 /// How long emptying a log waits for readers, which renew their snapshot every 100 ms.
 const CHECKPOINT_BUSY: Duration = Duration::from_millis(300);
 
@@ -38,7 +38,7 @@ pub(crate) fn writer(file: &Path) -> Result<Connection, StoreError> {
 /// A connection that writes and waits only briefly for another writer, then fails with [`StoreError::Busy`].
 pub(crate) fn impatient_writer(file: &Path) -> Result<Connection, StoreError> {
     let connection = writer(file)?;
-    connection.busy_timeout(WRITE_PATIENCE).map_err(error)?;
+    connection.busy_timeout(WRITE_TIMEOUT).map_err(error)?;
     Ok(connection)
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn reader(file: &Path) -> Result<Connection, StoreError> {
 /// A connection for lookups: it waits only briefly, because other lookups wait meanwhile.
 pub(crate) fn lookup_reader(file: &Path) -> Result<Connection, StoreError> {
     let connection = reader(file)?;
-    connection.busy_timeout(LOOKUP_PATIENCE).map_err(error)?;
+    connection.busy_timeout(LOOKUP_TIMEOUT).map_err(error)?;
     Ok(connection)
 }
 

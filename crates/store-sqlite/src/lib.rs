@@ -41,10 +41,10 @@ mod writing;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use contactd_core::blocking;
 use contactd_core::store::StoreError;
+use parking_lot::{Mutex, MutexGuard};
 use rusqlite::{Connection, Transaction};
 use thread_local::ThreadLocal;
 
@@ -97,7 +97,7 @@ impl SqliteStore {
     }
 
     fn main(&self) -> MutexGuard<'_, Connection> {
-        lock(&self.main)
+        self.main.lock()
     }
 
     /// Uses `contactd.db`, without a transaction around it.
@@ -138,10 +138,4 @@ impl SqliteStore {
     fn details_file(&self) -> PathBuf {
         self.dir.join("details.db")
     }
-}
-
-/// Ignores poisoning: if a thread panics while writing, its transaction is rolled back and the connection stays
-/// usable.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

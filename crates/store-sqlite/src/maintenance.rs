@@ -11,7 +11,7 @@ use contactd_core::store::{Maintenance, PartSize, StoreError, TakenOver, Withdra
 use crate::{SqliteStore, WAL_LIMIT, connection, withdrawals};
 
 /// How long to wait for readers before giving up on emptying the logs.
-const FLUSH_PATIENCE: Duration = Duration::from_secs(10);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[async_trait]
 impl Maintenance for SqliteStore {
@@ -70,7 +70,7 @@ impl SqliteStore {
 
     /// Empties the write-ahead logs, so that they hold no removed data. Returns false if readers prevented it.
     fn empty_logs(&self) -> Result<bool, StoreError> {
-        let until = Instant::now() + FLUSH_PATIENCE;
+        let until = Instant::now() + FLUSH_TIMEOUT;
         for file in [self.details_file(), self.main_file()] {
             let writer = connection::writer(&file)?;
             while !connection::empty_wal(&writer)? {

@@ -118,7 +118,7 @@ mod tests {
 
     fn everything(store: &SqliteStore) -> Vec<(String, Vec<Detail>)> {
         let mut all = Vec::new();
-        now(store.visit_all(|profile, details| {
+        now(store.visit_all(&mut |profile, details| {
             all.push((profile.key().to_owned(), details));
             true
         }))

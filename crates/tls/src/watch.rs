@@ -12,7 +12,7 @@ use crate::expiry::Warnings;
 use crate::pair::{FilesState, Pair};
 use crate::tls::Tls;
 
-const PAUSE: Duration = Duration::from_secs(2);
+const LOOK_PAUSE: Duration = Duration::from_secs(2);
 
 /// Replaces the pair when its files have changed, and warns before the certificate ends.
 pub struct Watch {
@@ -30,7 +30,7 @@ impl Watch {
                 if let Some(warning) = warnings.due(&tls.pair(), clock.now()) {
                     tracing::warn!("{warning}");
                 }
-                if stopped.recv_timeout(PAUSE) != Err(RecvTimeoutError::Timeout) {
+                if stopped.recv_timeout(LOOK_PAUSE) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
                 unfit.look(&tls);

@@ -3,16 +3,17 @@
 use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use contactd_cluster::{Node, NodeError, NodeSettings, PutInForce, Verified, verify};
 use contactd_core::store::Suppressions;
 use contactd_core::{Lease, SubjectDigest, SystemClock, Timestamp};
-use contactd_postgres_testing::TestServer;
 use contactd_store_postgres::{PostgresStore, Settings};
 use contactd_store_sqlite::SqliteStore;
+use contactd_testing::TestServer;
+use tokio::runtime::Runtime;
 
 pub(crate) struct Cluster {
     url: String,
@@ -132,13 +133,14 @@ impl Cluster {
             local: Arc::new(SqliteStore::open(dir)?),
             node: id.to_owned(),
             name: format!("node {id}"),
-            home: None,
+            data_dir: None,
             lease_length: self.lease,
             clock,
             put_in_force: Arc::clone(&gate).put_in_force(),
             lease: lease.clone(),
             callers: Arc::default(),
             usage_is_counted: true,
+            runtime: runtime().handle().clone(),
             can_record: Box::new(|| true),
         })?;
         Ok(TestNode { node: Some(node), lease, gate, dir: dir.to_owned(), own_dir: None })
@@ -185,6 +187,14 @@ impl Cluster {
         let verified = runtime.block_on(verify(&local, &self.open(), patience)).expect("verifies");
         assert!(matches!(verified, Verified::Equal(_)), "{verified:?}");
     }
+}
+
+/// Where all nodes wait for the database.
+fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| {
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
+    })
 }
 
 /// An open transaction.
@@ -237,8 +247,8 @@ impl TestNode {
         }
     }
 
-    pub(crate) fn finish(mut self) {
-        self.node.take().expect("a node").finish();
+    pub(crate) async fn finish(mut self) {
+        self.node.take().expect("a node").finish().await;
     }
 }
 
@@ -296,22 +306,5 @@ pub(crate) fn eventually(mut is_so: impl FnMut() -> bool) {
     while !is_so() {
         assert!(Instant::now() < until, "it does not happen");
         std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// Numbers that are the same for the same seed.
-pub(crate) struct Dice(u64);
-
-impl Dice {
-    pub(crate) const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        // SplitMix64.
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % limit
     }
 }

@@ -3,10 +3,12 @@
 use std::time::{Duration, Instant};
 
 use contactd_cluster::{ClusterInForce, Verified, verify};
+use contactd_core::store::Maintenance;
 use contactd_core::{Affected, InForce, NodeNote};
 use contactd_store_sqlite::SqliteStore;
+use contactd_testing::Dice;
 
-use crate::fixture::{Cluster, Dice, eventually, suppress_in};
+use crate::fixture::{Cluster, eventually, suppress_in};
 
 #[test]
 fn a_node_copies_what_there_is_and_follows_what_changes() {
@@ -199,7 +201,7 @@ async fn a_node_that_stopped_is_not_waited_for() {
     let node = cluster.node("a");
     node.is_ready();
     let lease = node.lease.clone();
-    node.finish();
+    node.finish().await;
     assert!(!lease.holds());
     cluster.suppress(1);
     let in_force = ClusterInForce::new(cluster.open());
@@ -215,7 +217,6 @@ async fn an_erasure_waits_until_removed_values_are_wiped() {
     let node = cluster.node("a");
     node.is_ready();
     cluster.empty_places(7..8);
-    let in_force = ClusterInForce::new(cluster.open());
     cluster.open().wipe_removed().await.expect("every node has wiped it");
     let bytes = std::fs::read(node.dir().join("details.db")).expect("reads");
     assert!(!bytes.windows(17).any(|window| window == b"first7@example.co"));

@@ -52,8 +52,8 @@ fn a_node_that_found_another_history_does_not_say_that_its_files_are_wiped() {
     node.is_ready();
 }
 
-#[test]
-fn two_processes_with_the_same_node_do_not_both_answer() {
+#[tokio::test]
+async fn two_processes_with_the_same_node_do_not_both_answer() {
     let cluster = Cluster::new();
     let node = cluster.node("a");
     node.is_ready();
@@ -66,7 +66,7 @@ fn two_processes_with_the_same_node_do_not_both_answer() {
     );
     assert!(node.lease.holds() && !other.lease.holds());
     // It gives its lease back, so that the other one need not wait.
-    node.finish();
+    node.finish().await;
     other.is_ready();
 }
 

@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::{output, progress};
 
 /// How long `verify` waits for a copy that is behind.
-const PATIENCE: Duration = Duration::from_secs(60);
+const COMPARE_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(context: &Context, command: &NodeCommand) -> anyhow::Result<ExitCode> {
     let database = context.database.as_ref().context("there is no cluster")?;
@@ -26,7 +26,7 @@ pub(crate) async fn run(context: &Context, command: &NodeCommand) -> anyhow::Res
         NodeCommand::Verify(args) => {
             context.require_node()?;
             let files = context.files.as_ref().context("there is no node here")?;
-            let verifying = contactd_cluster::verify(files, database, PATIENCE);
+            let verifying = contactd_cluster::verify(files, database, COMPARE_TIMEOUT);
             show(&progress::during("comparing the copy with the database", verifying).await?, args.json)
         }
     }

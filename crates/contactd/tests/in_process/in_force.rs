@@ -1,6 +1,6 @@
 //! What is in force while something waits, and what may be claimed if a server does not confirm.
 
-use contactd_core::store::{self, Import};
+use contactd_core::store::{self, Import, Importing};
 use contactd_core::{
     Affected, Announcing, ContactValue, Detail, InForce, Kind, Networks, NotConfirmed, Record, Timestamp,
 };
@@ -10,12 +10,12 @@ use super::*;
 use crate::engine::Files;
 
 /// Another process that has begun to import something about Ada, and has checked who has opted out.
-async fn begin_elsewhere(store: &Files, phone: &str) -> <Files as store::Importing>::Import<'static> {
+async fn begin_elsewhere<'a>(store: &'a Files, phone: &str) -> Box<dyn Import + 'a> {
     let profile = Networks::built_in().canonicalize(ADA).expect("a profile");
     let value = ContactValue::phone(phone, None).expect("a number");
     let details = vec![Detail::new(Kind::Phone, value, "elsewhere")];
     let plan = store::ImportPlan::of(1, Timestamp::from_seconds(1_780_000_000));
-    let mut import = store::Importing::begin_import(store, &plan).await.expect("begins");
+    let mut import = store.begin_import(&plan).await.expect("begins");
     import.put(vec![Record { profile, details }]).await.expect("puts");
     import.finish().await.expect("finishes");
     import
@@ -88,7 +88,7 @@ impl InForce for Silent {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_claimed_that_a_server_has_not_confirmed() {
     let dir = tempfile::tempdir().expect("a directory");
     let data = Some(dir.path().join("data"));

@@ -4,14 +4,13 @@ mod in_force;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use contactd_services::{
-    Approval, AuditQuery, BackupTarget, Clearing, EraseOptions, ImportError, ImportOptions, MaxRejects,
-    NewToken, OptOutOptions, ReadFrom, Services, ShownEvent,
+    Approval, AuditQuery, Clearing, EraseOptions, ImportError, ImportOptions, MaxRejects, NewToken,
+    OptOutOptions, ReadFrom, Services, ShownEvent,
 };
 
 use contactd_core::store::{Aged, DetailFilter};
@@ -24,9 +23,7 @@ use contactd_server::Shares;
 
 use crate::cli::{Everywhere, ServeArgs};
 use crate::config::{Config, Sockets};
-use crate::context::Opened;
-use crate::engine::Store;
-use crate::opening::Purpose;
+use crate::opening::{Opened, Purpose};
 use crate::serving::{Listeners, Serving};
 
 const ADA: &str = "https://linkedin.com/in/ada-quell";
@@ -38,7 +35,7 @@ const EMAIL: &str = "/api/fetchPersonalEmail";
 
 /// A server in this process, with two people in it.
 struct InProcess {
-    services: Arc<Services<Store>>,
+    services: Arc<Services>,
     address: SocketAddr,
     stop: tokio::sync::oneshot::Sender<()>,
     running: std::thread::JoinHandle<()>,
@@ -97,7 +94,7 @@ impl InProcess {
         cancel: &Cancel,
         observer: impl Fn(Progress) + Sync,
     ) -> Imported {
-        let inputs = vec![Input::Csv("a test", csv)];
+        let inputs = vec![Input::Csv("a test", csv.into())];
         let room = self.dir.path().join("data");
         let options = ReadOptions { source: Some("crm".to_owned()), ..ReadOptions::default() };
         let mut files = Files::new(inputs, None, options, room, Rejects::nowhere());
@@ -388,19 +385,12 @@ async fn audits_and_health(server: &InProcess, actor: &Actor) {
     assert!(shown > 10);
     let stats = services.health.stats(actor).await.expect("counts");
     assert_eq!((stats.profiles, stats.suppressions), (2, 3), "Eve, her number and her address");
-    let backup = server.dir.path().join("a.backup");
-    let made = services
-        .health
-        .backup(actor, BackupTarget::File(Path::new(&backup)), &unobserved)
-        .await
-        .expect("backs up");
-    assert!(made.bytes > 0 && backup.is_file());
     let wrong: Vec<_> = services
         .health
         .findings(actor)
         .await
         .into_iter()
-        .filter(|finding| finding.severity == contactd_services::Severity::Fail)
+        .filter(|finding| finding.severity == contactd_core::Severity::Fail)
         .collect();
     assert_eq!(wrong, []);
 }

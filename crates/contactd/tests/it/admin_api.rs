@@ -37,12 +37,9 @@ impl<'a> AdminApi<'a> {
 
     /// Downloads a file that is sent in parts.
     pub(crate) fn get_file(&self, path: &str) -> String {
-        let mut connection = Connection::open(self.service.admin);
-        let request = self.with_token(Request::get(&format!("{BASE}{path}"))).header("Connection", "close");
-        connection.send(request.bytes());
-        let (head, body) = connection.whole();
-        assert!(head.starts_with("HTTP/1.1 200"), "{head}{body}");
-        body
+        let reply = self.download(path);
+        assert_eq!(reply.status, 200, "{}", reply.shown());
+        reply.body
     }
 
     pub(crate) fn get(&self, path: &str) -> Reply {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use contactd_postgres_testing::{Stop, TestServer, program};
+use contactd_testing::{Stop, TestServer, program};
 use rustix::process::Signal;
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! How jobs of the console end that nobody has stopped by hand.
 
 use contactd_core::Timestamp;
-use contactd_core::store::{ImportPlan, Importing};
+use contactd_core::store::ImportPlan;
 use serde_json::{Value, json};
 
 use crate::admin_api::{AdminApi, BASE};

@@ -4,13 +4,12 @@ use rustix::process::Signal;
 
 use crate::fixture::ADA;
 use crate::http::{Connection, Request, profile_body};
-use crate::service::{EMAIL, PHONE, Site, eventually};
+use crate::service::{EMAIL, PHONE, Service, Site, eventually};
 
 const LOW: &str = "ulimit -n 64";
 
-fn limit_in(metrics: &str) -> usize {
-    let line = metrics.lines().find_map(|line| line.strip_prefix("contactd_connections_limit "));
-    line.expect("the metric").parse().expect("a number")
+fn limit(service: &Service) -> u64 {
+    service.metric("contactd_connections_limit").expect("the metric")
 }
 
 #[test]
@@ -22,7 +21,7 @@ fn with_64_open_files_everything_works_while_more_clients_connect_than_fit() {
         &["--workers", "2"],
         "[limits]\nhead_timeout = \"1s\"\nidle_timeout = \"1s\"\n",
     );
-    let fit = limit_in(&service.metrics());
+    let fit = limit(&service);
     assert!((1..=8).contains(&fit), "{fit}");
     assert!(
         service
@@ -61,10 +60,10 @@ fn the_limit_is_shared_out_again_at_sighup() {
         &["--workers", "2"],
         "[limits]\nconnections = 3\n",
     );
-    assert_eq!(limit_in(&service.metrics()), 3, "the soft limit is raised as far as needed");
+    assert_eq!(limit(&service), 3, "the soft limit is raised as far as needed");
     service.site.file("serve.toml", "[limits]\nconnections = 2\n");
     service.signal(Signal::HUP);
-    eventually("the new limit is in force", || limit_in(&service.metrics()) == 2);
+    eventually("the new limit is in force", || limit(&service) == 2);
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
 }
 
@@ -88,7 +87,7 @@ fn a_limit_too_low_for_one_connection_is_refused_with_the_number_that_is_needed(
     // With exactly that many, it serves.
     let token = site.token(&[]);
     let service = site.serve_after(&format!("ulimit -n {needed}"), &["--workers", "2"], "");
-    assert_eq!(limit_in(&service.metrics()), 1);
+    assert_eq!(limit(&service), 1);
     let request = Request::lookup(PHONE, profile_body(ADA)).token(&token);
     assert_eq!(service.send(&request).status, 200);
     service.site.ok(&["token", "create", "another"]);

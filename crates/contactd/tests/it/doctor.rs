@@ -117,7 +117,10 @@ fn doctor_as_the_wrong_user_says_whom_the_data_belongs_to_and_leaves_no_files() 
 #[test]
 fn what_root_creates_in_the_data_directory_of_another_user_belongs_to_that_user() {
     if !geteuid().is_root() {
-        return;
+        return could_not_run(
+            "doctor::what_root_creates_in_the_data_directory_of_another_user_belongs_to_that_user",
+            "it needs root",
+        );
     }
     let site = Site::with_people();
     give_away(&site);

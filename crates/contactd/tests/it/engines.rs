@@ -1,7 +1,7 @@
 //! Which store the tests run on. By default the files of the data directory; with `CONTACTD_TEST_STORE=postgres` every
 //! [`Site`](crate::service::Site) has a database of its own in a real PostgreSQL, and all of its commands and servers use it.
 
-use contactd_postgres_testing::TestServer;
+use contactd_testing::TestServer;
 
 /// Tests that are about the files of the embedded store, or about something that has nothing to do with a store. They run on the
 /// embedded store whatever is asked for. Each is the name of a module or the beginning of the name of a test.

@@ -195,12 +195,8 @@ fn a_killed_run_continues_where_it_stopped() {
     let url = format!("http://{}", service.public);
     let args = ["enrich", &input, "out.csv", "--url", &url, "--token", &token];
     let misses = || {
-        let metrics = service.metrics();
-        let line = metrics
-            .lines()
-            .find(|line| line.contains("operation=\"phone\",outcome=\"miss\""))
-            .expect("a count");
-        line.rsplit(' ').next().and_then(|count| count.parse::<usize>().ok()).expect("a number")
+        let name = "contactd_requests_total{operation=\"phone\",outcome=\"miss\"}";
+        usize::try_from(service.metric(name).expect("a count")).expect("small")
     };
     for wanted in [300, 1_500] {
         let mut child = service.site.spawn(&args);

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use contactd_postgres_testing::{Stop, TestServer};
+use contactd_testing::{Stop, TestServer};
 
 use crate::fixture::{self, ADA, EVE, MIRA};
 use crate::http::Request;

@@ -133,26 +133,6 @@ impl<S: Read + Write> Connection<S> {
         std::mem::take(&mut self.unread)
     }
 
-    /// Everything until the other side closes the connection: the head of the reply, and its body, which may be in parts.
-    pub(crate) fn whole(&mut self) -> (String, String) {
-        while self.read_more() {}
-        let text = String::from_utf8(std::mem::take(&mut self.unread)).expect("UTF-8");
-        let (head, mut rest) = text.split_once("\r\n\r\n").expect("a head");
-        if !head.to_lowercase().contains("transfer-encoding: chunked") {
-            return (head.to_owned(), rest.to_owned());
-        }
-        let mut body = String::new();
-        while let Some((length, after)) = rest.split_once("\r\n") {
-            let length = usize::from_str_radix(length, 16).expect("a length");
-            if length == 0 {
-                break;
-            }
-            body.push_str(&after[..length]);
-            rest = after[length..].strip_prefix("\r\n").expect("the end of a part");
-        }
-        (head.to_owned(), body)
-    }
-
     /// Whether the other side closes the connection without sending more.
     pub(crate) fn is_closed(&mut self) -> bool {
         self.unread.is_empty() && !self.read_more() && self.unread.is_empty()

@@ -1,6 +1,6 @@
 //! Moving an embedded store into a cluster.
 
-use contactd_postgres_testing::TestServer;
+use contactd_testing::TestServer;
 
 use crate::fixture::{ADA, ADA_PHONE, EVE, MIRA};
 use crate::service::{PHONE, Service, Site};

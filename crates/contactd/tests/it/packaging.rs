@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use contactd_postgres_testing::TestServer;
+use contactd_testing::TestServer;
 
 use crate::fixture::ADA;
 use crate::http::{Request, profile_body};

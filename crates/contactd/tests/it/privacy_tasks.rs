@@ -34,7 +34,7 @@ fn the_five_tasks_of_a_privacy_officer_work_as_the_page_says() {
         assert!(output.status.success(), "{task}: {stdout}{stderr}");
         (stdout, stderr)
     };
-    let used = format!("(data directory {})", site.data().display());
+    let used = site.used();
     let ada = "https://linkedin.com/in/ada-quell-1a2b3c";
 
     let (_, said) = run(tasks[0]);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use contactd_postgres_testing::{Stop, TestServer};
+use contactd_testing::{Stop, TestServer};
 
 use crate::admin_api::AdminApi;
 use crate::cluster::{Road, id_of, machine, named, nodes};

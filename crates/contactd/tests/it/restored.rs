@@ -3,8 +3,8 @@
 use std::process::Command;
 use std::time::Duration;
 
-use contactd_postgres_testing::{TestServer, program};
 use contactd_store_sqlite::SqliteStore;
+use contactd_testing::{TestServer, program};
 
 use crate::cluster::{machine, nodes};
 use crate::fixture::{ADA, EVE, PEOPLE};

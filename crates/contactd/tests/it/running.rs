@@ -276,11 +276,7 @@ fn metrics_say_when_the_last_import_and_backup_were_and_what_each_token_did() {
     let text = |value: &Value| value.as_str().expect("text").to_owned();
     let (id, token) = (text(&used["id"]), text(&used["token"]));
     let service = site.serve();
-    let value = |name: &str| {
-        let metrics = service.metrics();
-        let line = metrics.lines().find_map(|line| line.strip_prefix(&format!("{name} ")).map(str::to_owned));
-        line.map(|value| value.parse::<u64>().expect("a number"))
-    };
+    let value = |name: &str| service.metric(name);
     let (import, backup) =
         ("contactd_last_import_timestamp_seconds", "contactd_last_backup_timestamp_seconds");
     assert_eq!((value(import), value(backup)), (None, None));

@@ -71,6 +71,11 @@ impl Site {
         site
     }
 
+    /// Which store a command used, as it says so.
+    pub(crate) fn used(&self) -> String {
+        format!("(data directory {})", self.data().display())
+    }
+
     pub(crate) fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }
@@ -136,7 +141,7 @@ impl Site {
             })
             .collect();
         let text = text.replace("from the database and from the copies of all nodes;", "from every file;");
-        text.replace(&format!("(database {url})"), &format!("(data directory {})", self.data().display()))
+        text.replace(&format!("(database {url})"), &self.used())
     }
 
     /// Runs a command that has to succeed, and gives its stdout without the last newline.
@@ -365,6 +370,12 @@ impl Service {
         };
         assert_eq!(reply.status, 200, "{}", reply.body);
         reply.body
+    }
+
+    /// The number of a metric, which is named with its labels.
+    pub(crate) fn metric(&self, name: &str) -> Option<u64> {
+        let number = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
+        self.metrics().lines().find_map(number)
     }
 
     pub(crate) fn data(&self) -> PathBuf {

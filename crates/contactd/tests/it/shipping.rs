@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use contactd_postgres_testing::TestServer;
+use contactd_testing::TestServer;
 
 use crate::cluster::{id_of, machine, nodes};
 use crate::fixture::{ADA, EVE, MIRA};
@@ -393,12 +393,8 @@ fn what_a_node_removes_after_its_retention_period_is_removed_from_the_database()
 fn a_metric_says_how_many_lines_wait_to_be_shipped() {
     let (nodes, token) = nodes(&["a"], "");
     assert_eq!(nodes[0].look_up(PHONE, &token, ADA).status, 200);
-    let waiting = |node: &Service| {
-        let metrics = node.metrics();
-        let line = metrics.lines().find(|line| line.starts_with("contactd_journal_unshipped_lines "));
-        line.and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).expect("a number")
-    };
-    eventually("everything is shipped", || waiting(&nodes[0]) == 0);
+    let waiting = || nodes[0].metric("contactd_journal_unshipped_lines").expect("a number");
+    eventually("everything is shipped", || waiting() == 0);
 }
 
 #[test]

@@ -31,15 +31,10 @@ fn lookup(path: &str, token: &str) -> Vec<u8> {
     Request::lookup(path, profile_body(ADA)).token(token).bytes()
 }
 
-fn metric(service: &Service, name: &str) -> u64 {
-    let metrics = service.metrics();
-    let line = metrics.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
-    line.unwrap_or_else(|| panic!("no {name}")).parse().expect("a number")
-}
-
 fn handshakes(service: &Service) -> [u64; 3] {
-    ["ok", "failed", "timeout"]
-        .map(|outcome| metric(service, &format!("contactd_tls_handshakes_total{{outcome=\"{outcome}\"}}")))
+    ["ok", "failed", "timeout"].map(|outcome| {
+        service.metric(&format!("contactd_tls_handshakes_total{{outcome=\"{outcome}\"}}")).expect(outcome)
+    })
 }
 
 /// What the server has said with this level.
@@ -305,7 +300,7 @@ fn new_files_are_taken_over_without_a_signal_once_they_fit_and_open_connections_
         Command::new("date").args(["-u", "+%s", "-d", epoch.trim().trim_start_matches("notAfter=")]).output();
     let unix: u64 =
         String::from_utf8_lossy(&unix.expect("date runs").stdout).trim().parse().expect("a number");
-    assert_eq!(metric(&service, "contactd_tls_certificate_expires_seconds"), unix);
+    assert_eq!(service.metric("contactd_tls_certificate_expires_seconds"), Some(unix));
     assert_eq!(logged(&service, "WARN"), [warning], "once for the change, not at every look");
 }
 

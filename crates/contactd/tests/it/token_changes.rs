@@ -36,10 +36,6 @@ fn issued(output: &Output) -> (String, String) {
     (text("token"), text("id"))
 }
 
-fn used(site: &Site) -> String {
-    format!("(data directory {})", site.data().display())
-}
-
 /// Runs a command that must fail with this message, and change no token.
 fn refused(site: &Site, args: &[&str], code: i32, message: &str) {
     let before = listed_without_use(site);
@@ -57,7 +53,7 @@ fn an_update_says_what_it_changed_and_is_in_force_when_it_returns() {
     let status = |path: &str| service.look_up(path, &token, ADA).status;
     let update = |flags: &[&str], expected: &str| {
         let output = site.run(&[&["token", "update", "crm"], flags].concat());
-        let expected = format!("{id} for crm: {expected} {}\n", used(site));
+        let expected = format!("{id} for crm: {expected} {}\n", site.used());
         assert_eq!((output.code, output.stdout, output.stderr), (0, String::new(), expected), "{flags:?}");
     };
     assert_eq!(status(EMAIL), 200);
@@ -85,7 +81,7 @@ fn an_update_says_what_it_changed_and_is_in_force_when_it_returns() {
     let shown = updated.json();
     assert_eq!(shown["token"], Value::Null, "the token itself is not known any more");
     let end = shown["expiresAt"].as_str().expect("a time").to_owned();
-    assert_eq!(updated.stderr, format!("{id} for crm: expires never -> {end} {}\n", used(site)));
+    assert_eq!(updated.stderr, format!("{id} for crm: expires never -> {end} {}\n", site.used()));
     assert_eq!(status(PHONE), 200);
     site.ok(&["token", "update", &id, "--expires", "0s"]);
     assert_eq!(status(PHONE), 401, "a shortened token ends at once");
@@ -138,7 +134,7 @@ fn a_name_that_is_not_unique_lists_its_ids_and_changes_nothing() {
     }
     let revoke = |which: &str, id: &str| {
         let output = site.run(&["token", "revoke", which]);
-        assert_eq!((output.code, output.stderr), (0, format!("{id} for crm is revoked {}\n", used(site))));
+        assert_eq!((output.code, output.stderr), (0, format!("{id} for crm is revoked {}\n", site.used())));
     };
     revoke(&first, &first);
     assert_eq!(service.look_up(PHONE, &first_token, ADA).status, 401);
@@ -152,7 +148,7 @@ fn a_name_that_is_not_unique_lists_its_ids_and_changes_nothing() {
     let (_, only) = create(site, "ats", &[]);
     for _ in 0..2 {
         let output = site.run(&["token", "revoke", "ats"]);
-        assert_eq!((output.code, output.stderr), (0, format!("{only} for ats is revoked {}\n", used(site))));
+        assert_eq!((output.code, output.stderr), (0, format!("{only} for ats is revoked {}\n", site.used())));
     }
 }
 
@@ -162,7 +158,7 @@ fn a_second_token_of_a_name_is_created_with_a_warning() {
     let create =
         |flags: &[&str]| site.run(&[&["token", "create", "crm", "--expires", "never"], flags].concat());
     let said = |id: &str, warning: &str| {
-        format!("{id} for crm, with no expiry; the token is shown only once {}\n{warning}", used(&site))
+        format!("{id} for crm, with no expiry; the token is shown only once {}\n{warning}", site.used())
     };
     let rest = "the name crm too; commands then need the id, and reports by name mix them\n";
     let id_at = |at: usize| listed(&site)[at]["id"].as_str().expect("an id").to_owned();
@@ -197,7 +193,7 @@ fn rotated_tokens_share_one_quota_in_a_running_server_and_after_a_restart() {
     let expected = format!(
         "{second_id} for crm, with no expiry; the token is shown only once {}\n\
          {first_id} stays valid until {end}; both share one quota\n",
-        used(&service.site)
+        service.site.used()
     );
     assert_eq!(output.stderr, expected);
     find(&service, &second, 4);
@@ -223,7 +219,7 @@ fn rotated_tokens_share_one_quota_in_a_running_server_and_after_a_restart() {
     let expected = format!(
         "{second_id} for crm: quota 7/day -> 8/day {}\n\
          the quota is now also that of {first_id}, {third_id}, because rotated tokens share one\n",
-        used(&service.site)
+        service.site.used()
     );
     assert_eq!((output.code, output.stderr), (0, expected));
     find(&service, &first, 0);
@@ -242,7 +238,7 @@ fn when_the_old_token_ends_the_new_one_goes_on_with_what_is_used() {
     let (second, second_id) = issued(&output);
     let expected = format!(
         "{second_id} for crm, with no expiry; the token is shown only once {}\n{first_id} has ended\n",
-        used(&service.site)
+        service.site.used()
     );
     assert_eq!(output.stderr, expected);
     assert_eq!(service.look_up(PHONE, &first, ADA).status, 401);

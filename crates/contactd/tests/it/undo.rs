@@ -4,11 +4,6 @@ use crate::erase::files_with;
 use crate::fixture::{ADA, ADA_PHONE, EVE, PEOPLE};
 use crate::service::{PHONE, Service, Site};
 
-/// The value at the end of every message about a change.
-fn in_dir(site: &Site) -> String {
-    format!("(data directory {})", site.data().display())
-}
-
 /// A file of one row for each of these people, each with its own number and address.
 fn rows(people: impl Iterator<Item = u32>, confidence: u8) -> String {
     let mut rows = "profileUrl,phone,email,confidence,basis\n".to_owned();
@@ -42,7 +37,7 @@ fn undoing_a_replacement_of_100000_rows_gives_the_same_export_byte_for_byte() {
         undone.stderr.ends_with(&format!(
             "import 2 is undone: 1000 details removed that it had added, 200000 restored that it had changed or withdrawn {}\n\
              what was removed, erased or has expired since is not restored\n",
-            in_dir(&site)
+            site.used()
         )),
         "{undone:?}"
     );
@@ -160,7 +155,7 @@ fn what_is_kept_for_undo_is_forgotten_after_retention_undo() {
         swept.stderr,
         format!(
             "0 details removed that had expired, 0 that were older than their source allows, 4 that were kept for undo {}\n",
-            in_dir(&site)
+            site.used()
         )
     );
     site.file("contactd.toml", "");

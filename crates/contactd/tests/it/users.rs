@@ -1,6 +1,6 @@
 //! Accounts: users of the console, and tokens of the admin API.
 
-use contactd_postgres_testing::TestServer;
+use contactd_testing::TestServer;
 use serde_json::{Value, json};
 
 use crate::service::Site;
@@ -17,11 +17,6 @@ fn users(site: &Site) -> Vec<Value> {
 
 fn admin_tokens(site: &Site) -> Vec<Value> {
     site.run(&["admin-token", "list", "--json"]).json().as_array().expect("a list").clone()
-}
-
-/// Which store a command used, as it says so.
-fn used(site: &Site) -> String {
-    format!("(data directory {})", site.data().display())
 }
 
 /// The actions on record, oldest first: operation, outcome, and what it was about.
@@ -47,7 +42,7 @@ fn a_one_time_password_is_alone_on_stdout_and_a_list_shows_no_secret() {
         format!(
             "olga is created with the role admin {}\n\
              the password is shown only once, and olga has to change it at the first log-in\n",
-            used(&site)
+            site.used()
         )
     );
     let again = site.run(&["user", "password", "olga"]);
@@ -57,7 +52,7 @@ fn a_one_time_password_is_alone_on_stdout_and_a_list_shows_no_secret() {
         format!(
             "olga has a new password, and all sessions have ended {}\n\
              the password is shown only once, and olga has to change it at the first log-in\n",
-            used(&site)
+            site.used()
         )
     );
     create(&site, "anna.k", "auditor");
@@ -86,7 +81,7 @@ fn every_change_of_a_user_says_what_it_did_and_is_on_record() {
     let site = Site::empty();
     create(&site, "olga", "admin");
     create(&site, "pavel", "operator");
-    let used = used(&site);
+    let used = site.used();
     for (args, expected) in [
         (&["role", "pavel", "auditor"][..], "pavel has the role auditor"),
         (&["disable", "pavel"], "pavel is disabled, and all sessions have ended"),
@@ -198,7 +193,7 @@ fn an_admin_token_is_shown_once_and_revoked_by_id_or_name() {
             0,
             format!(
                 "{id} for nightly with the role operator, with no expiry; the token is shown only once {}\n",
-                used(&site)
+                site.used()
             )
         )
     );
@@ -217,7 +212,7 @@ fn an_admin_token_is_shown_once_and_revoked_by_id_or_name() {
         let revoked = site.run(&["admin-token", "revoke", which]);
         assert_eq!(
             (revoked.code, revoked.stderr),
-            (0, format!("{id} for nightly is revoked {}\n", used(&site)))
+            (0, format!("{id} for nightly is revoked {}\n", site.used()))
         );
     }
     let states: Vec<Value> = admin_tokens(&site).iter().map(|token| token["state"].clone()).collect();

@@ -5,9 +5,8 @@ use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use contactd_cluster::{AnyStore, ClusterStore};
 use contactd_core::Timestamp;
-use contactd_core::store::{ImportPlan, Importing};
+use contactd_core::store::{ImportPlan, Store};
 use contactd_store_postgres::{PostgresStore, Settings};
 use contactd_store_sqlite::SqliteStore;
 
@@ -37,9 +36,9 @@ impl Running {
 }
 
 /// The store of a site, as another process opens it.
-pub(crate) async fn store(site: &Site) -> AnyStore {
+pub(crate) async fn store(site: &Site) -> Arc<dyn Store> {
     let Some(url) = site.database() else {
-        return AnyStore::Embedded(Arc::new(SqliteStore::open(&site.data()).expect("opens")));
+        return Arc::new(SqliteStore::open(&site.data()).expect("opens"));
     };
     let settings = Settings {
         url: url.parse().expect("a URL"),
@@ -47,8 +46,7 @@ pub(crate) async fn store(site: &Site) -> AnyStore {
         makes_tables: false,
         on_wait: Box::new(|| {}),
     };
-    let database = Arc::new(PostgresStore::open(settings).await.expect("opens"));
-    AnyStore::Cluster(ClusterStore { database, node: None })
+    Arc::new(PostgresStore::open(settings).await.expect("opens"))
 }
 
 #[test]

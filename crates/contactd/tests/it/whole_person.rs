@@ -3,10 +3,6 @@
 use crate::fixture::{ADA, ADA_CANONICAL, ADA_EMAIL, ADA_PHONE, EVE, NOBODY};
 use crate::service::{EMAIL, PHONE, Service, Site};
 
-fn in_dir(site: &Site) -> String {
-    format!("(data directory {})", site.data().display())
-}
-
 #[test]
 fn an_opt_out_by_address_names_the_profiles_and_what_of_theirs_is_still_disclosed() {
     let (service, token) = Service::with_people();
@@ -19,7 +15,7 @@ fn an_opt_out_by_address_names_the_profiles_and_what_of_theirs_is_still_disclose
             format!(
                 "1 suppressed, 0 already suppressed {}\n1 profile with it on file:\n  {ADA_CANONICAL}: 3 other details are still \
                  disclosed\nTo opt out the whole person, add --person\n",
-                in_dir(site)
+                site.used()
             )
         )
     );
@@ -48,7 +44,7 @@ fn somebody_who_is_not_on_file_is_opted_out_for_the_future_and_that_is_said() {
             format!(
                 "1 suppressed, 0 already suppressed {}\nnobody is on file under https://linkedin.com/in/nobody-dornwett-5e6f70; the \
                  opt-out counts for what is imported later\n",
-                in_dir(&site)
+                site.used()
             )
         )
     );
@@ -60,7 +56,7 @@ fn somebody_who_is_not_on_file_is_opted_out_for_the_future_and_that_is_said() {
             format!(
                 "suppressed; there was nothing to remove {}\nnobody is on file under \
                  https://linkedin.com/in/nobody-dornwett-5e6f70; the opt-out counts for what is imported later\n",
-                in_dir(&site)
+                site.used()
             )
         )
     );
@@ -117,7 +113,7 @@ fn an_erasure_by_address_erases_everybody_who_has_it_and_names_who_shares_someth
              `enrich` may still contain them\n  {ADA_CANONICAL}: 6 details\nnot erased: \
              https://linkedin.com/in/eve-nuvel-2b3c4d has a phone number in common. If it is the same person, erase it too\n{ADA_EMAIL} is opted out itself too, under any \
              profile\n",
-            in_dir(site)
+            site.used()
         )
     );
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 404);
@@ -155,7 +151,7 @@ fn more_than_ten_profiles_are_opted_out_or_erased_only_with_yes() {
             format!(
                 "contactd: 11 profiles hold it; none of them was erased. It is opted out itself: no lookup discloses it {}. To erase \
                  all of them, add --yes\n",
-                in_dir(site)
+                site.used()
             )
         )
     );

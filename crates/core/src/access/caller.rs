@@ -1,10 +1,11 @@
 //! Recognising callers. All tokens are in memory, so this needs no I/O.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::access::ByFirstBytes;
 use crate::access::{Bucket, Meter};
@@ -317,7 +318,7 @@ impl Callers {
     }
 
     fn taken(&self) -> MutexGuard<'_, HashMap<String, Counts>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.taken.lock()
     }
 
     /// What every accepted token did since the start of this process.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::leases::{Book, Leased, lock};
+use super::leases::{Book, Leased};
 use super::limit::{Period, first_day};
 use super::meter::Meter;
 
@@ -67,13 +67,13 @@ impl LeasedQuota {
     pub fn held(&self, first: i64) -> HeldUnits {
         let first = first_day(first);
         let Some(leased) = &self.meter.leased else { return HeldUnits::none() };
-        let book = lock(&leased.book);
+        let book = leased.book.lock();
         HeldUnits {
             limit: book.limit,
             units: book.units.get(&first).copied().unwrap_or(0),
             unused: u64::from(self.meter.unused(first)),
             reserved: self.meter.reserved(),
-            waiting: u64::try_from(lock(&leased.waiting).waiting.len()).unwrap_or(u64::MAX),
+            waiting: u64::try_from(leased.waiting.lock().waiting.len()).unwrap_or(u64::MAX),
             is_used_up: leased.used_up.load(Ordering::Acquire) == first,
         }
     }
@@ -86,7 +86,7 @@ impl LeasedQuota {
     /// Notes that this much is used or leased already, from a life before this process.
     pub fn start_at(&self, first: i64, units: u64) {
         let Some(leased) = &self.meter.leased else { return };
-        let mut book = lock(&leased.book);
+        let mut book = leased.book.lock();
         let held = book.units.entry(first_day(first)).or_insert(0);
         *held = (*held).max(units);
     }
@@ -94,7 +94,7 @@ impl LeasedQuota {
     /// Gives up unused units, all but this many. The database has to be told.
     pub fn give_up(&self, first: i64, keep: u64) {
         if let Some(leased) = &self.meter.leased {
-            self.meter.give_up(&mut lock(&leased.book), first_day(first), keep);
+            self.meter.give_up(&mut leased.book.lock(), first_day(first), keep);
         }
     }
 
@@ -107,7 +107,7 @@ impl LeasedQuota {
     pub fn answered(&self, first: i64, asked: HeldUnits, answer: LeasedUnits) {
         let first = first_day(first);
         let Some(leased) = &self.meter.leased else { return };
-        let mut book = lock(&leased.book);
+        let mut book = leased.book.lock();
         // What was granted of another quota is not used: the next question gives it back.
         if book.limit == asked.limit {
             *book.units.entry(first).or_insert(0) += answer.units.saturating_sub(asked.units);
@@ -146,7 +146,7 @@ impl Meter {
 
     fn give_up_all(&self) {
         if let Some(leased) = &self.leased {
-            let mut book = lock(&leased.book);
+            let mut book = leased.book.lock();
             let periods: Vec<u64> = book.units.keys().copied().collect();
             periods.into_iter().for_each(|first| self.give_up(&mut book, first, 0));
         }
@@ -155,7 +155,7 @@ impl Meter {
     /// The quota may have changed. Units of a higher one are given up, so that the new one is in force when this returns.
     pub(crate) fn set_limit(&self, limit: u32) {
         let Some(leased) = &self.leased else { return };
-        let before = std::mem::replace(&mut lock(&leased.book).limit, limit);
+        let before = std::mem::replace(&mut leased.book.lock().limit, limit);
         if before == limit {
             return;
         }
@@ -209,7 +209,7 @@ mod tests {
             reserved.inspect(|()| held.meter.keep())
         };
         assert_eq!(use_one(), Err(LimitExceeded::Unleased));
-        assert!(lock(&leases.poke).is_poked && held.take_need() && !held.take_need());
+        assert!(leases.poke.lock().is_poked && held.take_need() && !held.take_need());
         assert_eq!(held.meter.allowance(quota, noon()).remaining, 6, "as far as it knows");
         held.answered(first, held.held(first), answer(6, 2, 3));
         assert_eq!(held.meter.allowance(quota, noon()).remaining, 5, "another node has one");

@@ -6,9 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
+
+use parking_lot::Mutex;
 
 use super::limit::LimitExceeded;
 
@@ -34,7 +36,7 @@ impl QuotaLeases {
     /// Waits until units are needed. One task at a time waits.
     pub async fn needed(&self) {
         poll_fn(|cx| {
-            let mut poke = lock(&self.poke);
+            let mut poke = self.poke.lock();
             if std::mem::take(&mut poke.is_poked) {
                 return Poll::Ready(());
             }
@@ -47,16 +49,12 @@ impl QuotaLeases {
     /// Wakes whoever leases units.
     pub fn poke(&self) {
         let waiting = {
-            let mut poke = lock(&self.poke);
+            let mut poke = self.poke.lock();
             poke.is_poked = true;
             poke.waiting.take()
         };
         waiting.into_iter().for_each(Waker::wake);
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The part of a [`Meter`] whose units are leased.
@@ -114,7 +112,7 @@ impl Leased {
     /// How many units were leased to nobody, as far as this node knows.
     pub(crate) fn free(&self, first: u64) -> u64 {
         let free = self.free.load(Ordering::Acquire);
-        if free >> 32 == first { free & u64::from(u32::MAX) } else { u64::from(lock(&self.book).limit) }
+        if free >> 32 == first { free & u64::from(u32::MAX) } else { u64::from(self.book.lock().limit) }
     }
 
     /// Waits for the next answer of the database. False at once if it cannot be asked.
@@ -124,7 +122,7 @@ impl Leased {
             if self.leases.is_away.load(Ordering::Acquire) {
                 return Poll::Ready(false);
             }
-            let mut answers = lock(&self.waiting);
+            let mut answers = self.waiting.lock();
             if *seen.get_or_insert(answers.count) != answers.count {
                 return Poll::Ready(true);
             }
@@ -138,7 +136,7 @@ impl Leased {
 
     pub(super) fn wake(&self) {
         let waiting = {
-            let mut answers = lock(&self.waiting);
+            let mut answers = self.waiting.lock();
             answers.count += 1;
             std::mem::take(&mut answers.waiting)
         };

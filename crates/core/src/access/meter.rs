@@ -1,8 +1,10 @@
 //! The hits that a quota leaves to a family of tokens.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::leases::{Leased, QuotaLeases};
 use super::limit::{Allowance, LimitExceeded, Quota, first_day, seconds_until};
@@ -70,7 +72,7 @@ impl Meter {
     }
 
     fn others(&self) -> MutexGuard<'_, BTreeMap<u64, u32>> {
-        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+        self.others.lock()
     }
 
     /// The hits in a period, which need not be the current one.

@@ -1,12 +1,14 @@
 //! The audit: who asked for what, and with which outcome.
 //!
 //! No detail is disclosed before its audit line is written: [`Lookups`](crate::Lookups) returns a
-//! [`Sealed`](crate::Sealed) result, which can be opened once its [`Ticket`] says that the line is written. This
+//! [`PendingAnswer`](crate::PendingAnswer) result, which can be opened once its [`Ticket`] says that the line is written. This
 //! module defines what lines contain; the journal writes them.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{Kind, Timestamp};
 
@@ -228,7 +230,7 @@ impl Batch {
     }
 
     fn claims(&self) -> MutexGuard<'_, Claims> {
-        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+        self.claims.lock()
     }
 
     fn fate(&self) -> Fate {

@@ -53,14 +53,14 @@ pub struct Request<'a> {
 
 /// The result of a lookup, hit or miss. It can be opened once its audit line is written.
 #[derive(Debug)]
-pub struct Sealed {
+pub struct PendingAnswer {
     found: Option<ContactValue>,
     ticket: Ticket,
     /// A hit of the quota, which goes back if nothing is disclosed.
     reserved: Option<ReservedHit>,
 }
 
-impl Sealed {
+impl PendingAnswer {
     /// The ticket of the audit line.
     pub fn ticket(&self) -> &Ticket {
         &self.ticket
@@ -107,7 +107,7 @@ impl<D: LocalRead> Lookups<D> {
         profile: &Profile,
         kind: Kind,
         request: Request<'_>,
-    ) -> Result<Sealed, LookupError> {
+    ) -> Result<PendingAnswer, LookupError> {
         if !self.lease.holds() {
             return Err(LookupError::NoLease);
         }
@@ -141,13 +141,13 @@ impl<D: LocalRead> Lookups<D> {
             value: offered.get().filter(|_| found.is_some()),
             outcome: if found.is_some() { AuditOutcome::Hit } else { AuditOutcome::Miss },
         });
-        Ok(Sealed { found, ticket, reserved })
+        Ok(PendingAnswer { found, ticket, reserved })
     }
 
     /// Opens the result of a lookup. If its audit line is not written yet, this fails as if writing had failed. If the lease
     /// has ended since the lookup, nothing is disclosed, neither a hit nor a miss, and the journal says so. A hit that is not
     /// disclosed is returned to the caller's quota.
-    pub fn open(&self, sealed: Sealed, caller: &Caller) -> Result<ContactValue, LookupError> {
+    pub fn open(&self, sealed: PendingAnswer, caller: &Caller) -> Result<ContactValue, LookupError> {
         let is_written = sealed.ticket.is_written();
         if is_written && !self.lease.holds() {
             self.audit.take_back(&sealed.ticket);

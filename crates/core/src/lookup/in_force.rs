@@ -4,7 +4,7 @@ use futures_core::future::BoxFuture;
 
 /// Makes committed changes take effect in the process that serves lookups.
 ///
-/// A command does this through `control.sock`; a server does it directly ([`Live`](crate::Live)).
+/// A command does this through `control.sock`; a server does it directly ([`AccessTables`](crate::AccessTables)).
 pub trait InForce: Send + Sync {
     /// Announces that a change was committed. Returns when every lookup that starts afterwards sees it.
     fn announce(&self, affected: Affected) -> Announcing<'_>;

@@ -1,11 +1,12 @@
 //! The same fault again and again: it is logged at once, and then only now and then with a count.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
+
 /// How long a fault that was logged is only counted.
-const PAUSE: Duration = Duration::from_secs(5);
+const REPEAT_PAUSE: Duration = Duration::from_secs(5);
 
 /// Decides which of many equal faults are logged: the first at once, then one every five seconds, with a count of
 /// the ones in between. So a fault that every request meets does not fill the log.
@@ -41,7 +42,7 @@ impl Repeats {
     pub fn due(&self, now: Instant) -> Vec<(String, u64)> {
         let mut due = Vec::new();
         self.logged().retain(|fault, logged| {
-            if now.saturating_duration_since(logged.at) < PAUSE {
+            if now.saturating_duration_since(logged.at) < REPEAT_PAUSE {
                 return true;
             }
             let more = std::mem::take(&mut logged.more);
@@ -55,7 +56,7 @@ impl Repeats {
     }
 
     fn logged(&self) -> MutexGuard<'_, HashMap<String, Logged>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,12 +1,11 @@
 //! A copy of a journal, as a node ships it: read and verified by the same code as files.
 
-use std::io::{BufRead, Cursor};
 use std::sync::Arc;
 
+use async_trait::async_trait;
+use contactd_core::store::{CopiedLine, JournalCopies, StoreError};
 use contactd_core::{AuditPosition, SignedLine, Timestamp};
-
-use contactd_journal::{CopiedFiles, JournalCopy, JournalError, JournalFiles, KnownLine, Roots};
-use contactd_journal::{JournalDir, KeyDir, verify_proof};
+use contactd_journal::{JournalError, JournalReader, KeyDir, KnownLine, Roots, verify_proof};
 
 use crate::place::{Place, append, fill};
 
@@ -17,46 +16,54 @@ struct InMemory {
     seals: Vec<String>,
 }
 
-impl JournalCopy for InMemory {
-    fn segments(&self) -> Result<Vec<u64>, JournalError> {
-        let first = self.lines.first().map(|line| line.seq);
-        let begins = self.lines.iter().skip(1).filter(|line| line.begins_segment).map(|line| line.seq);
-        Ok(first.into_iter().chain(begins).collect())
-    }
-
-    fn read(&self, segment: u64, offset: u64) -> Result<Box<dyn BufRead + Send>, JournalError> {
-        let from = self.lines.iter().position(|line| line.seq == segment).expect("a segment");
-        let rest = self.lines[from + 1..].iter().take_while(|line| !line.begins_segment);
-        let texts = std::iter::once(&self.lines[from]).chain(rest).map(|line| format!("{}\n", line.text));
-        let bytes = texts.collect::<String>().into_bytes();
-        Ok(Box::new(Cursor::new(bytes[usize::try_from(offset).expect("fits").min(bytes.len())..].to_vec())))
-    }
-
-    fn seals(&self) -> Result<Vec<u8>, JournalError> {
-        Ok(self.seals.iter().map(|seal| format!("{seal}\n")).collect::<String>().into_bytes())
+impl InMemory {
+    /// The lines with the numbers under which they are stored: one after the other, whatever they say themselves.
+    fn stored(&self) -> impl Iterator<Item = CopiedLine> {
+        let numbers = self.lines.first().map_or(1, |line| line.seq)..;
+        numbers.zip(&self.lines).map(|(seq, line)| CopiedLine {
+            seq,
+            begins_segment: line.begins_segment,
+            text: line.text.clone(),
+        })
     }
 }
 
-fn dir_of(place: &Place) -> JournalDir {
-    JournalDir { dir: place.audit(), keys: KeyDir::new(&place.keys()) }
+#[async_trait]
+impl JournalCopies for InMemory {
+    async fn copied_segments(&self, _: i32) -> Result<Vec<u64>, StoreError> {
+        let begins = self.stored().enumerate().filter(|(at, line)| *at == 0 || line.begins_segment);
+        Ok(begins.map(|(_, line)| line.seq).collect())
+    }
+
+    async fn copied_lines(&self, _: i32, from: u64, most: u32) -> Result<Vec<CopiedLine>, StoreError> {
+        Ok(self.stored().filter(|line| line.seq >= from).take(most as usize).collect())
+    }
+
+    async fn copied_seals(&self, _: i32) -> Result<Vec<String>, StoreError> {
+        Ok(self.seals.clone())
+    }
+}
+
+fn dir_of(place: &Place) -> JournalReader {
+    JournalReader::of_dir(&place.audit(), KeyDir::new(&place.keys()))
 }
 
 /// Adds what is signed after a position.
 fn ship(place: &Place, copy: &mut InMemory, from: AuditPosition) -> AuditPosition {
     let mut reading = dir_of(place).signed_after(from, &Roots::given(vec![place.root()]));
-    while let Some(line) = reading.read().expect("reads") {
+    while let Some(line) = reading.read_signed().expect("reads") {
         copy.seals.extend(line.is_seal.then(|| line.text.clone()));
         copy.lines.push(line);
     }
     reading.position()
 }
 
-fn files(place: &Place, copy: &InMemory) -> Box<dyn CopiedFiles> {
-    dir_of(place).of_copy(Arc::new(copy.clone()))
+fn files(copy: &InMemory) -> JournalReader {
+    JournalReader::of_copy(Arc::new(copy.clone()), 1, AuditPosition::default())
 }
 
 fn faults(place: &Place, copy: &InMemory, known: &[KnownLine]) -> Vec<String> {
-    let verified = files(place, copy).verify(known, &Roots::given(vec![place.root()])).expect("reads");
+    let verified = files(copy).verify(known, &Roots::given(vec![place.root()])).expect("reads");
     assert!(verified.unsigned == 0 || !verified.faults.is_empty(), "a copy ends with a signature");
     verified.faults.iter().map(ToString::to_string).collect()
 }
@@ -72,26 +79,26 @@ fn shipped() -> (Place, InMemory) {
     (place, copy)
 }
 
-#[test]
-fn a_copy_that_was_shipped_in_parts_has_every_line_once_and_verifies_with_the_root_alone() {
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_was_shipped_in_parts_has_every_line_once_and_verifies_with_the_root_alone() {
     let (place, copy) = shipped();
-    assert!(copy.segments().expect("lists").len() > 3);
+    assert!(copy.copied_segments(1).await.expect("lists").len() > 3);
     let of_files = place.check();
-    let of_copy = files(&place, &copy).verify(&[], &Roots::given(vec![place.root()])).expect("reads");
+    let of_copy = files(&copy).verify(&[], &Roots::given(vec![place.root()])).expect("reads");
     assert_eq!(of_copy.faults, []);
     assert_eq!(
         (of_copy.lines, of_copy.head, of_copy.signed),
         (of_files.lines, of_files.head, of_files.signed)
     );
     assert_eq!(copy.lines.len() as u64, of_files.lines);
-    assert_eq!(files(&place, &copy).head(&Roots::default()).expect("reads"), place.head());
-    assert_eq!(files(&place, &copy).roots().expect("reads"), [place.root()]);
+    assert_eq!(files(&copy).head(&Roots::default()).expect("reads"), place.head());
+    assert_eq!(files(&copy).roots().expect("reads"), [place.root()]);
     let other = Roots::given(vec![contactd_core::RootKey([7; 32])]);
-    assert!(!files(&place, &copy).verify(&[], &other).expect("reads").is_whole(), "another root");
+    assert!(!files(&copy).verify(&[], &other).expect("reads").is_whole(), "another root");
 }
 
-#[test]
-fn lines_that_are_not_signed_yet_are_not_shipped() {
+#[tokio::test(flavor = "multi_thread")]
+async fn lines_that_are_not_signed_yet_are_not_shipped() {
     let place = Place::new();
     let journal = place.open();
     fill(&journal, 0, 3);
@@ -107,8 +114,8 @@ fn lines_that_are_not_signed_yet_are_not_shipped() {
     assert_eq!(faults(&place, &copy, &[]), [] as [&str; 0]);
 }
 
-#[test]
-fn every_change_of_a_copy_is_found() {
+#[tokio::test(flavor = "multi_thread")]
+async fn every_change_of_a_copy_is_found() {
     let (place, whole) = shipped();
     let last = whole.lines.last().expect("a line").clone();
     let head = place.head().expect("a head");
@@ -136,27 +143,27 @@ fn every_change_of_a_copy_is_found() {
     }
 }
 
-#[test]
-fn a_proof_from_a_copy_is_the_one_from_the_files() {
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proof_from_a_copy_is_the_one_from_the_files() {
     let (place, copy) = shipped();
     let time = |text| Timestamp::parse(text).expect("a time");
     let (since, until) = (time("2026-01-01"), time("2027-01-01"));
     let roots = Roots::given(vec![place.root()]);
     let (mut from_files, mut from_copy) = (Vec::new(), Vec::new());
     let made = dir_of(&place).prove(since, until, &roots, &mut from_files).expect("proves");
-    let again = files(&place, &copy).prove(since, until, &roots, &mut from_copy).expect("proves");
+    let again = files(&copy).prove(since, until, &roots, &mut from_copy).expect("proves");
     assert_eq!((made, from_files), (again, from_copy.clone()));
     let file = place.dir.path().join("proof");
     std::fs::write(&file, from_copy).expect("writes");
     assert_eq!(verify_proof(&file, &roots).expect("reads").faults, []);
 }
 
-#[test]
-fn a_verification_says_how_far_it_is_and_can_be_stopped() {
+#[tokio::test(flavor = "multi_thread")]
+async fn a_verification_says_how_far_it_is_and_can_be_stopped() {
     let (place, mut copy) = (Place::with_segments_of(200_000), InMemory::default());
     place.fill(0, 9_000);
     ship(&place, &mut copy, AuditPosition::default());
-    let (dir, shipped) = (dir_of(&place), files(&place, &copy));
+    let (dir, shipped) = (dir_of(&place), files(&copy));
     assert_eq!(dir.first_line().expect("lists"), Some(1));
     let mut seen = (Vec::new(), Vec::new());
     let whole = dir.verify_watched(&[], &Roots::default(), &mut |lines| {

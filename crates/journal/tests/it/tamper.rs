@@ -11,30 +11,11 @@ use contactd_core::{AuditPosition, AuditRecord, Fate, RootKey, hex};
 
 use contactd_journal::JournalHead;
 use contactd_journal::{Entry, Mark, Verifier, outdated, remove};
+use contactd_testing::Dice;
 use ed25519_dalek::{Signer, SigningKey};
 
 use crate::epochs::with_epochs;
 use crate::place::{Place, at, copy_dir, fill, settled};
-
-/// A small generator of random numbers (SplitMix64): the same seed, the same case.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % end.max(1) as u64).unwrap_or(0)
-    }
-
-    fn pick<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
-        of.get(self.below(of.len()))
-    }
-}
 
 /// A journal as it was before anybody touched it.
 struct Base {
@@ -193,18 +174,20 @@ fn seen(place: &Place) -> (Vec<[u8; 32]>, Vec<[u8; 16]>) {
 }
 
 /// One manipulation. Returns what was done, in words.
-fn manipulate(base: &Base, place: &Place, random: &mut Random) -> String {
+fn manipulate(base: &Base, place: &Place, random: &mut Dice) -> String {
     let segments = place.segments();
-    let Some(path) = random.pick(&segments).cloned() else { return "nothing is left".to_owned() };
+    let Some(path) = segments.get(random.index(segments.len())).cloned() else {
+        return "nothing is left".to_owned();
+    };
     let name = path.file_name().expect("a name").to_string_lossy().into_owned();
     let mut lines = read_lines(&path);
-    let (at, other) = (random.below(lines.len()), random.below(lines.len()));
-    let repair = random.below(3) == 0;
-    let what = match random.below(14) {
+    let (at, other) = (random.index(lines.len()), random.index(lines.len()));
+    let repair = random.index(3) == 0;
+    let what = match random.index(14) {
         0 => {
             let (old, new) =
                 [("\"hit\"", "\"miss\""), ("\"n1\"", "\"n2\""), ("tok_1", "tok_2"), ("2026-", "2025-")]
-                    [random.below(4)];
+                    [random.index(4)];
             if let Some(line) = lines.get_mut(at) {
                 *line = line.replacen(old, new, 1);
             }
@@ -212,7 +195,7 @@ fn manipulate(base: &Base, place: &Place, random: &mut Random) -> String {
         }
         1 => {
             if let Some(line) = lines.get_mut(at) {
-                let byte = random.below(line.len().saturating_sub(1));
+                let byte = random.index(line.len().saturating_sub(1));
                 let changed: String = line
                     .char_indices()
                     .map(|(n, c)| if n == byte { if c == '7' { '3' } else { '7' } } else { c })
@@ -223,7 +206,7 @@ fn manipulate(base: &Base, place: &Place, random: &mut Random) -> String {
         }
         2 => {
             if at < lines.len() {
-                lines.drain(at..(at + 1 + random.below(3)).min(lines.len()));
+                lines.drain(at..(at + 1 + random.index(3)).min(lines.len()));
             }
             "drop"
         }
@@ -254,14 +237,14 @@ fn manipulate(base: &Base, place: &Place, random: &mut Random) -> String {
             return format!("remove {name}");
         }
         8 => {
-            let number = [1, 2, at as u64 + 2, 999_999_999_999][random.below(4)];
+            let number = [1, 2, at as u64 + 2, 999_999_999_999][random.index(4)];
             let end = if name.ends_with(".zst") { ".jsonl.zst" } else { ".jsonl" };
             fs::rename(&path, place.audit().join(format!("{number:012}{end}"))).expect("renames");
             return format!("rename {name} to {number}");
         }
         9 => {
             let bytes = fs::read(&path).expect("reads");
-            fs::write(&path, &bytes[..random.below(bytes.len())]).expect("writes");
+            fs::write(&path, &bytes[..random.index(bytes.len())]).expect("writes");
             return format!("truncate {name}");
         }
         10 => return forge(place, random),
@@ -273,7 +256,7 @@ fn manipulate(base: &Base, place: &Place, random: &mut Random) -> String {
             return format!("an older copy of {name}");
         }
         12 => {
-            if let Some((path, bytes)) = random.pick(&base.removed) {
+            if let Some((path, bytes)) = base.removed.get(random.index(base.removed.len())) {
                 let target = place.audit().join(path.file_name().expect("a name"));
                 fs::write(target, bytes).expect("writes");
             }
@@ -283,8 +266,8 @@ fn manipulate(base: &Base, place: &Place, random: &mut Random) -> String {
             let path = place.audit().join("seals.jsonl");
             let mut seals = read_lines(&path);
             if !seals.is_empty() {
-                let at = random.below(seals.len());
-                match random.below(3) {
+                let at = random.index(seals.len());
+                match random.index(3) {
                     0 => drop(seals.remove(at)),
                     1 => seals.swap(at, 0),
                     _ => seals[at] = seals[at].replacen("\"epoch\":", "\"epoch\":1", 1),
@@ -302,9 +285,10 @@ fn manipulate(base: &Base, place: &Place, random: &mut Random) -> String {
 }
 
 /// Makes a segment with any number, from keys and chain values that can be seen, signed with a key of one's own.
-fn forge(place: &Place, random: &mut Random) -> String {
+fn forge(place: &Place, random: &mut Dice) -> String {
     let (keys, chains) = seen(place);
-    let (Some(key), Some(before)) = (random.pick(&keys).copied(), random.pick(&chains).copied()) else {
+    let (key, before) = (keys.get(random.index(keys.len())), chains.get(random.index(chains.len())));
+    let (Some(key), Some(before)) = (key.copied(), before.copied()) else {
         return "nothing to forge with".to_owned();
     };
     let last: u64 = place
@@ -314,7 +298,7 @@ fn forge(place: &Place, random: &mut Random) -> String {
             read_lines(path).last().and_then(|line| line.get(7..)?.split(',').next()?.parse().ok())
         })
         .unwrap_or(1);
-    let first = [2, last + 1, last + 2, last.saturating_sub(3).max(1), 999_999][random.below(5)];
+    let first = [2, last + 1, last + 2, last.saturating_sub(3).max(1), 999_999][random.index(5)];
     let root = field(&read_lines(&place.audit().join("seals.jsonl")).concat(), "root").unwrap_or_default();
     let mine = SigningKey::from_bytes(&[7; 32]);
     let opened = format!(
@@ -327,8 +311,8 @@ fn forge(place: &Place, random: &mut Random) -> String {
         "{{\"seq\":{},\"time\":\"2026-05-01T10:00:00.000Z\",\"node\":\"n1\",\"mark\":\"checkpoint\",\"root\":\"{root}\",\
          \"epoch\":{},\"number\":{},\"previous\":\"{}\",\"key\":\"{}\",\"sig\":\"\",\"chain\":\"\"}}\n",
         first + 1,
-        1 + random.below(5),
-        1 + random.below(50),
+        1 + random.index(5),
+        1 + random.index(50),
         hex::encode(&before),
         hex::encode(&key)
     );
@@ -353,7 +337,7 @@ fn forge(place: &Place, random: &mut Random) -> String {
         chain = next;
         lines.push(line);
     }
-    if random.below(2) == 0 {
+    if random.index(2) == 0 {
         // A line alone, as a naive forger would do it.
         lines.drain(..2);
     }
@@ -380,19 +364,19 @@ fn without_keys_every_manipulation_is_found_or_changes_nothing() {
     ];
     let (mut found, mut harmless) = (0, 0);
     for case in 0..cases() {
-        let mut random = Random(case.wrapping_mul(0x0051_7CC1_B727_2220));
-        let base = &bases[random.below(bases.len())];
+        let mut random = Dice::new(case.wrapping_mul(0x0051_7CC1_B727_2220));
+        let base = &bases[random.index(bases.len())];
         let place = Place::with_segments_of(base.place.segment_bytes);
         copy_dir(&base.place.audit(), &place.audit());
         copy_dir(&base.place.keys(), &place.keys());
         let mut done = Vec::new();
-        for _ in 0..=random.below(3) {
+        for _ in 0..=random.index(3) {
             done.push(manipulate(base, &place, &mut random));
         }
-        let is_served = random.below(2) == 0;
+        let is_served = random.index(2) == 0;
         if is_served {
             let journal = place.serve();
-            if random.below(2) == 0 {
+            if random.index(2) == 0 {
                 fill(&journal, 5_000, 5_010);
             }
         }
@@ -451,9 +435,9 @@ fn a_checkpoint_with_another_number_than_the_next_is_found_although_its_signatur
 fn with_all_current_keys_every_change_of_what_is_sealed_is_found() {
     let bases = [with_epochs(1 << 20, 4), with_epochs(6_000, 4)];
     let (mut tried, wanted) = (0, cases());
-    let mut random = Random(7);
+    let mut random = Dice::new(7);
     while tried < wanted {
-        let base = &bases[random.below(bases.len())];
+        let base = &bases[random.index(bases.len())];
         let root = base.root();
         let place = Place::with_segments_of(base.segment_bytes);
         copy_dir(&base.audit(), &place.audit());
@@ -463,15 +447,15 @@ fn with_all_current_keys_every_change_of_what_is_sealed_is_found() {
         let segments = place.segments();
         let last_seal =
             segments.iter().rposition(|path| read_lines(path).concat().contains("\"mark\":\"seal\""));
-        let Some(path) = segments.get(random.below(last_seal.expect("a seal") + 1)) else { continue };
+        let Some(path) = segments.get(random.index(last_seal.expect("a seal") + 1)) else { continue };
         let mut lines = read_lines(path);
         let is_last = Some(path) == last_seal.and_then(|at| segments.get(at));
         let end = match is_last {
             true => lines.iter().rposition(|line| line.contains("\"mark\":\"seal\"")).expect("a seal"),
             false => lines.len(),
         };
-        let at = random.below(end);
-        match random.below(4) {
+        let at = random.index(end);
+        match random.index(4) {
             0 => lines[at] = lines[at].replacen("\"time\":\"2026", "\"time\":\"2025", 1),
             1 => drop(lines.remove(at)),
             2 => lines.insert(at, lines[at].replacen("r", "f", 1)),
@@ -481,7 +465,7 @@ fn with_all_current_keys_every_change_of_what_is_sealed_is_found() {
             relink(&mut lines, at, Some(&signing));
         }
         write_lines(path, &lines);
-        if random.below(2) == 0 {
+        if random.index(2) == 0 {
             // The copies of the seals are changed to fit.
             let all: String = place.segments().iter().map(|path| read_lines(path).concat()).collect();
             let seals: Vec<String> = all
@@ -491,7 +475,7 @@ fn with_all_current_keys_every_change_of_what_is_sealed_is_found() {
                 .collect();
             write_lines(&place.audit().join("seals.jsonl"), &seals);
         }
-        if random.below(3) == 0 {
+        if random.index(3) == 0 {
             drop(place.serve());
         }
         assert!(

@@ -1,7 +1,6 @@
 //! The outbox: entries of administrative actions on their way into the journal.
 
 use std::collections::HashSet;
-use std::sync::PoisonError;
 
 use super::indexing::{catch_up, reset};
 use super::roots;
@@ -74,7 +73,7 @@ impl Audits {
         if entries.is_empty() {
             return Ok(true);
         }
-        let known = self.recorded.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.recorded.lock().clone();
         let mut known = match known {
             Some(known) => known,
             // After a kill, an entry may be in both.
@@ -88,13 +87,13 @@ impl Audits {
             known.insert(entry.entry.clone());
             done.push(entry.entry.clone());
         }
-        *self.recorded.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+        *self.recorded.lock() = Some(known);
         self.parts.store.remove_entries(&done).await?;
         if let Some(files) = self.parts.machine.as_ref().and_then(Machine::files_of_node) {
             files.remove_entries(&done).await?;
         }
         // Those that are gone from the outbox need not be known any more.
-        *self.recorded.lock().unwrap_or_else(PoisonError::into_inner) = Some(HashSet::new());
+        *self.recorded.lock() = Some(HashSet::new());
         Ok(done.len() == entries.len())
     }
 

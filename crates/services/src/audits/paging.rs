@@ -27,7 +27,7 @@ pub struct AuditPlace {
 }
 
 /// More lines than this with the same time, or more nodes, are not a place.
-const MOST: u64 = 1 << 20;
+const MOST_SAME_TIME: u64 = 1 << 20;
 const MOST_NODES: usize = 1_000;
 
 /// A page of events.
@@ -145,7 +145,7 @@ impl FromStr for AuditPlace {
                 (!node.is_empty()).then_some((node.to_owned(), seq.parse().ok()?))
             };
             let down_to: BTreeMap<String, u64> = words.map(numbered).collect::<Option<_>>()?;
-            let is_place = shown <= MOST && (1..=MOST_NODES).contains(&down_to.len());
+            let is_place = shown <= MOST_SAME_TIME && (1..=MOST_NODES).contains(&down_to.len());
             is_place.then_some(Self { at, shown, down_to })
         };
         parse().ok_or("it is not a place in the journal")

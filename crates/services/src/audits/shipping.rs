@@ -7,9 +7,9 @@ use contactd_core::{SignedLine, Timestamp};
 use contactd_journal::{JournalError, Lines};
 
 /// A step ends with the first checkpoint after this many lines, so that a copy ends with a signature.
-const BATCH: usize = 2_000;
+const LINES_PER_STEP: usize = 2_000;
 /// It ends anyway after this many, so that memory is bounded.
-const MOST: usize = 100_000;
+const MOST_LINES: usize = 100_000;
 
 /// What a step has shipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Audits {
                     while store.trim_copy(node).await? {}
                 }
                 *lines = Some(reading);
-                return Ok(Some(Shipped { through: to.seq, has_more: batch.len() >= BATCH }));
+                return Ok(Some(Shipped { through: to.seq, has_more: batch.len() >= LINES_PER_STEP }));
             }
         }
     }
@@ -94,7 +94,8 @@ impl Audits {
 fn read_batch(lines: &mut Lines) -> Result<Vec<SignedLine>, JournalError> {
     let mut batch: Vec<SignedLine> = Vec::new();
     while let Some(line) = lines.read_signed()? {
-        let is_end = (line.is_checkpoint && batch.len() + 1 >= BATCH) || batch.len() + 1 >= MOST;
+        let is_end =
+            (line.is_checkpoint && batch.len() + 1 >= LINES_PER_STEP) || batch.len() + 1 >= MOST_LINES;
         batch.push(line);
         if is_end {
             break;

@@ -9,20 +9,20 @@ use contactd_core::{AdminRecord, AuditOutcome, AuditPosition, AuditRecord, Kind,
 use super::names::{ids, lock_node};
 use crate::database::Work;
 use crate::failure::Failure;
+use crate::node_claim::{NodeClaim, check_claim};
 use crate::outbox;
-use crate::own_node::{OwnNode, check_place};
 use crate::usage::{signed, unsigned};
 
 /// Adds the lines of a step if the index is still at the position where the step begins. `was_added` is whether an earlier
 /// attempt may have been committed.
 pub(super) async fn add_step(
     work: &Work,
-    own: Option<&OwnNode>,
+    own: Option<&NodeClaim>,
     step: IndexStep<'_>,
     was_added: &AtomicBool,
 ) -> Result<bool, Failure> {
     let node = lock_node(work, step.node).await?;
-    check_place(work, own).await?;
+    check_claim(work, own).await?;
     let position = position(work, node).await?;
     if position != step.from {
         return Ok(was_added.load(Ordering::SeqCst) && position == step.to);

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use contactd_core::store::{AuditFilter, AuditUsage, IndexedLine, RequestFilter, StoreError};
 use contactd_core::{AdminRecord, AuditOutcome, AuditRecord, Kind, ShortDigest, Timestamp};
+use parking_lot::Mutex;
 use tokio_postgres::Row;
 
 use super::adding::operation_number;
@@ -45,7 +45,7 @@ pub(super) async fn visit_newest(
     let (visit, has_visited) = (&visit, &has_visited);
     let show = move |line: IndexedLine| {
         has_visited.store(true, Ordering::SeqCst);
-        (visit.lock().unwrap_or_else(PoisonError::into_inner))(line)
+        (visit.lock())(line)
     };
     let show = &show;
     database

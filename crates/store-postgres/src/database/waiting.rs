@@ -8,7 +8,7 @@ use crate::database::Database;
 use crate::failure::Failure;
 
 /// The pause between two attempts.
-const PAUSE: Duration = Duration::from_millis(250);
+const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
 /// Waits between attempts, until patience ends. It begins with the first failure, because work may take long; with that of an
 /// earlier step, if the server has not answered since.
@@ -51,10 +51,10 @@ impl<'a> Waiting<'a> {
             });
             since + self.database.patience
         });
-        if !is_passing || Instant::now() + PAUSE > until {
+        if !is_passing || Instant::now() + RETRY_PAUSE > until {
             return false;
         }
-        self.database.sleep(PAUSE).await;
+        self.database.sleep(RETRY_PAUSE).await;
         true
     }
 }

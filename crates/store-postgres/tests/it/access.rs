@@ -9,24 +9,10 @@ use contactd_core::{
     Actor, AdminEntry, AuditPosition, AuditRecord, Kind, ShortDigest, SubjectDigest, Timestamp, Token,
     TokenSecret, Via,
 };
-use contactd_postgres_testing::TestServer;
-use contactd_store_postgres::{NodeUsage, PostgresStore, Settings};
+use contactd_store_postgres::NodeUsage;
+use contactd_testing::TestServer;
 
-async fn open(url: &str) -> PostgresStore {
-    let settings = Settings {
-        url: url.parse().expect("a URL"),
-        patience: Duration::from_secs(20),
-        makes_tables: true,
-        on_wait: Box::new(|| {}),
-    };
-    PostgresStore::open(settings).await.expect("opens")
-}
-
-/// Runs SQL in the database of a URL.
-fn sql(url: &str, sql: &str) -> String {
-    let name = url.rsplit('/').next().expect("a name");
-    TestServer::shared().sql(name, &format!("SET search_path TO contactd; {sql}"))
-}
+use crate::fixture::{open, sql};
 
 fn now() -> Timestamp {
     Timestamp::parse("2026-06-01").expect("a time")
@@ -297,10 +283,10 @@ async fn processes_that_index_the_same_lines_add_them_once() {
     assert_eq!(usage.iter().map(|usage| usage.misses).sum::<u64>(), 10_000);
     let mut seqs = Vec::new();
     let filter = contactd_core::store::AuditFilter::of_requests(Default::default());
-    let visit = |line: contactd_core::store::IndexedLine| {
+    let mut visit = |line: contactd_core::store::IndexedLine| {
         seqs.push(line.seq());
         true
     };
-    one.visit_audit(&filter, visit).await.expect("reads");
+    one.visit_audit(&filter, &mut visit).await.expect("reads");
     assert_eq!(seqs, (1..=10_000).rev().collect::<Vec<u64>>());
 }

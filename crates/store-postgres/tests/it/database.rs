@@ -3,17 +3,10 @@
 use std::time::{Duration, Instant};
 
 use contactd_core::store::Facts;
-use contactd_postgres_testing::{Stop, TestServer};
 use contactd_store_postgres::{PostgresStore, Settings};
+use contactd_testing::{Stop, TestServer};
 
-fn settings(url: &str) -> Settings {
-    Settings {
-        url: url.parse().expect("a URL"),
-        patience: Duration::from_secs(20),
-        makes_tables: true,
-        on_wait: Box::new(|| {}),
-    }
-}
+use crate::fixture::settings;
 
 #[tokio::test]
 async fn several_processes_that_start_at_once_make_one_schema() {

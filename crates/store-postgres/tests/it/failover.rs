@@ -5,14 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use contactd_core::store::{
-    Details, Import, ImportPlan, ImportSummary, Importing, StoreError, Suppressions, Tokens,
-};
+use contactd_core::store::{Details, ImportPlan, ImportSummary, Importing, StoreError, Suppressions, Tokens};
 use contactd_core::{
     ContactValue, Detail, Kind, Profile, Record, SubjectDigest, Timestamp, Token, TokenSecret,
 };
-use contactd_postgres_testing::{Stop, TestServer};
 use contactd_store_postgres::{PostgresStore, Settings};
+use contactd_testing::{Stop, TestServer};
 
 /// A store that counts how often it waited for the database.
 async fn open(url: &str, patience: u64) -> (Arc<PostgresStore>, Arc<AtomicUsize>) {

@@ -1,27 +1,11 @@
 //! Copies of journals: steps are added once, in order, whole or not at all.
 
-use std::time::Duration;
-
 use contactd_core::store::{CopiedLine, CopyStep, JournalCopies};
 use contactd_core::{AuditPosition, SignedLine, Timestamp};
-use contactd_postgres_testing::TestServer;
-use contactd_store_postgres::{PostgresStore, Settings};
+use contactd_store_postgres::PostgresStore;
+use contactd_testing::TestServer;
 
-async fn open(url: &str) -> PostgresStore {
-    let settings = Settings {
-        url: url.parse().expect("a URL"),
-        patience: Duration::from_secs(20),
-        makes_tables: true,
-        on_wait: Box::new(|| {}),
-    };
-    PostgresStore::open(settings).await.expect("opens")
-}
-
-/// Runs SQL in the database of a URL.
-fn sql(url: &str, sql: &str) -> String {
-    let name = url.rsplit('/').next().expect("a name");
-    TestServer::shared().sql(name, &format!("SET search_path TO contactd; {sql}"))
-}
+use crate::fixture::{open, sql};
 
 fn at(seq: u64) -> AuditPosition {
     AuditPosition { segment: 1, offset: seq * 10, seq, chain: [7; 16] }

@@ -1,4 +1,4 @@
-//! The engine on a real PostgreSQL, which all of these tests share.
+//! The engine, on a real PostgreSQL.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -6,6 +6,7 @@ mod access;
 mod conformance;
 mod database;
 mod failover;
+mod fixture;
 mod journals;
 mod nodes;
 mod places;

@@ -4,29 +4,21 @@ use std::thread;
 use std::time::Duration;
 
 use contactd_core::store::copying::ChangePoint;
-use contactd_postgres_testing::TestServer;
-use contactd_store_postgres::{Heartbeat, HeartbeatAnswer, PostgresStore, Registration, Settings, Speaker};
+use contactd_store_postgres::{Heartbeat, HeartbeatAnswer, PostgresStore, Registration, Speaker};
+use contactd_testing::TestServer;
 
-async fn open(url: &str) -> PostgresStore {
-    let settings = Settings {
-        url: url.parse().expect("a URL"),
-        patience: Duration::from_secs(20),
-        makes_tables: true,
-        on_wait: Box::new(|| {}),
-    };
-    PostgresStore::open(settings).await.expect("opens")
-}
+use crate::fixture::open;
 
 async fn register(store: &PostgresStore, process: &[u8], beat: i64) -> bool {
     register_at(store, None, process, beat).await
 }
 
-async fn register_at(store: &PostgresStore, home: Option<&[u8]>, process: &[u8], beat: i64) -> bool {
+async fn register_at(store: &PostgresStore, data_dir: Option<&[u8]>, process: &[u8], beat: i64) -> bool {
     let registration = Registration {
         speaker: Speaker { node: "n1", process, beat },
         name: "one",
         version: "0",
-        home,
+        data_dir,
         details_number: 0,
         wiped_number: 0,
     };

@@ -1,17 +1,19 @@
-//! Details against the engine in memory, and what nodes rely on: a changed place has the number of its change in all rows, or a
+//! Details against the SQLite engine, and what nodes rely on: a changed place has the number of its change in all rows, or a
 //! tombstone.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use contactd_conformance::Memory;
 use contactd_core::store::{
-    Aged, DetailFilter, Details, Import, ImportPlan, ImportSummary, Importing, PutCounts, StoreError,
+    Aged, DetailFilter, Details, ImportPlan, ImportSummary, Importing, PutCounts, Store, StoreError,
     SweepPlan, Undo,
 };
 use contactd_core::{ContactValue, Detail, Kind, Label, Profile, Record, Timestamp};
-use contactd_postgres_testing::TestServer;
-use contactd_store_postgres::{PostgresStore, Settings};
+use contactd_store_postgres::PostgresStore;
+use contactd_store_sqlite::SqliteStore;
+use contactd_testing::{Dice, InTempDir, TestServer};
+
+use crate::fixture;
 
 /// The first two have the same hash.
 const COLLIDING: [&str; 2] = ["linkedin.com/in/quell-1620615", "linkedin.com/in/quell-8174454"];
@@ -26,13 +28,7 @@ struct Opened {
 async fn open() -> Opened {
     let url = TestServer::shared().database();
     let database = url.rsplit('/').next().expect("a name").to_owned();
-    let settings = Settings {
-        url: url.parse().expect("a URL"),
-        patience: Duration::from_secs(20),
-        makes_tables: true,
-        on_wait: Box::new(|| {}),
-    };
-    Opened { store: PostgresStore::open(settings).await.expect("opens"), database }
+    Opened { store: fixture::open(&url).await, database }
 }
 
 impl Opened {
@@ -97,47 +93,35 @@ fn check_noticed(opened: &Opened, before: &BTreeMap<i64, (i64, String)>, number:
     tombstones.len()
 }
 
-/// Random numbers that are the same in every run.
-struct Dice(u64);
+/// Some detail.
+fn some_detail(dice: &mut Dice) -> Detail {
+    let source = ["crm", "hr", "ats"][dice.index(3)];
+    let (kind, value) = match dice.below(3) {
+        0 => (Kind::Phone, format!("+1415555010{}", dice.below(4))),
+        1 => (Kind::Email, format!("quell-{}@example.com", dice.below(3))),
+        _ => (Kind::Email, format!("Quell-{}@example.com", dice.below(3))),
+    };
+    let mut detail = Detail::new(kind, ContactValue::from_store(value), source);
+    detail.confidence = u8::try_from(dice.below(3)).expect("small") * 10;
+    detail.label = if dice.below(4) == 0 { Label::Work } else { Label::Personal };
+    detail.observed_at = (dice.below(2) == 0).then(|| day(dice.below(60)));
+    detail.expires_at = (dice.below(5) == 0).then(|| day(40 + dice.below(60)));
+    detail.basis = (dice.below(3) == 0).then(|| "consent".to_owned());
+    detail
+}
 
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
-
-    fn pick(&mut self, of: usize) -> usize {
-        usize::try_from(self.roll(of as u64)).expect("small")
-    }
-
-    fn detail(&mut self) -> Detail {
-        let source = ["crm", "hr", "ats"][self.pick(3)];
-        let (kind, value) = match self.roll(3) {
-            0 => (Kind::Phone, format!("+1415555010{}", self.roll(4))),
-            1 => (Kind::Email, format!("quell-{}@example.com", self.roll(3))),
-            _ => (Kind::Email, format!("Quell-{}@example.com", self.roll(3))),
-        };
-        let mut detail = Detail::new(kind, ContactValue::from_store(value), source);
-        detail.confidence = u8::try_from(self.roll(3)).expect("small") * 10;
-        detail.label = if self.roll(4) == 0 { Label::Work } else { Label::Personal };
-        detail.observed_at = (self.roll(2) == 0).then(|| day(self.roll(60)));
-        detail.expires_at = (self.roll(5) == 0).then(|| day(40 + self.roll(60)));
-        detail.basis = (self.roll(3) == 0).then(|| "consent".to_owned());
-        detail
-    }
-
-    fn records(&mut self, store: &PostgresStore, profiles: &[Profile]) -> Vec<Record> {
-        let mut records = Vec::new();
-        for profile in profiles {
-            // The details of a profile come together.
-            if self.roll(3) > 0 {
-                let details = (0..=self.roll(6)).map(|_| self.detail()).collect();
-                records.push(Record { profile: profile.clone(), details });
-            }
+/// Some details of some of these profiles.
+fn some_records(dice: &mut Dice, store: &PostgresStore, profiles: &[Profile]) -> Vec<Record> {
+    let mut records = Vec::new();
+    for profile in profiles {
+        // The details of a profile come together.
+        if dice.below(3) > 0 {
+            let details = (0..=dice.below(6)).map(|_| some_detail(dice)).collect();
+            records.push(Record { profile: profile.clone(), details });
         }
-        records.sort_by_key(|record| store.sort_key(&record.profile));
-        records
     }
+    records.sort_by_key(|record| store.sort_key(&record.profile));
+    records
 }
 
 fn day(days: u64) -> Timestamp {
@@ -149,12 +133,7 @@ fn profiles() -> Vec<Profile> {
     COLLIDING.into_iter().map(str::to_owned).chain(others).map(|key| Profile::from_key(&key)).collect()
 }
 
-async fn import<S: Importing>(
-    store: &S,
-    plan: &ImportPlan,
-    records: &[Record],
-    back: &[Record],
-) -> PutCounts {
+async fn import(store: &dyn Store, plan: &ImportPlan, records: &[Record], back: &[Record]) -> PutCounts {
     let mut import = store.begin_import(plan).await.expect("begins");
     for batch in records.chunks(3) {
         import.put(batch.to_vec()).await.expect("puts");
@@ -171,7 +150,7 @@ async fn import<S: Importing>(
 }
 
 /// Everything about the profiles that a caller can see.
-async fn seen<S: Details + Importing>(store: &S) -> Vec<String> {
+async fn seen(store: &dyn Store) -> Vec<String> {
     let mut seen = Vec::new();
     let mut visit = |profile: &Profile, details: Vec<Detail>| {
         for detail in details {
@@ -202,59 +181,60 @@ async fn seen<S: Details + Importing>(store: &S) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn it_does_the_same_as_the_engine_in_memory_and_nodes_notice_every_change() {
+async fn it_does_the_same_as_the_sqlite_engine_and_nodes_notice_every_change() {
     let opened = open().await;
-    let (store, memory) = (&opened.store, Memory::default());
-    let mut dice = Dice(14);
+    let (store, files) = (&opened.store, InTempDir::open(SqliteStore::open));
+    let mut dice = Dice::new(14);
     let profiles = profiles();
-    // Among equals, details are in the order in which their sources were first imported; in memory, of their names.
+    // Among equals, details are in the order in which their sources were first imported.
     let all = ["ats", "crm", "hr"].map(str::to_owned).to_vec();
     let mut most_tombstones = 0;
     for step in 0..80 {
         let (before, number) = (opened.places(), opened.number());
         let now = day(step / 4);
-        match dice.roll(10) {
+        match dice.below(10) {
             0..5 => {
-                let replaced = match dice.roll(3) {
-                    0 => vec![all[dice.pick(3)].clone()],
+                let replaced = match dice.below(3) {
+                    0 => vec![all[dice.index(3)].clone()],
                     _ => Vec::new(),
                 };
-                let given = dice.pick(14);
-                let from = dice.pick(profiles.len());
+                let given = dice.index(14);
+                let from = dice.index(profiles.len());
                 let some = &profiles[from..profiles.len().min(from + given)];
-                let records = dice.records(store, some);
+                let records = some_records(&mut dice, store, some);
                 let plan = ImportPlan {
                     replaced,
                     max_age: Some((all.clone(), DAY * 55)),
-                    ..ImportPlan::of(if dice.roll(2) == 0 { 0 } else { records.len() as u64 }, now)
+                    ..ImportPlan::of(if dice.below(2) == 0 { 0 } else { records.len() as u64 }, now)
                 };
-                let back = if dice.roll(4) == 0 { &records[..records.len() / 3] } else { &[] };
+                let back = if dice.below(4) == 0 { &records[..records.len() / 3] } else { &[] };
                 let counts = import(store, &plan, &records, back).await;
-                assert_eq!(counts, import(&memory, &plan, &records, back).await, "step {step}");
+                assert_eq!(counts, import(&*files, &plan, &records, back).await, "step {step}");
             }
             5 | 6 => {
-                let profile = &profiles[dice.pick(profiles.len())];
-                let source = (dice.roll(2) == 0).then(|| all[dice.pick(3)].clone());
+                let profile = &profiles[dice.index(profiles.len())];
+                let source = (dice.below(2) == 0).then(|| all[dice.index(3)].clone());
                 let which = DetailFilter { source, ..DetailFilter::all() };
                 let removed = store.remove_details(profile, &which, None).await.expect("removes");
-                let expected = memory.remove_details(profile, &which, None).await.expect("removes");
+                let expected = files.remove_details(profile, &which, None).await.expect("removes");
                 assert_eq!(removed, expected, "step {step}");
             }
             7 => {
-                let plan = SweepPlan { now: day(dice.roll(60)), aged: Aged::Policies, former_before: day(0) };
+                let plan =
+                    SweepPlan { now: day(dice.below(60)), aged: Aged::Policies, former_before: day(0) };
                 let swept = store.sweep(plan, None).await.expect("sweeps");
-                assert_eq!(swept, memory.sweep(plan, None).await.expect("sweeps"), "step {step}");
+                assert_eq!(swept, files.sweep(plan, None).await.expect("sweeps"), "step {step}");
             }
             _ => {
                 let imports = store.list_imports().await.expect("lists");
-                let Some(id) = imports.iter().rev().map(|import| import.id).nth(dice.pick(2)) else {
+                let Some(id) = imports.iter().rev().map(|import| import.id).nth(dice.index(2)) else {
                     continue;
                 };
                 let undone: Undo = store.undo_import(id, now, None).await.expect("undoes");
-                assert_eq!(undone, memory.undo_import(id, now, None).await.expect("undoes"), "step {step}");
+                assert_eq!(undone, files.undo_import(id, now, None).await.expect("undoes"), "step {step}");
             }
         }
-        assert_eq!(seen(store).await, seen(&memory).await, "step {step}");
+        assert_eq!(seen(store).await, seen(&*files).await, "step {step}");
         most_tombstones = most_tombstones.max(check_noticed(&opened, &before, number));
     }
     assert!(most_tombstones > 0, "no step emptied a place");
@@ -263,13 +243,13 @@ async fn it_does_the_same_as_the_engine_in_memory_and_nodes_notice_every_change(
 #[tokio::test]
 async fn an_import_that_ends_at_any_point_leaves_nothing() {
     let opened = open().await;
-    let mut dice = Dice(7);
-    let records = dice.records(&opened.store, &profiles());
+    let mut dice = Dice::new(7);
+    let records = some_records(&mut dice, &opened.store, &profiles());
     let first = ImportPlan::of(records.len() as u64, day(1));
     import(&opened.store, &first, &records, &[]).await;
     let (places, seen_before) = (opened.places(), seen(&opened.store).await);
     let plan = ImportPlan { replaced: vec!["crm".to_owned()], ..ImportPlan::of(9, day(2)) };
-    let others = dice.records(&opened.store, &profiles());
+    let others = some_records(&mut dice, &opened.store, &profiles());
     for end in 0..4 {
         let mut import = loop {
             // The server notices the end of the last one in its own time.
@@ -299,9 +279,15 @@ async fn an_import_that_ends_at_any_point_leaves_nothing() {
 #[tokio::test]
 async fn a_trial_counts_like_an_import_and_writes_nothing() {
     let opened = open().await;
-    let mut dice = Dice(3);
-    import(&opened.store, &ImportPlan::of(9, day(1)), &dice.records(&opened.store, &profiles()), &[]).await;
-    let records = dice.records(&opened.store, &profiles());
+    let mut dice = Dice::new(3);
+    import(
+        &opened.store,
+        &ImportPlan::of(9, day(1)),
+        &some_records(&mut dice, &opened.store, &profiles()),
+        &[],
+    )
+    .await;
+    let records = some_records(&mut dice, &opened.store, &profiles());
     let plan = ImportPlan { replaced: vec!["crm".to_owned()], ..ImportPlan::of(9, day(2)) };
     let before = (opened.places(), opened.tombstones(), seen(&opened.store).await, opened.counted());
     let mut trial =
@@ -328,7 +314,7 @@ async fn a_trial_counts_like_an_import_and_writes_nothing() {
 async fn an_import_waits_for_a_row_longer_than_for_another_import() {
     let opened = open().await;
     let profile = Profile::from_key(COLLIDING[0]);
-    let records = [Record { profile: profile.clone(), details: vec![Dice(5).detail()] }];
+    let records = [Record { profile: profile.clone(), details: vec![some_detail(&mut Dice::new(5))] }];
     import(&opened.store, &ImportPlan::of(1, day(1)), &records, &[]).await;
     let removed = opened.store.remove_details(&profile, &DetailFilter::all(), None).await.expect("removes");
     assert_eq!((removed, opened.tombstones().len()), (1, 1));
@@ -354,7 +340,7 @@ async fn an_import_waits_for_a_row_longer_than_for_another_import() {
 #[tokio::test]
 async fn one_process_at_a_time_sweeps() {
     let opened = open().await;
-    let mut detail = Dice(5).detail();
+    let mut detail = some_detail(&mut Dice::new(5));
     detail.expires_at = Some(day(3));
     let records = [Record { profile: Profile::from_key(COLLIDING[0]), details: vec![detail] }];
     import(&opened.store, &ImportPlan::of(1, day(1)), &records, &[]).await;
@@ -388,7 +374,7 @@ async fn one_process_at_a_time_sweeps() {
 #[tokio::test]
 async fn an_undo_that_is_not_possible_is_no_change() {
     let opened = open().await;
-    let records = Dice(9).records(&opened.store, &profiles());
+    let records = some_records(&mut Dice::new(9), &opened.store, &profiles());
     import(&opened.store, &ImportPlan::of(9, day(1)), &records, &[]).await;
     assert!(matches!(opened.store.undo_import(1, day(1), None).await.expect("undoes"), Undo::Done(_)));
     let number = opened.number();
@@ -422,11 +408,14 @@ impl Opened {
 #[tokio::test]
 async fn a_large_import_fills_an_empty_table_while_others_read_it_and_the_table_is_as_before() {
     let opened = open().await;
-    let reader = Opened { store: open_again(&opened).await, database: opened.database.clone() };
-    let (store, memory) = (&opened.store, Memory::default());
+    let reader = Opened {
+        store: fixture::open(&TestServer::shared().url(&opened.database)).await,
+        database: opened.database.clone(),
+    };
+    let (store, files) = (&opened.store, InTempDir::open(SqliteStore::open));
     let (table, description) = opened.table();
     let nothing = seen(&reader.store).await;
-    let records = Dice(21).records(store, &profiles());
+    let records = some_records(&mut Dice::new(21), store, &profiles());
     let values: Vec<_> = records[..2]
         .iter()
         .flat_map(|record| record.details.iter().map(|d| (record.profile.clone(), d.kind, d.value.clone())))
@@ -442,36 +431,25 @@ async fn a_large_import_fills_an_empty_table_while_others_read_it_and_the_table_
     let counts = filling.counts();
     let summary = ImportSummary { counts, ..ImportSummary::default() };
     filling.commit(&summary, None).await.expect("commits");
-    assert_eq!(counts, import(&memory, &large(), &records, &records[..2]).await);
-    assert_eq!(seen(&reader.store).await, seen(&memory).await);
+    assert_eq!(counts, import(&*files, &large(), &records, &records[..2]).await);
+    assert_eq!(seen(&reader.store).await, seen(&*files).await);
     check_noticed(&opened, &BTreeMap::new(), 0);
     let (filled, description_now) = opened.table();
     assert_ne!(filled, table, "it was not filled without indexes");
     assert_eq!(description_now, description);
-    let more = Dice(22).records(store, &profiles());
+    let more = some_records(&mut Dice::new(22), store, &profiles());
     assert_eq!(
         import(&reader.store, &large(), &more, &[]).await,
-        import(&memory, &large(), &more, &[]).await
+        import(&*files, &large(), &more, &[]).await
     );
-    assert_eq!(seen(store).await, seen(&memory).await);
+    assert_eq!(seen(store).await, seen(&*files).await);
     assert_eq!(opened.table().0, filled, "a table with rows is never replaced");
-}
-
-async fn open_again(opened: &Opened) -> PostgresStore {
-    let url = TestServer::shared().url(&opened.database);
-    let settings = Settings {
-        url: url.parse().expect("a URL"),
-        patience: Duration::from_secs(20),
-        makes_tables: true,
-        on_wait: Box::new(|| {}),
-    };
-    PostgresStore::open(settings).await.expect("opens")
 }
 
 #[tokio::test]
 async fn a_large_import_into_an_empty_table_that_ends_at_any_point_leaves_nothing() {
     let opened = open().await;
-    let records = Dice(23).records(&opened.store, &profiles());
+    let records = some_records(&mut Dice::new(23), &opened.store, &profiles());
     let (before, counted) = (opened.table(), opened.counted());
     for end in 0..4 {
         let mut import = loop {
@@ -502,15 +480,16 @@ async fn a_large_import_into_an_empty_table_that_ends_at_any_point_leaves_nothin
 #[tokio::test]
 async fn a_large_import_does_not_fail_if_somebody_reads_the_empty_table_all_the_time() {
     let opened = open().await;
-    let (records, memory) = (Dice(24).records(&opened.store, &profiles()), Memory::default());
+    let (records, files) =
+        (some_records(&mut Dice::new(24), &opened.store, &profiles()), InTempDir::open(SqliteStore::open));
     let before = opened.table();
     let url = TestServer::shared().url(&opened.database);
     let (other, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.expect("connects");
     let driver = tokio::spawn(connection);
     other.batch_execute("BEGIN; SELECT 1 FROM contactd.details").await.expect("reads");
     import(&opened.store, &large(), &records, &[]).await;
-    import(&memory, &large(), &records, &[]).await;
-    assert_eq!(seen(&opened.store).await, seen(&memory).await);
+    import(&*files, &large(), &records, &[]).await;
+    assert_eq!(seen(&opened.store).await, seen(&*files).await);
     assert_eq!(opened.table(), before);
     assert_eq!(opened.sql("SELECT to_regclass('contactd.details_loading') IS NULL"), "t");
     drop(other);
@@ -531,7 +510,7 @@ async fn a_large_import_keeps_what_the_owner_of_the_database_added_to_the_table(
         let opened = open().await;
         opened.sql(added);
         let before = opened.table();
-        let records = Dice(25).records(&opened.store, &profiles());
+        let records = some_records(&mut Dice::new(25), &opened.store, &profiles());
         import(&opened.store, &large(), &records, &[]).await;
         assert_eq!(opened.table(), before, "{added}");
         assert!(!opened.places().is_empty());

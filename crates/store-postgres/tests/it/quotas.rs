@@ -1,33 +1,21 @@
 //! Units of quotas, leased to nodes.
 
-use std::time::Duration;
-
 use contactd_core::store::{Tokens, Usage};
 use contactd_core::{LeasedUnits, Period, Timestamp, Token, TokenSecret};
-use contactd_postgres_testing::TestServer;
-use contactd_store_postgres::{
-    NodeUsage, PostgresStore, QuotaKey, Registration, Settings, Speaker, UnitsAsked,
-};
+use contactd_store_postgres::{NodeUsage, PostgresStore, QuotaKey, Registration, Speaker, UnitsAsked};
+use contactd_testing::TestServer;
+
+use crate::fixture::open;
 
 /// A day that is not over.
 const DAY: i64 = 40_000;
-
-async fn open() -> PostgresStore {
-    let settings = Settings {
-        url: TestServer::shared().database().parse().expect("a URL"),
-        patience: Duration::from_secs(20),
-        makes_tables: true,
-        on_wait: Box::new(|| {}),
-    };
-    PostgresStore::open(settings).await.expect("opens")
-}
 
 async fn register(store: &PostgresStore, node: &str, process: &[u8]) {
     let registration = Registration {
         speaker: Speaker { node, process, beat: 1 },
         name: node,
         version: "0",
-        home: Some(node.as_bytes()),
+        data_dir: Some(node.as_bytes()),
         details_number: 0,
         wiped_number: 0,
     };
@@ -51,7 +39,7 @@ fn leased(units: u64, granted: u64, free: u64, is_used_up: bool) -> LeasedUnits 
 
 #[tokio::test]
 async fn nodes_are_given_no_more_than_the_quota_and_what_they_give_back_goes_to_others() {
-    let store = open().await;
+    let store = open(&TestServer::shared().database()).await;
     register(&store, "a", b"a").await;
     register(&store, "b", b"b").await;
     assert_eq!(lease(&store, "a", asked("f", 0, 0, 100)).await, leased(5, 5, 15, false));
@@ -78,7 +66,7 @@ async fn nodes_are_given_no_more_than_the_quota_and_what_they_give_back_goes_to_
 
 #[tokio::test]
 async fn what_a_node_that_is_gone_had_leased_counts_as_used_until_it_says_otherwise() {
-    let store = open().await;
+    let store = open(&TestServer::shared().database()).await;
     for node in ["a", "b"] {
         register(&store, node, node.as_bytes()).await;
     }
@@ -100,7 +88,7 @@ async fn what_a_node_that_is_gone_had_leased_counts_as_used_until_it_says_otherw
 
 #[tokio::test]
 async fn usage_counts_for_nodes_without_a_lease_and_for_those_that_were_forgotten() {
-    let store = open().await;
+    let store = open(&TestServer::shared().database()).await;
     let secret = TokenSecret::generate().expect("random");
     let token = Token::new("crm", Timestamp::from_seconds(1)).expect("random");
     store.create_token(&secret.hash(), &token, None).await.expect("creates");
@@ -136,7 +124,7 @@ async fn usage_counts_for_nodes_without_a_lease_and_for_those_that_were_forgotte
 
 #[tokio::test]
 async fn nodes_that_ask_at_the_same_time_are_given_a_quota_exactly_once() {
-    let store = std::sync::Arc::new(open().await);
+    let store = std::sync::Arc::new(open(&TestServer::shared().database()).await);
     let mut asking = Vec::new();
     for node in ["a", "b", "c"] {
         register(&store, node, node.as_bytes()).await;

@@ -1,7 +1,6 @@
 //! Sends many lookups at the same time, and repeats each until it has an answer.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
@@ -150,7 +149,7 @@ struct Pause(Mutex<Option<Instant>>);
 impl Pause {
     fn wait(&self) {
         loop {
-            let until = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let until = *self.0.lock();
             match until.map(|until| until.saturating_duration_since(Instant::now())) {
                 Some(left) if !left.is_zero() => std::thread::sleep(left),
                 _ => return,
@@ -159,7 +158,7 @@ impl Pause {
     }
 
     fn until_after(&self, time: Duration) {
-        let mut until = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut until = self.0.lock();
         let wanted = Instant::now() + time;
         if time > WORTH_TELLING && until.is_none_or(|until| until < Instant::now()) {
             output::words(format_args!("the service asks to retry in {}; waiting", in_words(time)));

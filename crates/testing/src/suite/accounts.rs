@@ -1,0 +1,197 @@
+//! Users and admin tokens.
+
+use contactd_core::store::{Store, TakenOver, Withdrawals};
+use contactd_core::{
+    Actor, AdminEntry, AdminToken, NewPassword, PasswordHash, Role, TokenSecret, TotpSeed, User, UserChange,
+    UserChanged, Via,
+};
+
+use super::{day, now};
+
+fn user(name: &str, role: Role) -> User {
+    let password = PasswordHash::from_store(format!("the hash of {name}"));
+    User::new(name, role, password, now()).expect("randomness")
+}
+
+fn entry(operation: &'static str) -> AdminEntry {
+    AdminEntry::new(&Actor::new("olga", Via::CommandLine), operation, now())
+}
+
+fn disabling() -> UserChange {
+    let generation = Some("gen_next".to_owned());
+    UserChange { disabled_at: Some(Some(day("2026-06-02"))), generation, ..UserChange::default() }
+}
+
+async fn recorded(store: &dyn Store) -> Vec<String> {
+    let entries = store.list_entries().await.expect("lists");
+    entries.into_iter().map(|entry| entry.operation).collect()
+}
+
+/// No field of a user is lost, and a name is given once.
+pub async fn a_user_is_found_as_it_was_created_and_a_name_is_given_once(store: &dyn Store) {
+    let pavel = user("pavel", Role::Auditor);
+    let olga = User {
+        disabled_at: Some(day("2026-06-02")),
+        must_change_password: false,
+        totp: Some(TotpSeed { key: "k1".to_owned(), salt: "a0".to_owned(), last_step: 7 }),
+        last_login_at: Some(day("2026-06-03")),
+        ..user("olga", Role::Admin)
+    };
+    for user in [&pavel, &olga] {
+        assert!(store.create_user(user, Some(&entry("user create"))).await.expect("creates"));
+        assert_eq!(store.find_user(&user.name).await.expect("reads").as_ref(), Some(user));
+    }
+    let other = user("olga", Role::Operator);
+    assert!(!store.create_user(&other, Some(&entry("user create"))).await.expect("asks"));
+    assert_eq!(store.find_user("nobody").await.expect("reads"), None);
+    assert_eq!(store.find_user("Olga").await.expect("reads"), None);
+    assert_eq!(store.list_users().await.expect("lists"), [olga, pavel], "in the order of names");
+    assert_eq!(recorded(store).await, ["user create", "user create"], "not the one that was refused");
+}
+
+/// Only what is named changes, and the generation with it.
+pub async fn a_change_of_a_user_changes_what_it_names(store: &dyn Store) {
+    let mut olga = user("olga", Role::Operator);
+    let pavel = user("pavel", Role::Operator);
+    for user in [&olga, &pavel] {
+        store.create_user(user, None).await.expect("creates");
+    }
+    let seed = TotpSeed { key: "k1".to_owned(), salt: "a0".to_owned(), last_step: 0 };
+    let hash = PasswordHash::from_store("another hash".to_owned());
+    let change = UserChange {
+        if_generation: Some(olga.generation.clone()),
+        role: Some(Role::Privacy),
+        password: Some(NewPassword { hash: hash.clone(), must_change: false }),
+        totp: Some(Some(seed.clone())),
+        totp_step: Some(41),
+        last_login_at: Some(now()),
+        generation: Some("gen_next".to_owned()),
+        ..UserChange::default()
+    };
+    olga = User {
+        role: Role::Privacy,
+        password: hash,
+        must_change_password: false,
+        totp: Some(TotpSeed { last_step: 41, ..seed }),
+        last_login_at: Some(now()),
+        generation: "gen_next".to_owned(),
+        ..olga
+    };
+    let changed = store.change_user("olga", &change, Some(&entry("user role"))).await.expect("changes");
+    assert_eq!(changed, UserChanged::Done(olga.clone()));
+    assert_eq!(store.list_users().await.expect("lists"), [olga.clone(), pavel.clone()]);
+    // Whoever decided on what was there before, or has a code that was used, comes too late.
+    let used = UserChange { totp_step: Some(41), ..UserChange::default() };
+    for (change, outcome) in [(&change, UserChanged::Outdated), (&used, UserChanged::Outdated)] {
+        let refused = store.change_user("olga", change, Some(&entry("log in"))).await.expect("asks");
+        assert_eq!(refused, outcome);
+    }
+    let unknown = store.change_user("nobody", &disabling(), Some(&entry("user disable"))).await;
+    assert_eq!(unknown.expect("asks"), UserChanged::Unknown);
+    let removed = UserChange { totp: Some(None), ..UserChange::default() };
+    store.change_user("olga", &removed, None).await.expect("changes");
+    assert_eq!(store.list_users().await.expect("lists"), [User { totp: None, ..olga }, pavel]);
+    assert_eq!(recorded(store).await, ["user role"], "only what was done");
+}
+
+/// The first time counts, and the last admin who can log in stays one.
+pub async fn the_last_admin_stays_enabled(store: &dyn Store) {
+    let (olga, pavel) = (user("olga", Role::Admin), user("pavel", Role::Admin));
+    for user in [&olga, &pavel] {
+        store.create_user(user, None).await.expect("creates");
+    }
+    let out =
+        User { disabled_at: Some(day("2026-06-02")), generation: "gen_next".to_owned(), ..pavel.clone() };
+    let again = UserChange { disabled_at: Some(Some(day("2026-06-09"))), ..disabling() };
+    for change in [&disabling(), &again] {
+        let changed = store.change_user("pavel", change, None).await.expect("changes");
+        assert_eq!(changed, UserChanged::Done(out.clone()));
+    }
+    let demoting = UserChange { role: Some(Role::Operator), ..UserChange::default() };
+    for change in [&disabling(), &demoting] {
+        let refused = store.change_user("olga", change, Some(&entry("user disable"))).await.expect("asks");
+        assert_eq!(refused, UserChanged::LastAdmin);
+    }
+    assert_eq!(store.list_users().await.expect("lists"), [olga.clone(), out.clone()]);
+    assert_eq!(recorded(store).await, [""; 0]);
+    let enabling = UserChange { disabled_at: Some(None), ..UserChange::default() };
+    let enabled = store.change_user("pavel", &enabling, None).await.expect("changes");
+    assert_eq!(enabled, UserChanged::Done(User { disabled_at: None, ..out }));
+    let demoted = store.change_user("olga", &demoting, None).await.expect("changes");
+    assert_eq!(demoted, UserChanged::Done(User { role: Role::Operator, ..olga }));
+}
+
+/// No field of an admin token is lost, and it is found by its hash only.
+pub async fn an_admin_token_is_found_by_its_hash(store: &dyn Store) {
+    let new = |name: &str, at: &str| {
+        let token = AdminToken::new(name, Role::Operator, day(at), Some(day("2027-01-01")));
+        (TokenSecret::generate_admin().expect("randomness").hash(), token.expect("randomness"))
+    };
+    let ((late_hash, late), (early_hash, early)) = (new("deploy", "2026-06-02"), new("deploy", "2026-06-01"));
+    let early = AdminToken { expires_at: None, role: Role::Admin, ..early };
+    for (hash, token) in [(&late_hash, &late), (&early_hash, &early)] {
+        store.create_admin_token(hash, token, Some(&entry("admin-token create"))).await.expect("creates");
+    }
+    let found = store.find_admin_token(&early_hash).await.expect("reads");
+    assert_eq!(found.as_ref(), Some(&early));
+    let unknown = TokenSecret::generate_admin().expect("randomness").hash();
+    assert_eq!(store.find_admin_token(&unknown).await.expect("reads"), None);
+    assert_eq!(store.list_admin_tokens().await.expect("lists"), [early.clone(), late.clone()]);
+    for at in ["2026-06-05", "2026-06-04"] {
+        store.note_admin_token_use(&late.id, day(at)).await.expect("notes");
+    }
+    let revoked = AdminToken {
+        revoked_at: Some(day("2026-06-06")),
+        last_used_at: Some(day("2026-06-05")),
+        ..late.clone()
+    };
+    for at in ["2026-06-06", "2026-06-07"] {
+        let entry = entry("admin-token revoke");
+        let done = store.revoke_admin_token(&late.id, day(at), Some(&entry)).await.expect("revokes");
+        assert_eq!(done.as_ref(), Some(&revoked), "the first time counts");
+    }
+    let nothing = store.revoke_admin_token("adm_unknown", now(), Some(&entry("admin-token revoke"))).await;
+    assert_eq!(nothing.expect("asks"), None);
+    assert_eq!(store.find_admin_token(&late_hash).await.expect("reads"), Some(revoked.clone()));
+    assert_eq!(store.list_admin_tokens().await.expect("lists"), [early, revoked]);
+    assert_eq!(recorded(store).await.len(), 4);
+}
+
+/// Accounts that have ended in another store end here too, with their times; nothing else changes.
+pub async fn accounts_that_ended_in_another_store_end(store: &dyn Store) {
+    let (olga, pavel) = (user("olga", Role::Admin), user("pavel", Role::Operator));
+    let out = User { disabled_at: Some(day("2026-01-01")), ..user("rita", Role::Auditor) };
+    for user in [&olga, &pavel, &out] {
+        store.create_user(user, None).await.expect("creates");
+    }
+    let token = AdminToken::new("deploy", Role::Operator, now(), None).expect("randomness");
+    let hash = TokenSecret::generate_admin().expect("randomness").hash();
+    store.create_admin_token(&hash, &token, None).await.expect("creates");
+    let at = day("2026-06-02");
+    let withdrawals = Withdrawals {
+        disabled_users: ["pavel", "rita", "nobody"].map(|name| (name.to_owned(), at)).to_vec(),
+        revoked_admin_tokens: [token.id.as_str(), "adm_unknown"].map(|id| (id.to_owned(), at)).to_vec(),
+        ..Withdrawals::default()
+    };
+    let taken = store.take_over(&withdrawals, now()).await.expect("takes over");
+    assert_eq!(taken, TakenOver { accounts: 2, ..TakenOver::default() });
+    let pavel = User { disabled_at: Some(at), ..pavel };
+    assert_eq!(store.list_users().await.expect("lists"), [olga, pavel, out]);
+    let revoked = AdminToken { revoked_at: Some(at), ..token };
+    assert_eq!(store.list_admin_tokens().await.expect("lists"), [revoked]);
+    let again = store.take_over(&withdrawals, now()).await.expect("takes over");
+    assert_eq!(again, TakenOver::default());
+}
+
+/// Lookups do not read accounts, so nodes and servers have nothing to reload.
+pub async fn accounts_are_no_change_for_lookups(store: &dyn Store) {
+    let before = store.changes().await.expect("reads");
+    store.create_user(&user("olga", Role::Admin), None).await.expect("creates");
+    let change = UserChange { last_login_at: Some(now()), ..UserChange::default() };
+    store.change_user("olga", &change, None).await.expect("changes");
+    let token = AdminToken::new("deploy", Role::Operator, now(), None).expect("randomness");
+    let hash = TokenSecret::generate_admin().expect("randomness").hash();
+    store.create_admin_token(&hash, &token, None).await.expect("creates");
+    store.note_admin_token_use(&token.id, now()).await.expect("notes");
+    assert_eq!(store.changes().await.expect("reads"), before);
+}

@@ -1,0 +1,57 @@
+//! Copies of journals. An engine that only one process uses keeps none.
+
+use contactd_core::store::{CopyStep, Store};
+use contactd_core::{AuditPosition, SignedLine};
+
+use super::day;
+
+fn at(seq: u64) -> AuditPosition {
+    AuditPosition { segment: 1, offset: seq * 10, seq, chain: [7; 16] }
+}
+
+fn lines(from: u64, through: u64) -> Vec<SignedLine> {
+    let line = |seq| SignedLine {
+        seq,
+        begins_segment: seq == 1,
+        is_checkpoint: false,
+        is_seal: seq == 2,
+        retires: (seq == 5).then_some(1),
+        text: format!("line {seq}"),
+    };
+    (from..=through).map(line).collect()
+}
+
+/// Steps are added where the copy ends, and read as they were added; another copy leaves the one before; or nothing is kept.
+pub async fn a_copy_of_a_journal_has_every_line_once_or_there_is_none(store: &dyn Store) {
+    let nothing = AuditPosition::default();
+    let keeps_copies = store.copy_position("a").await.expect("reads").is_some();
+    let new = lines(1, 5);
+    let step = CopyStep { node: "a", from: nothing, to: at(5), lines: &new, seals: &[] };
+    for _ in 0..2 {
+        assert_eq!(store.add_to_copy(step).await.expect("adds"), keeps_copies, "also when it is repeated");
+    }
+    let shifted = CopyStep { from: at(6), to: at(7), ..step };
+    assert!(!store.add_to_copy(shifted).await.expect("adds"), "the copy does not end where it begins");
+
+    while store.trim_copy("a").await.expect("removes") {}
+    store.remove_old_copies(day("2020-01-01")).await.expect("removes");
+    let copies = store.list_copies().await.expect("lists");
+    assert_eq!(copies.len(), usize::from(keeps_copies));
+    let copy = copies.first().map_or(1, |copy| copy.copy);
+    let read = store.copied_lines(copy, 0, 100).await.expect("reads");
+    let read: Vec<(u64, &str)> = read.iter().map(|line| (line.seq, line.text.as_str())).collect();
+    // The fifth says that the first was removed.
+    let all = [(2, "line 2"), (3, "line 3"), (4, "line 4"), (5, "line 5")];
+    assert_eq!(read, all[..if keeps_copies { 4 } else { 0 }]);
+    let seals = store.copied_seals(copy).await.expect("reads");
+    assert_eq!(seals.len(), usize::from(keeps_copies), "seals are kept: {seals:?}");
+    assert!(store.copied_segments(copy).await.expect("reads").len() <= 1);
+
+    store.begin_journal_copy("a").await.expect("begins");
+    let again = store.add_to_copy(CopyStep { from: nothing, to: at(1), lines: &new[..1], ..step }).await;
+    assert_eq!(again.expect("adds"), keeps_copies);
+    assert_eq!(store.list_copies().await.expect("lists").len(), 2 * usize::from(keeps_copies));
+    store.remove_earlier_copies("a").await.expect("removes");
+    assert_eq!(store.list_copies().await.expect("lists").len(), usize::from(keeps_copies));
+    assert_eq!(store.copy_position("a").await.expect("reads"), keeps_copies.then_some(at(1)));
+}
