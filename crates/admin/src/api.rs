@@ -5,7 +5,6 @@
 //! actor's name.
 
 mod admin_tokens;
-mod around;
 mod attempts;
 mod audit;
 mod auth;
@@ -18,7 +17,6 @@ mod imports;
 mod jobs;
 mod me;
 mod misfit;
-mod names;
 mod nodes;
 mod openapi;
 mod opt_outs;
@@ -29,6 +27,7 @@ mod permission;
 mod personal_files;
 mod refusal;
 mod retention;
+mod server_status;
 mod session;
 mod sessions;
 mod tokens;
@@ -46,13 +45,12 @@ use contactd_core::{Clock, Networks, User};
 use contactd_services::Services;
 
 use crate::answer;
-pub use around::{Around, Asking, LookupTimes, NodeShown};
 use attempts::Attempts;
 use auth::{Gate, authorize};
 use endpoint::Endpoint;
-pub use imports::ShownImport;
 use jobs::Jobs;
 pub use personal_files::delete_personal_files;
+pub use server_status::{LookupTimes, ServerStatus};
 use sessions::Sessions;
 use uploads::Uploads;
 
@@ -72,22 +70,20 @@ pub struct ApiSettings {
     /// Whether the listener speaks TLS, so that cookies are sent over nothing else.
     pub is_tls: bool,
     /// What the server knows that is not in the store.
-    pub around: Arc<dyn Around>,
+    pub status: ServerStatus,
 }
 
 /// The API and the console, ready to be served.
 #[derive(Clone)]
 pub struct Console {
     router: Router,
-    inside: Arc<dyn Inside>,
-    jobs: Arc<Jobs>,
-    uploads: Arc<Uploads>,
+    api: Arc<Api>,
 }
 
 impl Console {
     /// Prepares the API and the console.
     pub fn new(settings: ApiSettings) -> std::io::Result<Self> {
-        let ApiSettings { services, networks, clock, room, is_tls, around } = settings;
+        let ApiSettings { services, networks, clock, room, is_tls, status } = settings;
         let api = Arc::new(Api {
             jobs: Jobs::open(&room, Arc::clone(&clock))?,
             uploads: Uploads::open(&room, Arc::clone(&clock))?,
@@ -95,21 +91,16 @@ impl Console {
             networks,
             clock,
             is_tls,
-            around,
+            status,
             sessions: Sessions::default(),
             attempts: Attempts::new(),
         });
-        Ok(Self {
-            router: router(&api),
-            jobs: Arc::clone(&api.jobs),
-            uploads: Arc::clone(&api.uploads),
-            inside: api,
-        })
+        Ok(Self { router: router(&api), api })
     }
 
     /// The path, with a secret, that logs this user in once.
     pub fn one_time_link(&self, user: &User) -> Option<String> {
-        Some(format!("/admin/enter#{}", self.inside.make_link(&user.name)?))
+        Some(format!("/admin/enter#{}", self.api.make_link(&user.name)?))
     }
 
     pub(crate) fn router(&self) -> Router {
@@ -118,42 +109,20 @@ impl Console {
 
     /// Deletes uploaded files and files of jobs that are too old.
     pub(crate) fn tidy(&self) {
-        self.jobs.tidy();
-        self.uploads.tidy();
+        self.api.jobs.tidy();
+        self.api.uploads.tidy();
     }
 
     /// Stops running jobs whose owners may not do this any more.
     pub(crate) async fn stop_jobs_without_permission(&self) {
-        if self.jobs.is_any_running() {
-            self.inside.stop_jobs_without_permission().await;
+        if self.api.jobs.is_any_running() {
+            self.api.stop_jobs_without_permission().await;
         }
     }
 
     /// Asks running jobs to stop, and waits a moment for them.
     pub(crate) fn finish(&self) {
-        self.jobs.finish();
-    }
-}
-
-/// What the console does with the API, whatever its store is.
-trait Inside: Send + Sync {
-    /// Makes a link that logs this user in once.
-    fn make_link(&self, user: &str) -> Option<String>;
-
-    fn stop_jobs_without_permission(&self) -> Asking<'_, ()>;
-}
-
-impl Inside for Api {
-    fn make_link(&self, user: &str) -> Option<String> {
-        self.sessions.make_link(user, self.clock.now()).ok()
-    }
-
-    fn stop_jobs_without_permission(&self) -> Asking<'_, ()> {
-        Box::pin(async {
-            if let Err(error) = jobs::stop_those_without_permission(self).await {
-                tracing::warn!(target: "contactd::admin", %error, "it cannot be found out whether jobs may go on");
-            }
-        })
+        self.api.jobs.finish();
     }
 }
 
@@ -163,11 +132,24 @@ pub(crate) struct Api {
     pub(crate) networks: Networks,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) is_tls: bool,
-    pub(crate) around: Arc<dyn Around>,
+    pub(crate) status: ServerStatus,
     pub(crate) sessions: Sessions,
     pub(crate) attempts: Attempts,
     pub(crate) jobs: Arc<Jobs>,
     pub(crate) uploads: Arc<Uploads>,
+}
+
+impl Api {
+    /// Makes a link that logs this user in once.
+    fn make_link(&self, user: &str) -> Option<String> {
+        self.sessions.make_link(user, self.clock.now()).ok()
+    }
+
+    async fn stop_jobs_without_permission(&self) {
+        if let Err(error) = jobs::stop_those_without_permission(self).await {
+            tracing::warn!(target: "contactd::admin", %error, "it cannot be found out whether jobs may go on");
+        }
+    }
 }
 
 /// All endpoints.

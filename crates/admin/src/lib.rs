@@ -20,9 +20,7 @@ use contactd_core::Clock;
 use contactd_core::metrics::Measured;
 use contactd_tls::Tls;
 
-pub use api::{
-    ApiSettings, Around, Asking, Console, LookupTimes, NodeShown, ShownImport, delete_personal_files,
-};
+pub use api::{ApiSettings, Console, LookupTimes, ServerStatus, delete_personal_files};
 pub use export::{ExportFormat, ExportWriter};
 pub use hosts::Hosts;
 pub use report_page::render_report;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use contactd_core::{Kind, Label, Timestamp};
-use contactd_services::{AccessReport, Disclosure, DisclosuresOf, HeldDetail};
+use contactd_services::views::{AccessReport, Disclosure, DisclosuresOf, HeldDetail};
 
 const STYLE: &str = concat!(include_str!("../../../assets/base.css"), "\n", include_str!("report_page.css"));
 

@@ -3,18 +3,23 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use contactd_core::Profile;
+use contactd_services::Approval;
 
-/// Approves if `yes` was given. Otherwise asks, if there is a terminal, and refuses if there is none.
-pub(crate) fn asking(what: &'static str, yes: bool) -> impl Fn(&[Profile]) -> bool + Sync {
-    move |profiles| yes || (io::stdin().is_terminal() && io::stderr().is_terminal() && ask(what, profiles))
+/// Given with `--yes`.
+pub(crate) const fn given(yes: bool) -> Approval {
+    if yes { Approval::Given } else { Approval::NotGiven }
 }
 
-fn ask(what: &str, profiles: &[Profile]) -> bool {
-    let mut out = io::stderr().lock();
+/// Asks, if there is a terminal.
+pub(crate) fn ask<'a>(what: &str, profiles: impl ExactSizeIterator<Item = &'a Profile>) -> bool {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return false;
+    }
+    let (mut out, count) = (io::stderr().lock(), profiles.len());
     for profile in profiles {
         let _ = writeln!(out, "  {}", profile.as_str());
     }
-    let _ = write!(out, "{what} these {} profiles? [y/N] ", profiles.len());
+    let _ = write!(out, "{what} these {count} profiles? [y/N] ");
     let _ = out.flush();
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer).is_ok()

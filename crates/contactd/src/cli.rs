@@ -12,6 +12,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use contactd_core::{Kind, Lifetime, OrNone, Quota, Rate, Span};
 use contactd_server::{BasePath, PublicUrl};
+use contactd_services::defaults;
 
 use crate::setting::{AuditSync, Listen, LogFormat, LogLevel, StoreText};
 pub(crate) use accounts::{AdminTokenArgs, AdminTokenCommand, UserCommand};
@@ -347,7 +348,7 @@ pub(crate) struct TokenCreateArgs {
     #[arg(long, value_name = "SCOPE", value_parser = parse_kind)]
     pub(crate) scope: Vec<Kind>,
     /// How long the token is valid: a number and s, m, h, d or w, or never
-    #[arg(long, value_name = "SPAN", default_value = "90d")]
+    #[arg(long, value_name = "SPAN", default_value = defaults::TOKEN_LIFETIME)]
     pub(crate) expires: Lifetime,
     /// How many requests it may send, such as 50/s
     #[arg(long)]
@@ -400,7 +401,7 @@ pub(crate) struct TokenRotateArgs {
     #[command(flatten)]
     pub(crate) which: WhichToken,
     /// How long the old token stays valid
-    #[arg(long, value_name = "SPAN", default_value = "24h")]
+    #[arg(long, value_name = "SPAN", default_value = defaults::ROTATION_OVERLAP)]
     pub(crate) overlap: Span,
     /// How long the new token is valid [default: as long as was asked for with the old token]
     #[arg(long, value_name = "SPAN")]

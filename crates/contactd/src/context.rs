@@ -89,12 +89,11 @@ impl Context {
         Ok(())
     }
 
-    /// Whether this machine has a journal. Says which it is if there are others.
-    pub(crate) fn name_node(&self) -> bool {
+    /// Says which journal is this machine's, if there are others.
+    pub(crate) fn name_node(&self) {
         if self.database.is_some() && self.files.is_some() {
             output::words(format_args!("of the node in {}", self.dir.shown()));
         }
-        self.files.is_some()
     }
 
     /// Who runs the command, and for which case.

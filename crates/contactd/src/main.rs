@@ -3,7 +3,6 @@
 mod actor;
 mod approval;
 mod archive;
-mod around;
 mod backups;
 mod cli;
 mod client;
@@ -34,6 +33,7 @@ mod recording;
 mod refresher;
 mod reloading;
 mod restoring;
+mod server_status;
 mod serving;
 mod setting;
 mod surroundings;

@@ -14,7 +14,6 @@ use contactd_server::{App, AtStop, Shares};
 use contactd_services::Services;
 use contactd_tls::{Tls, Watch};
 
-use crate::around::ServerAround;
 use crate::config::{self, Reloadable, ServeConfig, Sockets};
 use crate::control_server::Control;
 use crate::engine::Files;
@@ -25,6 +24,7 @@ use crate::opening::Opened;
 use crate::recording::Recording;
 use crate::refresher::{Refresher, RunningRefresher};
 use crate::reloading::Running;
+use crate::server_status::StatusSources;
 use crate::sweeper::Sweeper;
 
 /// How long metrics wait for what is in the store.
@@ -157,7 +157,7 @@ impl Serving {
             clock: Arc::<dyn BootClock>::clone(&opened.clock),
             room: opened.dir.console(),
             is_tls: listeners.admin_tls.is_some(),
-            around: Arc::new(ServerAround {
+            status: StatusSources {
                 app: Arc::downgrade(&app),
                 suppressions,
                 is_journal_on: recording.end().is_some(),
@@ -168,7 +168,8 @@ impl Serving {
                 keys: opened.key_source.clone(),
                 tls: tls.clone(),
                 clock: Arc::<dyn BootClock>::clone(&opened.clock),
-            }),
+            }
+            .status(),
         })?;
         let admin = Admin {
             measured,

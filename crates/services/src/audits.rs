@@ -12,30 +12,31 @@ mod reading;
 mod shipping;
 mod usage;
 mod verified;
+mod verify;
 mod watching;
 
 use std::collections::{HashMap, HashSet};
-use std::io::Write;
 use std::sync::Arc;
 
-pub use copies::{NodeName, OfNode, RootList, VerifiedCopy, VerifiedJournals, VerifyQuery};
+pub use copies::{OfNode, RootList};
 pub(super) use indexing::known_from_index;
+pub use journals::NodeName;
 pub(super) use journals::known_since;
 pub use paging::{AuditPage, AuditPlace};
-pub use questions::{AuditQuery, Recipient, ShownEvent};
+pub use questions::{AuditQuery, ShownEvent};
 pub use reading::ReadFrom;
 pub(super) use reading::Reader;
 pub use shipping::Shipped;
 pub(super) use usage::indexed_lookups;
-pub use usage::{DayLookups, Days, DaysError, MOST_DAYS, NamedUsage, TokenLookups, by_token};
+pub use usage::{Days, DaysError, MOST_DAYS, NamedUsage, by_token};
 pub(super) use verified::journal_state;
-pub use verified::{JournalState, LastVerification};
-use watching::Watching;
+pub use verified::{JournalState, LastVerification, VerifiedCopy, VerifiedJournals};
+pub use verify::VerifyQuery;
 
 use crate::Parts;
 use contactd_core::store::{Store, StoreError};
-use contactd_core::{Actor, RootKey, Timestamp};
-use contactd_journal::{JournalError, JournalFault, JournalHead, NotedHead, ProofMade, Roots, Verification};
+use contactd_core::{Actor, RootKey};
+use contactd_journal::{JournalError, JournalHead, Roots};
 use parking_lot::Mutex;
 
 /// Queries and checks the journal.
@@ -87,49 +88,6 @@ impl Audits {
         Self { parts, recorded: Mutex::default() }
     }
 
-    /// Checks every line of the journal, that it still contains the `noted` line and the lines that the index
-    /// knows, and that the index says what the journal says. An index that does not is rebuilt. Without `given`
-    /// roots, those are trusted that the store remembered.
-    pub async fn verify(
-        &self,
-        actor: &Actor,
-        noted: Option<&NotedHead>,
-        given: Vec<RootKey>,
-    ) -> Result<Verification, AuditError> {
-        self.verify_files(actor, noted, given, &mut Watching::nobody()).await
-    }
-
-    async fn verify_files(
-        &self,
-        actor: &Actor,
-        noted: Option<&NotedHead>,
-        given: Vec<RootKey>,
-        watch: &mut Watching<'_>,
-    ) -> Result<Verification, AuditError> {
-        actor.note("audit verify");
-        let last = self.parts.store.audit_position(self.parts.node()).await?.seq;
-        let first = self.parts.journal.first_line()?.unwrap_or(1);
-        let all = (last > 0).then(|| (last + 1).saturating_sub(first));
-        watch.begin("checking the lines", all)?;
-        let mut known = known_from_index(&self.parts).await?;
-        known.extend(noted.map(NotedHead::known));
-        let roots = match given.is_empty() {
-            true => roots(&self.parts).await?,
-            false => Roots::given(given),
-        };
-        let mut verification =
-            self.parts.journal.verify_watched(&known, &roots, &mut |lines| watch.seen(lines))?;
-        if let Some(what) = self.check_index(all, watch).await? {
-            verification.faults.push(JournalFault {
-                file: "audit-index.db".to_owned(),
-                line: 0,
-                seq: None,
-                what: format!("{what}; it was rebuilt from the journal"),
-            });
-        }
-        Ok(verification)
-    }
-
     /// The last checkpoint that is on disk; `None` if there is none.
     pub async fn head(&self, actor: &Actor) -> Result<Option<JournalHead>, AuditError> {
         actor.note("audit head");
@@ -155,19 +113,6 @@ impl Audits {
             Some(machine) => Ok(machine.add_roots(&[root]).await?),
             None => Ok(()),
         }
-    }
-
-    /// Writes what an auditor needs to verify the lines of a period.
-    pub async fn prove(
-        &self,
-        actor: &Actor,
-        since: Timestamp,
-        until: Timestamp,
-        out: &mut (dyn Write + Send),
-    ) -> Result<ProofMade, AuditError> {
-        actor.note("audit proof");
-        let roots = roots(&self.parts).await?;
-        Ok(self.parts.journal.prove(since, until, &roots, out)?)
     }
 }
 

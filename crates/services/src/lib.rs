@@ -6,21 +6,23 @@
 
 mod audits;
 mod changed;
+pub mod defaults;
 mod health;
 mod imports;
 mod opt_outs;
 mod subjects;
 mod tokens;
 mod users;
+pub mod views;
 mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use audits::{
-    AuditError, AuditPage, AuditPlace, AuditQuery, Audits, DayLookups, Days, DaysError, IndexState,
-    JournalState, LastVerification, MOST_DAYS, NamedUsage, NodeName, OfNode, ReadFrom, Recipient, RootList,
-    Shipped, ShownEvent, TokenLookups, VerifiedCopy, VerifiedJournals, VerifyQuery, by_token,
+    AuditError, AuditPage, AuditPlace, AuditQuery, Audits, Days, DaysError, IndexState, JournalState,
+    LastVerification, MOST_DAYS, NamedUsage, NodeName, OfNode, ReadFrom, RootList, Shipped, ShownEvent,
+    VerifiedCopy, VerifiedJournals, VerifyQuery, by_token,
 };
 pub use changed::{Changed, Committed};
 pub use contactd_import::{
@@ -37,11 +39,10 @@ pub use imports::{
     Clearing, ImportError, ImportOptions, ImportReport, Imports, ListedImport, MaxRejects, NotALimit,
     NotAShare, NotASource, RefusedProfile, SweepReport, parse_share, parse_source,
 };
-pub use opt_outs::{Holder, OnFile, OptOutError, OptOutOptions, OptOuts, OptedOut};
+pub use opt_outs::{Holder, OnFile, OptOutError, OptOutOptions, OptOutOutcome, OptOuts, OptedOut, Withdrawn};
 pub use subjects::{
-    AccessReport, CorrectionError, Disclosure, DisclosuresOf, EraseError, EraseOptions, Erased,
-    ErasedProfile, Found, HeldDetail, MOST_SEARCHED, ReceivedBy, ReceivedDetail, SharedValue, SubjectError,
-    Subjects, SuppressionState, WrongDetail,
+    CorrectionError, EraseError, EraseOptions, Erased, ErasedProfile, Found, MOST_SEARCHED, SharedValue,
+    SubjectError, Subjects, WrongDetail,
 };
 pub use tokens::{IssuedToken, NewToken, TokenError, TokenIssuer};
 pub use users::{IssuedAdminToken, LoginError, NewUser, TotpSetup, UserError, Users};
@@ -50,17 +51,26 @@ use crate::changed::Announcer;
 use contactd_core::InForce;
 use contactd_core::store::{Machine, Store, StoreError};
 use contactd_core::{
-    Actor, AdminEntry, Affected, Clock, DigestKeys, MOST_SUBJECTS, Networks, NotRecorded, OnRecord, Profile,
-    Subject, SuppressionList, UnknownKey,
+    Actor, AdminEntry, Affected, Clock, DigestKeys, MOST_SUBJECTS, Networks, NotRecorded, OnRecord, Subject,
+    SuppressionList, UnknownKey,
 };
 use contactd_import::UploadedFiles;
 use contactd_journal::JournalReader;
 
-/// Up to this many profiles are opted out or erased by a number or an address without asking.
-pub const FEW: usize = 10;
+/// More profiles than this are opted out or erased by a number or an address only if that is approved.
+pub const ASK_ABOVE_PROFILES: usize = 10;
 
-/// Asks whether to go on with more than [`FEW`] profiles.
-pub type Approve<'a> = &'a (dyn Fn(&[Profile]) -> bool + Sync);
+/// Whether many people at once may be opted out or erased by a number or an address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Approval {
+    /// Nobody was asked: only up to [`ASK_ABOVE_PROFILES`] profiles.
+    #[default]
+    NotGiven,
+    /// Whoever asks has seen this many profiles and confirmed that number.
+    Seen(usize),
+    /// However many they are.
+    Given,
+}
 
 /// Removes what interrupted backups left behind. False while a backup is in progress.
 pub type RemoveAbandoned = Box<dyn Fn() -> Result<bool, BackupError> + Send + Sync>;

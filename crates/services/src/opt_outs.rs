@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::Changed;
-use crate::{Approve, FEW, Parts, SuppressionsError};
+use crate::{ASK_ABOVE_PROFILES, Approval, Parts, SuppressionsError};
 use contactd_core::store::StoreError;
 use contactd_core::{
     Actor, Affected, ContactValue, Detail, Kind, Label, Profile, Subject, SubjectName, Timestamp,
@@ -22,17 +22,30 @@ pub struct OptOutOptions {
     pub person: bool,
     /// Change nothing unless everything that is named is on file.
     pub must_exist: bool,
+    /// Whether these people may be many.
+    pub approval: Approval,
 }
 
 /// What was done with the named subjects.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct OptedOut {
-    /// Suppressions that were added or removed.
+    /// Suppressions that were added.
     pub changed: u64,
-    /// Subjects that were already in the requested state.
+    /// Subjects that were suppressed before.
     pub already: u64,
-    /// What is on file about the named subjects, after an opt-out.
-    pub on_file: Option<Result<OnFile, SuppressionsError>>,
+    /// What is on file about the named subjects.
+    pub on_file: Result<OnFile, SuppressionsError>,
+    /// Whether the people who hold a named number or address were to be opted out themselves.
+    is_of_people: bool,
+}
+
+/// Suppressions that were taken back.
+#[derive(Debug)]
+pub struct Withdrawn {
+    /// Suppressions that were removed.
+    pub changed: u64,
+    /// Subjects that were not suppressed.
+    pub already: u64,
 }
 
 /// What is on file about subjects that were opted out.
@@ -42,8 +55,40 @@ pub struct OnFile {
     pub unknown: Vec<SubjectName>,
     /// The profiles that hold a named number or address, ordered by URL.
     pub holders: Vec<Holder>,
-    /// Whether these profiles are too many to opt them out without approval, which was not given.
-    pub is_not_approved: bool,
+    /// Whether these people are not opted out themselves, because they are too many to do it without approval.
+    pub needs_approval: bool,
+}
+
+/// What came of an opt-out, for whoever may see only what is on record.
+#[derive(Debug)]
+pub enum OptOutOutcome<'a> {
+    /// All that was asked for is stored. This is on file; `None` if that could not be read, or must not be shown yet.
+    Done(Option<&'a OnFile>),
+    /// This many people are not opted out themselves: that has to be approved.
+    NeedsApproval(usize),
+    /// The same, and how many they are must not be shown yet.
+    NeedsApprovalUnseen,
+    /// Who holds a named number or address could not be found, so these people are not opted out themselves.
+    HoldersUnknown(&'a SuppressionsError),
+    /// Not all people are opted out, and it is not certain that what is stored is in force.
+    Uncertain,
+}
+
+impl Changed<OptedOut> {
+    /// What came of it.
+    pub fn outcome(&self) -> OptOutOutcome<'_> {
+        let is_certain = self.confirmed.is_ok();
+        match &self.done.on_file {
+            Ok(found) if found.needs_approval && !is_certain => OptOutOutcome::Uncertain,
+            Ok(found) if found.needs_approval && self.may_show() => {
+                OptOutOutcome::NeedsApproval(found.holders.len())
+            }
+            Ok(found) if found.needs_approval => OptOutOutcome::NeedsApprovalUnseen,
+            Err(_) if self.done.is_of_people && !is_certain => OptOutOutcome::Uncertain,
+            Err(error) if self.done.is_of_people => OptOutOutcome::HoldersUnknown(error),
+            on_file => OptOutOutcome::Done(on_file.as_ref().ok().filter(|_| self.may_show())),
+        }
+    }
 }
 
 /// A profile that holds a number or address that was opted out.
@@ -79,7 +124,6 @@ impl OptOuts {
         actor: &Actor,
         named: &[SubjectName],
         options: OptOutOptions,
-        approve: Approve<'_>,
     ) -> Result<Changed<OptedOut>, OptOutError> {
         let parts = &*self.parts;
         let entry = parts.entry_about(actor, "suppress", named.iter().map(SubjectName::subject));
@@ -92,9 +136,15 @@ impl OptOuts {
         }
         let digests: Vec<_> = named.iter().filter_map(|name| parts.keys.digest(name.subject())).collect();
         let changed = parts.store.suppress(&digests, parts.clock.now(), Some(&entry)).await?;
-        let mut done = self.announce(named, changed).await;
-        let on_file = self.look(actor, named, options, approve, &mut done).await;
-        done.done.on_file = Some(on_file);
+        let has_people = |name: &SubjectName| matches!(name, SubjectName::Value(..));
+        let done = OptedOut {
+            changed,
+            already: (named.len() as u64).saturating_sub(changed),
+            on_file: Ok(OnFile::default()),
+            is_of_people: options.person && named.iter().any(has_people),
+        };
+        let mut done = parts.announce(done, Affected::Access).await;
+        done.done.on_file = self.look(actor, named, options, &mut done).await;
         Ok(done)
     }
 
@@ -104,20 +154,66 @@ impl OptOuts {
         actor: &Actor,
         named: &[SubjectName],
         options: OptOutOptions,
-        approve: Approve<'_>,
         done: &mut Changed<OptedOut>,
     ) -> Result<OnFile, SuppressionsError> {
-        let parts = &*self.parts;
         let (unknown, profiles) = self.search(named).await?;
-        let is_not_approved = options.person && profiles.len() > FEW && !approve(&profiles);
-        if options.person && !profiles.is_empty() && !is_not_approved {
-            let people: Vec<_> = profiles.iter().map(Subject::Profile).collect();
-            let entry = parts.entry_about(actor, "suppress", people.iter().copied());
-            let digests: Vec<_> = people.iter().filter_map(|person| parts.keys.digest(*person)).collect();
-            done.done.changed += parts.store.suppress(&digests, parts.clock.now(), Some(&entry)).await?;
-            let announced = parts.announce((), Affected::Access).await;
-            (done.confirmed, done.recorded) = (announced.confirmed, announced.recorded);
-            done.notes = announced.notes;
+        let is_approved = match options.approval {
+            Approval::NotGiven => false,
+            Approval::Seen(count) => count == profiles.len(),
+            Approval::Given => true,
+        };
+        let needs_approval = options.person && profiles.len() > ASK_ABOVE_PROFILES && !is_approved;
+        let holders = self.holders(actor, profiles, options.person && !needs_approval, done).await?;
+        Ok(OnFile { unknown, holders, needs_approval })
+    }
+
+    /// Opts out the people of an opt-out that [needs approval](OnFile::needs_approval), which is given now.
+    pub async fn suppress_holders(&self, actor: &Actor, mut done: Changed<OptedOut>) -> Changed<OptedOut> {
+        if let Ok(OnFile { holders, .. }) = &mut done.done.on_file {
+            let profiles = std::mem::take(holders).into_iter().map(|holder| holder.profile).collect();
+            let holders = self.holders(actor, profiles, true, &mut done).await;
+            done.done.on_file = match (done.done.on_file, holders) {
+                (Ok(OnFile { unknown, .. }), Ok(holders)) => {
+                    Ok(OnFile { unknown, holders, needs_approval: false })
+                }
+                (Err(error), _) | (_, Err(error)) => Err(error),
+            };
+        }
+        done
+    }
+
+    /// Opts out people. Once that is in force and on record, so is what was stored before it.
+    async fn suppress_profiles(
+        &self,
+        actor: &Actor,
+        profiles: &[Profile],
+        done: &mut Changed<OptedOut>,
+    ) -> Result<(), StoreError> {
+        if profiles.is_empty() {
+            return Ok(());
+        }
+        let parts = &*self.parts;
+        let people = || profiles.iter().map(Subject::Profile);
+        let entry = parts.entry_about(actor, "suppress", people());
+        let digests: Vec<_> = people().filter_map(|person| parts.keys.digest(person)).collect();
+        done.done.changed += parts.store.suppress(&digests, parts.clock.now(), Some(&entry)).await?;
+        let announced = parts.announce((), Affected::Access).await;
+        (done.confirmed, done.recorded) = (announced.confirmed, announced.recorded);
+        done.notes = announced.notes;
+        Ok(())
+    }
+
+    /// These profiles, opted out too if that is asked for, and how many details lookups still disclose of each.
+    async fn holders(
+        &self,
+        actor: &Actor,
+        profiles: Vec<Profile>,
+        is_of_people: bool,
+        done: &mut Changed<OptedOut>,
+    ) -> Result<Vec<Holder>, SuppressionsError> {
+        let parts = &*self.parts;
+        if is_of_people {
+            self.suppress_profiles(actor, &profiles, done).await?;
         }
         let (suppressions, now) = (parts.suppressions().await?, parts.clock.now());
         let mut holders = Vec::new();
@@ -129,7 +225,7 @@ impl OptOuts {
             let disclosed = details.iter().filter(is_disclosed).count() as u64;
             holders.push(Holder { profile, disclosed });
         }
-        Ok(OnFile { unknown, holders, is_not_approved })
+        Ok(holders)
     }
 
     /// The named subjects of which nothing is on file, and the profiles that hold a named number or address.
@@ -156,18 +252,13 @@ impl OptOuts {
         &self,
         actor: &Actor,
         named: &[SubjectName],
-    ) -> Result<Changed<OptedOut>, OptOutError> {
+    ) -> Result<Changed<Withdrawn>, OptOutError> {
         let entry = self.parts.entry_about(actor, "unsuppress", named.iter().map(SubjectName::subject));
         let digests: Vec<_> =
             named.iter().flat_map(|name| self.parts.keys.all_digests(name.subject())).collect();
         let changed = self.parts.store.unsuppress(&digests, Some(&entry)).await?;
-        Ok(self.announce(named, changed).await)
-    }
-
-    async fn announce(&self, named: &[SubjectName], changed: u64) -> Changed<OptedOut> {
         let already = (named.len() as u64).saturating_sub(changed);
-        let done = OptedOut { changed, already, on_file: None };
-        self.parts.announce(done, Affected::Access).await
+        Ok(self.parts.announce(Withdrawn { changed, already }, Affected::Access).await)
     }
 }
 

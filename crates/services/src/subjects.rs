@@ -6,10 +6,7 @@ mod report;
 use std::sync::Arc;
 
 pub use erase::{EraseError, EraseOptions, Erased, ErasedProfile, SharedValue};
-pub use report::{
-    AccessReport, Disclosure, DisclosuresOf, Found, HeldDetail, MOST_SEARCHED, ReceivedBy, ReceivedDetail,
-    SuppressionState,
-};
+pub use report::{Found, MOST_SEARCHED};
 
 use crate::Changed;
 use crate::waiting::until_free;

@@ -1,7 +1,6 @@
 //! The journal: its lines, who received how much, the check that nothing was changed, and proofs of it.
 
 mod csv;
-mod event;
 mod keys;
 mod proof;
 mod verify;
@@ -15,7 +14,8 @@ use axum::response::IntoResponse;
 use contactd_core::store::StoreError;
 use contactd_core::{AdminOutcome, AuditOutcome, Timestamp};
 use contactd_services::JournalError;
-use contactd_services::{AuditError, AuditQuery, Recipient};
+use contactd_services::views::{EventView, Recipient};
+use contactd_services::{AuditError, AuditQuery};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,6 @@ use crate::api::jobs::JobShown;
 use crate::api::period::{Format, period};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
-use event::EventShown;
 
 /// How many events a page has unless something else is asked for, and at most.
 const PAGE: u64 = 50;
@@ -113,46 +112,14 @@ struct PeriodQuery {
 
 #[derive(Serialize, JsonSchema)]
 struct EventPage {
-    events: Vec<EventShown>,
+    events: Vec<EventView>,
     /// The `before` of the next page; `null` if there is none.
     next: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct RecipientList {
-    recipients: Vec<RecipientShown>,
-}
-
-/// What one token asked for and received.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct RecipientShown {
-    /// The id of the token.
-    token: String,
-    token_name: Option<String>,
-    requests: u64,
-    hits: u64,
-    misses: u64,
-    refused: u64,
-    #[schemars(with = "String")]
-    first_at: Timestamp,
-    #[schemars(with = "String")]
-    last_at: Timestamp,
-}
-
-impl From<Recipient> for RecipientShown {
-    fn from(of: Recipient) -> Self {
-        Self {
-            token: of.token,
-            token_name: of.token_name,
-            requests: of.requests,
-            hits: of.hits,
-            misses: of.misses,
-            refused: of.refused,
-            first_at: of.first_at,
-            last_at: of.last_at,
-        }
-    }
+    recipients: Vec<Recipient>,
 }
 
 impl EventQuery {
@@ -198,8 +165,7 @@ async fn show(
         Refusal::invalid("`before` is the `next` of the page before, unchanged. Leave it out to begin with the newest line.")
     })?;
     let audits = &api.services.audits;
-    let page =
-        audits.page(&who.actor, &query, before.as_ref(), most, |event| EventShown::from(&event)).await?;
+    let page = audits.page(&who.actor, &query, before.as_ref(), most, |event| EventView::from(event)).await?;
     let next = page.next.map(|place| place.to_string());
     Ok(Json(EventPage { events: page.events, next }).into_response())
 }
@@ -212,7 +178,7 @@ async fn summary(
     let (since, until) = period(asked.since.as_deref(), asked.until.as_deref(), api.clock.now())?;
     let query = AuditQuery { since, until, ..AuditQuery::default() };
     let (recipients, _) = api.services.audits.recipients(&who.actor, &query).await?;
-    Ok(Json(RecipientList { recipients: recipients.into_iter().map(RecipientShown::from).collect() }))
+    Ok(Json(RecipientList { recipients }))
 }
 
 impl From<AuditError> for Refusal {

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
-use contactd_core::store::{PastImport, Undone};
-use contactd_core::{Actor, DateFormat, Timestamp, is_phone_region};
+use contactd_core::store::Undone;
+use contactd_core::{Actor, DateFormat, is_phone_region};
 use contactd_services::Changed;
+use contactd_services::views::ImportView;
 use contactd_services::{
-    ImportError, ImportOptions, ImportReport, ListedImport, MaxRejects, ReadOptions, UploadedFile,
-    parse_share, parse_source,
+    ImportError, ImportOptions, ImportReport, MaxRejects, ReadOptions, UploadedFile, defaults, parse_share,
+    parse_source,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,12 +25,6 @@ use crate::api::extract::{Json, Named, Sent};
 use crate::api::jobs::{Done, Failed, Job, JobShown, Kind, started};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::{Refusal, sentence, stopped};
-
-/// How many rows with a rejected value are too many, unless the caller says otherwise; as `contactd import` does.
-const MAX_REJECTS: &str = "10%";
-
-/// How many details a replaced source may lose, unless the caller says otherwise; as `contactd import` does.
-const MAX_WITHDRAWN: &str = "20%";
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::Imports);
@@ -49,38 +44,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// An import that was made, as lists show it.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the counts are those of the report of an import")]
-pub struct ShownImport {
-    /// Its number.
-    pub id: i64,
-    #[schemars(with = "String")]
-    pub imported_at: Timestamp,
-    pub source: String,
-    /// Who imported it.
-    pub actor: Option<String>,
-    pub files: Vec<String>,
-    pub rows: u64,
-    pub rejected: u64,
-    pub suppressed: u64,
-    pub profiles_new: u64,
-    pub profiles_changed: u64,
-    pub details_new: u64,
-    pub details_changed: u64,
-    pub details_unchanged: u64,
-    pub details_withdrawn: u64,
-    #[schemars(with = "Option<String>")]
-    pub undone_at: Option<Timestamp>,
-    /// Until when it can be undone, if it can.
-    #[schemars(with = "Option<String>")]
-    pub undo_until: Option<Timestamp>,
-}
-
 #[derive(Serialize, JsonSchema)]
 struct ImportList {
-    imports: Vec<ShownImport>,
+    imports: Vec<ImportView>,
 }
 
 /// What to import, and how.
@@ -167,33 +133,9 @@ fn wrong(field: &str, error: &dyn std::error::Error) -> Refusal {
     ))
 }
 
-impl From<ListedImport> for ShownImport {
-    fn from(ListedImport { import, undo_until }: ListedImport) -> Self {
-        let PastImport { id, at, summary, undone_at, .. } = import;
-        Self {
-            id,
-            imported_at: at,
-            source: summary.source,
-            actor: summary.actor,
-            files: summary.files,
-            rows: summary.rows,
-            rejected: summary.rejected,
-            suppressed: summary.suppressed,
-            profiles_new: summary.counts.profiles_new,
-            profiles_changed: summary.counts.profiles_changed,
-            details_new: summary.counts.new,
-            details_changed: summary.counts.changed,
-            details_unchanged: summary.counts.unchanged,
-            details_withdrawn: summary.counts.withdrawn,
-            undone_at,
-            undo_until,
-        }
-    }
-}
-
 async fn list(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
     let imports = api.services.imports.list(&who.actor).await.map_err(refused)?;
-    Ok(Json(ImportList { imports: imports.into_iter().rev().map(ShownImport::from).collect() }))
+    Ok(Json(ImportList { imports: imports.into_iter().rev().map(ImportView::from).collect() }))
 }
 
 async fn import(
@@ -227,8 +169,8 @@ impl ImportWork {
     fn new(sent: ToImport, file: UploadedFile) -> Result<Self, Refusal> {
         let ToImport { mapping, source, region, date_format, require_basis, .. } = sent;
         let reading = Reading { mapping, source, region, date_format, require_basis }.options()?;
-        let max_rejects = given(sent.max_rejects.as_deref()).unwrap_or(MAX_REJECTS);
-        let max_withdrawn = given(sent.max_withdrawn.as_deref()).unwrap_or(MAX_WITHDRAWN);
+        let max_rejects = given(sent.max_rejects.as_deref()).unwrap_or(defaults::MAX_REJECTS);
+        let max_withdrawn = given(sent.max_withdrawn.as_deref()).unwrap_or(defaults::MAX_WITHDRAWN);
         let options = ImportOptions {
             replace_source: sent.replace_source,
             allow_empty: false,

@@ -69,35 +69,40 @@ pub(crate) enum Kind {
     Remove,
 }
 
-impl Kind {
+/// What holds for every job of a kind.
+pub(crate) struct KindRules {
     /// What its user has to be allowed to do.
-    const fn needs(self) -> Permission {
-        match self {
-            Self::Import | Self::Undo => Permission::Imports,
-            Self::Export => Permission::Export,
-            Self::Verify | Self::Proof => Permission::AuditProof,
-            Self::Sweep => Permission::Sweep,
-            Self::OptOuts => Permission::OptOuts,
-            Self::Erase | Self::Correct | Self::Remove => Permission::People,
-        }
-    }
-
+    needs: Permission,
     /// Whether its result says nothing about a person, so that it may be kept on disk.
-    const fn is_impersonal(self) -> bool {
-        match self {
-            Self::Import | Self::Undo | Self::Export | Self::Verify | Self::Proof | Self::Sweep => true,
-            Self::OptOuts | Self::Erase | Self::Correct | Self::Remove => false,
-        }
-    }
-
-    /// Whether it is completed in any case, once it has begun.
-    const fn is_completed(self) -> bool {
-        matches!(self, Self::Erase | Self::Correct | Self::Remove)
-    }
-
+    is_impersonal: bool,
     /// Whether its files contain nothing about a person, so that an erasure leaves them.
-    pub(crate) const fn has_impersonal_files(self) -> bool {
-        matches!(self, Self::Proof)
+    pub(crate) has_impersonal_files: bool,
+    /// Whether it is completed in any case, once it has begun. The console does not offer to stop it.
+    is_completed: bool,
+}
+
+impl Kind {
+    pub(crate) const fn rules(self) -> KindRules {
+        const IMPERSONAL: KindRules = KindRules {
+            needs: Permission::Imports,
+            is_impersonal: true,
+            has_impersonal_files: false,
+            is_completed: false,
+        };
+        match self {
+            Self::Import | Self::Undo => IMPERSONAL,
+            Self::Export => KindRules { needs: Permission::Export, ..IMPERSONAL },
+            Self::Verify => KindRules { needs: Permission::AuditProof, ..IMPERSONAL },
+            Self::Proof => {
+                KindRules { needs: Permission::AuditProof, has_impersonal_files: true, ..IMPERSONAL }
+            }
+            Self::Sweep => KindRules { needs: Permission::Sweep, ..IMPERSONAL },
+            Self::OptOuts => KindRules { needs: Permission::OptOuts, is_impersonal: false, ..IMPERSONAL },
+            Self::Erase | Self::Correct | Self::Remove => {
+                let needs = Permission::People;
+                KindRules { needs, is_impersonal: false, is_completed: true, ..IMPERSONAL }
+            }
+        }
     }
 }
 
@@ -325,7 +330,7 @@ impl Jobs {
         for export in jobs.iter().filter(|job| job.kind() == Kind::Export) {
             let _ = std::fs::remove_file(export.dir.join(FILE));
         }
-        for job in jobs.iter().filter(|job| !job.is_running() && !job.kind().has_impersonal_files()) {
+        for job in jobs.iter().filter(|job| !job.is_running() && !job.kind().rules().has_impersonal_files) {
             let mut shown = lock(&job.shown);
             *shown = shown.clone().without_people();
             drop(shown);
@@ -338,7 +343,7 @@ impl Jobs {
     /// Writes what is known about a job to disk, if it may be kept there.
     fn keep(&self, job: &Job) {
         let shown = job.shown().without_people();
-        if shown.kind.is_impersonal()
+        if shown.kind.rules().is_impersonal
             && let Err(error) = kept::write(&self.dir, &job.owner, shown)
         {
             tracing::warn!(target: "contactd::admin", %error, "a job cannot be noted on disk; it is forgotten when the server stops");
@@ -354,7 +359,7 @@ impl Jobs {
             if now >= ended_at.plus(FILES_KEPT) {
                 with_old_files.push(Arc::clone(job));
             }
-            let listed = if job.kind().is_impersonal() { LISTED } else { LISTED_WITH_PEOPLE };
+            let listed = if job.kind().rules().is_impersonal { LISTED } else { LISTED_WITH_PEOPLE };
             let is_listed = now < ended_at.plus(listed);
             if !is_listed {
                 gone.push(id.clone());
@@ -412,7 +417,7 @@ impl Job {
     fn is_of(&self, who: &Who) -> bool {
         let shown = lock(&self.shown);
         // Who has another role by now cannot fetch what the earlier one made.
-        self.owner == who.owner && shown.kind.needs().roles().contains(&who.role)
+        self.owner == who.owner && shown.kind.rules().needs.roles().contains(&who.role)
     }
 
     /// Asks it to stop. The first reason counts.

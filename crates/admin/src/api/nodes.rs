@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use contactd_core::{Finding, Severity};
+use contactd_services::views::{FindingView, NodeView};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
 use crate::api::Api;
-use crate::api::around::NodeShown;
 use crate::api::auth::Who;
 use crate::api::endpoint::Endpoint;
 use crate::api::extract::Json;
@@ -30,51 +29,18 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 
 #[derive(Serialize, JsonSchema)]
 struct NodeList {
-    nodes: Vec<NodeShown>,
+    nodes: Vec<NodeView>,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct HealthShown {
     /// The version of contactd that runs.
     version: &'static str,
-    findings: Vec<FindingShown>,
-}
-
-/// The result of one check.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct FindingShown {
-    /// What was checked.
-    check: &'static str,
-    verdict: Verdict,
-    /// What was found.
-    message: String,
-    /// What to do about it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    advice: Option<String>,
-}
-
-/// How serious a finding is.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum Verdict {
-    Ok,
-    Warn,
-    Fail,
-}
-
-impl From<Finding> for FindingShown {
-    fn from(Finding { check, severity, message, advice }: Finding) -> Self {
-        let verdict = match severity {
-            Severity::Ok => Verdict::Ok,
-            Severity::Warn => Verdict::Warn,
-            Severity::Fail => Verdict::Fail,
-        };
-        Self { check, verdict, message, advice }
-    }
+    findings: Vec<FindingView>,
 }
 
 async fn list(State(api): State<Arc<Api>>, _: Who) -> Result<Json<impl Serialize>, Refusal> {
-    Ok(Json(NodeList { nodes: api.around.nodes().await? }))
+    Ok(Json(NodeList { nodes: (api.status.nodes)().await? }))
 }
 
 /// It reads the whole store, so one at a time does.
@@ -83,8 +49,8 @@ static LOOKING: Semaphore = Semaphore::const_new(1);
 async fn health(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
     let turn = LOOKING.acquire().await.map_err(|_| Refusal::internal())?;
     let _turn = turn;
-    let mut findings = api.around.findings().await;
+    let mut findings = (api.status.findings)().await;
     findings.extend(api.services.health.findings(&who.actor).await);
-    let findings = findings.into_iter().map(FindingShown::from).collect();
+    let findings = findings.into_iter().map(FindingView::from).collect();
     Ok(Json(HealthShown { version: env!("CARGO_PKG_VERSION"), findings }))
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use contactd_core::SubjectName;
-use contactd_services::Changed;
-use contactd_services::{Holder, OptOutError, OptOutOptions, OptedOut};
+use contactd_services::views::HolderView;
+use contactd_services::{
+    Changed, OnFile, OptOutError, OptOutOptions, OptOutOutcome, OptedOut, SuppressionsError,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +18,7 @@ use crate::api::auth::Who;
 use crate::api::endpoint::Endpoint;
 use crate::api::extract::{Json, Sent};
 use crate::api::jobs::JobShown;
-use crate::api::people::{Settled, Whom};
+use crate::api::people::{Settled, Whom, seen};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
 use list::ListAsked;
@@ -78,35 +79,17 @@ struct OptOutShown {
     /// Whether anything is on file under this; `null` if it is not known, or must not be shown.
     on_file: Option<bool>,
     /// The profiles that hold the number or address.
-    holders: Vec<HolderShown>,
-}
-
-/// A profile that holds a number or an address that was opted out.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct HolderShown {
-    profile_url: String,
-    /// How many of its details are still given out.
-    still_disclosed: u64,
-}
-
-impl From<&Holder> for HolderShown {
-    fn from(holder: &Holder) -> Self {
-        Self { profile_url: holder.profile.as_str().to_owned(), still_disclosed: holder.disclosed }
-    }
+    holders: Vec<HolderView>,
 }
 
 impl OptOutShown {
-    fn of(changed: &Changed<OptedOut>) -> Self {
-        let on_file = changed.done.on_file.as_ref().and_then(|found| found.as_ref().ok());
-        let shown = on_file.filter(|_| changed.may_show());
+    fn of(changed: &Changed<OptedOut>, on_file: Option<&OnFile>) -> Self {
+        let holders = on_file.map(|found| found.holders.iter().map(HolderView::from).collect());
         Self {
             settled: Settled::of(changed, changed.done.changed),
             already: changed.done.already,
-            on_file: shown.map(|found| found.unknown.is_empty()),
-            holders: shown
-                .map(|found| found.holders.iter().map(HolderShown::from).collect())
-                .unwrap_or_default(),
+            on_file: on_file.map(|found| found.unknown.is_empty()),
+            holders: holders.unwrap_or_default(),
         }
     }
 }
@@ -117,30 +100,22 @@ async fn opt_out(
     Sent(sent): Sent<OptOutAsked>,
 ) -> Result<Json<impl Serialize>, Refusal> {
     let (named, actor) = (sent.q.read(&api)?, who.actor_for(sent.ticket.as_deref()));
-    let person = sent.person && matches!(named, SubjectName::Value(..));
-    let options = OptOutOptions { person, must_exist: false };
-    let is_confirmed = |count: usize| u32::try_from(count).ok() == sent.confirmed;
-    let approve = |profiles: &[_]| is_confirmed(profiles.len());
-    let changed = api.services.opt_outs.suppress(&actor, &[named], options, &approve).await?;
-    let is_whole = match &changed.done.on_file {
-        Some(Ok(found)) => !found.is_not_approved,
-        Some(Err(_)) => !person,
-        None => true,
-    };
-    match &changed.done.on_file {
-        _ if !is_whole && changed.confirmed.is_err() => Err(uncertain()),
-        Some(Ok(found)) if found.is_not_approved && changed.may_show() => {
-            Err(not_confirmed(found.holders.len()))
-        }
-        Some(Ok(found)) if found.is_not_approved => Err(unseen()),
-        Some(Err(error)) if person => {
-            tracing::error!(target: "contactd::admin", %error, "who has what was opted out could not be found");
-            let message = "This number or address is opted out. Who has it could not be found out, so these people are not opted \
-                               out themselves. Do it again.";
-            Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "not_complete", message))
-        }
-        _ => Ok(Json(OptOutShown::of(&changed))),
+    let options = OptOutOptions { person: sent.person, must_exist: false, approval: seen(sent.confirmed) };
+    let changed = api.services.opt_outs.suppress(&actor, &[named], options).await?;
+    match changed.outcome() {
+        OptOutOutcome::Done(on_file) => Ok(Json(OptOutShown::of(&changed, on_file))),
+        OptOutOutcome::NeedsApproval(count) => Err(not_confirmed(count)),
+        OptOutOutcome::NeedsApprovalUnseen => Err(unseen()),
+        OptOutOutcome::HoldersUnknown(error) => Err(holders_unknown(error)),
+        OptOutOutcome::Uncertain => Err(uncertain()),
     }
+}
+
+fn holders_unknown(error: &SuppressionsError) -> Refusal {
+    tracing::error!(target: "contactd::admin", %error, "who has what was opted out could not be found");
+    let message = "This number or address is opted out. Who has it could not be found out, so these people are not opted \
+                   out themselves. Do it again.";
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "not_complete", message)
 }
 
 fn uncertain() -> Refusal {

@@ -5,19 +5,18 @@ use std::sync::Arc;
 use axum::extract::State;
 use contactd_core::store::{PastImport, StoreError};
 use contactd_core::{Timestamp, Token};
+use contactd_services::views::{DayLookups, FindingView, NodeView};
 use contactd_services::{HealthError, HeldBySource, JournalState, Overview};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::api::Api;
-use crate::api::around::{LookupTimes, NodeShown};
 use crate::api::auth::Who;
 use crate::api::endpoint::Endpoint;
 use crate::api::extract::Json;
-use crate::api::nodes::FindingShown;
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
-use crate::api::usage::DayShown;
+use crate::api::server_status::LookupTimes;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::Overview);
@@ -32,7 +31,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 #[serde(rename_all = "camelCase")]
 struct OverviewShown {
     /// Lookups of the last 30 days. Those of the last seconds may be missing.
-    lookups: Vec<DayShown>,
+    lookups: Vec<DayLookups>,
     /// How long lookups take on this server; `null` if there was none since its start.
     latency: Option<LookupTimes>,
     held: HeldShown,
@@ -45,7 +44,7 @@ struct OverviewShown {
     last_backup: Option<BackupShown>,
     /// The nodes of the cluster; none without a cluster.
     nodes: Vec<NodeAtAGlance>,
-    findings: Vec<FindingShown>,
+    findings: Vec<FindingView>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -112,15 +111,15 @@ struct NodeAtAGlance {
 
 async fn show(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
     let overview = api.services.health.overview(&who.actor).await?;
-    let nodes = api.around.nodes().await?;
-    let mut findings = api.around.findings().await;
+    let nodes = (api.status.nodes)().await?;
+    let mut findings = (api.status.findings)().await;
     findings.extend(overview.findings.iter().cloned());
     Ok(Json(OverviewShown {
-        latency: api.around.lookup_times(),
-        suppressions: api.around.suppressions(),
+        latency: (api.status.lookup_times)(),
+        suppressions: api.status.suppressions.len() as u64,
         nodes: nodes.into_iter().map(NodeAtAGlance::from).collect(),
-        findings: findings.into_iter().map(FindingShown::from).collect(),
-        ..OverviewShown::of(overview, api.around.is_journal_on(), api.clock.now())
+        findings: findings.into_iter().map(FindingView::from).collect(),
+        ..OverviewShown::of(overview, api.status.is_journal_on, api.clock.now())
     }))
 }
 
@@ -133,7 +132,7 @@ impl OverviewShown {
             count,
         };
         Self {
-            lookups: overview.lookups.into_iter().map(DayShown::from).collect(),
+            lookups: overview.lookups,
             latency: None,
             held: HeldShown {
                 profiles: overview.profiles,
@@ -187,8 +186,8 @@ impl From<PastImport> for ImportShown {
     }
 }
 
-impl From<NodeShown> for NodeAtAGlance {
-    fn from(NodeShown { name, state, behind, .. }: NodeShown) -> Self {
+impl From<NodeView> for NodeAtAGlance {
+    fn from(NodeView { name, state, behind, .. }: NodeView) -> Self {
         Self { name, state, behind }
     }
 }

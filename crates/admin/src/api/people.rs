@@ -8,8 +8,7 @@ mod found;
 mod search;
 
 use contactd_core::SubjectName;
-use contactd_services::Changed;
-use contactd_services::SubjectError;
+use contactd_services::{Approval, Changed, SubjectError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
@@ -62,6 +61,11 @@ impl Whom {
         let named = SubjectName::recognize(self.0.trim(), &api.networks);
         named.map_err(|error| Refusal::invalid(error.advice()))
     }
+}
+
+/// The number of profiles that a caller has seen and confirmed.
+pub(crate) fn seen(confirmed: Option<u32>) -> Approval {
+    confirmed.map_or(Approval::NotGiven, |count| Approval::Seen(usize::try_from(count).unwrap_or(usize::MAX)))
 }
 
 /// Searches may read all details. Only a few do so at once, so that threads are left for opt-outs and for everybody else.

@@ -27,7 +27,7 @@ pub fn delete_personal_files(console: &Path, is_served: bool) -> io::Result<()> 
         if shown.kind == Kind::Export {
             unless_gone(fs::remove_file(console.join("jobs").join(&shown.id).join(FILE)))?;
         }
-        known.push((shown.id, is_running || shown.kind.has_impersonal_files()));
+        known.push((shown.id, is_running || shown.kind.rules().has_impersonal_files));
     }
     for dir in files_in(&console.join("jobs"))?.into_iter().filter(|file| file.is_dir()) {
         let stays = known.iter().find(|(id, _)| dir.ends_with(id)).map(|(_, stays)| *stays);

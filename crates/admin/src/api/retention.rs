@@ -6,8 +6,9 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
-use contactd_core::store::{Aged, SourceRetention, Swept};
-use contactd_core::{Span, Timestamp};
+use contactd_core::Span;
+use contactd_core::store::{Aged, Swept};
+use contactd_services::views::SourceView;
 use contactd_services::{Clearing, ImportError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,35 +39,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct RetentionShown {
-    sources: Vec<SourceShown>,
+    sources: Vec<SourceView>,
     /// How long imports can be undone, such as `7d`; `null` if they cannot.
     undo: Option<String>,
     /// How long lines of the journal are kept, such as `1095d`; `null` if for ever.
     audit_keep: Option<String>,
     /// How often a running service removes what has expired, such as `1m`.
     sweep_every: String,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct SourceShown {
-    source: String,
-    /// How long its details are held after they were last known correct, such as `365d`; `null` if only their own expiry ends them.
-    max_age: Option<String>,
-    /// How many details it holds.
-    details: u64,
-    /// How many of them have expired or are too old, and are removed by the next sweep.
-    due: u64,
-    /// Those that end next after these.
-    next: Option<NextShown>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct NextShown {
-    details: u64,
-    /// When the last of them ends.
-    #[schemars(with = "String")]
-    by: Timestamp,
 }
 
 #[derive(Deserialize, Serialize, JsonSchema)]
@@ -77,22 +56,15 @@ struct Sweep {
     dry_run: bool,
 }
 
-impl From<SourceRetention> for SourceShown {
-    fn from(SourceRetention { source, max_age, details, due, next, .. }: SourceRetention) -> Self {
-        let next = next.map(|next| NextShown { details: next.details, by: next.by });
-        Self { source, max_age: max_age.map(|age| age.to_string()), details, due, next }
-    }
-}
-
 async fn show(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
     let imports = &api.services.imports;
     let sources = imports.retention(&who.actor).await.map_err(refused)?;
     let text = |length: Duration| Span(length).to_string();
     Ok(Json(RetentionShown {
-        sources: sources.into_iter().map(SourceShown::from).collect(),
+        sources: sources.into_iter().map(SourceView::from).collect(),
         undo: Some(imports.undo_for()).filter(|undo| !undo.is_zero()).map(text),
-        audit_keep: api.around.audit_keep().map(text),
-        sweep_every: text(api.around.sweep_every()),
+        audit_keep: (api.status.audit_keep)().map(text),
+        sweep_every: text((api.status.sweep_every)()),
     }))
 }
 

@@ -91,7 +91,7 @@ impl SessionShown {
                 must_change_password: user.must_change_password && !session.is_by_link,
             },
             permissions: Permission::names_of(user.role),
-            is_on_record: api.around.is_journal_on(),
+            is_on_record: api.status.is_journal_on,
             csrf_token: session.csrf.clone(),
             ends_at: session.ends_at(),
             idle_ends_at: session.idle_ends_at(),

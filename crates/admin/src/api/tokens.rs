@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use contactd_core::{Scopes, Timestamp, Token};
-use contactd_services::{AuditError, DayLookups, Days, IssuedToken, TokenError};
+use contactd_core::Token;
+use contactd_services::views::{DayLookups, TokenView};
+use contactd_services::{AuditError, Days, IssuedToken, TokenError};
 use contactd_services::{Changed, Committed};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -16,7 +17,6 @@ use crate::api::Api;
 use crate::api::auth::Who;
 use crate::api::endpoint::Endpoint;
 use crate::api::extract::{Asked, Created, Json, Named, Sent};
-use crate::api::names::KindName;
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
 use asked::{HowManyDays, LookupTokenToCreate, Rotation, TokenChange};
@@ -54,46 +54,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// A token.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct TokenShown {
-    id: String,
-    name: String,
-    /// The id of the token in whose place it was made by rotation.
-    rotated_from: Option<String>,
-    scopes: Vec<KindName>,
-    #[schemars(with = "String")]
-    created_at: Timestamp,
-    #[schemars(with = "Option<String>")]
-    expires_at: Option<Timestamp>,
-    #[schemars(with = "Option<String>")]
-    revoked_at: Option<Timestamp>,
-    #[schemars(with = "Option<String>")]
-    last_used_at: Option<Timestamp>,
-    /// How many lookups with it found something.
-    hits: u64,
-    /// Such as `50/s`, `600/m` or `1000/h`.
-    rate: Option<String>,
-    burst: Option<u32>,
-    /// Such as `10000/day` or `200000/month`.
-    quota: Option<String>,
-    /// What is used of the quota, by all tokens that share it.
-    quota_used: Option<u64>,
-    state: TokenState,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum TokenState {
-    Live,
-    Expired,
-    Revoked,
-}
-
 #[derive(Serialize, JsonSchema)]
 struct TokenList {
-    tokens: Vec<TokenShown>,
+    tokens: Vec<TokenView>,
 }
 
 /// A token that was changed.
@@ -101,7 +64,7 @@ struct TokenList {
 #[serde(rename_all = "camelCase")]
 struct TokenChanged {
     #[serde(flatten)]
-    shown: TokenShown,
+    shown: TokenView,
     /// Whether it is certain that every lookup from now on sees the change.
     in_force: bool,
     /// Whether the journal says so already. If not, the line follows by itself.
@@ -131,32 +94,6 @@ struct DayShown {
     refused: u64,
 }
 
-impl TokenShown {
-    fn of(token: Token, quota_used: Option<u64>, now: Timestamp) -> Self {
-        let state = match token.revoked_at {
-            Some(_) => TokenState::Revoked,
-            None if token.is_live(now) => TokenState::Live,
-            None => TokenState::Expired,
-        };
-        Self {
-            state,
-            quota_used,
-            scopes: scope_names(token.scopes),
-            rate: token.rate.map(|rate| rate.to_string()),
-            burst: token.rate.map(|rate| rate.burst),
-            quota: token.quota.map(|quota| quota.to_string()),
-            id: token.id,
-            name: token.name,
-            rotated_from: token.rotated_from,
-            created_at: token.created_at,
-            expires_at: token.expires_at,
-            revoked_at: token.revoked_at,
-            last_used_at: token.last_used_at,
-            hits: token.hits,
-        }
-    }
-}
-
 impl TokenChanged {
     /// A change is never reported as failed because what is used of a quota could not be read.
     async fn of(api: &Api, changed: Changed<Token>) -> Self {
@@ -167,7 +104,7 @@ impl TokenChanged {
     async fn new(api: &Api, token: Token, in_force: bool, is_on_record: bool) -> Self {
         let used = api.services.tokens.quotas_used(std::slice::from_ref(&token)).await;
         let used = used.ok().and_then(|used| used.get(&token.id).copied());
-        Self { in_force, is_on_record, shown: TokenShown::of(token, used, api.clock.now()) }
+        Self { in_force, is_on_record, shown: TokenView::of(&token, used, api.clock.now()) }
     }
 }
 
@@ -189,17 +126,12 @@ impl From<DayLookups> for DayShown {
     }
 }
 
-fn scope_names(scopes: Scopes) -> Vec<KindName> {
-    let named = [(scopes.phone, KindName::Phone), (scopes.email, KindName::Email)];
-    named.into_iter().filter(|(is_allowed, _)| *is_allowed).map(|(_, name)| name).collect()
-}
-
 async fn list(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
     let tokens = api.services.tokens.list(&who.actor).await?;
     let used = api.services.tokens.quotas_used(&tokens).await?;
     let shown = |token: Token| {
         let used = used.get(&token.id).copied();
-        TokenShown::of(token, used, api.clock.now())
+        TokenView::of(&token, used, api.clock.now())
     };
     Ok(Json(TokenList { tokens: tokens.into_iter().map(shown).collect() }))
 }

@@ -7,7 +7,8 @@ use axum::extract::State;
 use axum::http::Response;
 use axum::response::IntoResponse;
 use contactd_core::{Moment, csv_row};
-use contactd_services::{DayLookups, Days, NamedUsage, TokenLookups, by_token};
+use contactd_services::views::{DayLookups, TokenLookups, UsageView};
+use contactd_services::{Days, NamedUsage, by_token};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -62,45 +63,12 @@ enum By {
 enum UsageShown {
     ByDay {
         /// Every day of the period, also those on which nothing was looked up.
-        days: Vec<DayShown>,
+        days: Vec<DayLookups>,
     },
     ByToken {
         /// Tokens that asked for something, the one that received most first.
-        tokens: Vec<TokenShown>,
+        tokens: Vec<TokenLookups>,
     },
-}
-
-/// Lookups on one UTC day.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct DayShown {
-    /// The day, such as `2026-05-01`.
-    day: String,
-    hits: u64,
-    misses: u64,
-    refused: u64,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct TokenShown {
-    /// The id of the token.
-    token: String,
-    token_name: Option<String>,
-    hits: u64,
-    misses: u64,
-    refused: u64,
-}
-
-impl From<DayLookups> for DayShown {
-    fn from(DayLookups { day, hits, misses, refused }: DayLookups) -> Self {
-        Self { day, hits, misses, refused }
-    }
-}
-
-impl From<TokenLookups> for TokenShown {
-    fn from(TokenLookups { token, token_name, hits, misses, refused }: TokenLookups) -> Self {
-        Self { token, token_name, hits, misses, refused }
-    }
 }
 
 async fn show(
@@ -116,27 +84,21 @@ async fn show(
         .map_err(|error| Refusal::invalid(crate::api::refusal::sentence(&error.to_string())))?;
     let (usage, _) = api.services.audits.usage_of(&who.actor, None, &days).await?;
     Ok(match (asked.format, asked.by) {
-        (Format::Csv, _) => csv_file("usage.csv", Body::from(csv(&usage))),
+        (Format::Csv, _) => csv_file("usage.csv", Body::from(csv(usage))),
         (Format::Json, By::Day) => {
-            let days = days.by_day(usage.iter().map(|usage| &usage.usage)).into_iter().map(DayShown::from);
-            Json(UsageShown::ByDay { days: days.collect() }).into_response()
+            let days = days.by_day(usage.iter().map(|usage| &usage.usage));
+            Json(UsageShown::ByDay { days }).into_response()
         }
-        (Format::Json, By::Token) => {
-            let tokens = by_token(usage).into_iter().map(TokenShown::from).collect();
-            Json(UsageShown::ByToken { tokens }).into_response()
-        }
+        (Format::Json, By::Token) => Json(UsageShown::ByToken { tokens: by_token(usage) }).into_response(),
     })
 }
 
 /// The columns of `contactd usage --csv`.
-fn csv(usage: &[NamedUsage]) -> String {
-    let mut rows = csv_row(["day", "token", "name", "hits", "misses", "refused"]);
-    for NamedUsage { usage, token_name } in usage {
-        let [hits, misses, refused] =
-            [usage.hits, usage.misses, usage.refused].map(|count| count.to_string());
-        let day = Days::name(usage.day);
-        let name = token_name.as_deref().unwrap_or_default();
-        rows.push_str(&csv_row([&*day, &usage.token, name, &hits, &misses, &refused]));
+fn csv(usage: Vec<NamedUsage>) -> String {
+    let mut rows = csv_row(UsageView::COLUMNS);
+    for row in usage {
+        let cells = UsageView::from(row).cells();
+        rows.push_str(&csv_row(cells.each_ref().map(String::as_str)));
     }
     rows
 }

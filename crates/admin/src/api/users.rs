@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use contactd_core::{Role, Timestamp, User};
+use contactd_core::Role;
+use contactd_services::views::UserView;
 use contactd_services::{LoginError, NewUser, UserError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::api::Api;
 use crate::api::auth::Who;
 use crate::api::endpoint::Endpoint;
 use crate::api::extract::{Created, Json, Named, Sent};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::{Refusal, sentence};
-use crate::api::{Api, Inside};
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::Users);
@@ -31,45 +32,29 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::post("/users/{name}/role", needs, "changeRole", change_role)
             .says("Give a user another role. Their sessions end.")
             .takes::<RoleChange>()
-            .answers::<UserShown>(),
+            .answers::<UserView>(),
         Endpoint::post("/users/{name}/disable", needs, "disableUser", disable)
             .says("Disable a user. Their sessions end.")
-            .answers::<UserShown>(),
+            .answers::<UserView>(),
         Endpoint::post("/users/{name}/enable", needs, "enableUser", enable)
             .says("Enable a user again.")
-            .answers::<UserShown>(),
+            .answers::<UserView>(),
         Endpoint::post("/users/{name}/reset-totp", needs, "resetTotp", reset_totp)
             .says("Remove the second factor of a user who has lost it. Their sessions end.")
-            .answers::<UserShown>(),
+            .answers::<UserView>(),
     ]
-}
-
-/// A user.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct UserShown {
-    name: String,
-    #[schemars(with = "String")]
-    role: Role,
-    #[schemars(with = "String")]
-    created_at: Timestamp,
-    #[schemars(with = "Option<String>")]
-    disabled_at: Option<Timestamp>,
-    has_totp: bool,
-    #[schemars(with = "Option<String>")]
-    last_login_at: Option<Timestamp>,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct UserList {
-    users: Vec<UserShown>,
+    users: Vec<UserView>,
 }
 
 /// A user, with a password that is shown once.
 #[derive(Serialize, JsonSchema)]
 struct UserWithPassword {
     #[serde(flatten)]
-    user: UserShown,
+    user: UserView,
     password: String,
 }
 
@@ -89,19 +74,6 @@ struct RoleChange {
     role: Role,
 }
 
-impl From<User> for UserShown {
-    fn from(user: User) -> Self {
-        Self {
-            has_totp: user.totp.is_some(),
-            name: user.name,
-            role: user.role,
-            created_at: user.created_at,
-            disabled_at: user.disabled_at,
-            last_login_at: user.last_login_at,
-        }
-    }
-}
-
 impl From<NewUser> for UserWithPassword {
     fn from(new: NewUser) -> Self {
         Self { user: new.user.into(), password: new.password }
@@ -110,7 +82,7 @@ impl From<NewUser> for UserWithPassword {
 
 async fn list(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
     let users = api.services.users.list(&who.actor).await?;
-    Ok(Json(UserList { users: users.into_iter().map(UserShown::from).collect() }))
+    Ok(Json(UserList { users: users.into_iter().map(UserView::from).collect() }))
 }
 
 async fn create(
@@ -139,7 +111,7 @@ async fn change_role(
 ) -> Result<Json<impl Serialize>, Refusal> {
     let changed = api.services.users.set_role(&who.actor, &name, sent.role).await?;
     api.stop_jobs_without_permission().await;
-    Ok(Json(UserShown::from(changed.done)))
+    Ok(Json(UserView::from(changed.done)))
 }
 
 async fn disable(
@@ -149,7 +121,7 @@ async fn disable(
 ) -> Result<Json<impl Serialize>, Refusal> {
     let disabled = api.services.users.disable(&who.actor, &name).await?;
     api.stop_jobs_without_permission().await;
-    Ok(Json(UserShown::from(disabled.done)))
+    Ok(Json(UserView::from(disabled.done)))
 }
 
 async fn enable(
@@ -157,7 +129,7 @@ async fn enable(
     who: Who,
     Named(name): Named,
 ) -> Result<Json<impl Serialize>, Refusal> {
-    Ok(Json(UserShown::from(api.services.users.enable(&who.actor, &name).await?.done)))
+    Ok(Json(UserView::from(api.services.users.enable(&who.actor, &name).await?.done)))
 }
 
 async fn reset_totp(
@@ -165,7 +137,7 @@ async fn reset_totp(
     who: Who,
     Named(name): Named,
 ) -> Result<Json<impl Serialize>, Refusal> {
-    Ok(Json(UserShown::from(api.services.users.reset_totp(&who.actor, &name).await?.done)))
+    Ok(Json(UserView::from(api.services.users.reset_totp(&who.actor, &name).await?.done)))
 }
 
 impl From<UserError> for Refusal {

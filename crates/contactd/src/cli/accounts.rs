@@ -3,6 +3,7 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use contactd_core::{Lifetime, Role};
+use contactd_services::defaults;
 
 use super::JsonArg;
 
@@ -80,7 +81,7 @@ pub(crate) struct AdminTokenArgs {
     #[arg(long, value_parser = role())]
     pub(crate) role: Role,
     /// How long the token is valid: a number and s, m, h, d or w, or never
-    #[arg(long, value_name = "SPAN", default_value = "90d")]
+    #[arg(long, value_name = "SPAN", default_value = defaults::TOKEN_LIFETIME)]
     pub(crate) expires: Lifetime,
 }
 

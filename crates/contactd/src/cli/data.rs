@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use contactd_core::{DateFormat, Kind, Label, Span, Timestamp};
-use contactd_services::MaxRejects;
+use contactd_services::{MaxRejects, defaults};
 
 use super::ServiceArgs;
 use super::values::{
@@ -72,7 +72,7 @@ pub(crate) struct ImportArgs {
     #[arg(long)]
     pub(crate) replace_source: bool,
     /// With --replace-source: load nothing if a source with 1,000 details or more would lose more of them than this share
-    #[arg(long, value_name = "SHARE", default_value = "20%", value_parser = parse_share)]
+    #[arg(long, value_name = "SHARE", default_value = defaults::MAX_WITHDRAWN, value_parser = parse_share)]
     pub(crate) max_withdrawn: f64,
     /// With --replace-source: continue even if the files contain no valid row, which deletes all details of the source
     #[arg(long, requires = "replace_source")]
@@ -88,7 +88,7 @@ pub(crate) struct ImportArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) rejects: Option<PathBuf>,
     /// Load nothing if more rows than this have a rejected value: a share like 10% or a number of rows
-    #[arg(long, value_name = "SHARE", default_value = "10%")]
+    #[arg(long, value_name = "SHARE", default_value = defaults::MAX_REJECTS)]
     pub(crate) max_rejects: MaxRejects,
     /// Print the report as JSON
     #[arg(long)]
@@ -170,10 +170,10 @@ pub(crate) struct PutArgs {
     #[arg(long, default_value = "personal", value_parser = parse_label)]
     pub(crate) label: Label,
     /// The source
-    #[arg(long, default_value = "manual", value_parser = parse_name)]
+    #[arg(long, default_value = defaults::SOURCE_BY_HAND, value_parser = parse_name)]
     pub(crate) source: String,
     /// The confidence, 0 to 100
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u8).range(0..=100))]
+    #[arg(long, default_value_t = defaults::CONFIDENCE_BY_HAND, value_parser = clap::value_parser!(u8).range(0..=100))]
     pub(crate) confidence: u8,
     /// When it was last known to be correct: a date or an RFC 3339 time [default: now]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use contactd_core::{AdminToken, Timestamp};
 use contactd_services::IssuedAdminToken;
+use contactd_services::views::AdminTokenView;
 
 use crate::cli::{AdminTokenArgs, AdminTokenCommand};
 use crate::context::Context;
@@ -14,7 +15,7 @@ pub(crate) async fn run(context: &Context, command: AdminTokenCommand) -> anyhow
     match command {
         AdminTokenCommand::Create(args) => create(context, &args).await?,
         AdminTokenCommand::List(args) => {
-            list(&users.list_admin_tokens(actor).await?, context.clock.now(), args.json)?;
+            list(users.list_admin_tokens(actor).await?, context.clock.now(), args.json)?;
         }
         AdminTokenCommand::Revoke { token } => {
             let revoked = users.revoke_admin_token(actor, &token).await?;
@@ -42,8 +43,12 @@ async fn create(context: &Context, args: &AdminTokenArgs) -> anyhow::Result<()> 
     Ok(())
 }
 
-fn list(tokens: &[AdminToken], now: Timestamp, json: bool) -> anyhow::Result<()> {
-    let shown: Vec<_> = tokens.iter().map(|token| token.shown(now)).collect();
+fn list(tokens: Vec<AdminToken>, now: Timestamp, json: bool) -> anyhow::Result<()> {
+    let view = |token: AdminToken| AdminTokenView {
+        revoked_at: Some(token.revoked_at),
+        ..AdminTokenView::of(token, now)
+    };
+    let shown: Vec<_> = tokens.into_iter().map(view).collect();
     if json {
         return output::json(&shown);
     }
@@ -52,8 +57,8 @@ fn list(tokens: &[AdminToken], now: Timestamp, json: bool) -> anyhow::Result<()>
         .iter()
         .map(|token| {
             vec![
-                token.id.to_owned(),
-                token.name.to_owned(),
+                token.id.clone(),
+                token.name.clone(),
                 token.role.to_string(),
                 token.created_at.to_string(),
                 time(token.expires_at, "never"),

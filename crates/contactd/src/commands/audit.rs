@@ -57,16 +57,15 @@ pub(crate) async fn warn_of_superseded(context: &Context) -> anyhow::Result<()> 
 
 async fn verify(context: &Context, args: &AuditVerifyArgs) -> anyhow::Result<ExitCode> {
     let audits = &context.services.audits;
-    let has_files = context.name_node();
-    if args.accept_loss && !has_files {
-        context.require_node()?;
-    }
     if args.accept_loss {
+        context.require_node()?;
         audits.accept_loss(&context.actor).await?;
         output::changed(&context.place, format_args!("the loss is accepted"));
+    } else {
+        context.name_node();
     }
     let (node, roots, noted) = (args.node.clone(), args.roots(), args.head.clone());
-    let query = VerifyQuery { node, roots, noted, has_files };
+    let query = VerifyQuery { node, roots, noted };
     let cancel = Cancel::default();
     let verifying = audits.verify_all(&context.actor, &query, &unobserved, &cancel);
     let verified = progress::during("verifying the journal", verifying).await?;
@@ -126,7 +125,8 @@ fn report(verified: &VerifiedJournals, json: bool) -> anyhow::Result<ExitCode> {
 }
 
 async fn head(context: &Context, json: bool) -> anyhow::Result<ExitCode> {
-    let heads = context.services.audits.all_heads(&context.actor, context.name_node()).await?;
+    context.name_node();
+    let heads = context.services.audits.all_heads(&context.actor).await?;
     match &heads[..] {
         [] => bail!("nothing is signed yet: the journal is empty, or a server has to open it once"),
         [head] if json && context.database.is_none() => output::json(&head.of)?,
@@ -153,7 +153,8 @@ async fn head(context: &Context, json: bool) -> anyhow::Result<ExitCode> {
 }
 
 async fn root(context: &Context, json: bool) -> anyhow::Result<ExitCode> {
-    let all = context.services.audits.all_roots(&context.actor, context.name_node()).await?;
+    context.name_node();
+    let all = context.services.audits.all_roots(&context.actor).await?;
     match &all[..] {
         [] => bail!("the journal has no root yet: the next start of the server gives it one"),
         [own] if json && context.database.is_none() => output::json(&own.of.roots)?,
@@ -188,14 +189,12 @@ async fn proof(context: &Context, args: &AuditProofArgs) -> anyhow::Result<ExitC
         return Err(Misuse("write the proof to a file: contactd audit proof … > FILE".to_owned()).into());
     }
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout());
-    let (audits, actor, AuditProofArgs { since, until, node }) =
-        (&context.services.audits, &context.actor, args);
-    let proving = async {
-        match node.is_none() && context.name_node() {
-            true => audits.prove(actor, *since, *until, &mut out).await,
-            false => audits.prove_copy(actor, node.as_deref(), *since, *until, &mut out).await,
-        }
-    };
+    let AuditProofArgs { since, until, node } = args;
+    if node.is_none() {
+        context.name_node();
+    }
+    let audits = &context.services.audits;
+    let proving = audits.prove(&context.actor, node.as_deref(), *since, *until, &mut out);
     let made = progress::during("reading the journal", proving).await?;
     output::words(format_args!(
         "lines {} to {}; an auditor checks them with `contactd audit verify --proof FILE --root KEY`",

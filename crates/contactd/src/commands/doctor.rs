@@ -7,6 +7,7 @@ use contactd_cluster::Nodes;
 use contactd_core::{Clock, SystemClock};
 use contactd_core::{Finding, Severity};
 use contactd_services::clock_finding;
+use contactd_services::views::FindingView;
 
 use crate::cli::Everywhere;
 use crate::config::{self, Config};
@@ -16,12 +17,12 @@ use crate::{output, progress, surroundings};
 
 pub(crate) async fn run(everywhere: &Everywhere, json: bool) -> anyhow::Result<ExitCode> {
     let findings = examine(everywhere).await;
+    let failed = findings.iter().any(|finding| finding.severity == Severity::Fail);
     if json {
-        output::json(&findings)?;
+        output::json(&findings.into_iter().map(FindingView::from).collect::<Vec<_>>())?;
     } else {
         findings.iter().try_for_each(show)?;
     }
-    let failed = findings.iter().any(|finding| finding.severity == Severity::Fail);
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 

@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use contactd_core::{Kind, Progress, SubjectName};
-use contactd_services::{EraseError, EraseOptions, Erased};
+use contactd_services::views::ErasedView;
+use contactd_services::{Approval, EraseError, EraseOptions, Erased};
 use serde::Serialize;
 
 use crate::cli::EraseArgs;
@@ -21,22 +22,8 @@ struct ErasedReport {
     confirmed: bool,
     on_file: bool,
     dry_run: bool,
-    profiles: Vec<ShownProfile>,
-    shared_with: Vec<ShownShared>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ShownProfile {
-    profile_url: String,
-    details: u64,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ShownShared {
-    profile_url: String,
-    kind: Kind,
+    #[serde(flatten)]
+    erased: ErasedView,
 }
 
 pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<ExitCode> {
@@ -64,10 +51,18 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
         )),
         step => waiting.show(step),
     };
-    let options = EraseOptions { values: args.values, must_exist: args.must_exist, confirmed: None };
-    let approve = approval::asking("Erase", args.yes);
-    let erasing = subjects.erase(&actor, &named, options, &approve, &show);
-    let erased = progress::during("erasing", erasing).await;
+    let mut options = EraseOptions {
+        values: args.values,
+        must_exist: args.must_exist,
+        approval: approval::given(args.yes),
+    };
+    let mut erased = progress::during("erasing", subjects.erase(&actor, &named, options, &show)).await;
+    if let Err(EraseError::NeedsApproval(profiles)) = &erased
+        && approval::ask("Erase", profiles.iter())
+    {
+        options.approval = Approval::Seen(profiles.len());
+        erased = progress::during("erasing", subjects.erase(&actor, &named, options, &show)).await;
+    }
     let is_begun = erased.as_ref().err().is_none_or(EraseError::has_begun);
     let console = if is_begun { delete_console_files(context) } else { Ok(()) };
     let mut erased = erased.map_err(|error| with_advice(context, error))?;
@@ -126,7 +121,7 @@ fn delete_console_files(context: &Context) -> anyhow::Result<()> {
 
 fn with_advice(context: &Context, error: EraseError) -> anyhow::Error {
     match &error {
-        EraseError::NotApproved(_) => {
+        EraseError::NeedsApproval(_) => {
             anyhow::anyhow!("{error} ({}). To erase all of them, add --yes", context.place)
         }
         _ => error.into(),
@@ -134,22 +129,13 @@ fn with_advice(context: &Context, error: EraseError) -> anyhow::Error {
 }
 
 fn report(erased: &Erased, args: &EraseArgs, confirmed: bool) -> ErasedReport {
-    let url = |profile: &contactd_core::Profile| profile.as_str().to_owned();
-    let held = erased.profiles.iter().filter(|erased| erased.details > 0);
     ErasedReport {
         details_removed: if args.dry_run { 0 } else { erased.details() },
         suppressed: !args.dry_run,
         confirmed,
         on_file: erased.details() > 0,
         dry_run: args.dry_run,
-        profiles: held
-            .map(|erased| ShownProfile { profile_url: url(&erased.profile), details: erased.details })
-            .collect(),
-        shared_with: erased
-            .shared
-            .iter()
-            .map(|shared| ShownShared { profile_url: url(&shared.profile), kind: shared.kind })
-            .collect(),
+        erased: erased.into(),
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use contactd_admin::ShownImport;
 use contactd_core::Cancel;
 use contactd_core::store::Undone;
 use contactd_services::ImportError;
+use contactd_services::views::ImportView;
 
 use crate::cli::{ImportsArgs, ImportsCommand};
 use crate::context::Context;
@@ -21,7 +21,7 @@ pub(crate) async fn run(context: &Context, args: &ImportsArgs) -> anyhow::Result
 
 async fn list(context: &Context, json: bool) -> anyhow::Result<ExitCode> {
     let imports = context.services.imports.list(&context.actor).await?;
-    let imports: Vec<ShownImport> = imports.into_iter().map(ShownImport::from).collect();
+    let imports: Vec<ImportView> = imports.into_iter().map(ImportView::from).collect();
     if json {
         output::json(&imports)?;
         return Ok(ExitCode::SUCCESS);
@@ -30,7 +30,7 @@ async fn list(context: &Context, json: bool) -> anyhow::Result<ExitCode> {
         output::words(format_args!("nothing has been imported yet; see `contactd import --help`"));
         return Ok(ExitCode::SUCCESS);
     }
-    let row = |import: &ShownImport| {
+    let row = |import: &ImportView| {
         vec![
             import.id.to_string(),
             import.imported_at.to_string(),

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use contactd_core::Span;
 use contactd_core::store::{NextEnding, SourceRetention};
+use contactd_services::views::SourceView;
 
 use crate::config::Config;
 use crate::context::Context;
@@ -14,7 +15,7 @@ pub(crate) async fn run(config: Config, json: bool) -> anyhow::Result<ExitCode> 
     let context = Context::open(config).await?;
     let sources = context.services.imports.retention(&context.actor).await?;
     if json {
-        output::json(&sources)?;
+        output::json(&sources.into_iter().map(SourceView::from).collect::<Vec<_>>())?;
         return Ok(ExitCode::SUCCESS);
     }
     if sources.is_empty() {

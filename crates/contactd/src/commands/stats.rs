@@ -2,71 +2,20 @@
 
 use std::process::ExitCode;
 
-use contactd_core::Timestamp;
-use contactd_core::store::{DetailTotal, FormerTotal, PartSize, PastImport};
+use contactd_core::store::{DetailTotal, FormerTotal, PastImport};
 use contactd_services::Stats;
-use serde::Serialize;
+use contactd_services::views::StatsView;
 
 use crate::context::Context;
 use crate::{output, progress};
 
-/// The statistics, as JSON.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ShownStats<'a> {
-    profiles: u64,
-    details: &'a [DetailTotal],
-    suppressions: u64,
-    newest_import: Option<NewestImport<'a>>,
-    kept_for_undo: FormerTotal,
-    bytes: u64,
-    files: &'a [PartSize],
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct NewestImport<'a> {
-    imported_at: Timestamp,
-    source: &'a str,
-    rows: u64,
-    rejected: u64,
-    suppressed: u64,
-    details_new: u64,
-    details_changed: u64,
-    details_unchanged: u64,
-}
-
-impl<'a> From<&'a PastImport> for NewestImport<'a> {
-    fn from(import: &'a PastImport) -> Self {
-        let summary = &import.summary;
-        Self {
-            imported_at: import.at,
-            source: &summary.source,
-            rows: summary.rows,
-            rejected: summary.rejected,
-            suppressed: summary.suppressed,
-            details_new: summary.counts.new,
-            details_changed: summary.counts.changed,
-            details_unchanged: summary.counts.unchanged,
-        }
-    }
-}
-
 pub(crate) async fn run(context: &Context, json: bool) -> anyhow::Result<ExitCode> {
     let stats = progress::during("counting", context.services.health.stats(&context.actor)).await?;
-    let bytes = stats.parts.iter().map(|part| part.bytes).sum();
+    let view = StatsView::from(&stats);
     if json {
-        output::json(&ShownStats {
-            profiles: stats.profiles,
-            details: &stats.details,
-            suppressions: stats.suppressions,
-            newest_import: stats.newest_import.as_ref().map(NewestImport::from),
-            kept_for_undo: stats.former,
-            bytes,
-            files: &stats.parts,
-        })?;
+        output::json(&view)?;
     } else {
-        show(&stats, bytes)?;
+        show(&stats, view.bytes)?;
     }
     Ok(ExitCode::SUCCESS)
 }

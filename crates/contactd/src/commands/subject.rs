@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use contactd_core::Timestamp;
-use contactd_services::{
-    AccessReport, Disclosure, DisclosuresOf, HeldDetail, ReadFrom, ReceivedBy, ReceivedDetail,
+use contactd_services::ReadFrom;
+use contactd_services::views::{
+    AccessReport, Disclosure, DisclosuresOf, HeldDetail, ReceivedBy, ReceivedDetail,
 };
 
 use crate::cli::SubjectReportArgs;

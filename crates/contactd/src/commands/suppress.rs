@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use contactd_core::{SubjectList, SubjectName, SubjectNameError, subject_lines};
+use contactd_services::views::HolderView;
 use contactd_services::{Holder, OnFile, OptOutError, OptOutOptions, OptedOut};
 use serde::Serialize;
 
@@ -25,14 +26,7 @@ struct OptOutReport {
     not_on_file: Option<u64>,
     /// After an opt-out: the profiles that hold a named number or address.
     #[serde(skip_serializing_if = "Option::is_none")]
-    holders: Option<Vec<ShownHolder>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ShownHolder {
-    profile_url: String,
-    still_disclosed: u64,
+    holders: Option<Vec<HolderView>>,
 }
 
 #[derive(Serialize)]
@@ -51,25 +45,31 @@ const SHOWN: usize = 20;
 pub(crate) async fn suppress(context: &Context, args: &SuppressArgs) -> anyhow::Result<ExitCode> {
     let (named, rejected) = read(context, &args.subjects)?;
     let actor = context.actor_for(args.subjects.ticket.as_deref());
-    let options = OptOutOptions { person: args.person, must_exist: args.must_exist };
+    let approval = approval::given(args.yes);
+    let options = OptOutOptions { person: args.person, must_exist: args.must_exist, approval };
     if args.must_exist && !rejected.is_empty() {
         rejected.iter().for_each(RejectedSubject::show);
         bail!("nothing was changed, because of --must-exist");
     }
     refuse_nothing(&named, &rejected)?;
     // Process the valid subjects even if others are invalid: one typing error must not delay another person's opt-out.
-    let approve = approval::asking("Opt out", args.yes);
-    let opting_out = context.services.opt_outs.suppress(&actor, &named, options, &approve);
-    let changed = progress::during("opting out", opting_out).await.map_err(name_unknown)?;
-    let OptedOut { changed: count, already, on_file } = changed.done;
-    let on_file = on_file.transpose();
-    let found = on_file.as_ref().ok().and_then(Option::as_ref);
+    let opt_outs = &context.services.opt_outs;
+    let opting_out = opt_outs.suppress(&actor, &named, options);
+    let mut changed = progress::during("opting out", opting_out).await.map_err(name_unknown)?;
+    if let Ok(OnFile { holders, needs_approval: true, .. }) = &changed.done.on_file
+        && approval::ask("Opt out", holders.iter().map(|holder| &holder.profile))
+    {
+        let opting_out = opt_outs.suppress_holders(&actor, changed);
+        changed = progress::during("opting out", opting_out).await;
+    }
+    let OptedOut { changed: count, already, on_file, .. } = changed.done;
+    let found = on_file.as_ref().ok();
     let report = OptOutReport {
         read: (named.len() + rejected.len()) as u64,
         changed: count,
         rejected,
         not_on_file: found.map(|found| found.unknown.len() as u64),
-        holders: found.map(|found| found.holders.iter().map(ShownHolder::from).collect()),
+        holders: found.map(|found| found.holders.iter().map(HolderView::from).collect()),
     };
     if args.subjects.json {
         output::json(&report)?;
@@ -83,7 +83,7 @@ pub(crate) async fn suppress(context: &Context, args: &SuppressArgs) -> anyhow::
     }
     output::remarks(&changed.notes, &changed.recorded);
     changed.confirmed?;
-    let is_approved = !found.is_some_and(|found| found.is_not_approved);
+    let is_approved = !found.is_some_and(|found| found.needs_approval);
     on_file.context("opted out and in force, but the search for what is on file failed")?;
     Ok(if report.rejected.is_empty() && is_approved { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -121,12 +121,6 @@ fn refuse_nothing(named: &[SubjectName], rejected: &[RejectedSubject]) -> anyhow
     match rejected {
         [] => bail!("the list is empty; nothing was changed"),
         _ => bail!("nothing was changed"),
-    }
-}
-
-impl From<&Holder> for ShownHolder {
-    fn from(holder: &Holder) -> Self {
-        Self { profile_url: holder.profile.as_str().to_owned(), still_disclosed: holder.disclosed }
     }
 }
 
@@ -200,7 +194,7 @@ fn show_found(found: &OnFile, person: bool, named: usize) {
     if holders.len() > SHOWN {
         output::words(format_args!("  and {} more; --json lists all of them", holders.len() - SHOWN));
     }
-    if found.is_not_approved {
+    if found.needs_approval {
         output::words(format_args!(
             "contactd: these {} people are not opted out themselves; to do that, add --yes",
             holders.len()

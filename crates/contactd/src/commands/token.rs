@@ -6,12 +6,13 @@ use std::process::ExitCode;
 
 use contactd_core::{Kind, Rate, Scopes, TokenUpdate};
 use contactd_services::Committed;
+use contactd_services::views::ListedToken;
 use contactd_services::{IssuedToken, NewToken};
 
 use crate::cli::{TokenCommand, TokenCreateArgs, TokenRotateArgs, TokenUpdateArgs};
 use crate::context::Context;
 use crate::output;
-use shown::{HEADER, ShownToken, changes};
+use shown::{HEADER, cells, changes};
 
 pub(crate) async fn run(context: &Context, command: TokenCommand) -> anyhow::Result<ExitCode> {
     match command {
@@ -54,7 +55,8 @@ async fn show_new(context: &Context, issued: Committed<IssuedToken>, json: bool)
 fn print_new(context: &Context, issued: &IssuedToken, json: bool) -> anyhow::Result<()> {
     let (IssuedToken { secret, token, rotated, namesakes }, now) = (issued, context.clock.now());
     if json {
-        output::json(&ShownToken::new(token, now).with_secret(secret.expose()))?;
+        let secret = Some(secret.expose().to_owned());
+        output::json(&ListedToken { token: secret, ..ListedToken::of(token, now) })?;
     } else {
         output::data(format_args!("{}", secret.expose()))?;
     }
@@ -80,11 +82,11 @@ fn print_new(context: &Context, issued: &IssuedToken, json: bool) -> anyhow::Res
 async fn list(context: &Context, json: bool) -> anyhow::Result<()> {
     let now = context.clock.now();
     let tokens = context.services.tokens.list(&context.actor).await?;
-    let shown: Vec<ShownToken<'_>> = tokens.iter().map(|token| ShownToken::new(token, now)).collect();
+    let shown: Vec<_> = tokens.iter().map(|token| ListedToken::of(token, now)).collect();
     if json {
         return output::json(&shown);
     }
-    output::table(&HEADER, &shown.iter().map(ShownToken::cells).collect::<Vec<_>>())?;
+    output::table(&HEADER, &shown.iter().map(cells).collect::<Vec<_>>())?;
     let ending = tokens.iter().filter(|token| token.ends_soon(now)).count();
     if ending > 0 {
         output::words(format_args!(
@@ -106,7 +108,7 @@ async fn update(context: &Context, args: &TokenUpdateArgs) -> anyhow::Result<()>
     let updated = context.services.tokens.update(&context.actor, &args.which.token, &update).await?;
     let token = &updated.done.after;
     if args.json {
-        output::json(&ShownToken::new(token, context.clock.now()))?;
+        output::json(&ListedToken::of(token, context.clock.now()))?;
     }
     let (id, name, changes) = (&token.id, &token.name, changes(&updated.done));
     output::changed(&context.place, format_args!("{id} for {name}: {changes}"));

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use contactd_core::User;
 use contactd_services::Changed;
 use contactd_services::NewUser;
+use contactd_services::views::UserView;
 
 use crate::cli::UserCommand;
 use crate::context::Context;
@@ -63,7 +64,11 @@ fn say(context: &Context, changed: &Changed<User>, what: &str) {
 
 fn list(users: &[User], json: bool) -> anyhow::Result<()> {
     if json {
-        return output::json(&users);
+        let view = |user: &User| UserView {
+            must_change_password: Some(user.must_change_password),
+            ..UserView::from(user.clone())
+        };
+        return output::json(&users.iter().map(view).collect::<Vec<_>>());
     }
     let cells = |user: &User| {
         let state = match (user.is_enabled(), user.must_change_password) {

@@ -41,7 +41,7 @@ fn an_erasure_that_waits_for_an_import_reaches_what_the_import_brings_and_holds_
         let erasing = scope.spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
             let observer = |step| waits.send(step).expect("somebody listens");
-            runtime.block_on(server.services.subjects.erase(actor, ada, WITH_VALUES, &|_| true, &observer))
+            runtime.block_on(server.services.subjects.erase(actor, ada, WITH_VALUES, &observer))
         });
         assert_eq!(is_waiting.recv(), Ok(Progress::Suppressed { is_confirmed: true }));
         assert_eq!(server.look_up(PHONE, token.expose(), ADA).0, 404, "in force before anything waits");
@@ -50,7 +50,7 @@ fn an_erasure_that_waits_for_an_import_reaches_what_the_import_brings_and_holds_
             let out = server
                 .services
                 .opt_outs
-                .suppress(actor, &[named(EVE)], OptOutOptions::default(), &|_| true)
+                .suppress(actor, &[named(EVE)], OptOutOptions::default())
                 .await
                 .expect("suppresses");
             assert_eq!(out.confirmed, Ok(()), "an opt-out is confirmed while an erasure waits");
@@ -98,18 +98,15 @@ async fn nothing_is_claimed_that_a_server_has_not_confirmed() {
     let services = opened.services(Arc::new(Silent), &crate::on_record::Recorder::new(&opened, false));
     let (actor, cancel) = (officer(), Cancel::default());
     let ada = SubjectName::person(ADA, &Networks::built_in()).expect("a person");
-    let erased = services
-        .subjects
-        .erase(&actor, &ada, EraseOptions::default(), &|_| true, &unobserved)
-        .await
-        .expect("erases");
+    let erased =
+        services.subjects.erase(&actor, &ada, EraseOptions::default(), &unobserved).await.expect("erases");
     assert_eq!(erased.confirmed, Err(NotConfirmed::Failed));
     // A backup that is being made keeps an erasure from being complete: that must not hide the first.
     let backing_up = std::fs::File::open(opened.dir.keys()).expect("keys");
     backing_up.lock_shared().expect("locks");
     let not_complete = services
         .subjects
-        .erase(&actor, &ada, EraseOptions::default(), &|_| true, &unobserved)
+        .erase(&actor, &ada, EraseOptions::default(), &unobserved)
         .await
         .expect_err("not complete");
     let words = not_complete.to_string();

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use contactd_services::{
-    AuditQuery, Clearing, EraseOptions, ImportError, ImportOptions, MaxRejects, NewToken, OptOutOptions,
-    ReadFrom, Services, ShownEvent,
+    Approval, AuditQuery, Clearing, EraseOptions, ImportError, ImportOptions, MaxRejects, NewToken,
+    OptOutOptions, ReadFrom, Services, ShownEvent,
 };
 
 use contactd_core::store::{Aged, DetailFilter};
@@ -28,7 +28,8 @@ use crate::serving::{Listeners, Serving};
 
 const ADA: &str = "https://linkedin.com/in/ada-quell";
 const EVE: &str = "https://linkedin.com/in/eve-nuvel";
-const WITH_VALUES: EraseOptions = EraseOptions { values: true, must_exist: false, confirmed: None };
+const WITH_VALUES: EraseOptions =
+    EraseOptions { values: true, must_exist: false, approval: Approval::NotGiven };
 const PHONE: &str = "/api/fetchPhoneNumber";
 const EMAIL: &str = "/api/fetchPersonalEmail";
 
@@ -235,7 +236,7 @@ async fn drive(server: &InProcess, actor: &Actor) {
     let ada = [person(ADA)];
     services
         .opt_outs
-        .suppress(actor, &ada, OptOutOptions::default(), &|_| true)
+        .suppress(actor, &ada, OptOutOptions::default())
         .await
         .expect("suppresses")
         .confirmed
@@ -262,11 +263,8 @@ async fn drive(server: &InProcess, actor: &Actor) {
     let removed = services.subjects.remove(actor, &eve, &by_hand, &unobserved).await.expect("removes");
     assert_eq!((removed.done, removed.confirmed), (1, Ok(())));
     assert!(server.look_up(PHONE, token, EVE).1.contains("+14155550124"));
-    let erased = services
-        .subjects
-        .erase(actor, &person(EVE), WITH_VALUES, &|_| true, &unobserved)
-        .await
-        .expect("erases");
+    let erased =
+        services.subjects.erase(actor, &person(EVE), WITH_VALUES, &unobserved).await.expect("erases");
     assert_eq!((erased.done.details(), erased.confirmed), (2, Ok(())));
     assert_eq!((server.look_up(PHONE, token, EVE).0, server.look_up(EMAIL, token, EVE).0), (404, 404));
     assert!(services.subjects.search(actor, &person(EVE)).await.expect("searches").report.held.is_empty());
@@ -372,8 +370,9 @@ async fn previews(server: &InProcess, actor: &Actor) {
 
 async fn audits_and_health(server: &InProcess, actor: &Actor) {
     let services = &server.services;
-    let verified = services.audits.verify(actor, None, Vec::new()).await.expect("verifies");
-    assert!(verified.is_whole(), "{verified:?}");
+    let verifying = services.audits.verify_all(actor, &Default::default(), &unobserved, &Cancel::default());
+    let verified = verifying.await.expect("verifies");
+    assert!(verified.is_whole, "{verified:?}");
     assert!(services.audits.head(actor).await.expect("reads").is_some());
     let (usage, _) = services.audits.usage(actor, Some("crm")).await.expect("counts");
     assert!(usage.iter().map(|usage| usage.usage.hits).sum::<u64>() > 3);

@@ -8,7 +8,7 @@ mod role;
 mod totp;
 mod user;
 
-pub use admin_token::{AdminToken, ShownAdminToken};
+pub use admin_token::AdminToken;
 pub use change::{NewPassword, UserChange, UserChanged};
 pub use name::{UserName, UserNameError};
 pub use password::{MOST_PASSWORD_BYTES, PasswordHash, SHORTEST_PASSWORD};

@@ -1,12 +1,9 @@
 //! How long a source's details are held, and which of them end next.
 
-use serde::Serialize;
-
 use crate::{Span, Timestamp};
 
 /// A source, its maximum age, and which of its details end next.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceRetention {
     /// The source.
     pub source: String,
@@ -18,14 +15,13 @@ pub struct SourceRetention {
     /// How many of them have expired or are too old, and are removed by the next sweep.
     pub due: u64,
     /// How many of those that are due have expired; the others are too old.
-    #[serde(skip)]
     pub expired: u64,
     /// Those that end next after these.
     pub next: Option<NextEnding>,
 }
 
 /// Details that end on the same UTC day.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextEnding {
     /// How many.
     pub details: u64,

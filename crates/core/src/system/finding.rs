@@ -1,25 +1,20 @@
 //! What a check of an installation found.
 
-use serde::Serialize;
-
 /// The result of one check.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// What was checked.
     pub check: &'static str,
     /// How serious it is.
-    #[serde(rename = "verdict")]
     pub severity: Severity,
     /// What was found.
     pub message: String,
     /// What to do about it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }
 
 /// How serious a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// Nothing to do.
     Ok,

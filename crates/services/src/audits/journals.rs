@@ -1,11 +1,28 @@
 //! The journals themselves: this node's own, and the copies of the others.
 
-use super::copies::copy_of;
+use std::sync::Arc;
+
+use serde::Serialize;
+
 use super::{AuditError, roots};
 use crate::Parts;
-use contactd_core::store::ShippedJournal;
+use contactd_core::store::{ShippedJournal, Store};
 use contactd_core::{AuditPosition, Timestamp};
 use contactd_journal::{JournalReader, Roots};
+
+/// A node, by its id and its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeName {
+    /// Its id.
+    pub node: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// The copy of a journal with this id. If reading begins at a position, the lines before it need not be read.
+pub(super) fn copy_of(parts: &Parts, copy: i32, position: AuditPosition) -> JournalReader {
+    JournalReader::of_copy(Arc::<dyn Store>::clone(&parts.store), copy, position)
+}
 
 /// This node's journal, and those that other nodes have shipped, each with the roots that are trusted.
 pub(super) async fn all(parts: &Parts) -> Result<Vec<(JournalReader, Roots)>, AuditError> {

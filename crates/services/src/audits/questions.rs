@@ -3,15 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use serde::Serialize;
-
 use super::reading::{ReadFrom, Reader};
 use super::{named_tokens, token_names};
+use crate::views::Recipient;
 use crate::{AuditError, Audits, IndexState};
 use contactd_core::store::{ActionFilter, AuditFilter, IndexedLine, RequestFilter};
 use contactd_core::{
     Actor, AdminRecord, AuditOutcome, AuditRecord, ContactValue, Kind, Moment, Profile, ShortDigest, Subject,
-    Timestamp, hex,
+    hex,
 };
 
 /// Selects requests and administrative actions, in an operator's terms. All conditions that are given must match.
@@ -132,28 +131,6 @@ impl ShownEvent<'_> {
             ],
         }
     }
-}
-
-/// What one token asked for and received.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Recipient {
-    /// The id of the token.
-    pub token: String,
-    /// Its name, if it is known.
-    pub token_name: Option<String>,
-    /// How many requests.
-    pub requests: u64,
-    /// How many of them disclosed something.
-    pub hits: u64,
-    /// How many found nothing.
-    pub misses: u64,
-    /// How many were refused.
-    pub refused: u64,
-    /// The time of the first.
-    pub first_at: Timestamp,
-    /// The time of the last.
-    pub last_at: Timestamp,
 }
 
 impl Audits {

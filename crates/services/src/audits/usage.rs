@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 
-use serde::Serialize;
-
 use super::copies::index_copies;
 use super::indexing::catch_up;
 use super::{named_tokens, token_names};
+use crate::views::{DayLookups, TokenLookups, UsageView};
 use crate::{AuditError, Audits, IndexState};
 use contactd_core::store::{AuditUsage, Store};
 use contactd_core::{Actor, Moment, Timestamp};
@@ -19,6 +18,19 @@ pub struct NamedUsage {
     pub usage: AuditUsage,
     /// The name of the token, if it is known.
     pub token_name: Option<String>,
+}
+
+impl From<NamedUsage> for UsageView {
+    fn from(NamedUsage { usage, token_name }: NamedUsage) -> Self {
+        Self {
+            day: Days::name(usage.day),
+            token: usage.token,
+            name: token_name,
+            hits: usage.hits,
+            misses: usage.misses,
+            refused: usage.refused,
+        }
+    }
 }
 
 /// UTC days, from the first to the last.
@@ -37,35 +49,6 @@ pub enum DaysError {
     /// It is too long.
     #[error("the period is longer than {MOST_DAYS} days; choose a shorter one")]
     TooLong,
-}
-
-/// Lookups on one UTC day.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DayLookups {
-    /// The day, such as `2026-05-01`.
-    pub day: String,
-    /// How many disclosed something.
-    pub hits: u64,
-    /// How many found nothing.
-    pub misses: u64,
-    /// How many were refused.
-    pub refused: u64,
-}
-
-/// Lookups of one token.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TokenLookups {
-    /// The id of the token.
-    pub token: String,
-    /// Its name, if it is known.
-    pub token_name: Option<String>,
-    /// How many disclosed something.
-    pub hits: u64,
-    /// How many found nothing.
-    pub misses: u64,
-    /// How many were refused.
-    pub refused: u64,
 }
 
 impl Days {

@@ -1,13 +1,54 @@
-//! What the last verification found, which the store remembers.
+//! What a verification found, and what the store remembers of the last one.
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::copies::VerifiedJournals;
+use serde::Serialize;
+
 use super::indexing::lost_line;
-use super::journals::of_others;
+use super::journals::{NodeName, of_others};
 use crate::{AuditError, Parts};
-use contactd_core::Timestamp;
+use contactd_core::{RootKey, Timestamp};
+use contactd_journal::{JournalFault, Verification};
+
+/// The result of checking the journals of all nodes.
+#[derive(Clone, Debug, Serialize)]
+pub struct VerifiedJournals {
+    /// Whether everything was checked, and nothing is wrong.
+    #[serde(rename = "isWhole")]
+    pub is_whole: bool,
+    /// The journal on this machine, from its files.
+    #[serde(flatten)]
+    pub files: Option<Verification>,
+    /// The copies in the database, of all nodes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub copies: Vec<VerifiedCopy>,
+    /// Roots that were given, and that no journal has.
+    #[serde(rename = "unknownRoots", skip_serializing_if = "Vec::is_empty")]
+    pub unknown_roots: Vec<RootKey>,
+}
+
+/// The result of checking the copy of a node's journal.
+#[derive(Clone, Debug, Serialize)]
+pub struct VerifiedCopy {
+    /// The node.
+    #[serde(flatten)]
+    pub node: NodeName,
+    /// Whether it was checked, and nothing is wrong.
+    #[serde(rename = "isWhole")]
+    pub is_whole: bool,
+    /// Whether it was checked. If roots were given and this journal has none of them, its lines count as unverified.
+    #[serde(rename = "isVerified")]
+    pub is_verified: bool,
+    /// The number of the last line that is copied.
+    pub through: u64,
+    /// The roots that it names, oldest first.
+    #[serde(rename = "namedRoots")]
+    pub named_roots: Vec<RootKey>,
+    /// The result.
+    #[serde(flatten)]
+    pub verification: Option<Verification>,
+}
 
 /// The fact that says what the last verification of all journals found.
 const VERIFIED: &str = "journal_verified";
@@ -61,6 +102,62 @@ impl FromStr for LastVerification {
 }
 
 impl VerifiedJournals {
+    /// The result, before any copy is checked.
+    pub(super) fn new(files: Option<Verification>) -> Self {
+        let is_whole = files.as_ref().is_none_or(Verification::is_whole);
+        Self { is_whole, files, copies: Vec::new(), unknown_roots: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, copy: VerifiedCopy) {
+        self.is_whole &= copy.is_whole;
+        self.copies.push(copy);
+    }
+
+    /// The line that was noted down is of a node whose journal was not checked.
+    pub(super) fn noted_is_elsewhere(&mut self) {
+        let what = "the line that was noted down is of another node, and was not looked for";
+        let checked = self.copies.iter_mut().filter_map(|copy| copy.verification.as_mut());
+        checked.last().into_iter().for_each(|last| last.faults.push(wrong_copy(what.to_owned())));
+        self.copies.iter_mut().for_each(|copy| copy.is_whole = false);
+        self.is_whole = false;
+    }
+
+    /// Finds out which of these roots no journal has.
+    pub(super) fn find_unknown(&mut self, given: &[RootKey]) {
+        let of_files = self.files.iter().flat_map(|files| &files.roots);
+        let known: Vec<&RootKey> =
+            self.copies.iter().flat_map(|copy| &copy.named_roots).chain(of_files).collect();
+        self.unknown_roots = given.iter().filter(|root| !known.contains(root)).copied().collect();
+        self.is_whole &= self.unknown_roots.is_empty();
+    }
+
+    /// The result of checking one journal.
+    pub fn of_files(files: Verification) -> Self {
+        Self::new(Some(files))
+    }
+
+    /// The result in words, line by line.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = self.files.as_ref().map(Verification::words).unwrap_or_default();
+        for copy in &self.copies {
+            let NodeName { node, name } = &copy.node;
+            match &copy.verification {
+                Some(verification) => {
+                    words.push(format!("node {node} ({name}), as shipped to the database:"));
+                    words.extend(verification.words());
+                }
+                None => words.push(format!(
+                    "UNVERIFIED node {node} ({name}), {} lines: its root was not given with --root; `contactd audit root` \
+                     lists the roots of all nodes",
+                    copy.through
+                )),
+            }
+        }
+        let unknown = self.unknown_roots.iter();
+        words.extend(unknown.map(|root| format!("WRONG no journal has the root {root}, which was given")));
+        words
+    }
+
     /// How many lines were checked, in all journals.
     pub fn lines(&self) -> u64 {
         let of_copies = self.copies.iter().filter_map(|copy| copy.verification.as_ref());
@@ -83,6 +180,11 @@ impl VerifiedJournals {
             self.unknown_roots.iter().map(|root| format!("no journal has the root {root}, which was given"));
         of_files.chain(of_copies).chain(unknown).next()
     }
+}
+
+/// Something that is wrong with a copy.
+pub(super) fn wrong_copy(what: String) -> JournalFault {
+    JournalFault { file: "the copy".to_owned(), line: 0, seq: None, what }
 }
 
 /// Remembers what a verification of all journals found.

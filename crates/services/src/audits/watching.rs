@@ -1,7 +1,6 @@
 //! How far a verification is.
 
 use crate::AuditError;
-use contactd_core::unobserved;
 use contactd_core::{Cancel, Observer, Progress};
 use contactd_journal::JournalError;
 
@@ -16,11 +15,6 @@ pub(super) struct Watching<'a> {
 impl<'a> Watching<'a> {
     pub(super) fn new(observer: Observer<'a>, cancel: &Cancel) -> Self {
         Self { observer, cancel: cancel.clone(), step: "", all: None }
-    }
-
-    /// Nobody looks on, and nobody stops it.
-    pub(super) fn nobody() -> Self {
-        Self::new(&unobserved, &Cancel::default())
     }
 
     /// Begins with other lines: about `all`, if that is known.

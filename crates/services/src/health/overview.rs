@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::audits::{indexed_lookups, journal_state};
-use crate::{DayLookups, Days, Health, HealthError, JournalState};
+use crate::views::DayLookups;
+use crate::{Days, Health, HealthError, JournalState};
 use contactd_core::Finding;
 use contactd_core::store::PastImport;
 use contactd_core::{Actor, Kind, Timestamp, Token};

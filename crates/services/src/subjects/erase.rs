@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::Changed;
 use crate::subjects::Subjects;
 use crate::waiting::until_free;
-use crate::{Approve, FEW};
+use crate::{ASK_ABOVE_PROFILES, Approval};
 use contactd_core::store::{DetailFilter, StoreError};
 use contactd_core::{
     Actor, AdminEntry, Affected, ContactValue, Kind, NodeNote, NotConfirmed, NotRecorded, Profile, Subject,
@@ -20,10 +20,9 @@ pub struct EraseOptions {
     pub values: bool,
     /// Change nothing if nothing is on file.
     pub must_exist: bool,
-    /// How many profiles whoever asks has seen and confirmed. If another number of profiles hold the named number or address
-    /// by now, none of them is erased; if it is this many, nobody is asked. A person who is named by their profile is erased in
-    /// any case.
-    pub confirmed: Option<usize>,
+    /// Whether the people who hold a named number or address may be many. If it is given for another number of profiles than
+    /// hold it by now, none of them is erased. A person who is named by their profile is erased in any case.
+    pub approval: Approval,
 }
 
 /// What an erasure removed, or would remove.
@@ -72,9 +71,9 @@ pub enum EraseError {
     /// Nothing is on file. Nothing was changed.
     #[error("nothing is on file about what was named; nothing was changed")]
     NotOnFile,
-    /// More than [`FEW`] profiles would be erased, and that was not approved.
-    #[error("{0} profiles hold it; none of them was erased. It is opted out itself: no lookup discloses it")]
-    NotApproved(usize),
+    /// More than [`ASK_ABOVE_PROFILES`] profiles would be erased: these. That has to be approved.
+    #[error("{} profiles hold it; none of them was erased. It is opted out itself: no lookup discloses it", .0.len())]
+    NeedsApproval(Vec<Profile>),
     /// Another number of profiles was confirmed.
     #[error(
         "{0} profiles hold it, which is not the number that was confirmed; none of them was erased. It is opted out itself: no \
@@ -133,7 +132,7 @@ impl EraseError {
     pub const fn has_begun(&self) -> bool {
         match self {
             Self::NotOnFile
-            | Self::NotApproved(_)
+            | Self::NeedsApproval(_)
             | Self::NotAsConfirmed(_)
             | Self::NotRecorded(_)
             | Self::NotSuppressed(_) => false,
@@ -152,7 +151,7 @@ impl EraseError {
     const fn what_is_left(&self) -> &'static str {
         match self {
             Self::NotSuppressed(_) | Self::NotOnFile | Self::NotRecorded(_) => "nothing was changed",
-            Self::NotApproved(_) | Self::NotAsConfirmed(_) => "nothing was erased",
+            Self::NeedsApproval(_) | Self::NotAsConfirmed(_) => "nothing was erased",
             Self::NotConfirmed(..) | Self::NotRemoved(_) => "the details are not removed",
             Self::NotSearched(_) => "the search for other profiles failed",
             Self::NotWiped(_) | Self::Pending(_) => "traces are left in the store's files",
@@ -172,7 +171,6 @@ impl Subjects {
         actor: &Actor,
         named: &SubjectName,
         options: EraseOptions,
-        approve: Approve<'_>,
         observer: Observer<'_>,
     ) -> Result<Changed<Erased>, EraseError> {
         let parts = &*self.parts;
@@ -186,7 +184,7 @@ impl Subjects {
         // Each announcement covers everything that was committed before it: the last one counts.
         let mut confirmed = parts.in_force.announce(Affected::Access).await;
         observer(Progress::Suppressed { is_confirmed: confirmed.is_ok() });
-        let done = self.erase_profiles(named, options, approve, &entry, &mut confirmed, observer).await;
+        let done = self.erase_profiles(named, options, &entry, &mut confirmed, observer).await;
         if done.as_ref().map_or(true, |done| done.left.is_some()) {
             parts.note_failure(&entry.again()).await;
         }
@@ -274,7 +272,6 @@ impl Subjects {
         &self,
         named: &SubjectName,
         options: EraseOptions,
-        approve: Approve<'_>,
         entry: &AdminEntry,
         confirmed: &mut Result<Vec<NodeNote>, NotConfirmed>,
         observer: Observer<'_>,
@@ -285,12 +282,12 @@ impl Subjects {
             SubjectName::Person(profile) => vec![profile.clone()],
             SubjectName::Value(..) => self.profiles_of(named).await.map_err(EraseError::NotRemoved)?,
         };
-        match (named, options.confirmed) {
-            (SubjectName::Value(..), Some(confirmed)) if confirmed != profiles.len() => {
+        match (named, options.approval) {
+            (SubjectName::Value(..), Approval::Seen(count)) if count != profiles.len() => {
                 return Err(EraseError::NotAsConfirmed(profiles.len()));
             }
-            (_, None) if profiles.len() > FEW && !approve(&profiles) => {
-                return Err(EraseError::NotApproved(profiles.len()));
+            (_, Approval::NotGiven) if profiles.len() > ASK_ABOVE_PROFILES => {
+                return Err(EraseError::NeedsApproval(profiles));
             }
             _ => {}
         }

@@ -4,50 +4,15 @@ mod recipients;
 
 use std::collections::HashMap;
 
-pub use recipients::{ReceivedBy, ReceivedDetail};
-use serde::Serialize;
-
 use crate::ReadFrom;
 use crate::audits;
 use crate::subjects::{SharedValue, SubjectError, Subjects};
+use crate::views::{AccessReport, Disclosure, DisclosuresOf, HeldDetail, SuppressionState};
 use contactd_core::store::{AuditFilter, IndexedLine, RequestFilter};
 use contactd_core::{
-    Actor, AuditOutcome, AuditRecord, ContactValue, Detail, DigestKeys, Kind, Label, Profile, ShortDigest,
-    Subject, SubjectName, Timestamp,
+    Actor, AuditOutcome, AuditRecord, ContactValue, Detail, DigestKeys, Kind, Profile, ShortDigest, Subject,
+    SubjectName, Timestamp,
 };
-
-/// Everything about a person. It contains personal data in clear, because it is meant for that person.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AccessReport {
-    /// When it was created, to the second.
-    pub generated_at: Timestamp,
-    /// What was asked about: a profile URL, a number or an address.
-    pub subject: String,
-    /// Whether they have opted out.
-    pub suppression: SuppressionState,
-    /// The profiles that it covers.
-    pub profiles: Vec<String>,
-    /// What is held.
-    pub held: Vec<HeldDetail>,
-    /// Who received something, in short: whoever received it last comes first.
-    pub recipients: Vec<ReceivedBy>,
-    /// What was disclosed, oldest first.
-    pub disclosures: Vec<Disclosure>,
-    /// Requests about the person that disclosed nothing.
-    pub requests_without_result: u64,
-    /// Whether the report covers only the value, because several people have it.
-    pub is_about_the_value_only: bool,
-    /// Which disclosures these are.
-    pub disclosures_are_of: DisclosuresOf,
-    /// Disclosures before this time are no longer recorded.
-    pub disclosures_known_since: Option<Timestamp>,
-    /// When the index, from which the disclosures were read, was last compared with the journal; `None` if it never was,
-    /// or if they were read from the journal.
-    pub index_compared_at: Option<Timestamp>,
-    /// Whether the disclosures were read from the journal itself.
-    pub is_from_journal: bool,
-}
 
 /// What a search found.
 #[derive(Debug)]
@@ -63,77 +28,6 @@ pub struct Found {
 
 /// How many of the profiles that hold a number or an address a search shows.
 pub const MOST_SEARCHED: usize = 200;
-
-/// Whether somebody has opted out.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SuppressionState {
-    /// Whether they are suppressed.
-    pub is_suppressed: bool,
-    /// Since when.
-    pub since: Option<Timestamp>,
-    /// Whether this is about the number or address that was asked about, not about a person.
-    pub is_of_the_value_only: bool,
-}
-
-/// One detail, as the report shows it.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the fields are those of a detail")]
-pub struct HeldDetail {
-    pub profile_url: String,
-    pub kind: Kind,
-    pub value: String,
-    pub label: Label,
-    pub source: String,
-    pub confidence: u8,
-    pub observed_at: Option<Timestamp>,
-    pub basis: Option<String>,
-    pub expires_at: Option<Timestamp>,
-    /// Whether it has expired: it is no longer disclosed and will be removed.
-    pub is_expired: bool,
-    /// Whether the person or this value has opted out.
-    pub is_suppressed: bool,
-    /// If an import has changed or withdrawn it: until when it is kept, so that the import can be undone. Nobody receives
-    /// it.
-    pub kept_for_undo_until: Option<Timestamp>,
-}
-
-/// One disclosure.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Disclosure {
-    /// When.
-    pub time: Timestamp,
-    /// The profile; empty if another profile held the value then, of which only a digest is known.
-    pub profile_url: String,
-    /// The kind of detail that was disclosed.
-    pub operation: Kind,
-    /// The name of the token that received it; its id if the name is unknown.
-    pub token: String,
-    /// The id of that token.
-    pub token_id: String,
-    /// The id of the request.
-    pub request_id: String,
-    /// The value that was disclosed, if it is still held.
-    pub value: Option<String>,
-    /// Whether the journal says which value it was.
-    pub is_value_recorded: bool,
-}
-
-/// Which disclosures a report lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum DisclosuresOf {
-    /// Everything that was disclosed of the profile.
-    Profile,
-    /// What was disclosed of the profiles that hold the value now.
-    ProfilesThatHoldItNow,
-    /// What was disclosed of the value, as far as the journal names values: no profile holds it now.
-    Value,
-    /// None can be found: no profile holds the value now.
-    Unknown,
-}
 
 /// For whom the profiles of a number or address are read.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -123,8 +123,7 @@ impl Action {
         let Services { tokens, opt_outs, subjects, imports, .. } = services;
         match self {
             Self::Suppress(who) => {
-                let done =
-                    opt_outs.suppress(&actor, &[who.name()], OptOutOptions::default(), &|_| true).await;
+                let done = opt_outs.suppress(&actor, &[who.name()], OptOutOptions::default()).await;
                 ended(done.map(|done| done.confirmed.is_ok()))
             }
             Self::Unsuppress(who) => {
@@ -134,7 +133,7 @@ impl Action {
             Self::Erase(person) => {
                 let options = EraseOptions::default();
                 let named = Who::Person(person).name();
-                let done = subjects.erase(&actor, &named, options, &|_| true, &unobserved).await;
+                let done = subjects.erase(&actor, &named, options, &unobserved).await;
                 ended(done.map(|done| done.confirmed.is_ok()))
             }
             Self::Remove(person) => {

@@ -57,7 +57,7 @@ fn shown(NodeName { node, name }: NodeName, is_here: bool) -> String {
 
 pub(super) async fn roots(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
     let mut roots = Vec::new();
-    for of in api.services.audits.all_roots(&who.actor, true).await? {
+    for of in api.services.audits.all_roots(&who.actor).await? {
         let (current, node) = (of.of.roots.last().copied(), shown(of.node, of.is_here));
         roots.extend(of.of.roots.iter().map(|root| RootShown {
             node: node.clone(),
@@ -69,7 +69,7 @@ pub(super) async fn roots(State(api): State<Arc<Api>>, who: Who) -> Result<Json<
 }
 
 pub(super) async fn heads(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
-    let heads = api.services.audits.all_heads(&who.actor, true).await?;
+    let heads = api.services.audits.all_heads(&who.actor).await?;
     let heads = heads.into_iter().map(|of| {
         let head = match of.is_here {
             true => format!("{}:{}", of.of.seq, of.of.chain),

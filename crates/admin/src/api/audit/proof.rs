@@ -52,10 +52,7 @@ pub(super) async fn start(
     let job = api.jobs.start(Kind::Proof, &who, input, async move |job| {
         let mut file = ProofFile::create(job).map_err(unwritable)?;
         let audits = &working.services.audits;
-        let made = match &node {
-            None => audits.prove(&actor, since, until, &mut file).await,
-            Some(node) => audits.prove_copy(&actor, Some(node), since, until, &mut file).await,
-        };
+        let made = audits.prove(&actor, node.as_deref(), since, until, &mut file).await;
         let made = made.map_err(|error| match error {
             _ if job.cancel().is_cancelled() => failed(AuditError::Journal(JournalError::Cancelled)),
             AuditError::Journal(JournalError::Key(why)) => Failed::new("nothing_to_prove", sentence(&why)),

@@ -85,7 +85,7 @@ pub(super) async fn start(
     let input = json!({ "roots": asked.roots, "head": head });
     let (working, actor) = (Arc::clone(&api), who.actor.clone());
     let job = api.jobs.start(Kind::Verify, &who, input, async move |job| {
-        let query = VerifyQuery { node: None, roots, noted, has_files: true };
+        let query = VerifyQuery { node: None, roots, noted };
         let observe = |progress| job.observe(progress);
         let found = working.services.audits.verify_all(&actor, &query, &observe, job.cancel()).await;
         let found = Verified::of(found.map_err(failed)?);

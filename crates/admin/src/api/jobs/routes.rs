@@ -63,7 +63,7 @@ async fn show(State(api): State<Arc<Api>>, who: Who, Named(id): Named) -> Result
 
 async fn cancel(State(api): State<Arc<Api>>, who: Who, Named(id): Named) -> Result<Json<JobShown>, Refusal> {
     let job = find(&api, &id, &who)?;
-    if job.is_running() && job.kind().is_completed() {
+    if job.is_running() && job.kind().rules().is_completed {
         return Err(Refusal::conflict("This cannot be stopped: once it has begun, it is completed."));
     }
     job.stop(Stopped::ByOwner);

@@ -48,7 +48,7 @@ pub(crate) async fn stop_those_without_permission(api: &Api) -> Result<(), UserE
                 role
             }
         };
-        if role.is_none_or(|role| !job.kind().needs().roles().contains(&role)) {
+        if role.is_none_or(|role| !job.kind().rules().needs.roles().contains(&role)) {
             job.stop(Stopped::WithoutPermission);
         }
     }

@@ -6,8 +6,8 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
 use contactd_core::{SubjectList, subject_lines};
-use contactd_services::Changed;
-use contactd_services::OptOutOptions;
+use contactd_services::views::HolderView;
+use contactd_services::{Changed, OptOutOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -16,7 +16,6 @@ use crate::api::Api;
 use crate::api::auth::Who;
 use crate::api::extract::{Asked, Text};
 use crate::api::jobs::{Done, Failed, Job, Kind, started};
-use crate::api::opt_outs::HolderShown;
 use crate::api::people::Settled;
 use crate::api::refusal::{Refusal, sentence};
 
@@ -50,7 +49,7 @@ struct ListDone {
     /// How many more there are.
     more_rejected: u64,
     /// The first profiles that hold something of the list and have other details that are still given out.
-    holders: Vec<HolderShown>,
+    holders: Vec<HolderView>,
     /// How many more there are.
     more_holders: u64,
 }
@@ -92,8 +91,7 @@ pub(super) async fn opt_out_list(
             // Nobody is left to be opted out: nothing is changed, and there is nothing to put on record.
             true => ListDone::nothing(read),
             false => {
-                let opting_out =
-                    api.services.opt_outs.suppress(&actor, &named, OptOutOptions::default(), &|_| false);
+                let opting_out = api.services.opt_outs.suppress(&actor, &named, OptOutOptions::default());
                 ListDone::of(read, &opting_out.await.map_err(Refusal::from)?)
             }
         };
@@ -118,15 +116,14 @@ impl ListDone {
     }
 
     fn of(read: u64, changed: &Changed<contactd_services::OptedOut>) -> Self {
-        let on_file = changed.done.on_file.as_ref().and_then(|found| found.as_ref().ok());
-        let shown = on_file.filter(|_| changed.may_show());
+        let shown = changed.done.on_file.as_ref().ok().filter(|_| changed.may_show());
         let disclosing =
             || shown.iter().flat_map(|found| &found.holders).filter(|holder| holder.disclosed > 0);
         Self {
             settled: Settled::of(changed, changed.done.changed),
             already: changed.done.already,
             not_on_file: shown.map(|found| found.unknown.len() as u64),
-            holders: disclosing().take(MOST_NAMED).map(HolderShown::from).collect(),
+            holders: disclosing().take(MOST_NAMED).map(HolderView::from).collect(),
             more_holders: disclosing().skip(MOST_NAMED).count() as u64,
             ..Self::nothing(read)
         }

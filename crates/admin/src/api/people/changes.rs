@@ -7,7 +7,8 @@ use axum::extract::State;
 use axum::http::{Response, StatusCode};
 use contactd_core::store::DetailFilter;
 use contactd_core::{ContactValue, Kind, Label, RawRecord, SubjectName, SubjectNameError, Timestamp};
-use contactd_services::{CorrectionError, WrongDetail};
+use contactd_services::views::{KindName, LabelName};
+use contactd_services::{CorrectionError, WrongDetail, defaults};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -16,13 +17,8 @@ use crate::api::Api;
 use crate::api::auth::Who;
 use crate::api::extract::Sent;
 use crate::api::jobs::{self, Job, answer_or_job};
-use crate::api::names::{KindName, LabelName};
 use crate::api::people::Settled;
 use crate::api::refusal::Refusal;
-
-/// What details that are stored by hand have as their source and confidence.
-const SOURCE: &str = "manual";
-const CONFIDENCE: &str = "100";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -95,9 +91,9 @@ pub(super) async fn correct(
             email,
             phone_label: label,
             email_label: label,
-            confidence: CONFIDENCE,
+            confidence: &defaults::CONFIDENCE_BY_HAND.to_string(),
             observed_at: &now,
-            source: SOURCE,
+            source: defaults::SOURCE_BY_HAND,
             ..RawRecord::default()
         };
         let (subjects, observe) = (&api.services.subjects, |step| job.observe(step));

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::{Response, StatusCode};
 use axum::response::IntoResponse;
 use contactd_services::Changed;
+use contactd_services::views::ErasedView;
 use contactd_services::{EraseError, EraseOptions, Erased};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,8 +17,7 @@ use crate::api::Api;
 use crate::api::auth::Who;
 use crate::api::extract::{Json, Sent};
 use crate::api::jobs::{self, Job, answer_or_job};
-use crate::api::people::found::SharedShown;
-use crate::api::people::{Whom, when_its_turn};
+use crate::api::people::{Whom, seen, when_its_turn};
 use crate::api::refusal::Refusal;
 
 #[derive(Deserialize, JsonSchema)]
@@ -43,43 +43,23 @@ pub(super) struct Erasure {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ErasureShown {
-    profiles: Vec<ErasedShown>,
-    /// Other profiles that have a number or an address in common with these. They are not erased.
-    shared_with: Vec<SharedShown>,
+    #[serde(flatten)]
+    erased: ErasedView,
     /// Whether it is certain that every lookup from now on sees the change.
     in_force: bool,
     /// Whether the journal says so already. If not, the line follows by itself.
     is_on_record: bool,
 }
 
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct ErasedShown {
-    profile_url: String,
-    /// How many details.
-    details: u64,
-}
-
 impl ErasureShown {
-    fn of(erased: Erased) -> Self {
-        let profiles = erased.profiles.into_iter().filter(|erased| erased.details > 0);
-        Self {
-            profiles: profiles
-                .map(|erased| ErasedShown {
-                    profile_url: erased.profile.as_str().to_owned(),
-                    details: erased.details,
-                })
-                .collect(),
-            shared_with: erased.shared.into_iter().map(SharedShown::from).collect(),
-            in_force: true,
-            is_on_record: true,
-        }
+    fn of(erased: &Erased) -> Self {
+        Self { erased: erased.into(), in_force: true, is_on_record: true }
     }
 
     fn done(changed: Changed<Erased>) -> Self {
         let (in_force, is_on_record) = (changed.confirmed.is_ok(), changed.recorded.is_ok());
         let erased = if changed.may_show() { changed.done } else { Erased::default() };
-        Self { in_force, is_on_record, ..Self::of(erased) }
+        Self { erased: (&erased).into(), in_force, is_on_record }
     }
 }
 
@@ -92,16 +72,15 @@ pub(super) async fn erase(
     if sent.dry_run {
         return when_its_turn(async move {
             let erased = api.services.subjects.preview_erasure(&actor, &named).await?;
-            Ok(Json(ErasureShown::of(erased)).into_response())
+            Ok(Json(ErasureShown::of(&erased)).into_response())
         })
         .await;
     }
-    let confirmed = sent.confirmed.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
-    let options = EraseOptions { values: sent.values, must_exist: false, confirmed };
+    let options = EraseOptions { values: sent.values, must_exist: false, approval: seen(sent.confirmed) };
     let (jobs, input) = (Arc::clone(&api.jobs), json!({ "values": sent.values, "ticket": sent.ticket }));
     answer_or_job(&jobs, jobs::Kind::Erase, &who, input, async move |job: &Job| {
         let subjects = &api.services.subjects;
-        let erased = subjects.erase(&actor, &named, options, &|_| false, &|step| job.observe(step)).await;
+        let erased = subjects.erase(&actor, &named, options, &|step| job.observe(step)).await;
         if erased.as_ref().err().is_none_or(EraseError::has_begun) {
             api.delete_personal_files();
         }
@@ -118,11 +97,12 @@ impl From<EraseError> for Refusal {
     fn from(error: EraseError) -> Self {
         match error {
             EraseError::NotOnFile => Self::not_found("Nothing is on file about this. Nothing was changed."),
-            EraseError::NotApproved(count) => Self::confirmation_needed(
-                count as u64,
+            EraseError::NeedsApproval(profiles) => Self::confirmation_needed(
+                profiles.len() as u64,
                 format!(
-                    "{count} profiles hold this number or address, and none of them was erased. It is opted out itself: no lookup gives \
-                     it out. To erase all of them, confirm their number."
+                    "{} profiles hold this number or address, and none of them was erased. It is opted out itself: no lookup gives \
+                     it out. To erase all of them, confirm their number.",
+                    profiles.len()
                 ),
             ),
             EraseError::NotAsConfirmed(count) => Self::conflict(format!(

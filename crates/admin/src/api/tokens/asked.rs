@@ -4,18 +4,12 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use contactd_core::{Lifetime, OrNone, Quota, Rate, Scopes, Span, TokenUpdate};
-use contactd_services::NewToken;
+use contactd_services::views::KindName;
+use contactd_services::{NewToken, defaults};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::api::names::KindName;
 use crate::api::refusal::{Refusal, sentence};
-
-/// How long a token is accepted unless something else is asked for.
-const DEFAULT_LIFETIME: &str = "90d";
-
-/// How long the old token stays valid unless something else is asked for.
-const DEFAULT_OVERLAP: &str = "24h";
 
 /// The days that are shown unless something else is asked for, and at most.
 const DEFAULT_DAYS: u16 = 30;
@@ -96,7 +90,7 @@ impl LookupTokenToCreate {
         };
         Ok(NewToken {
             scopes: scopes(self.scopes.as_deref())?.unwrap_or(Scopes::ALL),
-            lifetime: lifetime(self.expires.as_deref().unwrap_or(DEFAULT_LIFETIME))?,
+            lifetime: lifetime(self.expires.as_deref().unwrap_or(defaults::TOKEN_LIFETIME))?,
             rate,
             quota: limit("quota", self.quota.as_deref())?,
             name: self.name,
@@ -118,7 +112,7 @@ impl TokenChange {
 
 impl Rotation {
     pub(super) fn overlap(&self) -> Result<Duration, Refusal> {
-        let text = self.overlap.as_deref().unwrap_or(DEFAULT_OVERLAP);
+        let text = self.overlap.as_deref().unwrap_or(defaults::ROTATION_OVERLAP);
         let span = text.parse().map(|Span(length)| length);
         span.map_err(|_| Refusal::invalid("`overlap` is a length of time such as 0s, 1h, 24h or 7d."))
     }

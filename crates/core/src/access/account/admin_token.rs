@@ -1,7 +1,5 @@
 //! Tokens of the admin API.
 
-use serde::Serialize;
-
 use crate::access::token::random_id;
 use crate::{Role, Timestamp};
 
@@ -21,21 +19,6 @@ pub struct AdminToken {
     /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
     /// When it was last accepted, to about a minute.
-    pub last_used_at: Option<Timestamp>,
-}
-
-/// An admin token as it is shown.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the fields of the token")]
-pub struct ShownAdminToken<'a> {
-    pub id: &'a str,
-    pub name: &'a str,
-    pub role: Role,
-    pub state: &'static str,
-    pub created_at: Timestamp,
-    pub expires_at: Option<Timestamp>,
-    pub revoked_at: Option<Timestamp>,
     pub last_used_at: Option<Timestamp>,
 }
 
@@ -64,20 +47,6 @@ impl AdminToken {
             "live"
         } else {
             "expired"
-        }
-    }
-
-    /// As it is shown at `now`.
-    pub fn shown(&self, now: Timestamp) -> ShownAdminToken<'_> {
-        ShownAdminToken {
-            id: &self.id,
-            name: &self.name,
-            role: self.role,
-            state: self.state(now),
-            created_at: self.created_at,
-            expires_at: self.expires_at,
-            revoked_at: self.revoked_at,
-            last_used_at: self.last_used_at,
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Users.
 
-use serde::{Serialize, Serializer};
-
 use crate::access::token::random_id;
 use crate::{PasswordHash, Role, Timestamp, TotpSeed};
 
@@ -63,34 +61,5 @@ impl User {
     /// Whether this is an admin who can log in.
     pub fn is_enabled_admin(&self) -> bool {
         self.role == Role::Admin && self.is_enabled()
-    }
-}
-
-/// What may be shown about a user: no hash, no seed.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ShownUser<'a> {
-    name: &'a str,
-    role: Role,
-    created_at: Timestamp,
-    disabled_at: Option<Timestamp>,
-    has_totp: bool,
-    must_change_password: bool,
-    last_login_at: Option<Timestamp>,
-}
-
-/// What may be shown: neither the hash of the password nor the seed of the second factor.
-impl Serialize for User {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let shown = ShownUser {
-            name: &self.name,
-            role: self.role,
-            created_at: self.created_at,
-            disabled_at: self.disabled_at,
-            has_totp: self.totp.is_some(),
-            must_change_password: self.must_change_password,
-            last_login_at: self.last_login_at,
-        };
-        shown.serialize(serializer)
     }
 }

@@ -2,49 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde::Serialize;
-
-use super::{AccessReport, Disclosure, HeldDetail};
-use contactd_core::{Kind, Timestamp};
+use crate::views::{AccessReport, Disclosure, HeldDetail, ReceivedBy, ReceivedDetail};
+use contactd_core::Kind;
 
 /// Longer lists are shown in short, unless everything is wanted.
 const LONG: usize = 50;
-
-/// What one recipient received.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ReceivedBy {
-    /// The name of the token; its id if the name is unknown. Tokens of the same name are one recipient.
-    pub token: String,
-    /// The ids of these tokens.
-    pub token_ids: Vec<String>,
-    /// How many times they received something.
-    pub times: u64,
-    /// The first time.
-    pub first_at: Timestamp,
-    /// The last time.
-    pub last_at: Timestamp,
-    /// What they received.
-    pub details: Vec<ReceivedDetail>,
-}
-
-/// One value that a recipient received, or several of a kind that are not known.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ReceivedDetail {
-    /// The kind of detail.
-    pub operation: Kind,
-    /// The value, if it is still held or was asked about.
-    pub value: Option<String>,
-    /// Whether the journal says which value it was. If so and `value` is `None`, it is no longer held.
-    pub is_value_recorded: bool,
-    /// How many times they received it.
-    pub times: u64,
-    /// The first time.
-    pub first_at: Timestamp,
-    /// The last time.
-    pub last_at: Timestamp,
-}
 
 /// What a page shows of lists that may be long. With `all`, it shows everything.
 impl AccessReport {

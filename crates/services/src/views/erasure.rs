@@ -1,0 +1,78 @@
+//! Who was erased or opted out, and who has something in common with them.
+
+use contactd_core::Kind;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::KindName;
+use crate::{Erased, Holder, SharedValue};
+
+/// Who was erased, or would be.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the fields of an erasure")]
+pub struct ErasedView {
+    pub profiles: Vec<ErasedProfileView>,
+    /// Other profiles that have a number or an address in common with these. They are not erased.
+    pub shared_with: Vec<SharedView>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "ErasedShown")]
+#[expect(missing_docs, reason = "a profile that was erased")]
+pub struct ErasedProfileView {
+    pub profile_url: String,
+    /// How many details.
+    pub details: u64,
+}
+
+/// A profile that has a number or an address in common with others.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SharedShown")]
+#[expect(missing_docs, reason = "the fields of a profile")]
+pub struct SharedView {
+    pub profile_url: String,
+    /// What they have in common.
+    #[schemars(with = "KindName")]
+    pub kind: Kind,
+}
+
+/// A profile that holds a number or an address that was opted out.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "HolderShown")]
+#[expect(missing_docs, reason = "the fields of a profile")]
+pub struct HolderView {
+    pub profile_url: String,
+    /// How many of its details are still given out.
+    pub still_disclosed: u64,
+}
+
+impl From<&Erased> for ErasedView {
+    fn from(erased: &Erased) -> Self {
+        let held = erased.profiles.iter().filter(|erased| erased.details > 0);
+        Self {
+            profiles: held
+                .map(|erased| ErasedProfileView {
+                    profile_url: erased.profile.as_str().to_owned(),
+                    details: erased.details,
+                })
+                .collect(),
+            shared_with: erased.shared.iter().map(SharedView::from).collect(),
+        }
+    }
+}
+
+impl From<&SharedValue> for SharedView {
+    fn from(shared: &SharedValue) -> Self {
+        Self { profile_url: shared.profile.as_str().to_owned(), kind: shared.kind }
+    }
+}
+
+impl From<&Holder> for HolderView {
+    fn from(holder: &Holder) -> Self {
+        Self { profile_url: holder.profile.as_str().to_owned(), still_disclosed: holder.disclosed }
+    }
+}

@@ -1,0 +1,134 @@
+//! Lines of the journal.
+
+use std::collections::BTreeMap;
+
+use contactd_core::{AdminRecord, AuditRecord, ShortDigest, Timestamp, hex};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::ShownEvent;
+
+/// A request or an action.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+#[schemars(rename = "EventShown")]
+pub enum EventView {
+    /// A request with a token.
+    Request(RequestView),
+    /// An action of a user, a command or the service itself.
+    Admin(ActionView),
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "RequestShown")]
+#[expect(missing_docs, reason = "a request")]
+pub struct RequestView {
+    /// The number of the line.
+    pub seq: u64,
+    #[schemars(with = "String")]
+    pub time: Timestamp,
+    /// Empty if several requests are recorded together.
+    pub request_id: String,
+    /// The digest of the id that the caller sent, if that is not recorded as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub given_id_digest: Option<String>,
+    /// The id of the token.
+    pub token: String,
+    pub token_name: Option<String>,
+    /// `phone` or `email`.
+    pub operation: &'static str,
+    /// `hit`, `miss` or `refused`.
+    pub outcome: String,
+    /// The error code, if it was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile_digest: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value_digest: Option<String>,
+    /// How many requests it is about, if that is not one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// The node in whose journal it is.
+    pub node: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "ActionShown")]
+#[expect(missing_docs, reason = "an administrative action")]
+pub struct ActionView {
+    /// The number of the line.
+    pub seq: u64,
+    #[schemars(with = "String")]
+    pub time: Timestamp,
+    /// Always `null`.
+    pub request_id: Option<String>,
+    /// Always `null`.
+    pub token: Option<String>,
+    /// Who did it.
+    pub actor: String,
+    /// How the request came in.
+    pub via: String,
+    pub operation: String,
+    /// `done` or `failed`.
+    pub outcome: &'static str,
+    pub counts: BTreeMap<String, u64>,
+    /// Digests of the people, numbers and addresses that it was about.
+    pub subjects: Vec<String>,
+    pub ticket: Option<String>,
+    pub what: Option<String>,
+    /// The node in whose journal it is.
+    pub node: String,
+}
+
+impl From<ShownEvent<'_>> for EventView {
+    fn from(event: ShownEvent<'_>) -> Self {
+        match event {
+            ShownEvent::Request { record, token_name } => Self::Request(RequestView::of(record, token_name)),
+            ShownEvent::Admin(record) => Self::Admin(record.into()),
+        }
+    }
+}
+
+impl RequestView {
+    fn of(record: AuditRecord, token_name: Option<&str>) -> Self {
+        let text = |digest: ShortDigest| hex::encode(&digest.0);
+        Self {
+            seq: record.seq,
+            time: record.at,
+            request_id: record.request_id,
+            given_id_digest: record.given_id.map(text),
+            token: record.token,
+            token_name: token_name.map(str::to_owned),
+            operation: record.operation.name(),
+            outcome: record.outcome,
+            reason: record.reason,
+            profile_digest: record.profile.map(|(_, digest)| text(digest)),
+            value_digest: record.value.map(text),
+            count: (record.count > 1).then_some(record.count),
+            node: record.node,
+        }
+    }
+}
+
+impl From<AdminRecord> for ActionView {
+    fn from(AdminRecord { seq, node, entry }: AdminRecord) -> Self {
+        Self {
+            seq,
+            time: entry.time,
+            request_id: None,
+            token: None,
+            actor: entry.actor,
+            via: entry.via,
+            operation: entry.operation,
+            outcome: entry.outcome.name(),
+            counts: entry.counts,
+            subjects: entry.subjects,
+            ticket: entry.ticket,
+            what: entry.what,
+            node,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! How much was looked up.
+
+use contactd_core::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Lookups on one UTC day.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "DayShown")]
+#[expect(missing_docs, reason = "how many disclosed something, found nothing, were refused")]
+pub struct DayLookups {
+    /// The day, such as `2026-05-01`.
+    pub day: String,
+    pub hits: u64,
+    pub misses: u64,
+    pub refused: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "TokenShown")]
+#[expect(
+    missing_docs,
+    reason = "how many lookups of a token disclosed something, found nothing, were refused"
+)]
+pub struct TokenLookups {
+    /// The id of the token.
+    pub token: String,
+    pub token_name: Option<String>,
+    pub hits: u64,
+    pub misses: u64,
+    pub refused: u64,
+}
+
+/// What one token asked for and received.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "RecipientShown")]
+#[expect(missing_docs, reason = "the counts and times of its requests")]
+pub struct Recipient {
+    /// The id of the token.
+    pub token: String,
+    pub token_name: Option<String>,
+    pub requests: u64,
+    pub hits: u64,
+    pub misses: u64,
+    pub refused: u64,
+    #[schemars(with = "String")]
+    pub first_at: Timestamp,
+    #[schemars(with = "String")]
+    pub last_at: Timestamp,
+}
+
+/// Lookups of a token on one UTC day.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "how many disclosed something, found nothing, were refused")]
+pub struct UsageView {
+    /// The day, such as `2026-05-01`.
+    pub day: String,
+    /// The id of the token.
+    pub token: String,
+    pub name: Option<String>,
+    pub hits: u64,
+    pub misses: u64,
+    pub refused: u64,
+}
+
+impl UsageView {
+    /// The columns of a CSV file.
+    pub const COLUMNS: [&'static str; 6] = ["day", "token", "name", "hits", "misses", "refused"];
+
+    /// The cells of its row, in the order of [`COLUMNS`](Self::COLUMNS).
+    pub fn cells(&self) -> [String; 6] {
+        let [hits, misses, refused] = [self.hits, self.misses, self.refused].map(|count| count.to_string());
+        let name = self.name.clone().unwrap_or_default();
+        [self.day.clone(), self.token.clone(), name, hits, misses, refused]
+    }
+}
