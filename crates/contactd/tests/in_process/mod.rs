@@ -370,7 +370,8 @@ async fn previews(server: &InProcess, actor: &Actor) {
 
 async fn audits_and_health(server: &InProcess, actor: &Actor) {
     let services = &server.services;
-    let verifying = services.audits.verify_all(actor, &Default::default(), &unobserved, &Cancel::default());
+    let (query, cancel) = (Default::default(), Cancel::default());
+    let verifying = services.audits.verify_all(actor, &query, &unobserved, &cancel);
     let verified = verifying.await.expect("verifies");
     assert!(verified.is_whole, "{verified:?}");
     assert!(services.audits.head(actor).await.expect("reads").is_some());
