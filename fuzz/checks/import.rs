@@ -4,7 +4,7 @@ use std::path::Path;
 
 use contactd_core::{Cancel, DigestKey, DigestKeys, Networks, SuppressionList, unobserved};
 use contactd_import::{Files, Format, Input, Rejects, UploadedFiles};
-use contactd_import::{ReadOptions, ReadRows, RecordFiles, RecordSource, RowChecks, UploadedFile, Verdict};
+use contactd_import::{ReadOptions, ReadRows, RowChecks, UploadedFile, Verdict};
 
 /// Reading a file never panics and always ends, and every batch can be read. Nor does describing or previewing it, and a preview
 /// says what the import does. `room` is a directory for the file.

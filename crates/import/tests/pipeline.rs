@@ -11,7 +11,7 @@ use contactd_core::{
     Cancel, DigestKey, DigestKeys, Networks, Observer, Progress, SuppressionList, unobserved,
 };
 use contactd_import::{Files, Input, Rejects};
-use contactd_import::{ReadOptions, ReadRows, RecordSource, RowChecks, RowsError};
+use contactd_import::{ReadOptions, ReadRows, RowChecks, RowsError};
 
 /// Enough for many batches on every core.
 const ROWS: usize = 60_000;
@@ -54,8 +54,8 @@ fn file(dir: &tempfile::TempDir, name: &str, bytes: &[u8]) -> PathBuf {
 #[test]
 fn everything_is_read() {
     let text: &'static str = csv(good).leak();
-    let read =
-        read(Input::Csv("test", text), Rejects::nowhere(), Cancel::default(), &unobserved).expect("reads");
+    let read = read(Input::Csv("test", text.into()), Rejects::nowhere(), Cancel::default(), &unobserved)
+        .expect("reads");
     assert_eq!((read.rows, read.records, read.rejected), (ROWS as u64, ROWS as u64, 0));
 }
 
@@ -69,7 +69,7 @@ fn reading_that_is_cancelled_ends_although_rows_are_left() {
         }
     };
     let observer: Observer<'static> = Box::leak(Box::new(cancel_soon));
-    let ended = read(Input::Csv("test", text), Rejects::nowhere(), CANCEL.clone(), observer);
+    let ended = read(Input::Csv("test", text.into()), Rejects::nowhere(), CANCEL.clone(), observer);
     assert_eq!(ended.expect_err("stopped").to_string(), "stopped; nothing was changed");
 }
 
@@ -78,7 +78,7 @@ fn rejects_that_cannot_be_written_end_it() {
     let text: &'static str =
         csv(|number| format!("not a profile,+1415555{:04}\n", 100 + number % 100)).leak();
     let rejects = Rejects::to(Some(PathBuf::from("/dev/full")), &[]).expect("a device");
-    let ended = read(Input::Csv("test", text), rejects, Cancel::default(), &unobserved);
+    let ended = read(Input::Csv("test", text.into()), rejects, Cancel::default(), &unobserved);
     let error = ended.expect_err("the disk is full").to_string();
     assert!(error.contains("/dev/full"), "{error}");
 }

@@ -11,10 +11,7 @@ use contactd_core::{
     unobserved,
 };
 use contactd_import::UploadedFiles;
-use contactd_import::{
-    FileShape, PreviewedRow, ReadOptions, ReadRows, RecordFiles, RecordSource, RowChecks, RowsError,
-    UploadedFile,
-};
+use contactd_import::{FileShape, PreviewedRow, ReadOptions, ReadRows, RowChecks, RowsError, UploadedFile};
 use parquet::basic::Compression;
 use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::file::properties::WriterProperties;
