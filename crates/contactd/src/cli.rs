@@ -162,7 +162,7 @@ pub(crate) enum Command {
     /// Remove details that have expired or are too old; a running server does this by itself
     #[command(after_help = "Examples:\n  contactd sweep\n  contactd sweep --source crm --max-age 365d")]
     Sweep(SweepArgs),
-    /// Show how long each source's details are kept, and which of them end next
+    /// Show how long each source's details are kept, and which end next
     #[command(after_help = "Examples:\n  contactd retention\n  contactd retention --json")]
     Retention(JsonArg),
     /// Print everything that is held, in a format that `import` can read
@@ -240,7 +240,7 @@ pub(crate) struct ServeArgs {
     /// The address to listen on for lookups [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS", env = "CONTACTD_LISTEN")]
     pub(crate) listen: Option<Listen>,
-    /// The address to listen on for operators: metrics [default: 127.0.0.1:8081]
+    /// The address to listen on for operators: metrics, admin API and console [default: 127.0.0.1:8081]
     #[arg(long, value_name = "ADDRESS", env = "CONTACTD_ADMIN_LISTEN")]
     pub(crate) admin_listen: Option<Listen>,
     /// Serve HTTPS with the certificate in this PEM file, followed by those that lead to its authority; needs --tls-key
@@ -388,7 +388,7 @@ pub(crate) struct TokenUpdateArgs {
     /// How many requests it may send at once [default: the number in --rate]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) burst: Option<u32>,
-    /// How many hits it may receive, such as 10000/day or 200000/month, or none; it goes on with what is used
+    /// How many hits it may receive, such as 10000/day or 200000/month, or none; what was used so far still counts
     #[arg(long)]
     pub(crate) quota: Option<OrNone<Quota>>,
     /// Print the token's properties as JSON

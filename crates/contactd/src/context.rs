@@ -72,7 +72,10 @@ impl Context {
         let services = opened.services(in_force, &recorder);
         let backups = DirBackups {
             dir: opened.dir.clone(),
-            store: opened.files.clone().map_or_else(|| Arc::clone(&opened.store), |files| files),
+            store: match &opened.files {
+                Some(files) => Arc::<Files>::clone(files),
+                None => Arc::clone(&opened.store),
+            },
             is_of_node: opened.database.is_some(),
             lacks_keys: !matches!(opened.key_source, KeySource::DataDir),
             recorder,

@@ -52,7 +52,7 @@
 //! - **one-time password**: one that was made for a user, who has to change it at the first log-in. **second factor**: codes of
 //!   an authenticator app, or TOTP ([`TotpSeed`]).
 //! - **session**: the time between a log-in and its end. It ends early when the user's **generation** changes.
-//! - **service**: the code that carries out administrative actions ([`services`]).
+//! - **service**: the code that carries out administrative actions (crate `services`).
 //! - **on record**: an action is on record when its line is in the journal ([`OnRecord`]). The **outbox** keeps the
 //!   entries of changes until then.
 //! - **in force**: a change is in force when every lookup that starts from now on sees it ([`InForce`]).

@@ -90,7 +90,7 @@ impl Batch {
                     Entry::Request(record) => batch.records.push(record),
                     Entry::Admin(record) => batch.admin.push(*record),
                     Entry::Mark(Mark::Undisclosed { from, through }) => {
-                        batch.undisclosed.push((from, through))
+                        batch.undisclosed.push((from, through));
                     }
                     Entry::Mark(_) => {}
                 }
