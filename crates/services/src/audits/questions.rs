@@ -26,7 +26,7 @@ pub struct AuditQuery {
     pub since: Option<Moment>,
     /// Before this time.
     pub until: Option<Moment>,
-    /// One of [`AuditOutcome::NAMES`], or of the names of [`AdminOutcome`](crate::AdminOutcome).
+    /// One of [`AuditOutcome::NAMES`], or of the names of [`AdminOutcome`](contactd_core::AdminOutcome).
     pub outcome: Option<String>,
     /// The kind of detail that was asked for, or the name of an administrative action.
     pub operation: Option<String>,
