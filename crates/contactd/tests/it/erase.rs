@@ -232,7 +232,7 @@ fn an_expired_detail_is_not_served_from_that_second_on_and_is_removed() {
     let token = site.token(&[]);
     let service = site.serve_with(&[], "[retention]\nsweep_every = \"1h\"\n");
     let site = &service.site;
-    let ends = in_seconds(3);
+    let ends = in_seconds(6);
     site.ok(&["put", ADA, "--phone", ADA_PHONE, "--expires-at", &ends]);
     // The head of this request is sent before the expiry, and its body after it.
     let late = Request::lookup(PHONE, profile_body(ADA)).token(&token).bytes();
