@@ -38,17 +38,17 @@ mod users;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use attempts::Attempts;
+use auth::{Gate, authorize};
 use axum::Router;
 use axum::middleware;
 use axum::routing::get;
 use contactd_core::{Clock, Networks, User};
 use contactd_services::Services;
-
-use crate::answer;
-use attempts::Attempts;
-use auth::{Gate, authorize};
 use endpoint::Endpoint;
 use jobs::Jobs;
+
+use crate::answer;
 pub use personal_files::delete_personal_files;
 pub use server_status::{LookupTimes, ServerStatus};
 use sessions::Sessions;

@@ -41,7 +41,7 @@
 //!   which outcome. A **mark** is a line about the journal itself.
 //! - **checkpoint**: a line that signs the lines before it. **epoch**: the time for which one key signs. **seal**: the
 //!   checkpoint that ends an epoch. **root**: the key of the first epoch ([`RootKey`]).
-//! - **sealed**: the result of a lookup, which can be opened only once its audit line is written ([`PendingAnswer`]). A
+//! - **pending answer**: the result of a lookup, which can be opened only once its audit line is written ([`PendingAnswer`]). A
 //!   **ticket** tells when that is ([`Ticket`]).
 //!
 //! ## Administration

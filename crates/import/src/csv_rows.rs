@@ -5,9 +5,9 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read};
 use std::rc::Rc;
 
-use crate::ReadOptions;
 use csv::ByteRecord;
 
+use crate::ReadOptions;
 use crate::dialect::Dialect;
 use crate::error::{FileError, Tried};
 use crate::header::Columns;

@@ -1,9 +1,9 @@
 //! How a CSV file separates its columns.
 
-use crate::ReadOptions;
 use csv::ByteRecord;
 
 use crate::COLUMNS;
+use crate::ReadOptions;
 
 /// Characters that separate columns, the most common first.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use crate::{ReadOptions, ReadRows, RecordBatch, RowChecks, RowsError, UploadedFile};
 use contactd_core::{Cancel, Observer};
 
 use crate::joined::Joined;
 use crate::load::{self, Plan};
 use crate::{Format, Rejects};
+use crate::{ReadOptions, ReadRows, RecordBatch, RowChecks, RowsError, UploadedFile};
 
 /// An input to read.
 #[derive(Clone, Debug)]

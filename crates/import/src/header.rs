@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use crate::ReadOptions;
 use contactd_core::{Networks, unmarked};
 use csv::ByteRecord;
 
 use crate::COLUMNS;
+use crate::ReadOptions;
 use crate::columns::{REJECTED, SOURCE};
 use crate::error::FileError;
 use crate::read_row::{Fault, ReadRow, Texts};

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ReadOptions;
-
 use crate::csv_rows::CsvRows;
 use crate::dialect::Dialect;
 use crate::encoding::Encoding;

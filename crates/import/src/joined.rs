@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use crate::RecordBatch;
 use contactd_core::store::MOST_DETAILS;
 use contactd_core::{ContactValue, Detail, Record};
 
+use crate::RecordBatch;
 use crate::error::{FileError, Tried};
 use crate::packed;
 use crate::sort::Sorted;

@@ -5,12 +5,12 @@ use std::cell::Cell;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 
-use crate::ReadOptions;
 use contactd_core::{Detail, Networks, ReadDetails, Record, RecordError};
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
+use crate::ReadOptions;
 use crate::columns::{self, COLUMNS, EMAIL, EMAIL_LABEL, PHONE, PHONE_LABEL, REJECTED, REJECTED_ROW};
 use crate::error::{FileError, Tried};
 use crate::read_row::{Fault, ReadRow, Texts};

@@ -1,6 +1,5 @@
 //! What all rows of a file have in common, and what a row means in it.
 
-use crate::{InputRead, ReadOptions};
 use contactd_core::Networks;
 
 use crate::header::Columns;
@@ -9,6 +8,7 @@ use crate::read_row::{Fault, ReadRow};
 use crate::rows::{Content, Row};
 use crate::seen::Seen;
 use crate::suggest::suggestions;
+use crate::{InputRead, ReadOptions};
 
 /// What all rows of a file have in common.
 pub(crate) struct Layout {

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-use crate::{Line, ReadOptions, ReadRows, RejectedRow, RowChecks, UploadedFile, Warning};
 use contactd_core::{Cancel, Observer, Progress};
 use parking_lot::Mutex;
 
@@ -21,6 +20,7 @@ use crate::seen::Seen;
 use crate::sort::{Sorted, Sorter};
 use crate::suppressed::leave_out;
 use crate::{Format, Input, Rejects, packed};
+use crate::{Line, ReadOptions, ReadRows, RejectedRow, RowChecks, UploadedFile, Warning};
 
 /// The maximum number of rows, and about how many bytes, in a batch to be checked.
 const BATCH: usize = 1_000;

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use crate::ReadOptions;
 use contactd_core::Timestamp;
 use csv::ByteRecord;
 use parquet::basic::{LogicalType, Repetition, TimeUnit};
@@ -13,6 +12,7 @@ use parquet::record::reader::RowIter;
 use parquet::schema::types::Type;
 
 use crate::FileError;
+use crate::ReadOptions;
 use crate::header::Columns;
 use crate::parquet_memory::{BATCH, BoundedFile, Pages, damaged, unless_it_panics};
 use crate::rows::{Content, Row, whole, whole_below};

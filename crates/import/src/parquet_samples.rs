@@ -2,13 +2,13 @@
 
 use std::fs::File;
 
-use crate::ReadOptions;
 use csv::ByteRecord;
 use parquet::file::reader::FileReader;
 use parquet::record::reader::RowIter;
 use parquet::schema::types::{Type, TypePtr};
 
 use crate::FileError;
+use crate::ReadOptions;
 use crate::header::Columns;
 use crate::parquet_memory::{BATCH, BoundedFile, unless_it_panics};
 use crate::parquet_rows::{is_nanos, is_plain, text};

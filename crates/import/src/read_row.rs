@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use crate::ReadOptions;
 use contactd_core::{Networks, RawRecord, ReadDetails, Record, RecordError};
 
 use crate::COLUMNS;
+use crate::ReadOptions;
 use crate::columns;
 use crate::rows::raw;
 

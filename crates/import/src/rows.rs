@@ -1,10 +1,10 @@
 //! A row of any format, and converting it to a profile with details.
 
-use crate::ReadOptions;
 use contactd_core::RawRecord;
 use csv::ByteRecord;
 
 use crate::COLUMNS;
+use crate::ReadOptions;
 
 /// How much of a file is read at a time.
 pub(crate) const BUFFER: usize = 256 * 1024;

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::InputRead;
-
 use crate::COLUMNS;
+use crate::InputRead;
 use crate::suggest::suggestions;
 
 /// How many names of unknown fields are kept.

@@ -7,10 +7,6 @@ use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::Arc;
 
-use crate::{
-    FileColumn, FileShape, InputRead, NotLoaded, PreviewedRow, ReadOptions, RowChecks, RowsError,
-    UploadedFile, Verdict,
-};
 use contactd_core::SuppressionList;
 
 use crate::columns::{COLUMNS, REJECTED, REJECTED_ROW};
@@ -24,6 +20,10 @@ use crate::rows::{Content, MAX_ROW_BYTES, Row};
 use crate::sample::{SAMPLES, short};
 use crate::seen::Seen;
 use crate::suppressed::leave_out;
+use crate::{
+    FileColumn, FileShape, InputRead, NotLoaded, PreviewedRow, ReadOptions, RowChecks, RowsError,
+    UploadedFile, Verdict,
+};
 use crate::{FileError, Files, Input, Rejects, parquet_samples};
 
 /// In how many rows values of a column are looked for.

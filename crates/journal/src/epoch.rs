@@ -2,12 +2,11 @@
 
 use std::fmt;
 
-use crate::JournalError;
-
 use contactd_core::{RootKey, Timestamp};
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use zeroize::Zeroizing;
 
+use crate::JournalError;
 use crate::chain::ChainKey;
 
 /// Begins everything that is signed, so that a signature means nothing elsewhere.

@@ -12,7 +12,6 @@ use contactd_core::{
 };
 
 use crate::JournalError;
-
 use crate::epochs::Epochs;
 use crate::file::failed;
 use crate::format::Common;

@@ -6,12 +6,11 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use contactd_core::{Chain, RootKey, Timestamp, hex};
-
-use crate::JournalError;
 use ed25519_dalek::SigningKey;
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
+use crate::JournalError;
 use crate::epoch::EpochKeys;
 use crate::file::{failed, give_to_owner, sync_dir};
 

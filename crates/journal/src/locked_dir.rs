@@ -6,7 +6,6 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use crate::JournalError;
-
 use crate::file::{FileId, failed, sync_dir};
 
 /// The journal's directory. Nothing is begun in it unless its path leads to it: if somebody moves it away or puts another

@@ -8,8 +8,6 @@ use std::io::{BufRead, Write};
 use std::path::Path;
 
 use contactd_core::{Chain, RootKey, Timestamp};
-
-use crate::{JournalError, JournalFault, JournalHead, ProofMade, Roots, Verification};
 use serde::{Deserialize, Serialize};
 
 use crate::ChainKey;
@@ -19,6 +17,7 @@ use crate::line::{Epoch, FIRST_CHECKPOINT, Line, NotDue, is_linked};
 use crate::seals::Trust;
 use crate::source::Source;
 use crate::verify::Verifier;
+use crate::{JournalError, JournalFault, JournalHead, ProofMade, Roots, Verification};
 
 /// What the header calls itself.
 const KIND: &str = "contactd audit proof";

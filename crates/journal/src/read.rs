@@ -5,7 +5,6 @@ use std::path::Path;
 use contactd_core::{AuditPosition as Position, SignedLine};
 
 use crate::JournalError;
-
 use crate::line::{Checkpoint, Entry, Line, Mark};
 use crate::source::Source;
 use crate::verify::Verifier;

@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 
 use contactd_core::{Chain, RootKey, Timestamp};
 
-use crate::{JournalError, Roots};
-
 use crate::epoch::EpochKeys;
 use crate::key_dir::{Anchor, KeyDir, Noted};
 use crate::line::Checkpoint;
 use crate::seals::{self, Trust};
 use crate::segment::{self, Segment};
 use crate::walk::{Proven, Walk, opening};
+use crate::{JournalError, Roots};
 
 /// The end of a journal.
 #[derive(Debug)]

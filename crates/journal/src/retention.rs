@@ -8,7 +8,6 @@ use std::path::Path;
 use contactd_core::{Chain, Timestamp};
 
 use crate::JournalError;
-
 use crate::file::{failed, give_to_owner, sync_dir};
 use crate::line::Line;
 use crate::segment::{self, SEALS, Segment};

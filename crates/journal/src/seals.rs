@@ -12,14 +12,13 @@ use std::path::Path;
 use contactd_core::{Chain, RootKey};
 use parking_lot::Mutex;
 
-use crate::{JournalError, RootSource, Roots};
-
 use crate::ChainKey;
 use crate::epoch::is_signed;
 use crate::file::{failed, give_to_owner, sync_dir};
 use crate::line::{Checkpoint, Epoch, Line, is_linked, signed_text};
 use crate::segment::SEALS;
 use crate::source::Source;
+use crate::{JournalError, RootSource, Roots};
 
 /// The public keys of all epochs that can be trusted.
 #[derive(Clone, Debug, Default)]

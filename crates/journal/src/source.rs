@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::JournalError;
-
 use crate::file::failed;
 use crate::segment::{self, SEALS, Segment};
 use crate::stored_copy::StoredCopy;

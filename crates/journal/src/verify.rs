@@ -7,8 +7,6 @@ use std::path::Path;
 
 use contactd_core::{Chain, RootKey, Timestamp};
 
-use crate::{JournalError, JournalFault, JournalHead, KnownLine, Outage, Roots, Seen, Verification};
-
 use crate::file::failed;
 use crate::key_dir::{KeyDir, Noted};
 use crate::line::{Entry, FIRST_CHECKPOINT, Line, Mark};
@@ -16,6 +14,7 @@ use crate::seals::Trust;
 use crate::segment::SEALS;
 use crate::source::Source;
 use crate::walk::{Proven, Walk};
+use crate::{JournalError, JournalFault, JournalHead, KnownLine, Outage, Roots, Seen, Verification};
 
 /// How many times verification starts over because segments were removed meanwhile.
 const TRIES: u32 = 5;

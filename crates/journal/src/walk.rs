@@ -16,10 +16,7 @@ use std::io::{BufRead, Read};
 use std::sync::Arc;
 
 use contactd_core::AuditPosition as Position;
-
 use contactd_core::Chain;
-
-use crate::{JournalError, JournalFault, Roots};
 
 use crate::ChainKey;
 use crate::faults::{CHANGED, NOT_A_LINE, expected, missing, wrong_number};
@@ -29,6 +26,7 @@ use crate::line::{Checkpoint, Entry, Epoch, Line, Mark, NotDue, is_linked};
 use crate::seals::Trust;
 use crate::segment::Segment;
 use crate::source::Source;
+use crate::{JournalError, JournalFault, Roots};
 pub(crate) use opening::opening;
 use opening::{NotOpened, Opening};
 

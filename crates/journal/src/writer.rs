@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use contactd_core::{Chain, Clock};
+use segments::{Begun, Open};
 
 use crate::epoch::EpochKeys;
 use crate::line::Mark;
@@ -19,7 +20,6 @@ use crate::recover::{Begin, JournalEnd};
 use crate::settings::{JournalSettings, OpenedBy, Sync};
 use crate::shared::Shared;
 use crate::{ChainKey, format};
-use segments::{Begun, Open};
 
 /// How often to retry while the journal cannot be written.
 const RETRY: Duration = Duration::from_millis(500);

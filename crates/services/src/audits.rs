@@ -33,11 +33,12 @@ pub(super) use verified::journal_state;
 pub use verified::{JournalState, LastVerification, VerifiedCopy, VerifiedJournals};
 pub use verify::VerifyQuery;
 
-use crate::Parts;
 use contactd_core::store::{Store, StoreError};
 use contactd_core::{Actor, RootKey};
 use contactd_journal::{JournalError, JournalHead, Roots};
 use parking_lot::Mutex;
+
+use crate::Parts;
 
 /// Queries and checks the journal.
 pub struct Audits {

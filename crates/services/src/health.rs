@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use contactd_core::metrics::{Family, Measured, Measuring, MetricKind};
+use contactd_core::store::{DetailTotal, FormerTotal, Machine, PartSize, PastImport, StoreError};
+use contactd_core::{Actor, Finding, NotRecorded, Timestamp};
 pub use overview::{HeldBySource, Overview};
 use serde::Serialize;
 
 use crate::{AuditError, Parts, audits};
-use contactd_core::metrics::{Family, Measured, Measuring, MetricKind};
-use contactd_core::store::{DetailTotal, FormerTotal, Machine, PartSize, PastImport, StoreError};
-use contactd_core::{Actor, Finding, NotRecorded, Timestamp};
 
 /// Reports the state of an installation.
 pub struct Health {

@@ -11,9 +11,6 @@ use std::time::Duration;
 pub use limits::{NotALimit, NotAShare, NotASource, parse_share, parse_source};
 pub use report::{ImportReport, RefusedProfile};
 
-use crate::Changed;
-use crate::waiting::until_free;
-use crate::{Parts, SuppressionsError};
 use contactd_core::store::{
     Aged, Import, ImportPlan, ImportSummary, PastImport, PutCounts, StoreError, SweepPlan, Swept, Undo,
     Undone, ValueOfProfile, WithdrawnFrom,
@@ -23,6 +20,10 @@ use contactd_core::{Cancel, Observer, Progress};
 use contactd_import::{
     FileShape, Files, PreviewedRow, ReadOptions, ReadRows, RowChecks, RowsError, UploadedFile,
 };
+
+use crate::Changed;
+use crate::waiting::until_free;
+use crate::{Parts, SuppressionsError};
 
 /// Imports records, undoes imports, and removes details that are too old.
 pub struct Imports {

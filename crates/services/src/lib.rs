@@ -47,7 +47,6 @@ pub use subjects::{
 pub use tokens::{IssuedToken, NewToken, TokenError, TokenIssuer};
 pub use users::{IssuedAdminToken, LoginError, NewUser, TotpSetup, UserError, Users};
 
-use crate::changed::Announcer;
 use contactd_core::InForce;
 use contactd_core::store::{Machine, Store, StoreError};
 use contactd_core::{
@@ -56,6 +55,8 @@ use contactd_core::{
 };
 use contactd_import::UploadedFiles;
 use contactd_journal::JournalReader;
+
+use crate::changed::Announcer;
 
 /// More profiles than this are opted out or erased by a number or an address only if that is approved.
 pub const ASK_ABOVE_PROFILES: usize = 10;

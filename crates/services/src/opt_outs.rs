@@ -3,12 +3,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::Changed;
-use crate::{ASK_ABOVE_PROFILES, Approval, Parts, SuppressionsError};
 use contactd_core::store::StoreError;
 use contactd_core::{
     Actor, Affected, ContactValue, Detail, Kind, Label, Profile, Subject, SubjectName, Timestamp,
 };
+
+use crate::Changed;
+use crate::{ASK_ABOVE_PROFILES, Approval, Parts, SuppressionsError};
 
 /// Adds and removes suppressions of people, numbers and addresses.
 pub struct OptOuts {

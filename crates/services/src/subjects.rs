@@ -8,14 +8,15 @@ use std::sync::Arc;
 pub use erase::{EraseError, EraseOptions, Erased, ErasedProfile, SharedValue};
 pub use report::{Found, MOST_SEARCHED};
 
-use crate::Changed;
-use crate::waiting::until_free;
-use crate::{AuditError, Parts, SuppressionsError};
 use contactd_core::store::{DetailFilter, ImportPlan, ImportSummary, PutCounts, StoreError};
 use contactd_core::{
     Actor, Affected, ContactValue, Detail, Kind, NotRecorded, Profile, RawRecord, RecordError, Subject,
 };
 use contactd_core::{Cancel, Observer};
+
+use crate::Changed;
+use crate::waiting::until_free;
+use crate::{AuditError, Parts, SuppressionsError};
 
 /// Reports, corrects and removes what is held about individual people.
 pub struct Subjects {

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::Parts;
-use crate::{Changed, Committed};
 use contactd_core::store::{AuditUsage, Machine, StoreError};
 use contactd_core::{
     Actor, AdminEntry, Affected, Lifetime, Quota, Rate, Scopes, Timestamp, Token, TokenSecret, TokenUpdate,
     UpdatedToken, is_printable,
 };
+
+use crate::Parts;
+use crate::{Changed, Committed};
 
 /// The longest name.
 const MOST_NAME_CHARS: usize = 100;

@@ -15,12 +15,13 @@ pub use admin_tokens::IssuedAdminToken;
 pub use error::{LoginError, UserError};
 pub use own::TotpSetup;
 
-use crate::Changed;
-use crate::Parts;
 use contactd_core::one_time_password;
 use contactd_core::{
     Actor, AdminEntry, NewPassword, PasswordHash, Role, User, UserChange, UserChanged, UserName,
 };
+
+use crate::Changed;
+use crate::Parts;
 
 /// Manages accounts, and recognises who uses them.
 ///

@@ -9,15 +9,15 @@ mod reading;
 
 use std::sync::atomic::AtomicBool;
 
+use adding::{add_step, move_to, position};
 use async_trait::async_trait;
 use contactd_core::AuditPosition;
 use contactd_core::store::{AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, StoreError};
+use names::find_name;
 
 use crate::PostgresStore;
 use crate::node_claim::check_claim;
 use crate::usage::{signed, unsigned};
-use adding::{add_step, move_to, position};
-use names::find_name;
 pub(crate) use names::lock_node;
 
 /// The tables that have lines of nodes.

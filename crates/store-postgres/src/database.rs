@@ -23,13 +23,12 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use waiting::{Waiting, unknown};
 
 use crate::Settings;
 use crate::connecting::{Connecting, Session};
 use crate::failure::Failure;
 use crate::work::within;
-
-use waiting::{Waiting, unknown};
 
 pub(crate) use crate::work::{Counter, Work};
 

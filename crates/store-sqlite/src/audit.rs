@@ -4,20 +4,19 @@ mod adding;
 mod names;
 mod reading;
 
-use parking_lot::MutexGuard;
-
+use adding::{add_step, move_to, position};
 use async_trait::async_trait;
 use contactd_core::AuditPosition;
 use contactd_core::blocking;
 use contactd_core::store::{
     AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, JournalCopies, StoreError,
 };
+use names::{Names, find_name};
+use parking_lot::MutexGuard;
+use reading::{indexed, usage, visit_newest};
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use crate::{SqliteStore, connection, schema};
-use adding::{add_step, move_to, position};
-use names::{Names, find_name};
-use reading::{indexed, usage, visit_newest};
 
 /// The locked connection to the index, which is opened when first needed.
 pub(crate) struct OpenIndex<'a>(MutexGuard<'a, Option<Connection>>);

@@ -94,13 +94,13 @@ macro_rules! conformance {
             copies: a_copy_of_a_journal_has_every_line_once_or_there_is_none,
             outbox: every_change_stores_its_entry_with_its_counts,
             outbox: nothing_removed_is_no_entry_and_entries_can_be_removed,
-            upkeep: a_fact_is_remembered_once_and_can_be_forgotten,
-            upkeep: a_fact_can_be_replaced,
-            upkeep: every_change_is_detected_and_usage_is_not_a_change,
-            upkeep: maintenance_changes_no_details,
-            upkeep: a_copy_has_files_and_the_sizes_are_reported,
-            upkeep: withdrawals_of_another_store_are_applied_with_their_times,
-            upkeep: a_token_gets_the_earlier_end_and_the_fewer_scopes_of_another_store,
+            maintenance: a_fact_is_remembered_once_and_can_be_forgotten,
+            maintenance: a_fact_can_be_replaced,
+            maintenance: every_change_is_detected_and_usage_is_not_a_change,
+            maintenance: maintenance_changes_no_details,
+            maintenance: a_copy_has_files_and_the_sizes_are_reported,
+            maintenance: withdrawals_of_another_store_are_applied_with_their_times,
+            maintenance: a_token_gets_the_earlier_end_and_the_fewer_scopes_of_another_store,
         );
     };
     ($open:path: $($module:ident: $case:ident,)*) => {

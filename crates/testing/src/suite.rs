@@ -7,9 +7,9 @@ pub mod copies;
 pub mod details;
 pub mod imports;
 pub mod local;
+pub mod maintenance;
 pub mod outbox;
 pub mod undo;
-pub mod upkeep;
 
 use contactd_core::store::{Aged, ImportPlan, ImportSummary, LocalRead, PutCounts, Store, SweepPlan};
 use contactd_core::{

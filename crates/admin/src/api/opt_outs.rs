@@ -10,6 +10,7 @@ use contactd_services::views::HolderView;
 use contactd_services::{
     Changed, OnFile, OptOutError, OptOutOptions, OptOutOutcome, OptedOut, SuppressionsError,
 };
+use list::ListAsked;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +22,6 @@ use crate::api::jobs::JobShown;
 use crate::api::people::{Settled, Whom, seen};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
-use list::ListAsked;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::OptOuts);

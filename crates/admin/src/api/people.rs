@@ -7,9 +7,13 @@ mod erase;
 mod found;
 mod search;
 
+use changes::{Correction, Removal};
 use contactd_core::SubjectName;
 use contactd_services::{Approval, Changed, SubjectError};
+use erase::{Erasure, ErasureShown};
+use found::{FoundShown, ReportShown};
 use schemars::JsonSchema;
+use search::{ReportAsked, SearchAsked};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
@@ -17,10 +21,6 @@ use crate::api::Api;
 use crate::api::endpoint::Endpoint;
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
-use changes::{Correction, Removal};
-use erase::{Erasure, ErasureShown};
-use found::{FoundShown, ReportShown};
-use search::{ReportAsked, SearchAsked};
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::People);
@@ -71,8 +71,7 @@ pub(crate) fn seen(confirmed: Option<u32>) -> Approval {
 /// Searches may read all details. Only a few do so at once, so that threads are left for opt-outs and for everybody else.
 static SEARCHES: Semaphore = Semaphore::const_new(4);
 
-/// Does something that may read all details, apart and when it is its turn. It keeps its turn until it is done, also if the
-/// client has gone.
+/// Does something that may read all details when it is its turn, and keeps its turn until it is done.
 async fn when_its_turn<T: Send + 'static>(
     work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
 ) -> Result<T, Refusal> {

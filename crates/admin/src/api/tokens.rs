@@ -5,6 +5,7 @@ mod asked;
 use std::sync::Arc;
 use std::time::Duration;
 
+use asked::{HowManyDays, LookupTokenToCreate, Rotation, TokenChange};
 use axum::extract::State;
 use contactd_core::Token;
 use contactd_services::views::{DayLookups, TokenView};
@@ -19,7 +20,6 @@ use crate::api::endpoint::Endpoint;
 use crate::api::extract::{Asked, Created, Json, Named, Sent};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
-use asked::{HowManyDays, LookupTokenToCreate, Rotation, TokenChange};
 
 /// How long a new secret waits until the token is in force everywhere.
 const SECRET_TIME: Duration = Duration::from_secs(5);

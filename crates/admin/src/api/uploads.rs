@@ -10,6 +10,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use contactd_core::Timestamp;
 use contactd_services::{FileShape, NotLoaded, PreviewedRow, Verdict};
+use kept::Upload;
 use percent_encoding::percent_decode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,6 @@ use crate::api::extract::{Created, Json, Named, Sent};
 use crate::api::imports::{Reading, refused};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
-use kept::Upload;
 pub(crate) use kept::Uploads;
 
 /// The header with the name of a file.

@@ -12,16 +12,16 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use asking::{Question, ask_all};
 use contactd_core::Kind;
+use journal::AnswerLog;
 use serde::Serialize;
+use sheet::Sheet;
 
 use crate::cli::EnrichArgs;
 use crate::client::Client;
 use crate::output;
 use crate::progress::ProgressLine;
-use asking::{Question, ask_all};
-use journal::AnswerLog;
-use sheet::Sheet;
 
 /// What is known about one URL and kind.
 #[derive(Clone, Debug, PartialEq, Eq)]

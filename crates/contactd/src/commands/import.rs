@@ -5,12 +5,11 @@ mod advice;
 use std::path::Path;
 use std::process::ExitCode;
 
-use contactd_services::{ImportOptions, ImportReport, RefusedProfile};
-
 use contactd_core::store::MOST_DETAILS;
 use contactd_core::{Cancel, Span, give_way_to_lookups};
 use contactd_import::{FileError, Files, Input, Rejects};
 use contactd_import::{ReadOptions, RejectedRow};
+use contactd_services::{ImportOptions, ImportReport, RefusedProfile};
 
 use crate::cli::ImportArgs;
 use crate::context::Context;

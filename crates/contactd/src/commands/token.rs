@@ -8,11 +8,11 @@ use contactd_core::{Kind, Rate, Scopes, TokenUpdate};
 use contactd_services::Committed;
 use contactd_services::views::ListedToken;
 use contactd_services::{IssuedToken, NewToken};
+use shown::{HEADER, cells, changes};
 
 use crate::cli::{TokenCommand, TokenCreateArgs, TokenRotateArgs, TokenUpdateArgs};
 use crate::context::Context;
 use crate::output;
-use shown::{HEADER, cells, changes};
 
 pub(crate) async fn run(context: &Context, command: TokenCommand) -> anyhow::Result<ExitCode> {
     match command {

@@ -1,7 +1,8 @@
 //! Phone numbers, validated with libphonenumber's numbering metadata.
 
-use crate::people::spreadsheet::is_notation;
 use rlibphonenumber::{PHONE_NUMBER_UTIL, PhoneNumber, PhoneNumberFormat, Region};
+
+use crate::people::spreadsheet::is_notation;
 
 /// Why a text is not accepted as a phone number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -3,13 +3,11 @@
 use std::io::{BufRead, Read};
 
 use contactd_core::AuditPosition as Position;
-
 use contactd_core::Chain;
-
-use crate::JournalError;
 
 use super::opening::NotOpened;
 use super::{MAX_LINE, Walk, opening};
+use crate::JournalError;
 use crate::file::failed;
 use crate::line::{Epoch, Line, signed_text};
 use crate::segment::Segment;

@@ -4,7 +4,6 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use contactd_core::{AuditPosition, RootKey, Timestamp};
-
 use contactd_journal::{JournalFault, Roots};
 use contactd_journal::{KeyDir, Verifier, is_journal_key, verify_proof};
 

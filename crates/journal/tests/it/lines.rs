@@ -4,10 +4,8 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contactd_core::{Audit, Fate};
-
 use contactd_core::AuditPosition as Position;
-
+use contactd_core::{Audit, Fate};
 use contactd_journal::Roots;
 use contactd_journal::{Entry, Journal, Mark, Sync, outdated, remove};
 

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use contactd_core::{Audit, AuditPosition, Fate};
-
 use contactd_journal::JournalError;
 use contactd_journal::{Journal, Mark, Sync, outdated, remove};
 

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use contactd_core::{AuditPosition, AuditRecord, Fate, RootKey, hex};
-
 use contactd_journal::JournalHead;
 use contactd_journal::{Entry, Mark, Verifier, outdated, remove};
 use contactd_testing::Dice;

@@ -2,15 +2,15 @@
 
 use std::io::Write;
 
+use contactd_core::store::ShippedJournal;
+use contactd_core::{Actor, AuditPosition, RootKey, Timestamp};
+use contactd_journal::{JournalError, JournalHead, JournalReader, ProofMade, Roots};
 use serde::Serialize;
 
 use super::indexing::Batch;
 use super::journals::{NodeName, copy_of, of_others};
 use super::{AuditError, Audits, roots};
 use crate::Parts;
-use contactd_core::store::ShippedJournal;
-use contactd_core::{Actor, AuditPosition, RootKey, Timestamp};
-use contactd_journal::{JournalError, JournalHead, JournalReader, ProofMade, Roots};
 
 /// Something about the journal of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -6,13 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{AuditError, Audits};
 use contactd_core::store::{DayHits, JournalEnd};
 use contactd_core::{AuditOutcome, AuditPosition, Period, Token};
 use contactd_journal::Entry;
 
 use super::indexing::catch_up;
 use super::roots;
+use crate::{AuditError, Audits};
 
 /// Up to this many lines are indexed in a moment.
 const FEW_LINES: u64 = 100_000;

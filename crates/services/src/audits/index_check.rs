@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 use std::io::ErrorKind;
 
+use contactd_core::store::{AuditUsage, IndexedLine};
+use contactd_core::{AuditOutcome, AuditPosition, AuditRecord, Timestamp};
+use contactd_journal::{Entry, JournalError};
+
 use super::indexing::{BATCH, catch_up, reset};
 use super::reading::{corrected, corrections};
 use super::watching::Watching;
 use super::{Audits, roots};
 use crate::AuditError;
-use contactd_core::store::{AuditUsage, IndexedLine};
-use contactd_core::{AuditOutcome, AuditPosition, AuditRecord, Timestamp};
-use contactd_journal::{Entry, JournalError};
 
 /// How many times the comparison starts over because segments were removed meanwhile.
 const TRIES: u32 = 5;

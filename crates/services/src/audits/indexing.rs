@@ -1,10 +1,11 @@
 //! Keeping the index up to date.
 
-use super::roots;
-use crate::{AuditError, Audits, IndexState, Parts};
 use contactd_core::store::{IndexStep, StoreError};
 use contactd_core::{AdminRecord, AuditPosition, AuditRecord, Chain, Timestamp, blocking};
 use contactd_journal::{Entry, JournalError, KnownLine, Lines, Mark};
+
+use super::roots;
+use crate::{AuditError, Audits, IndexState, Parts};
 
 /// How many lines are indexed together.
 pub(super) const BATCH: usize = 5_000;

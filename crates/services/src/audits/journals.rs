@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use contactd_core::store::{ShippedJournal, Store};
+use contactd_core::{AuditPosition, Timestamp};
+use contactd_journal::{JournalReader, Roots};
 use serde::Serialize;
 
 use super::{AuditError, roots};
 use crate::Parts;
-use contactd_core::store::{ShippedJournal, Store};
-use contactd_core::{AuditPosition, Timestamp};
-use contactd_journal::{JournalReader, Roots};
 
 /// A node, by its id and its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

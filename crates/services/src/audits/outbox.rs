@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 
-use super::indexing::{catch_up, reset};
-use super::roots;
-use crate::{AuditError, Audits};
 use contactd_core::store::{Machine, StoreError};
 use contactd_core::{Actor, AdminEntry, AuditPosition, NotRecorded};
 use contactd_journal::Entry;
+
+use super::indexing::{catch_up, reset};
+use super::roots;
+use crate::{AuditError, Audits};
 
 /// How many times the journal is read before the entries wait for the next attempt.
 const TRIES: u32 = 5;

@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use contactd_core::store::{AuditFilter, IndexedLine};
+use contactd_core::{Actor, Timestamp};
+
 use super::questions::{AuditQuery, ShownEvent};
 use super::reading::{ReadFrom, Reader};
 use super::token_names;
 use crate::{AuditError, Audits, IndexState};
-use contactd_core::store::{AuditFilter, IndexedLine};
-use contactd_core::{Actor, Timestamp};
 
 /// Where a page of events ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,15 +3,16 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use super::reading::{ReadFrom, Reader};
-use super::{named_tokens, token_names};
-use crate::views::Recipient;
-use crate::{AuditError, Audits, IndexState};
 use contactd_core::store::{ActionFilter, AuditFilter, IndexedLine, RequestFilter};
 use contactd_core::{
     Actor, AdminRecord, AuditOutcome, AuditRecord, ContactValue, Kind, Moment, Profile, ShortDigest, Subject,
     hex,
 };
+
+use super::reading::{ReadFrom, Reader};
+use super::{named_tokens, token_names};
+use crate::views::Recipient;
+use crate::{AuditError, Audits, IndexState};
 
 /// Selects requests and administrative actions, in an operator's terms. All conditions that are given must match.
 #[derive(Clone, Debug, Default)]

@@ -3,13 +3,14 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
+use contactd_core::store::{AuditFilter, IndexedLine};
+use contactd_core::{AuditOutcome, AuditPosition, AuditRecord, NOT_RECORDED, Timestamp, blocking};
+use contactd_journal::{Entry, JournalReader, Mark, Roots};
+
 use super::copies::index_copies;
 use super::indexing::catch_up;
 use super::journals;
 use crate::{AuditError, IndexState, Parts};
-use contactd_core::store::{AuditFilter, IndexedLine};
-use contactd_core::{AuditOutcome, AuditPosition, AuditRecord, NOT_RECORDED, Timestamp, blocking};
-use contactd_journal::{Entry, JournalReader, Mark, Roots};
 
 /// Where requests are read from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,10 +1,11 @@
 //! Shipping this node's journal: its signed lines are copied to the database that the nodes share.
 
-use super::roots;
-use crate::{AuditError, Audits};
 use contactd_core::store::CopyStep;
 use contactd_core::{SignedLine, Timestamp};
 use contactd_journal::{JournalError, Lines};
+
+use super::roots;
+use crate::{AuditError, Audits};
 
 /// A step ends with the first checkpoint after this many lines, so that a copy ends with a signature.
 const LINES_PER_STEP: usize = 2_000;

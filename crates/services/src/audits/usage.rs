@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 
+use contactd_core::store::{AuditUsage, Store};
+use contactd_core::{Actor, Moment, Timestamp};
+
 use super::copies::index_copies;
 use super::indexing::catch_up;
 use super::{named_tokens, token_names};
 use crate::views::{DayLookups, TokenLookups, UsageView};
 use crate::{AuditError, Audits, IndexState};
-use contactd_core::store::{AuditUsage, Store};
-use contactd_core::{Actor, Moment, Timestamp};
 
 /// Usage of a token on one UTC day, with its name.
 #[derive(Clone, Debug, PartialEq, Eq)]

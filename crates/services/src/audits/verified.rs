@@ -3,13 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
+use contactd_core::{RootKey, Timestamp};
+use contactd_journal::{JournalFault, Verification};
 use serde::Serialize;
 
 use super::indexing::lost_line;
 use super::journals::{NodeName, of_others};
 use crate::{AuditError, Parts};
-use contactd_core::{RootKey, Timestamp};
-use contactd_journal::{JournalFault, Verification};
 
 /// The result of checking the journals of all nodes.
 #[derive(Clone, Debug, Serialize)]

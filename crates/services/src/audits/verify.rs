@@ -1,13 +1,14 @@
 //! Checks the journals: this machine's own, and the copies of those of all nodes.
 
+use contactd_core::store::ShippedJournal;
+use contactd_core::{Actor, AuditPosition, Cancel, Chain, Observer, RootKey};
+use contactd_journal::{JournalFault, KnownLine, NotedHead, Roots, Verification};
+
 use super::copies::{name_of, which};
 use super::indexing::known_from_index;
 use super::verified::{VerifiedCopy, VerifiedJournals, remember, wrong_copy};
 use super::watching::Watching;
 use super::{AuditError, Audits, roots};
-use contactd_core::store::ShippedJournal;
-use contactd_core::{Actor, AuditPosition, Cancel, Chain, Observer, RootKey};
-use contactd_journal::{JournalFault, KnownLine, NotedHead, Roots, Verification};
 
 /// What is to be verified, and with what.
 #[derive(Clone, Debug, Default)]

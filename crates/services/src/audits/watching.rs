@@ -1,8 +1,9 @@
 //! How far a verification is.
 
-use crate::AuditError;
 use contactd_core::{Cancel, Observer, Progress};
 use contactd_journal::JournalError;
+
+use crate::AuditError;
 
 /// Tells an observer which lines are checked, and whether to continue.
 pub(super) struct Watching<'a> {

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::audits::{indexed_lookups, journal_state};
-use crate::views::DayLookups;
-use crate::{Days, Health, HealthError, JournalState};
 use contactd_core::Finding;
 use contactd_core::store::PastImport;
 use contactd_core::{Actor, Kind, Timestamp, Token};
+
+use crate::audits::{indexed_lookups, journal_state};
+use crate::views::DayLookups;
+use crate::{Days, Health, HealthError, JournalState};
 
 /// How many days of lookups it shows.
 const SHOWN_DAYS: i64 = 30;

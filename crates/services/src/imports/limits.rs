@@ -2,8 +2,9 @@
 
 use std::str::FromStr;
 
-use crate::imports::MaxRejects;
 use contactd_core::is_printable;
+
+use crate::imports::MaxRejects;
 
 /// The longest name of a source.
 const MAX_CHARS: usize = 100;

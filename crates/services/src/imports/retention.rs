@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::{ImportError, Imports};
 use contactd_core::Actor;
 use contactd_core::store::{SourceRetention, Swept};
+
+use super::{ImportError, Imports};
 
 impl Imports {
     /// Every source with its rule, and what is removed next.

@@ -2,16 +2,17 @@
 
 use std::collections::HashSet;
 
-use crate::Changed;
-use crate::subjects::Subjects;
-use crate::waiting::until_free;
-use crate::{ASK_ABOVE_PROFILES, Approval};
 use contactd_core::store::{DetailFilter, StoreError};
 use contactd_core::{
     Actor, AdminEntry, Affected, ContactValue, Kind, NodeNote, NotConfirmed, NotRecorded, Profile, Subject,
     SubjectName,
 };
 use contactd_core::{Cancel, Observer, Progress};
+
+use crate::Changed;
+use crate::subjects::Subjects;
+use crate::waiting::until_free;
+use crate::{ASK_ABOVE_PROFILES, Approval};
 
 /// What an erasure covers, and when it is refused.
 #[derive(Clone, Copy, Debug, Default)]

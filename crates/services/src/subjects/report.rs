@@ -4,15 +4,16 @@ mod recipients;
 
 use std::collections::HashMap;
 
-use crate::ReadFrom;
-use crate::audits;
-use crate::subjects::{SharedValue, SubjectError, Subjects};
-use crate::views::{AccessReport, Disclosure, DisclosuresOf, HeldDetail, SuppressionState};
 use contactd_core::store::{AuditFilter, IndexedLine, RequestFilter};
 use contactd_core::{
     Actor, AuditOutcome, AuditRecord, ContactValue, Detail, DigestKeys, Kind, Profile, ShortDigest, Subject,
     SubjectName, Timestamp,
 };
+
+use crate::ReadFrom;
+use crate::audits;
+use crate::subjects::{SharedValue, SubjectError, Subjects};
+use crate::views::{AccessReport, Disclosure, DisclosuresOf, HeldDetail, SuppressionState};
 
 /// What a search found.
 #[derive(Debug)]

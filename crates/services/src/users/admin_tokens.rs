@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use contactd_core::{Actor, AdminToken, Lifetime, Role, Timestamp, TokenHash, TokenSecret, is_printable};
+
 use super::{UserError, Users};
 use crate::Changed;
-use contactd_core::{Actor, AdminToken, Lifetime, Role, Timestamp, TokenHash, TokenSecret, is_printable};
 
 /// How often the use of a token is stored.
 const NOTED_EVERY: Duration = Duration::from_secs(60);

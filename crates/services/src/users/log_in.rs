@@ -1,8 +1,9 @@
 //! Logging in.
 
-use super::{LoginError, Users};
 use contactd_core::{Actor, NotRecorded, PasswordHash, User, UserChange, UserChanged, UserName, Via};
 use contactd_core::{accepted_step, secret_of};
+
+use super::{LoginError, Users};
 
 /// Whom the journal names if the name of a log-in is unknown. No user can have this name.
 const NOBODY: &str = "(unknown)";

@@ -2,13 +2,14 @@
 
 use std::fmt;
 
-use super::{UserError, Users};
-use crate::Changed;
 use contactd_core::{
     Actor, AdminEntry, MOST_PASSWORD_BYTES, NewPassword, PasswordHash, SHORTEST_PASSWORD, TotpSeed, User,
     UserChange,
 };
 use contactd_core::{accepted_step, secret_of, setup_uri, to_base32};
+
+use super::{UserError, Users};
+use crate::Changed;
 
 /// A second factor that is being set up. Nothing is stored yet.
 pub struct TotpSetup {

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use contactd_core::store::IndexStep;
+use contactd_core::store::place::kind_number;
 use contactd_core::{AdminRecord, AuditOutcome, AuditPosition, AuditRecord, NOT_RECORDED, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::names::Names;
 use crate::outbox;
-use contactd_core::store::place::kind_number;
 
 /// Adds the lines of a step if the index is still at the position where the step begins.
 pub(super) fn add_step(index: &Transaction<'_>, step: IndexStep<'_>) -> rusqlite::Result<bool> {

@@ -1,12 +1,12 @@
 //! Reading lines of the index.
 
+use contactd_core::store::place::{kind, kind_number};
 use contactd_core::store::{AuditFilter, AuditUsage, IndexedLine, RequestFilter};
 use contactd_core::{AdminRecord, AuditOutcome, AuditRecord, ShortDigest, Timestamp, hex};
 use rusqlite::{Connection, Row};
 
 use super::names::find_name;
 use crate::outbox;
-use contactd_core::store::place::{kind, kind_number};
 
 const EVENTS: &str = "SELECT seq, at, node.name, request_id, token.name, operation, outcome, reason.name, digest.name, profile,
     given_id, value, count

@@ -1,12 +1,12 @@
 //! Sends many lookups at the same time, and repeats each until it has an answer.
 
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use contactd_core::Kind;
+use parking_lot::Mutex;
 
 use super::LookedUp;
 use crate::client::{Client, LookupAnswer};

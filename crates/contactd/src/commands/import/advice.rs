@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use contactd_services::{ImportError, ImportReport};
-
 use contactd_import::FileError;
 use contactd_import::{InputRead, Warning};
+use contactd_services::{ImportError, ImportReport};
 use serde::Serialize;
 
 use crate::misuse::Misuse;

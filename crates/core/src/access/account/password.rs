@@ -6,7 +6,6 @@ use argon2::password_hash::{Error, PasswordHasher, PasswordVerifier, phc};
 use argon2::{Algorithm, Argon2, Params, Version};
 
 use crate::access::token::push_random_of;
-
 use crate::blocking;
 
 /// A password that a user chooses has at least this many characters.

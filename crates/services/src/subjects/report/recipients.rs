@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::views::{AccessReport, Disclosure, HeldDetail, ReceivedBy, ReceivedDetail};
 use contactd_core::Kind;
+
+use crate::views::{AccessReport, Disclosure, HeldDetail, ReceivedBy, ReceivedDetail};
 
 /// Longer lists are shown in short, unless everything is wanted.
 const LONG: usize = 50;
