@@ -64,6 +64,7 @@ export const address = (path, ...[place]) => addressOf(path, place);
  * @param {string} method
  * @param {string} url
  * @param {{ body?: any, headers?: Record<string, string>, signal?: AbortSignal }} options
+ * @returns {Promise<{ response: Response, text: string }>}
  */
 async function send(method, url, { body, headers, signal }) {
   /** @type {Record<string, string>} */
@@ -74,11 +75,13 @@ async function send(method, url, { body, headers, signal }) {
   const most = method === 'GET' ? TIMEOUT_MS : CHANGE_TIMEOUT_MS;
   const timeout = AbortSignal.timeout(most);
   try {
-    return await fetch(url, {
+    const response = await fetch(url, {
       method, headers: own, cache: 'no-store', credentials: 'same-origin', redirect: 'error',
       body: body === undefined || isRaw ? body : JSON.stringify(body),
       signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
     });
+    // The connection may break in the middle of the answer, too.
+    return { response, text: await response.text() };
   } catch (error) {
     if (signal?.aborted) throw error;
     throw error instanceof DOMException && error.name === 'TimeoutError'
@@ -87,12 +90,15 @@ async function send(method, url, { body, headers, signal }) {
   }
 }
 
-/** @param {Response} response */
-async function errorOf(response) {
+/**
+ * @param {Response} response
+ * @param {string} text
+ */
+function errorOf(response, text) {
   const retryAfter = Number(response.headers.get('retry-after')) || null;
   const details = { status: response.status, retryAfter };
   try {
-    const { status, message, count } = await response.json();
+    const { status, message, count } = JSON.parse(text);
     return new ApiError(String(status), String(message), { ...details, count });
   } catch {
     return new ApiError('unreadable', `The service answered ${response.status}, without saying why. Its log may say more.`, details);
@@ -109,12 +115,12 @@ async function errorOf(response) {
 async function call(method, template, { path, query, as = 'json', quiet = false, ...options } = {}) {
   const url = addressOf(template, { path, query });
   for (let attempt = 1; ; attempt += 1) {
-    const response = await send(method, url, options);
+    const { response, text } = await send(method, url, options);
     if (response.ok) {
       if (response.status === 204) return null;
-      return as === 'text' ? response.text() : response.json();
+      return as === 'text' ? text : JSON.parse(text);
     }
-    const error = await errorOf(response);
+    const error = errorOf(response, text);
     const recover = error.code === 'unauthorized' ? whenLoggedOut : error.code === 'csrf' ? whenSessionChanged : null;
     if (quiet || attempt > 1 || !recover || !(await recover())) throw error;
   }
