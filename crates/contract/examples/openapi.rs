@@ -1,12 +1,8 @@
-//! Prints the OpenAPI document: `cargo run -p contactd-contract --example openapi -- json`
+//! Prints `openapi.json` as YAML: `cargo run -q -p contactd-contract --example openapi`
 #![expect(clippy::print_stdout, reason = "printing is what it does")]
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let document = contactd_contract::openapi::document();
-    match std::env::args().nth(1).as_deref() {
-        Some("json") => println!("{}", serde_json::to_string_pretty(&document)?),
-        Some("yaml") => print!("{}", serde_norway::to_string(&document)?),
-        _ => return Err("say json or yaml".into()),
-    }
+    let document: serde_json::Value = serde_json::from_str(contactd_contract::openapi::JSON)?;
+    print!("{}", serde_norway::to_string(&document)?);
     Ok(())
 }

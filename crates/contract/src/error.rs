@@ -58,62 +58,54 @@ impl ErrorCode {
 
     /// The `status` field of the body. An internal error has none.
     pub const fn status(self) -> Option<&'static str> {
-        Some(match self {
-            Self::InvalidProfileUrl => "invalid_profile_url",
-            Self::BadRequest => "bad_request",
-            Self::NoAuthorizationFound => "no_authorization_found",
-            Self::ContactNotFound => "contact_not_found",
-            Self::NotFound => "not_found",
-            Self::MethodNotAllowed => "method_not_allowed",
-            Self::RequestTimeout => "request_timeout",
-            Self::RequestTooLarge => "request_too_large",
-            Self::UnsupportedMediaType => "unsupported_media_type",
-            Self::RateLimited => "rate_limited",
-            Self::QuotaExceeded => "quota_exceeded",
-            Self::ServiceUnavailable => "service_unavailable",
-            Self::Internal => return None,
-        })
+        let (_, status, _) = self.described();
+        if status.is_empty() { None } else { Some(status) }
     }
 
     /// The HTTP status code.
     pub const fn http_status(self) -> u16 {
-        match self {
-            Self::InvalidProfileUrl | Self::BadRequest => 400,
-            Self::NoAuthorizationFound => 401,
-            Self::ContactNotFound | Self::NotFound => 404,
-            Self::MethodNotAllowed => 405,
-            Self::RequestTimeout => 408,
-            Self::RequestTooLarge => 413,
-            Self::UnsupportedMediaType => 415,
-            Self::RateLimited | Self::QuotaExceeded => 429,
-            Self::Internal => 500,
-            Self::ServiceUnavailable => 503,
-        }
+        self.described().0
     }
 
     /// The fixed message. Some errors have a message that depends on the request instead:
     /// see [`Submitted::refused`], [`ErrorCode::not_on_file`] and [`ErrorCode::ENCODED_BODY`].
     pub const fn message(self) -> &'static str {
+        self.described().2
+    }
+
+    const fn described(self) -> (u16, &'static str, &'static str) {
         match self {
-            Self::InvalidProfileUrl => "Invalid profileUrl.",
-            Self::BadRequest => "The request is not valid HTTP/1.1 for this service.",
-            Self::NoAuthorizationFound => "No authorization found.",
-            Self::ContactNotFound => "No contact found.",
-            Self::NotFound => "There is nothing at this path.",
-            Self::MethodNotAllowed => {
-                "This method is not allowed here; the Allow header lists those that are."
+            Self::InvalidProfileUrl => (400, "invalid_profile_url", "Invalid profileUrl."),
+            Self::BadRequest => (400, "bad_request", "The request is not valid HTTP/1.1 for this service."),
+            Self::NoAuthorizationFound => (401, "no_authorization_found", "No authorization found."),
+            Self::ContactNotFound => (404, "contact_not_found", "No contact found."),
+            Self::NotFound => (404, "not_found", "There is nothing at this path."),
+            Self::MethodNotAllowed => (
+                405,
+                "method_not_allowed",
+                "This method is not allowed here; the Allow header lists those that are.",
+            ),
+            Self::RequestTimeout => (408, "request_timeout", "The request body did not arrive in time."),
+            Self::RequestTooLarge => (413, "request_too_large", "The request body is too large."),
+            Self::UnsupportedMediaType => (
+                415,
+                "unsupported_media_type",
+                "The request body must be JSON (Content-Type: application/json).",
+            ),
+            Self::RateLimited => {
+                (429, "rate_limited", "Too many requests; retry after the time in Retry-After.")
             }
-            Self::RequestTimeout => "The request body did not arrive in time.",
-            Self::RequestTooLarge => "The request body is too large.",
-            Self::UnsupportedMediaType => "The request body must be JSON (Content-Type: application/json).",
-            Self::RateLimited => "Too many requests; retry after the time in Retry-After.",
-            Self::QuotaExceeded => {
-                "The quota of this token is used up; it is renewed after the time in Retry-After."
-            }
-            Self::Internal => "Internal server error.",
-            Self::ServiceUnavailable => {
-                "The service cannot take this request now; retry after the time in Retry-After."
-            }
+            Self::QuotaExceeded => (
+                429,
+                "quota_exceeded",
+                "The quota of this token is used up; it is renewed after the time in Retry-After.",
+            ),
+            Self::Internal => (500, "", "Internal server error."),
+            Self::ServiceUnavailable => (
+                503,
+                "service_unavailable",
+                "The service cannot take this request now; retry after the time in Retry-After.",
+            ),
         }
     }
 
@@ -126,11 +118,6 @@ impl ErrorCode {
     pub fn url_not_on_file(operation: Operation, message: &str) -> Option<&str> {
         let rest = message.strip_prefix("No ")?.strip_prefix(operation.sought())?;
         rest.strip_prefix(" found for ")?.strip_suffix('.')
-    }
-
-    /// Every value of the `status` field.
-    pub(crate) fn statuses() -> Vec<&'static str> {
-        Self::ALL.iter().filter_map(|code| code.status()).collect()
     }
 }
 

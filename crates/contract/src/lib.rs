@@ -1,11 +1,10 @@
-//! The wire contract: paths, request and response types, the closed list of errors, and the
-//! OpenAPI document generated from the same types.
+//! The wire contract: paths, response types, the closed list of errors, and the OpenAPI document
+//! that describes them.
 //!
 //! This crate depends on no other crate of this project and does no I/O. Every change of the
 //! contract must show in `openapi.json` and in the CHANGELOG.
 
 mod error;
-mod example;
 pub mod openapi;
 mod operation;
 mod reason;
@@ -14,7 +13,7 @@ mod shapes;
 pub use error::{ErrorCode, Submitted};
 pub use operation::Operation;
 pub use reason::InvalidReason;
-pub use shapes::{EmailFound, Error, InternalError, LookupRequest, PhoneFound};
+pub use shapes::{EmailFound, Error, InternalError, PhoneFound};
 
 /// Maximum number of characters of a submitted value that an error message repeats.
 pub const MAX_REPEATED_CHARS: usize = 2_048;

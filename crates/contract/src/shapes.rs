@@ -1,59 +1,30 @@
-//! The bodies of requests and answers.
+//! The bodies of answers.
 
 use std::borrow::Cow;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{ErrorCode, example};
-
-/// What both operations take. Unknown fields are ignored.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(example = LookupRequest::example())]
-pub struct LookupRequest {
-    /// URL of the person's profile on the professional network.
-    #[schemars(example = example::SUBMITTED)]
-    pub profile_url: String,
-}
-
 /// A phone number was found.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-#[schemars(example = PhoneFound::example())]
 pub struct PhoneFound<'a> {
     /// Phone number of the requested profile in international form: "+" and digits only.
-    #[schemars(regex(pattern = r"^\+[1-9][0-9]{6,14}$"), example = example::PHONE)]
     pub phone_number: Cow<'a, str>,
     /// The requested profile URL in its canonical form.
-    #[schemars(example = example::CANONICAL)]
     pub profile_url: Cow<'a, str>,
 }
 
 /// A personal e-mail address was found.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-#[schemars(example = EmailFound::example())]
 pub struct EmailFound<'a> {
     /// Personal e-mail address of the requested profile.
-    #[schemars(example = example::EMAIL)]
     pub email: Cow<'a, str>,
     /// The requested profile URL in its canonical form.
-    #[schemars(example = example::CANONICAL)]
     pub profile_url: Cow<'a, str>,
 }
 
-impl LookupRequest {
-    pub(crate) fn example() -> Self {
-        Self { profile_url: example::SUBMITTED.to_owned() }
-    }
-}
-
 impl PhoneFound<'_> {
-    pub(crate) fn example() -> Self {
-        Self { phone_number: example::PHONE.into(), profile_url: example::CANONICAL.into() }
-    }
-
     /// The body of the answer.
     pub fn to_json(&self) -> Vec<u8> {
         two_fields("{\"phoneNumber\":", &self.phone_number, ",\"profileUrl\":", &self.profile_url)
@@ -61,10 +32,6 @@ impl PhoneFound<'_> {
 }
 
 impl EmailFound<'_> {
-    pub(crate) fn example() -> Self {
-        Self { email: example::EMAIL.into(), profile_url: example::CANONICAL.into() }
-    }
-
     /// The body of the answer.
     pub fn to_json(&self) -> Vec<u8> {
         two_fields("{\"email\":", &self.email, ",\"profileUrl\":", &self.profile_url)
@@ -97,35 +64,19 @@ fn push_string(json: &mut Vec<u8>, text: &str) {
 }
 
 /// Every answer that is not a success, but for a fault of the service.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(example = Error::example())]
+#[derive(Debug, Serialize)]
 pub struct Error<'a> {
     /// Machine-readable error code.
-    #[schemars(extend("enum" = ErrorCode::statuses()))]
     pub status: Cow<'a, str>,
     /// Human-readable text.
     pub message: Cow<'a, str>,
 }
 
 /// A fault of the service. It has no `status`, and says nothing about the cause.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(example = InternalError::example())]
+#[derive(Debug, Serialize)]
 pub struct InternalError<'a> {
     /// Human-readable text.
     pub message: Cow<'a, str>,
-}
-
-impl Error<'_> {
-    pub(crate) fn example() -> Self {
-        let code = ErrorCode::NoAuthorizationFound;
-        Self { status: code.status().unwrap_or_default().into(), message: code.message().into() }
-    }
-}
-
-impl InternalError<'_> {
-    pub(crate) fn example() -> Self {
-        Self { message: ErrorCode::Internal.message().into() }
-    }
 }
 
 #[cfg(test)]
