@@ -11,7 +11,8 @@ pub(crate) fn inputs(target: &str) -> Vec<Vec<u8>> {
     generated.lines().chain(found.lines()).map(unescaped).collect()
 }
 
-fn unescaped(line: &str) -> Vec<u8> {
+/// A line without its escapes.
+pub(crate) fn unescaped(line: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = line.bytes();
     while let Some(byte) = rest.next() {

@@ -158,82 +158,20 @@ fn is_path(path: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// A line has what is read and how it is written, then what it is, or `-` if it is refused.
     #[test]
-    fn a_base_path_is_empty_or_begins_with_a_slash() {
-        assert_eq!("/".parse(), Ok(BasePath(String::new())));
-        assert_eq!("/contacts/v1/".parse(), Ok(BasePath("/contacts/v1".to_owned())));
-        for bad in ["contacts", "//x", "/a//b", "/a b", "/../x", "/é"] {
-            assert!(bad.parse::<BasePath>().is_err(), "{bad}");
+    fn addresses_are_read_and_what_is_none_is_refused() {
+        for line in include_str!("address.txt").lines() {
+            let (text, expected) = line.split_once(" | ").expect("two columns");
+            let read = if let Some(path) = text.strip_prefix("base path ") {
+                path.parse().map(|BasePath(path)| if path.is_empty() { "(root)".to_owned() } else { path })
+            } else if let Some(url) = text.strip_prefix("public URL ") {
+                url.parse::<PublicUrl>().map(|url| format!("{} {}", url.as_str(), url.path()))
+            } else {
+                text.replacen("origin ", "", 1).parse().map(|Origin(origin)| origin)
+            };
+            assert_eq!(read.as_deref().unwrap_or("-").trim_end(), expected, "{line}");
         }
-    }
-
-    #[test]
-    fn a_public_url_is_a_web_address_with_or_without_a_path() {
-        for (text, url, path) in [
-            ("https://contacts.example.com", "https://contacts.example.com", ""),
-            ("https://contacts.example.com/", "https://contacts.example.com", ""),
-            ("https://example.com:8443/base/v1/", "https://example.com:8443/base/v1", "/base/v1"),
-            ("http://127.0.0.1:8080", "http://127.0.0.1:8080", ""),
-            ("http://[::1]:8080/x", "http://[::1]:8080/x", "/x"),
-        ] {
-            let parsed: PublicUrl = text.parse().expect(text);
-            assert_eq!((parsed.as_str(), parsed.path()), (url, path));
-        }
-        for bad in [
-            "",
-            "contacts.example.com",
-            "//contacts.example.com",
-            "ftp://contacts.example.com",
-            "https://",
-            "https://user@contacts.example.com",
-            "https://contacts.example.com?x=1",
-            "https://contacts.example.com/#x",
-            "https://contacts.example.com/a b",
-            "https://contacts.example.com/\"",
-            "https://contacts..example.com",
-            "https://contacts.example.com:",
-            "https://contacts.example.com:0",
-            "https://contacts.example.com:99999",
-            "https://[::1",
-            "https://[x]",
-        ] {
-            assert_eq!(bad.parse::<PublicUrl>(), Err(AddressError::PublicUrl(bad.to_owned())));
-        }
-    }
-
-    #[test]
-    fn an_origin_is_written_as_browsers_send_it() {
-        for good in [
-            "https://app.example.com",
-            "https://app.example.com:8443",
-            "https://xn--bcher-kva.example",
-            "https://[2001:db8::1]:8443",
-            "http://localhost:3000",
-            "http://localhost",
-            "http://127.0.0.1:5173",
-            "http://[::1]:5173",
-        ] {
-            assert_eq!(good.parse::<Origin>().expect(good).as_str(), good);
-        }
-        for bad in [
-            "",
-            "null",
-            "app.example.com",
-            "https://app.example.com/",
-            "https://app.example.com/x",
-            "https://App.example.com",
-            "HTTPS://app.example.com",
-            "https://app.example.com:443",
-            "https://app.example.com:08443",
-            "http://localhost:80",
-            "http://app.example.com",
-            "http://localhost.example.com",
-            "https://*.example.com",
-            "https://bücher.example",
-            "https://app.example.com\r\nx: y",
-        ] {
-            assert_eq!(bad.parse::<Origin>(), Err(AddressError::Origin(bad.to_owned())));
-        }
-        assert_eq!("*".parse::<Origin>(), Err(AddressError::AnyOrigin));
+        assert!("https://app.example.com\r\nx: y".parse::<Origin>().is_err());
     }
 }

@@ -35,33 +35,3 @@ fn bearer_token(authorization: Field<'_>) -> Option<&str> {
     // A token is ASCII. A value that is not UTF-8 counts as an empty token, which is never valid.
     Some(std::str::from_utf8(token).unwrap_or_default())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn token_in(value: &str) -> Option<&str> {
-        bearer_token(Field::Once(value.as_bytes()))
-    }
-
-    #[test]
-    fn the_scheme_is_read_in_any_case() {
-        for value in ["Bearer abc", "bearer abc", "BEARER abc", "Bearer   abc"] {
-            assert_eq!(token_in(value), Some("abc"), "{value}");
-        }
-    }
-
-    #[test]
-    fn anything_else_is_no_token() {
-        for value in ["", "Bearer", "Bearer ", "Basic abc", "abc", "Bearerabc"] {
-            assert_eq!(token_in(value), None, "{value}");
-        }
-        assert_eq!(bearer_token(Field::Absent), None);
-        assert_eq!(bearer_token(Field::Repeated), None);
-    }
-
-    #[test]
-    fn what_is_not_text_is_a_token_of_nobody() {
-        assert_eq!(bearer_token(Field::Once(b"Bearer \xFF")), Some(""));
-    }
-}

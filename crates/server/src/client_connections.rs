@@ -92,21 +92,6 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_as_many_connections_as_it_may_and_more_when_some_have_ended() {
-        let connections = Arc::new(ClientConnections::default());
-        let admit = |text: &str| connections.admit(address(text), 2);
-        let (first, second) = (admit("192.0.2.1"), admit("192.0.2.1"));
-        assert!(matches!((&first, &second), (Reception::Served(Some(_)), Reception::Served(Some(_)))));
-        assert!(matches!(admit("192.0.2.1"), Reception::Refused(_)));
-        assert!(matches!(admit("192.0.2.2"), Reception::Served(Some(_))), "another address");
-        drop(first);
-        let third = admit("192.0.2.1");
-        assert!(matches!(third, Reception::Served(Some(_))));
-        drop((second, third));
-        assert!(connections.open().is_empty());
-    }
-
-    #[test]
     fn a_limited_number_of_refused_connections_is_answered_at_the_same_time() {
         let connections = Arc::new(ClientConnections::default());
         let _open = connections.admit(address("192.0.2.1"), 1);

@@ -344,141 +344,23 @@ async fn close(mut stream: impl Stream, end: EndedBy) {
 
 #[cfg(test)]
 mod tests {
+    use std::future::{pending, ready};
+
     use super::*;
-    use std::sync::atomic::Ordering;
-
-    use crate::testing::{Served, run};
-
-    const FOUND: &str = "HTTP/1.1 200 OK";
+    use crate::testing::{at, run};
 
     #[test]
-    fn pipelined_requests_are_answered_in_order_however_they_are_split() {
+    fn a_connection_that_gives_way_still_answers_a_request_that_arrived_at_the_last_moment() {
         run(async {
-            let served = Served::with(Settings::default());
-            let both = [served.lookup(), served.lookup()].concat();
-            for piece in [1, 7, 64, both.len()] {
-                let mut client = served.connect();
-                for part in both.as_bytes().chunks(piece) {
-                    client.send(part).await;
-                }
-                let (answers, is_closed) = client.received().await;
-                assert_eq!(answers.matches(FOUND).count(), 2, "in pieces of {piece}: {answers}");
-                assert_eq!(answers.matches("+14155550123").count(), 2);
-                assert!(!is_closed, "the connection stays open");
-            }
-        });
-    }
-
-    #[test]
-    fn a_head_has_a_deadline_and_an_idle_connection_has_a_longer_one() {
-        run(async {
-            let settings = Settings::default();
-            let (head, idle) = (settings.head_timeout, settings.idle_timeout);
-            let served = Served::with(settings);
-            let tick = Duration::from_millis(100);
-
-            let mut client = served.connect();
-            client.send("POST /api/fetch").await;
-            client.pass(head - tick, false).await;
-            assert_eq!(client.received().await, (String::new(), false), "not before the deadline");
-            client.pass(tick, false).await;
-            assert_eq!(client.received().await, (String::new(), true), "closed without an answer");
-
-            let mut client = served.connect();
-            client.send(served.lookup()).await;
-            assert!(client.received().await.0.starts_with(FOUND));
-            client.pass(idle - tick, false).await;
-            client.send("POST /api/fetch").await;
-            client.pass(head - tick, false).await;
-            assert!(!client.received().await.1, "a later head has its own deadline");
-            client.pass(tick, false).await;
-            assert!(client.received().await.1);
-        });
-    }
-
-    #[test]
-    fn a_connection_without_a_request_ends_a_second_after_the_service_begins_to_stop() {
-        run(async {
-            let served = Served::with(Settings::default());
-            let mut client = served.connect();
-            client.settle().await;
-            client.pass(Duration::from_millis(100), true).await;
-            client.pass(STOP_GRACE - Duration::from_millis(200), true).await;
-            assert!(!client.received().await.1, "it may still send a request");
-            client.pass(Duration::from_millis(300), true).await;
-            assert!(client.received().await.1);
-        });
-    }
-
-    #[test]
-    fn a_connection_that_waits_for_its_client_gives_way_and_one_with_a_request_does_not() {
-        run(async {
-            let served = Served::with(Settings::default());
-            let mut client = served.connect();
-            client.send(served.lookup()).await;
-            assert!(client.received().await.0.starts_with(FOUND));
-            assert_eq!(client.exchange.waits_since(), None, "its client may be about to send");
-            client.pass(IDLE_LONG_ENOUGH, false).await;
-            assert_eq!(client.exchange.waits_since(), Some(Duration::ZERO));
-            // A request that arrives at the last moment is answered.
-            client.stream.write_all(served.lookup().as_bytes()).await.expect("sends");
-            client.exchange.give_way();
-            let (answer, is_closed) = client.received().await;
-            assert!(answer.starts_with(FOUND) && !is_closed, "{answer}");
-            client.pass(IDLE_LONG_ENOUGH, false).await;
-            client.exchange.give_way();
-            assert_eq!(client.received().await, (String::new(), true));
-
-            let mut slow = served.connect();
-            let lookup = served.lookup();
-            slow.send(&lookup[..lookup.len() - 5]).await;
-            assert_eq!(slow.exchange.waits_since(), None);
-            slow.pass(SLOW_LONG_ENOUGH, false).await;
-            assert!(slow.exchange.waits_since().is_some(), "it waits for the rest of a body");
-            slow.exchange.give_way();
-            assert_eq!(slow.received().await, (String::new(), true));
-        });
-    }
-
-    #[test]
-    fn a_client_that_is_still_sending_can_read_why_it_was_refused() {
-        run(async {
-            let served = Served::with(Settings { max_body: 16, ..Settings::default() });
-            let mut client = served.connect();
-            let too_large = served.lookup().replace("Content-Length: ", "Content-Length: 9");
-            client.send(too_large).await;
-            client.send("x".repeat(2_000)).await;
-            let (answer, is_closed) = client.received().await;
-            assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("connection: close"), "{answer}");
-            assert!(is_closed);
-        });
-    }
-
-    #[test]
-    fn input_that_is_not_http_is_answered_and_the_connection_closed() {
-        run(async {
-            let served = Served::with(Settings::default());
-            let mut client = served.connect();
-            client.send("\u{1}\u{2}\u{3}\r\n\r\n").await;
-            let (answer, is_closed) = client.received().await;
-            assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("bad_request"), "{answer}");
-            assert!(is_closed);
-        });
-    }
-
-    #[test]
-    fn an_unreachable_store_is_503_and_lookups_work_again_when_it_is_back() {
-        run(async {
-            let served = Served::with(Settings::default());
-            let mut client = served.connect();
-            served.store.is_unreachable.store(true, Ordering::SeqCst);
-            client.send(served.lookup()).await;
-            let (answer, is_closed) = client.received().await;
-            assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("retry-after: 1"), "{answer}");
-            assert!(answer.contains("\"status\":\"service_unavailable\"") && !is_closed, "{answer}");
-            served.store.is_unreachable.store(false, Ordering::SeqCst);
-            client.send(served.lookup()).await;
-            assert!(client.received().await.0.starts_with(FOUND));
+            let clock = Rc::new(WorkerClock::new(at()));
+            let exchange = Exchange::new(Rc::clone(&clock), &Settings::default());
+            exchange.request_ends();
+            assert_eq!(exchange.waits_since(), None, "its client may be about to send");
+            clock.set(IDLE_LONG_ENOUGH, at());
+            assert_eq!(exchange.waits_since(), Some(Duration::ZERO));
+            exchange.give_way();
+            assert_eq!(exchange.within_deadline(pin!(ready(7))).await, Some(7));
+            assert_eq!(exchange.within_deadline(pin!(pending::<u8>())).await, None);
         });
     }
 }

@@ -141,13 +141,23 @@ mod tests {
         read(ProxyHeader::XForwardedFor, &[&format!("X-Forwarded-For: {value}")])
     }
 
+    /// A line has an address as both headers may name it, or the whole value of one of them; then what it means, the last one first.
     #[test]
-    fn the_last_element_comes_first() {
-        assert_eq!(
-            x_forwarded_for("192.0.2.1, 192.0.2.2,192.0.2.3"),
-            ["192.0.2.3", "192.0.2.2", "192.0.2.1"]
-        );
-        assert_eq!(forwarded("for=192.0.2.1, for=192.0.2.2;proto=https"), ["192.0.2.2", "192.0.2.1"]);
+    fn addresses_are_read_from_the_end_of_the_list() {
+        for line in include_str!("forwarded.txt").lines() {
+            let (text, meant) = line.split_once(" | ").expect("two columns");
+            let meant: Vec<&str> = meant.split_whitespace().collect();
+            match text.split_once(": ") {
+                Some(("Forwarded", value)) => assert_eq!(forwarded(value), meant, "{line}"),
+                Some((_, value)) => assert_eq!(x_forwarded_for(value), meant, "{line}"),
+                None => {
+                    assert_eq!(x_forwarded_for(text), meant, "{line}");
+                    assert_eq!(forwarded(&format!("for=\"{text}\"")), meant, "{line}");
+                    let among_others = format!("proto=https;FOR=\"{text}\" ; by=_me");
+                    assert_eq!(forwarded(&among_others), meant, "{line}");
+                }
+            }
+        }
     }
 
     #[test]
@@ -162,72 +172,6 @@ mod tests {
         assert_eq!(read(ProxyHeader::XForwardedFor, &lines), ["192.0.2.3", "192.0.2.2", "192.0.2.1"]);
         assert_eq!(read(ProxyHeader::Forwarded, &lines), ["198.51.100.1"]);
         assert!(read(ProxyHeader::Forwarded, &[]).is_empty());
-    }
-
-    #[test]
-    fn addresses_are_read_with_ports_and_brackets() {
-        for (text, address) in [
-            ("192.0.2.1", "192.0.2.1"),
-            ("192.0.2.1:8080", "192.0.2.1"),
-            ("2001:db8::1", "2001:db8::1"),
-            ("[2001:DB8::1]", "2001:db8::1"),
-            ("[2001:db8::1]:8080", "2001:db8::1"),
-            ("::ffff:192.0.2.1", "192.0.2.1"),
-            ("[::ffff:c000:201]:1", "192.0.2.1"),
-        ] {
-            assert_eq!(x_forwarded_for(text), [address], "{text}");
-            assert_eq!(forwarded(&format!("for=\"{text}\"")), [address], "{text}");
-            assert_eq!(forwarded(&format!("proto=https;FOR=\"{text}\" ; by=_me")), [address], "{text}");
-        }
-        assert_eq!(forwarded("for=\"192.0.2.1:_hidden.port\""), ["192.0.2.1"]);
-        assert_eq!(forwarded("For=192.0.2.1:80"), ["192.0.2.1"]);
-    }
-
-    #[test]
-    fn what_is_not_an_address_is_not_one() {
-        for text in [
-            "unknown",
-            "_hidden",
-            "192.0.2",
-            "192.0.2.1:",
-            "192.0.2.1:x",
-            "192.0.2.1:123456",
-            "192.0.2.256",
-            "[192.0.2.1]",
-            "[2001:db8::1",
-            "[2001:db8::1]8080",
-            "[2001:db8::1]:",
-            "fe80::1%eth0",
-            "localhost",
-            "192.0.2.1 192.0.2.2",
-            "192.0.2.01",
-        ] {
-            assert_eq!(x_forwarded_for(text), ["-"], "{text}");
-            assert_eq!(forwarded(&format!("for=\"{text}\"")), ["-"], "{text}");
-        }
-        for element in [
-            "192.0.2.1",
-            "by=192.0.2.1",
-            "for",
-            "for=",
-            "for=\"",
-            "for=\"\"",
-            "for=\"192.0.2.1",
-            "for=192.0.2.1\"",
-            "for=\"192.0.2\\.1\"",
-            "for = 192.0.2.1",
-            "for=192.0.2.1;for=192.0.2.2",
-            "xfor=192.0.2.1",
-        ] {
-            assert_eq!(forwarded(element), ["-"], "{element}");
-        }
-    }
-
-    #[test]
-    fn empty_elements_are_left_out() {
-        assert_eq!(x_forwarded_for(" , 192.0.2.1,, "), ["192.0.2.1"]);
-        assert_eq!(forwarded(" ,, for=192.0.2.1 ,"), ["192.0.2.1"]);
-        assert!(x_forwarded_for("").is_empty());
     }
 
     #[test]

@@ -113,57 +113,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_url_is_found_among_other_fields_and_behind_a_bom() {
-        for body in [
-            r#"{"profileUrl":"https://x"}"#,
-            "\u{FEFF}{\"profileUrl\":\"https://x\"}",
-            " \r\n{ \"a\" : [1,{\"profileUrl\":2}], \"profileUrl\" : \"https://x\" , \"b\":null}\n",
-            r#"{"profile\u0055rl":"https:\/\/x"}"#,
+    fn a_name_may_have_escapes_and_what_is_nearly_json_is_not() {
+        assert_eq!(profile_url(br#"{"profile\u0055rl":"https:\/\/x"}"#).as_deref(), Ok("https://x"));
+        for (body, reason) in [
+            (&br#"{"profileUrl":"a","profile\u0055rl":"a"}"#[..], "duplicate"),
+            (br#"{"profileUrl":"x"} {}"#, "not_json"),
+            (br#"{"profileUrl":"\ud800"}"#, "not_json"),
+            (b"{'profileUrl':'x'}", "not_json"),
+            (b"{\"a\":\"\xFF\",\"profileUrl\":\"x\"}", "not_json"),
+            (b"\x0C{}", "not_json"),
         ] {
-            assert_eq!(profile_url(body.as_bytes()).as_deref(), Ok("https://x"), "{body}");
+            assert_eq!(profile_url(body).expect_err(reason).reason.code, reason);
         }
-    }
-
-    #[test]
-    fn a_fault_has_its_reason_and_what_was_submitted() {
-        let nothing = || Submitted::Nothing;
-        for (body, submitted, reason) in [
-            ("", nothing(), "no_body"),
-            (" \n", nothing(), "no_body"),
-            ("\u{FEFF}", nothing(), "no_body"),
-            ("{", nothing(), "not_json"),
-            ("nope", nothing(), "not_json"),
-            ("{\"profileUrl\":\"x\"} {}", nothing(), "not_json"),
-            ("{\"profileUrl\":\"\\ud800\"}", nothing(), "not_json"),
-            ("{'profileUrl':'x'}", nothing(), "not_json"),
-            ("[]", nothing(), "not_object"),
-            ("\"https://x\"", nothing(), "not_object"),
-            ("null", nothing(), "not_object"),
-            ("{}", nothing(), "missing"),
-            ("{\"profileurl\":\"x\"}", nothing(), "missing"),
-            ("{\"profileUrl\":null}", Submitted::Json("null"), "not_string"),
-            ("{\"profileUrl\":[1, 2]}", Submitted::Json("[1, 2]"), "not_string"),
-            ("{\"profileUrl\":\"a\",\"profileUrl\":\"b\"}", Submitted::Text("a".into()), "duplicate"),
-            ("{\"profileUrl\":\"a\",\"profile\\u0055rl\":\"a\"}", Submitted::Text("a".into()), "duplicate"),
-        ] {
-            let fault = profile_url(body.as_bytes()).expect_err(reason);
-            assert_eq!((&fault.submitted, fault.reason.code), (&submitted, reason), "{body}");
-        }
-    }
-
-    #[test]
-    fn bytes_that_are_not_utf8_are_not_json() {
-        for body in
-            [&b"{\"profileUrl\":\"\xFF\"}"[..], b"{\"a\":\"\xFF\",\"profileUrl\":\"x\"}", b"[\"\xFF\"]"]
-        {
-            assert_eq!(profile_url(body).expect_err("not UTF-8").reason, InvalidReason::NOT_JSON);
-        }
-        assert_eq!(profile_url(b"\x0C{}").expect_err("no white space").reason, InvalidReason::NOT_JSON);
-    }
-
-    #[test]
-    fn deep_nesting_is_refused_and_not_a_crash() {
-        let body = format!("{{\"profileUrl\":{}", "[".repeat(100_000));
-        assert_eq!(profile_url(body.as_bytes()).expect_err("deep").reason, InvalidReason::NOT_JSON);
     }
 }
