@@ -77,11 +77,14 @@ pub(crate) fn admin(out: &mut Vec<u8>, node: &str, entry: &AdminEntry) -> serde_
     let mut fields = serde_json::to_value(entry)?;
     let Some(fields) = fields.as_object_mut() else { return Ok(()) };
     fields.remove("time");
-    let text = serde_json::to_vec(fields)?;
-    out.push(b',');
-    // Without the braces of the object.
-    out.extend_from_slice(text.get(1..text.len().saturating_sub(1)).unwrap_or_default());
+    push_fields(out, &serde_json::to_vec(fields)?);
     Ok(())
+}
+
+/// Adds the fields of an object, without its braces.
+fn push_fields(out: &mut Vec<u8>, object: &[u8]) {
+    out.push(b',');
+    out.extend_from_slice(object.get(1..object.len().saturating_sub(1)).unwrap_or_default());
 }
 
 fn begin(out: &mut Vec<u8>, node: &str, at: Timestamp) {
@@ -95,45 +98,8 @@ fn begin(out: &mut Vec<u8>, node: &str, at: Timestamp) {
 /// Like [`event`], for a line about the journal itself.
 pub(crate) fn mark(out: &mut Vec<u8>, node: &str, at: Timestamp, mark: &Mark) {
     begin(out, node, at);
-    let said = match mark {
-        Mark::Begun { root, after, previous, old_root } => {
-            let old = old_root.map(|root| format!(",\"oldRoot\":\"{root}\"")).unwrap_or_default();
-            format!(
-                ",\"mark\":\"begun\",\"root\":\"{root}\",\"after\":{after},\"previous\":\"{previous}\"{old}"
-            )
-        }
-        Mark::Opened { after, previous, suspect_after, broken } => {
-            let suspect = suspect_after.map(|seq| format!(",\"suspectAfter\":{seq}")).unwrap_or_default();
-            let broken = broken
-                .as_ref()
-                .and_then(|what| serde_json::to_string(what).ok())
-                .map(|what| format!(",\"broken\":{what}"))
-                .unwrap_or_default();
-            format!(",\"mark\":\"opened\",\"after\":{after},\"previous\":\"{previous}\"{suspect}{broken}")
-        }
-        Mark::Recovered { torn_bytes } => format!(",\"mark\":\"recovered\",\"tornBytes\":{torn_bytes}"),
-        Mark::Resumed { lost } => format!(",\"mark\":\"resumed\",\"lost\":{lost}"),
-        Mark::Undisclosed { from, through } => {
-            format!(",\"mark\":\"undisclosed\",\"from\":{from},\"through\":{through}")
-        }
-        Mark::Retired { through, chain } => {
-            format!(",\"mark\":\"retired\",\"through\":{through},\"last\":\"{chain}\"")
-        }
-        Mark::Removed { through } => format!(",\"mark\":\"removed\",\"through\":{through}"),
-        Mark::Started => ",\"mark\":\"started\"".to_owned(),
-        Mark::Stopped => ",\"mark\":\"stopped\"".to_owned(),
-        Mark::Checkpoint(signed) => {
-            let name = if signed.next.is_some() { "seal" } else { "checkpoint" };
-            let next = signed.next.map(|next| format!(",\"next\":\"{next}\"")).unwrap_or_default();
-            let Checkpoint { root, epoch, number, previous, key, .. } = &**signed;
-            let key = hex::encode(key);
-            format!(
-                ",\"mark\":\"{name}\",\"root\":\"{root}\",\"epoch\":{epoch},\"number\":{number},\
-                 \"previous\":\"{previous}\",\"key\":\"{key}\"{next}"
-            )
-        }
-    };
-    out.extend_from_slice(said.as_bytes());
+    // Numbers and texts, so writing them to memory cannot fail.
+    push_fields(out, &serde_json::to_vec(mark).unwrap_or_default());
 }
 
 /// Where a checkpoint goes.
@@ -155,7 +121,7 @@ pub(crate) fn checkpoint(
     next: Option<RootKey>,
 ) -> Chain {
     let key = keys.interval(place.number);
-    let signed = Checkpoint {
+    let signed = Box::new(Checkpoint {
         root: keys.root,
         epoch: keys.epoch,
         number: place.number,
@@ -163,9 +129,10 @@ pub(crate) fn checkpoint(
         key: *key.bytes(),
         next,
         signature: [0; 64],
-    };
+    });
+    let signed = if next.is_some() { Mark::Seal(signed) } else { Mark::Checkpoint(signed) };
     let mut fields = Vec::new();
-    mark(&mut fields, place.node, place.at, &Mark::Checkpoint(Box::new(signed)));
+    mark(&mut fields, place.node, place.at, &signed);
     let mut text = format!("{{\"seq\":{}", place.seq).into_bytes();
     text.extend_from_slice(&fields);
     let signature = keys.sign(&text);

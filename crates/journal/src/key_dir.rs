@@ -37,7 +37,7 @@ pub struct KeyDir {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WrittenKeys {
-    root: String,
+    root: RootKey,
     epoch: u64,
     begun_at: i64,
     secret: String,
@@ -46,28 +46,18 @@ struct WrittenKeys {
 
 /// The last line that a checkpoint signed, or was about to sign. It is written before the checkpoint reveals its
 /// key, so a journal that ends before this line was cut short.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Anchor {
-    pub(crate) root: String,
+    pub(crate) root: RootKey,
     /// The number of the checkpoint.
     pub(crate) number: u64,
     /// The line before the checkpoint.
     pub(crate) seq: u64,
-    chain: String,
-}
-
-impl Anchor {
-    pub(crate) fn new(root: RootKey, number: u64, seq: u64, chain: Chain) -> Self {
-        Self { root: root.to_string(), number, seq, chain: chain.to_string() }
-    }
-
-    pub(crate) fn chain(&self) -> Option<Chain> {
-        Chain::parse(&self.chain)
-    }
+    pub(crate) chain: Chain,
 }
 
 /// What is noted about the end of a journal, as far as it is known.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Noted {
     /// What was signed last.
     pub(crate) anchor: Option<Anchor>,
@@ -126,7 +116,7 @@ impl KeyDir {
 
     fn store_at(&self, keys: &EpochKeys, path: &Path) -> io::Result<()> {
         let mut written = WrittenKeys {
-            root: keys.root.to_string(),
+            root: keys.root,
             epoch: keys.epoch,
             begun_at: keys.begun_at.millis(),
             secret: hex::encode(&*keys.secret),
@@ -200,7 +190,7 @@ pub(crate) fn write_last(file: &File, seq: u64, chain: Chain) -> io::Result<()> 
 impl Noted {
     /// The same if it is about the journal with this root; otherwise nothing.
     pub(crate) fn of(self, root: RootKey) -> Self {
-        let is_of = self.anchor.as_ref().is_some_and(|anchor| anchor.root == root.to_string());
+        let is_of = self.anchor.as_ref().is_some_and(|anchor| anchor.root == root);
         if is_of { self } else { Self::default() }
     }
 }
@@ -218,7 +208,7 @@ fn parse_last(text: &[u8]) -> Option<(u64, Chain)> {
 fn parse(text: &[u8]) -> Option<EpochKeys> {
     let mut written: WrittenKeys = serde_json::from_slice(text).ok()?;
     let keys = EpochKeys {
-        root: written.root.parse().ok()?,
+        root: written.root,
         epoch: written.epoch,
         begun_at: Timestamp::from_millis(written.begun_at),
         secret: Zeroizing::new(hex::decode(&written.secret)?),

@@ -5,10 +5,10 @@ mod plain;
 use std::borrow::Cow;
 
 use contactd_core::{
-    AdminEntry, AdminOutcome, AdminRecord, AuditOutcome, AuditRecord, Chain, Kind, RootKey, ShortDigest,
-    Timestamp, hex,
+    AdminRecord, AuditOutcome, AuditRecord, Chain, Kind, RootKey, ShortDigest, Timestamp, hex,
 };
-use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 
 use crate::chain::ChainKey;
 
@@ -51,7 +51,8 @@ pub enum Entry {
 }
 
 /// Something the journal records about itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "mark", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Mark {
     /// A journal begins here, in a segment of its own.
     Begun {
@@ -62,6 +63,7 @@ pub enum Mark {
         /// The chain value of that line.
         previous: Chain,
         /// The root of that journal. Its keys are elsewhere or lost: it came from a backup.
+        #[serde(skip_serializing_if = "Option::is_none")]
         old_root: Option<RootKey>,
     },
     /// A segment begins here.
@@ -71,8 +73,10 @@ pub enum Mark {
         /// The chain value of that line.
         previous: Chain,
         /// Lines up to this one were safely on disk. Later ones may be missing because the disk failed.
+        #[serde(skip_serializing_if = "Option::is_none")]
         suspect_after: Option<u64>,
         /// The journal was not as the last server had left it: what was found.
+        #[serde(skip_serializing_if = "Option::is_none")]
         broken: Option<String>,
     },
     /// A killed server left an unfinished line, which is not part of the journal.
@@ -98,6 +102,7 @@ pub enum Mark {
         /// The last of these lines.
         through: u64,
         /// Its chain value.
+        #[serde(rename = "last")]
         chain: Chain,
     },
     /// Lines up to this one have been removed.
@@ -111,10 +116,12 @@ pub enum Mark {
     Stopped,
     /// Signs the lines before it.
     Checkpoint(Box<Checkpoint>),
+    /// A checkpoint that ends its epoch.
+    Seal(Box<Checkpoint>),
 }
 
 /// A signature of the lines since the last checkpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
     /// The root of the journal.
     pub root: RootKey,
@@ -125,10 +132,13 @@ pub struct Checkpoint {
     /// The chain value of the line before it.
     pub previous: Chain,
     /// The chain key of the lines since the last checkpoint, and of this one.
+    #[serde(with = "hex")]
     pub key: [u8; 32],
     /// If the epoch ends here: the public key of the next one. Such a checkpoint is a seal.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<RootKey>,
     /// The signature of the line's text up to it.
+    #[serde(rename = "sig", deserialize_with = "hex::deserialize", skip_serializing)]
     pub signature: [u8; 64],
 }
 
@@ -178,6 +188,7 @@ impl Checkpoint {
     }
 }
 
+/// The fields of a request's line, and which of the other kinds a line is.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Written<'a> {
@@ -197,32 +208,8 @@ struct Written<'a> {
     outcome: Option<&'a str>,
     reason: Option<&'a str>,
     count: Option<u64>,
-    entry: Option<String>,
-    actor: Option<String>,
-    via: Option<String>,
-    #[serde(default)]
-    counts: std::collections::BTreeMap<String, u64>,
-    #[serde(default)]
-    subjects: Vec<String>,
-    ticket: Option<String>,
-    what: Option<String>,
-    mark: Option<&'a str>,
-    previous: Option<&'a str>,
-    after: Option<u64>,
-    suspect_after: Option<u64>,
-    broken: Option<String>,
-    torn_bytes: Option<u64>,
-    lost: Option<u64>,
-    from: Option<u64>,
-    through: Option<u64>,
-    last: Option<&'a str>,
-    root: Option<&'a str>,
-    old_root: Option<&'a str>,
-    epoch: Option<u64>,
-    number: Option<u64>,
-    key: Option<&'a str>,
-    next: Option<&'a str>,
-    sig: Option<&'a str>,
+    mark: Option<IgnoredAny>,
+    actor: Option<IgnoredAny>,
     chain: &'a str,
 }
 
@@ -230,18 +217,21 @@ impl Line {
     /// Parses a line without its newline; none if it is not valid.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         match plain::request(bytes) {
-            Some(written) => Self::of(written),
-            None => Self::of(serde_json::from_slice(bytes).ok()?),
+            Some(written) => Self::of(written, bytes),
+            None => Self::of(serde_json::from_slice(bytes).ok()?, bytes),
         }
     }
 
-    fn of(written: Written<'_>) -> Option<Self> {
+    fn of(written: Written<'_>, bytes: &[u8]) -> Option<Self> {
         let (seq, at) = (written.seq, Timestamp::parse(written.time)?);
         let chain = Chain::parse(written.chain)?;
-        let entry = match (written.mark, &written.actor) {
-            (Some(_), _) => Entry::Mark(written.mark()?),
-            (None, Some(_)) => Entry::Admin(Box::new(written.admin(at)?)),
-            (None, None) => Entry::Request(written.request(at)?),
+        let entry = if written.mark.is_some() {
+            Entry::Mark(serde_json::from_slice(bytes).ok()?)
+        } else if written.actor.is_some() {
+            let (node, entry) = (written.node.to_owned(), serde_json::from_slice(bytes).ok()?);
+            Entry::Admin(Box::new(AdminRecord { seq, node, entry }))
+        } else {
+            Entry::Request(written.request(at)?)
         };
         Some(Self { seq, at, entry, chain })
     }
@@ -249,7 +239,7 @@ impl Line {
     /// The checkpoint, if it is one.
     pub(crate) fn checkpoint(&self) -> Option<&Checkpoint> {
         match &self.entry {
-            Entry::Mark(Mark::Checkpoint(checkpoint)) => Some(checkpoint),
+            Entry::Mark(Mark::Checkpoint(signed) | Mark::Seal(signed)) => Some(signed),
             _ => None,
         }
     }
@@ -288,60 +278,6 @@ impl Written<'_> {
             count: self.count.unwrap_or(1),
         })
     }
-
-    fn admin(self, at: Timestamp) -> Option<AdminRecord> {
-        let outcome = [AdminOutcome::Done, AdminOutcome::Failed]
-            .into_iter()
-            .find(|outcome| Some(outcome.name()) == self.outcome)?;
-        let entry = AdminEntry {
-            entry: self.entry?,
-            time: at,
-            actor: self.actor?,
-            via: self.via?,
-            operation: self.operation?.into_owned(),
-            outcome,
-            counts: self.counts,
-            subjects: self.subjects,
-            ticket: self.ticket,
-            what: self.what,
-        };
-        Some(AdminRecord { seq: self.seq, node: self.node.to_owned(), entry })
-    }
-
-    fn mark(self) -> Option<Mark> {
-        let previous = || Chain::parse(self.previous?);
-        Some(match self.mark? {
-            "begun" => Mark::Begun {
-                root: key(self.root?)?,
-                after: self.after?,
-                previous: previous()?,
-                old_root: optional(self.old_root, key)?,
-            },
-            "opened" => Mark::Opened {
-                after: self.after?,
-                previous: previous()?,
-                suspect_after: self.suspect_after,
-                broken: self.broken,
-            },
-            "recovered" => Mark::Recovered { torn_bytes: self.torn_bytes? },
-            "resumed" => Mark::Resumed { lost: self.lost? },
-            "undisclosed" => Mark::Undisclosed { from: self.from?, through: self.through? },
-            "retired" => Mark::Retired { through: self.through?, chain: Chain::parse(self.last?)? },
-            "removed" => Mark::Removed { through: self.through? },
-            "started" => Mark::Started,
-            "stopped" => Mark::Stopped,
-            "checkpoint" | "seal" => Mark::Checkpoint(Box::new(Checkpoint {
-                root: key(self.root?)?,
-                epoch: self.epoch?,
-                number: self.number?,
-                previous: previous()?,
-                key: bytes(self.key?)?,
-                next: optional(self.next, key)?,
-                signature: bytes(self.sig?)?,
-            })),
-            _ => return None,
-        })
-    }
 }
 
 /// An absent field is fine, a damaged one is not.
@@ -350,15 +286,6 @@ fn optional<T>(text: Option<&str>, parse: impl Fn(&str) -> Option<T>) -> Option<
         Some(text) => parse(text).map(Some),
         None => Some(None),
     }
-}
-
-fn key(text: &str) -> Option<RootKey> {
-    bytes(text).map(RootKey)
-}
-
-/// Hexadecimal digits in lower case: there is one way to write a line.
-fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
-    hex::decode(text).filter(|_| !text.bytes().any(|b| b.is_ascii_uppercase()))
 }
 
 fn short(text: &str) -> Option<ShortDigest> {

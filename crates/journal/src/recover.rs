@@ -237,7 +237,7 @@ fn what_is_wrong(walk: &Walk, proven: Option<(u64, Chain)>, anchor: Option<&Anch
     }
     // The checkpoint was about to be written: nothing else may follow the line it was for.
     let is_due = anchor.number == signed + 1;
-    (is_due && (Some(chain) != anchor.chain() || last != anchor.seq))
+    (is_due && (chain, last) != (anchor.chain, anchor.seq))
         .then(|| format!("line {last} is not the one that was about to be signed"))
 }
 

@@ -161,7 +161,7 @@ impl Trust {
 }
 
 /// The content of a file; none if it does not exist.
-fn read_or_empty(path: &Path) -> io::Result<Vec<u8>> {
+pub(crate) fn read_or_empty(path: &Path) -> io::Result<Vec<u8>> {
     match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         content => content,

@@ -1,13 +1,13 @@
 //! Where a journal is read from: the files of its directory, or a copy of them that its node has shipped. One reader and one
 //! verifier work on both.
 
-use std::fs;
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::JournalError;
 use crate::file::failed;
+use crate::seals::read_or_empty;
 use crate::segment::{self, SEALS, Segment};
 use crate::stored_copy::StoredCopy;
 
@@ -76,10 +76,7 @@ impl Source {
         match self {
             Self::Dir(dir) => {
                 let path = dir.join(SEALS);
-                match fs::read(&path) {
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-                    content => content.map_err(failed("cannot read", &path)),
-                }
+                read_or_empty(&path).map_err(failed("cannot read", &path))
             }
             Self::Copy(copy) => copy.seals(),
         }

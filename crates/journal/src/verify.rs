@@ -8,7 +8,7 @@ use std::path::Path;
 use contactd_core::{Chain, RootKey, Timestamp};
 
 use crate::file::failed;
-use crate::key_dir::{KeyDir, Noted};
+use crate::key_dir::{Anchor, KeyDir, Noted};
 use crate::line::{Entry, FIRST_CHECKPOINT, Line, Mark};
 use crate::seals::Trust;
 use crate::segment::SEALS;
@@ -64,10 +64,8 @@ impl Verifier {
         let mut known = known.to_vec();
         // Read before the lines: whatever was signed by now is in the journal.
         let noted = self.noted();
-        if let Some(anchor) = &noted.anchor
-            && let Some(chain) = anchor.chain()
-        {
-            known.push(KnownLine { seq: anchor.seq, chain, how: "was signed, as keys/ shows" });
+        if let Some(Anchor { seq, chain, .. }) = noted.anchor {
+            known.push(KnownLine { seq, chain, how: "was signed, as keys/ shows" });
         }
         if let Some((seq, chain)) = noted.last {
             known.push(KnownLine { seq, chain, how: "was written, as keys/ shows" });
@@ -168,7 +166,7 @@ impl Check {
 
     fn mark(&mut self, line: &Line, mark: &Mark) {
         match mark {
-            Mark::Checkpoint(signed) if signed.is_copied() => {
+            Mark::Checkpoint(signed) | Mark::Seal(signed) if signed.is_copied() => {
                 self.seals.insert((line.seq, line.chain));
                 self.last_seal = line.seq;
             }

@@ -2,11 +2,13 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::hex;
 
 /// The public key with which a journal began. Everything in it can be verified with this key.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct RootKey(pub [u8; 32]);
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RootKey(#[serde(with = "hex")] pub [u8; 32]);
 
 impl fmt::Display for RootKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -30,15 +32,9 @@ impl std::str::FromStr for RootKey {
     }
 }
 
-impl serde::Serialize for RootKey {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
 /// The chain value of a line: it links the line to the one before and identifies it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Chain(pub [u8; 16]);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Chain(#[serde(with = "hex")] pub [u8; 16]);
 
 impl Chain {
     /// The value before the first line.
@@ -53,12 +49,6 @@ impl Chain {
 impl fmt::Display for Chain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&hex::encode(&self.0))
-    }
-}
-
-impl serde::Serialize for Chain {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 

@@ -1,5 +1,10 @@
 //! Bytes as hexadecimal digits, in lower case.
 
+use std::borrow::Cow;
+
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serializer};
+
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 /// The two digits of every byte.
@@ -40,6 +45,18 @@ pub fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
         *byte = (value(pair[0])? << 4) | value(pair[1])?;
     }
     Some(bytes)
+}
+
+/// For serde: the digits of a field.
+pub fn serialize<S: Serializer, const N: usize>(bytes: &[u8; N], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&encode(bytes))
+}
+
+/// For serde: a field with exactly `2 * N` digits in lower case.
+pub fn deserialize<'de, D: Deserializer<'de>, const N: usize>(deserializer: D) -> Result<[u8; N], D::Error> {
+    let text = Cow::<'de, str>::deserialize(deserializer)?;
+    let is_lower = !text.bytes().any(|digit| digit.is_ascii_uppercase());
+    decode(&text).filter(|_| is_lower).ok_or_else(|| D::Error::custom("not hexadecimal digits in lower case"))
 }
 
 #[cfg(test)]

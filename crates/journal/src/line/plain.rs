@@ -83,7 +83,7 @@ mod tests {
     }
 
     fn with_parser(bytes: &[u8]) -> Option<Line> {
-        Line::of(serde_json::from_slice::<Written<'_>>(bytes).ok()?)
+        Line::of(serde_json::from_slice::<Written<'_>>(bytes).ok()?, bytes)
     }
 
     fn lines() -> impl Strategy<Value = Vec<u8>> {
@@ -95,7 +95,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_request_is_read_as_by_the_json_parser(line in lines()) {
-            let plain = request(&line).and_then(Line::of);
+            let plain = request(&line).and_then(|written| Line::of(written, &line));
             prop_assert!(plain.is_some());
             prop_assert_eq!(plain, with_parser(&line));
         }
@@ -115,7 +115,7 @@ mod tests {
                 }
             }
             if let Some(plain) = request(&line) {
-                prop_assert_eq!(Line::of(plain), with_parser(&line));
+                prop_assert_eq!(Line::of(plain, &line), with_parser(&line));
             }
         }
     }

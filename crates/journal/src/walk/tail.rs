@@ -4,7 +4,6 @@ use crate::JournalError;
 
 use super::Walk;
 use crate::faults::CHANGED;
-use crate::key_dir::Anchor;
 
 /// How often the end of a file is read again before its last lines count as unproven.
 const READ_AGAIN: u32 = 5;
@@ -22,11 +21,9 @@ impl Walk {
         };
         let anchor = keys.anchor_of(root);
         // Once a checkpoint was signed, or is about to be, its key proves nothing but the lines it signs.
-        let is_last_signed = |anchor: &Anchor| {
-            self.last.is_some_and(|(seq, chain)| seq == anchor.seq && Some(chain) == anchor.chain())
-        };
-        if let (Some(number), Some(anchor)) = (self.next_number, &anchor)
-            && (number < anchor.number || (number == anchor.number && !is_last_signed(anchor)))
+        if let (Some(number), Some(anchor)) = (self.next_number, anchor)
+            && (number < anchor.number
+                || (number == anchor.number && self.last != Some((anchor.seq, anchor.chain))))
         {
             return Ok(self.read_again());
         }

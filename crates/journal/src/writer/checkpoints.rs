@@ -88,7 +88,7 @@ impl Writer {
     }
 
     pub(super) fn note_anchor(&self, number: u64, seq: u64, chain: Chain) {
-        if let Err(error) = write_anchor(&self.anchor, &Anchor::new(self.keys.root, number, seq, chain)) {
+        if let Err(error) = write_anchor(&self.anchor, &Anchor { root: self.keys.root, number, seq, chain }) {
             tracing::error!(%error, "cannot note in keys/ what the audit journal has signed");
         }
     }
