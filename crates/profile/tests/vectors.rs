@@ -39,3 +39,8 @@ fn check(file: &str) {
 fn every_published_vector_holds() {
     check(include_str!("vectors.jsonl"));
 }
+
+#[test]
+fn every_rule_holds() {
+    check(include_str!("rules.jsonl"));
+}
