@@ -1,100 +1,35 @@
 //! Which column a header probably means. A mapping is only ever suggested, never applied.
 
 /// The headers that other programs use, in letters and digits only, and the column that each probably means.
-const LIKELY: [(&str, &[&str]); 8] = [
+const LIKELY: [(&str, &str); 8] = [
     (
         "profileUrl",
-        &[
-            "profileurl",
-            "linkedinurl",
-            "linkedinprofileurl",
-            "linkedinprofile",
-            "linkedin",
-            "personlinkedinurl",
-            "contactlinkedinprofileurl",
-            "linkedinlink",
-            "linkedinprofil",
-            "xingurl",
-            "xingprofile",
-            "xing",
-            "profile",
-            "profilelink",
-            "publicprofileurl",
-            "profil",
-            "url",
-        ],
+        "profileurl linkedinurl linkedinprofileurl linkedinprofile linkedin personlinkedinurl \
+         contactlinkedinprofileurl linkedinlink linkedinprofil xingurl xingprofile xing profile \
+         profilelink publicprofileurl profil url",
     ),
     (
         "phone",
-        &[
-            "mobile",
-            "mobilephone",
-            "mobilenumber",
-            "mobilephonenumber",
-            "phonenumber",
-            "cell",
-            "cellphone",
-            "phonemobile",
-            "personalphone",
-            "phone1value",
-            "phone1",
-            "telephone",
-            "tel",
-            "telefon",
-            "telefonnummer",
-            "handy",
-            "handynummer",
-            "mobil",
-            "mobiltelefon",
-            "mobilnummer",
-            "telephonemobile",
-            "portable",
-            "telefono",
-            "movil",
-            "cellulare",
-            "primaryphone",
-            "phones",
-        ],
+        "mobile mobilephone mobilenumber mobilephonenumber phonenumber cell cellphone phonemobile \
+         personalphone phone1value phone1 telephone tel telefon telefonnummer handy handynummer mobil \
+         mobiltelefon mobilnummer telephonemobile portable telefono movil cellulare primaryphone \
+         phones",
     ),
     (
         "email",
-        &[
-            "emailaddress",
-            "personalemail",
-            "personalemailaddress",
-            "primaryemail",
-            "email1value",
-            "email1",
-            "emailaddress1",
-            "mail",
-            "mailadresse",
-            "emailadresse",
-            "courriel",
-            "adressemail",
-            "correo",
-            "correoelectronico",
-            "indirizzoemail",
-            "contactemail",
-        ],
+        "emailaddress personalemail personalemailaddress primaryemail email1value email1 \
+         emailaddress1 mail mailadresse emailadresse courriel adressemail correo correoelectronico \
+         indirizzoemail contactemail",
     ),
-    ("confidence", &["confidencescore", "score", "matchscore"]),
+    ("confidence", "confidencescore score matchscore"),
     (
         "observedAt",
-        &[
-            "observed",
-            "lastverified",
-            "verifiedat",
-            "lastupdated",
-            "updatedat",
-            "lastmodified",
-            "lastmodifieddate",
-            "modifiedon",
-            "letzteaktualisierung",
-        ],
+        "observed lastverified verifiedat lastupdated updatedat lastmodified lastmodifieddate \
+         modifiedon letzteaktualisierung",
     ),
-    ("basis", &["legalbasis", "lawfulbasis", "gdprbasis", "rechtsgrundlage", "baselegale"]),
-    ("expiresAt", &["expires", "expiry", "expirydate", "expirationdate", "validuntil"]),
-    ("source", &["leadsource", "datasource", "recordsource", "quelle"]),
+    ("basis", "legalbasis lawfulbasis gdprbasis rechtsgrundlage baselegale"),
+    ("expiresAt", "expires expiry expirydate expirationdate validuntil"),
+    ("source", "leadsource datasource recordsource quelle"),
 ];
 
 /// For each column that is not there, the header among `unused` that probably means it.
@@ -105,7 +40,7 @@ pub(crate) fn suggestions(unused: &[String], is_there: impl Fn(&str) -> bool) ->
         .filter_map(|(column, likely)| {
             let own = column.to_lowercase();
             let means = |name: &str| plain.iter().find(|(plain, _)| plain == name);
-            let (_, header) = means(&own).or_else(|| likely.iter().find_map(|name| means(name)))?;
+            let (_, header) = means(&own).or_else(|| likely.split(' ').find_map(means))?;
             Some((column, (*header).clone()))
         })
         .collect()
