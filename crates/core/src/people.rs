@@ -20,3 +20,49 @@ pub use subject_name::{SubjectList, SubjectName, SubjectNameError, subject_lines
 pub use suppression::{
     DigestKey, DigestKeys, Subject, SubjectCheck, SubjectDigest, SuppressionList, UnknownKey,
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Networks;
+
+    /// A line has a rule, a text as JSON, and what the rule makes of the text.
+    #[test]
+    fn texts_are_read_as_the_table_says() {
+        for line in include_str!("people/values.txt").lines() {
+            let mut columns = line.splitn(3, " | ");
+            let mut next = || columns.next().expect("three columns");
+            let (rule, text, expected) = (next(), next(), next());
+            let text: String = serde_json::from_str(text).expect("JSON");
+            let (rule, with) = rule.split_once(' ').unwrap_or((rule, ""));
+            assert_eq!(read(rule, with, &text), expected, "{line}");
+        }
+    }
+
+    fn read(rule: &str, with: &str, text: &str) -> String {
+        let answer = |is_so: bool| if is_so { "yes" } else { "no" }.to_owned();
+        match rule {
+            "phone" => match phone::read(text, Some(with).filter(|region| !region.is_empty())) {
+                Ok((number, is_doubtful)) => number + if is_doubtful { " (doubtful)" } else { "" },
+                Err(error) => error.code().to_owned(),
+            },
+            "email" => email::normalize(text).unwrap_or_else(|error| error.code().to_owned()),
+            "format" => DateFormat::parse(text).map_or_else(|error| format!("{error:?}"), |_| String::new()),
+            "date" => {
+                let read = DateFormat::parse(with).expect("a format").read(text);
+                read.map_or_else(|| "-".to_owned(), |time| time.to_string())
+            }
+            "ambiguous" => answer(date_format::is_ambiguous_date(text)),
+            "notation" => answer(spreadsheet::is_notation(text)),
+            "cell" => serde_json::to_string(&csv_cell(text)).expect("JSON"),
+            _ => match SubjectName::recognize(text, &Networks::built_in()) {
+                Ok(SubjectName::Person(_)) => "person",
+                Ok(SubjectName::Value(kind, _)) => kind.name(),
+                Err(SubjectNameError::Profile(_)) => "bad profile",
+                Err(SubjectNameError::Phone(_)) => "bad phone",
+                Err(SubjectNameError::Email(_)) => "bad email",
+            }
+            .to_owned(),
+        }
+    }
+}
