@@ -37,7 +37,7 @@ impl CsvRows {
         options: &ReadOptions,
     ) -> Result<(Self, Columns), FileError> {
         let (rows, header) = Self::open_as(input, dialect)?;
-        Ok((rows, Columns::of_csv(header, options)?))
+        Ok((rows, Columns::find(header, options, true)?))
     }
 
     /// Reads the header of a file with commas.

@@ -3,8 +3,6 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::RowsError;
-
 /// Why files cannot be imported, and what to do about it. It contains no data of a row.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
@@ -86,6 +84,14 @@ pub enum FileError {
         /// What is wrong with it.
         error: Box<FileError>,
     },
+    /// An error about an uploaded file.
+    #[error("{error}{advice}")]
+    Advised {
+        /// What is wrong.
+        error: Box<FileError>,
+        /// What to do about it.
+        advice: String,
+    },
     /// The import was cancelled.
     #[error("stopped; nothing was changed")]
     Cancelled,
@@ -126,17 +132,16 @@ impl FileError {
     /// The error itself, without the file it is about.
     pub fn inner(&self) -> &Self {
         match self {
-            Self::In { error, .. } => error.inner(),
+            Self::In { error, .. } | Self::Advised { error, .. } => error.inner(),
             error => error,
         }
     }
-}
 
-impl From<FileError> for RowsError {
-    fn from(error: FileError) -> Self {
-        match error {
-            FileError::In { .. } => Self::new(error).about_a_file(),
-            error => Self::new(error),
+    /// Whether its text begins with the name of a file.
+    pub fn is_about_a_file(&self) -> bool {
+        match self {
+            Self::Advised { error, .. } => error.is_about_a_file(),
+            error => matches!(error, Self::In { .. }),
         }
     }
 }

@@ -7,8 +7,7 @@ use contactd_core::{Cancel, Observer};
 
 use crate::joined::Joined;
 use crate::load::{self, Plan};
-use crate::{Format, Rejects};
-use crate::{ReadOptions, ReadRows, RecordBatch, RowChecks, RowsError, UploadedFile};
+use crate::{FileError, Format, ReadOptions, ReadRows, RecordBatch, Rejects, RowChecks, UploadedFile};
 
 /// An input to read.
 #[derive(Clone, Debug)]
@@ -53,7 +52,7 @@ impl Files {
         checks: &RowChecks<'_>,
         observer: Observer<'_>,
         cancel: &Cancel,
-    ) -> Result<ReadRows, RowsError> {
+    ) -> Result<ReadRows, FileError> {
         let (read, sorted) = load::read(&self.plan, checks, &mut self.rejects, observer, cancel)?;
         // All rejected rows are in their file before anything is loaded.
         self.rejects.finish()?;
@@ -63,18 +62,12 @@ impl Files {
 
     /// The next records, in ascending order of their sort keys, one record per profile; `None` after the last. Call [`read`](Self::read)
     /// first.
-    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, RowsError> {
-        match &mut self.joined {
-            Some(joined) => Ok(joined.next()?),
-            None => Ok(None),
-        }
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, FileError> {
+        self.joined.as_mut().map_or(Ok(None), Joined::next)
     }
 
     /// Makes [`next_batch`](Self::next_batch) start again with the first records.
-    pub fn rewind(&mut self) -> Result<(), RowsError> {
-        match &mut self.joined {
-            Some(joined) => Ok(joined.rewind()?),
-            None => Ok(()),
-        }
+    pub fn rewind(&mut self) -> Result<(), FileError> {
+        self.joined.as_mut().map_or(Ok(()), Joined::rewind)
     }
 }

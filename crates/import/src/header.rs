@@ -26,14 +26,13 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Finds the columns in the header of a CSV file.
-    pub(crate) fn of_csv(header: ByteRecord, options: &ReadOptions) -> Result<Self, FileError> {
-        Self::locate(header, options, true)?.complete(options)
-    }
-
-    /// Finds the columns in the schema of a Parquet file.
-    pub(crate) fn of_parquet(header: ByteRecord, options: &ReadOptions) -> Result<Self, FileError> {
-        Self::locate(header, options, false)?.complete(options)
+    /// Finds the columns that an import needs. `is_marked` as in the field of that name.
+    pub(crate) fn find(
+        header: ByteRecord,
+        options: &ReadOptions,
+        is_marked: bool,
+    ) -> Result<Self, FileError> {
+        Self::locate(header, options, is_marked)?.complete(options)
     }
 
     /// Finds the columns that are there. `is_marked` as in the field of that name.

@@ -40,6 +40,6 @@ pub use files::{Files, Input};
 pub use format::Format;
 pub use rejects::Rejects;
 pub use rows::{Content, Row};
-pub use source::{InputRead, Line, ReadRows, RecordBatch, RejectedRow, RowChecks, RowsError, Warning};
+pub use source::{InputRead, Line, ReadRows, RecordBatch, RejectedRow, RowChecks, Warning};
 pub use uploaded::UploadedFiles;
 pub use uploaded_file::{FileColumn, FileShape, NotLoaded, PreviewedRow, ReadOptions, UploadedFile, Verdict};

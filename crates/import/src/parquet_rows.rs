@@ -41,7 +41,7 @@ impl ParquetRows {
         let schema = file.metadata().file_metadata().schema_descr().root_schema().clone();
         let fields = schema.get_fields();
         let header: ByteRecord = fields.iter().map(|field| field.name()).collect();
-        let columns = Columns::of_parquet(header, options)?;
+        let columns = Columns::find(header, options, false)?;
         let used: Vec<_> = columns.used().into_iter().filter_map(|place| fields.get(place)).collect();
         if let Some(group) = used.iter().find(|field| !is_plain(field)) {
             return Err(FileError::unusable(format!(

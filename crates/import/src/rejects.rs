@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use contactd_core::{csv_cell, unmarked};
 use csv::ByteRecord;
-use tempfile::{NamedTempFile, TempPath};
+use tempfile::TempPath;
 
 use crate::FileError;
 use crate::columns::{REJECTED, REJECTED_ROW};
@@ -196,32 +196,40 @@ fn holds_rejects(path: &Path) -> bool {
 }
 
 /// A rejects file that is being written.
-enum Writer {
-    Csv(Box<csv::Writer<Sink>>),
-    Json(BufWriter<Sink>),
+struct Writer {
+    rows: RowWriter,
+    /// Its temporary name, unless it is a device.
+    temporary: Option<TempPath>,
+}
+
+enum RowWriter {
+    Csv(Box<csv::Writer<File>>),
+    Json(BufWriter<File>),
 }
 
 impl Writer {
     /// Makes the file and writes what stands before the first row.
     fn begin(path: &Path, layout: &Layout) -> io::Result<Self> {
-        let mut sink = Sink::new(path)?;
+        let (mut file, temporary) = create(path)?;
         let (columns, delimiter) = match &layout.shape {
-            Shape::Json { .. } => return Ok(Self::Json(BufWriter::new(sink))),
+            Shape::Json { .. } => {
+                return Ok(Self { rows: RowWriter::Json(BufWriter::new(file)), temporary });
+            }
             Shape::Csv { columns, delimiter, has_sep_line, has_mark, .. } => {
                 if *has_mark {
-                    sink.write_all(b"\xEF\xBB\xBF")?;
+                    file.write_all(b"\xEF\xBB\xBF")?;
                 }
                 if *has_sep_line {
-                    sink.write_all(&[b"sep=".as_slice(), &[*delimiter], b"\n"].concat())?;
+                    file.write_all(&[b"sep=".as_slice(), &[*delimiter], b"\n"].concat())?;
                 }
                 (columns, *delimiter)
             }
             Shape::Parquet { columns, .. } => (columns, b','),
         };
-        let mut writer = csv::WriterBuilder::new().flexible(true).delimiter(delimiter).from_writer(sink);
+        let mut writer = csv::WriterBuilder::new().flexible(true).delimiter(delimiter).from_writer(file);
         let names = kept(&columns.header, columns);
         writer.write_record(REJECTED.map(|name| Cow::Borrowed(name.as_bytes())).into_iter().chain(names))?;
-        Ok(Self::Csv(Box::new(writer)))
+        Ok(Self { rows: RowWriter::Csv(Box::new(writer)), temporary })
     }
 
     fn write(&mut self, layout: &Layout, faults: &[Fault], row: &Row) -> io::Result<()> {
@@ -229,9 +237,9 @@ impl Writer {
         let line = row.line.to_string();
         let columns = joined(faults.iter().map(|fault| &*fault.column).collect());
         let reasons = joined(faults.iter().map(|fault| fault.reason).collect());
-        match (self, &row.content, &layout.shape) {
+        match (&mut self.rows, &row.content, &layout.shape) {
             (
-                Self::Csv(writer),
+                RowWriter::Csv(writer),
                 Content::Fields(fields),
                 Shape::Csv { columns: header, .. } | Shape::Parquet { columns: header, .. },
             ) => {
@@ -239,7 +247,7 @@ impl Writer {
                 writer.write_record(about.into_iter().chain(kept(fields, header)))?;
                 Ok(())
             }
-            (Self::Json(writer), Content::Json(text), _) => {
+            (RowWriter::Json(writer), Content::Json(text), _) => {
                 write_object(writer, &[&line, &columns, &reasons], text)
             }
             _ => Err(io::Error::other("a row of another format")),
@@ -248,17 +256,14 @@ impl Writer {
 
     /// Flushes everything to the disk. Gives the file, unless it is a device.
     fn complete(self) -> io::Result<Option<TempPath>> {
-        let sink = match self {
-            Self::Csv(writer) => writer.into_inner().map_err(csv::IntoInnerError::into_error)?,
-            Self::Json(writer) => writer.into_inner().map_err(io::IntoInnerError::into_error)?,
+        let file = match self.rows {
+            RowWriter::Csv(writer) => writer.into_inner().map_err(csv::IntoInnerError::into_error)?,
+            RowWriter::Json(writer) => writer.into_inner().map_err(io::IntoInnerError::into_error)?,
         };
-        match sink {
-            Sink::Temporary(file) => {
-                file.as_file().sync_all()?;
-                Ok(Some(file.into_temp_path()))
-            }
-            Sink::Device(_) => Ok(None),
+        if self.temporary.is_some() {
+            file.sync_all()?;
         }
+        Ok(self.temporary)
     }
 }
 
@@ -323,37 +328,15 @@ fn without_rejects(text: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Where bytes are written.
-enum Sink {
-    Temporary(NamedTempFile),
-    Device(File),
-}
-
-impl Sink {
-    fn new(path: &Path) -> io::Result<Self> {
-        if is_device(path) {
-            return OpenOptions::new().write(true).open(path).map(Self::Device);
-        }
-        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // Exclusively, with a random name, 0600; removed if it is dropped before it gets its name.
-        let file =
-            tempfile::Builder::new().prefix(".contactd-rejects-").suffix(".unfinished").tempfile_in(dir)?;
-        Ok(Self::Temporary(file))
+/// Opens a device, or makes a file with a temporary name: exclusively, with a random name, 0600; removed if it is dropped before it
+/// gets its name.
+fn create(path: &Path) -> io::Result<(File, Option<TempPath>)> {
+    if is_device(path) {
+        return Ok((OpenOptions::new().write(true).open(path)?, None));
     }
-}
-
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Temporary(file) => file.write(bytes),
-            Self::Device(file) => file.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Temporary(file) => file.flush(),
-            Self::Device(file) => file.flush(),
-        }
-    }
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let file =
+        tempfile::Builder::new().prefix(".contactd-rejects-").suffix(".unfinished").tempfile_in(dir)?;
+    let (file, temporary) = file.into_parts();
+    Ok((file, Some(temporary)))
 }

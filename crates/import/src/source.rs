@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::error::Error;
 
 use contactd_core::{Networks, Profile, Record, SuppressionList};
 use serde::Serialize;
@@ -127,35 +126,4 @@ pub struct Line {
     pub file: String,
     /// The line on which the row begins, or the row's number.
     pub line: u64,
-}
-
-/// Why rows could not be read. The text says what to do, and contains no row data.
-#[derive(Debug, thiserror::Error)]
-#[error("{error}")]
-pub struct RowsError {
-    error: Box<dyn Error + Send + Sync>,
-    is_about_a_file: bool,
-}
-
-impl RowsError {
-    /// Wraps an error of the source.
-    pub fn new(error: impl Error + Send + Sync + 'static) -> Self {
-        Self { error: Box::new(error), is_about_a_file: false }
-    }
-
-    /// The same error, whose text begins with the name of the file that it is about.
-    #[must_use]
-    pub fn about_a_file(self) -> Self {
-        Self { is_about_a_file: true, ..self }
-    }
-
-    /// Whether its text begins with the name of a file.
-    pub const fn is_about_a_file(&self) -> bool {
-        self.is_about_a_file
-    }
-
-    /// The error of the source.
-    pub fn get_ref(&self) -> &(dyn Error + Send + Sync + 'static) {
-        &*self.error
-    }
 }

@@ -21,10 +21,9 @@ use crate::sample::{SAMPLES, short};
 use crate::seen::Seen;
 use crate::suppressed::leave_out;
 use crate::{
-    FileColumn, FileShape, InputRead, NotLoaded, PreviewedRow, ReadOptions, RowChecks, RowsError,
-    UploadedFile, Verdict,
+    FileColumn, FileError, FileShape, Files, Input, InputRead, NotLoaded, PreviewedRow, ReadOptions, Rejects,
+    RowChecks, UploadedFile, Verdict, parquet_samples,
 };
-use crate::{FileError, Files, Input, Rejects, parquet_samples};
 
 /// In how many rows values of a column are looked for.
 const SAMPLED_ROWS: usize = 100;
@@ -56,7 +55,7 @@ impl UploadedFiles {
     }
 
     /// What a file holds. Reads only its first part.
-    pub fn describe(&self, file: &UploadedFile) -> Result<FileShape, RowsError> {
+    pub fn describe(&self, file: &UploadedFile) -> Result<FileShape, FileError> {
         let options = ReadOptions::default();
         let recognized = self.opening(&options).recognize_file(&file.path, &file.name);
         let shape =
@@ -72,7 +71,7 @@ impl UploadedFiles {
         options: &ReadOptions,
         checks: &RowChecks<'_>,
         rows: usize,
-    ) -> Result<Vec<PreviewedRow>, RowsError> {
+    ) -> Result<Vec<PreviewedRow>, FileError> {
         let (layout, mut from) = self.start(file, options).map_err(refused)?;
         let mut previewed = Vec::new();
         let each = |row: Row| previewed.push(preview_row(&layout, &row, options, checks));
@@ -87,7 +86,7 @@ impl UploadedFiles {
         file: &UploadedFile,
         options: &ReadOptions,
         rejects: Option<&Path>,
-    ) -> Result<Files, RowsError> {
+    ) -> Result<Files, FileError> {
         self.start(file, options).map_err(refused)?;
         let rejects = match rejects {
             Some(path) => Rejects::to(Some(path.to_owned()), slice::from_ref(&file.path)).map_err(refused)?,
@@ -99,26 +98,15 @@ impl UploadedFiles {
 }
 
 /// An error about an uploaded file, with what to do about it.
-#[derive(Debug, thiserror::Error)]
-#[error("{error}{}", advice(error))]
-struct Refused {
-    error: FileError,
-}
-
-fn refused(error: FileError) -> RowsError {
-    let is_about_a_file = matches!(error, FileError::In { .. });
-    let refused = RowsError::new(Refused { error });
-    if is_about_a_file { refused.about_a_file() } else { refused }
-}
-
-fn advice(error: &FileError) -> String {
-    match error.inner() {
+fn refused(error: FileError) -> FileError {
+    let advice = match error.inner() {
         FileError::MissingColumn { missing, .. } | FileError::NotMapped { missing, .. } => {
             format!("; map {missing} to one of them")
         }
         FileError::NoSource => "; name a source for the file".to_owned(),
-        _ => String::new(),
-    }
+        _ => return error,
+    };
+    FileError::Advised { error: Box::new(error), advice }
 }
 
 fn refuse_mapping(options: &ReadOptions) -> Result<(), FileError> {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use contactd_core::{
     Cancel, DigestKey, DigestKeys, Networks, Observer, Progress, SuppressionList, unobserved,
 };
+use contactd_import::{FileError, ReadOptions, ReadRows, RowChecks};
 use contactd_import::{Files, Input, Rejects};
-use contactd_import::{ReadOptions, ReadRows, RowChecks, RowsError};
 
 /// Enough for many batches on every core.
 const ROWS: usize = 60_000;
@@ -30,7 +30,7 @@ fn read(
     rejects: Rejects,
     cancel: Cancel,
     observer: Observer<'static>,
-) -> Result<ReadRows, RowsError> {
+) -> Result<ReadRows, FileError> {
     let (done, when_done) = channel();
     std::thread::spawn(move || {
         let dir = tempfile::tempdir().expect("a directory");

@@ -11,7 +11,7 @@ use contactd_core::{
     unobserved,
 };
 use contactd_import::UploadedFiles;
-use contactd_import::{FileShape, PreviewedRow, ReadOptions, ReadRows, RowChecks, RowsError, UploadedFile};
+use contactd_import::{FileError, FileShape, PreviewedRow, ReadOptions, ReadRows, RowChecks, UploadedFile};
 use parquet::basic::Compression;
 use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::file::properties::WriterProperties;
@@ -65,11 +65,11 @@ impl Desk {
         run(&RowChecks { networks: &networks, suppressions: &self.suppressions, sort_key: &|_| 0 })
     }
 
-    fn describe(&self, file: &UploadedFile) -> Result<FileShape, RowsError> {
+    fn describe(&self, file: &UploadedFile) -> Result<FileShape, FileError> {
         self.files().describe(file)
     }
 
-    fn preview(&self, file: &UploadedFile, options: &ReadOptions) -> Result<Vec<PreviewedRow>, RowsError> {
+    fn preview(&self, file: &UploadedFile, options: &ReadOptions) -> Result<Vec<PreviewedRow>, FileError> {
         self.with_checks(|checks| self.files().preview(file, options, checks, 20))
     }
 
@@ -79,7 +79,7 @@ impl Desk {
         file: &UploadedFile,
         options: &ReadOptions,
         rejects: Option<&Path>,
-    ) -> Result<ReadRows, RowsError> {
+    ) -> Result<ReadRows, FileError> {
         let mut source = self.files().open(file, options, rejects)?;
         self.with_checks(|checks| source.read(checks, &unobserved, &Cancel::default()))
     }

@@ -18,7 +18,7 @@ use contactd_core::store::{
 use contactd_core::{Actor, AdminEntry, Affected, NotRecorded, SuppressionList, Timestamp, Via, blocking};
 use contactd_core::{Cancel, Observer, Progress};
 use contactd_import::{
-    FileShape, Files, PreviewedRow, ReadOptions, ReadRows, RowChecks, RowsError, UploadedFile,
+    FileError, FileShape, Files, PreviewedRow, ReadOptions, ReadRows, RowChecks, UploadedFile,
 };
 
 use crate::Changed;
@@ -141,7 +141,7 @@ pub enum ImportError {
     NotKept(i64),
     /// The rows could not be read.
     #[error(transparent)]
-    Rows(#[from] RowsError),
+    Rows(#[from] FileError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -26,7 +26,7 @@ pub use audits::{
 };
 pub use changed::{Changed, Committed};
 pub use contactd_import::{
-    FileColumn, FileShape, Files, InputRead, NotLoaded, PreviewedRow, ReadOptions, RejectedRow, RowsError,
+    FileColumn, FileError, FileShape, Files, InputRead, NotLoaded, PreviewedRow, ReadOptions, RejectedRow,
     UploadedFile, Verdict, Warning,
 };
 pub use contactd_journal::{

@@ -116,10 +116,7 @@ fn quoted(header: &str) -> String {
 /// An error of an import, with the flag that helps. An error in how files were named is a usage error.
 pub(super) fn advised(error: ImportError) -> anyhow::Error {
     match &error {
-        ImportError::Rows(rows) => match rows.get_ref().downcast_ref::<FileError>() {
-            Some(file) => advised_file(file),
-            None => error.into(),
-        },
+        ImportError::Rows(error) => advised_file(error),
         ImportError::TooManyWithdrawn { .. } => {
             anyhow::anyhow!("{error}. If the files are complete, allow it with --max-withdrawn 100%")
         }
