@@ -3,9 +3,7 @@
 use std::path::Path;
 
 use contactd_core::AuditPosition;
-
-use contactd_journal::Roots;
-use contactd_journal::{Entry, Line, Lines, Verifier, roots};
+use contactd_journal::{Entry, JournalReader, KeyDir, Line, Roots, Verifier};
 
 /// The first segment of the journal in the fixture.
 pub(crate) const SEGMENT: &[u8] = include_bytes!("../../fixtures/data-1/data/audit/000000000001.jsonl.zst");
@@ -21,7 +19,7 @@ impl Written {
     pub(crate) fn new() -> Self {
         let room = tempfile::tempdir().expect("a directory");
         std::fs::write(segment(room.path()), zstd::decode_all(SEGMENT).expect("unpacks")).expect("writes");
-        let roots = Roots::remembered(roots(room.path()).expect("reads"));
+        let roots = Roots::remembered(reader(room.path()).roots().expect("reads"));
         let mut written = Self { room, roots, lines: Vec::new() };
         written.lines = written.read();
         assert!(written.lines.len() > 5, "a journal with lines");
@@ -30,8 +28,7 @@ impl Written {
 
     /// What is read from the segment, without the journal's remarks about itself.
     fn read(&self) -> Vec<Line> {
-        let verifier = Verifier { roots: self.roots.clone(), keys: None };
-        let mut lines = Lines::after(self.room.path(), AuditPosition::default(), verifier);
+        let mut lines = reader(self.room.path()).signed_after(AuditPosition::default(), &self.roots);
         let mut found = Vec::new();
         while let Ok(Some(line)) = lines.read() {
             if !matches!(line.entry, Entry::Mark(_)) {
@@ -40,6 +37,10 @@ impl Written {
         }
         found
     }
+}
+
+fn reader(dir: &Path) -> JournalReader {
+    JournalReader::of_dir(dir, KeyDir::new(Path::new("no keys")))
 }
 
 fn segment(dir: &Path) -> std::path::PathBuf {

@@ -1,5 +1,6 @@
 //! Read access to a journal: to its files, or to a copy of them.
 
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,12 +8,15 @@ use std::sync::Arc;
 use contactd_core::store::JournalCopies;
 use contactd_core::{AuditPosition, RootKey, Timestamp, blocking};
 
+use crate::file::failed;
 use crate::line::Line;
+use crate::seals::Trust;
 use crate::source::Source;
 use crate::stored_copy::StoredCopy;
+use crate::walk::{Proven, Walk};
 use crate::{
     JournalError, JournalHead, KeyDir, KnownLine, Lines, ProofMade, Roots, Seen, Verification, Verifier,
-    begins, head_of, proof, roots_of,
+    proof,
 };
 
 /// Reads a journal: its files, or a copy of them in the store that nodes share.
@@ -73,18 +77,43 @@ impl JournalReader {
     pub fn head(&self, roots: &Roots) -> Result<Option<JournalHead>, JournalError> {
         blocking(|| {
             self.verifier(roots).check_there(&self.source)?;
-            head_of(&self.source, roots)
+            let mut walk = Walk::new(self.source.clone(), roots, None)?;
+            if !walk.enter_last(u64::MAX)? {
+                return Ok(None);
+            }
+            let mut head = None;
+            while let Some(Proven { line, .. }) = walk.next()? {
+                if line.checkpoint().is_some() {
+                    head = Some(JournalHead { seq: line.seq, chain: line.chain, at: line.at });
+                }
+            }
+            if let Some((end, _)) = walk.end()
+                && head.is_some()
+                && !end.is_compressed
+                && matches!(self.source, Source::Dir(_))
+            {
+                let synced = File::open(&end.path).and_then(|file| file.sync_data());
+                synced.map_err(failed("cannot sync", &end.path))?;
+            }
+            Ok(head)
         })
     }
 
     /// The roots that the journal itself names, oldest first.
     pub fn roots(&self) -> Result<Vec<RootKey>, JournalError> {
-        blocking(|| roots_of(&self.source))
+        let mut roots = Vec::new();
+        for copy in blocking(|| Trust::of(&self.source, &Roots::default()))?.seals {
+            if !roots.contains(&copy.epoch.0) {
+                roots.push(copy.epoch.0);
+            }
+        }
+        Ok(roots)
     }
 
     /// When the oldest line that is still in the journal was written.
     pub fn begins(&self) -> Result<Option<Timestamp>, JournalError> {
-        blocking(|| begins(&self.source, &self.verifier(&Roots::default())))
+        let first = blocking(|| self.verifier(&Roots::default()).walk(&self.source)?.next())?;
+        Ok(first.map(|proven| proven.line.at))
     }
 
     /// The size of all files, in bytes.

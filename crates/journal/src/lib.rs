@@ -58,8 +58,7 @@ pub use settings::{JournalSettings, OpenedBy, Sync};
 pub use verification::{
     JournalFault, JournalHead, KnownLine, NotedHead, Outage, ProofMade, RootSource, Roots, Seen, Verification,
 };
-pub use verify::{Verifier, head, roots};
-pub(crate) use verify::{begins, head_of, roots_of};
+pub use verify::Verifier;
 
 /// How long to wait for a line to be written before it counts as failed.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(3);

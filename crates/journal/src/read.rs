@@ -1,7 +1,5 @@
 //! Reading a journal from a given position, even while it is being written.
 
-use std::path::Path;
-
 use contactd_core::{AuditPosition as Position, SignedLine};
 
 use crate::JournalError;
@@ -20,10 +18,6 @@ pub struct Lines {
 
 impl Lines {
     /// The lines after `position`.
-    pub fn after(dir: &Path, position: Position, verifier: Verifier) -> Self {
-        Self::of(dir.into(), position, verifier)
-    }
-
     pub(crate) const fn of(source: Source, position: Position, verifier: Verifier) -> Self {
         Self { source, verifier, position, walk: None }
     }

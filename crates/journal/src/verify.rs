@@ -1,19 +1,16 @@
 //! Verifies that a journal is complete and unchanged, or finds where it is not.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use contactd_core::{Chain, RootKey, Timestamp};
+use contactd_core::{Chain, Timestamp};
 
-use crate::file::failed;
 use crate::key_dir::{Anchor, KeyDir, Noted};
 use crate::line::{Entry, FIRST_CHECKPOINT, Line, Mark};
-use crate::seals::Trust;
 use crate::segment::SEALS;
 use crate::source::Source;
-use crate::walk::{Proven, Walk};
+use crate::walk::Walk;
 use crate::{JournalError, JournalFault, JournalHead, KnownLine, Outage, Roots, Seen, Verification};
 
 /// How many times verification starts over because segments were removed meanwhile.
@@ -318,52 +315,4 @@ impl Check {
     fn wrong(&mut self, seq: Option<u64>, what: String) {
         self.result.faults.push(JournalFault { file: "the journal".to_owned(), line: 0, seq, what });
     }
-}
-
-/// The roots that a journal names, oldest first.
-pub fn roots(dir: &Path) -> Result<Vec<RootKey>, JournalError> {
-    roots_of(&dir.into())
-}
-
-/// The same, of a directory or a copy.
-pub(crate) fn roots_of(source: &Source) -> Result<Vec<RootKey>, JournalError> {
-    let mut roots = Vec::new();
-    for copy in Trust::of(source, &Roots::default())?.seals {
-        if !roots.contains(&copy.epoch.0) {
-            roots.push(copy.epoch.0);
-        }
-    }
-    Ok(roots)
-}
-
-/// The last checkpoint of a journal; none if there is none. It is on disk when this returns.
-pub fn head(dir: &Path, roots: &Roots) -> Result<Option<JournalHead>, JournalError> {
-    head_of(&dir.into(), roots)
-}
-
-/// The same, of a directory or a copy.
-pub(crate) fn head_of(source: &Source, roots: &Roots) -> Result<Option<JournalHead>, JournalError> {
-    let mut walk = Walk::new(source.clone(), roots, None)?;
-    if !walk.enter_last(u64::MAX)? {
-        return Ok(None);
-    }
-    let mut head = None;
-    while let Some(Proven { line, .. }) = walk.next()? {
-        if line.checkpoint().is_some() {
-            head = Some(JournalHead { seq: line.seq, chain: line.chain, at: line.at });
-        }
-    }
-    if let Some((end, _)) = walk.end()
-        && head.is_some()
-        && !end.is_compressed
-        && matches!(source, Source::Dir(_))
-    {
-        File::open(&end.path).and_then(|file| file.sync_data()).map_err(failed("cannot sync", &end.path))?;
-    }
-    Ok(head)
-}
-
-/// The time of the first line that still exists.
-pub(crate) fn begins(source: &Source, verifier: &Verifier) -> Result<Option<Timestamp>, JournalError> {
-    Ok(verifier.walk(source)?.next()?.map(|proven| proven.line.at))
 }

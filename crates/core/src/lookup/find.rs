@@ -211,6 +211,8 @@ impl<D: LocalRead> Lookups<D> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
     use crate::people::suppression::tests::DIGESTS;
     use crate::{Callers, DigestKey, DigestKeys, Networks, NoAudit, Subject, Token, TokenSecret};
@@ -219,10 +221,10 @@ mod tests {
     struct Held {
         profile: Profile,
         values: Vec<&'static str>,
-        offered: Cell<u64>,
+        offered: AtomicU64,
     }
 
-    impl LocalRead for Arc<std::sync::Mutex<Held>> {
+    impl LocalRead for Held {
         fn best_personal(
             &self,
             profile: &Profile,
@@ -230,11 +232,10 @@ mod tests {
             _: Timestamp,
             judge: impl Fn(&str) -> Verdict,
         ) -> Result<Option<ContactValue>, StoreError> {
-            let held = self.lock().expect("a lock");
-            let is_held = *profile == held.profile;
-            let values: &[&str] = if is_held { &held.values } else { &["+14155550199"] };
+            let is_held = *profile == self.profile;
+            let values: &[&str] = if is_held { &self.values } else { &["+14155550199"] };
             for value in values {
-                held.offered.set(held.offered.get() + 1);
+                self.offered.fetch_add(1, Ordering::SeqCst);
                 match judge(value) {
                     _ if !is_held => {}
                     Verdict::Take => return Ok(Some(ContactValue::from_store((*value).to_owned()))),
@@ -250,26 +251,28 @@ mod tests {
         fn renew_all(&self) {}
     }
 
-    #[test]
-    fn every_miss_costs_the_same_digests_and_one_value_unless_the_store_is_empty() {
-        let profile = |slug: &str| {
-            Networks::built_in().canonicalize(&format!("linkedin.com/in/{slug}-quell")).expect("a profile")
-        };
-        let at = Timestamp::from_seconds(1_000);
-        let keys = DigestKeys::new(vec![DigestKey::new(&[1; 32]), DigestKey::new(&[2; 32])]).expect("keys");
+    fn profile(slug: &str) -> Profile {
+        Networks::built_in().canonicalize(&format!("linkedin.com/in/{slug}-quell")).expect("a profile")
+    }
+
+    fn held(values: Vec<&'static str>) -> Arc<Held> {
+        Arc::new(Held { profile: profile("ada"), values, offered: AtomicU64::new(0) })
+    }
+
+    fn caller(at: Timestamp) -> Caller {
         let secret = TokenSecret::generate().expect("random");
         let callers = Callers::default();
         callers.replace(vec![(secret.hash(), Token::new("crm", at).expect("random"), 0)], at);
-        let caller = callers.find(secret.expose(), at).expect("known");
+        callers.find(secret.expose(), at).expect("known")
+    }
+
+    #[test]
+    fn every_miss_costs_the_same_digests_and_one_value_unless_the_store_is_empty() {
+        let at = Timestamp::from_seconds(1_000);
+        let keys = DigestKeys::new(vec![DigestKey::new(&[1; 32]), DigestKey::new(&[2; 32])]).expect("keys");
+        let caller = caller(at);
         let number = ContactValue::from_store("+14155550101".to_owned());
         let (ada, erased) = (profile("ada"), profile("erased"));
-        let held = |values| {
-            Arc::new(Arc::new(std::sync::Mutex::new(Held {
-                profile: ada.clone(),
-                values,
-                offered: Cell::new(0),
-            })))
-        };
         let work = |values, asked: &Profile, suppressed: &[Subject<'_>]| {
             let suppressions = Arc::new(SuppressionList::new(keys.clone()));
             let digests = suppressed.iter().filter_map(|subject| keys.digest(*subject));
@@ -281,8 +284,7 @@ mod tests {
                 .find(&caller, asked, Kind::Phone, Request { id: "r", given_id: None, at })
                 .expect("looks up");
             let is_found = lookups.open(sealed, &caller).is_ok();
-            let offered = store.lock().expect("a lock").offered.get();
-            (is_found, DIGESTS.get() - before, offered)
+            (is_found, DIGESTS.get() - before, store.offered.load(Ordering::SeqCst))
         };
         // Two keys: two digests of the person and two of one value.
         assert_eq!(work(vec!["+14155550101"], &ada, &[]), (true, 4, 1), "held");
@@ -301,7 +303,7 @@ mod tests {
 
     /// Counts the lines that are taken back.
     #[derive(Default)]
-    struct Lines(std::sync::atomic::AtomicU64);
+    struct Lines(AtomicU64);
 
     impl Audit for Lines {
         fn append(&self, _: &AuditEvent<'_>) -> Ticket {
@@ -309,7 +311,7 @@ mod tests {
         }
 
         fn take_back(&self, _: &Ticket) {
-            self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            self.0.fetch_add(1, Ordering::SeqCst);
         }
 
         fn count_refused(&self, _: RefusedKind) {}
@@ -326,16 +328,7 @@ mod tests {
         let at = Timestamp::from_seconds(1_000);
         let clock = Arc::new(crate::ManualClock::at(at));
         let lease = Lease::of_node(Arc::<crate::ManualClock>::clone(&clock));
-        let secret = TokenSecret::generate().expect("random");
-        let callers = Callers::default();
-        callers.replace(vec![(secret.hash(), Token::new("crm", at).expect("random"), 0)], at);
-        let caller = callers.find(secret.expose(), at).expect("known");
-        let profile = |slug: &str| {
-            Networks::built_in().canonicalize(&format!("linkedin.com/in/{slug}-quell")).expect("a profile")
-        };
-        let (ada, values) = (profile("ada"), vec!["+14155550101"]);
-        let held = Held { profile: ada.clone(), values, offered: Cell::new(0) };
-        let store = Arc::new(Arc::new(std::sync::Mutex::new(held)));
+        let (caller, ada, store) = (caller(at), profile("ada"), held(vec!["+14155550101"]));
         let keys = DigestKeys::new(vec![DigestKey::new(&[1; 32])]).expect("keys");
         let (suppressions, lines) = (Arc::new(SuppressionList::new(keys)), Arc::new(Lines::default()));
         let audit = Arc::<Lines>::clone(&lines);
@@ -343,7 +336,7 @@ mod tests {
         let find =
             |who: &Profile| lookups.find(&caller, who, Kind::Phone, Request { id: "r", given_id: None, at });
         assert!(matches!(find(&ada), Err(LookupError::NoLease)));
-        assert_eq!(store.lock().expect("a lock").offered.get(), 0, "nothing is read");
+        assert_eq!(store.offered.load(Ordering::SeqCst), 0, "nothing is read");
         let length = std::time::Duration::from_secs(60);
         for who in [&ada, &profile("unknown")] {
             lease.renew(crate::ClockReading::of(&*clock), length);
@@ -351,7 +344,7 @@ mod tests {
             clock.advance(length);
             assert!(matches!(lookups.open(sealed, &caller), Err(LookupError::NoLease)), "hit and miss alike");
         }
-        assert_eq!(lines.0.load(std::sync::atomic::Ordering::SeqCst), 2, "the journal says so");
+        assert_eq!(lines.0.load(Ordering::SeqCst), 2, "the journal says so");
         lease.renew(crate::ClockReading::of(&*clock), length);
         assert!(lookups.open(find(&ada).expect("looks up"), &caller).is_ok());
     }

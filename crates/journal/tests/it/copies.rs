@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use contactd_core::store::{CopiedLine, JournalCopies, StoreError};
 use contactd_core::{AuditPosition, SignedLine, Timestamp};
-use contactd_journal::{JournalError, JournalReader, KeyDir, KnownLine, Roots, verify_proof};
+use contactd_journal::{JournalError, JournalReader, KnownLine, Roots, verify_proof};
 
 use crate::place::{Place, append, fill};
 
@@ -44,13 +44,9 @@ impl JournalCopies for InMemory {
     }
 }
 
-fn dir_of(place: &Place) -> JournalReader {
-    JournalReader::of_dir(&place.audit(), KeyDir::new(&place.keys()))
-}
-
 /// Adds what is signed after a position.
 fn ship(place: &Place, copy: &mut InMemory, from: AuditPosition) -> AuditPosition {
-    let mut reading = dir_of(place).signed_after(from, &Roots::given(vec![place.root()]));
+    let mut reading = place.reader().signed_after(from, &Roots::given(vec![place.root()]));
     while let Some(line) = reading.read_signed().expect("reads") {
         copy.seals.extend(line.is_seal.then(|| line.text.clone()));
         copy.lines.push(line);
@@ -150,7 +146,7 @@ async fn a_proof_from_a_copy_is_the_one_from_the_files() {
     let (since, until) = (time("2026-01-01"), time("2027-01-01"));
     let roots = Roots::given(vec![place.root()]);
     let (mut from_files, mut from_copy) = (Vec::new(), Vec::new());
-    let made = dir_of(&place).prove(since, until, &roots, &mut from_files).expect("proves");
+    let made = place.reader().prove(since, until, &roots, &mut from_files).expect("proves");
     let again = files(&copy).prove(since, until, &roots, &mut from_copy).expect("proves");
     assert_eq!((made, from_files), (again, from_copy.clone()));
     let file = place.dir.path().join("proof");
@@ -163,7 +159,7 @@ async fn a_verification_says_how_far_it_is_and_can_be_stopped() {
     let (place, mut copy) = (Place::with_segments_of(200_000), InMemory::default());
     place.fill(0, 9_000);
     ship(&place, &mut copy, AuditPosition::default());
-    let (dir, shipped) = (dir_of(&place), files(&copy));
+    let (dir, shipped) = (place.reader(), files(&copy));
     assert_eq!(dir.first_line().expect("lists"), Some(1));
     let mut seen = (Vec::new(), Vec::new());
     let whole = dir.verify_watched(&[], &Roots::default(), &mut |lines| {

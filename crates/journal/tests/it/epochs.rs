@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use contactd_core::{AuditPosition, RootKey, Timestamp};
 use contactd_journal::{JournalFault, Roots};
-use contactd_journal::{KeyDir, Verifier, is_journal_key, verify_proof};
+use contactd_journal::{Verifier, is_journal_key, verify_proof};
 
 use crate::place::{Place, at, copy_dir, fill, names};
 
@@ -124,7 +124,7 @@ fn a_proof_shows_a_period_and_nothing_can_be_changed_in_it() {
     let root = place.root();
     let file = place.keys().join("proof.jsonl");
     let prove = |since: Timestamp, until: Timestamp| {
-        let dir = contactd_journal::JournalReader::of_dir(&place.audit(), KeyDir::new(&place.keys()));
+        let dir = place.reader();
         let mut out = Vec::new();
         let made = dir.prove(since, until, &Roots::given(vec![root]), &mut out).expect("proves");
         fs::write(&file, &out).expect("writes");

@@ -11,10 +11,9 @@ use contactd_core::{
 };
 
 use contactd_journal::{
-    Entry, Journal, JournalSettings, KeyDir, Lines, OpenedBy, Sync, Verifier, compress_closed, head, roots,
-    segments,
+    Entry, Journal, JournalHead, JournalReader, JournalSettings, KeyDir, KnownLine, Lines, OpenedBy, Roots,
+    Sync, Verification, Verifier, compress_closed, segments,
 };
-use contactd_journal::{JournalHead, KnownLine, Roots, Verification};
 
 pub(crate) struct Place {
     pub(crate) dir: tempfile::TempDir,
@@ -82,12 +81,16 @@ impl Place {
         fill(&self.open(), from, to);
     }
 
+    pub(crate) fn reader(&self) -> JournalReader {
+        JournalReader::of_dir(&self.audit(), KeyDir::new(&self.keys()))
+    }
+
     pub(crate) fn root(&self) -> RootKey {
-        *roots(&self.audit()).expect("reads").last().expect("a root")
+        *self.reader().roots().expect("reads").last().expect("a root")
     }
 
     pub(crate) fn verifier(&self) -> Verifier {
-        let roots = roots(&self.audit()).expect("reads");
+        let roots = self.reader().roots().expect("reads");
         Verifier { roots: Roots::remembered(roots), keys: Some(KeyDir::new(&self.keys())) }
     }
 
@@ -111,11 +114,11 @@ impl Place {
     }
 
     pub(crate) fn head(&self) -> Option<JournalHead> {
-        head(&self.audit(), &self.verifier().roots).expect("reads")
+        self.reader().head(&self.verifier().roots).expect("reads")
     }
 
     pub(crate) fn lines_after(&self, position: AuditPosition) -> Lines {
-        Lines::after(&self.audit(), position, self.verifier())
+        self.reader().lines_after(position, &self.verifier().roots)
     }
 
     pub(crate) fn requests(&self) -> Vec<String> {
