@@ -1,7 +1,5 @@
 //! Networks as data: which hosts and routes belong to a person's profile.
 
-use std::fmt;
-
 use crate::MAX_CHARS;
 
 /// One professional network, with everything that canonicalisation knows about it.
@@ -40,41 +38,24 @@ pub enum Case {
 }
 
 /// What is wrong with a network's description.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
     /// The host is not a lower-case domain name with a dot in it.
+    #[error("`{0}` is not a host: write it in lower case, like people.example.com")]
     Host(String),
     /// The route is not `/words/{slug}`.
+    #[error("`{0}` is not a route: write it like /in/{{slug}}, with {{slug}} last")]
     Route(String),
     /// A sub-domain is not a lower-case label.
+    #[error("`{0}` is not a sub-domain: write one lower-case label, like www")]
     Subdomain(String),
     /// The name contains something other than lower-case letters, digits and hyphens, or is empty.
+    #[error("`{0}` is not a network name: use lower-case letters, digits and hyphens")]
     Name(String),
     /// Two networks have this name or this host.
+    #[error("`{0}` is described twice")]
     Twice(String),
 }
-
-impl fmt::Display for NetworkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Host(host) => {
-                write!(f, "`{host}` is not a host: write it in lower case, like people.example.com")
-            }
-            Self::Route(route) => {
-                write!(f, "`{route}` is not a route: write it like /in/{{slug}}, with {{slug}} last")
-            }
-            Self::Subdomain(label) => {
-                write!(f, "`{label}` is not a sub-domain: write one lower-case label, like www")
-            }
-            Self::Name(name) => {
-                write!(f, "`{name}` is not a network name: use lower-case letters, digits and hyphens")
-            }
-            Self::Twice(what) => write!(f, "`{what}` is described twice"),
-        }
-    }
-}
-
-impl std::error::Error for NetworkError {}
 
 impl Network {
     /// A network with one route, the sub-domain `www`, and slugs whose case does not matter.

@@ -1,9 +1,8 @@
 //! The reasons for refusing a URL.
 
-use std::fmt;
-
 /// Why a URL was refused: the first rule that it broke.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("{}", self.code())]
 pub enum Reason {
     /// Nothing is left after trimming.
     Empty,
@@ -94,11 +93,3 @@ impl Reason {
         }
     }
 }
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.code())
-    }
-}
-
-impl std::error::Error for Reason {}
