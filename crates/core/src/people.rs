@@ -23,19 +23,24 @@ pub use suppression::{
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::Networks;
+    use std::collections::BTreeMap;
 
-    /// A line has a rule, a text as JSON, and what the rule makes of the text.
+    use super::*;
+    use crate::{Networks, Timestamp};
+
+    /// A line has a rule, a text as JSON or the columns of a row, and what the rule makes of it.
     #[test]
     fn texts_are_read_as_the_table_says() {
         for line in include_str!("people/values.txt").lines() {
             let mut columns = line.splitn(3, " | ");
             let mut next = || columns.next().expect("three columns");
             let (rule, text, expected) = (next(), next(), next());
-            let text: String = serde_json::from_str(text).expect("JSON");
             let (rule, with) = rule.split_once(' ').unwrap_or((rule, ""));
-            assert_eq!(read(rule, with, &text), expected, "{line}");
+            let read = match rule {
+                "row" => read_row(with == "needs basis", &serde_json::from_str(text).expect("columns")),
+                _ => read(rule, with, &serde_json::from_str::<String>(text).expect("a text")),
+            };
+            assert_eq!(read, expected, "{line}");
         }
     }
 
@@ -52,6 +57,7 @@ mod tests {
                 let read = DateFormat::parse(with).expect("a format").read(text);
                 read.map_or_else(|| "-".to_owned(), |time| time.to_string())
             }
+            "time" => Timestamp::parse(text).map_or_else(|| "-".to_owned(), |time| time.to_string()),
             "ambiguous" => answer(date_format::is_ambiguous_date(text)),
             "notation" => answer(spreadsheet::is_notation(text)),
             "cell" => serde_json::to_string(&csv_cell(text)).expect("JSON"),
@@ -63,6 +69,32 @@ mod tests {
                 Err(SubjectNameError::Email(_)) => "bad email",
             }
             .to_owned(),
+        }
+    }
+    /// The values that are accepted, then each fault.
+    fn read_row(needs_basis: bool, columns: &BTreeMap<String, String>) -> String {
+        let text = |name: &str, other: &'static str| columns.get(name).map_or(other, String::as_str);
+        let row = RawRecord {
+            profile_url: text("profileUrl", "https://linkedin.com/in/ada-quell"),
+            phone: text("phone", "+14155550123"),
+            email: text("email", ""),
+            phone_label: text("phoneLabel", ""),
+            confidence: text("confidence", ""),
+            observed_at: text("observedAt", ""),
+            basis: text("basis", ""),
+            expires_at: text("expiresAt", ""),
+            region: text("region", ""),
+            source: text("source", "crm"),
+            ..RawRecord::default()
+        };
+        let read = row.details(&RowRules { needs_basis, ..RowRules::default() });
+        let whole = if row.has_detail() { None } else { Some(RecordError::NO_DETAIL) };
+        let whole = row.profile(&Networks::built_in()).err().or(whole);
+        let values = read.details.iter().map(|detail| detail.value.expose().to_owned());
+        let fault = |error: &RecordError| format!("{} {}", error.column, error.reason);
+        match whole {
+            Some(error) => fault(&error),
+            None => values.chain(read.rejected.iter().map(fault)).collect::<Vec<_>>().join(", "),
         }
     }
 }

@@ -280,99 +280,21 @@ fn named(reason: &'static str, text: &str) -> &'static str {
 mod tests {
     use super::*;
 
-    const ADA: RawRecord<'static> = RawRecord {
-        profile_url: "https://www.linkedin.com/in/Ada-Quell-1a2b3c",
-        phone: "+1 415 555 0123",
-        email: "",
-        phone_label: "",
-        email_label: "",
-        confidence: "",
-        observed_at: "",
-        basis: "",
-        expires_at: "",
-        region: "",
-        source: "crm",
-    };
-
     #[test]
-    fn a_row_with_only_a_phone_gets_the_defaults() {
-        let record = ADA.read(&Networks::built_in(), None).expect("a good row");
+    fn a_row_with_only_a_phone_gets_the_defaults_and_a_date_format_applies_to_both_dates() {
+        let profile_url = "https://www.linkedin.com/in/Ada-Quell-1a2b3c";
+        let ada = RawRecord { profile_url, phone: "+1 415 555 0123", source: "crm", ..RawRecord::default() };
+        let record = ada.read(&Networks::built_in(), None).expect("a good row");
         assert_eq!(record.profile.as_str(), "https://linkedin.com/in/ada-quell-1a2b3c");
         let phone = ContactValue::phone("+14155550123", None).expect("a number");
         assert_eq!(record.details, [Detail::new(Kind::Phone, phone, "crm")]);
-    }
 
-    #[test]
-    fn a_bad_row_names_its_column_and_reason() {
-        let cases: [(RawRecord<'_>, &str, &str); 15] = [
-            (RawRecord { profile_url: "", ..ADA }, "profileUrl", "missing"),
-            (RawRecord { profile_url: "https://linkedin.com/company/x", ..ADA }, "profileUrl", "not_person"),
-            (RawRecord { phone: " ", ..ADA }, "phone", "no_detail"),
-            (RawRecord { phone: "5550123", ..ADA }, "phone", "phone_region_needed"),
-            (RawRecord { email: "ada", ..ADA }, "email", "invalid_email"),
-            (RawRecord { phone_label: "home", ..ADA }, "phoneLabel", "unknown_label"),
-            (RawRecord { confidence: "101", ..ADA }, "confidence", "invalid_confidence"),
-            (RawRecord { confidence: "+5", ..ADA }, "confidence", "invalid_confidence"),
-            (RawRecord { observed_at: "01.05.2026", ..ADA }, "observedAt", "date_format_needed"),
-            (RawRecord { observed_at: "yesterday", ..ADA }, "observedAt", "invalid_date"),
-            (RawRecord { expires_at: "46143", ..ADA }, "expiresAt", "spreadsheet_notation"),
-            (RawRecord { phone: "1.41556E+10", ..ADA }, "phone", "spreadsheet_notation"),
-            (RawRecord { profile_url: "=HYPERLINK(\"x\")", ..ADA }, "profileUrl", "spreadsheet_notation"),
-            (RawRecord { basis: "#N/A", ..ADA }, "basis", "spreadsheet_notation"),
-            (RawRecord { source: "", ..ADA }, "source", "missing"),
-        ];
-        for (row, column, reason) in cases {
-            let error = row.read(&Networks::built_in(), None).expect_err(reason);
-            assert_eq!(error, RecordError { column, reason });
-        }
-    }
-    fn details(row: RawRecord<'_>, rules: RowRules<'_>) -> (Vec<Kind>, Vec<(&'static str, &'static str)>) {
-        let read = row.details(&rules);
-        let faults = read.rejected.iter().map(|error| (error.column, error.reason)).collect();
-        (read.details.iter().map(|detail| detail.kind).collect(), faults)
-    }
-
-    /// A row, the kinds of its valid details, and its faults.
-    type Expected<'a> = (RawRecord<'a>, &'a [Kind], &'a [(&'a str, &'a str)]);
-
-    #[test]
-    fn a_bad_value_is_rejected_alone_with_what_it_qualifies() {
-        let both = RawRecord { email: "ada@example.com", ..ADA };
-        let (phone, email) = (Kind::Phone, Kind::Email);
-        let cases: [Expected<'_>; 8] = [
-            (both, &[phone, email], &[]),
-            (RawRecord { phone: "555", ..both }, &[email], &[("phone", "phone_region_needed")]),
-            (RawRecord { phone: "555", region: "QQ", ..both }, &[email], &[("region", "unknown_region")]),
-            (RawRecord { email: "ada", ..both }, &[phone], &[("email", "invalid_email")]),
-            (RawRecord { phone_label: "home", ..both }, &[email], &[("phoneLabel", "unknown_label")]),
-            (RawRecord { confidence: "x", ..both }, &[], &[("confidence", "invalid_confidence")]),
-            (
-                RawRecord { phone: "x", expires_at: "x", ..both },
-                &[],
-                &[("phone", "phone_letters"), ("expiresAt", "invalid_date")],
-            ),
-            (RawRecord { source: "", ..both }, &[], &[("source", "missing")]),
-        ];
-        for (row, kinds, faults) in cases {
-            assert_eq!(details(row, RowRules::default()), (kinds.to_vec(), faults.to_vec()), "{row:?}");
-        }
-    }
-
-    #[test]
-    fn a_basis_can_be_required() {
-        let rules = RowRules { needs_basis: true, ..RowRules::default() };
-        assert_eq!(details(ADA, rules), (vec![], vec![("basis", "basis_missing")]));
-        assert_eq!(details(RawRecord { basis: "consent", ..ADA }, rules), (vec![Kind::Phone], vec![]));
-    }
-
-    #[test]
-    fn a_date_format_applies_to_both_dates() {
         let format = DateFormat::parse("%d.%m.%Y").expect("a format");
         let rules = RowRules { dates: Some(&format), ..RowRules::default() };
-        let read = RawRecord { observed_at: "01.05.2026", expires_at: "1.6.2026", ..ADA }.details(&rules);
+        let read = RawRecord { observed_at: "01.05.2026", expires_at: "1.6.2026", ..ada }.details(&rules);
         let times = read.details.first().map(|detail| (detail.observed_at, detail.expires_at));
         assert_eq!(times, Some((Timestamp::parse("2026-05-01"), Timestamp::parse("2026-06-01"))));
-        let wrong = RawRecord { observed_at: "05/13/2026", ..ADA };
-        assert_eq!(details(wrong, rules), (vec![], vec![("observedAt", "invalid_date")]));
+        let wrong = RawRecord { observed_at: "05/13/2026", ..ada }.details(&rules);
+        assert_eq!(wrong.rejected, [RecordError { column: "observedAt", reason: "invalid_date" }]);
     }
 }
