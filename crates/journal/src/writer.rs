@@ -68,42 +68,29 @@ impl Writer {
         anchor: File,
         shared: Arc<Shared>,
     ) -> Self {
-        let JournalEnd {
-            segment,
-            synced_through,
-            last,
-            chain,
-            torn,
-            keys,
-            next_number,
-            unsigned,
-            begin,
-            must_sign,
-            is_synced,
-        } = end;
-        shared.sync.note_begun(synced_through, None);
-        if !is_synced {
+        shared.sync.note_begun(end.synced_through, None);
+        if !end.is_synced {
             shared.sync.note_failure();
         }
-        shared.last.store(last, Ordering::Relaxed);
+        shared.last.store(end.last, Ordering::Relaxed);
         Self {
             settings,
             clock,
             shared,
-            number: next_number,
-            key: keys.interval(next_number),
-            keys,
+            number: end.next_number,
+            key: end.keys.interval(end.next_number),
+            keys: end.keys,
             anchor,
             noted: 0,
-            unsigned,
-            sign_at: (unsigned > 0).then(Instant::now),
-            must_sign,
-            begin,
-            segment,
+            unsigned: end.unsigned,
+            sign_at: (end.unsigned > 0).then(Instant::now),
+            must_sign: end.must_sign,
+            begin: end.begin,
+            segment: end.segment,
             open: None,
-            last,
-            chain,
-            torn,
+            last: end.last,
+            chain: end.chain,
+            torn: end.torn,
             begun: None,
             undisclosed: Vec::new(),
             buffer: Vec::new(),
