@@ -1,7 +1,5 @@
 //! How jobs of the console end that nobody has stopped by hand.
 
-use contactd_core::Timestamp;
-use contactd_core::store::ImportPlan;
 use serde_json::{Value, json};
 
 use crate::admin_api::{AdminApi, BASE};
@@ -9,17 +7,7 @@ use crate::console::Browser;
 use crate::console_imports::upload;
 use crate::http::Request;
 use crate::service::{Service, Site, eventually};
-use crate::waiting;
-
-/// Does something while somebody else writes to the store, so that imports wait.
-fn while_imports_wait(service: &Service, work: impl FnOnce()) {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let store = runtime.block_on(waiting::store(&service.site));
-    let import = runtime.block_on(store.begin_import(&ImportPlan::of(1, Timestamp::from_seconds(0))));
-    let import = import.expect("begins");
-    work();
-    drop(import);
-}
+use crate::waiting::Elsewhere;
 
 /// What is kept of a job on disk, also if its owner cannot ask any more.
 fn kept(site: &Site, id: &str) -> Value {
@@ -51,7 +39,7 @@ fn the_jobs_of_a_token_that_is_revoked_are_stopped() {
     let [first, second, other] = ["operator"; 3].map(|role| AdminApi::with_role(&service, role));
     let tokens = admin.get("/admin-tokens").json();
     let id = |at: usize| tokens["adminTokens"][at]["id"].as_str().expect("an id").to_owned();
-    while_imports_wait(&service, || {
+    Elsewhere::on(&service.site).while_importing(vec![], || {
         let (by_api, by_command, goes_on) = (import(&first), import(&second), import(&other));
         let running = other.send(Request::new("DELETE", &format!("{BASE}/jobs/{goes_on}")));
         assert_eq!((running.status, running.code().as_str()), (409, "conflict"), "{}", running.shown());
@@ -72,7 +60,7 @@ fn the_jobs_of_a_user_who_is_disabled_or_gets_another_role_are_stopped() {
     let (service, _) = Service::with_people();
     // What was imported can be undone.
     let admin = AdminApi::with_role(&service, "admin");
-    while_imports_wait(&service, || {
+    Elsewhere::on(&service.site).while_importing(vec![], || {
         for (name, change, by_api) in [
             ("bo", json!({ "path": "disable", "body": {} }), true),
             ("cy", json!({ "path": "role", "body": { "role": "auditor" } }), true),
@@ -101,16 +89,11 @@ fn the_jobs_of_a_user_who_is_disabled_or_gets_another_role_are_stopped() {
 #[test]
 fn a_job_that_runs_when_the_server_stops_is_interrupted() {
     let (service, _) = Service::with_people();
-    let operator = AdminApi::with_role(&service, "operator");
-    let secret = operator.secret().to_owned();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let store = runtime.block_on(waiting::store(&service.site));
-    let held = runtime.block_on(store.begin_import(&ImportPlan::of(1, Timestamp::from_seconds(0))));
-    let held = held.expect("begins");
-    let id = import(&operator);
-    let site = service.stop();
-    drop(held);
-    drop(store);
+    let secret = AdminApi::with_role(&service, "operator").secret().to_owned();
+    let (site, id) = Elsewhere::on(&service.site).while_importing(vec![], || {
+        let id = import(&AdminApi::with_token_of(&service, &secret));
+        (service.stop(), id)
+    });
     assert_ne!(kept(&site, &id)["state"], "running");
     let service = site.serve();
     let job = AdminApi::with_token_of(&service, &secret).get(&format!("/jobs/{id}")).json();

@@ -1,7 +1,5 @@
 //! People and opt-outs, through the admin API.
 
-use contactd_core::Timestamp;
-use contactd_core::store::ImportPlan;
 use serde_json::{Value, json};
 
 use crate::admin_api::{AdminApi, BASE};
@@ -9,7 +7,7 @@ use crate::audit::Faulty;
 use crate::fixture::{ADA, ADA_CANONICAL, ADA_EMAIL, ADA_PHONE, EVE, NOBODY};
 use crate::http::{Reply, Request};
 use crate::service::{EMAIL, PHONE, Service, Site, eventually};
-use crate::waiting;
+use crate::waiting::Elsewhere;
 
 const EVE_CANONICAL: &str = "https://linkedin.com/in/eve-nuvel-2b3c4d";
 const SHARED: &str = "desk@example.com";
@@ -266,30 +264,28 @@ fn opt_outs_work_while_the_journal_cannot_be_written_and_nobody_is_shown() {
 fn an_erasure_that_has_to_wait_is_a_job_and_the_opt_out_is_in_force_at_once() {
     let (service, token) = Service::with_people();
     let privacy = AdminApi::with_role(&service, "privacy");
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let store = runtime.block_on(waiting::store(&service.site));
-    let import = runtime.block_on(store.begin_import(&ImportPlan::of(1, Timestamp::from_seconds(0))));
-    let import = import.expect("begins");
-    let erasing = privacy.post("/people/erase", &json!({ "q": ADA, "confirmed": 1, "ticket": "T-6" }));
-    assert_eq!(erasing.status, 202, "{}", erasing.shown());
-    assert_eq!(service.look_up(PHONE, &token, ADA).status, 404, "in force while it waits");
-    let job = erasing.json();
-    assert_eq!(
-        (&job["kind"], &job["state"], &job["result"]),
-        (&json!("erase"), &json!("running"), &json!(null))
-    );
-    assert_eq!(job["input"], json!({ "values": false, "ticket": "T-6" }), "it names nobody");
-    let path = format!("/jobs/{}", job["id"].as_str().expect("an id"));
-    eventually("it says why it waits", || {
-        privacy.get(&path).json()["progress"]["phase"]
-            == "waiting for another command that writes to the store"
+    let erasing = Elsewhere::on(&service.site).while_importing(vec![], || {
+        let erasing = privacy.post("/people/erase", &json!({ "q": ADA, "confirmed": 1, "ticket": "T-6" }));
+        assert_eq!(erasing.status, 202, "{}", erasing.shown());
+        assert_eq!(service.look_up(PHONE, &token, ADA).status, 404, "in force while it waits");
+        let job = erasing.json();
+        assert_eq!(
+            (&job["kind"], &job["state"], &job["result"]),
+            (&json!("erase"), &json!("running"), &json!(null))
+        );
+        assert_eq!(job["input"], json!({ "values": false, "ticket": "T-6" }), "it names nobody");
+        let path = format!("/jobs/{}", job["id"].as_str().expect("an id"));
+        eventually("it says why it waits", || {
+            privacy.get(&path).json()["progress"]["phase"]
+                == "waiting for another command that writes to the store"
+        });
+        let other = AdminApi::with_role(&service, "admin");
+        assert_eq!(other.get(&path).status, 404, "a job is shown to whoever started it");
+        let stopped = privacy.send(Request::new("POST", &format!("{BASE}{path}/cancel")));
+        let completed = "This cannot be stopped: once it has begun, it is completed.";
+        assert_eq!(refusal(&stopped), (409, json!({ "status": "conflict", "message": completed })));
+        erasing
     });
-    let other = AdminApi::with_role(&service, "admin");
-    assert_eq!(other.get(&path).status, 404, "a job is shown to whoever started it");
-    let stopped = privacy.send(Request::new("POST", &format!("{BASE}{path}/cancel")));
-    let completed = "This cannot be stopped: once it has begun, it is completed.";
-    assert_eq!(refusal(&stopped), (409, json!({ "status": "conflict", "message": completed })));
-    drop(import);
     let ended = privacy.ended(&erasing);
     assert_eq!(
         (&ended["state"], &ended["result"]),
