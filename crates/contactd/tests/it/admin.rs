@@ -55,9 +55,8 @@ fn an_address_that_other_machines_can_reach_has_to_be_configured() {
     let site = Site::empty();
     let config = site.file("remote.toml", "[admin]\nallow_remote = true\n");
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:8081"] {
-        let refused = site.run(&["serve", "--listen", "127.0.0.1:0", "--admin-listen", address]);
-        assert_eq!(refused.code, 2, "{refused:?}");
-        assert!(refused.stderr.contains("allow_remote = true"), "{}", refused.stderr);
+        site.run(&["serve", "--listen", "127.0.0.1:0", "--admin-listen", address])
+            .mentions(2, "allow_remote = true");
     }
     let mut command = site.command();
     command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "0.0.0.0:0", "--config", &config]);

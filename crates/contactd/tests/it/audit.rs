@@ -7,11 +7,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::fixture::{ADA, EVE, NOBODY, assert_nothing_personal};
 use crate::http::{Connection, Request, profile_body};
-use crate::service::{EMAIL, PHONE, Service, Site, eventually};
+use crate::service::{EMAIL, PHONE, Service, Site, assert_has, eventually};
 
 /// A lookup with a name, which is its id in hexadecimal digits so that it is recorded as it is.
 fn ask(name: &str, path: &str, token: &str, url: &str) -> Request {
@@ -83,7 +83,7 @@ fn hits_misses_and_refusals_of_a_token_are_recorded_and_nothing_personal_is() {
     assert_eq!(ids(&shown(site, &["--until", "2099-01-01"])).len(), 5);
     assert!(site.ok(&["audit", "show"]).contains("refused: invalid_profile_url"));
 
-    let usage = site.run(&["usage", "--json"]).json();
+    let usage = site.json(&["usage"]);
     let counts = |n: usize| {
         (
             usage[n]["name"].clone(),
@@ -107,7 +107,7 @@ fn an_outcome_of_actions_matches_no_request() {
     assert_eq!(service.send(&ask("hit", PHONE, &token, ADA)).status, 200);
     assert_eq!(service.send(&ask("refused", PHONE, &token, "https://example.com/in/x")).status, 400);
     let operations = |outcome: &str| {
-        let shown = service.site.run(&["audit", "show", "--json", "--outcome", outcome]).json();
+        let shown = service.site.json(&["audit", "show", "--outcome", outcome]);
         let events = shown.as_array().expect("an array").clone();
         events.iter().map(|event| event["operation"].as_str().expect("text").to_owned()).collect::<Vec<_>>()
     };
@@ -165,21 +165,14 @@ fn an_edit_and_a_removed_tail_are_found_also_while_serving() {
     let wrong = site.run(&["audit", "verify", "--json"]);
     assert_eq!(wrong.code, 1);
     let wrong = wrong.json();
-    assert_eq!(
-        (&wrong["isWhole"], &wrong["findings"][0]["line"]),
-        (&false.into(), &number.into()),
-        "{wrong}"
-    );
+    assert_has(&wrong, json!({ "isWhole": false, "/findings/0/line": number }));
     let short: String = good.split_inclusive('\n').take(12).collect();
     std::fs::write(&file, &short).expect("writes");
-    let cut = site.run(&["audit", "verify", "--head", &head]);
-    assert!(cut.code == 1 && cut.stdout.contains("the journal ends with line 12; lines 13 to"), "{cut:?}");
+    site.run(&["audit", "verify", "--head", &head]).mentions(1, "the journal ends with line 12; lines 13 to");
     // Lines that the service writes later do not hide the missing ones.
     assert_eq!(service.send(&ask("after", PHONE, &token, ADA)).status, 200);
-    let cut = site.run(&["audit", "verify"]);
-    assert!(cut.code == 1 && cut.stdout.contains("are missing before this one"), "{cut:?}");
-    let bad = site.run(&["audit", "verify", "--head", "nonsense"]);
-    assert!(bad.code == 2 && bad.stderr.contains("is not a head"), "{bad:?}");
+    site.run(&["audit", "verify"]).mentions(1, "are missing before this one");
+    site.run(&["audit", "verify", "--head", "nonsense"]).mentions(2, "is not a head");
 }
 
 /// Sends lookups on several connections until `stop` is set. Returns the ids of all requests that were answered 200.
@@ -238,8 +231,7 @@ fn everything_answered_before_a_kill_is_in_the_journal() {
         site = Some(left);
     }
     let service = site.take().expect("a site").serve();
-    let verified = service.site.run(&["audit", "verify"]);
-    assert_eq!(verified.code, 0, "{verified:?}");
+    service.site.ok(&["audit", "verify"]);
     assert!(answered.len() > 200, "{}", answered.len());
     let recorded = recorded_hits(&service.site);
     assert!(answered.is_subset(&recorded), "{} answered, {} recorded", answered.len(), recorded.len());
@@ -336,8 +328,7 @@ fn nothing_is_disclosed_while_the_journal_fails_and_it_recovers_by_itself() {
         }
         assert!(answered.len() > 300, "{sync}: {}", answered.len());
         assert!(answered.is_subset(&recorded_hits(&faulty.service.site)), "{sync}");
-        let verified = faulty.service.site.run(&["audit", "verify"]);
-        assert_eq!(verified.code, 0, "{sync}: {verified:?}");
+        faulty.service.site.ok(&["audit", "verify"]);
         assert!(faulty.service.log.text().contains("the audit journal cannot be written"));
     }
 }
@@ -354,8 +345,7 @@ fn a_sync_that_fails_at_the_start_is_recorded_in_a_new_segment_and_the_old_one_i
     answered.extend(faulty.look_up("last", 20).0);
     assert!(answered.len() > 40, "{}", answered.len());
     assert!(answered.is_subset(&recorded_hits(&faulty.service.site)));
-    let verified = faulty.service.site.run(&["audit", "verify"]);
-    assert_eq!(verified.code, 0, "{verified:?}");
+    faulty.service.site.ok(&["audit", "verify"]);
 }
 
 #[test]
@@ -424,8 +414,7 @@ fn a_removed_line_is_found_even_if_a_sync_had_failed_before() {
     let text = std::fs::read_to_string(&file).expect("reads");
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     std::fs::write(&file, [&lines[..4], &lines[6..]].concat().concat()).expect("writes");
-    let cut = site.run(&["audit", "verify"]);
-    assert!(cut.code == 1 && cut.stdout.contains("line 5: lines"), "{cut:?}\n{text}");
+    site.run(&["audit", "verify"]).mentions(1, "line 5: lines");
     // The index is rebuilt at once, so the next query finds its lines.
     assert!(!shown(site, &["--outcome", "hit"]).is_empty());
 }
@@ -439,8 +428,8 @@ fn without_its_keys_a_new_journal_follows_the_old_one_and_the_old_root_alone_doe
     let key = site.data().join("keys/journal-epoch-000001.key");
     let good = std::fs::read(&key).expect("reads");
     std::fs::write(&key, "{\"root\":").expect("writes");
-    let refused = site.run(&["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
-    assert!(refused.code == 1 && refused.stderr.contains("is damaged; move it away"), "{refused:?}");
+    site.run(&["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
+        .mentions(1, "is damaged; move it away");
     std::fs::write(&key, good).expect("writes");
     assert_eq!(site.run(&["audit", "verify", "--root", &root]).code, 0);
 
@@ -450,13 +439,8 @@ fn without_its_keys_a_new_journal_follows_the_old_one_and_the_old_root_alone_doe
     let service = site.serve();
     service.send(&ask("two", PHONE, &token, ADA));
     assert_eq!(ids(&shown(&service.site, &[])), ["one", "two"]);
-    let verified = service.site.run(&["audit", "verify"]);
-    assert!(
-        verified.code == 0 && verified.stdout.contains("begins a new journal, with a root of its own"),
-        "{verified:?}"
-    );
-    let alone = service.site.run(&["audit", "verify", "--root", &root]);
-    assert!(alone.code == 1 && alone.stdout.contains("which is not trusted"), "{alone:?}");
+    service.site.run(&["audit", "verify"]).mentions(0, "begins a new journal, with a root of its own");
+    service.site.run(&["audit", "verify", "--root", &root]).mentions(1, "which is not trusted");
     let both = service.site.ok(&["audit", "root"]);
     assert_ne!(both, root);
     assert_eq!(service.site.run(&["audit", "verify", "--root", &root, "--root", &both]).code, 0);
@@ -486,11 +470,11 @@ fn a_missing_index_is_rebuilt_and_counts_nothing_twice() {
     assert_eq!(shown(&service.site, &[]).len(), 30);
     let site = service.stop();
     for _ in 0..2 {
-        assert_eq!(site.run(&["usage", "--json"]).json()[0]["hits"], 30);
+        assert_eq!(site.json(&["usage"])[0]["hits"], 30);
         assert_eq!(shown(&site, &[]).len(), 30);
     }
     std::fs::remove_file(site.data().join("audit-index.db")).expect("removes");
-    assert_eq!(site.run(&["usage", "--json"]).json()[0]["hits"], 30);
+    assert_eq!(site.json(&["usage"])[0]["hits"], 30);
     assert_eq!(shown(&site, &[]).len(), 30);
 }
 
@@ -507,7 +491,7 @@ fn old_segments_are_compressed_and_removed_after_their_retention_time() {
     let service = site.serve_with(&[], "[audit]\nsegment_bytes = 4096\nkeep = \"1s\"\n");
     // Old segments are first checked at the start of the server.
     eventually("old lines are removed", || {
-        let report = service.site.run(&["audit", "verify", "--json"]).json();
+        let report = service.site.json(&["audit", "verify"]);
         report["first"].as_u64().is_some_and(|first| first > 20)
     });
     let verified = service.site.run(&["audit", "verify"]);
@@ -516,11 +500,7 @@ fn old_segments_are_compressed_and_removed_after_their_retention_time() {
         "{verified:?}"
     );
     assert!(shown(&service.site, &[]).len() < 60);
-    assert_eq!(
-        service.site.run(&["usage", "--json"]).json()[0]["hits"],
-        60,
-        "the usage of tokens is kept: {verified:?}"
-    );
+    assert_eq!(service.site.json(&["usage"])[0]["hits"], 60, "the usage of tokens is kept: {verified:?}");
 }
 
 #[test]
@@ -558,17 +538,14 @@ fn missing_lines_that_were_indexed_are_reported_until_their_loss_is_accepted() {
     let text = std::fs::read_to_string(&file).expect("reads");
     let short: String = text.split_inclusive('\n').take(11).collect();
     std::fs::write(&file, short).expect("writes");
-    let cut = site.run(&["audit", "verify"]);
-    assert!(cut.code == 1 && cut.stdout.contains("the journal ends with line 11; lines 12 to"), "{cut:?}");
+    site.run(&["audit", "verify"]).mentions(1, "the journal ends with line 11; lines 12 to");
     let after = site.run(&["audit", "show", "--json"]);
     assert!(after.stderr.contains("are missing from the journal or were changed"), "{after:?}");
-    let cut = site.run(&["audit", "verify"]);
-    assert!(cut.code == 1 && cut.stdout.contains("before the index was rebuilt"), "{cut:?}");
+    site.run(&["audit", "verify"]).mentions(1, "before the index was rebuilt");
     let accepted = site.run(&["audit", "verify", "--accept-loss"]);
     assert!(!accepted.stdout.contains("before the index was rebuilt"), "{accepted:?}");
     assert!(accepted.code == 1 && accepted.stdout.contains("was signed, as keys/ shows"), "{accepted:?}");
-    let unknown = site.run(&["audit", "show", "--token", "nosuch"]);
-    assert!(unknown.code == 1 && unknown.stderr.contains("there is no token"), "{unknown:?}");
+    site.run(&["audit", "show", "--token", "nosuch"]).mentions(1, "there is no token");
 }
 
 #[test]
@@ -585,8 +562,7 @@ fn a_restore_does_not_replace_a_whole_journal_with_a_damaged_one() {
     let (old, backup) = (site.data(), site.path("a.backup"));
     let (old, backup) = (old.to_str().expect("UTF-8"), backup.to_str().expect("UTF-8"));
     let other = Site::empty();
-    let restored = other.run(&["restore", backup, "--suppressions-from", old]);
-    assert!(restored.code == 0 && restored.stderr.contains("journal is the backup's"), "{restored:?}");
+    other.run(&["restore", backup, "--suppressions-from", old]).mentions(0, "journal is the backup's");
     assert_eq!(other.run(&["audit", "verify"]).code, 0);
     assert_eq!(shown(&other, &["--outcome", "hit"]).len(), 5);
 }
@@ -600,8 +576,7 @@ fn keys_may_come_from_a_file_or_from_the_environment() {
     assert_eq!(run(&["import", "-", "--source", "crm"]).code, 0);
     assert_eq!(run(&["suppress", ADA]).code, 0);
     assert!(!site.data().join("keys/digest-001.key").exists(), "no digest key is created");
-    let without = site.run(&["stats"]);
-    assert!(without.code == 1 && without.stderr.contains("are missing from"), "{without:?}");
+    site.run(&["stats"]).mentions(1, "are missing from");
     let token = run(&["token", "create", "test"]).stdout.trim().to_owned();
     let file = site.file("digest.keys", format!("{digest}\n{}\n", "ef".repeat(32)));
     std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("sets");
@@ -622,8 +597,7 @@ fn a_file_that_is_not_a_segment_does_not_end_the_open_segment() {
     assert_eq!(service.send(&ask("before", PHONE, &token, ADA)).status, 200);
     for junk in ["", "{\"seq\":7", "nonsense\n"] {
         std::fs::write(service.data().join("audit/000000999999.jsonl"), junk).expect("writes");
-        let told = service.site.run(&["audit", "verify"]);
-        assert!(told.code == 1 && told.stdout.contains("000000999999.jsonl"), "{told:?}");
+        service.site.run(&["audit", "verify"]).mentions(1, "000000999999.jsonl");
         assert_eq!(service.send(&ask("after", PHONE, &token, ADA)).status, 200);
     }
     assert_eq!(ids(&shown(&service.site, &[])), ["before", "after", "after", "after"]);
@@ -631,12 +605,10 @@ fn a_file_that_is_not_a_segment_does_not_end_the_open_segment() {
     let service = site.serve();
     assert_eq!(service.send(&ask("again", PHONE, &token, ADA)).status, 200);
     assert_eq!(ids(&shown(&service.site, &[])).last().map(String::as_str), Some("again"));
-    let told = service.site.run(&["audit", "verify"]);
-    assert!(
-        told.code == 1
-            && told.stdout.contains("000000999999.jsonl is not a file of this journal; it was renamed"),
-        "{told:?}"
-    );
+    service
+        .site
+        .run(&["audit", "verify"])
+        .mentions(1, "000000999999.jsonl is not a file of this journal; it was renamed");
 }
 
 #[test]
@@ -656,7 +628,7 @@ fn a_journal_that_is_moved_away_is_started_again_and_the_loss_is_reported() {
     let service = site.serve();
     assert_eq!(service.send(&ask("three", PHONE, &token, ADA)).status, 200);
     assert_eq!(ids(&shown(&service.site, &[])), ["three"]);
-    let report = service.site.run(&["subject", ADA, "--json"]).json();
+    let report = service.site.json(&["subject", ADA]);
     assert_eq!(report["disclosures"][0]["requestId"], hex_id("three"));
     assert_eq!(service.site.run(&["audit", "verify"]).code, 1, "the rest is reported as missing");
     assert_eq!(service.site.run(&["doctor"]).code, 1);
@@ -669,6 +641,5 @@ fn the_doctor_notices_that_the_whole_journal_is_gone() {
     let site = service.stop();
     site.ok(&["audit", "show"]);
     std::fs::remove_dir_all(site.data().join("audit")).expect("removes");
-    let doctor = site.run(&["doctor"]);
-    assert!(doctor.code == 1 && doctor.stdout.contains("FAIL  journal"), "{doctor:?}");
+    site.run(&["doctor"]).mentions(1, "FAIL  journal");
 }

@@ -27,12 +27,10 @@ fn a_backup_made_while_serving_is_restored_with_everything() {
 fn a_backup_overwrites_nothing_and_leaves_nothing_else_behind() {
     let site = Site::with_people();
     let taken = site.file("taken", "something else");
-    let refused = site.run(&["backup", &taken]);
-    assert!(refused.code == 1 && refused.stderr.contains("exists; choose another file name"), "{refused:?}");
+    site.run(&["backup", &taken]).mentions(1, "exists; choose another file name");
     assert_eq!(std::fs::read_to_string(&taken).expect("reads"), "something else");
     for inside in ["data/a.backup", "data/keys/a.backup"] {
-        let refused = site.run(&["backup", inside]);
-        assert!(refused.code == 1 && refused.stderr.contains("inside the data directory"), "{refused:?}");
+        site.run(&["backup", inside]).mentions(1, "inside the data directory");
     }
     let nowhere = site.run(&["backup", "no/such/directory/a.backup"]);
     assert_eq!(nowhere.code, 1);
@@ -62,9 +60,7 @@ fn a_damaged_backup_is_not_restored() {
     ] {
         let other = Site::empty();
         let broken = other.file("broken.backup", bytes);
-        let refused = other.run(&["restore", &broken, "--accept-lost-opt-outs"]);
-        assert_eq!(refused.code, 1, "{what}");
-        assert!(refused.stderr.contains("not a complete backup"), "{what}: {}", refused.stderr);
+        other.run(&["restore", &broken, "--accept-lost-opt-outs"]).mentions(1, "not a complete backup");
         assert!(!other.data().join("contactd.db").exists(), "{what}");
     }
 }
@@ -102,11 +98,9 @@ fn a_restore_does_not_lose_opt_outs_unless_that_is_accepted() {
     let name = backup.to_str().expect("UTF-8");
     site.ok(&["suppress", ADA]);
 
-    let over = site.run(&["restore", name, "--accept-lost-opt-outs"]);
-    assert!(over.code == 1 && over.stderr.contains("not empty"), "{over:?}");
+    site.run(&["restore", name, "--accept-lost-opt-outs"]).mentions(1, "not empty");
     let other = Site::empty();
-    let asked = other.run(&["restore", name]);
-    assert!(asked.code == 1 && asked.stderr.contains("this backup was made at 20"), "{asked:?}");
+    other.run(&["restore", name]).mentions(1, "this backup was made at 20");
     other.ok(&["restore", name, "--suppressions-from", site.data().to_str().expect("UTF-8")]);
     let service = other.serve();
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 404);
@@ -119,7 +113,7 @@ fn a_restore_needs_only_the_opt_outs_of_what_it_replaces_and_keeps_revocations()
     let token = site.token(&[]);
     site.ok(&["backup", "a.backup"]);
     site.ok(&["suppress", ADA]);
-    let id = site.run(&["token", "list", "--json"]).json()[0]["id"].as_str().expect("an id").to_owned();
+    let id = site.json(&["token", "list"])[0]["id"].as_str().expect("an id").to_owned();
     site.ok(&["token", "revoke", &id]);
     std::fs::write(site.data().join("details.db"), "damaged").expect("damages");
     let old = site.data();
@@ -128,11 +122,9 @@ fn a_restore_needs_only_the_opt_outs_of_what_it_replaces_and_keeps_revocations()
     let other = Site::empty();
     std::fs::create_dir(other.data()).expect("makes");
     let backup = site.path("a.backup");
-    let restored = other.run(&["restore", backup.to_str().expect("UTF-8"), "--suppressions-from", old]);
-    assert!(
-        restored.code == 0 && restored.stderr.contains("1 opt-out and 1 revocation of tokens"),
-        "{restored:?}"
-    );
+    other
+        .run(&["restore", backup.to_str().expect("UTF-8"), "--suppressions-from", old])
+        .mentions(0, "1 opt-out and 1 revocation of tokens");
     let fresh = other.token(&[]);
     let service = other.serve();
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 401);
@@ -148,12 +140,8 @@ fn a_restore_that_was_interrupted_while_it_was_put_in_place_is_not_opened_and_no
     let unfinished = site.data().join(".restore.unfinished");
     std::fs::create_dir(&unfinished).expect("a directory");
     std::fs::rename(site.data().join("contactd.db"), unfinished.join("contactd.db")).expect("moves");
-    let refused = site.run(&["stats"]);
-    assert!(
-        refused.code == 1 && refused.stderr.contains("contactd.db, which holds tokens and opt-outs"),
-        "{refused:?}"
-    );
-    let again = site.run(&["restore", "a.backup", "--accept-lost-opt-outs"]);
-    assert!(again.code == 1 && again.stderr.contains("a restore that was interrupted"), "{again:?}");
+    site.run(&["stats"]).mentions(1, "contactd.db, which holds tokens and opt-outs");
+    site.run(&["restore", "a.backup", "--accept-lost-opt-outs"])
+        .mentions(1, "a restore that was interrupted");
     assert!(unfinished.join("contactd.db").is_file(), "what is there may be all there is");
 }

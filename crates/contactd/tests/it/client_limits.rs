@@ -323,38 +323,7 @@ fn no_client_address_is_in_a_log_a_metric_or_the_journal() {
 #[test]
 fn errors_in_the_section_are_reported_with_their_lines() {
     let site = Site::empty();
-    let check = |text: &str| {
-        let file = site.file("bad.toml", text);
-        let checked = site.run(&["config", "check", "--config", &file]);
-        assert_eq!(checked.code, 1, "{checked:?}");
-        checked.stderr.replace(&format!("contactd: {file}, "), "")
-    };
-    assert_eq!(
-        check(
-            "[clients]\nconnections = 0\nmisses = \"many\"\nproxy_headr = \"forwarded\"\nproxy_header = \"x-real-ip\"\n\
-             proxies = [\n  \"10.0.0.7\",\n  \"10.0.0.7/8\",\n  \"::/0\",\n  \"proxy.example.com\",\n]\n"
-        ),
-        "line 2: clients.connections: 0 is too small; it must be at least 1\n\
-         line 3: clients.misses: write a rate like 50/s, 600/m or 1000/h\n\
-         line 4: clients.proxy_headr: there is no such setting; did you mean `proxy_header`?\n\
-         line 5: clients.proxy_header: `x-real-ip` is not a header that this service reads: use forwarded or x-forwarded-for\n\
-         line 8: clients.proxies: `10.0.0.7/8` could mean one address or many: write 10.0.0.7 for the one, or 10.0.0.0/8 for \
-         all in the range\n\
-         line 9: clients.proxies: `::/0` contains all addresses, so every client could claim any address: list only the \
-         addresses of your own proxies\n\
-         line 10: clients.proxies: `proxy.example.com` is not an address or a range of addresses: write it like 10.0.0.7, \
-         10.0.0.0/8 or fd00::/8\n7 errors\n"
-    );
-    assert_eq!(
-        check("[clients]\nmisses = \"5/m\"\nproxies = [\"10.0.0.7\"]\n"),
-        "line 3: clients.proxies: also set `proxy_header` to the header in which your proxies name the client, \"forwarded\" \
-         or \"x-forwarded-for\"; the proxies must set it themselves, because the other one may come from the client\n1 error\n"
-    );
-    assert_eq!(
-        check("[clients]\nproxy_header = \"forwarded\"\n"),
-        "line 2: clients.proxy_header: also list the addresses of your proxies in `proxies`; the header counts only if it \
-         comes from one of them\n1 error\n"
-    );
+    crate::transcript::check(&site, "clients");
     let service = site.serve_with(&[], "");
     let file = service.site.path("serve.toml").display().to_string();
     service.site.file("serve.toml", "[clients]\nproxies = [\"10.0.0.7\"]\n");

@@ -49,12 +49,12 @@ pub(crate) fn nodes(names: &[&str], lease: &str) -> (Vec<Service>, String) {
 /// What `node list` says: names and states.
 fn listed(site: &Site) -> Vec<(String, String)> {
     let text = |value: &serde_json::Value| value.as_str().expect("a text").to_owned();
-    let nodes = site.run(&["node", "list", "--json"]).json();
+    let nodes = site.json(&["node", "list"]);
     nodes.as_array().expect("a list").iter().map(|node| (text(&node["name"]), text(&node["state"]))).collect()
 }
 
 pub(crate) fn id_of(site: &Site, name: &str) -> String {
-    let nodes = site.run(&["node", "list", "--json"]).json();
+    let nodes = site.json(&["node", "list"]);
     let nodes = nodes.as_array().expect("a list");
     let node = nodes.iter().find(|node| node["name"] == name).expect("a node");
     node["id"].as_str().expect("an id").to_owned()
@@ -238,8 +238,7 @@ fn a_node_that_is_killed_and_started_again_holds_what_the_database_holds() {
         a.site.ok(&["put", &person, "--phone", "+14155550143", "--source", "hand"]);
         let b = b.serve_with(&[], &named("b", "lease = \"2s\"\n"));
         assert_eq!(b.look_up(PHONE, &token, &person).json()["phoneNumber"], "+14155550143");
-        let compared = b.site.run(&["node", "verify"]);
-        assert_eq!(compared.code, 0, "{compared:?}");
+        b.site.ok(&["node", "verify"]);
         nodes.push(b);
     }
 }
@@ -264,8 +263,7 @@ fn a_copy_that_was_changed_is_found_and_what_verify_advises_mends_it() {
     site.ok(&["node", "forget", &id]);
     let node = site.serve_with(&[], &named("a", ""));
     assert_eq!(node.look_up(EMAIL, &token, EVE).status, 200);
-    let compared = node.site.run(&["node", "verify"]);
-    assert_eq!(compared.code, 0, "{compared:?}");
+    node.site.ok(&["node", "verify"]);
 }
 
 #[test]
@@ -285,14 +283,8 @@ fn a_node_is_forgotten_only_if_it_cannot_answer() {
         )
     );
     drop(b.kill());
-    let forgotten = a.run(&["node", "forget", &id, "--yes"]);
-    assert_eq!(forgotten.code, 0, "{forgotten:?}");
-    assert!(
-        forgotten
-            .stderr
-            .contains("node b is forgotten: no change waits for it, and nothing is kept for it ("),
-        "{forgotten:?}"
-    );
+    a.run(&["node", "forget", &id, "--yes"])
+        .mentions(0, "node b is forgotten: no change waits for it, and nothing is kept for it (");
     assert_eq!(listed(a), [("a".to_owned(), "serving".to_owned())]);
     let again = a.run(&["node", "forget", &id]);
     assert_eq!(
@@ -310,7 +302,7 @@ fn a_node_is_forgotten_by_its_name_unless_another_has_the_same() {
     nodes.drain(1..).for_each(|node| drop(node.stop()));
     let a = &nodes[0].site;
     let refused = a.run(&["node", "forget", "b"]);
-    let listed = a.run(&["node", "list", "--json"]).json();
+    let listed = a.json(&["node", "list"]);
     let ids: Vec<&str> = listed.as_array().expect("a list")[1..]
         .iter()
         .map(|node| node["id"].as_str().expect("an id"))
@@ -379,7 +371,7 @@ fn opt_outs_that_wait_for_a_node_do_not_keep_the_console_from_answering() {
             });
         }
         eventually("they are all stored", || {
-            nodes[0].site.run(&["stats", "--json"]).json()["suppressions"].as_u64() >= Some(20)
+            nodes[0].site.json(&["stats"])["suppressions"].as_u64() >= Some(20)
         });
         assert_eq!(privacy.get("/jobs").status, 200);
         assert!(nodes[0].metrics().contains("contactd_"));
@@ -447,8 +439,7 @@ fn an_error_on_connecting_says_what_to_check() {
         ),
     ] {
         let refused = Site::on(&url).run(&["stats"]);
-        assert_eq!(refused.code, 1, "{refused:?}");
-        assert!(refused.stderr.contains(words) && !refused.stderr.contains("SECRET"), "{refused:?}");
+        assert!(!refused.mentions(1, words).stderr.contains("SECRET"), "{refused:?}");
     }
 }
 
@@ -477,7 +468,7 @@ fn commands_work_on_a_machine_without_a_node_and_are_on_record() {
     let subject = desk.run(&["subject", MIRA, "--json"]);
     assert_eq!(subject.code, 0, "{subject:?}");
     eventually("it is in the index of the cluster", || {
-        let shown = desk.run(&["audit", "show", "--operation", "subject", "--json"]).json();
+        let shown = desk.json(&["audit", "show", "--operation", "subject"]);
         shown.as_array().map(Vec::len) == Some(1)
     });
     let examined = desk.run(&["doctor"]);
@@ -497,25 +488,17 @@ fn commands_work_on_a_machine_without_a_node_and_are_on_record() {
         "read from the index in the database; --from-journal reads the journals that the nodes have shipped\n"
     );
     let backup = desk.path("a.backup").display().to_string();
-    let refused = desk.run(&["backup", &backup]);
-    assert_eq!(
-        (refused.code, refused.stderr),
-        (
-            1,
-            format!(
-                "contactd: there is no node in {}; give the data directory of a node with --data DIR\n",
-                desk.data().display()
-            )
-        )
+    desk.run(&["backup", &backup]).says(
+        1,
+        format!(
+            "contactd: there is no node in {}; give the data directory of a node with --data DIR\n",
+            desk.data().display()
+        ),
     );
     drop(nodes);
-    let subject = desk.run(&["subject", MIRA]);
-    assert_eq!(subject.code, 1, "{subject:?}");
-    assert!(
-        subject.stderr.contains(
-            "no node runs that could take it into its journal; `contactd node list` shows the nodes"
-        ),
-        "{subject:?}"
+    desk.run(&["subject", MIRA]).mentions(
+        1,
+        "no node runs that could take it into its journal; `contactd node list` shows the nodes",
     );
 }
 
@@ -538,8 +521,7 @@ fn a_database_that_is_restored_to_an_earlier_point_is_noticed_and_copied_anew() 
     assert!(restored.status.success(), "{restored:?}");
     eventually("the node follows the other history", || node.look_up(PHONE, &token, ADA).status == 200);
     eventually("what came later is gone", || node.look_up(PHONE, &token, EVE).status == 404);
-    let compared = node.site.run(&["node", "verify"]);
-    assert_eq!(compared.code, 0, "{compared:?}");
+    node.site.ok(&["node", "verify"]);
     let log = node.log.text();
     assert!(log.contains("copied anew"), "{log}");
 }
@@ -549,11 +531,7 @@ fn keys_databases_and_directories_that_do_not_belong_together_are_refused() {
     let url = TestServer::shared().database();
     let first = Site::on(&url);
     let made = Site::on(&url);
-    let none = made.run(&["stats"]);
-    assert!(
-        none.code == 1 && none.stderr.contains("there are no tables of contactd in this database"),
-        "{none:?}"
-    );
+    made.run(&["stats"]).mentions(1, "there are no tables of contactd in this database");
     let token = first.run(&["token", "create", "crm"]);
     assert_eq!(token.code, 0, "{token:?}");
     let key = std::fs::read_to_string(first.data().join("keys/digest-001.key")).expect("a key");
@@ -612,14 +590,7 @@ fn the_backup_of_a_node_makes_a_new_node_and_keeps_its_journal_beside() {
     node.site.ok(&["suppress", ADA]);
     let site = node.stop();
     std::fs::rename(site.data(), site.path("old")).expect("renames");
-    let refused = site.run(&["restore", &backup]);
-    assert_eq!(
-        (refused.code, refused.stderr.as_str()),
-        (
-            2,
-            "contactd: a backup is restored to a data directory: leave --store out. A database is restored with its own tools\n"
-        )
-    );
+    site.run(&["restore", &backup]).says(2, "contactd: a backup is restored to a data directory: leave --store out. A database is restored with its own tools\n");
     let embedded = [("CONTACTD_STORE", "sqlite")];
     let restored = site.run_with(&["restore", &backup], "", &embedded);
     assert_eq!(restored.code, 0, "{restored:?}");
@@ -634,20 +605,15 @@ fn the_backup_of_a_node_makes_a_new_node_and_keeps_its_journal_beside() {
     );
     let serve = ["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
     for args in [&["stats"][..], &["import", "-", "--source", "crm"], &serve] {
-        let refused = site.run_with(args, "", &embedded);
-        assert!(
-            refused.code == 1
-                && refused.stderr.contains("belongs to a node of a cluster, whose store is a database"),
-            "{args:?}: {refused:?}"
-        );
+        site.run_with(args, "", &embedded)
+            .mentions(1, "belongs to a node of a cluster, whose store is a database");
     }
     let node = site.serve();
     assert_eq!(node.look_up(PHONE, &token, ADA).status, 404, "opted out after the backup");
     assert_eq!(node.look_up(EMAIL, &token, EVE).status, 200);
     assert_eq!(node.site.run(&["node", "verify"]).code, 0);
     assert_eq!(listed(&node.site).len(), 2, "the other one, which has stopped, and the new one");
-    let verified = node.site.run(&["audit", "verify"]);
-    assert_eq!(verified.code, 0, "{verified:?}");
+    node.site.ok(&["audit", "verify"]);
     let dir = format!("{data}/audit-restored");
     let verified = node.site.run_with(&["audit", "verify", "--dir", &dir], "", &embedded);
     assert_eq!(verified.code, 0, "{verified:?}");

@@ -8,7 +8,7 @@ use crate::admin_api::{AdminApi, BASE};
 use crate::console_imports::{upload, upload_request};
 use crate::fixture::{ADA, ADA_PHONE};
 use crate::http::Request;
-use crate::service::{Service, Site, eventually};
+use crate::service::{Service, Site, assert_has, eventually};
 
 const GONE: &str = "There is no such file. Files are deleted after a day, or when somebody is erased.";
 const NOT_YOURS: &str =
@@ -83,7 +83,7 @@ fn an_erasure_deletes_what_was_uploaded_exported_and_rejected() {
             assert_eq!((reply.status, reply.json()["message"].as_str()), (404, Some(words)), "{path}");
         }
         let job = operator.get(rejects.trim_end_matches("/rejects")).json();
-        assert_eq!((&job["hasRejects"], &job["state"]), (&json!(false), &json!("done")), "{job}");
+        assert_has(&job, json!({ "hasRejects": false, "state": "done" }));
         let jobs = admin.get("/jobs").json();
         assert!(jobs["jobs"].as_array().expect("jobs").iter().all(|job| job["hasFile"] == false), "{jobs}");
         assert_eq!(operator.get("/uploads").json(), json!({ "uploads": [] }));
@@ -140,9 +140,9 @@ fn an_export_whose_file_is_deleted_by_an_erasure_says_so() {
     });
     let failed = failed.expect("an export notices that its file is gone");
     let text = "Somebody was erased while this file was being written. There is no file. Export again.";
-    assert_eq!((&failed["code"], &failed["message"]), (&json!("erased_meanwhile"), &json!(text)));
+    assert_has(&failed, json!({ "code": "erased_meanwhile", "message": text }));
     let again = admin.ended(&admin.post("/exports", &json!({ "format": "csv", "ticket": "OPS-2" })));
-    assert_eq!((&again["state"], &again["hasFile"]), (&json!("done"), &json!(true)), "{again}");
+    assert_has(&again, json!({ "state": "done", "hasFile": true }));
 }
 
 #[test]

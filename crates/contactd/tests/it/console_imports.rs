@@ -8,7 +8,7 @@ use crate::admin_api::{AdminApi, BASE};
 use crate::audit::Faulty;
 use crate::fixture::{ADA, ADA_CANONICAL, ADA_PHONE, PEOPLE};
 use crate::http::{Connection, Reply, Request};
-use crate::service::{PHONE, Service, Site, eventually};
+use crate::service::{PHONE, Service, Site, assert_has, eventually};
 
 /// A spreadsheet as it comes from somewhere else: semicolons, other headers, and rows with mistakes.
 const MESSY: &str = "\
@@ -56,10 +56,7 @@ fn a_messy_file_is_mapped_checked_imported_corrected_and_undone() {
 
     let sent = upload(&operator, "C%3A%5CCRM%20Export.csv", utf16(MESSY));
     let id = sent["id"].as_str().expect("an id").to_owned();
-    assert_eq!(
-        (&sent["name"], &sent["format"], &sent["delimiter"]),
-        (&json!("CRM Export.csv"), &json!("csv"), &json!(";"))
-    );
+    assert_has(&sent, json!({ "name": "CRM Export.csv", "format": "csv", "delimiter": ";" }));
     assert_eq!(sent["bytes"], utf16(MESSY).len());
     assert_eq!(sent["encoding"], "UTF-16LE");
     assert_eq!(
@@ -98,18 +95,12 @@ fn a_messy_file_is_mapped_checked_imported_corrected_and_undone() {
     let checked = operator.ended(&operator.post("/imports", &asked));
     let mut expected = asked.clone();
     expected["fileName"] = json!("CRM Export.csv");
-    assert_eq!(checked["input"], expected);
-    assert_eq!(
-        (&checked["state"], &checked["code"]),
-        (&json!("failed"), &json!("too_many_rejects")),
-        "{checked}"
-    );
+    assert_has(&checked, json!({ "input": expected, "state": "failed", "code": "too_many_rejects" }));
     assert_eq!(
         checked["message"],
         "Nothing was loaded: 2 of 5 rows have a rejected value, more than 10% allows. Correct them, or import the file anyway."
     );
-    assert_eq!((&checked["result"]["rejected"], &checked["result"]["id"]), (&json!(2), &Value::Null));
-    assert_eq!(checked["hasRejects"], true);
+    assert_has(&checked, json!({ "/result/rejected": 2, "/result/id": null, "hasRejects": true }));
     assert_eq!(operator.get("/imports").json()["imports"].as_array().expect("a list").len(), 1);
 
     // The page imports with what the job shows.
@@ -117,8 +108,7 @@ fn a_messy_file_is_mapped_checked_imported_corrected_and_undone() {
     anyway["maxRejects"] = json!("100%");
     anyway["dryRun"] = json!(false);
     let imported = operator.ended(&operator.post("/imports", &anyway));
-    assert_eq!(imported["state"], "done", "{imported}");
-    assert_eq!((&imported["result"]["id"], &imported["result"]["committed"]), (&json!(2), &json!(true)));
+    assert_has(&imported, json!({ "state": "done", "/result/id": 2, "/result/committed": true }));
     assert_eq!(looked_up("https://www.linkedin.com/in/bo-quell-77aa"), 200);
 
     // The same report as that of the command.
@@ -169,11 +159,7 @@ fn a_messy_file_is_mapped_checked_imported_corrected_and_undone() {
     let mut asked = settings;
     asked["upload"] = again["id"].clone();
     let corrected = operator.ended(&operator.post("/imports", &asked));
-    assert_eq!(
-        (&corrected["state"], &corrected["result"]["detailsNew"]),
-        (&json!("done"), &json!(2)),
-        "{corrected}"
-    );
+    assert_has(&corrected, json!({ "state": "done", "/result/detailsNew": 2 }));
     assert_eq!(looked_up("https://www.linkedin.com/in/cy-quell-88bb"), 200);
 
     let listed = operator.get("/imports").json();
@@ -182,7 +168,7 @@ fn a_messy_file_is_mapped_checked_imported_corrected_and_undone() {
     assert_eq!(listed["imports"][1]["files"], json!(["CRM Export.csv"]));
 
     let early = operator.ended(&operator.post("/imports/2/undo", &json!({})));
-    assert_eq!((&early["state"], &early["code"]), (&json!("failed"), &json!("later_import")));
+    assert_has(&early, json!({ "state": "failed", "code": "later_import" }));
     for number in [3, 2] {
         let undone = operator.ended(&operator.post(&format!("/imports/{number}/undo"), &json!({})));
         assert_eq!(undone["state"], "done", "{undone}");
@@ -226,12 +212,12 @@ fn an_export_is_the_same_as_that_of_the_command() {
     for format in ["csv", "jsonl"] {
         let asked = json!({ "format": format, "ticket": "OPS-7" });
         let job = admin.ended(&admin.post("/exports", &asked));
-        assert_eq!((&job["state"], &job["hasFile"]), (&json!("done"), &json!(true)), "{job}");
+        assert_has(&job, json!({ "state": "done", "hasFile": true }));
         let id = job["id"].as_str().expect("an id");
         let file = admin.get_file(&format!("/jobs/{id}/file"));
         assert_eq!(file, service.site.run(&["export", "--format", format]).stdout);
         assert_eq!(job["result"]["bytes"], file.len());
-        assert_eq!((&job["result"]["profiles"], &job["result"]["details"]), (&json!(4), &json!(10)), "{job}");
+        assert_has(&job, json!({ "/result/profiles": 4, "/result/details": 10 }));
     }
     let refused = admin.post("/exports", &json!({ "format": "csv", "ticket": " " }));
     assert_eq!(
@@ -256,7 +242,7 @@ fn while_the_journal_cannot_be_written_no_row_of_a_file_is_shown() {
     let id = upload(&operator, "people.csv", people)["id"].as_str().expect("an id").to_owned();
     let trial = json!({ "upload": id, "source": "fair", "maxRejects": "50%", "dryRun": true });
     let job = operator.ended(&operator.post("/imports", &trial));
-    assert_eq!((&job["state"], &job["hasRejects"]), (&json!("done"), &json!(true)), "{job}");
+    assert_has(&job, json!({ "state": "done", "hasRejects": true }));
     let rejects = format!("/jobs/{}/rejects", job["id"].as_str().expect("an id"));
     let kept = uploaded(&faulty.service.site).len();
     faulty.fail("read-only");
@@ -373,7 +359,7 @@ fn a_source_that_would_lose_most_of_its_details_is_kept_unless_that_is_meant() {
     let sent = upload(&operator, "few.csv", format!("profileUrl,email\n{few}"));
     let mut asked = json!({ "upload": sent["id"], "source": "crm", "replaceSource": true });
     let kept = operator.ended(&operator.post("/imports", &asked));
-    assert_eq!((&kept["state"], &kept["code"]), (&json!("failed"), &json!("too_many_withdrawn")), "{kept}");
+    assert_has(&kept, json!({ "state": "failed", "code": "too_many_withdrawn" }));
     assert_eq!(
         kept["message"],
         "Nothing was loaded: 1190 of the 1200 details of source crm would be removed, because the file does not contain them. \
@@ -382,7 +368,7 @@ fn a_source_that_would_lose_most_of_its_details_is_kept_unless_that_is_meant() {
     assert_eq!(kept["result"]["detailsWithdrawn"], 1190);
     asked["maxWithdrawn"] = json!("100%");
     let replaced = operator.ended(&operator.post("/imports", &asked));
-    assert_eq!((&replaced["state"], &replaced["result"]["detailsWithdrawn"]), (&json!("done"), &json!(1190)));
+    assert_has(&replaced, json!({ "state": "done", "/result/detailsWithdrawn": 1190 }));
 }
 
 #[test]
@@ -405,7 +391,7 @@ fn a_server_that_is_killed_while_it_imports_has_loaded_nothing_and_says_so() {
     let operator = AdminApi::with_token_of(&service, &secret);
     assert!(!service.data().join("console/jobs").join(&id).exists(), "what it had begun is deleted");
     let job = operator.get(&format!("/jobs/{id}")).json();
-    assert_eq!((&job["state"], &job["code"]), (&json!("failed"), &json!("interrupted")), "{job}");
+    assert_has(&job, json!({ "state": "failed", "code": "interrupted" }));
     assert_eq!(operator.get("/imports").json()["imports"].as_array().expect("a list").len(), 1);
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
     let held = service.site.ok(&["export"]);
@@ -413,11 +399,7 @@ fn a_server_that_is_killed_while_it_imports_has_loaded_nothing_and_says_so() {
     // The file is still there, to try again.
     let again =
         operator.ended(&operator.post("/imports", &json!({ "upload": upload_id, "source": "partner" })));
-    assert_eq!(
-        (&again["state"], &again["result"]["detailsNew"]),
-        (&json!("done"), &json!(60_000)),
-        "{again}"
-    );
+    assert_has(&again, json!({ "state": "done", "/result/detailsNew": 60_000 }));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::admin_api::{AdminApi, BASE};
 use crate::console::Browser;
 use crate::console_imports::upload;
 use crate::http::Request;
-use crate::service::{Service, Site, eventually};
+use crate::service::{Service, Site, assert_has, eventually};
 use crate::waiting::Elsewhere;
 
 /// What is kept of a job on disk, also if its owner cannot ask any more.
@@ -20,7 +20,7 @@ fn stopped(service: &Service, id: &str) {
     let job = kept(&service.site, id);
     let words =
         "Stopped, because this account was disabled, or its role or token changed. Nothing was changed.";
-    assert_eq!((&job["state"], &job["message"]), (&json!("cancelled"), &json!(words)), "{job}");
+    assert_has(&job, json!({ "state": "cancelled", "message": words }));
 }
 
 const ROWS: &str = "profileUrl,phone\nhttps://www.linkedin.com/in/bo-quell-77aa,+14155550150\n";
@@ -99,9 +99,5 @@ fn a_job_that_runs_when_the_server_stops_is_interrupted() {
     let job = AdminApi::with_token_of(&service, &secret).get(&format!("/jobs/{id}")).json();
     let words = "The server stopped while this was running. It was done whole or not at all: look whether it was done, or start it \
                  again.";
-    assert_eq!(
-        (&job["state"], &job["code"], &job["message"]),
-        (&json!("failed"), &json!("interrupted"), &json!(words)),
-        "{job}"
-    );
+    assert_has(&job, json!({ "state": "failed", "code": "interrupted", "message": words }));
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::admin_api::AdminApi;
 use crate::cluster;
 use crate::fixture::{self, ADA, NOBODY};
-use crate::service::{PHONE, Site, eventually};
+use crate::service::{PHONE, Site, assert_has, eventually};
 
 /// A source that is code in a page.
 const HOSTILE: &str = "<script>alert(1)</script>";
@@ -25,10 +25,7 @@ fn the_overview_says_how_the_service_does_to_every_role() {
     let service = site.serve();
     let api = AdminApi::with_role(&service, "privacy");
     let before = api.get("/overview").json();
-    assert_eq!(
-        (&before["latency"], &before["lastBackup"], &before["nodes"]),
-        (&Value::Null, &Value::Null, &json!([]))
-    );
+    assert_has(&before, json!({ "latency": null, "lastBackup": null, "nodes": [] }));
     service.look_up(PHONE, &token, ADA);
     service.look_up(PHONE, &token, NOBODY);
     service.look_up(PHONE, &token, "nonsense");
@@ -54,10 +51,10 @@ fn the_overview_says_how_the_service_does_to_every_role() {
     assert_eq!(overview["tokensEnding"][0]["name"], "ends soon");
     assert!(overview["tokensEnding"][0]["endsAt"].is_string(), "{overview}");
     let import = &overview["lastImport"];
-    assert_eq!((&import["id"], &import["source"], &import["rows"]), (&json!(2), &json!(HOSTILE), &json!(1)));
+    assert_has(&import, json!({ "id": 2, "source": HOSTILE, "rows": 1 }));
     let findings = overview["findings"].as_array().expect("findings");
     let tokens = findings.iter().find(|finding| finding["check"] == "tokens").expect("a finding");
-    assert_eq!((&tokens["verdict"], &tokens["advice"]), (&json!("warn"), &json!("contactd token rotate ID")));
+    assert_has(&tokens, json!({ "verdict": "warn", "advice": "contactd token rotate ID" }));
     for role in ["admin", "operator", "auditor"] {
         assert_eq!(AdminApi::with_role(&service, role).get("/overview").status, 200, "{role}");
     }
@@ -110,28 +107,18 @@ fn retention_follows_the_settings_and_a_sweep_is_a_job() {
     let service = site.serve_with(&[], "[audit]\nkeep = \"90d\"\n[retention]\nsweep_every = \"12h\"\n");
     let operator = AdminApi::with_role(&service, "operator");
     let retention = operator.get("/retention").json();
-    assert_eq!(
-        (&retention["undo"], &retention["auditKeep"], &retention["sweepEvery"]),
-        (&json!("7d"), &json!("90d"), &json!("12h"))
-    );
-    assert_eq!(retention["sources"], service.site.run(&["retention", "--json"]).json());
+    assert_has(&retention, json!({ "undo": "7d", "auditKeep": "90d", "sweepEvery": "12h" }));
+    assert_eq!(retention["sources"], service.site.json(&["retention"]));
     let crm = &retention["sources"][0];
-    assert_eq!(
-        (&crm["source"], &crm["due"], &crm["maxAge"]),
-        (&json!("crm"), &json!(1), &Value::Null),
-        "{retention}"
-    );
+    assert_has(&crm, json!({ "source": "crm", "due": 1, "maxAge": null }));
     let tried = operator.ended(&operator.post("/retention/sweep", &json!({ "dryRun": true })));
-    assert_eq!(
-        (&tried["input"], &tried["result"]),
-        (&json!({ "dryRun": true }), &json!({ "expired": 1, "tooOld": 0 }))
-    );
+    assert_has(&tried, json!({ "input": { "dryRun": true }, "result": { "expired": 1, "tooOld": 0 } }));
     let done = operator.ended(&operator.post("/retention/sweep", &json!({ "dryRun": false })));
-    assert_eq!((&done["kind"], &done["state"]), (&json!("sweep"), &json!("done")), "{done}");
+    assert_has(&done, json!({ "kind": "sweep", "state": "done" }));
     assert_eq!(done["result"], json!({ "expired": 1, "tooOld": 0 }));
     assert_eq!(operator.get("/retention").json()["sources"][0]["due"], 0);
-    let shown = service.site.run(&["audit", "show", "--operation", "sweep", "--json"]).json();
-    assert_eq!((&shown[0]["actor"], &shown[0]["via"]), (&json!("operator"), &json!("admin API")), "{shown}");
+    let shown = service.site.json(&["audit", "show", "--operation", "sweep"]);
+    assert_has(&shown[0], json!({ "actor": "operator", "via": "admin API" }));
     // What a reload changes.
     service.site.file("serve.toml", "[retention]\nsweep_every = \"5m\"\n");
     service.signal(rustix::process::Signal::HUP);
@@ -185,7 +172,7 @@ fn the_system_page_has_what_the_doctor_finds() {
     let checks: Vec<&str> =
         health["findings"].as_array().expect("findings").iter().map(|found| text(&found["check"])).collect();
     assert_eq!(checks, ["clock", "permissions", "disk", "store", "tokens", "journal"]);
-    let doctor = service.site.run(&["doctor", "--json"]).json();
+    let doctor = service.site.json(&["doctor"]);
     for finding in health["findings"]
         .as_array()
         .expect("findings")
@@ -220,7 +207,7 @@ fn in_a_cluster_one_node_shows_all_nodes_and_verifies_what_they_shipped() {
     });
     assert_eq!(overview["nodes"].as_array().map(Vec::len), Some(2), "{overview}");
     let job = admin.ended(&admin.post("/audit/verify", &json!({})));
-    assert_eq!((&job["state"], &job["result"]["state"]), (&json!("done"), &json!("whole")), "{job}");
+    assert_has(&job, json!({ "state": "done", "/result/state": "whole" }));
     let verified = job["result"]["nodes"].as_array().expect("nodes");
     let names: Vec<&str> = verified.iter().map(|node| text(&node["name"])).collect();
     assert!(names.contains(&"this node") && names.contains(&"b, as shipped"), "{names:?}");

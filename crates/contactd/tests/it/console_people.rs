@@ -6,7 +6,7 @@ use crate::admin_api::{AdminApi, BASE};
 use crate::audit::Faulty;
 use crate::fixture::{ADA, ADA_CANONICAL, ADA_EMAIL, ADA_PHONE, EVE, NOBODY};
 use crate::http::{Reply, Request};
-use crate::service::{EMAIL, PHONE, Service, Site, eventually};
+use crate::service::{EMAIL, PHONE, Service, Site, assert_has, eventually};
 use crate::waiting::Elsewhere;
 
 const EVE_CANONICAL: &str = "https://linkedin.com/in/eve-nuvel-2b3c4d";
@@ -14,7 +14,7 @@ const SHARED: &str = "desk@example.com";
 
 /// What the journal has of somebody's actions, newest first.
 fn entries(site: &Site, actor: &str) -> Vec<Value> {
-    let shown = site.run(&["audit", "show", "--json", "--actor", actor]).json();
+    let shown = site.json(&["audit", "show", "--actor", actor]);
     shown.as_array().expect("a list").clone()
 }
 
@@ -48,7 +48,7 @@ fn a_search_shows_what_is_held_who_received_it_and_who_shares_it_and_is_on_recor
         found["suppression"],
         json!({ "isSuppressed": false, "since": null, "isOfTheValueOnly": false })
     );
-    assert_eq!((&found["isShortened"], &found["requestsWithoutResult"]), (&json!(false), &json!(0)));
+    assert_has(&found, json!({ "isShortened": false, "requestsWithoutResult": 0 }));
     assert!(found.get("disclosures").is_none() && found.get("generatedAt").is_none());
     let held = found["held"].as_array().expect("details");
     assert_eq!(held.len(), 6);
@@ -59,10 +59,9 @@ fn a_search_shows_what_is_held_who_received_it_and_who_shares_it_and_is_on_recor
             "isSuppressed": false, "keptForUndoUntil": null })
     );
     let received = &found["recipients"][0];
-    assert_eq!((&received["token"], &received["times"]), (&json!("test"), &json!(1)));
-    assert_eq!(
-        (&received["details"][0]["operation"], &received["details"][0]["value"]),
-        (&json!("phone"), &json!(ADA_PHONE))
+    assert_has(
+        &received,
+        json!({ "token": "test", "times": 1, "/details/0/operation": "phone", "/details/0/value": ADA_PHONE }),
     );
 
     let by_url = privacy.post("/people/search", &json!({ "q": ADA })).json();
@@ -71,10 +70,7 @@ fn a_search_shows_what_is_held_who_received_it_and_who_shares_it_and_is_on_recor
     let again = privacy.post("/people/search", &json!({ "q": by_url["subject"]["text"] })).json();
     assert_eq!(again["held"], found["held"], "the text that is shown means the same subject");
     let nobody = privacy.post("/people/search", &json!({ "q": "+14155550100" })).json();
-    assert_eq!(
-        (&nobody["profiles"], &nobody["held"], &nobody["shared"]),
-        (&json!([]), &json!([]), &json!([]))
-    );
+    assert_has(&nobody, json!({ "profiles": [], "held": [], "shared": [] }));
 
     let entries = entries(&service.site, "privacy");
     let first = entries.last().expect("an entry");
@@ -241,13 +237,9 @@ fn opt_outs_work_while_the_journal_cannot_be_written_and_nobody_is_shown() {
     let expected = json!({ "changed": 2, "already": 0, "onFile": null, "inForce": true, "isOnRecord": false, "holders": [] });
     assert_eq!(refusal(&out), (200, expected), "nothing is said about who has it");
     let listed = privacy.ended(&privacy.post_text("/opt-outs/list", &format!("{EVE}\n")));
-    assert_eq!(
-        (&listed["state"], &listed["result"]),
-        (
-            &json!("done"),
-            &json!({ "changed": 1, "inForce": true, "isOnRecord": false, "read": 1, "already": 0, "notOnFile": null,
-            "rejected": [], "moreRejected": 0, "holders": [], "moreHolders": 0 })
-        )
+    assert_has(
+        &listed,
+        json!({ "state": "done", "result": { "changed": 1, "inForce": true, "isOnRecord": false, "read": 1, "already": 0, "notOnFile": null, "rejected": [], "moreRejected": 0, "holders": [], "moreHolders": 0 } }),
     );
     faulty.fail("ok");
     eventually("people are shown again", || {
@@ -269,10 +261,7 @@ fn an_erasure_that_has_to_wait_is_a_job_and_the_opt_out_is_in_force_at_once() {
         assert_eq!(erasing.status, 202, "{}", erasing.shown());
         assert_eq!(service.look_up(PHONE, &token, ADA).status, 404, "in force while it waits");
         let job = erasing.json();
-        assert_eq!(
-            (&job["kind"], &job["state"], &job["result"]),
-            (&json!("erase"), &json!("running"), &json!(null))
-        );
+        assert_has(&job, json!({ "kind": "erase", "state": "running", "result": null }));
         assert_eq!(job["input"], json!({ "values": false, "ticket": "T-6" }), "it names nobody");
         let path = format!("/jobs/{}", job["id"].as_str().expect("an id"));
         eventually("it says why it waits", || {
@@ -287,13 +276,9 @@ fn an_erasure_that_has_to_wait_is_a_job_and_the_opt_out_is_in_force_at_once() {
         erasing
     });
     let ended = privacy.ended(&erasing);
-    assert_eq!(
-        (&ended["state"], &ended["result"]),
-        (
-            &json!("done"),
-            &json!({ "profiles": [{ "profileUrl": ADA_CANONICAL, "details": 6 }], "sharedWith": [], "inForce": true,
-            "isOnRecord": true })
-        )
+    assert_has(
+        &ended,
+        json!({ "state": "done", "result": { "profiles": [{ "profileUrl": ADA_CANONICAL, "details": 6 }], "sharedWith": [], "inForce": true, "isOnRecord": true } }),
     );
     assert!(!service.site.ok(&["export"]).contains("ada-quell"));
     let room = service.data().join("console").join("jobs");
@@ -520,10 +505,7 @@ fn the_report_is_also_a_page_that_runs_nothing() {
         let report = privacy.send(asked.clone().header("Accept", accept));
         assert_eq!(report.header("content-type"), Some("application/json"), "{accept}");
         let report = report.json();
-        assert_eq!(
-            (&report["held"][0]["source"], &report["recipients"][0]["token"]),
-            (&json!(hostile), &json!("<img src=x>"))
-        );
+        assert_has(&report, json!({ "/held/0/source": hostile, "/recipients/0/token": "<img src=x>" }));
         assert_eq!(
             (report["disclosures"].as_array().map(Vec::len), &report["isAboutTheValueOnly"]),
             (Some(1), &json!(false))
@@ -539,10 +521,7 @@ fn a_list_is_opted_out_by_a_job_and_says_what_it_could_not_read() {
     let list = format!("# opt-outs of May\n{ADA_EMAIL}\n\nsomebody\n{NOBODY}\n415 555 0123\n");
     let started = privacy.post_text("/opt-outs/list?ticket=T-7", &list);
     let ended = privacy.ended(&started);
-    assert_eq!(
-        (&ended["kind"], &ended["state"], &ended["input"]),
-        (&json!("optOuts"), &json!("done"), &json!({ "ticket": "T-7" }))
-    );
+    assert_has(&ended, json!({ "kind": "optOuts", "state": "done", "input": { "ticket": "T-7" } }));
     assert_eq!(
         ended["result"],
         json!({ "changed": 2, "inForce": true, "isOnRecord": true, "read": 4, "already": 0, "notOnFile": 1,
@@ -567,5 +546,5 @@ fn a_list_is_opted_out_by_a_job_and_says_what_it_could_not_read() {
     let wrong = privacy.post("/opt-outs/list", &json!({ "q": ADA }));
     assert_eq!((wrong.status, wrong.code().as_str()), (415, "unsupported_media_type"));
     let none = privacy.ended(&privacy.post_text("/opt-outs/list", "somebody\n"));
-    assert_eq!((&none["state"], &none["result"]["changed"]), (&json!("done"), &json!(0)));
+    assert_has(&none, json!({ "state": "done", "/result/changed": 0 }));
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::admin_api::AdminApi;
 use crate::fixture::ADA;
-use crate::service::{EMAIL, PHONE, Service, eventually};
+use crate::service::{EMAIL, PHONE, Service, assert_has, eventually};
 
 /// The value of a field, and removes it: for what is different in every run.
 fn take(value: &mut Value, field: &str) -> String {
@@ -15,7 +15,7 @@ fn take(value: &mut Value, field: &str) -> String {
 
 /// What the journal says that somebody did, oldest first.
 fn done_by(service: &Service, actor: &str) -> Vec<(String, String)> {
-    let shown = service.site.run(&["audit", "show", "--json", "--actor", actor]).json();
+    let shown = service.site.json(&["audit", "show", "--actor", actor]);
     let text = |entry: &Value, name: &str| entry[name].as_str().expect("text").to_owned();
     let entries = shown.as_array().expect("a list").iter().rev();
     entries.map(|entry| (text(entry, "operation"), text(entry, "outcome"))).collect()
@@ -71,7 +71,7 @@ fn a_token_is_created_used_changed_rotated_and_revoked() {
     assert_eq!(rotated.status, 201, "{}", rotated.shown());
     let mut rotated = rotated.json();
     let (second, second_id) = (take(&mut rotated, "token"), take(&mut rotated, "id"));
-    assert_eq!((&rotated["rotatedFrom"], &rotated["quota"]), (&json!(id), &json!("3/month")));
+    assert_has(&rotated, json!({ "rotatedFrom": id, "quota": "3/month" }));
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 401);
     assert_eq!(service.look_up(PHONE, &second, ADA).status, 200, "the third and last hit of the month");
     assert_eq!(service.look_up(PHONE, &second, ADA).status, 429, "both share one quota");

@@ -170,30 +170,5 @@ fn without_a_list_no_page_may_call() {
 
 #[test]
 fn an_origin_that_no_browser_sends_is_refused_at_start_with_the_line_of_the_list() {
-    let site = Site::empty();
-    let not_an_origin = |text: &str| {
-        format!(
-            "`{text}` is not an origin as browsers send it: write it like https://app.example.com or \
-             https://app.example.com:8443, in lower case, without a path and without a slash at the end; http:// is \
-             accepted for localhost only"
-        )
-    };
-    for (origin, what) in [
-        (
-            "*",
-            "`*` would let every web page call the service: list the pages' origins, such as https://app.example.com"
-                .to_owned(),
-        ),
-        ("https://app.example.com/", not_an_origin("https://app.example.com/")),
-        ("http://app.example.com", not_an_origin("http://app.example.com")),
-        ("app.example.com", not_an_origin("app.example.com")),
-    ] {
-        let file = site.file("cors.toml", format!("[cors]\nallow_origins = [\n  \"{PAGE}\",\n  \"{origin}\",\n]\n"));
-        for command in [&["config", "check"][..], &["serve", "--listen", "127.0.0.1:0"]] {
-            let output = site.run(&[command, &["--config", &file]].concat());
-            assert_eq!(output.code, 1, "{command:?}");
-            assert!(output.stderr.contains(&format!("{file}, line 4")), "{}", output.stderr);
-            assert!(output.stderr.contains(&what), "{}", output.stderr);
-        }
-    }
+    crate::transcript::check(&Site::empty(), "cors");
 }

@@ -36,7 +36,7 @@ fn data_dirs() -> Vec<PathBuf> {
 
 /// What is on record of requests, in order.
 fn requests(site: &Site) -> Vec<Value> {
-    on_record(&site.run(&["audit", "show", "--json"]).json())
+    on_record(&site.json(&["audit", "show"]))
 }
 
 fn on_record(shown: &Value) -> Vec<Value> {
@@ -55,21 +55,19 @@ fn the_data_directory_of_every_released_version_is_opened_verified_and_served() 
         let name = dir.display();
         let site = Site::empty();
         copy(&dir.join("data"), &site.data());
-        let verified = site.run(&["audit", "verify"]);
-        assert_eq!(verified.code, 0, "{name}: {verified:?}");
-        let doctor = site.run(&["doctor"]);
-        assert_eq!(doctor.code, 0, "{name}: {doctor:?}");
+        site.ok(&["audit", "verify"]);
+        site.ok(&["doctor"]);
         assert_eq!(site.ok(&["export"]), read("export.jsonl").trim_end(), "{name}");
         for (what, file) in
             [("token", "tokens.json"), ("user", "users.json"), ("admin-token", "admin-tokens.json")]
         {
-            assert_eq!(site.run(&[what, "list", "--json"]).json(), said(file), "{name}");
+            assert_eq!(site.json(&[what, "list"]), said(file), "{name}");
         }
         let before = on_record(&said("audit.json"));
         assert_eq!(requests(&site), before, "{name}");
-        let imports = site.run(&["imports", "--json"]).json();
+        let imports = site.json(&["imports"]);
         assert!(imports[2]["undoneAt"].is_string(), "{name}: {imports}");
-        assert_eq!(site.run(&["stats", "--json"]).json()["suppressions"], 3, "{name}");
+        assert_eq!(site.json(&["stats"])["suppressions"], 3, "{name}");
 
         let token = read("token").trim().to_owned();
         let service = site.serve();
@@ -87,7 +85,7 @@ fn the_data_directory_of_every_released_version_is_opened_verified_and_served() 
         assert_eq!(shown.len(), before.len() + 6, "{name}");
         assert_eq!(shown[..before.len()], before[..], "{name}");
         assert_eq!(service.site.run(&["audit", "verify"]).code, 0, "{name}");
-        let usage = service.site.run(&["usage", "--json"]).json();
+        let usage = service.site.json(&["usage"]);
         let used: u64 = usage
             .as_array()
             .expect("a list")
@@ -109,8 +107,7 @@ fn a_restore_keeps_the_opt_outs_of_every_released_version() {
         made.ok(&["backup", backup.to_str().expect("UTF-8")]);
         let other = Site::empty();
         let (backup, data) = (backup.to_str().expect("UTF-8"), site.data());
-        let restored = other.run(&["restore", backup, "--suppressions-from", data.to_str().expect("UTF-8")]);
-        assert_eq!(restored.code, 0, "{}: {restored:?}", dir.display());
-        assert_eq!(other.run(&["stats", "--json"]).json()["suppressions"], 3, "{}", dir.display());
+        other.ok(&["restore", backup, "--suppressions-from", data.to_str().expect("UTF-8")]);
+        assert_eq!(other.json(&["stats"])["suppressions"], 3, "{}", dir.display());
     }
 }

@@ -2,8 +2,10 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use serde_json::json;
+
 use crate::fixture::{ADA, ADA_PHONE, EVE, EVE_EMAIL, NOBODY};
-use crate::service::{Service, Site};
+use crate::service::{Service, Site, assert_has};
 
 fn enrich(
     service: &Service,
@@ -43,14 +45,11 @@ fn every_row_comes_back_with_what_is_known_and_a_status() {
     );
     assert_eq!(enriched, expected);
     let summary = output.json();
-    assert_eq!(
-        (&summary["rows"], &summary["distinctUrls"], &summary["asked"]),
-        (&7.into(), &5.into(), &10.into())
-    );
+    assert_has(&summary, json!({ "rows": 7, "distinctUrls": 5, "asked": 10 }));
     assert_eq!(summary["phone"]["ok"], 2);
     assert!(!service.site.path("out.csv.journal").exists());
-    let again = enrich(&service, &token, &input, "out.csv", &["--column", "linkedin url"]);
-    assert!(again.code == 1 && again.stderr.contains("exists; choose another file name"), "{again:?}");
+    enrich(&service, &token, &input, "out.csv", &["--column", "linkedin url"])
+        .mentions(1, "exists; choose another file name");
 }
 
 #[test]
@@ -104,8 +103,7 @@ fn answers_are_kept_only_in_a_file_that_nobody_else_can_read_or_choose() {
     for (output, to) in [("linked.csv", target.as_str()), ("dangling.csv", "nowhere")] {
         let journal = site.path(&format!("{output}.journal"));
         std::os::unix::fs::symlink(to, &journal).expect("links");
-        let ended = run(output);
-        assert_eq!((ended.code, ended.stderr), (1, refused(&format!("{output}.journal"))));
+        run(output).says(1, refused(&format!("{output}.journal")));
         assert!(journal.symlink_metadata().expect("there").is_symlink() && !site.path(output).exists());
     }
     assert_eq!(std::fs::read_to_string(&target).expect("a file"), "do not touch\n");
@@ -113,11 +111,9 @@ fn answers_are_kept_only_in_a_file_that_nobody_else_can_read_or_choose() {
 
     let open = site.file("open.csv.journal", "{\"contactd\":\"enrich\"}\n");
     std::fs::set_permissions(&open, PermissionsExt::from_mode(0o644)).expect("sets");
-    let ended = run("open.csv");
-    assert_eq!((ended.code, ended.stderr), (1, refused("open.csv.journal")));
+    run("open.csv").says(1, refused("open.csv.journal"));
 
-    let stopped = run("out.csv");
-    assert!(stopped.code == 1 && stopped.stderr.contains("quota is used up"), "{stopped:?}");
+    run("out.csv").mentions(1, "quota is used up");
     let journal = site.path("out.csv.journal").metadata().expect("a journal");
     assert_eq!(journal.permissions().mode() & 0o777, 0o600);
     let left = std::fs::read_dir(site.path("")).expect("a directory");
@@ -138,16 +134,9 @@ fn it_waits_for_a_rate_limit_and_a_bad_token_stops_it_at_once() {
     let output = enrich(&service, &token, &input, "out.csv", &["--only", "phone", "--json"]);
     assert_eq!((output.code, &output.json()["phone"]["not_found"]), (0, &20.into()), "{output:?}");
     assert!(started.elapsed().as_secs_f64() > 1.0, "it waited");
-    let refused = enrich(&service, "nobody", &input, "other.csv", &["--only", "phone"]);
-    assert_eq!(
-        (refused.code, refused.stderr.as_str()),
-        (
-            1,
-            "contactd: stopped after 0 answers, which are kept; once this is solved, run the same command again to continue: \
+    enrich(&service, "nobody", &input, "other.csv", &["--only", "phone"]).says(1, "contactd: stopped after 0 answers, which are kept; once this is solved, run the same command again to continue: \
              the service refuses the token for phone lookups (unknown): No authorization found. If the token is for the \
-             other kind only, use --only\n"
-        )
-    );
+             other kind only, use --only\n");
     assert!(!service.site.path("other.csv").exists());
 }
 
@@ -166,23 +155,15 @@ fn errors_are_reported_and_no_value_is_written_to_the_wrong_place() {
     let stopped =
         enrich(&service, &token, &input, "quota-out.csv", &["--only", "email", "--concurrency", "1"]);
     assert!(stopped.code == 1 && stopped.stderr.contains("quota is used up"), "{stopped:?}");
-    let elsewhere = service.site.run(&[
-        "enrich",
-        &input,
-        "quota-out.csv",
-        "--url",
-        "http://127.0.0.1:9",
-        "--token",
-        &token,
-    ]);
-    assert!(elsewhere.code == 1 && elsewhere.stderr.contains("another --url"), "{elsewhere:?}");
+    service
+        .site
+        .run(&["enrich", &input, "quota-out.csv", "--url", "http://127.0.0.1:9", "--token", &token])
+        .mentions(1, "another --url");
 
     let input = service.site.file("wide.csv", format!("profileUrl,name\n{NOBODY},a,b\n"));
-    let wide = enrich(&service, &token, &input, "wide-out.csv", &[]);
-    assert!(wide.code == 1 && wide.stderr.contains("line 2: there are more fields"), "{wide:?}");
+    enrich(&service, &token, &input, "wide-out.csv", &[]).mentions(1, "line 2: there are more fields");
     let input = service.site.file("open.csv", format!("profileUrl,name\n{NOBODY},a\n{NOBODY},\"b\n"));
-    let open = enrich(&service, &token, &input, "open-out.csv", &[]);
-    assert!(open.code == 1 && open.stderr.contains("opened on line 3"), "{open:?}");
+    enrich(&service, &token, &input, "open-out.csv", &[]).mentions(1, "opened on line 3");
 }
 
 #[test]
@@ -205,8 +186,7 @@ fn a_killed_run_continues_where_it_stopped() {
         child.wait().expect("ends");
         assert!(!service.site.path("out.csv").exists());
     }
-    let resumed = service.site.run(&args);
-    assert!(resumed.code == 0 && resumed.stderr.contains("continuing"), "{resumed:?}");
+    service.site.run(&args).mentions(0, "continuing");
     let asked = misses();
     assert!((URLS..=URLS + 2 * 8).contains(&asked), "{asked} requests for {URLS} URLs");
     let (first, second) = ("out.csv", "uninterrupted.csv");

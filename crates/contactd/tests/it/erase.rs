@@ -3,9 +3,11 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde_json::json;
+
 use crate::fixture::{ADA, ADA_CANONICAL, ADA_EMAIL, ADA_PHONE, EVE, PEOPLE};
 use crate::http::{Request, profile_body};
-use crate::service::{EMAIL, PHONE, Service, SetAtEnd, Site, eventually};
+use crate::service::{EMAIL, PHONE, Service, SetAtEnd, Site, assert_has, eventually};
 
 /// The files below a directory that contain one of these texts.
 pub(crate) fn files_with(dir: &Path, texts: &[&str]) -> Vec<String> {
@@ -93,8 +95,7 @@ fn the_files_of_a_killed_backup_are_erased_too() {
 fn with_its_values_suppressed_a_number_does_not_come_back_under_another_profile() {
     let (service, token) = Service::with_people();
     service.site.ok(&["erase", ADA, "--values"]);
-    let put = service.site.run(&["put", EVE, "--phone", ADA_PHONE]);
-    assert!(put.code == 1 && put.stderr.contains("opted out"), "{put:?}");
+    service.site.run(&["put", EVE, "--phone", ADA_PHONE]).mentions(1, "opted out");
     assert_eq!(service.look_up(PHONE, &token, EVE).status, 404);
 }
 
@@ -109,14 +110,13 @@ fn the_access_report_says_what_is_held_and_who_received_it() {
         assert_eq!(service.send(&request).status, 200);
     }
     let site = &service.site;
-    let report = site.run(&["subject", ADA, "--json"]).json();
+    let report = site.json(&["subject", ADA]);
     assert_eq!(report["subject"], ADA_CANONICAL);
     assert_eq!(report["suppression"]["isSuppressed"], false);
     assert_eq!(report["held"].as_array().expect("a list").len(), 6);
     let held = report["held"].as_array().expect("a list").iter().find(|held| held["value"] == ADA_PHONE);
     let held = held.expect("her number");
-    assert_eq!((&held["source"], &held["basis"]), (&"crm".into(), &"consent".into()));
-    assert_eq!(held["observedAt"], "2026-05-01T00:00:00Z");
+    assert_has(&held, json!({ "source": "crm", "basis": "consent", "observedAt": "2026-05-01T00:00:00Z" }));
     let given: Vec<_> = report["disclosures"]
         .as_array()
         .expect("a list")
@@ -132,7 +132,7 @@ fn the_access_report_says_what_is_held_and_who_received_it() {
         ]
     );
     assert_eq!(report["disclosures"][0]["value"], ADA_PHONE, "the report says which number it was");
-    let by_address = site.run(&["subject", "--email", "ADA@example.com", "--json"]).json();
+    let by_address = site.json(&["subject", "--email", "ADA@example.com"]);
     assert_eq!(by_address["profiles"][0], ADA_CANONICAL);
     assert_eq!(by_address["disclosures"], report["disclosures"], "one person has it: everything about her");
 
@@ -145,7 +145,7 @@ fn the_access_report_says_what_is_held_and_who_received_it() {
     assert!(site.ok(&["subject", ADA]).contains("crm-sync"));
 
     site.ok(&["suppress", ADA]);
-    let by_address = site.run(&["subject", "--email", ADA_EMAIL, "--json"]).json();
+    let by_address = site.json(&["subject", "--email", ADA_EMAIL]);
     assert_eq!(
         by_address["suppression"]["isSuppressed"], true,
         "she has opted out, however she is asked for"
@@ -153,7 +153,7 @@ fn the_access_report_says_what_is_held_and_who_received_it() {
     assert_eq!(by_address["suppression"]["isOfTheValueOnly"], false);
 
     site.ok(&["erase", ADA]);
-    let report = site.run(&["subject", ADA, "--json"]).json();
+    let report = site.json(&["subject", ADA]);
     assert_eq!(report["suppression"]["isSuppressed"], true);
     assert_eq!(report["held"].as_array().map(Vec::len), Some(0));
     assert_eq!(report["disclosures"].as_array().map(Vec::len), Some(3), "disclosures stay on record");
@@ -164,7 +164,7 @@ fn the_access_report_says_what_is_held_and_who_received_it() {
             "it was disclosed, under a profile that is gone: {by_address}"
         );
     }
-    let by_address = site.run(&["subject", "--email", ADA_EMAIL, "--json"]).json();
+    let by_address = site.json(&["subject", "--email", ADA_EMAIL]);
     assert_eq!(
         by_address["disclosures"].as_array().map(Vec::len),
         Some(1),
@@ -183,26 +183,23 @@ fn a_report_by_address_does_not_deny_what_was_disclosed_while_another_profile_he
     assert_eq!(service.look_up(EMAIL, &token, ADA).json()["email"], ADA_EMAIL);
     site.ok(&["remove", ADA]);
     site.ok(&["put", EVE, "--email", ADA_EMAIL]);
-    let report = site.run(&["subject", "--email", ADA_EMAIL, "--json"]).json();
+    let report = site.json(&["subject", "--email", ADA_EMAIL]);
     assert_eq!(report["disclosuresAreOf"], "profilesThatHoldItNow");
     assert_eq!(report["disclosures"][0]["value"], ADA_EMAIL, "{report}");
     let page = site.ok(&["subject", "--email", ADA_EMAIL, "--html"]);
     assert!(page.contains(&format!("E-mail address {ADA_EMAIL}")), "{page}");
-    let by_profile = site.run(&["subject", ADA, "--json"]).json();
-    assert_eq!(
-        (&by_profile["disclosuresAreOf"], &by_profile["disclosures"][0]["operation"]),
-        (&"profile".into(), &"email".into())
-    );
+    let by_profile = site.json(&["subject", ADA]);
+    assert_has(&by_profile, json!({ "disclosuresAreOf": "profile", "/disclosures/0/operation": "email" }));
 }
 
 #[test]
 fn a_report_by_number_reveals_nothing_about_other_people_with_that_number() {
     let (service, token) = Service::with_people();
     let site = &service.site;
-    let alone = site.run(&["subject", "--phone", ADA_PHONE, "--json"]).json();
+    let alone = site.json(&["subject", "--phone", ADA_PHONE]);
     assert_eq!(alone["held"].as_array().map(Vec::len), Some(6), "one person: everything about her");
     site.ok(&["put", EVE, "--phone", ADA_PHONE]);
-    let shared = site.run(&["subject", "--phone", ADA_PHONE, "--json"]).json();
+    let shared = site.json(&["subject", "--phone", ADA_PHONE]);
     assert_eq!(shared["isAboutTheValueOnly"], true);
     let held = shared["held"].as_array().expect("a list");
     assert!(held.len() == 2 && held.iter().all(|held| held["value"] == ADA_PHONE), "{shared}");
@@ -215,7 +212,7 @@ fn a_report_by_number_reveals_nothing_about_other_people_with_that_number() {
 
     site.ok(&["suppress", "--phone", ADA_PHONE]);
     assert_eq!(service.look_up(EMAIL, &token, ADA).status, 200, "only the number is suppressed");
-    let hers = site.run(&["subject", ADA, "--json"]).json();
+    let hers = site.json(&["subject", ADA]);
     assert_eq!(hers["suppression"]["isSuppressed"], false);
     for held in hers["held"].as_array().expect("a list") {
         assert_eq!(held["isSuppressed"], held["value"] == ADA_PHONE, "{held}");
@@ -255,7 +252,7 @@ fn an_expired_detail_is_not_served_from_that_second_on_and_is_removed() {
 
     let service = service.stop().serve_with(&[], "[retention]\nsweep_every = \"1s\"\n");
     eventually("it is no longer held", || service.site.ok(&["export"]).is_empty());
-    assert_eq!(service.site.run(&["stats", "--json"]).json()["profiles"], 0);
+    assert_eq!(service.site.json(&["stats"])["profiles"], 0);
 }
 
 /// The time this many seconds from now, in RFC 3339 format.
@@ -271,9 +268,9 @@ fn a_source_may_have_a_maximum_age() {
     let site = Site::with_people();
     let import = ["import", "-", "--source", "crm", "--max-age", "3650d"];
     site.ok_with_input(&import, PEOPLE);
-    let before = site.run(&["stats", "--json"]).json()["profiles"].clone();
+    let before = site.json(&["stats"])["profiles"].clone();
     assert_eq!(before, 4, "the one that has expired is removed, and nothing else");
-    let swept = site.run(&["sweep", "--source", "crm", "--max-age", "1d", "--json"]).json();
+    let swept = site.json(&["sweep", "--source", "crm", "--max-age", "1d"]);
     assert_eq!(
         swept["agedRemoved"], 6,
         "what is dated is older than a day; what is not came just now: {swept}"

@@ -1,7 +1,7 @@
 //! An export can be imported again; imports can be listed and undone.
 
 use crate::fixture::{ADA, ADA_CANONICAL, ADA_PHONE, EVE, PEOPLE};
-use crate::service::{PHONE, Service, Site};
+use crate::service::Site;
 
 #[test]
 fn exporting_an_empty_store_prints_nothing_and_is_not_an_error() {
@@ -44,32 +44,4 @@ fn an_export_can_be_of_one_source() {
     let exported = site.run(&["export", "--source", "hand"]).stdout;
     assert_eq!(exported.lines().count(), 1);
     assert!(exported.contains("+14155550166") && !exported.contains("crm"), "{exported}");
-}
-
-#[test]
-fn imports_are_listed_and_can_be_undone_while_serving() {
-    let (service, token) = Service::with_people();
-    let site = &service.site;
-    let rows = format!("profileUrl,phone,confidence\n{ADA},+14155550199,99\n{EVE},+14155550166,50\n");
-    site.ok_with_input(&["import", "-", "--source", "bad vendor"], &rows);
-    assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], "+14155550199");
-    let imports = site.run(&["imports", "--json"]).json();
-    assert_eq!(imports.as_array().map(Vec::len), Some(2));
-    assert_eq!(
-        (&imports[1]["source"], &imports[1]["rows"], &imports[1]["detailsNew"], &imports[1]["undoneAt"]),
-        (&"bad vendor".into(), &2.into(), &2.into(), &serde_json::Value::Null)
-    );
-    let id = imports[1]["id"].to_string();
-    let before = site.run(&["stats", "--json"]).json()["details"].to_string();
-    site.ok(&["imports", "undo", &id]);
-    assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], ADA_PHONE);
-    assert_eq!(service.look_up(PHONE, &token, EVE).status, 404);
-    let after = site.run(&["stats", "--json"]).json()["details"].to_string();
-    assert!(before.contains("bad vendor") && !after.contains("bad vendor"), "{after}");
-    assert!(site.run(&["imports", "--json"]).json()[1]["undoneAt"].is_string());
-    let again = site.run(&["imports", "undo", &id]);
-    assert!(
-        again.code == 1 && again.stderr == format!("contactd: import {id} is already undone\n"),
-        "{again:?}"
-    );
 }

@@ -121,9 +121,7 @@ fn on_a_full_disk_lookups_go_on_and_usage_is_recorded_once_there_is_room() {
                 make room and run it again\"";
     eventually("it is logged", || logged(service, told) == 1);
     faulty.fail("ok");
-    eventually("it is recorded", || {
-        service.site.run(&["token", "list", "--json"]).json()[0]["hits"].as_u64() == Some(1)
-    });
+    eventually("it is recorded", || service.site.json(&["token", "list"])[0]["hits"].as_u64() == Some(1));
     assert_eq!(logged(service, told), 1);
 }
 

@@ -66,7 +66,7 @@ fn a_quota_survives_a_restart_and_a_kill() {
     let service = service.stop().serve();
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
     crate::service::eventually("usage is written down", || {
-        service.site.run(&["token", "list", "--json"]).json()[0]["hits"] == 2
+        service.site.json(&["token", "list"])[0]["hits"] == 2
     });
     service.signal(rustix::process::Signal::KILL);
     let mut service = service;
@@ -160,9 +160,7 @@ fn a_journal_that_was_moved_aside_takes_no_counted_hit_with_it() {
     let token = site.token(&["--quota", "30/month"]);
     let service = site.serve();
     use_some(&service, &token, 10);
-    eventually("usage is written down", || {
-        service.site.run(&["token", "list", "--json"]).json()[0]["hits"] == 10
-    });
+    eventually("usage is written down", || service.site.json(&["token", "list"])[0]["hits"] == 10);
     let site = service.kill();
     std::fs::rename(site.data().join("audit"), site.path("moved")).expect("moves");
     let service = site.serve();

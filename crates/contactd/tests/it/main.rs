@@ -78,6 +78,7 @@ mod tls;
 mod tls_client;
 mod token_changes;
 mod tokens;
+mod transcript;
 mod undo;
 mod users;
 mod waiting;

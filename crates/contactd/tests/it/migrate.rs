@@ -59,10 +59,8 @@ fn a_data_directory_is_moved_whole_and_goes_on_as_a_node() {
     assert_eq!(before[0], after[0]);
     assert_eq!(node.look_up(PHONE, &token, ADA).json()["phoneNumber"], ADA_PHONE);
     assert_eq!(node.look_up(PHONE, &token, MIRA).status, 404, "opted out before");
-    let verified = node.site.run(&["audit", "verify"]);
-    assert_eq!(verified.code, 0, "{verified:?}");
-    let undone = node.site.run(&["imports", "undo", "3"]);
-    assert_eq!(undone.code, 0, "{undone:?}");
+    node.site.ok(&["audit", "verify"]);
+    node.site.ok(&["imports", "undo", "3"]);
     node.site.ok(&["put", EVE, "--phone", "+14155550177", "--source", "hand"]);
     assert_eq!(node.look_up(PHONE, &token, EVE).status, 200);
     assert_eq!(node.site.run(&["node", "verify"]).code, 0);
@@ -73,31 +71,19 @@ fn a_migration_wants_a_stopped_server_and_an_empty_database() {
     let (site, _) = used();
     let url = TestServer::shared().database();
     let service = site.serve();
-    let refused = service.site.run(&["migrate", "--to", &url]);
-    assert_eq!(
-        (refused.code, refused.stderr),
-        (
-            1,
-            format!(
-                "contactd: another contactd already serves {}; stop it first, or use another --data\n",
-                service.data().display()
-            )
-        )
+    service.site.run(&["migrate", "--to", &url]).says(
+        1,
+        format!(
+            "contactd: another contactd already serves {}; stop it first, or use another --data\n",
+            service.data().display()
+        ),
     );
     let site = service.stop();
     let taken = TestServer::shared().database();
     Site::on(&taken).ok(&["token", "create", "crm"]);
-    let refused = site.run(&["migrate", "--to", &taken]);
-    assert_eq!(
-        (refused.code, refused.stderr.as_str()),
-        (
-            1,
-            "contactd: this database holds other data, or another store is being moved into it. Give an empty database: \
-             `createdb NAME` makes one\n"
-        )
-    );
-    let wrong = site.run(&["migrate", "--to", "sqlite"]);
-    assert_eq!((wrong.code, wrong.stderr.as_str()), (2, "contactd: --to is the URL of a database\n"));
+    site.run(&["migrate", "--to", &taken]).says(1, "contactd: this database holds other data, or another store is being moved into it. Give an empty database: \
+             `createdb NAME` makes one\n");
+    site.run(&["migrate", "--to", "sqlite"]).says(2, "contactd: --to is the URL of a database\n");
 }
 
 #[test]
@@ -124,7 +110,7 @@ fn an_old_copy_of_what_was_moved_is_refused_while_the_database_is_in_use() {
     assert_eq!(node.look_up(PHONE, &token, ADA).status, 404, "still opted out");
     let site = node.stop();
     refused(&old);
-    let nodes = site.run(&["node", "list", "--json"]).json();
+    let nodes = site.json(&["node", "list"]);
     site.ok(&["node", "forget", nodes[0]["id"].as_str().expect("an id")]);
     refused(&old);
     assert_eq!(site.serve().look_up(PHONE, &token, ADA).status, 404, "still opted out");
@@ -148,8 +134,7 @@ fn a_migration_that_is_killed_goes_on_where_it_stopped() {
     });
     migration.kill().expect("kills");
     migration.wait().expect("ends");
-    let migrated = site.run(&["migrate", "--to", &url]);
-    assert_eq!(migrated.code, 0, "{migrated:?}");
+    site.ok(&["migrate", "--to", &url]);
     let node = site.moved_to(&url).serve();
     assert_eq!(node.site.run(&["node", "verify"]).code, 0);
     assert_eq!(node.look_up(PHONE, &token, ADA).json()["phoneNumber"], ADA_PHONE);

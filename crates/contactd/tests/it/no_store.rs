@@ -3,8 +3,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::fixture::{ADA, EVE, MIRA, PEOPLE};
+use crate::fixture::{ADA, PEOPLE};
 use crate::service::Site;
+use crate::transcript::check;
 
 /// Commands that need a store and make none.
 const REFUSING: &[&[&str]] = &[
@@ -149,75 +150,9 @@ fn a_command_that_makes_the_data_directory_makes_it_for_its_owner_only() {
 #[test]
 fn every_command_that_changes_something_names_the_data_directory_it_used() {
     let site = Site::empty();
-    let data = site.data();
-    let used = format!("(data directory {})", data.display());
-    let says = |args: &[&str], expected: &str| {
-        let output = site.run_with(args, PEOPLE, &[]);
-        assert_eq!(output.code, 0, "{args:?}: {output:?}");
-        assert_eq!(output.stderr, expected.replace("(used)", &used), "{args:?}");
-        output.stdout
-    };
-    let no_json = |printed: String| assert!(!printed.contains("data directory"), "{printed}");
-    says(&["import", "-", "--source", "crm", "--dry-run"], "dry run: nothing was changed (used)\n");
-    says(&["import", "-", "--source", "crm"], "import finished (used)\n");
-    no_json(says(&["import", "-", "--source", "hr", "--json"], "import finished (used)\n"));
-    says(
-        &["imports", "undo", "2"],
-        "import 2 is undone: 11 details removed that it had added, 0 restored that it had changed or withdrawn (used)\n\
-         what was removed, erased or has expired since is not restored\n",
-    );
-    says(&["put", ADA, "--phone", "+14155550142"], "1 new, 0 changed, 0 unchanged (used)\n");
-    says(&["remove", ADA, "--source", "manual"], "1 detail removed (used)\n");
-    says(&["remove", ADA, "--source", "manual"], "no such detail is held; nothing changed (used)\n");
-    says(&["suppress", EVE], "1 suppressed, 0 already suppressed (used)\n");
-    no_json(says(&["suppress", EVE, "--json"], "0 suppressed, 1 already suppressed (used)\n"));
-    says(&["unsuppress", EVE], "1 no longer suppressed, 0 not suppressed before (used)\n");
-    says(
-        &["erase", MIRA],
-        "1 detail removed from every file; the person is suppressed (used)\n\
-         earlier backups, exports, rejects files and outputs of `enrich` may still contain them\n  \
-         https://xing.com/profile/Mira_Quellbach2: 1 detail\n",
-    );
-    says(
-        &["sweep"],
-        "1 detail removed that had expired, 0 that were older than their source allows, 0 that were kept for undo (used)\n",
-    );
-    says(&["audit", "verify", "--accept-loss"], "the loss is accepted (used)\n");
-    let file = site.path("a.backup");
-    let backed_up = site.run(&["backup", file.to_str().expect("UTF-8")]);
-    let bytes = file.metadata().expect("a file").len();
-    let expected = format!(
-        "{} contains everything and was verified by reading it back: {bytes} bytes {used}\n",
-        file.display()
-    );
-    assert_eq!((backed_up.code, backed_up.stderr), (0, expected));
-
-    let created = site.run(&["token", "create", "crm", "--expires", "never", "--json"]);
-    let id = created.json()["id"].as_str().expect("an id").to_owned();
-    let expected = format!("{id} for crm, with no expiry; the token is shown only once {used}\n");
-    assert_eq!((created.code, created.stderr), (0, expected));
-    let rotated = site.run(&["token", "rotate", &id, "--json"]);
-    let new = rotated.json()["id"].as_str().expect("an id").to_owned();
-    let expected = format!("{new} for crm, with no expiry; the token is shown only once {used}\n");
-    assert!(rotated.code == 0 && rotated.stderr.starts_with(&expected), "{rotated:?}");
-    says(
-        &["token", "update", &new, "--scope", "phone"],
-        &format!("{new} for crm: scope phone+email -> phone (used)\n"),
-    );
-    says(&["token", "revoke", &id], &format!("{id} for crm is revoked (used)\n"));
-
+    site.file("people.csv", PEOPLE);
+    check(&site, "changes");
+    let expected = format!("data directory {}", site.data().display());
     let service = site.serve();
-    let expected = format!("data directory {}", data.display());
     crate::service::eventually("it names the directory", || service.log.text().contains(&expected));
-}
-
-#[test]
-fn a_restore_names_the_data_directory_it_made() {
-    let site = Site::with_people();
-    site.ok(&["backup", "a.backup"]);
-    let restored = site.run(&["restore", "a.backup", "--accept-lost-opt-outs", "--data", "again"]);
-    let first = restored.stderr.lines().next().expect("a line");
-    let (start, end) =
-        ("restored to the state of ", format!(" (data directory {})", site.path("again").display()));
-    assert!(first.starts_with(start) && first.ends_with(&end), "{restored:?}");
 }

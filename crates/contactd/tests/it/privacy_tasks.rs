@@ -72,7 +72,7 @@ fn the_five_tasks_of_a_privacy_officer_work_as_the_page_says() {
 
     let (verified, _) = run(tasks[4]);
     assert!(verified.contains("whole: ") && verified.contains("(given with --root)"), "{verified}");
-    let shown = site.run(&["audit", "show", "--json"]).json();
+    let shown = site.json(&["audit", "show"]);
     for ticket in ["DSR-101", "DSR-102", "DSR-103"] {
         assert!(shown.as_array().expect("a list").iter().any(|event| event["ticket"] == ticket), "{ticket}");
     }

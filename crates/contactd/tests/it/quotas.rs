@@ -75,7 +75,7 @@ fn three_nodes_together_answer_exactly_as_often_as_the_quota_says() {
     let rest: u64 = nodes.iter().map(|node| use_up(node, &token)).sum();
     assert_eq!(answered.load(Ordering::Relaxed) + rest, QUOTA);
     eventually("usage is stored", || {
-        let listed = nodes[0].site.run(&["token", "list", "--json"]).json();
+        let listed = nodes[0].site.json(&["token", "list"]);
         listed.as_array().expect("a list").iter().any(|token| token["hits"] == QUOTA)
     });
     let console = AdminApi::with_role(&nodes[1], "operator");
@@ -154,7 +154,7 @@ fn after_a_node_is_forgotten_only_what_it_had_stored_counts() {
     }
     let b = &nodes[0];
     eventually("usage is stored", || {
-        let listed = b.site.run(&["token", "list", "--json"]).json();
+        let listed = b.site.json(&["token", "list"]);
         listed.as_array().expect("a list").iter().any(|token| token["hits"] == 5)
     });
     let id = id_of(&b.site, "a");

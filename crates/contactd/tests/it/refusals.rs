@@ -76,10 +76,10 @@ fn every_cause_of_401_has_one_body() {
     let live = site.token(&[]);
     let phone_only = site.token(&["--scope", "phone"]);
     let ended = site.token(&[]);
-    let id = site.run(&["token", "list", "--json"]).json()[2]["id"].as_str().expect("an id").to_owned();
+    let id = site.json(&["token", "list"])[2]["id"].as_str().expect("an id").to_owned();
     site.ok(&["token", "update", &id, "--expires", "0s"]);
     let revoked = site.token(&[]);
-    let id = site.run(&["token", "list", "--json"]).json()[3]["id"].as_str().expect("an id").to_owned();
+    let id = site.json(&["token", "list"])[3]["id"].as_str().expect("an id").to_owned();
     site.ok(&["token", "revoke", &id]);
     let service = site.serve();
     let never_made = format!("{}x", &live[..live.len() - 1]);

@@ -72,8 +72,7 @@ fn a_node_answers_nothing_while_a_database_is_being_restored_and_goes_on_when_it
     psql(&url, &["-1", "-f", &opt_outs, "-f", &keys]);
     eventually("it follows the restored database", || is_ready(node));
     assert_eq!(node.look_up(PHONE, &token, ADA).status, 404, "she has opted out");
-    let compared = node.site.run(&["node", "verify"]);
-    assert_eq!(compared.code, 0, "{compared:?}");
+    node.site.ok(&["node", "verify"]);
     let log = node.log.text();
     assert!(log.contains("the database is not whole"), "{log}");
 }
@@ -120,15 +119,8 @@ fn a_database_into_which_a_store_is_being_moved_is_refused_until_all_of_it_is_th
     site.ok(&["token", "create", "crm"]);
     sql(&url, "INSERT INTO contactd.facts VALUES ('move', 'abcd 3')");
     for command in [&["stats"][..], &["suppress", ADA]] {
-        let refused = site.run(command);
-        assert_eq!(
-            (refused.code, refused.stderr.as_str()),
-            (
-                1,
-                "contactd: a store is being moved into this database, and not all of it is there: run `contactd migrate` again, \
-                 which goes on where it was\n"
-            )
-        );
+        site.run(command).says(1, "contactd: a store is being moved into this database, and not all of it is there: run `contactd migrate` again, \
+                 which goes on where it was\n");
     }
     sql(&url, "UPDATE contactd.facts SET value = 'abcd done' WHERE name = 'move'");
     site.ok(&["stats"]);

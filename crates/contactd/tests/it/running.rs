@@ -5,11 +5,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::fixture::{ADA, MIRA, NOBODY};
 use crate::http::Request;
-use crate::service::{PHONE, Service, Site, eventually};
+use crate::service::{PHONE, Service, Site, assert_has, eventually};
 
 /// What the server says about itself, after its start: level and message.
 fn said(log: &str) -> Vec<(String, String)> {
@@ -62,7 +62,7 @@ fn sighup_reloads_limits_and_networks_and_names_what_needs_a_restart() {
     );
     assert_eq!((status(ADA), status(MIRA)), (200, 200));
     assert_eq!(reload(&service, "", 1), [line("INFO", "reloaded: no setting has changed")]);
-    let noted = service.site.run(&["audit", "show", "--operation", "configuration", "--json"]).json();
+    let noted = service.site.json(&["audit", "show", "--operation", "configuration"]);
     let noted: Vec<&Value> =
         noted.as_array().expect("a list").iter().map(|entry| &entry["counts"]["changed"]).collect();
     assert_eq!(noted, [4, 4], "both reloads are on record, without what needs a restart");
@@ -261,7 +261,7 @@ fn a_start_that_fails_is_reported_as_json_too() {
         assert_eq!(failed.code, code, "{failed:?}");
         let lines = all_json(&failed.stderr);
         assert_eq!(lines.len(), 1, "{failed:?}");
-        assert_eq!((&lines[0]["level"], &lines[0]["message"]), (&"ERROR".into(), &message.into()));
+        assert_has(&lines[0], json!({ "level": "ERROR", "message": message }));
     }
     let human = other.run(&["serve", "--listen", &public, "--log-format", "human"]);
     assert_eq!(human.stderr, format!("contactd: {taken}\n"));

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::http::{Connection, Reply, Request, profile_body};
@@ -33,8 +34,23 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    pub(crate) fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|_| panic!("not JSON: {self:?}"))
+    }
+
+    /// Fails unless the command ended with this code and said exactly this on stderr.
+    #[track_caller]
+    pub(crate) fn says(&self, code: i32, stderr: impl AsRef<str>) {
+        assert_eq!((self.code, self.stderr.as_str()), (code, stderr.as_ref()), "{self:?}");
+    }
+
+    /// Fails unless the command ended with this code and printed or said this among other things.
+    #[track_caller]
+    pub(crate) fn mentions(&self, code: i32, words: impl AsRef<str>) -> &Self {
+        let words = words.as_ref();
+        let is_there = self.stdout.contains(words) || self.stderr.contains(words);
+        assert!(self.code == code && is_there, "not {code} and {words:?}: {self:?}");
+        self
     }
 }
 
@@ -141,7 +157,7 @@ impl Site {
             })
             .collect();
         let text = text.replace("from the database and from the copies of all nodes;", "from every file;");
-        text.replace(&format!("(database {url})"), &self.used())
+        text.replace(&format!("(database {url})"), &self.used()).replace(" --store <URL>", "")
     }
 
     /// Runs a command that has to succeed, and gives its stdout without the last newline.
@@ -153,6 +169,21 @@ impl Site {
         let output = self.run_with(args, input, &[]);
         assert_eq!(output.code, 0, "{args:?}: {output:?}");
         output.stdout.trim_end_matches('\n').to_owned()
+    }
+
+    /// What a command prints with `--json`.
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
+        self.run(&[args, &["--json"]].concat()).json()
+    }
+
+    /// What a command lists with `--json`.
+    pub(crate) fn list(&self, args: &[&str]) -> Vec<Value> {
+        self.json(args).as_array().expect("a list").clone()
+    }
+
+    /// What is in the journal, newest first, as far as these flags of `audit show` ask for it.
+    pub(crate) fn events(&self, flags: &[&str]) -> Vec<Value> {
+        self.list(&[&["audit", "show"], flags].concat())
     }
 
     /// A command that goes on by itself.
@@ -478,6 +509,15 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     while !is_so() {
         assert!(Instant::now() < until, "not within 90 s: {what}");
         std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Fails unless a value has these fields, or pointers such as `/held/0/value`, with these values. It may have more.
+#[track_caller]
+pub(crate) fn assert_has(value: &Value, fields: Value) {
+    for (name, expected) in fields.as_object().expect("fields") {
+        let found = if name.starts_with('/') { value.pointer(name) } else { value.get(name) };
+        assert_eq!(found.unwrap_or(&Value::Null), expected, "{name} of {value}");
     }
 }
 

@@ -136,11 +136,10 @@ fn lookup_and_enrich_trust_the_authority_that_they_are_told_to_trust() {
     let rows = 300;
     let input = site.file("in.csv", format!("profileUrl\n{}", format!("{ADA}\n").repeat(rows)));
     let url = format!("https://localhost:{port}");
-    let enriched = site.run(&[
+    site.ok(&[
         "enrich", &input, "out.csv", "--only", "phone", "--url", &url, "--token", &token, "--cacert",
         "ca.pem",
     ]);
-    assert_eq!(enriched.code, 0, "{enriched:?}");
     let out = std::fs::read_to_string(site.path("out.csv")).expect("an output");
     assert_eq!(out.matches(&format!(",{ADA_PHONE},ok\n")).count(), rows, "{out}");
 }
@@ -415,105 +414,7 @@ fn a_graceful_stop_answers_the_current_request_over_tls_and_tells_clients_that_i
 fn files_that_cannot_be_used_are_reported_with_the_line_of_their_setting() {
     let site = Site::with_people();
     make_certificates(&site);
-    let chmod = |name: &str, mode| {
-        std::fs::set_permissions(site.path(name), PermissionsExt::from_mode(mode)).expect("sets");
-    };
-    std::fs::copy(site.path("server.key"), site.path("exposed.key")).expect("copies");
-    chmod("exposed.key", 0o604);
-    openssl(&site, "pkcs8 -topk8 -in server.key -out encrypted.key -passout pass:secret");
-    openssl(&site, "genrsa -out small.key 1024");
-    let pem = std::fs::read_to_string(site.path("server.pem")).expect("reads");
-    site.file("cut.pem", &pem[..200]);
-    for name in ["names", "encrypted.key", "small.key"] {
-        chmod(name, 0o600);
-    }
-    let serve_flags = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-format", "human"];
-    for (cert, key, line, message) in [
-        ("absent.pem", "server.key", 2, "cannot read absent.pem: No such file or directory (os error 2)"),
-        ("server.pem", "absent.key", 3, "cannot read absent.key: No such file or directory (os error 2)"),
-        (
-            "server.key",
-            "server.key",
-            2,
-            "server.key has no certificate in it; it must be in PEM form and have a line -----BEGIN CERTIFICATE-----",
-        ),
-        (
-            "cut.pem",
-            "server.key",
-            2,
-            "the certificate in cut.pem cannot be used: the PEM form is broken; a line is missing or was changed",
-        ),
-        (
-            "server.pem",
-            "names",
-            3,
-            "names has no key in it; it must be in PEM form and have a line such as -----BEGIN PRIVATE KEY-----",
-        ),
-        (
-            "server.pem",
-            "encrypted.key",
-            3,
-            "the key in encrypted.key is encrypted, and nobody is there to enter its password; decrypt it with `openssl pkey \
-             -in encrypted.key -out FILE`",
-        ),
-        (
-            "server.pem",
-            "small.key",
-            3,
-            "the key in small.key cannot be used; make an ECDSA (P-256 or P-384), Ed25519 or RSA key (2048 to 8192 bits)",
-        ),
-        ("server.pem", "exposed.key", 3, "other users can read exposed.key; run `chmod 600 exposed.key`"),
-        (
-            "server.pem",
-            "other.key",
-            3,
-            "the key in other.key does not belong to the certificate in server.pem; if that file has several certificates, \
-             that of this server must be the first",
-        ),
-    ] {
-        let file = site.file("bad.toml", format!("[tls]\ncert = \"{cert}\"\nkey = \"{key}\"\n"));
-        let setting = ["tls.cert", "tls.key"][line - 2];
-        let checked = site.run(&["config", "check", "--config", &file]);
-        let expected = format!("contactd: {file}, line {line}: {setting}: {message}\n1 error\n");
-        assert_eq!((checked.code, checked.stderr), (1, expected));
-        let refused = site.run(&[&["serve", "--config", &file][..], &serve_flags].concat());
-        assert_eq!((refused.code, refused.stderr), (1, format!("contactd: {setting}: {message}\n")));
-    }
-    for (text, line, message) in [
-        (
-            "[tls]\ncert = \"a\"\n",
-            "line 2: tls.cert",
-            "a certificate needs its key: set `key` under [tls] too, or --tls-key",
-        ),
-        (
-            "[tls]\n\nkey = \"a\"\n",
-            "line 3: tls.key",
-            "a key needs its certificate: set `cert` under [tls] too, or --tls-cert",
-        ),
-    ] {
-        let file = site.file("bad.toml", text);
-        let checked = site.run(&["config", "check", "--config", &file]);
-        assert_eq!(
-            (checked.code, checked.stderr),
-            (1, format!("contactd: {file}, {line}: {message}\n1 error\n"))
-        );
-        let refused = site.run(&[&["serve", "--config", &file][..], &serve_flags].concat());
-        assert_eq!((refused.code, refused.stderr), (2, format!("contactd: {message}\n")));
-    }
-    // The other half may come from somewhere else.
-    let file = site.file("half.toml", "[tls]\ncert = \"server.pem\"\n");
-    let checked =
-        site.run_with(&["config", "check", "--config", &file], "", &[("CONTACTD_TLS_KEY", "server.key")]);
-    assert_eq!(
-        (checked.code, checked.stderr),
-        (
-            0,
-            format!(
-                "{file} has no errors\nfrom the environment: data, tls.key\nfrom the file: tls.cert\neverything else has its \
-                 default\n"
-            )
-        )
-    );
+    crate::transcript::check(&site, "tls_files");
 }
 
 #[test]

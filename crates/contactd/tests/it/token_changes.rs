@@ -5,20 +5,10 @@ use serde_json::Value;
 
 use crate::fixture::ADA;
 use crate::service::{EMAIL, Output, PHONE, Service, Site, eventually};
+use crate::transcript::check_serving;
 
 fn listed(site: &Site) -> Vec<Value> {
-    site.run(&["token", "list", "--json"]).json().as_array().expect("a list").clone()
-}
-
-/// What commands change of the tokens. A running server adds the use of each a moment after a lookup.
-fn listed_without_use(site: &Site) -> Vec<Value> {
-    let mut tokens = listed(site);
-    for token in &mut tokens {
-        let fields = token.as_object_mut().expect("an object");
-        let used = [fields.remove("hits"), fields.remove("lastUsedAt")];
-        assert!(used.iter().all(Option::is_some), "{fields:?}");
-    }
-    tokens
+    site.list(&["token", "list"])
 }
 
 /// Creates a token; returns it and its id.
@@ -36,143 +26,10 @@ fn issued(output: &Output) -> (String, String) {
     (text("token"), text("id"))
 }
 
-/// Runs a command that must fail with this message, and change no token.
-fn refused(site: &Site, args: &[&str], code: i32, message: &str) {
-    let before = listed_without_use(site);
-    let output = site.run(args);
-    let expected = (code, "", format!("contactd: {message}\n"));
-    assert_eq!((output.code, output.stdout.as_str(), output.stderr), expected, "{args:?}");
-    assert_eq!(listed_without_use(site), before, "{args:?}");
-}
-
 #[test]
 fn an_update_says_what_it_changed_and_is_in_force_when_it_returns() {
-    let service = Site::with_people().serve();
-    let site = &service.site;
-    let (token, id) = create(site, "crm", &["--expires", "never"]);
-    let status = |path: &str| service.look_up(path, &token, ADA).status;
-    let update = |flags: &[&str], expected: &str| {
-        let output = site.run(&[&["token", "update", "crm"], flags].concat());
-        let expected = format!("{id} for crm: {expected} {}\n", site.used());
-        assert_eq!((output.code, output.stdout, output.stderr), (0, String::new(), expected), "{flags:?}");
-    };
-    assert_eq!(status(EMAIL), 200);
-    update(&["--scope", "phone"], "scope phone+email -> phone");
-    assert_eq!((status(EMAIL), status(PHONE)), (401, 200));
-    update(&["--scope", "email", "--rate", "1/h"], "scope phone -> email, rate none -> 1/h");
-    assert_eq!((status(PHONE), status(EMAIL)), (401, 200));
-    assert_eq!(status(EMAIL), 429);
-    update(
-        &["--scope", "phone", "--scope", "email", "--burst", "50"],
-        "scope email -> phone+email, rate 1/h -> 1/h with burst 50",
-    );
-    assert_eq!((status(PHONE), status(EMAIL)), (200, 200));
-    update(&["--rate", "none"], "rate 1/h with burst 50 -> none");
-    update(&["--rate", "none"], "nothing changed");
-    // Five hits so far count towards a new quota.
-    update(&["--quota", "6/month"], "quota none -> 6/month");
-    assert_eq!((status(PHONE), status(PHONE)), (200, 429));
-    update(&["--quota", "7/day"], "quota 6/month -> 7/day");
-    assert_eq!((status(PHONE), status(PHONE)), (200, 429));
-    update(&["--quota", "none"], "quota 7/day -> none");
-    assert_eq!(status(PHONE), 200);
-
-    let updated = site.run(&["token", "update", &id, "--expires", "30d", "--json"]);
-    let shown = updated.json();
-    assert_eq!(shown["token"], Value::Null, "the token itself is not known any more");
-    let end = shown["expiresAt"].as_str().expect("a time").to_owned();
-    assert_eq!(updated.stderr, format!("{id} for crm: expires never -> {end} {}\n", site.used()));
-    assert_eq!(status(PHONE), 200);
-    site.ok(&["token", "update", &id, "--expires", "0s"]);
-    assert_eq!(status(PHONE), 401, "a shortened token ends at once");
-    let message = format!("{id} has ended; `contactd token create` makes a new one");
-    refused(site, &["token", "update", "crm", "--expires", "30d"], 1, &message);
-    refused(site, &["token", "rotate", "crm"], 1, &message);
-}
-
-#[test]
-fn an_update_that_makes_no_sense_is_refused_with_what_to_do() {
-    let site = Site::empty();
-    let (_, id) = create(&site, "crm", &[]);
-    let burst = format!("nothing was changed: {id} has no rate of its own, so a burst needs --rate too");
-    refused(&site, &["token", "update", "crm", "--burst", "5"], 1, &burst);
-    refused(&site, &["token", "update", "crm", "--burst", "5", "--rate", "none"], 1, &burst);
-    let unknown = "there is no token with the id or name ats; `contactd token list` shows them";
-    for args in [
-        &["token", "update", "ats", "--scope", "phone"][..],
-        &["token", "revoke", "ats"],
-        &["token", "rotate", "ats"],
-    ] {
-        refused(&site, args, 1, unknown);
-    }
-    for (args, hint) in [
-        (&["token", "update", "crm"][..], "--scope <SCOPE>"),
-        (&["token", "update", "crm", "--rate", "fast"], "write a rate like 50/s, 600/m or 1000/h, or none"),
-        (&["token", "update", "crm", "--quota", "1/week"], "200000/month, or none"),
-        (&["token", "update", "crm", "--expires", "soon"], "or never"),
-        (&["token", "update", "crm", "--scope", "fax"], "phone or email"),
-    ] {
-        let output = site.run(args);
-        assert!(output.code == 2 && output.stderr.contains(hint), "{args:?}: {output:?}");
-    }
-}
-
-#[test]
-fn a_name_that_is_not_unique_lists_its_ids_and_changes_nothing() {
-    let service = Site::with_people().serve();
-    let site = &service.site;
-    let ((first_token, first), (second_token, second)) = (create(site, "crm", &[]), create(site, "crm", &[]));
-    let message = format!(
-        "nothing was changed: 2 live tokens have the name crm: {first}, {second}; give the id of the one you mean"
-    );
-    for args in [
-        &["token", "revoke", "crm"][..],
-        &["token", "rotate", "crm"],
-        &["token", "update", "crm", "--scope", "phone"],
-    ] {
-        refused(site, args, 1, &message);
-    }
-    let revoke = |which: &str, id: &str| {
-        let output = site.run(&["token", "revoke", which]);
-        assert_eq!((output.code, output.stderr), (0, format!("{id} for crm is revoked {}\n", site.used())));
-    };
-    revoke(&first, &first);
-    assert_eq!(service.look_up(PHONE, &first_token, ADA).status, 401);
-    assert_eq!(service.look_up(PHONE, &second_token, ADA).status, 200);
-    // Only one of that name is live now.
-    revoke("crm", &second);
-    assert_eq!(service.look_up(PHONE, &second_token, ADA).status, 401);
-    let ended = "all tokens with the name crm have ended; `contactd token list` shows them";
-    refused(site, &["token", "revoke", "crm"], 1, ended);
-    // Revoking the only token of a name again changes nothing.
-    let (_, only) = create(site, "ats", &[]);
-    for _ in 0..2 {
-        let output = site.run(&["token", "revoke", "ats"]);
-        assert_eq!((output.code, output.stderr), (0, format!("{only} for ats is revoked {}\n", site.used())));
-    }
-}
-
-#[test]
-fn a_second_token_of_a_name_is_created_with_a_warning() {
-    let site = Site::empty();
-    let create =
-        |flags: &[&str]| site.run(&[&["token", "create", "crm", "--expires", "never"], flags].concat());
-    let said = |id: &str, warning: &str| {
-        format!("{id} for crm, with no expiry; the token is shown only once {}\n{warning}", site.used())
-    };
-    let rest = "the name crm too; commands then need the id, and reports by name mix them\n";
-    let id_at = |at: usize| listed(&site)[at]["id"].as_str().expect("an id").to_owned();
-    assert_eq!(create(&[]).stderr, said(&id_at(0), ""));
-    let second = create(&[]);
-    assert_eq!(second.stderr, said(&id_at(1), &format!("contactd: {} has {rest}", id_at(0))));
-    assert_eq!((second.code, second.stdout.len(), &second.stdout[..4]), (0, 43, "ctd_"));
-    let third = create(&["--json"]);
-    assert_eq!(third.stderr, said(&id_at(2), &format!("contactd: {}, {} have {rest}", id_at(0), id_at(1))));
-    assert_eq!(third.json()["id"], id_at(2).as_str());
-    for at in 0..3 {
-        site.ok(&["token", "revoke", &id_at(at)]);
-    }
-    assert_eq!(create(&[]).stderr, said(&id_at(3), ""), "what is revoked is not confused with it");
+    let (service, token) = Service::with_people();
+    check_serving(&service, &token, "token_update");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::erase::files_with;
 use crate::fixture::{ADA, ADA_PHONE, EVE, PEOPLE};
 use crate::service::{PHONE, Service, Site};
+use crate::transcript::check;
 
 /// A file of one row for each of these people, each with its own number and address.
 fn rows(people: impl Iterator<Item = u32>, confidence: u8) -> String {
@@ -50,14 +51,14 @@ fn somebody_who_was_erased_since_is_nowhere_after_an_undo() {
     let site = &service.site;
     let changed = PEOPLE.replace(",90,", ",70,").replace("+14155550124,ada.old@example.com", "+14155550199,");
     site.ok_with_input(&["import", "-", "--source", "crm", "--replace-source"], &changed);
-    let kept = site.run(&["stats", "--json"]).json()["keptForUndo"]["details"].clone();
+    let kept = site.json(&["stats"])["keptForUndo"]["details"].clone();
     assert_eq!(kept, 4, "two are changed, two are withdrawn");
     assert!(
         site.ok(&["stats"]).contains("kept for undo 4 details, about 0.0 MiB"),
         "{}",
         site.ok(&["stats"])
     );
-    let report = site.run(&["subject", ADA, "--json"]).json();
+    let report = site.json(&["subject", ADA]);
     let held = report["held"].as_array().expect("a list");
     let kept = held.iter().filter(|held| held["keptForUndoUntil"].is_string()).count();
     assert_eq!((held.len(), kept), (9, 4), "what is kept counts as held: {report}");
@@ -68,9 +69,9 @@ fn somebody_who_was_erased_since_is_nowhere_after_an_undo() {
     assert_eq!(files_with(&site.data(), &traces), [""; 0]);
     site.ok(&["imports", "undo", "2"]);
     assert_eq!(files_with(&site.data(), &traces), [""; 0]);
-    assert_eq!(site.run(&["subject", ADA, "--json"]).json()["held"], serde_json::json!([]));
+    assert_eq!(site.json(&["subject", ADA])["held"], serde_json::json!([]));
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 404);
-    assert_eq!(site.run(&["stats", "--json"]).json()["keptForUndo"]["details"], 0);
+    assert_eq!(site.json(&["stats"])["keptForUndo"]["details"], 0);
 }
 
 #[test]
@@ -90,76 +91,8 @@ fn what_was_removed_since_stays_gone_and_the_rest_comes_back_while_serving() {
 }
 
 #[test]
-fn the_newest_import_of_a_source_is_undone_first_and_the_list_tells_until_when() {
-    let site = Site::empty();
-    for confidence in [10, 20, 30] {
-        let file = site.file(&format!("{confidence}.csv"), rows(0..2, confidence));
-        site.ok(&["import", &file, "--source", "crm"]);
-    }
-    site.ok_with_input(&["import", "-", "--source", "other"], rows(5..6, 1));
-    let refused = site.run(&["imports", "undo", "1"]);
-    assert_eq!(
-        (refused.code, &*refused.stderr),
-        (
-            1,
-            "contactd: import 3 has the same source as import 1 and came later; nothing was changed. Undo that one first: \
-             contactd imports undo 3\n"
-        )
-    );
-    assert_eq!(
-        site.run(&["imports", "undo", "9"]).stderr,
-        "contactd: there is no import 9; `contactd imports` lists them\n"
-    );
-    site.ok(&["imports", "undo", "3"]);
-    assert_eq!(site.run(&["imports", "undo", "3"]).stderr, "contactd: import 3 is already undone\n");
-    let imports = site.run(&["imports", "--json"]).json();
-    assert_eq!(imports[1]["files"], serde_json::json!(["20.csv"]));
-    assert_eq!(imports[3]["files"], serde_json::json!(["-"]));
-    assert!(imports[1]["undoUntil"].is_string() && imports[2]["undoUntil"].is_null(), "{imports}");
-    assert!(imports[1]["actor"].is_string() && imports[2]["undoneAt"].is_string(), "{imports}");
-    let listed = site.ok(&["imports"]);
-    assert!(
-        listed.contains("20.csv") && listed.contains("undone 20") && listed.contains("until 20"),
-        "{listed}"
-    );
-    site.ok(&["imports", "undo", "2"]);
-    assert!(site.ok(&["export"]).contains("\"confidence\":10"), "{}", site.ok(&["export"]));
-}
-
-#[test]
-fn what_is_kept_for_undo_is_forgotten_after_retention_undo() {
-    let site = Site::empty();
-    site.file("contactd.toml", "[retention]\nundo = \"0s\"\n");
-    site.ok_with_input(&["import", "-", "--source", "crm"], rows(0..2, 10));
-    site.ok_with_input(&["import", "-", "--source", "crm"], rows(0..2, 20));
-    assert_eq!(site.run(&["stats", "--json"]).json()["keptForUndo"]["details"], 0);
-    let refused = site.run(&["imports", "undo", "2"]);
-    assert_eq!(
-        (refused.code, &*refused.stderr),
-        (
-            1,
-            "contactd: import 2 cannot be undone: what it changed or withdrew is no longer kept; nothing was changed. \
-             `retention.undo` in the configuration says how long it is kept\n"
-        )
-    );
-    site.file("contactd.toml", "[retention]\nundo = \"7d\"\n");
-    site.ok_with_input(&["import", "-", "--source", "crm"], rows(0..2, 30));
-    assert_eq!(site.run(&["stats", "--json"]).json()["keptForUndo"]["details"], 4);
-    site.file("contactd.toml", "[retention]\nundo = \"0s\"\n");
-    let swept = site.run(&["sweep", "--json"]);
-    assert_eq!(
-        swept.json(),
-        serde_json::json!({ "expiredRemoved": 0, "agedRemoved": 0, "keptForUndoRemoved": 4 })
-    );
-    assert_eq!(
-        swept.stderr,
-        format!(
-            "0 details removed that had expired, 0 that were older than their source allows, 4 that were kept for undo {}\n",
-            site.used()
-        )
-    );
-    site.file("contactd.toml", "");
-    assert_eq!(site.run(&["imports", "undo", "3"]).code, 1);
+fn the_newest_import_of_a_source_is_undone_first_and_as_long_as_it_is_kept() {
+    check(&Site::empty(), "undo");
 }
 
 #[test]
