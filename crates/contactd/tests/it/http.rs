@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::fixture::ADA;
+use crate::service::PHONE;
+
 /// A reply, byte for byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
@@ -241,4 +244,39 @@ impl Request {
 
 pub(crate) fn profile_body(url: &str) -> String {
     serde_json::json!({ "profileUrl": url }).to_string()
+}
+
+/// The requests of a file in `requests/`, whole.
+pub(crate) fn raw_requests(file: &str, token: &str) -> Vec<String> {
+    let parts = parts(token);
+    let whole = |line: &str| {
+        let text: String = serde_json::from_str(line).expect("a text");
+        parts.iter().fold(text, |text, (name, part)| text.replace(name, part))
+    };
+    file.lines().filter(|line| line.starts_with('"')).map(whole).collect()
+}
+
+/// What the words with @ stand for, those that contain others first. `@1`, `@2`, `@3` and `@hidden` remain, for ids of requests.
+fn parts(token: &str) -> Vec<(String, String)> {
+    let rest =
+        "Content-Type: application/json\r\nContent-Length: 61\r\nAuthorization: Bearer @token\r\n\r\n@body";
+    let chunked = "Host: test\r\nAuthorization: Bearer @token\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let head = |id: u8| {
+        format!(
+            "POST {PHONE} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer @token\r\n\
+             Content-Type: application/json\r\nX-Request-Id: @{id}\r\n"
+        )
+    };
+    let lookups =
+        [1, 2, 3].map(|id| (format!("@lookup{id}"), format!("@head{id}Content-Length: 61\r\n\r\n@body")));
+    let heads = [1, 2, 3].map(|id| (format!("@head{id}"), head(id)));
+    let others = [
+        ("@smuggled", "GET /healthz HTTP/1.1\r\nHost: test\r\nX-Request-Id: @hidden\r\n\r\n"),
+        ("@rest", rest),
+        ("@chunked", chunked),
+        ("@body", &profile_body(ADA)),
+        ("@token", token),
+    ];
+    let others = others.map(|(name, part)| (name.to_owned(), part.to_owned()));
+    lookups.into_iter().chain(heads).chain(others).collect()
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::fixture::ADA;
-use crate::http::{Request, profile_body};
+use crate::http::{Request, profile_body, raw_requests};
 use crate::service::{EMAIL, PHONE, Service, Site};
 
 fn refused(status: u16, extra: &str, body: &str) -> String {
@@ -254,107 +254,11 @@ fn http_that_must_not_be_served_is_400_and_closed() {
     let (service, token) = Service::with_people();
     let body =
         "{\"status\":\"bad_request\",\"message\":\"The request is not valid HTTP/1.1 for this service.\"}";
-    let good = Request::lookup(PHONE, profile_body(ADA)).token(&token);
-    let bare = String::from_utf8(good.bytes()).expect("ASCII");
-    let cases = [
-        ("no Host", good.clone().without("Host").bytes()),
-        ("an empty Host", good.clone().without("Host").header("Host", "").bytes()),
-        ("two Hosts", good.clone().header("Host", "test").bytes()),
-        (
-            "another transfer encoding",
-            good.clone().without("Content-Length").header("Transfer-Encoding", "gzip, chunked").bytes(),
-        ),
-        ("a length and chunks", good.clone().header("Transfer-Encoding", "chunked").bytes()),
-        ("two lengths", good.clone().header("Content-Length", "5").bytes()),
-        ("a Host that is none", good.without("Host").header("Host", "a/b").bytes()),
-        ("bare line feeds", bare.replace("\r\n", "\n").into_bytes()),
-        ("one bare line feed", bare.replacen("\r\n", "\n", 1).into_bytes()),
-        (
-            "a broken chunk",
-            format!(
-                "POST {PHONE} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {token}\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n"
-            )
-            .into_bytes(),
-        ),
-    ];
-    for (what, bytes) in cases {
+    for sent in raw_requests(include_str!("requests/refused.jsonl"), &token) {
         let mut connection = service.connect();
-        connection.send(bytes);
-        assert_eq!(connection.reply().shown(), refused(400, "connection: close\n", body), "{what}");
-        assert!(connection.is_closed(), "{what}");
-    }
-}
-
-#[test]
-fn every_request_that_two_parsers_may_read_differently_is_400_and_closed() {
-    let (service, token) = Service::with_people();
-    let body =
-        "{\"status\":\"bad_request\",\"message\":\"The request is not valid HTTP/1.1 for this service.\"}";
-    let good = Request::lookup(PHONE, profile_body(ADA)).token(&token);
-    let text = String::from_utf8(good.bytes()).expect("ASCII");
-    let line = format!("POST {PHONE} HTTP/1.1");
-    let heads = [
-        ("two empty lines first", format!("\r\n\r\n{text}")),
-        ("a method in small letters", text.replacen("POST", "post", 1)),
-        ("a tunnel", text.replacen(&line, "CONNECT 127.0.0.1:80 HTTP/1.1", 1)),
-        ("a tunnel to a path", text.replacen("POST", "CONNECT", 1)),
-        ("an asterisk without OPTIONS", text.replacen(PHONE, "*", 1)),
-        ("a host as the target", text.replacen(PHONE, "127.0.0.1:80", 1)),
-        ("a fragment", text.replacen(PHONE, &format!("{PHONE}#a"), 1)),
-        ("a backslash", text.replacen(PHONE, "\\api\\fetchPhoneNumber", 1)),
-        ("a broken escape", text.replacen(PHONE, "/api/%zz", 1)),
-        ("a URL of another host", text.replacen(PHONE, &format!("http://other.example{PHONE}"), 1)),
-        ("a URL without a host", text.replacen(PHONE, &format!("http://{PHONE}"), 1)),
-        ("a URL with a user", text.replacen(PHONE, &format!("http://user@127.0.0.1{PHONE}"), 1)),
-        ("another version", text.replacen("HTTP/1.1", "HTTP/1.2", 1)),
-        ("a folded line", text.replacen("Host: ", "Host:\r\n ", 1)),
-        ("a space before a colon", text.replacen("Host:", "Host :", 1)),
-        ("a bare carriage return", text.replacen("\r\nHost", "\rHost", 1)),
-        ("a NUL", text.replacen("Host: ", "Host: \0", 1)),
-        ("a control character", text.replacen("Host: ", "A: \u{1}\r\nHost: ", 1)),
-        ("a port that is none", text.replacen("Host: 127.0.0.1", "Host: 127.0.0.1:x", 1)),
-        ("a length with a sign", text.replacen("Content-Length: ", "Content-Length: +", 1)),
-        ("a length with a zero first", text.replacen("Content-Length: ", "Content-Length: 0", 1)),
-        ("a list of lengths", text.replacen("Content-Length: ", "Content-Length: 1, ", 1)),
-        ("another expectation", text.replacen("Host: ", "Expect: 200-ok\r\nHost: ", 1)),
-        ("a length that a proxy removes", text.replacen("Host: ", "Connection: Content-Length\r\nHost: ", 1)),
-    ];
-    let codings = [
-        "xchunked",
-        "chunked, identity",
-        "identity",
-        "chunked\t",
-        "chunked\r\nTransfer-Encoding: chunked",
-        "chunked\r\nContent-Length: 5",
-    ];
-    let chunks = [
-        "1 \r\nx\r\n0\r\n\r\n",
-        "1 ;a\r\nx\r\n0\r\n\r\n",
-        "1;\r\nx\r\n0\r\n\r\n",
-        "1;a=\r\nx\r\n0\r\n\r\n",
-        "1;a=\"b\r\nx\r\n0\r\n\r\n",
-        "1;a b\r\nx\r\n0\r\n\r\n",
-        "1\nx\r\n0\r\n\r\n",
-        "1\r\nx\n0\r\n\r\n",
-        "0x1\r\nx\r\n0\r\n\r\n",
-        "00000000000000001\r\nx\r\n0\r\n\r\n",
-        "0\r\nContent-Length: 5\r\n\r\n",
-        "0\r\nHost: a\r\n\r\n",
-        "0\r\nA : b\r\n\r\n",
-    ];
-    let head = |coding: &str| {
-        format!(
-            "{line}\r\nHost: test\r\nAuthorization: Bearer {token}\r\nTransfer-Encoding: {coding}\r\n\r\n"
-        )
-    };
-    let heads = heads.map(|(what, text)| (what.to_owned(), text));
-    let codings = codings.map(|coding| (coding.to_owned(), head(coding) + "0\r\n\r\n"));
-    let chunks = chunks.map(|chunks| (chunks.to_owned(), head("chunked") + chunks));
-    for (what, text) in heads.into_iter().chain(codings).chain(chunks) {
-        let mut connection = service.connect();
-        connection.send(text);
-        assert_eq!(connection.reply().shown(), refused(400, "connection: close\n", body), "{what:?}");
-        assert!(connection.is_closed(), "{what:?}");
+        connection.send(&sent);
+        assert_eq!(connection.reply().shown(), refused(400, "connection: close\n", body), "{sent:?}");
+        assert!(connection.is_closed(), "{sent:?}");
     }
 }
 
@@ -385,19 +289,8 @@ fn unusual_requests_that_every_parser_reads_the_same_way_are_served() {
 }
 
 #[test]
-fn input_that_is_not_http_is_refused_with_our_own_body_too() {
+fn a_head_that_is_too_large_is_431() {
     let (service, _) = Service::with_people();
-    let body =
-        "{\"status\":\"bad_request\",\"message\":\"The request is not valid HTTP/1.1 for this service.\"}";
-    for garbage in
-        ["\x16\x03\x01\x02\x00\x01\r\n\r\n", "GET\r\n\r\n", "hello world\r\n\r\n", "GET / HTTP/9.9\r\n\r\n"]
-    {
-        let mut connection = service.connect();
-        connection.send(garbage);
-        let reply = connection.try_reply().unwrap_or_else(|| panic!("no answer to {garbage:?}"));
-        assert_eq!(reply.shown(), refused(400, "connection: close\n", body), "{garbage:?}");
-        assert!(connection.is_closed(), "{garbage:?}");
-    }
     let mut connection = service.connect();
     let head = format!("GET / HTTP/1.1\r\nHost: test\r\nX: {}\r\n\r\n", "x".repeat(20_000));
     connection.try_send(head);
