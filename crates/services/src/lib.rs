@@ -21,8 +21,8 @@ use std::time::Duration;
 
 pub use audits::{
     AuditError, AuditPage, AuditPlace, AuditQuery, Audits, Days, DaysError, IndexState, JournalState,
-    LastVerification, MOST_DAYS, NamedUsage, NodeName, OfNode, ReadFrom, RootList, Shipped, ShownEvent,
-    VerifiedCopy, VerifiedJournals, VerifyQuery, by_token,
+    LastVerification, MOST_DAYS, NodeName, OfNode, ReadFrom, RootList, Shipped, VerifiedCopy,
+    VerifiedJournals, VerifyQuery, by_token,
 };
 pub use changed::{Changed, Committed};
 pub use contactd_import::{

@@ -165,7 +165,7 @@ async fn show(
         Refusal::invalid("`before` is the `next` of the page before, unchanged. Leave it out to begin with the newest line.")
     })?;
     let audits = &api.services.audits;
-    let page = audits.page(&who.actor, &query, before.as_ref(), most, |event| EventView::from(event)).await?;
+    let page = audits.page(&who.actor, &query, before.as_ref(), most).await?;
     let next = page.next.map(|place| place.to_string());
     Ok(Json(EventPage { events: page.events, next }).into_response())
 }

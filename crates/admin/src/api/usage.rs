@@ -8,7 +8,7 @@ use axum::http::Response;
 use axum::response::IntoResponse;
 use contactd_core::{Moment, csv_row};
 use contactd_services::views::{DayLookups, TokenLookups, UsageView};
-use contactd_services::{Days, NamedUsage, by_token};
+use contactd_services::{Days, by_token};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -84,21 +84,17 @@ async fn show(
         .map_err(|error| Refusal::invalid(crate::api::refusal::sentence(&error.to_string())))?;
     let (usage, _) = api.services.audits.usage_of(&who.actor, None, &days).await?;
     Ok(match (asked.format, asked.by) {
-        (Format::Csv, _) => csv_file("usage.csv", Body::from(csv(usage))),
-        (Format::Json, By::Day) => {
-            let days = days.by_day(usage.iter().map(|usage| &usage.usage));
-            Json(UsageShown::ByDay { days }).into_response()
-        }
+        (Format::Csv, _) => csv_file("usage.csv", Body::from(csv(&usage))),
+        (Format::Json, By::Day) => Json(UsageShown::ByDay { days: days.by_day(&usage) }).into_response(),
         (Format::Json, By::Token) => Json(UsageShown::ByToken { tokens: by_token(usage) }).into_response(),
     })
 }
 
 /// The columns of `contactd usage --csv`.
-fn csv(usage: Vec<NamedUsage>) -> String {
+fn csv(usage: &[UsageView]) -> String {
     let mut rows = csv_row(UsageView::COLUMNS);
     for row in usage {
-        let cells = UsageView::from(row).cells();
-        rows.push_str(&csv_row(cells.each_ref().map(String::as_str)));
+        rows.push_str(&csv_row(row.cells()));
     }
     rows
 }

@@ -15,7 +15,6 @@ pub(crate) async fn run(context: &Context, args: &UsageArgs) -> anyhow::Result<E
     let (usage, index) = progress::during("indexing the journal", counting).await?;
     audit::warn(&index);
     audit::warn_of_superseded(context).await?;
-    let usage: Vec<UsageView> = usage.into_iter().map(UsageView::from).collect();
     if args.json {
         output::json(&usage)?;
     } else if args.csv {

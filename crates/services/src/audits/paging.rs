@@ -11,9 +11,10 @@ use std::str::FromStr;
 use contactd_core::store::{AuditFilter, IndexedLine};
 use contactd_core::{Actor, Timestamp};
 
-use super::questions::{AuditQuery, ShownEvent};
+use super::questions::AuditQuery;
 use super::reading::{ReadFrom, Reader};
 use super::token_names;
+use crate::views::EventView;
 use crate::{AuditError, Audits, IndexState};
 
 /// Where a page of events ended.
@@ -32,10 +33,10 @@ const MOST_SAME_TIME: u64 = 1 << 20;
 const MOST_NODES: usize = 1_000;
 
 /// A page of events.
-#[derive(Clone, Debug)]
-pub struct AuditPage<T> {
+#[derive(Debug)]
+pub struct AuditPage {
     /// The events, newest first.
-    pub events: Vec<T>,
+    pub events: Vec<EventView>,
     /// Where the next page begins; `None` if there is none.
     pub next: Option<AuditPlace>,
     /// Problems with the index.
@@ -43,19 +44,15 @@ pub struct AuditPage<T> {
 }
 
 impl Audits {
-    /// The newest `most` events that match or, with `before`, those that follow after a page that ended there. `show` turns each
-    /// into what is wanted of it. The first page has everything that is in the journal now.
-    pub async fn page<T>(
+    /// The newest `most` events that match or, with `before`, those that follow after a page that ended there. The first page has
+    /// everything that is in the journal now.
+    pub async fn page(
         &self,
         actor: &Actor,
         query: &AuditQuery,
         before: Option<&AuditPlace>,
         most: u64,
-        mut show: impl FnMut(ShownEvent<'_>) -> T + Send,
-    ) -> Result<AuditPage<T>, AuditError>
-    where
-        T: Send,
-    {
+    ) -> Result<AuditPage, AuditError> {
         let (names, reader) = match before {
             None => self.asked(actor).await?,
             // What is added meanwhile is newer.
@@ -81,13 +78,7 @@ impl Audits {
                 return false;
             }
             AuditPlace::pass(&mut place, &line);
-            events.push(show(match line {
-                IndexedLine::Request(record) => {
-                    let token_name = names.get(&record.token).map(String::as_str);
-                    ShownEvent::Request { token_name, record }
-                }
-                IndexedLine::Admin(record) => ShownEvent::Admin(record),
-            }));
+            events.push(EventView::of(line, &names));
             true
         };
         reader.newest(&filter, visit).await?;

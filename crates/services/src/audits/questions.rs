@@ -4,14 +4,11 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use contactd_core::store::{ActionFilter, AuditFilter, IndexedLine, RequestFilter};
-use contactd_core::{
-    Actor, AdminRecord, AuditOutcome, AuditRecord, ContactValue, Kind, Moment, Profile, ShortDigest, Subject,
-    hex,
-};
+use contactd_core::{Actor, AuditOutcome, AuditRecord, ContactValue, Kind, Moment, Profile, Subject};
 
 use super::reading::{ReadFrom, Reader};
 use super::{named_tokens, token_names};
-use crate::views::Recipient;
+use crate::views::{EventView, Recipient};
 use crate::{AuditError, Audits, IndexState};
 
 /// Selects requests and administrative actions, in an operator's terms. All conditions that are given must match.
@@ -39,121 +36,17 @@ pub struct AuditQuery {
     pub limit: Option<u64>,
 }
 
-/// Something in the journal.
-#[derive(Clone, Debug)]
-pub enum ShownEvent<'a> {
-    /// A request.
-    Request {
-        /// The request.
-        record: AuditRecord,
-        /// The name of the token, if it is known.
-        token_name: Option<&'a str>,
-    },
-    /// An administrative action.
-    Admin(AdminRecord),
-}
-
-impl ShownEvent<'_> {
-    /// The columns of a CSV file of events: the fields of their JSON form.
-    pub const COLUMNS: [&'static str; 19] = [
-        "time",
-        "operation",
-        "outcome",
-        "reason",
-        "token",
-        "tokenName",
-        "actor",
-        "via",
-        "requestId",
-        "count",
-        "counts",
-        "what",
-        "ticket",
-        "profileDigest",
-        "valueDigest",
-        "givenIdDigest",
-        "subjects",
-        "node",
-        "seq",
-    ];
-
-    /// The cells of its row, in the order of [`COLUMNS`](Self::COLUMNS); empty if it has no such field.
-    pub fn cells(&self) -> [String; 19] {
-        let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
-        let digest =
-            |digest: Option<ShortDigest>| digest.map(|digest| hex::encode(&digest.0)).unwrap_or_default();
-        match self {
-            Self::Request { record, token_name } => [
-                record.at.to_string(),
-                record.operation.name().to_owned(),
-                record.outcome.clone(),
-                text(record.reason.as_deref()),
-                record.token.clone(),
-                text(*token_name),
-                String::new(),
-                String::new(),
-                record.request_id.clone(),
-                if record.count > 1 { record.count.to_string() } else { String::new() },
-                String::new(),
-                String::new(),
-                String::new(),
-                digest(record.profile.as_ref().map(|(_, digest)| *digest)),
-                digest(record.value),
-                digest(record.given_id),
-                String::new(),
-                record.node.clone(),
-                record.seq.to_string(),
-            ],
-            Self::Admin(AdminRecord { seq, node, entry }) => [
-                entry.time.to_string(),
-                entry.operation.clone(),
-                entry.outcome.name().to_owned(),
-                String::new(),
-                String::new(),
-                String::new(),
-                entry.actor.clone(),
-                entry.via.clone(),
-                String::new(),
-                String::new(),
-                entry
-                    .counts
-                    .iter()
-                    .map(|(name, count)| format!("{name} {count}"))
-                    .collect::<Vec<_>>()
-                    .join(", "),
-                text(entry.what.as_deref()),
-                text(entry.ticket.as_deref()),
-                String::new(),
-                String::new(),
-                String::new(),
-                entry.subjects.join(" "),
-                node.clone(),
-                seq.to_string(),
-            ],
-        }
-    }
-}
-
 impl Audits {
     /// Visits what matches, newest first. `visit` returns whether to continue.
     pub async fn show(
         &self,
         actor: &Actor,
         query: &AuditQuery,
-        mut visit: impl FnMut(ShownEvent<'_>) -> bool + Send,
+        mut visit: impl FnMut(EventView) -> bool + Send,
     ) -> Result<IndexState, AuditError> {
         let (names, reader) = self.asked(actor).await?;
         let filter = self.filter(query, &names)?;
-        let show = |line| {
-            visit(match line {
-                IndexedLine::Request(record) => {
-                    let token_name = names.get(&record.token).map(String::as_str);
-                    ShownEvent::Request { token_name, record }
-                }
-                IndexedLine::Admin(record) => ShownEvent::Admin(record),
-            })
-        };
-        reader.newest(&filter, show).await?;
+        reader.newest(&filter, |line| visit(EventView::of(line, &names))).await?;
         Ok(reader.state)
     }
 

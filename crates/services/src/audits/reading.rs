@@ -1,10 +1,9 @@
 //! Reading requests and actions, from the index or from the journal itself.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 
 use contactd_core::store::{AuditFilter, IndexedLine};
-use contactd_core::{AuditOutcome, AuditPosition, AuditRecord, NOT_RECORDED, Timestamp, blocking};
+use contactd_core::{AuditOutcome, AuditPosition, AuditRecord, NOT_RECORDED, blocking};
 use contactd_journal::{Entry, JournalReader, Mark, Roots};
 
 use super::copies::index_copies;
@@ -65,9 +64,16 @@ impl<'a> Reader<'a> {
         if self.journals.is_none() {
             return Ok(self.parts.store.visit_audit(filter, &mut visit).await?);
         }
-        let mut newest = Newest::new(filter.newest);
-        self.each(filter, |line| newest.add(line)).await?;
-        let _ = newest.sorted().all(&mut visit);
+        let most = filter.newest.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
+        let mut newest = BTreeMap::new();
+        let keep = |line: IndexedLine| {
+            newest.insert((line.at(), line.seq(), line.node().to_owned()), line);
+            if newest.len() > most {
+                newest.pop_first();
+            }
+        };
+        self.each(filter, keep).await?;
+        let _ = newest.into_values().rev().all(&mut visit);
         Ok(())
     }
 
@@ -103,60 +109,6 @@ impl<'a> Reader<'a> {
         journals
             .iter()
             .try_for_each(|(journal, roots, corrections)| blocking(|| read(journal, roots, corrections)))
-    }
-}
-
-/// The newest of many lines.
-struct Newest {
-    most: usize,
-    lines: BinaryHeap<Reverse<ByTime>>,
-}
-
-/// A line, ordered by its time and then by its number.
-struct ByTime(IndexedLine);
-
-impl ByTime {
-    const fn key(&self) -> (Timestamp, u64) {
-        (self.0.at(), self.0.seq())
-    }
-}
-
-impl PartialEq for ByTime {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for ByTime {}
-
-impl PartialOrd for ByTime {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for ByTime {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.key().cmp(&other.key())
-    }
-}
-
-impl Newest {
-    fn new(most: Option<u64>) -> Self {
-        let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
-        Self { most, lines: BinaryHeap::new() }
-    }
-
-    fn add(&mut self, line: IndexedLine) {
-        self.lines.push(Reverse(ByTime(line)));
-        if self.lines.len() > self.most {
-            self.lines.pop();
-        }
-    }
-
-    /// The lines, newest first.
-    fn sorted(self) -> impl Iterator<Item = IndexedLine> {
-        self.lines.into_sorted_vec().into_iter().map(|Reverse(ByTime(line))| line)
     }
 }
 
@@ -202,32 +154,4 @@ async fn up_to_date(parts: &Parts) -> Result<IndexState, AuditError> {
     let state = catch_up(parts).await?;
     index_copies(parts).await?;
     Ok(state)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use contactd_core::{Actor, AdminEntry, AdminRecord, Via};
-
-    fn action(seq: u64, millis: i64) -> IndexedLine {
-        let actor = Actor::new("olga", Via::CommandLine);
-        let entry = AdminEntry::new(&actor, "export", Timestamp::from_millis(millis));
-        IndexedLine::Admin(AdminRecord { seq, node: "n1".to_owned(), entry })
-    }
-
-    #[test]
-    fn the_newest_lines_are_kept_and_come_newest_first() {
-        for (most, expected) in [
-            (Some(0), vec![]),
-            (Some(3), vec![3, 5, 4]),
-            (None, vec![3, 5, 4, 2, 1]),
-            (Some(9), vec![3, 5, 4, 2, 1]),
-        ] {
-            let mut newest = Newest::new(most);
-            for (seq, millis) in [(1, 10), (2, 20), (3, 90), (4, 30), (5, 30)] {
-                newest.add(action(seq, millis));
-            }
-            assert_eq!(newest.sorted().map(|line| line.seq()).collect::<Vec<_>>(), expected);
-        }
-    }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 
-use contactd_core::store::{AuditUsage, Store};
+use contactd_core::store::Store;
 use contactd_core::{Actor, Moment, Timestamp};
 
 use super::copies::index_copies;
@@ -11,28 +11,6 @@ use super::indexing::catch_up;
 use super::{named_tokens, token_names};
 use crate::views::{DayLookups, TokenLookups, UsageView};
 use crate::{AuditError, Audits, IndexState};
-
-/// Usage of a token on one UTC day, with its name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedUsage {
-    /// The counts.
-    pub usage: AuditUsage,
-    /// The name of the token, if it is known.
-    pub token_name: Option<String>,
-}
-
-impl From<NamedUsage> for UsageView {
-    fn from(NamedUsage { usage, token_name }: NamedUsage) -> Self {
-        Self {
-            day: Days::name(usage.day),
-            token: usage.token,
-            name: token_name,
-            hits: usage.hits,
-            misses: usage.misses,
-            refused: usage.refused,
-        }
-    }
-}
 
 /// UTC days, from the first to the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,24 +60,24 @@ impl Days {
     }
 
     /// Sums up usage by day: every day is there, also those on which nothing was looked up.
-    pub fn by_day<'a>(&self, usage: impl IntoIterator<Item = &'a AuditUsage>) -> Vec<DayLookups> {
-        let mut counts: HashMap<i64, [u64; 3]> = HashMap::new();
-        for AuditUsage { day, hits, misses, refused, .. } in usage {
-            let sums = counts.entry(*day).or_default();
+    pub fn by_day<'a>(&self, usage: impl IntoIterator<Item = &'a UsageView>) -> Vec<DayLookups> {
+        let mut counts: HashMap<&str, [u64; 3]> = HashMap::new();
+        for UsageView { day, hits, misses, refused, .. } in usage {
+            let sums = counts.entry(day).or_default();
             sums.iter_mut().zip([hits, misses, refused]).for_each(|(sum, count)| *sum += count);
         }
-        let lookups = |day: i64| {
-            let [hits, misses, refused] = counts.get(&day).copied().unwrap_or_default();
-            DayLookups { day: Self::name(day), hits, misses, refused }
+        let lookups = |day: String| {
+            let [hits, misses, refused] = counts.get(&*day).copied().unwrap_or_default();
+            DayLookups { day, hits, misses, refused }
         };
-        self.0.clone().map(lookups).collect()
+        self.0.clone().map(Self::name).map(lookups).collect()
     }
 }
 
 /// Sums up usage by token, the one that received most first.
-pub fn by_token(usage: Vec<NamedUsage>) -> Vec<TokenLookups> {
+pub fn by_token(usage: Vec<UsageView>) -> Vec<TokenLookups> {
     let mut sums: BTreeMap<String, TokenLookups> = BTreeMap::new();
-    for NamedUsage { usage: AuditUsage { token, hits, misses, refused, .. }, token_name } in usage {
+    for UsageView { token, name: token_name, hits, misses, refused, .. } in usage {
         let empty = TokenLookups { token: token.clone(), token_name, hits: 0, misses: 0, refused: 0 };
         let sum = sums.entry(token).or_insert(empty);
         (sum.hits, sum.misses, sum.refused) = (sum.hits + hits, sum.misses + misses, sum.refused + refused);
@@ -115,7 +93,7 @@ impl Audits {
         &self,
         actor: &Actor,
         token: Option<&str>,
-    ) -> Result<(Vec<NamedUsage>, IndexState), AuditError> {
+    ) -> Result<(Vec<UsageView>, IndexState), AuditError> {
         self.usage_of(actor, token, &Days(i64::MIN..=i64::MAX)).await
     }
 
@@ -130,7 +108,7 @@ impl Audits {
             return Err(AuditError::UnknownToken(id.to_owned()));
         }
         let (usage, _) = self.usage_of(actor, None, days).await?;
-        Ok(days.by_day(usage.iter().map(|named| &named.usage).filter(|usage| usage.token == id)))
+        Ok(days.by_day(usage.iter().filter(|usage| usage.token == id)))
     }
 
     /// Usage by token and day, on these days.
@@ -139,7 +117,7 @@ impl Audits {
         actor: &Actor,
         token: Option<&str>,
         days: &Days,
-    ) -> Result<(Vec<NamedUsage>, IndexState), AuditError> {
+    ) -> Result<(Vec<UsageView>, IndexState), AuditError> {
         actor.note("usage");
         let state = catch_up(&self.parts).await?;
         index_copies(&self.parts).await?;
@@ -150,7 +128,7 @@ impl Audits {
             .into_iter()
             .filter(|usage| days.0.contains(&usage.day))
             .filter(|usage| wanted.as_ref().is_none_or(|tokens| tokens.contains(&usage.token)))
-            .map(|usage| NamedUsage { token_name: names.get(&usage.token).cloned(), usage })
+            .map(|usage| UsageView::of(names.get(&usage.token).cloned(), usage))
             .collect();
         Ok((usage, state))
     }
@@ -158,34 +136,32 @@ impl Audits {
 
 /// Lookups on these days, as far as they are indexed: cheap, however long the journal is.
 pub(crate) async fn indexed_lookups(store: &dyn Store, days: &Days) -> Result<Vec<DayLookups>, AuditError> {
-    Ok(days.by_day(&store.audit_usage(*days.0.start()).await?))
+    let usage = store.audit_usage(*days.0.start()).await?;
+    let usage: Vec<UsageView> = usage.into_iter().map(|usage| UsageView::of(None, usage)).collect();
+    Ok(days.by_day(&usage))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn usage(token: &str, day: i64, [hits, misses, refused]: [u64; 3]) -> AuditUsage {
-        AuditUsage { token: token.to_owned(), day, hits, misses, refused }
+    fn usage(token: &str, day: &str, [hits, misses, refused]: [u64; 3]) -> UsageView {
+        UsageView { day: day.to_owned(), token: token.to_owned(), name: None, hits, misses, refused }
     }
 
     #[test]
     fn every_day_of_a_period_is_there_and_days_outside_are_not() {
         let days = Days::last(3, Timestamp::start_of_day(20_000));
-        let counted =
-            [usage("a", 19_998, [1, 2, 3]), usage("b", 19_998, [1, 0, 0]), usage("a", 19_990, [9, 9, 9])];
-        let shown: Vec<_> = days
-            .by_day(&counted)
-            .into_iter()
-            .map(|day| (day.day, day.hits, day.misses, day.refused))
-            .collect();
+        let counted = [
+            usage("a", "2024-10-02", [1, 2, 3]),
+            usage("b", "2024-10-02", [1, 0, 0]),
+            usage("a", "2024-09-24", [9, 9, 9]),
+        ];
+        let day =
+            |day: &str, hits, misses, refused| DayLookups { day: day.to_owned(), hits, misses, refused };
         assert_eq!(
-            shown,
-            [
-                ("2024-10-02".to_owned(), 2, 2, 3),
-                ("2024-10-03".to_owned(), 0, 0, 0),
-                ("2024-10-04".to_owned(), 0, 0, 0)
-            ]
+            days.by_day(&counted),
+            [day("2024-10-02", 2, 2, 3), day("2024-10-03", 0, 0, 0), day("2024-10-04", 0, 0, 0)]
         );
     }
 

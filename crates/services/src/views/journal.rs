@@ -1,12 +1,12 @@
 //! Lines of the journal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
+use contactd_core::store::IndexedLine;
 use contactd_core::{AdminRecord, AuditRecord, ShortDigest, Timestamp, hex};
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use crate::ShownEvent;
+use serde_json::Value;
 
 /// A request or an action.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -83,17 +83,59 @@ pub struct ActionView {
     pub node: String,
 }
 
-impl From<ShownEvent<'_>> for EventView {
-    fn from(event: ShownEvent<'_>) -> Self {
-        match event {
-            ShownEvent::Request { record, token_name } => Self::Request(RequestView::of(record, token_name)),
-            ShownEvent::Admin(record) => Self::Admin(record.into()),
+impl EventView {
+    /// The columns of a CSV file of events: the fields of their JSON form.
+    pub const COLUMNS: [&'static str; 19] = [
+        "time",
+        "operation",
+        "outcome",
+        "reason",
+        "token",
+        "tokenName",
+        "actor",
+        "via",
+        "requestId",
+        "count",
+        "counts",
+        "what",
+        "ticket",
+        "profileDigest",
+        "valueDigest",
+        "givenIdDigest",
+        "subjects",
+        "node",
+        "seq",
+    ];
+
+    /// A line, with the names of tokens by their ids.
+    pub(crate) fn of(line: IndexedLine, names: &HashMap<String, String>) -> Self {
+        match line {
+            IndexedLine::Request(record) => {
+                let token_name = names.get(&record.token).cloned();
+                Self::Request(RequestView::of(record, token_name))
+            }
+            IndexedLine::Admin(record) => Self::Admin(record.into()),
         }
+    }
+
+    /// The cells of its row, in the order of [`COLUMNS`](Self::COLUMNS); empty if it has no such field.
+    pub fn cells(&self) -> [String; 19] {
+        let fields = serde_json::to_value(self).unwrap_or_default();
+        Self::COLUMNS.map(|column| match &fields[column] {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            Value::Array(texts) => Vec::from_iter(texts.iter().filter_map(Value::as_str)).join(" "),
+            Value::Object(counts) => {
+                let counts = counts.iter().map(|(name, count)| format!("{name} {count}"));
+                counts.collect::<Vec<_>>().join(", ")
+            }
+            number => number.to_string(),
+        })
     }
 }
 
 impl RequestView {
-    fn of(record: AuditRecord, token_name: Option<&str>) -> Self {
+    fn of(record: AuditRecord, token_name: Option<String>) -> Self {
         let text = |digest: ShortDigest| hex::encode(&digest.0);
         Self {
             seq: record.seq,
@@ -101,7 +143,7 @@ impl RequestView {
             request_id: record.request_id,
             given_id_digest: record.given_id.map(text),
             token: record.token,
-            token_name: token_name.map(str::to_owned),
+            token_name,
             operation: record.operation.name(),
             outcome: record.outcome,
             reason: record.reason,

@@ -1,8 +1,11 @@
 //! How much was looked up.
 
 use contactd_core::Timestamp;
+use contactd_core::store::AuditUsage;
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use crate::Days;
 
 /// Lookups on one UTC day.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -66,6 +69,11 @@ pub struct UsageView {
 }
 
 impl UsageView {
+    pub(crate) fn of(name: Option<String>, usage: AuditUsage) -> Self {
+        let AuditUsage { token, day, hits, misses, refused } = usage;
+        Self { day: Days::name(day), token, name, hits, misses, refused }
+    }
+
     /// The columns of a CSV file.
     pub const COLUMNS: [&'static str; 6] = ["day", "token", "name", "hits", "misses", "refused"];
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::Response;
 use contactd_core::{Actor, csv_row};
-use contactd_services::{AuditPlace, AuditQuery, ShownEvent};
+use contactd_services::views::EventView;
+use contactd_services::{AuditPlace, AuditQuery};
 
 use crate::api::Api;
 use crate::api::period::csv_file;
@@ -32,7 +33,7 @@ pub(super) async fn file(api: Arc<Api>, actor: Actor, query: AuditQuery) -> Resu
     // The first page decides whether this can be answered.
     let mut rest = read(rest).await?;
     let rows = rest.rows.take().unwrap_or_default();
-    rest.rows = Some(csv_row(ShownEvent::COLUMNS) + &rows);
+    rest.rows = Some(csv_row(EventView::COLUMNS) + &rows);
     let parts = futures_util::stream::try_unfold(rest, async |mut rest: Rest| {
         if rest.rows.is_none() && rest.next.is_some() {
             rest = read(rest).await.map_err(|refusal| {
@@ -50,9 +51,8 @@ pub(super) async fn file(api: Arc<Api>, actor: Actor, query: AuditQuery) -> Resu
 /// Reads the next page.
 async fn read(mut rest: Rest) -> Result<Rest, Refusal> {
     let (audits, before) = (&rest.api.services.audits, rest.next.take());
-    let page =
-        audits.page(&rest.actor, &rest.query, before.as_ref(), READ, |event| csv_row(event.cells())).await?;
-    rest.rows = Some(page.events.concat());
+    let page = audits.page(&rest.actor, &rest.query, before.as_ref(), READ).await?;
+    rest.rows = Some(page.events.iter().map(|event| csv_row(event.cells())).collect());
     rest.next = page.next;
     Ok(rest)
 }

@@ -3,7 +3,6 @@
 use std::io::{self, BufWriter, Write};
 
 use contactd_core::Via;
-use contactd_services::ShownEvent;
 use contactd_services::views::{ActionView, EventView, RequestView};
 use serde::Serialize;
 
@@ -54,20 +53,20 @@ impl Listing {
             Form::Json => Out::Json(buffered()),
             Form::Csv => {
                 let mut out = Box::new(csv::Writer::from_writer(io::stdout()));
-                output::csv_row(&mut out, ShownEvent::COLUMNS)?;
+                output::csv_row(&mut out, EventView::COLUMNS)?;
                 Out::Csv(out)
             }
         };
         Ok(Self { out, count: 0 })
     }
 
-    pub(super) fn add(&mut self, event: ShownEvent<'_>) -> anyhow::Result<()> {
+    pub(super) fn add(&mut self, event: &EventView) -> anyhow::Result<()> {
         if let Out::Csv(out) = &mut self.out {
             return Ok(output::csv_row(out, event.cells())?);
         }
-        match EventView::from(event) {
-            EventView::Request(request) => self.put(&request, || request_row(&request)),
-            EventView::Admin(action) => self.put(&action, || action_row(&action)),
+        match event {
+            EventView::Request(request) => self.put(request, || request_row(request)),
+            EventView::Admin(action) => self.put(action, || action_row(action)),
         }
     }
 

@@ -4,8 +4,8 @@ use std::io;
 use std::process::ExitCode;
 
 use contactd_core::{ContactValue, Kind, SubjectNameError};
-use contactd_services::views::Recipient;
-use contactd_services::{AuditQuery, ShownEvent};
+use contactd_services::AuditQuery;
+use contactd_services::views::{EventView, Recipient};
 
 use super::listing::{Form, Listing};
 use super::{warn, warn_of_superseded};
@@ -61,8 +61,8 @@ fn value(args: &AuditShowArgs) -> anyhow::Result<Option<(Kind, ContactValue)>> {
 async fn events(context: &Context, query: &AuditQuery, form: Form) -> anyhow::Result<()> {
     let mut out = Listing::begin(form)?;
     let mut failed = None;
-    let visit = |event: ShownEvent<'_>| {
-        failed = out.add(event).err();
+    let visit = |event: EventView| {
+        failed = out.add(&event).err();
         failed.is_none()
     };
     let index = context.services.audits.show(&context.actor, query, visit).await?;
