@@ -1,35 +1,26 @@
 //! Tokens of this API.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use contactd_core::{Lifetime, Role};
 use contactd_services::defaults;
 use contactd_services::views::AdminTokenView;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::Api;
-use crate::api::auth::Who;
+use crate::api::auth::Call;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Created, Json, Named, Sent};
+use crate::api::extract::{Answer, Created, Json, Named, NewAnswer, Sent};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::AdminTokens);
     vec![
-        Endpoint::get("/admin-tokens", needs, "listAdminTokens", list)
-            .says("All admin tokens, oldest first.")
-            .answers::<AdminTokenList>(),
-        Endpoint::post("/admin-tokens", needs, "createAdminToken", create)
-            .says("Create an admin token. It is shown once.")
-            .takes::<TokenToCreate>()
-            .with_status(201)
-            .answers::<AdminTokenWithSecret>(),
-        Endpoint::post("/admin-tokens/{id}/revoke", needs, "revokeAdminToken", revoke)
-            .says("Revoke an admin token now.")
-            .answers::<AdminTokenView>(),
+        Endpoint::get("/admin-tokens", needs, "listAdminTokens")
+            .does("All admin tokens, oldest first.", list),
+        Endpoint::post("/admin-tokens", needs, "createAdminToken")
+            .does("Create an admin token. It is shown once.", create),
+        Endpoint::post("/admin-tokens/{id}/revoke", needs, "revokeAdminToken")
+            .does("Revoke an admin token now.", revoke),
     ]
 }
 
@@ -59,17 +50,13 @@ struct TokenToCreate {
     expires: Option<String>,
 }
 
-async fn list(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+async fn list(Call { api, who }: Call) -> Answer<AdminTokenList> {
     let (tokens, now) = (api.services.users.list_admin_tokens(&who.actor).await?, api.clock.now());
     let admin_tokens = tokens.into_iter().map(|token| AdminTokenView::of(token, now)).collect();
     Ok(Json(AdminTokenList { admin_tokens }))
 }
 
-async fn create(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    Sent(sent): Sent<TokenToCreate>,
-) -> Result<Created<impl Serialize>, Refusal> {
+async fn create(Call { api, who }: Call, Sent(sent): Sent<TokenToCreate>) -> NewAnswer<AdminTokenWithSecret> {
     let expires = sent.expires.as_deref().unwrap_or(defaults::TOKEN_LIFETIME);
     let lifetime: Lifetime =
         expires.parse().map_err(|_| Refusal::invalid("`expires` is a time such as 12h or 90d, or never."))?;
@@ -79,11 +66,7 @@ async fn create(
     Ok(Created(AdminTokenWithSecret { shown: AdminTokenView::of(issued.token, api.clock.now()), token }))
 }
 
-async fn revoke(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    Named(id): Named,
-) -> Result<Json<impl Serialize>, Refusal> {
+async fn revoke(Call { api, who }: Call, Named(id): Named) -> Answer<AdminTokenView> {
     let revoked = api.services.users.revoke_admin_token(&who.actor, &id).await?;
     api.stop_jobs_without_permission().await;
     Ok(Json(AdminTokenView::of(revoked.done, api.clock.now())))

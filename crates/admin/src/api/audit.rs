@@ -5,12 +5,7 @@ mod keys;
 mod proof;
 mod verify;
 
-use std::sync::Arc;
-
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::Response;
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use contactd_core::store::StoreError;
 use contactd_core::{AdminOutcome, AuditOutcome, Timestamp};
 use contactd_services::JournalError;
@@ -19,11 +14,9 @@ use contactd_services::{AuditError, AuditQuery};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::Api;
-use crate::api::auth::Who;
+use crate::api::auth::Call;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Asked, Json};
-use crate::api::jobs::JobShown;
+use crate::api::extract::{Answer, Asked, Json};
 use crate::api::period::{Format, period};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
@@ -35,30 +28,13 @@ const LARGEST_PAGE: u64 = 1_000;
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (read, prove) = (Needs::May(Permission::Audit), Needs::May(Permission::AuditProof));
     vec![
-        Endpoint::get("/audit", read, "showAudit", show)
-            .says("Requests and actions in the journal, newest first: a page, or all of them as CSV.")
-            .asks::<EventQuery>()
+        Endpoint::get("/audit", read, "showAudit").does("Requests and actions in the journal, newest first: a page, or all of them as CSV.", show)
             .answers_or::<EventPage>("text/csv"),
-        Endpoint::get("/audit/summary", read, "summarizeAudit", summary)
-            .says("What each token asked for and received, the one that asked last first.")
-            .asks::<PeriodQuery>()
-            .answers::<RecipientList>(),
-        Endpoint::get("/audit/root", prove, "listRoots", keys::roots)
-            .says("The public keys with which the journals of all nodes began. Note them down elsewhere.")
-            .answers::<keys::RootsShown>(),
-        Endpoint::get("/audit/head", prove, "listHeads", keys::heads)
-            .says("The last signed line of the journals of all nodes. Note it down elsewhere.")
-            .answers::<keys::HeadsShown>(),
-        Endpoint::post("/audit/verify", prove, "verifyAudit", verify::start)
-            .says("Check every line of the journals of all nodes, as a job. A journal that is not whole is a result, not a failure.")
-            .takes::<verify::Verify>()
-            .with_status(202)
-            .answers::<JobShown>(),
-        Endpoint::post("/audit/proof", prove, "proveAudit", proof::start)
-            .says("Make a file that proves the lines of a period, as a job. `contactd audit verify --proof` checks it.")
-            .takes::<proof::Proof>()
-            .with_status(202)
-            .answers::<JobShown>(),
+        Endpoint::get("/audit/summary", read, "summarizeAudit").does("What each token asked for and received, the one that asked last first.", summary),
+        Endpoint::get("/audit/root", prove, "listRoots").does("The public keys with which the journals of all nodes began. Note them down elsewhere.", keys::roots),
+        Endpoint::get("/audit/head", prove, "listHeads").does("The last signed line of the journals of all nodes. Note it down elsewhere.", keys::heads),
+        Endpoint::post("/audit/verify", prove, "verifyAudit").does("Check every line of the journals of all nodes, as a job. A journal that is not whole is a result, not a failure.", verify::start),
+        Endpoint::post("/audit/proof", prove, "proveAudit").does("Make a file that proves the lines of a period, as a job. `contactd audit verify --proof` checks it.", proof::start),
     ]
 }
 
@@ -147,11 +123,7 @@ impl EventQuery {
     }
 }
 
-async fn show(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    Asked(asked): Asked<EventQuery>,
-) -> Result<Response<Body>, Refusal> {
+async fn show(Call { api, who }: Call, Asked(asked): Asked<EventQuery>) -> Result<Response, Refusal> {
     let query = asked.query(api.clock.now())?;
     if asked.format == Format::Csv {
         return csv::file(api, who.actor, query).await;
@@ -170,11 +142,7 @@ async fn show(
     Ok(Json(EventPage { events: page.events, next }).into_response())
 }
 
-async fn summary(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    Asked(asked): Asked<PeriodQuery>,
-) -> Result<Json<impl Serialize>, Refusal> {
+async fn summary(Call { api, who }: Call, Asked(asked): Asked<PeriodQuery>) -> Answer<RecipientList> {
     let (since, until) = period(asked.since.as_deref(), asked.until.as_deref(), api.clock.now())?;
     let query = AuditQuery { since, until, ..AuditQuery::default() };
     let (recipients, _) = api.services.audits.recipients(&who.actor, &query).await?;

@@ -47,25 +47,27 @@ impl Who {
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Who {
+/// A call of an endpoint: the API, and who calls.
+pub(crate) struct Call {
+    pub(crate) api: Arc<Api>,
+    pub(crate) who: Who,
+}
+
+impl FromRequestParts<Arc<Api>> for Call {
     type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
-        parts.extensions.get::<Self>().cloned().ok_or_else(Refusal::unauthorized)
+    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, Refusal> {
+        let who = parts.extensions.remove().ok_or_else(Refusal::unauthorized)?;
+        Ok(Self { api: Arc::clone(api), who })
     }
 }
 
 /// What is checked before an endpoint is called.
+#[derive(Clone)]
 pub(crate) struct Gate {
     pub(crate) api: Arc<Api>,
     pub(crate) needs: Needs,
     pub(crate) is_use: bool,
-}
-
-impl Clone for Gate {
-    fn clone(&self) -> Self {
-        Self { api: Arc::clone(&self.api), needs: self.needs, is_use: self.is_use }
-    }
 }
 
 /// Lets a request through to its endpoint if its caller may use it.

@@ -2,13 +2,19 @@
 
 use std::sync::Arc;
 
+use axum::extract::{Request, State};
 use axum::handler::Handler;
-use axum::http::Method;
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use crate::api::Api;
+use crate::api::auth::Call;
+use crate::api::extract::{Asked, Created, Json, Named, Sent, Text};
+use crate::api::jobs::{JobShown, Started};
 use crate::api::permission::Needs;
+use crate::api::refusal::Refusal;
 
 /// Makes the schema of a type.
 pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
@@ -48,12 +54,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    fn new<H, T>(method: Method, path: &'static str, needs: Needs, id: &'static str, handler: H) -> Self
-    where
-        H: Handler<T, Arc<Api>>,
-        T: 'static,
-    {
-        let filter = MethodFilter::try_from(method.clone()).unwrap_or(MethodFilter::GET);
+    fn new(method: Method, path: &'static str, needs: Needs, id: &'static str) -> Self {
         Self {
             method,
             path,
@@ -67,63 +68,41 @@ impl Endpoint {
             answers: Content::Nothing,
             may_become_job: false,
             is_use: true,
-            route: on(filter, handler),
+            route: MethodRouter::new(),
         }
     }
 
-    pub(crate) fn get<H, T>(path: &'static str, needs: Needs, id: &'static str, handler: H) -> Self
-    where
-        H: Handler<T, Arc<Api>>,
-        T: 'static,
-    {
-        Self::new(Method::GET, path, needs, id, handler)
+    pub(crate) fn get(path: &'static str, needs: Needs, id: &'static str) -> Self {
+        Self::new(Method::GET, path, needs, id)
     }
 
-    pub(crate) fn post<H, T>(path: &'static str, needs: Needs, id: &'static str, handler: H) -> Self
-    where
-        H: Handler<T, Arc<Api>>,
-        T: 'static,
-    {
-        Self::new(Method::POST, path, needs, id, handler)
+    pub(crate) fn post(path: &'static str, needs: Needs, id: &'static str) -> Self {
+        Self::new(Method::POST, path, needs, id)
     }
 
-    pub(crate) fn patch<H, T>(path: &'static str, needs: Needs, id: &'static str, handler: H) -> Self
-    where
-        H: Handler<T, Arc<Api>>,
-        T: 'static,
-    {
-        Self::new(Method::PATCH, path, needs, id, handler)
+    pub(crate) fn patch(path: &'static str, needs: Needs, id: &'static str) -> Self {
+        Self::new(Method::PATCH, path, needs, id)
     }
 
-    pub(crate) fn delete<H, T>(path: &'static str, needs: Needs, id: &'static str, handler: H) -> Self
-    where
-        H: Handler<T, Arc<Api>>,
-        T: 'static,
-    {
-        Self::new(Method::DELETE, path, needs, id, handler)
+    pub(crate) fn delete(path: &'static str, needs: Needs, id: &'static str) -> Self {
+        Self::new(Method::DELETE, path, needs, id)
     }
 
-    /// One sentence about it.
-    pub(crate) fn says(mut self, summary: &'static str) -> Self {
-        self.summary = summary;
-        self
-    }
-
-    /// The parameters of its query.
-    pub(crate) fn asks<T: JsonSchema>(mut self) -> Self {
-        self.query = Some(inline::<T>);
+    /// One sentence about it, and what handles it. The types of the handler say what it takes and answers with.
+    pub(crate) fn does<T: 'static, D>(
+        mut self,
+        summary: &'static str,
+        handler: impl Handler<T, Arc<Api>> + Documented<D>,
+    ) -> Self {
+        let filter = MethodFilter::try_from(self.method.clone()).unwrap_or(MethodFilter::GET);
+        (self.summary, self.route) = (summary, on(filter, handler.clone()));
+        handler.describe(&mut self);
         self
     }
 
     /// A header that it reads, and what that says.
     pub(crate) fn with_header(mut self, name: &'static str, says: &'static str) -> Self {
         self.header = Some((name, says));
-        self
-    }
-
-    /// The JSON that it takes.
-    pub(crate) fn takes<T: JsonSchema>(mut self) -> Self {
-        self.takes = Content::Json(schema::<T>);
         self
     }
 
@@ -151,12 +130,6 @@ impl Endpoint {
         self
     }
 
-    /// The HTTP status of success, if it is not 200.
-    pub(crate) fn with_status(mut self, status: u16) -> Self {
-        self.status = status;
-        self
-    }
-
     /// It answers 202 with a job if it takes long.
     pub(crate) fn or_job(mut self) -> Self {
         self.may_become_job = true;
@@ -170,11 +143,94 @@ impl Endpoint {
     }
 }
 
-fn schema<T: JsonSchema>(schemas: &mut SchemaGenerator) -> Schema {
-    schemas.subschema_for::<T>()
+/// What a handler takes, or answers with.
+pub(crate) trait Described {
+    /// Adds it to the documentation of an endpoint.
+    fn describe(_: &mut Endpoint) {}
 }
 
-/// A schema that is not a reference, so that its properties can be read.
-fn inline<T: JsonSchema>(schemas: &mut SchemaGenerator) -> Schema {
-    T::json_schema(schemas)
+impl Described for Call {}
+impl Described for State<Arc<Api>> {}
+impl Described for Named {}
+impl Described for HeaderMap {}
+impl Described for Request {}
+/// Its content is said beside the handler.
+impl Described for Response {}
+
+impl<T: JsonSchema> Described for Sent<T> {
+    fn describe(endpoint: &mut Endpoint) {
+        endpoint.takes = Content::Json(schema::<T>);
+    }
+}
+
+impl<const MOST: usize> Described for Text<MOST> {
+    fn describe(endpoint: &mut Endpoint) {
+        endpoint.takes = Content::Bytes("text/plain");
+    }
+}
+
+impl<T: JsonSchema> Described for Asked<T> {
+    fn describe(endpoint: &mut Endpoint) {
+        // Not a reference, so that its properties can be read.
+        endpoint.query = Some(T::json_schema);
+    }
+}
+
+impl<T: JsonSchema> Described for Json<T> {
+    fn describe(endpoint: &mut Endpoint) {
+        endpoint.answers = Content::Json(schema::<T>);
+    }
+}
+
+impl<T: JsonSchema> Described for Created<T> {
+    fn describe(endpoint: &mut Endpoint) {
+        (endpoint.status, endpoint.answers) = (201, Content::Json(schema::<T>));
+    }
+}
+
+impl Described for Started {
+    fn describe(endpoint: &mut Endpoint) {
+        (endpoint.status, endpoint.answers) = (202, Content::Json(schema::<JobShown>));
+    }
+}
+
+impl Described for StatusCode {
+    fn describe(endpoint: &mut Endpoint) {
+        endpoint.status = 204;
+    }
+}
+
+impl<T: Described> Described for Result<T, Refusal> {
+    fn describe(endpoint: &mut Endpoint) {
+        T::describe(endpoint);
+    }
+}
+
+/// A handler, which is documented by its types.
+pub(crate) trait Documented<D> {
+    fn describe(&self, endpoint: &mut Endpoint);
+}
+
+macro_rules! documented {
+    ($($taken:ident),*) => {
+        impl<F, A, $($taken),*> Documented<($($taken,)*)> for F
+        where
+            F: Fn($($taken),*) -> A,
+            A: Future<Output: Described>,
+            $($taken: Described),*
+        {
+            fn describe(&self, endpoint: &mut Endpoint) {
+                $($taken::describe(endpoint);)*
+                A::Output::describe(endpoint);
+            }
+        }
+    };
+}
+
+documented!(T1);
+documented!(T1, T2);
+documented!(T1, T2, T3);
+
+fn schema<T: JsonSchema>(schemas: &mut SchemaGenerator) -> Schema {
+    schemas.subschema_for::<T>()
 }

@@ -1,24 +1,19 @@
 //! Exporting everything that is held, as a file to download.
 
 use std::io::{self, BufWriter};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::Response;
 use contactd_core::{Actor, Detail, Profile};
-use contactd_services::SubjectError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::api::Api;
-use crate::api::auth::Who;
+use crate::api::auth::Call;
 use crate::api::disk::{RoomyFile, is_full};
 use crate::api::endpoint::Endpoint;
 use crate::api::extract::Sent;
-use crate::api::jobs::{Done, Failed, Job, JobShown, Kind, started};
+use crate::api::jobs::{Done, Failed, Job, Kind, Started};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
 use crate::export::{ExportFormat, ExportWriter};
@@ -27,15 +22,10 @@ use crate::export::{ExportFormat, ExportWriter};
 const SAID_EVERY: Duration = Duration::from_millis(100);
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    vec![
-        Endpoint::post("/exports", Needs::May(Permission::Export), "export", export)
-            .says(
-                "Write everything that is held, or one source, to a file to download. It is kept for a day.",
-            )
-            .takes::<ToExport>()
-            .with_status(202)
-            .answers::<JobShown>(),
-    ]
+    vec![Endpoint::post("/exports", Needs::May(Permission::Export), "export").does(
+        "Write everything that is held, or one source, to a file to download. It is kept for a day.",
+        export,
+    )]
 }
 
 /// What to export.
@@ -60,18 +50,15 @@ enum Format {
     Jsonl,
 }
 
-async fn export(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    Sent(sent): Sent<ToExport>,
-) -> Result<Response<Body>, Refusal> {
+async fn export(call: Call, Sent(sent): Sent<ToExport>) -> Result<Started, Refusal> {
     if sent.ticket.trim().is_empty() {
         return Err(Refusal::invalid("Name the ticket that this export is for. It is put on record."));
     }
     let input = serde_json::to_value(&sent).map_err(|_| Refusal::internal())?;
-    let (inside, actor) = (Arc::clone(&api), who.actor_for(Some(&sent.ticket)));
-    let work = async move |job: &Job| write(&inside, &actor, &sent, job).await;
-    api.jobs.start(Kind::Export, &who, input, work).map(|job| started(&job))
+    let actor = call.who.actor_for(Some(&sent.ticket));
+    call.start(Kind::Export, input, async move |call: &Call, job: &Job| {
+        write(&call.api, &actor, &sent, job).await
+    })
 }
 
 async fn write(api: &Api, actor: &Actor, sent: &ToExport, job: &Job) -> Result<Value, Failed> {
@@ -94,7 +81,7 @@ async fn write(api: &Api, actor: &Actor, sent: &ToExport, job: &Job) -> Result<V
         failed.is_none() && !is_gone && !job.cancel().is_cancelled()
     };
     let source = sent.source.as_deref().map(str::trim).filter(|source| !source.is_empty());
-    api.services.subjects.export(actor, source, visit).await.map_err(refused)?;
+    api.services.subjects.export(actor, source, visit).await.map_err(Refusal::from)?;
     if let Some(error) = failed {
         return Err(unwritable(error).into());
     }
@@ -124,18 +111,6 @@ fn erased_meanwhile() -> Failed {
 
 fn note(job: &Job, profiles: u64) {
     job.note(Done { done: profiles, total: None, unit: "profiles".to_owned(), phase: "writing".to_owned() });
-}
-
-fn refused(error: SubjectError) -> Refusal {
-    match error {
-        SubjectError::Store(error) => error.into(),
-        SubjectError::Suppressions(error) => error.into(),
-        SubjectError::NotRecorded(error) => error.into(),
-        SubjectError::Audit(error) => {
-            tracing::error!(target: "contactd::admin", %error, "an export failed");
-            Refusal::internal()
-        }
-    }
 }
 
 fn unwritable(error: io::Error) -> Refusal {

@@ -149,6 +149,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
     }
 }
 
+/// What most handlers answer with.
+pub(crate) type Answer<T> = Result<Json<T>, Refusal>;
+
+/// What those answer with that create something.
+pub(crate) type NewAnswer<T> = Result<Created<T>, Refusal>;
+
 /// A JSON answer.
 pub(crate) struct Json<T>(pub(crate) T);
 

@@ -1,13 +1,10 @@
 //! Importing files that were uploaded, and undoing imports.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::{Response, StatusCode};
+use axum::http::StatusCode;
 use contactd_core::store::Undone;
-use contactd_core::{Actor, DateFormat, is_phone_region};
+use contactd_core::{DateFormat, is_phone_region};
 use contactd_services::Changed;
 use contactd_services::views::ImportView;
 use contactd_services::{
@@ -19,28 +16,23 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::api::Api;
-use crate::api::auth::Who;
+use crate::api::auth::Call;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Json, Named, Sent};
-use crate::api::jobs::{Done, Failed, Job, JobShown, Kind, started};
+use crate::api::extract::{Answer, Json, Named, Sent};
+use crate::api::jobs::{Done, Failed, Job, Kind, Started};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::{Refusal, sentence, stopped};
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::Imports);
     vec![
-        Endpoint::get("/imports", needs, "listImports", list)
-            .says("What was imported, newest first.")
-            .answers::<ImportList>(),
-        Endpoint::post("/imports", needs, "importFile", import)
-            .says("Import a file that you have sent, all of it or nothing; or check what that would do.")
-            .takes::<ToImport>()
-            .with_status(202)
-            .answers::<JobShown>(),
-        Endpoint::post("/imports/{id}/undo", needs, "undoImport", undo)
-            .says("Undo an import: remove what it added, restore what it changed or withdrew.")
-            .with_status(202)
-            .answers::<JobShown>(),
+        Endpoint::get("/imports", needs, "listImports").does("What was imported, newest first.", list),
+        Endpoint::post("/imports", needs, "importFile").does(
+            "Import a file that you have sent, all of it or nothing; or check what that would do.",
+            import,
+        ),
+        Endpoint::post("/imports/{id}/undo", needs, "undoImport")
+            .does("Undo an import: remove what it added, restore what it changed or withdrew.", undo),
     ]
 }
 
@@ -133,28 +125,21 @@ fn wrong(field: &str, error: &dyn std::error::Error) -> Refusal {
     ))
 }
 
-async fn list(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+async fn list(Call { api, who }: Call) -> Answer<ImportList> {
     let imports = api.services.imports.list(&who.actor).await.map_err(refused)?;
     Ok(Json(ImportList { imports: imports.into_iter().rev().map(ImportView::from).collect() }))
 }
 
-async fn import(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    Sent(mut sent): Sent<ToImport>,
-) -> Result<Response<Body>, Refusal> {
-    let upload = api.uploads.find(&sent.upload, &who)?;
-    let file = api.uploads.file(&upload);
+async fn import(call: Call, Sent(mut sent): Sent<ToImport>) -> Result<Started, Refusal> {
+    let Api { uploads, services, .. } = &*call.api;
+    let upload = uploads.find(&sent.upload, &call.who)?;
+    let file = uploads.file(&upload);
     sent.file_name = Some(upload.name);
     let input = serde_json::to_value(&sent).map_err(|_| Refusal::internal())?;
     let work = ImportWork::new(sent, file)?;
     // What is wrong with the columns is said at once, not by a job.
-    api.services.imports.open(&work.file, &work.reading, None).map_err(refused)?;
-    let (inside, actor) = (Arc::clone(&api), who.actor.clone());
-    let job = api
-        .jobs
-        .start(Kind::Import, &who, input, async move |job: &Job| work.run(&inside, &actor, job).await)?;
-    Ok(started(&job))
+    services.imports.open(&work.file, &work.reading, None).map_err(refused)?;
+    call.start(Kind::Import, input, async move |call: &Call, job: &Job| work.run(call, job).await)
 }
 
 /// An import that was asked for.
@@ -184,7 +169,7 @@ impl ImportWork {
         Ok(Self { file, reading, options, max_rejects: max_rejects.to_owned() })
     }
 
-    async fn run(&self, api: &Api, actor: &Actor, job: &Job) -> Result<Value, Failed> {
+    async fn run(&self, Call { api, who }: &Call, job: &Job) -> Result<Value, Failed> {
         let imports = &api.services.imports;
         let rejects = job.rejects().map_err(|error| {
             tracing::error!(target: "contactd::admin", %error, "a job cannot have files");
@@ -192,7 +177,9 @@ impl ImportWork {
         })?;
         let done = match imports.open(&self.file, &self.reading, Some(&rejects)) {
             Ok(mut rows) => {
-                imports.run(actor, &mut rows, &self.options, &|step| job.observe(step), job.cancel()).await
+                imports
+                    .run(&who.actor, &mut rows, &self.options, &|step| job.observe(step), job.cancel())
+                    .await
             }
             Err(error) => Err(error),
         };
@@ -243,13 +230,12 @@ fn shown(report: &ImportReport) -> Option<Value> {
     Some(shown)
 }
 
-async fn undo(State(api): State<Arc<Api>>, who: Who, Named(id): Named) -> Result<Response<Body>, Refusal> {
+async fn undo(call: Call, Named(id): Named) -> Result<Started, Refusal> {
     let id = id.parse::<i64>().ok().filter(|id| *id > 0).ok_or_else(|| refused(ImportError::Unknown(0)))?;
-    let (inside, actor) = (Arc::clone(&api), who.actor.clone());
-    let work = async move |job: &Job| {
+    call.start(Kind::Undo, json!({ "id": id }), async move |Call { api, who }: &Call, job: &Job| {
         job.note(Done { phase: "undoing the import".to_owned(), ..Done::default() });
         let observer = |step| job.observe(step);
-        let undoing = inside.services.imports.undo(&actor, id, &observer, job.cancel());
+        let undoing = api.services.imports.undo(&who.actor, id, &observer, job.cancel());
         let Changed { done: Undone { removed, restored }, confirmed, recorded, .. } =
             undoing.await.map_err(refused)?;
         let result = json!({ "removed": removed, "restored": restored });
@@ -261,9 +247,7 @@ async fn undo(State(api): State<Arc<Api>>, who: Who, Named(id): Named) -> Result
             return Err(Failed { result: Some(result), ..Failed::new("not_confirmed", message) });
         }
         Ok(result)
-    };
-    let input = json!({ "id": id });
-    api.jobs.start(Kind::Undo, &who, input, work).map(|job| started(&job))
+    })
 }
 
 /// Why an import, a look at a file or an undo was refused.

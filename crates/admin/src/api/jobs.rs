@@ -22,13 +22,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::runtime::Handle;
 
-use crate::api::auth::Who;
+use crate::api::auth::{Call, Who};
 use crate::api::permission::Permission;
 use crate::api::refusal::Refusal;
-pub(crate) use answering::answer_or_job;
 pub(crate) use kept::Record;
 pub(crate) use kept::make_private;
-pub(crate) use routes::{endpoints, started};
+pub(crate) use routes::{Started, endpoints};
 use stopping::Stopped;
 pub(crate) use stopping::stop_those_without_permission;
 
@@ -192,6 +191,34 @@ impl From<Refusal> for Failed {
     }
 }
 
+impl Call {
+    /// Starts a job for the caller, and answers with it.
+    pub(crate) fn start<F>(self, kind: Kind, input: Value, work: F) -> Result<Started, Refusal>
+    where
+        F: AsyncFnOnce(&Self, &Job) -> Result<Value, Failed> + Send + 'static,
+    {
+        let (jobs, runtime) = (Arc::clone(&self.api.jobs), Handle::current());
+        let job = jobs.add(kind, &self.who, input)?;
+        let (id, running) = (job.id(), Arc::clone(&job));
+        let spawned = std::thread::Builder::new().name("job".to_owned()).spawn(move || {
+            give_way_to_lookups();
+            let working = std::panic::AssertUnwindSafe(|| runtime.block_on(work(&self, &running)));
+            let ended = std::panic::catch_unwind(working);
+            let ended = ended.unwrap_or_else(|_| {
+                Err(Failed::new("internal", "Internal server error. The log says more."))
+            });
+            running.end(ended, self.api.clock.now());
+            self.api.jobs.keep(&running);
+        });
+        if let Err(error) = spawned {
+            tracing::error!(target: "contactd::admin", %error, "cannot start a job");
+            lock(&jobs.jobs).remove(&id);
+            return Err(Refusal::internal());
+        }
+        Ok(Started(job))
+    }
+}
+
 /// All jobs of this server.
 pub(crate) struct Jobs {
     dir: PathBuf,
@@ -220,37 +247,6 @@ impl Jobs {
         kept::make_private(&dir)?;
         let jobs = kept::read_all(&dir, clock.now())?;
         Ok(Arc::new(Self { dir, clock, jobs: Mutex::new(jobs) }))
-    }
-
-    /// Starts a job.
-    pub(crate) fn start<F>(
-        self: &Arc<Self>,
-        kind: Kind,
-        who: &Who,
-        input: Value,
-        work: F,
-    ) -> Result<Arc<Job>, Refusal>
-    where
-        F: AsyncFnOnce(&Job) -> Result<Value, Failed> + Send + 'static,
-    {
-        let job = self.add(kind, who, input)?;
-        let (jobs, running, runtime) = (Arc::clone(self), Arc::clone(&job), Handle::current());
-        let spawned = std::thread::Builder::new().name("job".to_owned()).spawn(move || {
-            give_way_to_lookups();
-            let working = std::panic::AssertUnwindSafe(|| runtime.block_on(work(&running)));
-            let ended = std::panic::catch_unwind(working);
-            let ended = ended.unwrap_or_else(|_| {
-                Err(Failed::new("internal", "Internal server error. The log says more."))
-            });
-            running.end(ended, jobs.clock.now());
-            jobs.keep(&running);
-        });
-        if let Err(error) = spawned {
-            tracing::error!(target: "contactd::admin", %error, "cannot start a job");
-            lock(&self.jobs).remove(&job.id());
-            return Err(Refusal::internal());
-        }
-        Ok(job)
     }
 
     fn add(&self, kind: Kind, who: &Who, input: Value) -> Result<Arc<Job>, Refusal> {

@@ -1,8 +1,5 @@
 //! The account of whoever is logged in.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::StatusCode;
 use contactd_core::{Role, Timestamp};
 use contactd_services::UserError;
@@ -10,30 +7,25 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::Api;
-use crate::api::auth::Who;
+use crate::api::auth::{Call, Who};
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Json, Sent};
+use crate::api::extract::{Answer, Json, Sent};
 use crate::api::permission::Needs;
 use crate::api::refusal::Refusal;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     vec![
-        Endpoint::get("/me", Needs::Session, "showMe", show).says("Your own account.").answers::<Me>(),
-        Endpoint::post("/me/password", Needs::Session, "changePassword", change_password)
-            .says("Choose another password. Your other sessions end.")
-            .takes::<PasswordChange>()
-            .with_status(204),
-        Endpoint::post("/me/totp", Needs::Session, "beginTotp", begin_totp)
-            .says("Begin to set up a second factor.")
-            .answers::<TotpBegun>(),
-        Endpoint::post("/me/totp/confirm", Needs::Session, "confirmTotp", confirm_totp)
-            .says("Set up the second factor, with your password and a code that shows that it works.")
-            .takes::<TotpConfirmation>()
-            .with_status(204),
-        Endpoint::delete("/me/totp", Needs::Session, "removeTotp", remove_totp)
-            .says("Remove the second factor.")
-            .takes::<Password>()
-            .with_status(204),
+        Endpoint::get("/me", Needs::Session, "showMe").does("Your own account.", show),
+        Endpoint::post("/me/password", Needs::Session, "changePassword")
+            .does("Choose another password. Your other sessions end.", change_password),
+        Endpoint::post("/me/totp", Needs::Session, "beginTotp")
+            .does("Begin to set up a second factor.", begin_totp),
+        Endpoint::post("/me/totp/confirm", Needs::Session, "confirmTotp").does(
+            "Set up the second factor, with your password and a code that shows that it works.",
+            confirm_totp,
+        ),
+        Endpoint::delete("/me/totp", Needs::Session, "removeTotp")
+            .does("Remove the second factor.", remove_totp),
     ]
 }
 
@@ -82,7 +74,7 @@ struct TotpBegun {
     uri: String,
 }
 
-async fn show(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+async fn show(Call { api, who }: Call) -> Answer<Me> {
     let session = who.session()?;
     let user = api.services.users.find(&session.user).await?.ok_or_else(Refusal::unauthorized)?;
     Ok(Json(Me {
@@ -96,12 +88,10 @@ async fn show(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Seriali
 }
 
 async fn change_password(
-    State(api): State<Arc<Api>>,
-    who: Who,
+    Call { api, who }: Call,
     Sent(change): Sent<PasswordChange>,
 ) -> Result<StatusCode, Refusal> {
-    let turn = attempt(&api, &who).await?;
-    let _turn = turn;
+    let _turn = attempt(&api, &who).await?;
     let session = who.session()?;
     let changed =
         api.services.users.change_password(&who.actor, &session.user, &change.old, &change.new).await;
@@ -110,7 +100,7 @@ async fn change_password(
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn begin_totp(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+async fn begin_totp(Call { api, who }: Call) -> Answer<TotpBegun> {
     let session = who.session()?;
     let user = api.services.users.find(&session.user).await?.ok_or_else(Refusal::unauthorized)?;
     if user.must_change_password && !session.is_by_link {
@@ -125,12 +115,10 @@ async fn begin_totp(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl S
 }
 
 async fn confirm_totp(
-    State(api): State<Arc<Api>>,
-    who: Who,
+    Call { api, who }: Call,
     Sent(sent): Sent<TotpConfirmation>,
 ) -> Result<StatusCode, Refusal> {
-    let turn = attempt(&api, &who).await?;
-    let _turn = turn;
+    let _turn = attempt(&api, &who).await?;
     let session = who.session()?;
     let Some(seed) = session.totp.clone() else {
         return Err(Refusal::conflict(
@@ -145,13 +133,8 @@ async fn confirm_totp(
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn remove_totp(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    Sent(sent): Sent<Password>,
-) -> Result<StatusCode, Refusal> {
-    let turn = attempt(&api, &who).await?;
-    let _turn = turn;
+async fn remove_totp(Call { api, who }: Call, Sent(sent): Sent<Password>) -> Result<StatusCode, Refusal> {
+    let _turn = attempt(&api, &who).await?;
     let session = who.session()?;
     let removed = api.services.users.remove_totp(&who.actor, &session.user, &sent.password).await;
     let user = noting(&api, &who, removed)?.done;

@@ -1,29 +1,25 @@
 //! The nodes of a cluster, and what is wrong with this server.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use contactd_services::views::{FindingView, NodeView};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
-use crate::api::Api;
-use crate::api::auth::Who;
+use crate::api::auth::Call;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::Json;
+use crate::api::extract::{Answer, Json};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::Nodes);
     vec![
-        Endpoint::get("/nodes", needs, "listNodes", list)
-            .says("The nodes of the cluster; none without a cluster.")
-            .answers::<NodeList>(),
-        Endpoint::get("/health", needs, "checkHealth", health)
-            .says("What a check of this server finds, as `contactd doctor` does. It reads the whole store.")
-            .answers::<HealthShown>(),
+        Endpoint::get("/nodes", needs, "listNodes")
+            .does("The nodes of the cluster; none without a cluster.", list),
+        Endpoint::get("/health", needs, "checkHealth").does(
+            "What a check of this server finds, as `contactd doctor` does. It reads the whole store.",
+            health,
+        ),
     ]
 }
 
@@ -39,16 +35,15 @@ struct HealthShown {
     findings: Vec<FindingView>,
 }
 
-async fn list(State(api): State<Arc<Api>>, _: Who) -> Result<Json<impl Serialize>, Refusal> {
+async fn list(Call { api, .. }: Call) -> Answer<NodeList> {
     Ok(Json(NodeList { nodes: (api.status.nodes)().await? }))
 }
 
 /// It reads the whole store, so one at a time does.
 static LOOKING: Semaphore = Semaphore::const_new(1);
 
-async fn health(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
-    let turn = LOOKING.acquire().await.map_err(|_| Refusal::internal())?;
-    let _turn = turn;
+async fn health(Call { api, who }: Call) -> Answer<HealthShown> {
+    let _turn = LOOKING.acquire().await.map_err(|_| Refusal::internal())?;
     let mut findings = (api.status.findings)().await;
     findings.extend(api.services.health.findings(&who.actor).await);
     let findings = findings.into_iter().map(FindingView::from).collect();

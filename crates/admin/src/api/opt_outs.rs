@@ -2,23 +2,17 @@
 
 mod list;
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::StatusCode;
 use contactd_services::views::HolderView;
 use contactd_services::{
     Changed, OnFile, OptOutError, OptOutOptions, OptOutOutcome, OptedOut, SuppressionsError,
 };
-use list::ListAsked;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::Api;
-use crate::api::auth::Who;
+use crate::api::auth::Call;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Json, Sent};
-use crate::api::jobs::JobShown;
+use crate::api::extract::{Answer, Json, Sent};
 use crate::api::people::{Settled, Whom, seen};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
@@ -26,20 +20,10 @@ use crate::api::refusal::Refusal;
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::OptOuts);
     vec![
-        Endpoint::post("/people/opt-out", needs, "optOut", opt_out)
-            .says("Opt out a person, or a number or an address and, if wanted, the people who have it. It works also while the journal cannot be written.")
-            .takes::<OptOutAsked>()
-            .answers::<OptOutShown>(),
-        Endpoint::post("/opt-outs/withdraw", needs, "withdrawOptOut", withdraw)
-            .says("Take an opt-out back.")
-            .takes::<Withdrawal>()
-            .answers::<Settled>(),
-        Endpoint::post("/opt-outs/list", needs, "optOutList", list::opt_out_list)
-            .says("Opt out a list: one profile URL, e-mail address or phone number on each line. A job does it.")
-            .asks::<ListAsked>()
-            .takes_bytes("text/plain")
-            .with_status(202)
-            .answers::<JobShown>(),
+        Endpoint::post("/people/opt-out", needs, "optOut").does("Opt out a person, or a number or an address and, if wanted, the people who have it. It works also while the journal cannot be written.", opt_out),
+        Endpoint::post("/opt-outs/withdraw", needs, "withdrawOptOut").does("Take an opt-out back.", withdraw),
+        Endpoint::post("/opt-outs/list", needs, "optOutList").does("Opt out a list: one profile URL, e-mail address or phone number on each line. A job does it.", list::opt_out_list)
+            .takes_bytes("text/plain"),
     ]
 }
 
@@ -94,11 +78,7 @@ impl OptOutShown {
     }
 }
 
-async fn opt_out(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    Sent(sent): Sent<OptOutAsked>,
-) -> Result<Json<impl Serialize>, Refusal> {
+async fn opt_out(Call { api, who }: Call, Sent(sent): Sent<OptOutAsked>) -> Answer<OptOutShown> {
     let (named, actor) = (sent.q.read(&api)?, who.actor_for(sent.ticket.as_deref()));
     let options = OptOutOptions { person: sent.person, must_exist: false, approval: seen(sent.confirmed) };
     let changed = api.services.opt_outs.suppress(&actor, &[named], options).await?;
@@ -139,11 +119,7 @@ fn not_confirmed(count: usize) -> Refusal {
     Refusal::confirmation_needed(count as u64, message)
 }
 
-async fn withdraw(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    Sent(sent): Sent<Withdrawal>,
-) -> Result<Json<impl Serialize>, Refusal> {
+async fn withdraw(Call { api, who }: Call, Sent(sent): Sent<Withdrawal>) -> Answer<Settled> {
     let (named, actor) = (sent.q.read(&api)?, who.actor_for(sent.ticket.as_deref()));
     let changed = api.services.opt_outs.unsuppress(&actor, &[named]).await?;
     Ok(Json(Settled::of(&changed, changed.done.changed)))

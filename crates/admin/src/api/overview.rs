@@ -1,8 +1,5 @@
 //! How the service does, at a glance. Every page begins with it, so it reads counts and facts only.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use contactd_core::store::{PastImport, StoreError};
 use contactd_core::{Timestamp, Token};
 use contactd_services::views::{DayLookups, FindingView, NodeView};
@@ -10,10 +7,9 @@ use contactd_services::{HealthError, HeldBySource, JournalState, Overview};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::Api;
-use crate::api::auth::Who;
+use crate::api::auth::Call;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::Json;
+use crate::api::extract::{Answer, Json};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
 use crate::api::server_status::LookupTimes;
@@ -21,9 +17,10 @@ use crate::api::server_status::LookupTimes;
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::Overview);
     vec![
-        Endpoint::get("/overview", needs, "showOverview", show)
-            .says("How the service does: lookups, what is held, the journal, and what needs attention.")
-            .answers::<OverviewShown>(),
+        Endpoint::get("/overview", needs, "showOverview").does(
+            "How the service does: lookups, what is held, the journal, and what needs attention.",
+            show,
+        ),
     ]
 }
 
@@ -109,7 +106,7 @@ struct NodeAtAGlance {
     behind: u64,
 }
 
-async fn show(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+async fn show(Call { api, who }: Call) -> Answer<OverviewShown> {
     let overview = api.services.health.overview(&who.actor).await?;
     let nodes = (api.status.nodes)().await?;
     let mut findings = (api.status.findings)().await;

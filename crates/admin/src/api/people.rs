@@ -7,13 +7,11 @@ mod erase;
 mod found;
 mod search;
 
-use changes::{Correction, Removal};
 use contactd_core::SubjectName;
 use contactd_services::{Approval, Changed, SubjectError};
-use erase::{Erasure, ErasureShown};
-use found::{FoundShown, ReportShown};
+use erase::ErasureShown;
+use found::ReportShown;
 use schemars::JsonSchema;
-use search::{ReportAsked, SearchAsked};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
@@ -25,27 +23,16 @@ use crate::api::refusal::Refusal;
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::People);
     vec![
-        Endpoint::post("/people/search", needs, "searchPeople", search::search)
-            .says("What is held about a person, or under a number or an address, and who received it. It is on record first.")
-            .takes::<SearchAsked>()
-            .answers::<FoundShown>(),
-        Endpoint::post("/people/report", needs, "reportPerson", search::report)
-            .says("The access report, for the person who asks. With `Accept: text/html`, as a page to send. It is on record first.")
-            .takes::<ReportAsked>()
+        Endpoint::post("/people/search", needs, "searchPeople").does("What is held about a person, or under a number or an address, and who received it. It is on record first.", search::search),
+        Endpoint::post("/people/report", needs, "reportPerson").does("The access report, for the person who asks. With `Accept: text/html`, as a page to send. It is on record first.", search::report)
             .answers_or::<ReportShown>("text/html"),
-        Endpoint::post("/people/correct", needs, "correctDetail", changes::correct)
-            .says("Store a right number or address of a person, so that it is the one that is given out.")
-            .takes::<Correction>()
+        Endpoint::post("/people/correct", needs, "correctDetail").does("Store a right number or address of a person, so that it is the one that is given out.", changes::correct)
             .answers::<Settled>()
             .or_job(),
-        Endpoint::post("/people/remove", needs, "removeDetail", changes::remove)
-            .says("Remove one number or address of a person from every file of the service.")
-            .takes::<Removal>()
+        Endpoint::post("/people/remove", needs, "removeDetail").does("Remove one number or address of a person from every file of the service.", changes::remove)
             .answers::<Settled>()
             .or_job(),
-        Endpoint::post("/people/erase", needs, "erasePeople", erase::erase)
-            .says("Opt a person out and remove everything about them from every file of the service.")
-            .takes::<Erasure>()
+        Endpoint::post("/people/erase", needs, "erasePeople").does("Opt a person out and remove everything about them from every file of the service.", erase::erase)
             .answers::<ErasureShown>()
             .or_job(),
     ]

@@ -1,11 +1,7 @@
 //! How long details are held, and removing what has ended.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::Response;
 use contactd_core::Span;
 use contactd_core::store::{Aged, Swept};
 use contactd_services::views::SourceView;
@@ -14,25 +10,22 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::api::Api;
-use crate::api::auth::Who;
+use crate::api::auth::Call;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Json, Sent};
+use crate::api::extract::{Answer, Json, Sent};
 use crate::api::imports::refused;
-use crate::api::jobs::{Failed, JobShown, Kind, started};
+use crate::api::jobs::{Failed, Job, Kind, Started};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     vec![
-        Endpoint::get("/retention", Needs::May(Permission::Retention), "showRetention", show)
-            .says("How long the details of each source are held, and which end next.")
-            .answers::<RetentionShown>(),
-        Endpoint::post("/retention/sweep", Needs::May(Permission::Sweep), "sweep", sweep)
-            .says("Remove details that have expired or are too old, as a job. Its result is `{expired, tooOld}`.")
-            .takes::<Sweep>()
-            .with_status(202)
-            .answers::<JobShown>(),
+        Endpoint::get("/retention", Needs::May(Permission::Retention), "showRetention")
+            .does("How long the details of each source are held, and which end next.", show),
+        Endpoint::post("/retention/sweep", Needs::May(Permission::Sweep), "sweep").does(
+            "Remove details that have expired or are too old, as a job. Its result is `{expired, tooOld}`.",
+            sweep,
+        ),
     ]
 }
 
@@ -56,7 +49,7 @@ struct Sweep {
     dry_run: bool,
 }
 
-async fn show(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+async fn show(Call { api, who }: Call) -> Answer<RetentionShown> {
     let imports = &api.services.imports;
     let sources = imports.retention(&who.actor).await.map_err(refused)?;
     let text = |length: Duration| Span(length).to_string();
@@ -68,20 +61,15 @@ async fn show(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Seriali
     }))
 }
 
-async fn sweep(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    Sent(asked): Sent<Sweep>,
-) -> Result<Response<Body>, Refusal> {
+async fn sweep(call: Call, Sent(asked): Sent<Sweep>) -> Result<Started, Refusal> {
     let input = json!({ "dryRun": asked.dry_run });
-    let (working, actor) = (Arc::clone(&api), who.actor.clone());
-    let job = api.jobs.start(Kind::Sweep, &who, input, async move |job| {
-        let imports = &working.services.imports;
+    call.start(Kind::Sweep, input, async move |Call { api, who }: &Call, job: &Job| {
+        let (imports, actor) = (&api.services.imports, &who.actor);
         if asked.dry_run {
-            return Ok(result(imports.due(&actor).await.map_err(refused)?));
+            return Ok(result(imports.due(actor).await.map_err(refused)?));
         }
         let observe = |progress| job.observe(progress);
-        let swept = imports.sweep(&actor, Aged::Policies, Clearing::Always, &observe, job.cancel()).await;
+        let swept = imports.sweep(actor, Aged::Policies, Clearing::Always, &observe, job.cancel()).await;
         let swept = swept.map_err(failed)?;
         if !swept.done.logs_are_clear {
             let message = "The details are removed, but a reader still uses the log that has them. Sweep again in a moment.";
@@ -97,8 +85,7 @@ async fn sweep(
             return Err(Failed { result, ..Failed::new("not_confirmed", message) });
         }
         Ok(result(swept.done.swept))
-    })?;
-    Ok(started(&job))
+    })
 }
 
 fn result(Swept { expired, aged, .. }: Swept) -> Value {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use contactd_core::{Role, Timestamp, User, Via};
 use contactd_services::LoginError;
@@ -11,28 +11,21 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::Api;
-use crate::api::auth::{COOKIE, Who};
-use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Json, Sent};
+use crate::api::auth::{COOKIE, Call};
+use crate::api::endpoint::{Described, Endpoint};
+use crate::api::extract::{Answer, Json, Sent};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
 use crate::api::sessions::Session;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     vec![
-        Endpoint::post("/session", Needs::Nothing, "logIn", log_in)
-            .says("Log in with a name, a password and, if there is a second factor, a code.")
-            .takes::<Login>()
-            .answers::<SessionShown>(),
-        Endpoint::post("/session/link", Needs::Nothing, "logInByLink", log_in_by_link)
-            .says("Log in with a link that works once.")
-            .takes::<Link>()
-            .answers::<SessionShown>(),
-        Endpoint::get("/session", Needs::Session, "session", show)
-            .says("Who is logged in.")
-            .answers::<SessionShown>()
-            .unused(),
-        Endpoint::delete("/session", Needs::Session, "logOut", log_out).says("Log out.").with_status(204),
+        Endpoint::post("/session", Needs::Nothing, "logIn")
+            .does("Log in with a name, a password and, if there is a second factor, a code.", log_in),
+        Endpoint::post("/session/link", Needs::Nothing, "logInByLink")
+            .does("Log in with a link that works once.", log_in_by_link),
+        Endpoint::get("/session", Needs::Session, "session").does("Who is logged in.", show).unused(),
+        Endpoint::delete("/session", Needs::Session, "logOut").does("Log out.", log_out),
     ]
 }
 
@@ -100,10 +93,9 @@ impl SessionShown {
 }
 
 /// `POST /session`
-async fn log_in(State(api): State<Arc<Api>>, Sent(login): Sent<Login>) -> Result<Response, Refusal> {
+async fn log_in(State(api): State<Arc<Api>>, Sent(login): Sent<Login>) -> Result<LoggedIn, Refusal> {
     let now = api.clock.now();
-    let turn = api.attempts.turn(&login.name, now).await.map_err(Refusal::too_many_attempts)?;
-    let _turn = turn;
+    let _turn = api.attempts.turn(&login.name, now).await.map_err(Refusal::too_many_attempts)?;
     let code = login.code.as_deref().map(str::trim).filter(|code| !code.is_empty());
     match api.services.users.log_in(Via::Console, &login.name, &login.password, code).await {
         Ok(user) => {
@@ -121,7 +113,7 @@ async fn log_in(State(api): State<Arc<Api>>, Sent(login): Sent<Login>) -> Result
 }
 
 /// `POST /session/link`
-async fn log_in_by_link(State(api): State<Arc<Api>>, Sent(link): Sent<Link>) -> Result<Response, Refusal> {
+async fn log_in_by_link(State(api): State<Arc<Api>>, Sent(link): Sent<Link>) -> Result<LoggedIn, Refusal> {
     let logged_in = match api.sessions.use_link(&link.link, api.clock.now()) {
         Some(name) => api.services.users.log_in_by_link(Via::Console, &name).await,
         None => Err(LoginError::Wrong),
@@ -137,33 +129,46 @@ async fn log_in_by_link(State(api): State<Arc<Api>>, Sent(link): Sent<Link>) -> 
 }
 
 /// Begins a session and gives its secret to the browser.
-fn begin(api: &Api, user: &User, is_by_link: bool) -> Result<Response, Refusal> {
+fn begin(api: &Api, user: &User, is_by_link: bool) -> Result<LoggedIn, Refusal> {
     let begun = api.sessions.begin(user, is_by_link, api.clock.now());
     let (session, secret) = begun.map_err(|_| Refusal::internal())?;
-    let mut response = Json(SessionShown::of(api, &session, user)).into_response();
-    set_cookie(api, &mut response, &secret, "");
-    Ok(response)
+    Ok(WithCookie { cookie: cookie(api, &secret, ""), answer: Json(SessionShown::of(api, &session, user)) })
 }
 
-fn set_cookie(api: &Api, response: &mut Response, secret: &str, more: &str) {
+fn cookie(api: &Api, secret: &str, more: &str) -> String {
     let secure = if api.is_tls { "; Secure" } else { "" };
-    let cookie = format!("{COOKIE}={secret}; Path=/admin; HttpOnly; SameSite=Strict{secure}{more}");
-    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
-        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    format!("{COOKIE}={secret}; Path=/admin; HttpOnly; SameSite=Strict{secure}{more}")
+}
+
+/// An answer that gives the browser a cookie.
+struct WithCookie<T> {
+    cookie: String,
+    answer: T,
+}
+
+type LoggedIn = WithCookie<Json<SessionShown>>;
+
+impl<T: IntoResponse> IntoResponse for WithCookie<T> {
+    fn into_response(self) -> Response {
+        ([(header::SET_COOKIE, self.cookie)], self.answer).into_response()
+    }
+}
+
+impl<T: Described> Described for WithCookie<T> {
+    fn describe(endpoint: &mut Endpoint) {
+        T::describe(endpoint);
     }
 }
 
 /// `GET /session`
-async fn show(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+async fn show(Call { api, who }: Call) -> Answer<SessionShown> {
     let session = who.session()?;
     let user = api.services.users.find(&session.user).await?.ok_or_else(Refusal::unauthorized)?;
     Ok(Json(SessionShown::of(&api, session, &user)))
 }
 
 /// `DELETE /session`
-async fn log_out(State(api): State<Arc<Api>>, who: Who) -> Result<Response, Refusal> {
+async fn log_out(Call { api, who }: Call) -> Result<WithCookie<StatusCode>, Refusal> {
     api.sessions.end(who.session()?);
-    let mut response = StatusCode::NO_CONTENT.into_response();
-    set_cookie(&api, &mut response, "", "; Max-Age=0");
-    Ok(response)
+    Ok(WithCookie { cookie: cookie(&api, "", "; Max-Age=0"), answer: StatusCode::NO_CONTENT })
 }

@@ -2,11 +2,9 @@
 
 mod asked;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use asked::{HowManyDays, LookupTokenToCreate, Rotation, TokenChange};
-use axum::extract::State;
 use contactd_core::Token;
 use contactd_services::views::{DayLookups, TokenView};
 use contactd_services::{AuditError, Days, IssuedToken, TokenError};
@@ -15,9 +13,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::api::Api;
-use crate::api::auth::Who;
+use crate::api::auth::Call;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Asked, Created, Json, Named, Sent};
+use crate::api::extract::{Answer, Asked, Created, Json, Named, NewAnswer, Sent};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
 
@@ -27,30 +25,12 @@ const SECRET_TIME: Duration = Duration::from_secs(5);
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::Tokens);
     vec![
-        Endpoint::get("/tokens", needs, "listTokens", list)
-            .says("All tokens, oldest first, also those that have ended.")
-            .answers::<TokenList>(),
-        Endpoint::post("/tokens", needs, "createToken", create)
-            .says("Create a token. It is shown once.")
-            .takes::<LookupTokenToCreate>()
-            .with_status(201)
-            .answers::<TokenWithSecret>(),
-        Endpoint::patch("/tokens/{id}", needs, "changeToken", change)
-            .says("Change a live token. What is not given stays as it is; what is used of a quota still counts.")
-            .takes::<TokenChange>()
-            .answers::<TokenChanged>(),
-        Endpoint::post("/tokens/{id}/rotate", needs, "rotateToken", rotate)
-            .says("Create a token in place of a live one, with the same name, scopes and limits. They share one quota.")
-            .takes::<Rotation>()
-            .with_status(201)
-            .answers::<TokenWithSecret>(),
-        Endpoint::post("/tokens/{id}/revoke", needs, "revokeToken", revoke)
-            .says("Revoke a token now. Doing it again changes nothing.")
-            .answers::<TokenChanged>(),
-        Endpoint::get("/tokens/{id}/usage", needs, "showTokenUsage", usage)
-            .says("The lookups of a token, day by day.")
-            .asks::<HowManyDays>()
-            .answers::<TokenUsage>(),
+        Endpoint::get("/tokens", needs, "listTokens").does("All tokens, oldest first, also those that have ended.", list),
+        Endpoint::post("/tokens", needs, "createToken").does("Create a token. It is shown once.", create),
+        Endpoint::patch("/tokens/{id}", needs, "changeToken").does("Change a live token. What is not given stays as it is; what is used of a quota still counts.", change),
+        Endpoint::post("/tokens/{id}/rotate", needs, "rotateToken").does("Create a token in place of a live one, with the same name, scopes and limits. They share one quota.", rotate),
+        Endpoint::post("/tokens/{id}/revoke", needs, "revokeToken").does("Revoke a token now. Doing it again changes nothing.", revoke),
+        Endpoint::get("/tokens/{id}/usage", needs, "showTokenUsage").does("The lookups of a token, day by day.", usage),
     ]
 }
 
@@ -126,7 +106,7 @@ impl From<DayLookups> for DayShown {
     }
 }
 
-async fn list(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+async fn list(Call { api, who }: Call) -> Answer<TokenList> {
     let tokens = api.services.tokens.list(&who.actor).await?;
     let used = api.services.tokens.quotas_used(&tokens).await?;
     let shown = |token: Token| {
@@ -137,21 +117,19 @@ async fn list(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Seriali
 }
 
 async fn create(
-    State(api): State<Arc<Api>>,
-    who: Who,
+    Call { api, who }: Call,
     Sent(sent): Sent<LookupTokenToCreate>,
-) -> Result<Created<impl Serialize>, Refusal> {
+) -> NewAnswer<TokenWithSecret> {
     let new = sent.read()?;
     let issued = api.services.tokens.create(&who.actor, new).await?;
     Ok(Created(TokenWithSecret::of(&api, issued).await))
 }
 
 async fn change(
-    State(api): State<Arc<Api>>,
-    who: Who,
+    Call { api, who }: Call,
     Named(id): Named,
     Sent(sent): Sent<TokenChange>,
-) -> Result<Json<impl Serialize>, Refusal> {
+) -> Answer<TokenChanged> {
     let update = sent.read()?;
     let Changed { done, confirmed, notes, recorded } =
         api.services.tokens.update(&who.actor, &id, &update).await?;
@@ -160,31 +138,25 @@ async fn change(
 }
 
 async fn rotate(
-    State(api): State<Arc<Api>>,
-    who: Who,
+    Call { api, who }: Call,
     Named(id): Named,
     Sent(sent): Sent<Rotation>,
-) -> Result<Created<impl Serialize>, Refusal> {
+) -> NewAnswer<TokenWithSecret> {
     let overlap = sent.overlap()?;
     let issued = api.services.tokens.rotate(&who.actor, &id, overlap, None).await?;
     Ok(Created(TokenWithSecret::of(&api, issued).await))
 }
 
-async fn revoke(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    Named(id): Named,
-) -> Result<Json<impl Serialize>, Refusal> {
+async fn revoke(Call { api, who }: Call, Named(id): Named) -> Answer<TokenChanged> {
     let revoked = api.services.tokens.revoke(&who.actor, &id).await?;
     Ok(Json(TokenChanged::of(&api, revoked).await))
 }
 
 async fn usage(
-    State(api): State<Arc<Api>>,
-    who: Who,
+    Call { api, who }: Call,
     Named(id): Named,
     Asked(asked): Asked<HowManyDays>,
-) -> Result<Json<impl Serialize>, Refusal> {
+) -> Answer<TokenUsage> {
     let days = asked.read()?;
     let days = Days::last(days.into(), api.clock.now());
     let listed = api.services.audits.days_of_token(&who.actor, &id, &days).await.map_err(unread)?;

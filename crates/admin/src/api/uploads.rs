@@ -3,10 +3,7 @@
 mod kept;
 mod receiving;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode};
 use contactd_core::Timestamp;
 use contactd_services::{FileShape, NotLoaded, PreviewedRow, Verdict};
@@ -14,11 +11,11 @@ use kept::Upload;
 use percent_encoding::percent_decode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
-use crate::api::Api;
-use crate::api::auth::Who;
+use crate::api::auth::Call;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Created, Json, Named, Sent};
+use crate::api::extract::{Answer, Created, Json, Named, NewAnswer, Sent};
 use crate::api::imports::{Reading, refused};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
@@ -36,28 +33,16 @@ const PREVIEWED: usize = 20;
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::Imports);
     vec![
-        Endpoint::post("/uploads", needs, "uploadFile", upload)
-            .says("Send a file, to look at it and import it. It is deleted after a day, or when somebody is erased.")
+        Endpoint::post("/uploads", needs, "uploadFile").does("Send a file, to look at it and import it. It is deleted after a day, or when somebody is erased.", upload)
             .with_header(
                 "X-File-Name",
                 "What the file is called, percent-encoded. Its ending may say what format it has.",
             )
-            .takes_bytes("application/octet-stream")
-            .with_status(201)
-            .answers::<UploadShown>(),
-        Endpoint::get("/uploads", needs, "listUploads", list)
-            .says("The files that you have sent and that are still there, newest first.")
-            .answers::<UploadList>(),
-        Endpoint::get("/uploads/{id}", needs, "showUpload", show)
-            .says("What a file that you have sent holds.")
-            .answers::<UploadShown>(),
-        Endpoint::delete("/uploads/{id}", needs, "deleteUpload", delete)
-            .says("Delete a file that you have sent. What was imported from it stays.")
-            .with_status(204),
-        Endpoint::post("/uploads/{id}/preview", needs, "previewUpload", preview)
-            .says("What an import would do with the first rows of a file that you have sent.")
-            .takes::<ToPreview>()
-            .answers::<Preview>(),
+            .takes_bytes("application/octet-stream"),
+        Endpoint::get("/uploads", needs, "listUploads").does("The files that you have sent and that are still there, newest first.", list),
+        Endpoint::get("/uploads/{id}", needs, "showUpload").does("What a file that you have sent holds.", show),
+        Endpoint::delete("/uploads/{id}", needs, "deleteUpload").does("Delete a file that you have sent. What was imported from it stays.", delete),
+        Endpoint::post("/uploads/{id}/preview", needs, "previewUpload").does("What an import would do with the first rows of a file that you have sent.", preview),
     ]
 }
 
@@ -211,11 +196,7 @@ impl From<PreviewedRow> for RowShown {
     }
 }
 
-async fn upload(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    request: Request,
-) -> Result<Created<impl Serialize>, Refusal> {
+async fn upload(Call { api, who }: Call, request: Request) -> NewAnswer<UploadShown> {
     let (parts, body) = request.into_parts();
     let arriving = match api.uploads.begin(&who) {
         Ok(arriving) => arriving,
@@ -240,32 +221,23 @@ async fn upload(
     }
 }
 
-async fn list(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+async fn list(Call { api, who }: Call) -> Answer<UploadList> {
     let uploads = api.uploads.of(&who).into_iter().map(ListedUpload::from).collect();
     Ok(Json(UploadList { uploads }))
 }
 
-async fn show(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    Named(id): Named,
-) -> Result<Json<impl Serialize>, Refusal> {
+async fn show(Call { api, who }: Call, Named(id): Named) -> Answer<UploadShown> {
     let upload = api.uploads.find(&id, &who)?;
     let described = api.services.imports.describe(&who.actor, &api.uploads.file(&upload)).await;
     Ok(Json(UploadShown::new(upload, described.map_err(refused)?)))
 }
 
-async fn delete(State(api): State<Arc<Api>>, who: Who, Named(id): Named) -> Result<StatusCode, Refusal> {
+async fn delete(Call { api, who }: Call, Named(id): Named) -> Result<StatusCode, Refusal> {
     api.uploads.remove(&api.uploads.find(&id, &who)?);
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn preview(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    Named(id): Named,
-    Sent(sent): Sent<ToPreview>,
-) -> Result<Json<impl Serialize>, Refusal> {
+async fn preview(Call { api, who }: Call, Named(id): Named, Sent(sent): Sent<ToPreview>) -> Answer<Preview> {
     let ToPreview { mapping, source, region, date_format, require_basis, .. } = sent;
     let upload = api.uploads.find(&id, &who)?;
     let options = Reading { mapping, source, region, date_format, require_basis }.options()?;

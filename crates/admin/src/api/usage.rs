@@ -1,19 +1,14 @@
 //! How much was looked up.
 
-use std::sync::Arc;
-
 use axum::body::Body;
-use axum::extract::State;
-use axum::http::Response;
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use contactd_core::{Moment, csv_row};
 use contactd_services::views::{DayLookups, TokenLookups, UsageView};
 use contactd_services::{Days, by_token};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::Api;
-use crate::api::auth::Who;
+use crate::api::auth::Call;
 use crate::api::endpoint::Endpoint;
 use crate::api::extract::{Asked, Json};
 use crate::api::period::{Format, csv_file, moment};
@@ -26,9 +21,8 @@ const NORMAL: &str = "30d";
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::Usage);
     vec![
-        Endpoint::get("/usage", needs, "showUsage", show)
-            .says("How much was looked up in a period: by day, by token, or both as CSV.")
-            .asks::<UsageQuery>()
+        Endpoint::get("/usage", needs, "showUsage")
+            .does("How much was looked up in a period: by day, by token, or both as CSV.", show)
             .answers_or::<UsageShown>("text/csv"),
     ]
 }
@@ -71,11 +65,7 @@ enum UsageShown {
     },
 }
 
-async fn show(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    Asked(asked): Asked<UsageQuery>,
-) -> Result<Response<Body>, Refusal> {
+async fn show(Call { api, who }: Call, Asked(asked): Asked<UsageQuery>) -> Result<Response, Refusal> {
     let since: Moment =
         moment("since", asked.since.as_deref().filter(|text| !text.is_empty()).or(Some(NORMAL)))?
             .ok_or_else(|| Refusal::invalid("`since` is missing."))?;

@@ -1,8 +1,5 @@
 //! Users of the console.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::StatusCode;
 use contactd_core::Role;
 use contactd_services::views::UserView;
@@ -10,38 +7,29 @@ use contactd_services::{LoginError, NewUser, UserError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::Api;
-use crate::api::auth::Who;
+use crate::api::auth::Call;
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Created, Json, Named, Sent};
+use crate::api::extract::{Answer, Created, Json, Named, NewAnswer, Sent};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::{Refusal, sentence};
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::Users);
     vec![
-        Endpoint::get("/users", needs, "listUsers", list).says("All users.").answers::<UserList>(),
-        Endpoint::post("/users", needs, "createUser", create)
-            .says("Create a user, with a password that works until they choose their own.")
-            .takes::<UserToCreate>()
-            .with_status(201)
-            .answers::<UserWithPassword>(),
-        Endpoint::post("/users/{name}/password", needs, "resetPassword", reset_password)
-            .says("Make a new password that works until the user chooses their own. Their sessions end.")
-            .answers::<UserWithPassword>(),
-        Endpoint::post("/users/{name}/role", needs, "changeRole", change_role)
-            .says("Give a user another role. Their sessions end.")
-            .takes::<RoleChange>()
-            .answers::<UserView>(),
-        Endpoint::post("/users/{name}/disable", needs, "disableUser", disable)
-            .says("Disable a user. Their sessions end.")
-            .answers::<UserView>(),
-        Endpoint::post("/users/{name}/enable", needs, "enableUser", enable)
-            .says("Enable a user again.")
-            .answers::<UserView>(),
-        Endpoint::post("/users/{name}/reset-totp", needs, "resetTotp", reset_totp)
-            .says("Remove the second factor of a user who has lost it. Their sessions end.")
-            .answers::<UserView>(),
+        Endpoint::get("/users", needs, "listUsers").does("All users.", list),
+        Endpoint::post("/users", needs, "createUser")
+            .does("Create a user, with a password that works until they choose their own.", create),
+        Endpoint::post("/users/{name}/password", needs, "resetPassword").does(
+            "Make a new password that works until the user chooses their own. Their sessions end.",
+            reset_password,
+        ),
+        Endpoint::post("/users/{name}/role", needs, "changeRole")
+            .does("Give a user another role. Their sessions end.", change_role),
+        Endpoint::post("/users/{name}/disable", needs, "disableUser")
+            .does("Disable a user. Their sessions end.", disable),
+        Endpoint::post("/users/{name}/enable", needs, "enableUser").does("Enable a user again.", enable),
+        Endpoint::post("/users/{name}/reset-totp", needs, "resetTotp")
+            .does("Remove the second factor of a user who has lost it. Their sessions end.", reset_totp),
     ]
 }
 
@@ -80,63 +68,42 @@ impl From<NewUser> for UserWithPassword {
     }
 }
 
-async fn list(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+async fn list(Call { api, who }: Call) -> Answer<UserList> {
     let users = api.services.users.list(&who.actor).await?;
     Ok(Json(UserList { users: users.into_iter().map(UserView::from).collect() }))
 }
 
-async fn create(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    Sent(sent): Sent<UserToCreate>,
-) -> Result<Created<impl Serialize>, Refusal> {
+async fn create(Call { api, who }: Call, Sent(sent): Sent<UserToCreate>) -> NewAnswer<UserWithPassword> {
     let created = api.services.users.create(&who.actor, &sent.name, sent.role).await?;
     Ok(Created(UserWithPassword::from(created.done)))
 }
 
-async fn reset_password(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    Named(name): Named,
-) -> Result<Json<impl Serialize>, Refusal> {
+async fn reset_password(Call { api, who }: Call, Named(name): Named) -> Answer<UserWithPassword> {
     let reset = api.services.users.reset_password(&who.actor, &name).await?;
     Ok(Json(UserWithPassword::from(reset.done)))
 }
 
 async fn change_role(
-    State(api): State<Arc<Api>>,
-    who: Who,
+    Call { api, who }: Call,
     Named(name): Named,
     Sent(sent): Sent<RoleChange>,
-) -> Result<Json<impl Serialize>, Refusal> {
+) -> Answer<UserView> {
     let changed = api.services.users.set_role(&who.actor, &name, sent.role).await?;
     api.stop_jobs_without_permission().await;
     Ok(Json(UserView::from(changed.done)))
 }
 
-async fn disable(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    Named(name): Named,
-) -> Result<Json<impl Serialize>, Refusal> {
+async fn disable(Call { api, who }: Call, Named(name): Named) -> Answer<UserView> {
     let disabled = api.services.users.disable(&who.actor, &name).await?;
     api.stop_jobs_without_permission().await;
     Ok(Json(UserView::from(disabled.done)))
 }
 
-async fn enable(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    Named(name): Named,
-) -> Result<Json<impl Serialize>, Refusal> {
+async fn enable(Call { api, who }: Call, Named(name): Named) -> Answer<UserView> {
     Ok(Json(UserView::from(api.services.users.enable(&who.actor, &name).await?.done)))
 }
 
-async fn reset_totp(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    Named(name): Named,
-) -> Result<Json<impl Serialize>, Refusal> {
+async fn reset_totp(Call { api, who }: Call, Named(name): Named) -> Answer<UserView> {
     Ok(Json(UserView::from(api.services.users.reset_totp(&who.actor, &name).await?.done)))
 }
 

@@ -1,17 +1,12 @@
 //! What is to be noted down elsewhere: the roots and the heads of the journals.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use contactd_core::Timestamp;
 use contactd_services::NodeName;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::Api;
-use crate::api::auth::Who;
-use crate::api::extract::Json;
-use crate::api::refusal::Refusal;
+use crate::api::auth::Call;
+use crate::api::extract::{Answer, Json};
 
 #[derive(Serialize, JsonSchema)]
 pub(super) struct RootsShown {
@@ -55,7 +50,7 @@ fn shown(NodeName { node, name }: NodeName, is_here: bool) -> String {
     }
 }
 
-pub(super) async fn roots(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+pub(super) async fn roots(Call { api, who }: Call) -> Answer<RootsShown> {
     let mut roots = Vec::new();
     for of in api.services.audits.all_roots(&who.actor).await? {
         let (current, node) = (of.of.roots.last().copied(), shown(of.node, of.is_here));
@@ -68,7 +63,7 @@ pub(super) async fn roots(State(api): State<Arc<Api>>, who: Who) -> Result<Json<
     Ok(Json(RootsShown { roots }))
 }
 
-pub(super) async fn heads(State(api): State<Arc<Api>>, who: Who) -> Result<Json<impl Serialize>, Refusal> {
+pub(super) async fn heads(Call { api, who }: Call) -> Answer<HeadsShown> {
     let heads = api.services.audits.all_heads(&who.actor).await?;
     let heads = heads.into_iter().map(|of| {
         let head = match of.is_here {

@@ -1,11 +1,7 @@
 //! Proofs of the lines of a period.
 
 use std::io::{self, BufWriter, Write};
-use std::sync::Arc;
 
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::Response;
 use contactd_core::{Cancel, Moment, Progress};
 use contactd_services::AuditError;
 use contactd_services::JournalError;
@@ -14,11 +10,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::verify::failed;
-use crate::api::Api;
-use crate::api::auth::Who;
+use crate::api::auth::Call;
 use crate::api::disk::{RoomyFile, is_full};
 use crate::api::extract::Sent;
-use crate::api::jobs::{Failed, Job, Kind, started};
+use crate::api::jobs::{Failed, Job, Kind, Started};
 use crate::api::period::period;
 use crate::api::refusal::{Refusal, sentence};
 
@@ -34,12 +29,8 @@ pub(super) struct Proof {
     node: Option<String>,
 }
 
-pub(super) async fn start(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    Sent(asked): Sent<Proof>,
-) -> Result<Response<Body>, Refusal> {
-    let now = api.clock.now();
+pub(super) async fn start(call: Call, Sent(asked): Sent<Proof>) -> Result<Started, Refusal> {
+    let now = call.api.clock.now();
     let (since, until) = period(Some(&asked.since), Some(&asked.until), now)?;
     let (Some(since), Some(until)) = (since, until) else {
         return Err(Refusal::invalid(
@@ -47,12 +38,10 @@ pub(super) async fn start(
         ));
     };
     let [since, until] = [since, until].map(|moment: Moment| moment.when(now));
-    let input = json!(asked);
-    let (working, actor, node) = (Arc::clone(&api), who.actor.clone(), asked.node);
-    let job = api.jobs.start(Kind::Proof, &who, input, async move |job| {
+    call.start(Kind::Proof, json!(asked), async move |Call { api, who }: &Call, job: &Job| {
         let mut file = ProofFile::create(job).map_err(unwritable)?;
-        let audits = &working.services.audits;
-        let made = audits.prove(&actor, node.as_deref(), since, until, &mut file).await;
+        let audits = &api.services.audits;
+        let made = audits.prove(&who.actor, asked.node.as_deref(), since, until, &mut file).await;
         let made = made.map_err(|error| match error {
             _ if job.cancel().is_cancelled() => failed(AuditError::Journal(JournalError::Cancelled)),
             AuditError::Journal(JournalError::Key(why)) => Failed::new("nothing_to_prove", sentence(&why)),
@@ -61,8 +50,7 @@ pub(super) async fn start(
         let bytes = file.finish().map_err(unwritable)?;
         job.note_file();
         Ok(json!({ "first": made.first, "last": made.last, "bytes": bytes, "isComplete": made.is_complete }))
-    })?;
-    Ok(started(&job))
+    })
 }
 
 fn unwritable(error: io::Error) -> Failed {

@@ -1,10 +1,5 @@
 //! Verifying the journals of all nodes.
 
-use std::sync::Arc;
-
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::Response;
 use contactd_core::{RootKey, Timestamp};
 use contactd_services::{AuditError, VerifiedJournals, VerifyQuery};
 use contactd_services::{JournalError, JournalFault, NotedHead, RootSource, Verification};
@@ -12,10 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::api::Api;
-use crate::api::auth::Who;
+use crate::api::auth::Call;
 use crate::api::extract::Sent;
-use crate::api::jobs::{Failed, Kind, started};
+use crate::api::jobs::{Failed, Job, Kind, Started};
 use crate::api::refusal::Refusal;
 
 /// How many faults and how many notes a result lists.
@@ -67,11 +61,7 @@ struct FaultShown {
     what: String,
 }
 
-pub(super) async fn start(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    Sent(asked): Sent<Verify>,
-) -> Result<Response<Body>, Refusal> {
+pub(super) async fn start(call: Call, Sent(asked): Sent<Verify>) -> Result<Started, Refusal> {
     let roots: Vec<RootKey> = asked
         .roots
         .iter()
@@ -83,15 +73,13 @@ pub(super) async fn start(
         Refusal::invalid("The head is not as it was noted down: a number, a colon and 32 hexadecimal digits, such as 41:9f86d081….")
     })?;
     let input = json!({ "roots": asked.roots, "head": head });
-    let (working, actor) = (Arc::clone(&api), who.actor.clone());
-    let job = api.jobs.start(Kind::Verify, &who, input, async move |job| {
+    call.start(Kind::Verify, input, async move |Call { api, who }: &Call, job: &Job| {
         let query = VerifyQuery { node: None, roots, noted };
         let observe = |progress| job.observe(progress);
-        let found = working.services.audits.verify_all(&actor, &query, &observe, job.cancel()).await;
+        let found = api.services.audits.verify_all(&who.actor, &query, &observe, job.cancel()).await;
         let found = Verified::of(found.map_err(failed)?);
         serde_json::to_value(found).map_err(|_| Refusal::internal().into())
-    })?;
-    Ok(started(&job))
+    })
 }
 
 /// Why a job about the journal failed.

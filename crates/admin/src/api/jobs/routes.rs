@@ -3,17 +3,16 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::State;
-use axum::http::{HeaderValue, Response, StatusCode, header};
-use axum::response::IntoResponse;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::io::AsyncReadExt;
 
 use crate::api::Api;
-use crate::api::auth::Who;
+use crate::api::auth::{Call, Who};
 use crate::api::endpoint::Endpoint;
-use crate::api::extract::{Json, Named};
+use crate::api::extract::{Answer, Json, Named};
 use crate::api::jobs::stopping::Stopped;
 use crate::api::jobs::{Job, JobShown, Kind};
 use crate::api::permission::Needs;
@@ -21,24 +20,20 @@ use crate::api::refusal::Refusal;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     vec![
-        Endpoint::get("/jobs", Needs::Anyone, "listJobs", list)
-            .says("Your own jobs of the last seven days, newest first.")
-            .answers::<JobList>(),
-        Endpoint::get("/jobs/{id}", Needs::Anyone, "showJob", show)
-            .says("One of your own jobs.")
-            .answers::<JobShown>()
-            .unused(),
-        Endpoint::delete("/jobs/{id}", Needs::Anyone, "deleteJob", delete)
-            .says("Throw away one of your own jobs that has ended, and its files.")
-            .with_status(204),
-        Endpoint::post("/jobs/{id}/cancel", Needs::Anyone, "cancelJob", cancel)
-            .says("Ask one of your own jobs to stop. Erasures, corrections and removals are completed (409).")
-            .answers::<JobShown>(),
-        Endpoint::get("/jobs/{id}/file", Needs::Anyone, "downloadFile", file)
-            .says("Download what one of your own jobs made.")
+        Endpoint::get("/jobs", Needs::Anyone, "listJobs")
+            .does("Your own jobs of the last seven days, newest first.", list),
+        Endpoint::get("/jobs/{id}", Needs::Anyone, "showJob").does("One of your own jobs.", show).unused(),
+        Endpoint::delete("/jobs/{id}", Needs::Anyone, "deleteJob")
+            .does("Throw away one of your own jobs that has ended, and its files.", delete),
+        Endpoint::post("/jobs/{id}/cancel", Needs::Anyone, "cancelJob").does(
+            "Ask one of your own jobs to stop. Erasures, corrections and removals are completed (409).",
+            cancel,
+        ),
+        Endpoint::get("/jobs/{id}/file", Needs::Anyone, "downloadFile")
+            .does("Download what one of your own jobs made.", file)
             .answers_bytes("application/octet-stream"),
-        Endpoint::get("/jobs/{id}/rejects", Needs::Anyone, "downloadRejects", rejects)
-            .says("Download the rows that one of your own imports rejected.")
+        Endpoint::get("/jobs/{id}/rejects", Needs::Anyone, "downloadRejects")
+            .does("Download the rows that one of your own imports rejected.", rejects)
             .answers_bytes("application/octet-stream"),
     ]
 }
@@ -49,19 +44,23 @@ struct JobList {
 }
 
 /// The answer that a job was started.
-pub(crate) fn started(job: &Job) -> Response<Body> {
-    (StatusCode::ACCEPTED, Json(job.shown())).into_response()
+pub(crate) struct Started(pub(crate) Arc<Job>);
+
+impl IntoResponse for Started {
+    fn into_response(self) -> Response {
+        (StatusCode::ACCEPTED, Json(self.0.shown())).into_response()
+    }
 }
 
-async fn list(State(api): State<Arc<Api>>, who: Who) -> Json<impl Serialize> {
+async fn list(Call { api, who }: Call) -> Json<JobList> {
     Json(JobList { jobs: api.jobs.of(&who).iter().map(|job| job.shown()).collect() })
 }
 
-async fn show(State(api): State<Arc<Api>>, who: Who, Named(id): Named) -> Result<Json<JobShown>, Refusal> {
+async fn show(Call { api, who }: Call, Named(id): Named) -> Answer<JobShown> {
     Ok(Json(find(&api, &id, &who)?.shown()))
 }
 
-async fn cancel(State(api): State<Arc<Api>>, who: Who, Named(id): Named) -> Result<Json<JobShown>, Refusal> {
+async fn cancel(Call { api, who }: Call, Named(id): Named) -> Answer<JobShown> {
     let job = find(&api, &id, &who)?;
     if job.is_running() && job.kind().rules().is_completed {
         return Err(Refusal::conflict("This cannot be stopped: once it has begun, it is completed."));
@@ -70,7 +69,7 @@ async fn cancel(State(api): State<Arc<Api>>, who: Who, Named(id): Named) -> Resu
     Ok(Json(job.shown()))
 }
 
-async fn delete(State(api): State<Arc<Api>>, who: Who, Named(id): Named) -> Result<StatusCode, Refusal> {
+async fn delete(Call { api, who }: Call, Named(id): Named) -> Result<StatusCode, Refusal> {
     let job = find(&api, &id, &who)?;
     if job.is_running() {
         return Err(Refusal::conflict("This is still running. Stop it first, or wait until it has ended."));
@@ -80,7 +79,7 @@ async fn delete(State(api): State<Arc<Api>>, who: Who, Named(id): Named) -> Resu
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn file(State(api): State<Arc<Api>>, who: Who, Named(id): Named) -> Result<Response<Body>, Refusal> {
+async fn file(Call { api, who }: Call, Named(id): Named) -> Result<Response, Refusal> {
     let job = find(&api, &id, &who)?;
     let shown = job.shown();
     let name = match (shown.kind, shown.input["format"].as_str()) {
@@ -96,7 +95,7 @@ async fn file(State(api): State<Arc<Api>>, who: Who, Named(id): Named) -> Result
     Ok(response)
 }
 
-async fn rejects(State(api): State<Arc<Api>>, who: Who, Named(id): Named) -> Result<Response<Body>, Refusal> {
+async fn rejects(Call { api, who }: Call, Named(id): Named) -> Result<Response, Refusal> {
     let job = find(&api, &id, &who)?;
     let shown = job.shown();
     let format = shown.result.as_ref().map(|report| &report["inputs"][0]["format"]);
@@ -113,7 +112,7 @@ fn find(api: &Api, id: &str, who: &Who) -> Result<Arc<Job>, Refusal> {
 }
 
 /// Sends a file of a job, in parts.
-async fn download(job: &Job, is_there: bool, file: &str, name: &str) -> Result<Response<Body>, Refusal> {
+async fn download(job: &Job, is_there: bool, file: &str, name: &str) -> Result<Response, Refusal> {
     let gone = || {
         Refusal::not_found(
             "There is no such file. Files are deleted after a day, or when somebody is erased.",

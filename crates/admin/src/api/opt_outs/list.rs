@@ -1,10 +1,5 @@
 //! Opting out a whole list.
 
-use std::sync::Arc;
-
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::Response;
 use contactd_core::{SubjectList, subject_lines};
 use contactd_services::views::HolderView;
 use contactd_services::{Changed, OptOutOptions};
@@ -12,10 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::api::Api;
-use crate::api::auth::Who;
+use crate::api::auth::Call;
 use crate::api::extract::{Asked, Text};
-use crate::api::jobs::{Done, Failed, Job, Kind, started};
+use crate::api::jobs::{Done, Failed, Job, Kind, Started};
 use crate::api::people::Settled;
 use crate::api::refusal::{Refusal, sentence};
 
@@ -62,11 +56,10 @@ struct RejectedLine {
 
 /// Starts the job. The list itself is kept only until it is read.
 pub(super) async fn opt_out_list(
-    State(api): State<Arc<Api>>,
-    who: Who,
+    call: Call,
     Asked(asked): Asked<ListAsked>,
     Text(text): Text<MOST_BYTES>,
-) -> Result<Response<Body>, Refusal> {
+) -> Result<Started, Refusal> {
     if !SubjectList::is_text(&text) {
         return Err(Refusal::invalid(
             "The list is compressed or not UTF-8. Unpack it, or save it as UTF-8 text.",
@@ -76,9 +69,8 @@ pub(super) async fn opt_out_list(
         let message = "The list is empty. Send one profile URL, e-mail address or phone number on each line.";
         return Err(Refusal::invalid(message));
     }
-    let (jobs, actor) = (Arc::clone(&api.jobs), who.actor_for(asked.ticket.as_deref()));
-    let input = json!({ "ticket": asked.ticket });
-    let job = jobs.start(Kind::OptOuts, &who, input, async move |job: &Job| {
+    let (actor, input) = (call.who.actor_for(asked.ticket.as_deref()), json!({ "ticket": asked.ticket }));
+    call.start(Kind::OptOuts, input, async move |Call { api, .. }: &Call, job: &Job| {
         let phase = |phase: &str, done, unit: &str| {
             job.note(Done { done, total: None, unit: unit.to_owned(), phase: phase.to_owned() });
         };
@@ -97,8 +89,7 @@ pub(super) async fn opt_out_list(
         };
         let done = done.with_rejected(&rejected);
         serde_json::to_value(done).map_err(|_| Failed::from(Refusal::internal()))
-    })?;
-    Ok(started(&job))
+    })
 }
 
 impl ListDone {

@@ -1,10 +1,7 @@
 //! Correcting and removing single details.
 
-use std::sync::Arc;
-
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::{Response, StatusCode};
+use axum::http::StatusCode;
+use axum::response::Response;
 use contactd_core::store::DetailFilter;
 use contactd_core::{ContactValue, Kind, Label, RawRecord, SubjectName, SubjectNameError, Timestamp};
 use contactd_services::views::{KindName, LabelName};
@@ -14,9 +11,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::api::Api;
-use crate::api::auth::Who;
+use crate::api::auth::Call;
 use crate::api::extract::Sent;
-use crate::api::jobs::{self, Job, answer_or_job};
+use crate::api::jobs::{self, Job};
 use crate::api::people::Settled;
 use crate::api::refusal::Refusal;
 
@@ -63,12 +60,8 @@ pub(super) struct Removal {
     ticket: Option<String>,
 }
 
-pub(super) async fn correct(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    Sent(sent): Sent<Correction>,
-) -> Result<Response<Body>, Refusal> {
-    let SubjectName::Person(profile) = person(&api, &sent.profile_url)? else {
+pub(super) async fn correct(call: Call, Sent(sent): Sent<Correction>) -> Result<Response, Refusal> {
+    let SubjectName::Person(profile) = person(&call.api, &sent.profile_url)? else {
         return Err(Refusal::internal());
     };
     let wrong = sent.replaces.as_ref().map(|wrong| {
@@ -76,9 +69,8 @@ pub(super) async fn correct(
         Ok::<_, Refusal>(WrongDetail { kind, value, source: wrong.source.clone() })
     });
     let wrong = wrong.transpose()?;
-    let actor = who.actor_for(sent.ticket.as_deref());
-    let (jobs, input) = (Arc::clone(&api.jobs), json!({ "ticket": sent.ticket }));
-    answer_or_job(&jobs, jobs::Kind::Correct, &who, input, async move |job: &Job| {
+    let (actor, input) = (call.who.actor_for(sent.ticket.as_deref()), json!({ "ticket": sent.ticket }));
+    call.answer_or_job(jobs::Kind::Correct, input, async move |Call { api, .. }: &Call, job: &Job| {
         let now = Timestamp::from_seconds(api.clock.now().seconds()).to_string();
         let (phone, email) = match sent.kind {
             KindName::Phone => (sent.value.as_str(), ""),
@@ -111,19 +103,14 @@ pub(super) async fn correct(
     .await
 }
 
-pub(super) async fn remove(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    Sent(sent): Sent<Removal>,
-) -> Result<Response<Body>, Refusal> {
+pub(super) async fn remove(call: Call, Sent(sent): Sent<Removal>) -> Result<Response, Refusal> {
     let (kind, value) = value(sent.kind, &sent.value)?;
-    let SubjectName::Person(profile) = person(&api, &sent.profile_url)? else {
+    let SubjectName::Person(profile) = person(&call.api, &sent.profile_url)? else {
         return Err(Refusal::internal());
     };
-    let actor = who.actor_for(sent.ticket.as_deref());
-    let (jobs, input) = (Arc::clone(&api.jobs), json!({ "ticket": sent.ticket }));
+    let (actor, input) = (call.who.actor_for(sent.ticket.as_deref()), json!({ "ticket": sent.ticket }));
     let which = DetailFilter { values: Some(vec![(kind, value)]), source: sent.source };
-    answer_or_job(&jobs, jobs::Kind::Remove, &who, input, async move |job: &Job| {
+    call.answer_or_job(jobs::Kind::Remove, input, async move |Call { api, .. }: &Call, job: &Job| {
         let removed =
             api.services.subjects.remove(&actor, &profile, &which, &|step| job.observe(step)).await?;
         Ok(Settled::of(&removed, removed.done))

@@ -1,11 +1,7 @@
 //! Erasing a person.
 
-use std::sync::Arc;
-
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::{Response, StatusCode};
-use axum::response::IntoResponse;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use contactd_services::Changed;
 use contactd_services::views::ErasedView;
 use contactd_services::{EraseError, EraseOptions, Erased};
@@ -13,10 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::api::Api;
-use crate::api::auth::Who;
+use crate::api::auth::Call;
 use crate::api::extract::{Json, Sent};
-use crate::api::jobs::{self, Job, answer_or_job};
+use crate::api::jobs::{Job, Kind};
 use crate::api::people::{Whom, seen, when_its_turn};
 use crate::api::refusal::Refusal;
 
@@ -63,22 +58,18 @@ impl ErasureShown {
     }
 }
 
-pub(super) async fn erase(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    Sent(sent): Sent<Erasure>,
-) -> Result<Response<Body>, Refusal> {
-    let (named, actor) = (sent.q.read(&api)?, who.actor_for(sent.ticket.as_deref()));
+pub(super) async fn erase(call: Call, Sent(sent): Sent<Erasure>) -> Result<Response, Refusal> {
+    let (named, actor) = (sent.q.read(&call.api)?, call.who.actor_for(sent.ticket.as_deref()));
     if sent.dry_run {
         return when_its_turn(async move {
-            let erased = api.services.subjects.preview_erasure(&actor, &named).await?;
+            let erased = call.api.services.subjects.preview_erasure(&actor, &named).await?;
             Ok(Json(ErasureShown::of(&erased)).into_response())
         })
         .await;
     }
     let options = EraseOptions { values: sent.values, must_exist: false, approval: seen(sent.confirmed) };
-    let (jobs, input) = (Arc::clone(&api.jobs), json!({ "values": sent.values, "ticket": sent.ticket }));
-    answer_or_job(&jobs, jobs::Kind::Erase, &who, input, async move |job: &Job| {
+    let input = json!({ "values": sent.values, "ticket": sent.ticket });
+    call.answer_or_job(Kind::Erase, input, async move |Call { api, .. }: &Call, job: &Job| {
         let subjects = &api.services.subjects;
         let erased = subjects.erase(&actor, &named, options, &|step| job.observe(step)).await;
         if erased.as_ref().err().is_none_or(EraseError::has_begun) {

@@ -1,18 +1,13 @@
 //! Searching for a person, and their access report.
 
-use std::sync::Arc;
-
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
-use axum::response::IntoResponse;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use contactd_services::ReadFrom;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use crate::api::Api;
-use crate::api::auth::Who;
-use crate::api::extract::{Json, Sent};
+use crate::api::auth::Call;
+use crate::api::extract::{Answer, Json, Sent};
 use crate::api::people::found::{FoundShown, ReportShown};
 use crate::api::people::{Whom, when_its_turn};
 use crate::api::refusal::Refusal;
@@ -39,11 +34,7 @@ pub(super) struct ReportAsked {
     all: bool,
 }
 
-pub(super) async fn search(
-    State(api): State<Arc<Api>>,
-    who: Who,
-    Sent(sent): Sent<SearchAsked>,
-) -> Result<Json<impl Serialize>, Refusal> {
+pub(super) async fn search(Call { api, who }: Call, Sent(sent): Sent<SearchAsked>) -> Answer<FoundShown> {
     let (named, actor) = (sent.q.read(&api)?, who.actor_for(sent.ticket.as_deref()));
     when_its_turn(async move {
         let found = api.services.subjects.search(&actor, &named).await?;
@@ -53,11 +44,10 @@ pub(super) async fn search(
 }
 
 pub(super) async fn report(
-    State(api): State<Arc<Api>>,
-    who: Who,
+    Call { api, who }: Call,
     headers: HeaderMap,
     Sent(sent): Sent<ReportAsked>,
-) -> Result<Response<Body>, Refusal> {
+) -> Result<Response, Refusal> {
     let (named, actor) = (sent.q.read(&api)?, who.actor_for(sent.ticket.as_deref()));
     let is_page = wants_page(&headers);
     when_its_turn(async move {
@@ -82,7 +72,7 @@ fn wants_page(headers: &HeaderMap) -> bool {
 }
 
 /// A page to save. If a browser shows it, it runs nothing and reaches nothing of the console.
-fn page(page: String) -> Response<Body> {
+fn page(page: String) -> Response {
     let mut response = answer::of_type(StatusCode::OK, "text/html; charset=utf-8", page);
     for (name, value) in [
         (header::CONTENT_DISPOSITION, "attachment; filename=\"report.html\""),

@@ -14,7 +14,7 @@ use crate::api::disk::{PORTION, has_room, is_full};
 use crate::api::refusal::Refusal;
 
 /// How long a client may send nothing.
-const PATIENCE: Duration = Duration::from_secs(30);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long the rest of a refused file is read and thrown away. A client that still sends does not see the answer.
 const DRAINED: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ async fn write(headers: &HeaderMap, parts: &mut BodyDataStream, path: &Path) -> 
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).await.map_err(unwritable)?;
     let (mut bytes, mut portion) = (0, 0);
     loop {
-        let part = match tokio::time::timeout(PATIENCE, parts.next()).await {
+        let part = match tokio::time::timeout(SILENCE_TIMEOUT, parts.next()).await {
             Ok(Some(Ok(part))) => part,
             Ok(None) => break,
             Ok(Some(Err(_))) => {
