@@ -25,6 +25,7 @@ mod people;
 mod period;
 mod permission;
 mod personal_files;
+mod records;
 mod refusal;
 mod retention;
 mod server_status;
@@ -50,6 +51,7 @@ use jobs::Jobs;
 
 use crate::answer;
 pub use personal_files::delete_personal_files;
+pub(crate) use refusal::Refusal;
 pub use server_status::{LookupTimes, ServerStatus};
 use sessions::Sessions;
 use uploads::Uploads;
@@ -100,7 +102,8 @@ impl Console {
 
     /// The path, with a secret, that logs this user in once.
     pub fn one_time_link(&self, user: &User) -> Option<String> {
-        Some(format!("/admin/enter#{}", self.api.make_link(&user.name)?))
+        let secret = self.api.sessions.make_link(&user.name, self.api.clock.now()).ok()?;
+        Some(format!("/admin/enter#{secret}"))
     }
 
     pub(crate) fn router(&self) -> Router {
@@ -140,11 +143,6 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    /// Makes a link that logs this user in once.
-    fn make_link(&self, user: &str) -> Option<String> {
-        self.sessions.make_link(user, self.clock.now()).ok()
-    }
-
     async fn stop_jobs_without_permission(&self) {
         if let Err(error) = jobs::stop_those_without_permission(self).await {
             tracing::warn!(target: "contactd::admin", %error, "it cannot be found out whether jobs may go on");

@@ -3,16 +3,18 @@
 use std::io::{self, Write};
 
 use contactd_core::{COLUMNS, Detail, Kind, Profile, Timestamp, csv_cell};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// The format of an export.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The form of an export: one detail on each line, or one profile on each line as JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names of the forms")]
 pub enum ExportFormat {
-    /// One detail on each line.
     Csv,
-    /// One profile on each line, as JSON.
-    JsonLines,
-    /// All profiles in one JSON array.
+    Jsonl,
+    // All profiles in one JSON array, which only the command makes.
+    #[serde(skip)]
     JsonArray,
 }
 
@@ -58,7 +60,7 @@ impl<W: Write> ExportWriter<W> {
     /// Begins a file.
     pub fn new(format: ExportFormat, out: W) -> io::Result<Self> {
         let out = match format {
-            ExportFormat::JsonLines => Out::Json { out, is_array: false },
+            ExportFormat::Jsonl => Out::Json { out, is_array: false },
             ExportFormat::JsonArray => Out::Json { out, is_array: true },
             ExportFormat::Csv => {
                 let mut out = csv::Writer::from_writer(out);

@@ -39,50 +39,38 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 }
 
 /// Which events are wanted. All that is given must match.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 struct EventQuery {
     /// At or after this time: a date, an RFC 3339 time, or how long ago, such as `30d`.
-    #[serde(default)]
     since: Option<String>,
     /// Before this time.
-    #[serde(default)]
     until: Option<String>,
     /// Requests of this token, by id or name.
-    #[serde(default)]
     token: Option<String>,
     /// `hit`, `miss` or `refused` of requests; `done` or `failed` of actions.
-    #[serde(default)]
     outcome: Option<String>,
     /// `phone` or `email` of requests, or the name of an action.
-    #[serde(default)]
     operation: Option<String>,
     /// Actions of this user.
-    #[serde(default)]
     actor: Option<String>,
     /// The id of a request, as the caller sent it or as it is recorded.
-    #[serde(default)]
     request: Option<String>,
     /// How many a page has: 50 unless it is given, 1,000 at most. A CSV file has all.
-    #[serde(default)]
     #[schemars(range(min = 1, max = 1000))]
     limit: Option<u64>,
     /// The `next` of the page before.
-    #[serde(default)]
     before: Option<String>,
     /// `csv` for a file with all events.
-    #[serde(default)]
     format: Format,
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 struct PeriodQuery {
     /// At or after this time: a date, an RFC 3339 time, or how long ago, such as `30d`.
-    #[serde(default)]
     since: Option<String>,
     /// Before this time.
-    #[serde(default)]
     until: Option<String>,
 }
 

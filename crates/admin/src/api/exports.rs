@@ -32,22 +32,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ToExport {
-    format: Format,
+    format: ExportFormat,
     /// Only details of this source.
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<String>,
     /// The case that this is done for. It is put on record, so it must not be a name, a number or an address.
     #[schemars(length(min = 1), extend("pattern" = "\\S"))]
     ticket: String,
-}
-
-/// The form of an export: one detail on each line, or one profile on each line as JSON.
-#[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(rename = "ExportFormat")]
-enum Format {
-    Csv,
-    Jsonl,
 }
 
 async fn export(call: Call, Sent(sent): Sent<ToExport>) -> Result<Started, Refusal> {
@@ -64,12 +55,8 @@ async fn export(call: Call, Sent(sent): Sent<ToExport>) -> Result<Started, Refus
 async fn write(api: &Api, actor: &Actor, sent: &ToExport, job: &Job) -> Result<Value, Failed> {
     let path = job.file().map_err(unwritable)?;
     let file = RoomyFile::create(&path).map_err(unwritable)?;
-    let format = match sent.format {
-        Format::Csv => ExportFormat::Csv,
-        Format::Jsonl => ExportFormat::JsonLines,
-    };
     let mut writer =
-        ExportWriter::new(format, BufWriter::with_capacity(1 << 16, file)).map_err(unwritable)?;
+        ExportWriter::new(sent.format, BufWriter::with_capacity(1 << 16, file)).map_err(unwritable)?;
     let (mut failed, mut is_gone, mut said) = (None, false, None::<Instant>);
     let visit = |profile: &Profile, details: &[Detail]| {
         failed = writer.write(profile, details).err();

@@ -4,8 +4,8 @@
 //! for some days, on disk if it says nothing about a person. The files that it makes are deleted after a day, and those with
 //! personal data also when somebody is erased.
 
+mod after_restart;
 mod answering;
-mod kept;
 mod routes;
 mod running;
 mod stopping;
@@ -24,9 +24,9 @@ use tokio::runtime::Handle;
 
 use crate::api::auth::{Call, Who};
 use crate::api::permission::Permission;
+use crate::api::records::{Records, make_private};
 use crate::api::refusal::Refusal;
-pub(crate) use kept::Record;
-pub(crate) use kept::make_private;
+pub(crate) use after_restart::JobRecord;
 pub(crate) use routes::{Started, endpoints};
 use stopping::Stopped;
 pub(crate) use stopping::stop_those_without_permission;
@@ -221,7 +221,7 @@ impl Call {
 
 /// All jobs of this server.
 pub(crate) struct Jobs {
-    dir: PathBuf,
+    records: Records,
     clock: Arc<dyn Clock>,
     jobs: Mutex<BTreeMap<String, Arc<Job>>>,
 }
@@ -243,10 +243,9 @@ pub(crate) struct Job {
 impl Jobs {
     /// The jobs whose records are in this directory. Those that ran when the server ended have failed.
     pub(crate) fn open(room: &Path, clock: Arc<dyn Clock>) -> io::Result<Arc<Self>> {
-        let dir = room.join("jobs");
-        kept::make_private(&dir)?;
-        let jobs = kept::read_all(&dir, clock.now())?;
-        Ok(Arc::new(Self { dir, clock, jobs: Mutex::new(jobs) }))
+        let records = Records::make(room.join("jobs"))?;
+        let jobs = Mutex::new(after_restart::read_all(&records, clock.now())?);
+        Ok(Arc::new(Self { records, clock, jobs }))
     }
 
     fn add(&self, kind: Kind, who: &Who, input: Value) -> Result<Arc<Job>, Refusal> {
@@ -270,7 +269,7 @@ impl Jobs {
             has_rejects: false,
             has_file: false,
         };
-        let job = Arc::new(Job::of(who.owner.clone(), shown, self.dir.join(&id)));
+        let job = Arc::new(Job::of(who.owner.clone(), shown, self.records.content(&id)));
         let mut jobs = lock(&self.jobs);
         if jobs.values().filter(|job| job.kind() == kind && job.is_running()).count() >= MOST_RUNNING {
             return Err(Refusal::conflict(
@@ -293,7 +292,7 @@ impl Jobs {
     fn forget(&self, job: &Job) -> JobShown {
         let shown = job.shown();
         lock(&self.jobs).remove(&shown.id);
-        kept::remove(&self.dir, &shown.id);
+        self.records.remove(&shown.id);
         shown
     }
 
@@ -338,9 +337,9 @@ impl Jobs {
 
     /// Writes what is known about a job to disk, if it may be kept there.
     fn keep(&self, job: &Job) {
-        let shown = job.shown().without_people();
-        if shown.kind.rules().is_impersonal
-            && let Err(error) = kept::write(&self.dir, &job.owner, shown)
+        let record = JobRecord { owner: job.owner.clone(), shown: job.shown().without_people() };
+        if job.kind().rules().is_impersonal
+            && let Err(error) = self.records.write(&job.id(), &record)
         {
             tracing::warn!(target: "contactd::admin", %error, "a job cannot be noted on disk; it is forgotten when the server stops");
         }
@@ -366,7 +365,7 @@ impl Jobs {
         for job in with_old_files {
             job.delete_files();
         }
-        gone.iter().for_each(|id| kept::remove(&self.dir, id));
+        gone.iter().for_each(|id| self.records.remove(id));
     }
 
     /// Asks all jobs to stop, and waits a moment for them.
@@ -429,13 +428,13 @@ impl Job {
 
     /// The file that it makes for download. Its directory exists.
     pub(crate) fn file(&self) -> io::Result<PathBuf> {
-        kept::make_private(&self.dir)?;
+        make_private(&self.dir)?;
         Ok(self.dir.join(FILE))
     }
 
     /// The file of rejected rows. Its directory exists.
     pub(crate) fn rejects(&self) -> io::Result<PathBuf> {
-        kept::make_private(&self.dir)?;
+        make_private(&self.dir)?;
         Ok(self.dir.join("rejects"))
     }
 

@@ -47,15 +47,7 @@ struct OverviewShown {
 #[derive(Serialize, JsonSchema)]
 struct HeldShown {
     profiles: u64,
-    details: Vec<HeldOfSource>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct HeldOfSource {
-    source: String,
-    /// `phone` or `email`.
-    kind: &'static str,
-    count: u64,
+    details: Vec<HeldBySource>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -107,43 +99,22 @@ struct NodeAtAGlance {
 }
 
 async fn show(Call { api, who }: Call) -> Answer<OverviewShown> {
-    let overview = api.services.health.overview(&who.actor).await?;
+    let Overview { lookups, profiles, held, tokens_ending, journal, last_import, last_backup, findings } =
+        api.services.health.overview(&who.actor).await?;
     let nodes = (api.status.nodes)().await?;
-    let mut findings = (api.status.findings)().await;
-    findings.extend(overview.findings.iter().cloned());
+    let findings = (api.status.findings)().await.into_iter().chain(findings);
     Ok(Json(OverviewShown {
+        lookups,
         latency: (api.status.lookup_times)(),
+        held: HeldShown { profiles, details: held },
         suppressions: api.status.suppressions.len() as u64,
+        tokens_ending: tokens_ending.into_iter().map(EndingShown::from).collect(),
+        journal: JournalShown::of(journal, api.status.is_journal_on, api.clock.now()),
+        last_import: last_import.map(ImportShown::from),
+        last_backup: last_backup.map(|made_at| BackupShown { made_at }),
         nodes: nodes.into_iter().map(NodeAtAGlance::from).collect(),
-        findings: findings.into_iter().map(FindingView::from).collect(),
-        ..OverviewShown::of(overview, api.status.is_journal_on, api.clock.now())
+        findings: findings.map(FindingView::from).collect(),
     }))
-}
-
-impl OverviewShown {
-    /// What the store knows.
-    fn of(overview: Overview, is_journal_on: bool, now: Timestamp) -> Self {
-        let held = |HeldBySource { source, kind, count }: HeldBySource| HeldOfSource {
-            source,
-            kind: kind.name(),
-            count,
-        };
-        Self {
-            lookups: overview.lookups,
-            latency: None,
-            held: HeldShown {
-                profiles: overview.profiles,
-                details: overview.held.into_iter().map(held).collect(),
-            },
-            suppressions: 0,
-            tokens_ending: overview.tokens_ending.into_iter().map(EndingShown::from).collect(),
-            journal: JournalShown::of(overview.journal, is_journal_on, now),
-            last_import: overview.last_import.map(ImportShown::from),
-            last_backup: overview.last_backup.map(|made_at| BackupShown { made_at }),
-            nodes: Vec::new(),
-            findings: Vec::new(),
-        }
-    }
 }
 
 impl JournalShown {

@@ -1,9 +1,11 @@
 //! What a role may do.
 
 use contactd_core::Role::{self, Admin, Auditor, Operator, Privacy};
+use serde::Serialize;
 
 /// Something that only some roles may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) enum Permission {
     /// See how the service does: counts, no personal data.
     Overview,
@@ -54,26 +56,6 @@ impl Permission {
         Self::AdminTokens,
     ];
 
-    /// The name that the console knows it by.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Overview => "overview",
-            Self::People => "people",
-            Self::OptOuts => "optOuts",
-            Self::Imports => "imports",
-            Self::Export => "export",
-            Self::Retention => "retention",
-            Self::Sweep => "sweep",
-            Self::Tokens => "tokens",
-            Self::Usage => "usage",
-            Self::Audit => "audit",
-            Self::AuditProof => "auditProof",
-            Self::Nodes => "nodes",
-            Self::Users => "users",
-            Self::AdminTokens => "adminTokens",
-        }
-    }
-
     /// The roles that have it.
     pub(crate) const fn roles(self) -> &'static [Role] {
         match self {
@@ -88,10 +70,9 @@ impl Permission {
         }
     }
 
-    /// The names of what a role may do.
-    pub(crate) fn names_of(role: Role) -> Vec<&'static str> {
-        let has = |permission: &&Self| permission.roles().contains(&role);
-        Self::ALL.iter().filter(has).map(|permission| permission.name()).collect()
+    /// What a role may do.
+    pub(crate) fn of(role: Role) -> Vec<Self> {
+        Self::ALL.into_iter().filter(|permission| permission.roles().contains(&role)).collect()
     }
 }
 

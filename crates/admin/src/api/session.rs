@@ -51,7 +51,8 @@ struct Link {
 struct SessionShown {
     user: SessionUser,
     /// What the user's role may do.
-    permissions: Vec<&'static str>,
+    #[schemars(with = "Vec<String>")]
+    permissions: Vec<Permission>,
     /// Whether what the user looks at is put on record; not if this server keeps no journal.
     is_on_record: bool,
     /// To be sent as `X-Contactd-Csrf` with every request that changes something.
@@ -83,7 +84,7 @@ impl SessionShown {
                 has_totp: user.totp.is_some(),
                 must_change_password: user.must_change_password && !session.is_by_link,
             },
-            permissions: Permission::names_of(user.role),
+            permissions: Permission::of(user.role),
             is_on_record: api.status.is_journal_on,
             csrf_token: session.csrf.clone(),
             ends_at: session.ends_at(),

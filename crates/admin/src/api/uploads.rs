@@ -1,13 +1,12 @@
 //! Files that somebody sends to import them.
 
-mod kept;
 mod receiving;
+mod store;
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode};
 use contactd_core::Timestamp;
 use contactd_services::{FileShape, NotLoaded, PreviewedRow, Verdict};
-use kept::Upload;
 use percent_encoding::percent_decode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +18,8 @@ use crate::api::extract::{Answer, Created, Json, Named, NewAnswer, Sent};
 use crate::api::imports::{Reading, refused};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
-pub(crate) use kept::Uploads;
+use store::Upload;
+pub(crate) use store::Uploads;
 
 /// The header with the name of a file.
 const FILE_NAME: &str = "x-file-name";

@@ -27,20 +27,16 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 struct UsageQuery {
     /// At or after the day of this time: a date, an RFC 3339 time, or how long ago, such as `30d`.
-    #[serde(default)]
     since: Option<String>,
     /// Before this time.
-    #[serde(default)]
     until: Option<String>,
     /// What the counts are summed up by; `day` if nothing is said.
-    #[serde(default)]
     by: By,
     /// `csv` for a file with a row for every token and day.
-    #[serde(default)]
     format: Format,
 }
 

@@ -15,7 +15,7 @@ pub(crate) async fn run(context: &Context, args: &ExportArgs) -> anyhow::Result<
     let format = match args.format {
         ExportFormat::Csv => contactd_admin::ExportFormat::Csv,
         ExportFormat::Jsonl if args.json => contactd_admin::ExportFormat::JsonArray,
-        ExportFormat::Jsonl => contactd_admin::ExportFormat::JsonLines,
+        ExportFormat::Jsonl => contactd_admin::ExportFormat::Jsonl,
     };
     let mut writer = ExportWriter::new(format, BufWriter::with_capacity(1 << 16, io::stdout()))?;
     let mut failed = None;

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use contactd_core::Finding;
 use contactd_core::store::PastImport;
 use contactd_core::{Actor, Kind, Timestamp, Token};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::audits::{indexed_lookups, journal_state};
 use crate::views::DayLookups;
@@ -34,11 +36,13 @@ pub struct Overview {
     pub findings: Vec<Finding>,
 }
 
-/// Details of a source.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are the words of the glossary")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "HeldOfSource")]
+#[expect(missing_docs, reason = "details of a source; the fields are the words of the glossary")]
 pub struct HeldBySource {
     pub source: String,
+    /// `phone` or `email`.
+    #[schemars(with = "String")]
     pub kind: Kind,
     pub count: u64,
 }

@@ -7,7 +7,8 @@ use contactd_services::UserError;
 
 use crate::api::Api;
 use crate::api::auth::USER;
-use crate::api::jobs::{Failed, kept};
+use crate::api::jobs::Failed;
+use crate::api::jobs::after_restart::{INTERRUPTED, INTERRUPTED_MESSAGE};
 
 /// Why a job was asked to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +31,7 @@ impl Stopped {
                     .to_owned(),
                 ..failed
             },
-            Self::WithTheServer => Failed::new(kept::INTERRUPTED, kept::INTERRUPTED_MESSAGE),
+            Self::WithTheServer => Failed::new(INTERRUPTED, INTERRUPTED_MESSAGE),
         }
     }
 }

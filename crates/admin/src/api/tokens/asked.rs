@@ -40,26 +40,21 @@ pub(super) struct LookupTokenToCreate {
     quota: Option<String>,
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct TokenChange {
     /// What it may look up.
-    #[serde(default)]
     #[schemars(length(min = 1))]
     scopes: Option<Vec<KindName>>,
     /// How long it is accepted from now on, such as `90d`, or `never`.
-    #[serde(default)]
     expires: Option<String>,
     /// Most lookups, such as `50/s`, `600/m` or `1000/h`; `none` removes the limit.
-    #[serde(default)]
     rate: Option<String>,
     /// How many may come at once. It needs a rate.
-    #[serde(default)]
     #[schemars(range(min = 1))]
     burst: Option<u32>,
     /// Most lookups that find something, such as `10000/day` or `200000/month`; `none` removes the limit. It applies to all
     /// tokens that were made from each other by rotation.
-    #[serde(default)]
     quota: Option<String>,
 }
 

@@ -1,7 +1,6 @@
 //! The uploaded files: each belongs to the user who sent it, and is deleted after a day, or when somebody is erased.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
 use crate::api::auth::Who;
-use crate::api::jobs::make_private;
+use crate::api::records::Records;
 use crate::api::refusal::Refusal;
 
 /// How long a file is kept.
@@ -24,7 +23,7 @@ const MOST: usize = 20;
 
 /// The uploaded files of this server.
 pub(crate) struct Uploads {
-    dir: PathBuf,
+    records: Records,
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
 }
@@ -67,32 +66,11 @@ pub(super) struct Arriving {
 impl Uploads {
     /// The files whose records are in this room. Whatever else is with them was left by a server that was killed, and is deleted.
     pub(crate) fn open(room: &Path, clock: Arc<dyn Clock>) -> io::Result<Arc<Self>> {
-        let dir = room.join("uploads");
-        make_private(&dir)?;
-        let mut kept = BTreeMap::new();
-        for entry in fs::read_dir(&dir)? {
-            let record = entry?.path();
-            let is_record = record.extension().is_some_and(|kind| kind == "json");
-            let upload = is_record.then(|| fs::read(&record).ok()).flatten();
-            let upload = upload.and_then(|text| serde_json::from_slice::<Upload>(&text).ok());
-            if let Some(upload) = upload
-                && record_in(&dir, &upload.id) == record
-                && data_in(&dir, &upload.id).is_file()
-            {
-                kept.insert(upload.id.clone(), upload);
-            }
-        }
-        for entry in fs::read_dir(&dir)? {
-            let file = entry?.path();
-            let id = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let is_known =
-                kept.contains_key(&id) && [record_in(&dir, &id), data_in(&dir, &id)].contains(&file);
-            if !is_known {
-                let _ = fs::remove_file(&file);
-            }
-        }
-        let state = Mutex::new(State { kept, sending: Vec::new() });
-        let uploads = Self { dir, clock, state };
+        let records = Records::make(room.join("uploads"))?;
+        let mut kept: BTreeMap<String, Upload> = records.read()?.into_iter().collect();
+        kept.retain(|id, upload| upload.id == *id && records.content(id).is_file());
+        records.remove_unknown(|id| kept.contains_key(id))?;
+        let uploads = Self { records, clock, state: Mutex::new(State { kept, sending: Vec::new() }) };
         uploads.tidy();
         Ok(Arc::new(uploads))
     }
@@ -102,9 +80,9 @@ impl Uploads {
         let now = self.clock.now();
         let mut state = self.state();
         state.kept.retain(|id, upload| {
-            let is_kept = now < upload.deleted_at() && data_in(&self.dir, id).is_file();
+            let is_kept = now < upload.deleted_at() && self.records.content(id).is_file();
             if !is_kept {
-                self.delete(id);
+                self.records.remove(id);
             }
             is_kept
         });
@@ -132,7 +110,7 @@ impl Uploads {
 
     /// Where an upload is, and what it is called.
     pub(crate) fn file(&self, upload: &Upload) -> UploadedFile {
-        UploadedFile { path: data_in(&self.dir, &upload.id), name: upload.name.clone() }
+        UploadedFile { path: self.records.content(&upload.id), name: upload.name.clone() }
     }
 
     /// Deletes the uploads of everybody, except these.
@@ -140,7 +118,7 @@ impl Uploads {
         self.state().kept.retain(|id, _| {
             let is_kept = in_use.contains(id);
             if !is_kept {
-                self.delete(id);
+                self.records.remove(id);
             }
             is_kept
         });
@@ -149,7 +127,7 @@ impl Uploads {
     /// Deletes an upload.
     pub(super) fn remove(&self, upload: &Upload) {
         self.state().kept.remove(&upload.id);
-        self.delete(&upload.id);
+        self.records.remove(&upload.id);
     }
 
     /// Makes room for a file that this user wants to send.
@@ -176,12 +154,6 @@ impl Uploads {
         Ok(Arriving { uploads: Arc::clone(self), owner, id: hex::encode(&random), is_kept: false })
     }
 
-    fn delete(&self, id: &str) {
-        // The record first: a file without one is deleted at the next start.
-        let _ = fs::remove_file(record_in(&self.dir, id));
-        let _ = fs::remove_file(data_in(&self.dir, id));
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -190,14 +162,14 @@ impl Uploads {
 impl Arriving {
     /// Where the file is written.
     pub(super) fn path(&self) -> PathBuf {
-        data_in(&self.uploads.dir, &self.id)
+        self.uploads.records.content(&self.id)
     }
 
     /// Keeps the file, which is complete.
     pub(super) fn keep(mut self, name: String, bytes: u64) -> io::Result<Upload> {
         let (id, owner) = (self.id.clone(), self.owner.clone());
         let upload = Upload { id: id.clone(), owner, name, bytes, sent_at: self.uploads.clock.now() };
-        fs::write(record_in(&self.uploads.dir, &id), serde_json::to_vec(&upload)?)?;
+        self.uploads.records.write(&id, &upload)?;
         self.uploads.state().kept.insert(id, upload.clone());
         self.is_kept = true;
         Ok(upload)
@@ -217,16 +189,8 @@ impl Drop for Arriving {
         // Deleting a large file takes a while, and this may be a thread that serves connections.
         let (uploads, id) = (Arc::clone(&self.uploads), std::mem::take(&mut self.id));
         match Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(move || uploads.delete(&id))),
-            Err(_) => uploads.delete(&id),
+            Ok(runtime) => drop(runtime.spawn_blocking(move || uploads.records.remove(&id))),
+            Err(_) => uploads.records.remove(&id),
         }
     }
-}
-
-pub(super) fn data_in(dir: &Path, id: &str) -> PathBuf {
-    dir.join(id)
-}
-
-fn record_in(dir: &Path, id: &str) -> PathBuf {
-    dir.join(format!("{id}.json"))
 }
