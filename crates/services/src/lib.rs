@@ -50,8 +50,8 @@ pub use users::{IssuedAdminToken, LoginError, NewUser, TotpSetup, UserError, Use
 use contactd_core::InForce;
 use contactd_core::store::{Machine, Store, StoreError};
 use contactd_core::{
-    Actor, AdminEntry, Affected, Clock, DigestKeys, MOST_SUBJECTS, Networks, NotRecorded, OnRecord, Subject,
-    SuppressionList, UnknownKey,
+    Actor, AdminEntry, Affected, Clock, DigestKeys, MOST_SUBJECTS, Networks, NotRecorded, OnRecord, Profile,
+    Subject, SuppressionList, UnknownKey,
 };
 use contactd_import::UploadedFiles;
 use contactd_journal::JournalReader;
@@ -62,15 +62,30 @@ use crate::changed::Announcer;
 pub const ASK_ABOVE_PROFILES: usize = 10;
 
 /// Whether many people at once may be opted out or erased by a number or an address.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub enum Approval {
     /// Nobody was asked: only up to [`ASK_ABOVE_PROFILES`] profiles.
     #[default]
     NotGiven,
     /// Whoever asks has seen this many profiles and confirmed that number.
     Seen(usize),
+    /// Whoever is asked about these profiles decides, if they are more than [`ASK_ABOVE_PROFILES`].
+    Ask(fn(&[Profile]) -> bool),
     /// However many they are.
     Given,
+}
+
+impl Approval {
+    /// Whether it covers these profiles.
+    pub(crate) fn covers(self, profiles: &[Profile]) -> bool {
+        let is_few = profiles.len() <= ASK_ABOVE_PROFILES;
+        match self {
+            Self::NotGiven => is_few,
+            Self::Seen(count) => is_few || count == profiles.len(),
+            Self::Ask(ask) => is_few || ask(profiles),
+            Self::Given => true,
+        }
+    }
 }
 
 /// Removes what interrupted backups left behind. False while a backup is in progress.

@@ -9,7 +9,7 @@ use contactd_core::{
 };
 
 use crate::Changed;
-use crate::{ASK_ABOVE_PROFILES, Approval, Parts, SuppressionsError};
+use crate::{Approval, Parts, SuppressionsError};
 
 /// Adds and removes suppressions of people, numbers and addresses.
 pub struct OptOuts {
@@ -158,29 +158,9 @@ impl OptOuts {
         done: &mut Changed<OptedOut>,
     ) -> Result<OnFile, SuppressionsError> {
         let (unknown, profiles) = self.search(named).await?;
-        let is_approved = match options.approval {
-            Approval::NotGiven => false,
-            Approval::Seen(count) => count == profiles.len(),
-            Approval::Given => true,
-        };
-        let needs_approval = options.person && profiles.len() > ASK_ABOVE_PROFILES && !is_approved;
+        let needs_approval = options.person && !options.approval.covers(&profiles);
         let holders = self.holders(actor, profiles, options.person && !needs_approval, done).await?;
         Ok(OnFile { unknown, holders, needs_approval })
-    }
-
-    /// Opts out the people of an opt-out that [needs approval](OnFile::needs_approval), which is given now.
-    pub async fn suppress_holders(&self, actor: &Actor, mut done: Changed<OptedOut>) -> Changed<OptedOut> {
-        if let Ok(OnFile { holders, .. }) = &mut done.done.on_file {
-            let profiles = std::mem::take(holders).into_iter().map(|holder| holder.profile).collect();
-            let holders = self.holders(actor, profiles, true, &mut done).await;
-            done.done.on_file = match (done.done.on_file, holders) {
-                (Ok(OnFile { unknown, .. }), Ok(holders)) => {
-                    Ok(OnFile { unknown, holders, needs_approval: false })
-                }
-                (Err(error), _) | (_, Err(error)) => Err(error),
-            };
-        }
-        done
     }
 
     /// Opts out people. Once that is in force and on record, so is what was stored before it.

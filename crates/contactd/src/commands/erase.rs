@@ -51,18 +51,10 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
         )),
         step => waiting.show(step),
     };
-    let mut options = EraseOptions {
-        values: args.values,
-        must_exist: args.must_exist,
-        approval: approval::given(args.yes),
-    };
-    let mut erased = progress::during("erasing", subjects.erase(&actor, &named, options, &show)).await;
-    if let Err(EraseError::NeedsApproval(profiles)) = &erased
-        && approval::ask("Erase", profiles.iter())
-    {
-        options.approval = Approval::Seen(profiles.len());
-        erased = progress::during("erasing", subjects.erase(&actor, &named, options, &show)).await;
-    }
+    let ask = Approval::Ask(|profiles| approval::ask("Erase", profiles));
+    let approval = if args.yes { Approval::Given } else { ask };
+    let options = EraseOptions { values: args.values, must_exist: args.must_exist, approval };
+    let erased = progress::during("erasing", subjects.erase(&actor, &named, options, &show)).await;
     let is_begun = erased.as_ref().err().is_none_or(EraseError::has_begun);
     let console = if is_begun { delete_console_files(context) } else { Ok(()) };
     let mut erased = erased.map_err(|error| with_advice(context, error))?;

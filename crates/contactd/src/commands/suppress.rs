@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use contactd_core::{SubjectList, SubjectName, SubjectNameError, subject_lines};
 use contactd_services::views::HolderView;
-use contactd_services::{Holder, OnFile, OptOutError, OptOutOptions, OptedOut};
+use contactd_services::{Approval, Holder, OnFile, OptOutError, OptOutOptions, OptedOut};
 use serde::Serialize;
 
 use crate::cli::{SubjectArgs, SuppressArgs};
@@ -45,7 +45,8 @@ const SHOWN: usize = 20;
 pub(crate) async fn suppress(context: &Context, args: &SuppressArgs) -> anyhow::Result<ExitCode> {
     let (named, rejected) = read(context, &args.subjects)?;
     let actor = context.actor_for(args.subjects.ticket.as_deref());
-    let approval = approval::given(args.yes);
+    let ask = Approval::Ask(|profiles| approval::ask("Opt out", profiles));
+    let approval = if args.yes { Approval::Given } else { ask };
     let options = OptOutOptions { person: args.person, must_exist: args.must_exist, approval };
     if args.must_exist && !rejected.is_empty() {
         rejected.iter().for_each(RejectedSubject::show);
@@ -53,15 +54,8 @@ pub(crate) async fn suppress(context: &Context, args: &SuppressArgs) -> anyhow::
     }
     refuse_nothing(&named, &rejected)?;
     // Process the valid subjects even if others are invalid: one typing error must not delay another person's opt-out.
-    let opt_outs = &context.services.opt_outs;
-    let opting_out = opt_outs.suppress(&actor, &named, options);
-    let mut changed = progress::during("opting out", opting_out).await.map_err(name_unknown)?;
-    if let Ok(OnFile { holders, needs_approval: true, .. }) = &changed.done.on_file
-        && approval::ask("Opt out", holders.iter().map(|holder| &holder.profile))
-    {
-        let opting_out = opt_outs.suppress_holders(&actor, changed);
-        changed = progress::during("opting out", opting_out).await;
-    }
+    let opting_out = context.services.opt_outs.suppress(&actor, &named, options);
+    let changed = progress::during("opting out", opting_out).await.map_err(name_unknown)?;
     let OptedOut { changed: count, already, on_file, .. } = changed.done;
     let found = on_file.as_ref().ok();
     let report = OptOutReport {

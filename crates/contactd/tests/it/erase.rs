@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::fixture::{ADA, ADA_CANONICAL, ADA_EMAIL, ADA_PHONE, EVE, PEOPLE};
 use crate::http::{Request, profile_body};
+use crate::progress::{BINARY, on_a_terminal};
 use crate::service::{EMAIL, PHONE, Service, SetAtEnd, Site, assert_has, eventually};
 
 /// The files below a directory that contain one of these texts.
@@ -339,5 +340,33 @@ fn suppressed_people_do_not_come_back_with_an_import_or_a_restore() {
     let restored = other.serve();
     for (path, person) in [(PHONE, ADA), (EMAIL, ADA), (EMAIL, EVE)] {
         assert_eq!(restored.look_up(path, &token, person).status, 404);
+    }
+}
+
+#[test]
+fn many_people_are_erased_after_a_question_that_leaves_the_lines_of_its_answer_alone() {
+    let shared = || {
+        let site = Site::empty();
+        let rows: String =
+            (0..11).map(|n| format!("https://linkedin.com/in/many-{n},+14155550150\n")).collect();
+        site.ok_with_input(&["import", "-", "--source", "crm"], format!("profileUrl,phone\n{rows}"));
+        site
+    };
+    let outcomes = |site: &Site| {
+        let lines = site.run(&["audit", "show", "--operation", "erase", "--json"]).json();
+        let lines = lines.as_array().expect("a list").iter().map(|line| line["outcome"].clone());
+        lines.collect::<Vec<_>>()
+    };
+    let erase = format!("{BINARY} erase --phone +14155550150; echo code $? >&2");
+    for (answer, code, flags) in [("y\n", 0, &["--yes"][..]), ("n\n", 1, &[])] {
+        let (asked, told) = (shared(), shared());
+        let shown = on_a_terminal(&asked, &erase, answer);
+        assert!(shown.contains("  https://linkedin.com/in/many-3\r\n"), "{shown:?}");
+        assert!(shown.contains("Erase these 11 profiles? [y/N] "), "{shown:?}");
+        assert!(shown.ends_with(&format!("code {code}\r\n")), "{shown:?}");
+        let output = told.run(&[&["erase", "--phone", "+14155550150"], flags].concat());
+        assert_eq!((output.code, outcomes(&asked)), (code, outcomes(&told)), "{shown:?}");
+        assert_eq!(outcomes(&asked).contains(&"failed".into()), code == 1);
+        assert_eq!(asked.run(&["stats", "--json"]).json()["profiles"], if code == 0 { 0 } else { 11 });
     }
 }

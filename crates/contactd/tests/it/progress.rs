@@ -5,12 +5,13 @@ use std::process::{Command, Stdio};
 
 use crate::service::Site;
 
-/// Runs a shell command whose stderr is a terminal, and returns what the terminal showed.
-fn on_a_terminal(site: &Site, command: &str) -> String {
+/// Runs a shell command whose stdin and stderr are a terminal, on which somebody types `answer`, and returns what it showed.
+pub(crate) fn on_a_terminal(site: &Site, command: &str, answer: &str) -> String {
     let script = "import os, pty, subprocess, sys\n\
          ours, theirs = pty.openpty()\n\
-         child = subprocess.Popen(['sh', '-c', sys.argv[1]], stdin=subprocess.DEVNULL, stderr=theirs)\n\
+         child = subprocess.Popen(['sh', '-c', sys.argv[1]], stdin=theirs, stderr=theirs)\n\
          os.close(theirs)\n\
+         os.write(ours, sys.argv[2].encode())\n\
          shown = b''\n\
          try:\n\
          \x20   while chunk := os.read(ours, 65536):\n\
@@ -20,12 +21,12 @@ fn on_a_terminal(site: &Site, command: &str) -> String {
          child.wait()\n\
          sys.stderr.buffer.write(shown)\n";
     let mut python = Command::new("python3");
-    python.args(["-c", script, command]).env("CONTACTD_DATA", site.data()).current_dir(site.path(""));
+    python.args(["-c", script, command, answer]).env("CONTACTD_DATA", site.data()).current_dir(site.path(""));
     let output = python.stdout(Stdio::null()).stderr(Stdio::piped()).output().expect("python3 runs");
     String::from_utf8(output.stderr).expect("UTF-8")
 }
 
-const BINARY: &str = env!("CARGO_BIN_EXE_contactd");
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_contactd");
 
 /// Holds the store for a while, so that a command has to wait for its turn.
 fn busy(dir: &Path, database: &str, seconds: u32) -> std::process::Child {
@@ -51,7 +52,7 @@ fn busy(dir: &Path, database: &str, seconds: u32) -> std::process::Child {
 fn a_sweep_that_waits_shows_on_a_terminal_that_it_is_at_work() {
     let site = Site::with_people();
     let mut holder = busy(&site.data(), "details.db", 3);
-    let shown = on_a_terminal(&site, &format!("{BINARY} sweep"));
+    let shown = on_a_terminal(&site, &format!("{BINARY} sweep"), "");
     holder.wait().expect("ends");
     assert!(shown.contains("waiting: another command is writing to the store\r\n"), "{shown:?}");
     assert!(shown.contains("\r\u{1b}[Klooking for details to remove: 1 s"), "{shown:?}");
@@ -70,7 +71,7 @@ fn an_export_to_a_slow_reader_counts_profiles_on_a_terminal_and_leaves_no_trace_
         .map(|number| format!("https://linkedin.com/in/slow-quell-{number},l{number}@example.com\n"))
         .collect();
     site.ok_with_input(&["import", "-", "--source", "crm"], format!("profileUrl,email\n{rows}"));
-    let shown = on_a_terminal(&site, &format!("{BINARY} export | (sleep 3; wc -l > lines)"));
+    let shown = on_a_terminal(&site, &format!("{BINARY} export | (sleep 3; wc -l > lines)"), "");
     assert!(shown.contains(" profiles, 1 s") && shown.contains("\r\u{1b}[Kexporting: "), "{shown:?}");
     assert!(shown.ends_with("\r\u{1b}[K"), "{shown:?}");
     assert_eq!(std::fs::read_to_string(site.path("lines")).expect("reads").trim(), "3000");
@@ -88,9 +89,9 @@ fn a_backup_to_a_slow_reader_shows_its_share_and_refuses_a_terminal() {
         })
         .collect();
     site.ok_with_input(&["import", "-", "--source", "crm"], format!("profileUrl,email\n{rows}"));
-    let shown = on_a_terminal(&site, &format!("{BINARY} backup - | (sleep 3; cat > a.backup)"));
+    let shown = on_a_terminal(&site, &format!("{BINARY} backup - | (sleep 3; cat > a.backup)"), "");
     assert!(shown.contains("#] writing the backup, ") && shown.contains(" %, about "), "{shown:?}");
-    let refused = on_a_terminal(&site, &format!("{BINARY} backup - 1>&2"));
+    let refused = on_a_terminal(&site, &format!("{BINARY} backup - 1>&2"), "");
     assert_eq!(
         refused,
         "contactd: a backup is not text: send it to a file or a command, such as `contactd backup - > FILE`\r\n"
@@ -100,7 +101,7 @@ fn a_backup_to_a_slow_reader_shows_its_share_and_refuses_a_terminal() {
 #[test]
 fn quick_commands_show_no_progress_and_a_pipe_gets_no_control_characters() {
     let site = Site::with_people();
-    assert_eq!(on_a_terminal(&site, &format!("{BINARY} stats")), "");
+    assert_eq!(on_a_terminal(&site, &format!("{BINARY} stats"), ""), "");
     let mut holder = busy(&site.data(), "details.db", 6);
     let swept = site.run(&["sweep"]);
     holder.wait().expect("ends");

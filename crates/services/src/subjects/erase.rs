@@ -9,10 +9,10 @@ use contactd_core::{
 };
 use contactd_core::{Cancel, Observer, Progress};
 
+use crate::Approval;
 use crate::Changed;
 use crate::subjects::Subjects;
 use crate::waiting::until_free;
-use crate::{ASK_ABOVE_PROFILES, Approval};
 
 /// What an erasure covers, and when it is refused.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,9 +72,9 @@ pub enum EraseError {
     /// Nothing is on file. Nothing was changed.
     #[error("nothing is on file about what was named; nothing was changed")]
     NotOnFile,
-    /// More than [`ASK_ABOVE_PROFILES`] profiles would be erased: these. That has to be approved.
-    #[error("{} profiles hold it; none of them was erased. It is opted out itself: no lookup discloses it", .0.len())]
-    NeedsApproval(Vec<Profile>),
+    /// More than [`ASK_ABOVE_PROFILES`](crate::ASK_ABOVE_PROFILES) profiles would be erased, and that was not approved.
+    #[error("{0} profiles hold it; none of them was erased. It is opted out itself: no lookup discloses it")]
+    NeedsApproval(usize),
     /// Another number of profiles was confirmed.
     #[error(
         "{0} profiles hold it, which is not the number that was confirmed; none of them was erased. It is opted out itself: no \
@@ -287,8 +287,8 @@ impl Subjects {
             (SubjectName::Value(..), Approval::Seen(count)) if count != profiles.len() => {
                 return Err(EraseError::NotAsConfirmed(profiles.len()));
             }
-            (_, Approval::NotGiven) if profiles.len() > ASK_ABOVE_PROFILES => {
-                return Err(EraseError::NeedsApproval(profiles));
+            (_, approval) if !approval.covers(&profiles) => {
+                return Err(EraseError::NeedsApproval(profiles.len()));
             }
             _ => {}
         }

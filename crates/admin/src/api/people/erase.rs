@@ -88,12 +88,11 @@ impl From<EraseError> for Refusal {
     fn from(error: EraseError) -> Self {
         match error {
             EraseError::NotOnFile => Self::not_found("Nothing is on file about this. Nothing was changed."),
-            EraseError::NeedsApproval(profiles) => Self::confirmation_needed(
-                profiles.len() as u64,
+            EraseError::NeedsApproval(count) => Self::confirmation_needed(
+                count as u64,
                 format!(
-                    "{} profiles hold this number or address, and none of them was erased. It is opted out itself: no lookup gives \
-                     it out. To erase all of them, confirm their number.",
-                    profiles.len()
+                    "{count} profiles hold this number or address, and none of them was erased. It is opted out itself: no lookup gives \
+                     it out. To erase all of them, confirm their number."
                 ),
             ),
             EraseError::NotAsConfirmed(count) => Self::conflict(format!(
