@@ -21,7 +21,7 @@ use sheet::Sheet;
 use crate::cli::EnrichArgs;
 use crate::client::Client;
 use crate::output;
-use crate::progress::ProgressLine;
+use crate::progress::{self, ROWS, Working};
 
 /// What is known about one URL and kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,15 +66,15 @@ pub(crate) fn run(args: &EnrichArgs) -> anyhow::Result<ExitCode> {
             journal.path().display()
         ));
     }
-    let progress = ProgressLine::new();
+    let working = Working::start("asking");
     let mut asked = 0;
     let all = questions.len() as u64;
     let done = ask_all(&client, &questions, usize::from(args.concurrency), |question, finding| {
         asked += 1;
-        progress.show("asking", asked, Some(asked as f64 / all.max(1) as f64));
+        working.count("asking", Some((asked, ROWS)), Some(progress::share(asked, all)));
         journal.add(question.kind, question.url, finding)
     });
-    progress.end();
+    drop(working);
     done.with_context(|| {
         let answers = output::counted(asked, "answer");
         format!("stopped after {answers}, which are kept; once this is solved, run the same command again to continue")

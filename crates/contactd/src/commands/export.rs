@@ -23,7 +23,7 @@ pub(crate) async fn run(context: &Context, args: &ExportArgs) -> anyhow::Result<
     let visit = |profile: &Profile, details: &[Detail]| {
         failed = writer.write(profile, details).err();
         if let Some(working) = &working {
-            working.count(writer.written().0, "profiles");
+            working.count("exporting", Some((writer.written().0, "profiles")), None);
         }
         failed.is_none()
     };

@@ -14,7 +14,7 @@ use contactd_services::{ImportOptions, ImportReport, RefusedProfile};
 use crate::cli::ImportArgs;
 use crate::context::Context;
 use crate::misuse::Misuse;
-use crate::progress::Shown;
+use crate::progress::Working;
 use crate::{control, output};
 
 pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<ExitCode> {
@@ -34,10 +34,10 @@ pub(crate) async fn run(context: &Context, args: &ImportArgs) -> anyhow::Result<
         files: args.files.iter().map(|file| file_name(file)).collect(),
         dry_run: args.dry_run,
     };
-    let progress = Shown::new();
+    let working = Working::start("reading");
     let imports = &context.services.imports;
-    let done = imports.run(&context.actor, &mut files, &options, &|step| progress.show(step), &cancel).await;
-    progress.end();
+    let done = imports.run(&context.actor, &mut files, &options, &|step| working.show(step), &cancel).await;
+    drop(working);
     let done = done.map_err(advice::advised)?;
     let report = &done.done;
     if args.json {

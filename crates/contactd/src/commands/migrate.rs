@@ -6,12 +6,12 @@ use crate::cli::MigrateArgs;
 use crate::config::Config;
 use crate::migrating;
 use crate::output;
-use crate::progress::Shown;
+use crate::progress::Working;
 
 pub(crate) async fn run(config: Config, args: &MigrateArgs) -> anyhow::Result<ExitCode> {
-    let progress = Shown::new();
-    let migrated = migrating::migrate(config, &args.to, &|step| progress.show(step)).await;
-    progress.end();
+    let working = Working::start("moving");
+    let migrated = migrating::migrate(config, &args.to, &|step| working.show(step)).await;
+    drop(working);
     let (migrated, place, dir) = migrated?;
     if args.json {
         output::json(&migrated)?;
