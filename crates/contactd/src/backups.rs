@@ -13,7 +13,7 @@ use contactd_services::{BackupError, BackupMade, RemoveAbandoned};
 
 use crate::archive::{self, Content};
 use crate::data_dir::DataDir;
-use crate::on_record::Recorder;
+use crate::on_record::ActionRecorder;
 use crate::{durable, unfinished};
 
 /// The name prefix of the temporary directories in which backups are assembled.
@@ -30,7 +30,7 @@ pub(crate) struct DirBackups {
     pub(crate) is_of_node: bool,
     /// Whether some keys are not in the data directory.
     pub(crate) lacks_keys: bool,
-    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) recorder: Arc<ActionRecorder>,
 }
 
 /// Where a backup goes.

@@ -12,7 +12,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use contactd_core::{Kind, Lifetime, OrNone, Quota, Rate, Span};
 use contactd_server::{BasePath, PublicUrl};
-use contactd_services::defaults;
+use contactd_services::{defaults, parse_source};
 
 use crate::setting::{AuditSync, Listen, LogFormat, LogLevel, StoreText};
 pub(crate) use accounts::{AdminTokenArgs, AdminTokenCommand, UserCommand};
@@ -24,7 +24,7 @@ pub(crate) use people::{
     AuditCommand, AuditProofArgs, AuditShowArgs, AuditVerifyArgs, EraseArgs, SubjectArgs, SubjectReportArgs,
     SuppressArgs, SweepArgs, UsageArgs,
 };
-use values::{parse_kind, parse_name};
+use values::parse_kind;
 
 /// The contact lookup service that teams run themselves.
 ///
@@ -342,7 +342,7 @@ pub(crate) enum TokenCommand {
 #[derive(Debug, Args)]
 pub(crate) struct TokenCreateArgs {
     /// A name for the token: the system that uses it, not a person. Metrics show it
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_source)]
     pub(crate) name: String,
     /// What the token may look up: phone or email; give it twice for both [default: both]
     #[arg(long, value_name = "SCOPE", value_parser = parse_kind)]

@@ -240,7 +240,7 @@ impl Config {
 
     /// Where the admin listener listens. Refuses an address that other machines can reach, unless the configuration allows it.
     fn admin_listen(&self, args: &ServeArgs) -> anyhow::Result<SocketAddr> {
-        let chosen = args.admin_listen.or(self.file.serve.admin_listen());
+        let chosen = args.admin_listen.or(self.file.serve.admin_listen.map(|text| text.0));
         let address = chosen.map_or(DEFAULT_ADMIN_LISTEN, |listen| listen.0);
         check_admin("--admin-listen", address, self.file.admin.allow_remote)?;
         Ok(address)
@@ -267,9 +267,13 @@ impl Config {
         let (serve, limits, log) = (&self.file.serve, &self.file.limits, &self.file.log);
         let defaults = Settings::default();
         let settings = Settings {
-            base_path: args.base_path.clone().or_else(|| serve.base_path()).unwrap_or_default(),
+            base_path: args
+                .base_path
+                .clone()
+                .or_else(|| Some(serve.base_path.as_ref()?.0.clone()))
+                .unwrap_or_default(),
             public_url: args.public_url.clone().or_else(|| Some(self.file.public_url.as_ref()?.0.clone())),
-            allow_origins: self.file.cors.allow_origins(),
+            allow_origins: self.file.cors.allow_origins.iter().map(|origin| origin.0.clone()).collect(),
             workers: args
                 .workers
                 .map(usize::from)
@@ -287,7 +291,8 @@ impl Config {
             audit_patience: contactd_journal::WRITE_TIMEOUT,
             access_log: args.access_log || serve.access_log.unwrap_or(defaults.access_log),
         };
-        let listen = args.listen.or(serve.listen()).map_or(DEFAULT_LISTEN, |listen| listen.0);
+        let listen =
+            args.listen.or(serve.listen.map(|text| text.0)).map_or(DEFAULT_LISTEN, |listen| listen.0);
         let admin_listen = self.admin_listen(args)?;
         let audit = AuditConfig {
             sync: args.audit_sync.or(self.file.audit.sync).unwrap_or_default(),
@@ -298,7 +303,7 @@ impl Config {
             settings,
             networks: self.networks.clone(),
             tls: self.tls(args).map_err(|(_, error)| error)?,
-            token_limits: DefaultLimits { rate: limits.rate(), quota: limits.quota() },
+            token_limits: DefaultLimits { rate: limits.rate(), quota: limits.quota.map(|quota| quota.0) },
             audit_keep: self.audit_keep(),
             sweep_every: self.sweep_every(),
             log: LogConfig {

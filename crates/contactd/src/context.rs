@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use contactd_cluster::ClusterInForce;
 use contactd_core::{Actor, BootClock, Clock, InForce, Networks, Profile, SubjectName, SubjectNameError};
 use contactd_import::UploadedFiles;
@@ -15,8 +15,8 @@ use crate::control::ControlSocket;
 use crate::data_dir::DataDir;
 use crate::engine::{Database, Files};
 use crate::keys::KeySource;
-use crate::on_record::Recorder;
-use crate::opening::{Opened, Purpose};
+use crate::on_record::ActionRecorder;
+use crate::opening::{self, Opened, Purpose};
 use crate::setting::StoreAt;
 use crate::{actor, output, reasons};
 
@@ -64,7 +64,7 @@ impl Context {
 
     async fn open_for(config: Config, purpose: Purpose) -> anyhow::Result<Self> {
         let opened = Opened::open(config, purpose).await?;
-        let recorder = Recorder::new(&opened, false);
+        let recorder = ActionRecorder::new(&opened, false);
         let in_force: Arc<dyn InForce> = match &opened.database {
             Some(database) => Arc::new(ClusterInForce::new(Arc::clone(database))),
             None => Arc::new(ControlSocket::of(&opened.dir)),
@@ -77,17 +77,17 @@ impl Context {
                 None => Arc::clone(&opened.store),
             },
             is_of_node: opened.database.is_some(),
-            lacks_keys: !matches!(opened.key_source, KeySource::DataDir),
+            lacks_keys: !matches!(opened.config.keys, KeySource::DataDir),
             recorder,
         };
-        let Opened { dir, place, networks, clock, database, files, .. } = opened;
+        let Opened { dir, place, config: Config { networks, .. }, clock, database, files, .. } = opened;
         let actor = actor::of_this_process();
         Ok(Self { services, actor, dir, place, networks, clock, database, files, backups })
     }
 
     /// The journal of this machine's node. Refuses if there is none.
     pub(crate) fn require_node(&self) -> anyhow::Result<()> {
-        files_of(self.files.as_ref(), &self.dir)?;
+        opening::require_files(self.files.as_ref(), &self.dir)?;
         self.name_node();
         Ok(())
     }
@@ -130,12 +130,6 @@ impl Context {
     }
 }
 
-fn files_of(files: Option<&Arc<Files>>, dir: &DataDir) -> anyhow::Result<Arc<Files>> {
-    files.cloned().with_context(|| {
-        format!("there is no node in {}; give the data directory of a node with --data DIR", dir.shown())
-    })
-}
-
 /// Says that nothing is on file about somebody who is opted out now.
 pub(crate) fn not_on_file(named: &SubjectName) -> String {
     let whom = match named {
@@ -162,20 +156,24 @@ pub(crate) fn subject_error(error: SubjectNameError) -> anyhow::Error {
 
 impl Opened {
     /// The services, whose changes take effect through `in_force` and get on record through `recorder`.
-    pub(crate) fn services(&self, in_force: Arc<dyn InForce>, recorder: &Arc<Recorder>) -> Arc<Services> {
+    pub(crate) fn services(
+        &self,
+        in_force: Arc<dyn InForce>,
+        recorder: &Arc<ActionRecorder>,
+    ) -> Arc<Services> {
         let journal = JournalReader::of_dir(&self.dir.audit(), KeyDir::new(&self.dir.keys()));
         let services = Arc::new(Services::new(Parts {
             store: Arc::clone(&self.store),
             machine: self.machine.clone(),
             keys: self.keys.clone(),
-            networks: self.networks.clone(),
+            networks: self.config.networks.clone(),
             clock: Arc::<dyn BootClock>::clone(&self.clock),
             in_force,
-            on_record: Arc::<Recorder>::clone(recorder),
+            on_record: Arc::<ActionRecorder>::clone(recorder),
             journal,
             remove_abandoned_backups: backups::remover(&self.dir),
             files: UploadedFiles::new(self.dir.room()),
-            undo_for: self.undo_for,
+            undo_for: self.config.undo_for,
         }));
         recorder.attach(&services);
         services

@@ -5,20 +5,21 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use contactd_core::{AdminEntry, NotRecorded, OnRecord};
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 
 use crate::actor;
 use crate::control::{
     COLLECT, CONTROL_REPLY_TIMEOUT, DONE, FAILED, OFF, RECORD, REFRESH, RETRY_PAUSE, SIGN, SocketPath,
 };
 use crate::data_dir::DataDir;
-use crate::on_record::Recorder;
+use crate::on_record::ActionRecorder;
 
 /// How long a starting server waits for the lock: a command holds it for a moment to see whether a server is running.
 const CLAIM_TIMEOUT: Duration = Duration::from_millis(500);
@@ -62,7 +63,7 @@ impl Control {
         &self,
         dir: &DataDir,
         refresher: Sender<ControlRequest>,
-        recorder: Arc<Recorder>,
+        recorder: Arc<ActionRecorder>,
         connections: usize,
     ) -> anyhow::Result<()> {
         let path = &self.path;
@@ -73,9 +74,8 @@ impl Control {
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o600))?;
         let runtime = Handle::current();
         std::thread::Builder::new().name("control".to_owned()).spawn(move || {
-            let slots = Arc::new(Slots { free: Mutex::new(connections), freed: Condvar::new() });
-            loop {
-                let slot = Slots::take(&slots);
+            let slots = Arc::new(Semaphore::new(connections));
+            while let Ok(slot) = runtime.block_on(Arc::clone(&slots).acquire_owned()) {
                 let Ok((stream, _)) = listener.accept() else {
                     // Out of file descriptors, most likely: some will be free in a moment.
                     std::thread::sleep(Duration::from_millis(50));
@@ -102,37 +102,10 @@ impl Drop for Control {
     }
 }
 
-/// How many more connections may be open.
-struct Slots {
-    free: Mutex<usize>,
-    freed: Condvar,
-}
-
-/// The slot of one connection. Dropping it frees the slot.
-struct Slot(Arc<Slots>);
-
-impl Slots {
-    /// Waits until a slot is free.
-    fn take(slots: &Arc<Self>) -> Slot {
-        let free = slots.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut free =
-            slots.freed.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
-        *free -= 1;
-        Slot(Arc::clone(slots))
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        self.0.freed.notify_one();
-    }
-}
-
 fn answer(
     mut stream: &UnixStream,
     refresher: &Sender<ControlRequest>,
-    recorder: &Recorder,
+    recorder: &ActionRecorder,
     runtime: &Handle,
 ) -> io::Result<()> {
     stream.set_read_timeout(Some(REQUEST_TIMEOUT))?;

@@ -15,7 +15,7 @@ use contactd_services::{AuditError, Services};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
-use crate::on_record::Recorder;
+use crate::on_record::ActionRecorder;
 use crate::sweeper::wait_for;
 
 /// How far the index may lag behind when there are few lookups.
@@ -61,7 +61,7 @@ impl Keep {
 pub(crate) struct IndexerWork {
     pub(crate) services: Arc<Services>,
     pub(crate) journal: Weak<Journal>,
-    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) recorder: Arc<ActionRecorder>,
     pub(crate) dir: PathBuf,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) keep: Keep,

@@ -34,7 +34,7 @@ pub(crate) enum OwnJournal {
 }
 
 /// Puts actions on record.
-pub(crate) struct Recorder {
+pub(crate) struct ActionRecorder {
     dir: DataDir,
     node: String,
     clock: Arc<dyn Clock>,
@@ -50,7 +50,7 @@ pub(crate) struct Recorder {
     turn: tokio::sync::Mutex<()>,
 }
 
-impl Recorder {
+impl ActionRecorder {
     pub(crate) fn new(opened: &Opened, is_server: bool) -> Arc<Self> {
         Arc::new(Self {
             dir: opened.dir.clone(),
@@ -207,7 +207,7 @@ pub(crate) fn open_patiently(
     }
 }
 
-impl OnRecord for Recorder {
+impl OnRecord for ActionRecorder {
     fn record<'a>(&'a self, entry: &'a AdminEntry) -> Recording<'a> {
         Box::pin(self.record_entry(entry))
     }

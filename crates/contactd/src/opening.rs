@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use contactd_cluster::data_dir_id;
 use contactd_core::store::{Facts, Machine, Store, StoreError};
-use contactd_core::{BootClock, DigestKeys, Networks, SystemClock, hex};
+use contactd_core::{BootClock, DigestKeys, SystemClock, hex};
 use contactd_store_postgres::{Settings, StoreUrl};
 
-use crate::config::{ClusterConfig, Config};
+use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::engine::{Database, Files};
 use crate::keys::{self, KeySource};
@@ -35,12 +35,9 @@ pub(crate) struct Opened {
     /// The database of a cluster.
     pub(crate) database: Option<Arc<Database>>,
     pub(crate) keys: DigestKeys,
-    pub(crate) key_source: KeySource,
-    pub(crate) networks: Networks,
-    pub(crate) cluster: ClusterConfig,
     pub(crate) clock: Arc<dyn BootClock>,
-    /// How long imports can be undone.
-    pub(crate) undo_for: Duration,
+    /// What it was opened with.
+    pub(crate) config: Config,
 }
 
 /// What a store is opened for.
@@ -72,8 +69,17 @@ impl Opened {
         let files = Arc::new(files);
         let store: Arc<dyn Store> = Arc::<Files>::clone(&files);
         let machine = Machine::embedded(node, Arc::clone(&store));
-        let place = format!("data directory {}", dir.shown());
-        Ok(Self::new(config, dir, place, store, Some((files, machine)), None, keys))
+        Ok(Self {
+            place: format!("data directory {}", dir.shown()),
+            dir,
+            store,
+            machine: Some(machine),
+            files: Some(files),
+            database: None,
+            keys,
+            clock: Arc::new(SystemClock),
+            config,
+        })
     }
 
     async fn open_cluster(config: Config, url: &StoreUrl, purpose: Purpose) -> anyhow::Result<Self> {
@@ -88,38 +94,18 @@ impl Opened {
         let has_node = makes || Files::is_in(&config.data);
         let dir = if makes { DataDir::make(&config.data)? } else { DataDir::existing(&config.data) };
         let keys = cluster_keys(&database, &dir, &config.keys, makes).await?;
-        let local = if has_node { Some(open_node(&database, &dir).await?) } else { None };
-        let place = format!("database {url}");
-        let store: Arc<dyn Store> = Arc::<Database>::clone(&database);
-        Ok(Self::new(config, dir, place, store, local, Some(database), keys))
-    }
-
-    fn new(
-        config: Config,
-        dir: DataDir,
-        place: String,
-        store: Arc<dyn Store>,
-        local: Option<(Arc<Files>, Machine)>,
-        database: Option<Arc<Database>>,
-        keys: DigestKeys,
-    ) -> Self {
-        let (files, machine) = local.unzip();
-        let (key_source, networks, cluster) = (config.keys, config.networks, config.cluster);
-        let (clock, undo_for) = (Arc::new(SystemClock), config.undo_for);
-        Self {
+        let (files, machine) = if has_node { Some(open_node(&database, &dir).await?) } else { None }.unzip();
+        Ok(Self {
+            place: format!("database {url}"),
             dir,
-            place,
-            store,
+            store: Arc::<Database>::clone(&database),
             machine,
             files,
-            database,
+            database: Some(database),
             keys,
-            key_source,
-            networks,
-            cluster,
-            clock,
-            undo_for,
-        }
+            clock: Arc::new(SystemClock),
+            config,
+        })
     }
 }
 
@@ -284,11 +270,13 @@ impl Opened {
 
     /// The files in the data directory. Refuses if there are none.
     pub(crate) fn files(&self) -> anyhow::Result<Arc<Files>> {
-        self.files.clone().with_context(|| {
-            format!(
-                "there is no node in {}; give the data directory of a node with --data DIR",
-                self.dir.shown()
-            )
-        })
+        require_files(self.files.as_ref(), &self.dir)
     }
+}
+
+/// The files of this machine's node. Refuses if there are none.
+pub(crate) fn require_files(files: Option<&Arc<Files>>, dir: &DataDir) -> anyhow::Result<Arc<Files>> {
+    files.cloned().with_context(|| {
+        format!("there is no node in {}; give the data directory of a node with --data DIR", dir.shown())
+    })
 }

@@ -12,7 +12,7 @@ use contactd_services::Services;
 use crate::actor;
 use crate::config::AuditConfig;
 use crate::indexer::{COLLECT_EVERY, COLLECT_EVERY_OF_NODE, Indexer, IndexerWork, Keep};
-use crate::on_record::{self, OwnJournal, Recorder};
+use crate::on_record::{self, ActionRecorder, OwnJournal};
 use crate::opening::Opened;
 use crate::setting::AuditSync;
 
@@ -27,7 +27,7 @@ impl Recording {
     pub(crate) async fn start(
         opened: &Opened,
         services: &Arc<Services>,
-        recorder: &Arc<Recorder>,
+        recorder: &Arc<ActionRecorder>,
         config: &AuditConfig,
         noted: &[(String, String)],
         keep: &Keep,

@@ -19,7 +19,7 @@ use crate::control_server::Control;
 use crate::engine::Files;
 use crate::indexer::Keep;
 use crate::node_runtime::NodeRuntime;
-use crate::on_record::Recorder;
+use crate::on_record::ActionRecorder;
 use crate::opening::Opened;
 use crate::recording::Recording;
 use crate::refresher::{Refresher, RunningRefresher};
@@ -109,7 +109,7 @@ impl Serving {
             Arc::clone(&suppressions),
             Arc::<dyn BootClock>::clone(&opened.clock),
         ));
-        let recorder = Recorder::new(&opened, true);
+        let recorder = ActionRecorder::new(&opened, true);
         let in_force: Arc<dyn InForce> = match &opened.database {
             Some(database) => Arc::new(ClusterInForce::new(Arc::clone(database))),
             None => Arc::<AccessTables<_>>::clone(&access_tables),
@@ -153,7 +153,7 @@ impl Serving {
         measured.extend(node_runtime.as_ref().map(|node_runtime| node_runtime.shipping.measures()));
         let console = Console::new(ApiSettings {
             services: Arc::clone(&services),
-            networks: opened.networks.clone(),
+            networks: opened.config.networks.clone(),
             clock: Arc::<dyn BootClock>::clone(&opened.clock),
             room: opened.dir.console(),
             is_tls: listeners.admin_tls.is_some(),
@@ -165,7 +165,7 @@ impl Serving {
                 pace: sweeper.pace(),
                 database: opened.database.clone(),
                 dir: opened.dir.clone(),
-                keys: opened.key_source.clone(),
+                keys: opened.config.keys.clone(),
                 tls: tls.clone(),
                 clock: Arc::<dyn BootClock>::clone(&opened.clock),
             }

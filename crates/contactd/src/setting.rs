@@ -178,7 +178,7 @@ pub(crate) enum LogFormat {
 }
 
 /// A value that is written as text and parsed by its `FromStr`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct FromText<T>(pub(crate) T);
 
 impl<'de, T: FromStr<Err: std::fmt::Display>> Deserialize<'de> for FromText<T> {

@@ -4,12 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use contactd_core::{DateFormat, Kind, Label, Span, Timestamp};
-use contactd_services::{MaxRejects, defaults};
+use contactd_services::{MaxRejects, defaults, parse_share, parse_source};
 
 use super::ServiceArgs;
 use super::values::{
-    parse_date_format, parse_delimiter, parse_import, parse_kind, parse_label, parse_mapping, parse_name,
-    parse_region, parse_share, parse_time,
+    parse_delimiter, parse_import, parse_kind, parse_label, parse_mapping, parse_region, parse_time,
 };
 
 /// The format of a file to import.
@@ -48,7 +47,7 @@ pub(crate) struct ImportArgs {
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// The source of the records; a source in a row takes precedence
-    #[arg(long, value_name = "NAME", value_parser = parse_name)]
+    #[arg(long, value_name = "NAME", value_parser = parse_source)]
     pub(crate) source: Option<String>,
     /// The country of phone numbers without + in rows that name no region, such as US
     #[arg(long, value_name = "COUNTRY", value_parser = parse_region)]
@@ -63,7 +62,7 @@ pub(crate) struct ImportArgs {
     #[arg(long, value_name = "CHARACTER", value_parser = parse_delimiter)]
     pub(crate) delimiter: Option<u8>,
     /// The format of observedAt and expiresAt, if it is not RFC 3339, such as '%d.%m.%Y' or '%m/%d/%Y %H:%M'
-    #[arg(long, value_name = "FORMAT", value_parser = parse_date_format)]
+    #[arg(long, value_name = "FORMAT", value_parser = DateFormat::parse)]
     pub(crate) date_format: Option<DateFormat>,
     /// Reject details without a basis
     #[arg(long)]
@@ -170,7 +169,7 @@ pub(crate) struct PutArgs {
     #[arg(long, default_value = "personal", value_parser = parse_label)]
     pub(crate) label: Label,
     /// The source
-    #[arg(long, default_value = defaults::SOURCE_BY_HAND, value_parser = parse_name)]
+    #[arg(long, default_value = defaults::SOURCE_BY_HAND, value_parser = parse_source)]
     pub(crate) source: String,
     /// The confidence, 0 to 100
     #[arg(long, default_value_t = defaults::CONFIDENCE_BY_HAND, value_parser = clap::value_parser!(u8).range(0..=100))]

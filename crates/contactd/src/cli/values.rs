@@ -1,16 +1,6 @@
 //! Parsers for values on the command line, and their error messages.
 
-use contactd_core::{COLUMNS, DateFormat, Kind, Label, RootKey, Timestamp};
-use contactd_services as services;
-
-/// A share of details, such as `20%`.
-pub(super) fn parse_share(text: &str) -> Result<f64, String> {
-    services::parse_share(text).map_err(|error| error.to_string())
-}
-
-pub(super) fn parse_date_format(text: &str) -> Result<DateFormat, String> {
-    DateFormat::parse(text).map_err(|error| error.to_string())
-}
+use contactd_core::{COLUMNS, Kind, Label, RootKey, Timestamp};
 
 pub(super) fn parse_delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
@@ -44,10 +34,6 @@ pub(super) fn parse_mapping(text: &str) -> Result<(String, String), String> {
         Some((column, header)) if !header.is_empty() => Ok((column.to_owned(), header.to_owned())),
         _ => Err("write it like profileUrl=\"LinkedIn URL\"".to_owned()),
     }
-}
-
-pub(super) fn parse_name(text: &str) -> Result<String, String> {
-    services::parse_source(text).map_err(|error| error.to_string())
 }
 
 /// The keys in one value of `--root`.

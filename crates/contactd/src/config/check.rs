@@ -271,16 +271,3 @@ fn explained(message: &str) -> String {
 fn plain(message: &str) -> String {
     message.lines().collect::<Vec<_>>().join(", ")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_nearest_name_is_suggested() {
-        let message = "unknown field `lisetn`, expected one of `listen`, `admin_listen`, `workers`";
-        assert_eq!(explained(message), "there is no such setting; did you mean `listen`?");
-        let message = "unknown field `colour`, expected `level` or `format`";
-        assert_eq!(explained(message), "there is no such setting; there are level, format");
-    }
-}

@@ -37,25 +37,11 @@ pub(crate) struct File {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Serve {
-    listen: Option<FromText<Listen>>,
-    admin_listen: Option<FromText<Listen>>,
-    base_path: Option<FromText<BasePath>>,
+    pub(crate) listen: Option<FromText<Listen>>,
+    pub(crate) admin_listen: Option<FromText<Listen>>,
+    pub(crate) base_path: Option<FromText<BasePath>>,
     pub(crate) workers: Option<AtLeast<1>>,
     pub(crate) access_log: Option<bool>,
-}
-
-impl Serve {
-    pub(crate) fn listen(&self) -> Option<Listen> {
-        self.listen.as_ref().map(|listen| listen.0)
-    }
-
-    pub(crate) fn admin_listen(&self) -> Option<Listen> {
-        self.admin_listen.as_ref().map(|listen| listen.0)
-    }
-
-    pub(crate) fn base_path(&self) -> Option<BasePath> {
-        self.base_path.as_ref().map(|path| path.0.clone())
-    }
 }
 
 /// The certificate of the listeners.
@@ -79,13 +65,7 @@ pub(crate) struct Admin {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Cors {
-    allow_origins: Vec<FromText<Origin>>,
-}
-
-impl Cors {
-    pub(crate) fn allow_origins(&self) -> Vec<Origin> {
-        self.allow_origins.iter().map(|origin| origin.0.clone()).collect()
-    }
+    pub(crate) allow_origins: Vec<FromText<Origin>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -102,7 +82,7 @@ pub(crate) struct Limits {
     pub(crate) stop_timeout: Option<Span>,
     rate: Option<FromText<Rate>>,
     pub(crate) burst: Option<AtLeast<1>>,
-    quota: Option<FromText<Quota>>,
+    pub(crate) quota: Option<FromText<Quota>>,
 }
 
 impl Limits {
@@ -110,10 +90,6 @@ impl Limits {
         let rate = self.rate.as_ref()?.0;
         let burst = self.burst.and_then(|burst| u32::try_from(burst.0).ok());
         Some(Rate { burst: burst.unwrap_or(rate.burst), ..rate })
-    }
-
-    pub(crate) fn quota(&self) -> Option<Quota> {
-        Some(self.quota.as_ref()?.0)
     }
 }
 
@@ -284,7 +260,7 @@ mod tests {
     #[test]
     fn the_example_is_all_comments_and_every_setting_in_it_parses() {
         let file: File = toml::from_str(EXAMPLE).expect("the example parses");
-        assert!(file.data.is_none() && file.serve.listen().is_none(), "it changes nothing");
+        assert!(file.data.is_none() && file.serve.listen.is_none(), "it changes nothing");
         let uncommented: String = EXAMPLE
             .lines()
             .map(|line| match line.strip_prefix("# ") {
@@ -302,20 +278,6 @@ mod tests {
         assert_eq!((file.clients.limits().connections, file.clients.incomplete()), (Some(100), None));
         assert_eq!(file.audit.sync, Some(AuditSync::default()));
         assert_eq!(file.networks().expect("networks").iter().count(), 3);
-    }
-
-    #[test]
-    fn a_network_from_the_file_is_accepted_like_the_others() {
-        let file: File = toml::from_str(
-            "[networks]\nxing = false\n[[network]]\nname = \"people\"\nhost = \"people.example.com\"\nroute = \"/in/{slug}\"\n",
-        )
-        .expect("parses");
-        let networks = file.networks().expect("networks");
-        let profile =
-            networks.canonicalize("http://www.people.example.com/in/Ada-Quell/?x=1").expect("accepted");
-        assert_eq!(profile.as_str(), "https://people.example.com/in/ada-quell");
-        assert_eq!(networks.network_of(&profile), Some("people"));
-        assert!(networks.canonicalize("https://xing.com/profile/Ada_Quell").is_err());
     }
 
     #[test]
