@@ -1,14 +1,26 @@
-//! Answers.
+//! Answers that are no JSON of the API.
 
 use axum::body::Body;
-use axum::http::{HeaderValue, Response, StatusCode, header};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
 
 /// An answer with this content type, which caches must not store.
-pub(crate) fn of_type(code: StatusCode, content_type: &'static str, body: String) -> Response<Body> {
-    let mut response = Response::new(Body::from(body));
-    *response.status_mut() = code;
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+pub(crate) fn of_type(code: StatusCode, content_type: &'static str, body: String) -> Response {
+    (code, [(header::CONTENT_TYPE, content_type), (header::CACHE_CONTROL, "no-store")], body).into_response()
+}
+
+/// A file to be saved under this name.
+pub(crate) fn attachment(content_type: &'static str, name: &str, body: Body) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, content_type),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    let disposition = [(header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\""))];
+    (headers, disposition, body).into_response()
+}
+
+/// A CSV file to be saved under this name.
+pub(crate) fn csv_file(name: &str, body: Body) -> Response {
+    attachment("text/csv; charset=utf-8", name, body)
 }

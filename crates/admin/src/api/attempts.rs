@@ -37,11 +37,8 @@ struct Failed {
     last_at: Timestamp,
 }
 
-/// Permission to check a password.
-pub(crate) struct Turn {
-    _checking: OwnedSemaphorePermit,
-    _admitted: OwnedSemaphorePermit,
-}
+/// Permission to check a password, as one of those that wait and as the one whose turn it is.
+pub(crate) type Turn = [OwnedSemaphorePermit; 2];
 
 impl Attempts {
     pub(crate) fn new() -> Self {
@@ -59,7 +56,7 @@ impl Attempts {
         let checking = Arc::clone(&self.checking).acquire_owned().await.map_err(|_| 1_u64)?;
         // Those that were checked meanwhile may have failed.
         self.wait_is_over(name, now)?;
-        Ok(Turn { _checking: checking, _admitted: admitted })
+        Ok([checking, admitted])
     }
 
     fn wait_is_over(&self, name: &str, now: Timestamp) -> Result<(), u64> {

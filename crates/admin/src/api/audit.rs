@@ -114,7 +114,7 @@ impl EventQuery {
 async fn show(Call { api, who }: Call, Asked(asked): Asked<EventQuery>) -> Result<Response, Refusal> {
     let query = asked.query(api.clock.now())?;
     if asked.format == Format::Csv {
-        return csv::file(api, who.actor, query).await;
+        return csv::file(Call { api, who }, query).await;
     }
     let most = asked.limit.unwrap_or(PAGE);
     if !(1..=LARGEST_PAGE).contains(&most) {

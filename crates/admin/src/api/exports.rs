@@ -84,7 +84,6 @@ async fn write(api: &Api, actor: &Actor, sent: &ToExport, job: &Job) -> Result<V
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(erased_meanwhile()),
         Err(error) => return Err(unwritable(error).into()),
     };
-    job.note_file();
     Ok(json!({ "profiles": profiles, "details": details, "bytes": bytes }))
 }
 

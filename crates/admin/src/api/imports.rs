@@ -183,9 +183,6 @@ impl ImportWork {
             }
             Err(error) => Err(error),
         };
-        if rejects.is_file() {
-            job.note_rejects();
-        }
         let Changed { done: report, confirmed, recorded, .. } = match done {
             Ok(changed) => changed,
             Err(ImportError::TooManyWithdrawn { from, report }) => {

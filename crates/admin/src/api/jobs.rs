@@ -43,6 +43,9 @@ const FILES_KEPT: Duration = Duration::from_secs(86_400);
 /// The name of the file that a job makes for download.
 pub(crate) const FILE: &str = "file";
 
+/// The name of the file of rejected rows.
+const REJECTS: &str = "rejects";
+
 /// The code of a job that was stopped.
 const CANCELLED: &str = "cancelled";
 
@@ -284,8 +287,7 @@ impl Jobs {
 
     /// The job with this id, if this user started it.
     pub(crate) fn find(&self, id: &str, who: &Who) -> Option<Arc<Job>> {
-        let found = lock(&self.jobs).get(id).filter(|job| job.is_of(who)).cloned();
-        found.inspect(|job| job.miss_files())
+        lock(&self.jobs).get(id).filter(|job| job.is_of(who)).cloned()
     }
 
     /// Lists a job no longer that has ended, and gives what is known about it.
@@ -298,9 +300,7 @@ impl Jobs {
 
     /// The jobs of a user, newest first.
     fn of(&self, who: &Who) -> Vec<Arc<Job>> {
-        let jobs: Vec<_> = lock(&self.jobs).values().rev().filter(|job| job.is_of(who)).cloned().collect();
-        jobs.iter().for_each(|job| job.miss_files());
-        jobs
+        lock(&self.jobs).values().rev().filter(|job| job.is_of(who)).cloned().collect()
     }
 
     /// The jobs that run.
@@ -329,9 +329,7 @@ impl Jobs {
             let mut shown = lock(&job.shown);
             *shown = shown.clone().without_people();
             drop(shown);
-            if job.delete_files() {
-                self.keep(job);
-            }
+            let _ = std::fs::remove_dir_all(&job.dir);
         }
     }
 
@@ -363,7 +361,7 @@ impl Jobs {
         });
         // Large files take a while, and others look for their jobs meanwhile.
         for job in with_old_files {
-            job.delete_files();
+            let _ = std::fs::remove_dir_all(&job.dir);
         }
         gone.iter().for_each(|id| self.records.remove(id));
     }
@@ -392,9 +390,11 @@ impl Job {
         }
     }
 
-    /// What is known about it now.
+    /// What is known about it now. `contactd erase` may have deleted its files.
     pub(crate) fn shown(&self) -> JobShown {
-        lock(&self.shown).clone()
+        let shown = lock(&self.shown).clone();
+        let has = |name: &str| shown.state != State::Running && self.dir.join(name).is_file();
+        JobShown { has_file: has(FILE), has_rejects: has(REJECTS), ..shown }
     }
 
     pub(crate) fn id(&self) -> String {
@@ -435,17 +435,7 @@ impl Job {
     /// The file of rejected rows. Its directory exists.
     pub(crate) fn rejects(&self) -> io::Result<PathBuf> {
         make_private(&self.dir)?;
-        Ok(self.dir.join("rejects"))
-    }
-
-    /// Notes that there is a file to download.
-    pub(crate) fn note_file(&self) {
-        lock(&self.shown).has_file = true;
-    }
-
-    /// Notes that there are rejected rows.
-    pub(crate) fn note_rejects(&self) {
-        lock(&self.shown).has_rejects = true;
+        Ok(self.dir.join(REJECTS))
     }
 
     /// Shows how far it is.
@@ -474,12 +464,13 @@ impl Job {
                 shown.result = failed.result;
             }
         }
-        let has_files = shown.has_file || shown.has_rejects;
-        drop(shown);
-        if !has_files {
+        if shown.state != State::Done {
             // What was begun and not finished.
-            let _ = std::fs::remove_dir_all(&self.dir);
+            let _ = std::fs::remove_file(self.dir.join(FILE));
         }
+        drop(shown);
+        // Only if there is nothing in it.
+        let _ = std::fs::remove_dir(&self.dir);
         self.ended.send_replace(true);
     }
 
@@ -487,26 +478,6 @@ impl Job {
     pub(crate) async fn wait(&self, most: Duration) -> bool {
         let mut ended = self.ended.subscribe();
         tokio::time::timeout(most, ended.wait_for(|is_over| *is_over)).await.is_ok()
-    }
-
-    /// Deletes its files. Returns whether it had any.
-    fn delete_files(&self) -> bool {
-        let mut shown = lock(&self.shown);
-        let had_files = shown.has_file || shown.has_rejects;
-        if had_files {
-            (shown.has_file, shown.has_rejects) = (false, false);
-            let _ = std::fs::remove_dir_all(&self.dir);
-        }
-        had_files
-    }
-
-    /// Notices that its files are gone: `contactd erase` deletes them.
-    fn miss_files(&self) {
-        let mut shown = lock(&self.shown);
-        if shown.state != State::Running {
-            shown.has_file &= self.dir.join(FILE).is_file();
-            shown.has_rejects &= self.dir.join("rejects").is_file();
-        }
     }
 }
 

@@ -1,7 +1,5 @@
-//! Periods of time in queries, and answers as CSV.
+//! Periods of time in queries.
 
-use axum::body::Body;
-use axum::http::{HeaderValue, Response, header};
 use contactd_core::{Moment, Timestamp};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -39,17 +37,4 @@ pub(crate) fn period(
         return Err(Refusal::invalid("`since` is not before `until`, so nothing can match."));
     }
     Ok((since, until))
-}
-
-/// A CSV file to be saved under this name.
-pub(crate) fn csv_file(name: &str, body: Body) -> Response<Body> {
-    let mut response = Response::new(body);
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/csv; charset=utf-8"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if let Ok(disposition) = HeaderValue::from_str(&format!("attachment; filename=\"{name}\"")) {
-        headers.insert(header::CONTENT_DISPOSITION, disposition);
-    }
-    response
 }

@@ -1,6 +1,5 @@
 //! How much was looked up.
 
-use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use contactd_core::{Moment, csv_row};
 use contactd_services::views::{DayLookups, TokenLookups, UsageView};
@@ -8,10 +7,11 @@ use contactd_services::{Days, by_token};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::answer;
 use crate::api::auth::Call;
 use crate::api::endpoint::Endpoint;
 use crate::api::extract::{Asked, Json};
-use crate::api::period::{Format, csv_file, moment};
+use crate::api::period::{Format, moment};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
 
@@ -70,7 +70,7 @@ async fn show(Call { api, who }: Call, Asked(asked): Asked<UsageQuery>) -> Resul
         .map_err(|error| Refusal::invalid(crate::api::refusal::sentence(&error.to_string())))?;
     let (usage, _) = api.services.audits.usage_of(&who.actor, None, &days).await?;
     Ok(match (asked.format, asked.by) {
-        (Format::Csv, _) => csv_file("usage.csv", Body::from(csv(&usage))),
+        (Format::Csv, _) => answer::csv_file("usage.csv", csv(&usage).into()),
         (Format::Json, By::Day) => Json(UsageShown::ByDay { days: days.by_day(&usage) }).into_response(),
         (Format::Json, By::Token) => Json(UsageShown::ByToken { tokens: by_token(usage) }).into_response(),
     })

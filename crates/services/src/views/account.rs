@@ -8,7 +8,6 @@ use serde::Serialize;
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "UserShown")]
-#[expect(missing_docs, reason = "the fields of the user")]
 pub struct UserView {
     pub name: String,
     #[schemars(with = "String")]
@@ -43,7 +42,6 @@ impl From<User> for UserView {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "AdminTokenShown")]
-#[expect(missing_docs, reason = "the fields of the token")]
 pub struct AdminTokenView {
     pub id: String,
     pub name: String,

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 /// The kind of a detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the names of the kinds")]
 pub enum KindName {
     Phone,
     Email,
@@ -16,7 +15,6 @@ pub enum KindName {
 /// Whose detail it is. Lookups give out only personal ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the names of the labels")]
 pub enum LabelName {
     #[default]
     Personal,

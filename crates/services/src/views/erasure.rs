@@ -10,7 +10,6 @@ use crate::{Erased, Holder, SharedValue};
 /// Who was erased, or would be.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the fields of an erasure")]
 pub struct ErasedView {
     pub profiles: Vec<ErasedProfileView>,
     /// Other profiles that have a number or an address in common with these. They are not erased.
@@ -20,7 +19,6 @@ pub struct ErasedView {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ErasedShown")]
-#[expect(missing_docs, reason = "a profile that was erased")]
 pub struct ErasedProfileView {
     pub profile_url: String,
     /// How many details.
@@ -31,7 +29,6 @@ pub struct ErasedProfileView {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "SharedShown")]
-#[expect(missing_docs, reason = "the fields of a profile")]
 pub struct SharedView {
     pub profile_url: String,
     /// What they have in common.
@@ -43,7 +40,6 @@ pub struct SharedView {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "HolderShown")]
-#[expect(missing_docs, reason = "the fields of a profile")]
 pub struct HolderView {
     pub profile_url: String,
     /// How many of its details are still given out.

@@ -7,7 +7,6 @@ use serde::Serialize;
 /// The result of one check.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "FindingShown")]
-#[expect(missing_docs, reason = "the fields of the finding")]
 pub struct FindingView {
     /// What was checked.
     pub check: &'static str,
@@ -22,7 +21,6 @@ pub struct FindingView {
 /// How serious a finding is.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the names of the severities")]
 pub enum Verdict {
     Ok,
     Warn,

@@ -11,7 +11,6 @@ use crate::ListedImport;
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ShownImport")]
-#[expect(missing_docs, reason = "the counts are those of the report of an import")]
 pub struct ImportView {
     /// Its number.
     pub id: i64,

@@ -22,7 +22,6 @@ pub enum EventView {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "RequestShown")]
-#[expect(missing_docs, reason = "a request")]
 pub struct RequestView {
     /// The number of the line.
     pub seq: u64,
@@ -57,7 +56,6 @@ pub struct RequestView {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ActionShown")]
-#[expect(missing_docs, reason = "an administrative action")]
 pub struct ActionView {
     /// The number of the line.
     pub seq: u64,

@@ -42,7 +42,6 @@ pub struct AccessReport {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "SuppressionShown")]
-#[expect(missing_docs, reason = "the words of the glossary")]
 pub struct SuppressionState {
     pub is_suppressed: bool,
     #[schemars(with = "Option<String>")]
@@ -55,7 +54,6 @@ pub struct SuppressionState {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "HeldShown")]
-#[expect(missing_docs, reason = "the words of the glossary")]
 pub struct HeldDetail {
     pub profile_url: String,
     #[schemars(with = "KindName")]
@@ -81,7 +79,6 @@ pub struct HeldDetail {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "RecipientShown")]
-#[expect(missing_docs, reason = "the words of the glossary")]
 pub struct ReceivedBy {
     /// The name of the token. Tokens of the same name are one recipient.
     pub token: String,
@@ -97,7 +94,6 @@ pub struct ReceivedBy {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ReceivedShown")]
-#[expect(missing_docs, reason = "the words of the glossary")]
 pub struct ReceivedDetail {
     #[schemars(with = "KindName")]
     pub operation: Kind,
@@ -115,7 +111,6 @@ pub struct ReceivedDetail {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "DisclosureShown")]
-#[expect(missing_docs, reason = "the words of the glossary")]
 pub struct Disclosure {
     #[schemars(with = "String")]
     pub time: Timestamp,
@@ -135,7 +130,6 @@ pub struct Disclosure {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "DisclosuresName")]
-#[expect(missing_docs, reason = "the words of the glossary")]
 pub enum DisclosuresOf {
     Profile,
     ProfilesThatHoldItNow,

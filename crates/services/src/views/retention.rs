@@ -8,7 +8,6 @@ use serde::Serialize;
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "SourceShown")]
-#[expect(missing_docs, reason = "a source, its maximum age, and which of its details end next")]
 pub struct SourceView {
     pub source: String,
     /// How long its details are held after they were last known correct, such as `365d`; `null` if only their own expiry ends them.
@@ -24,7 +23,6 @@ pub struct SourceView {
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "NextShown")]
-#[expect(missing_docs, reason = "details that end on the same UTC day")]
 pub struct NextView {
     pub details: u64,
     /// When the last of them ends.

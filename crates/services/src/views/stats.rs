@@ -9,7 +9,6 @@ use crate::Stats;
 /// How much is held, and how much space it takes.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the fields of the statistics")]
 pub struct StatsView<'a> {
     pub profiles: u64,
     pub details: &'a [DetailTotal],
@@ -24,7 +23,6 @@ pub struct StatsView<'a> {
 /// The newest import, in short.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the counts of the import")]
 pub struct NewestImport<'a> {
     pub imported_at: Timestamp,
     pub source: &'a str,

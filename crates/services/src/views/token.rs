@@ -10,7 +10,6 @@ use super::detail_names::KindName;
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "TokenShown")]
-#[expect(missing_docs, reason = "the fields of the token")]
 pub struct TokenView {
     #[serde(flatten)]
     pub name: TokenName,
@@ -28,7 +27,6 @@ pub struct TokenView {
 /// A token, as commands print it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the fields of the token")]
 pub struct ListedToken {
     #[serde(flatten)]
     pub name: TokenName,
@@ -45,7 +43,6 @@ pub struct ListedToken {
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "what the token is called, what it is for, and until when")]
 pub struct TokenName {
     pub id: String,
     pub name: String,
@@ -61,7 +58,6 @@ pub struct TokenName {
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "how the token was used")]
 pub struct TokenUse {
     #[schemars(with = "Option<String>")]
     pub last_used_at: Option<Timestamp>,
@@ -70,7 +66,6 @@ pub struct TokenUse {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-#[expect(missing_docs, reason = "how much may be looked up with the token")]
 pub struct TokenLimits {
     /// Such as `50/s`, `600/m` or `1000/h`.
     pub rate: Option<String>,
@@ -81,7 +76,6 @@ pub struct TokenLimits {
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "whether the token is accepted")]
 pub enum TokenState {
     Live,
     Expired,

@@ -10,7 +10,6 @@ use crate::Days;
 /// Lookups on one UTC day.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "DayShown")]
-#[expect(missing_docs, reason = "how many disclosed something, found nothing, were refused")]
 pub struct DayLookups {
     /// The day, such as `2026-05-01`.
     pub day: String,
@@ -22,10 +21,6 @@ pub struct DayLookups {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "TokenShown")]
-#[expect(
-    missing_docs,
-    reason = "how many lookups of a token disclosed something, found nothing, were refused"
-)]
 pub struct TokenLookups {
     /// The id of the token.
     pub token: String,
@@ -39,7 +34,6 @@ pub struct TokenLookups {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "RecipientShown")]
-#[expect(missing_docs, reason = "the counts and times of its requests")]
 pub struct Recipient {
     /// The id of the token.
     pub token: String,
@@ -56,7 +50,6 @@ pub struct Recipient {
 
 /// Lookups of a token on one UTC day.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "how many disclosed something, found nothing, were refused")]
 pub struct UsageView {
     /// The day, such as `2026-05-01`.
     pub day: String,

@@ -2,57 +2,46 @@
 //!
 //! It is read in pages and sent as it is read, so it needs little memory, and nobody waits for a client that reads slowly.
 
-use std::sync::Arc;
+use std::future::ready;
 
 use axum::body::Body;
-use axum::http::Response;
-use contactd_core::{Actor, csv_row};
+use axum::response::Response;
+use contactd_core::csv_row;
 use contactd_services::views::EventView;
 use contactd_services::{AuditPlace, AuditQuery};
+use futures_util::StreamExt;
+use futures_util::stream::{once, try_unfold};
 
-use crate::api::Api;
-use crate::api::period::csv_file;
+use crate::answer;
+use crate::api::auth::Call;
 use crate::api::refusal::Refusal;
 
 /// How many events are read at once.
 const READ: u64 = 2_000;
 
-/// What is left to be sent.
-struct Rest {
-    api: Arc<Api>,
-    actor: Actor,
-    query: AuditQuery,
-    /// Rows that are read and not sent.
-    rows: Option<String>,
-    /// Where reading goes on.
-    next: Option<AuditPlace>,
-}
-
-pub(super) async fn file(api: Arc<Api>, actor: Actor, query: AuditQuery) -> Result<Response<Body>, Refusal> {
-    let rest = Rest { api, actor, query, rows: None, next: None };
+pub(super) async fn file(call: Call, query: AuditQuery) -> Result<Response, Refusal> {
     // The first page decides whether this can be answered.
-    let mut rest = read(rest).await?;
-    let rows = rest.rows.take().unwrap_or_default();
-    rest.rows = Some(csv_row(EventView::COLUMNS) + &rows);
-    let parts = futures_util::stream::try_unfold(rest, async |mut rest: Rest| {
-        if rest.rows.is_none() && rest.next.is_some() {
-            rest = read(rest).await.map_err(|refusal| {
-                // The answer breaks off, so that nobody takes it for a whole one.
-                let (code, _) = refusal.into_parts();
-                tracing::warn!(target: "contactd::admin", code, "a CSV file of the journal broke off");
-                std::io::Error::other(code)
-            })?;
-        }
-        Ok::<_, std::io::Error>(rest.rows.take().map(|rows| (rows, rest)))
+    let (rows, next) = read(&call, &query, None).await?;
+    let rest = try_unfold((next, call, query), async |(next, call, query)| {
+        let Some(place) = next else { return Ok(None) };
+        let (rows, next) = read(&call, &query, Some(&place)).await.map_err(|refusal| {
+            // The answer breaks off, so that nobody takes it for a whole one.
+            let (code, _) = refusal.into_parts();
+            tracing::warn!(target: "contactd::admin", code, "a CSV file of the journal broke off");
+            std::io::Error::other(code)
+        })?;
+        Ok(Some((rows, (next, call, query))))
     });
-    Ok(csv_file("audit.csv", Body::from_stream(parts)))
+    let first = once(ready(Ok::<_, std::io::Error>(csv_row(EventView::COLUMNS) + &rows)));
+    Ok(answer::csv_file("audit.csv", Body::from_stream(first.chain(rest))))
 }
 
-/// Reads the next page.
-async fn read(mut rest: Rest) -> Result<Rest, Refusal> {
-    let (audits, before) = (&rest.api.services.audits, rest.next.take());
-    let page = audits.page(&rest.actor, &rest.query, before.as_ref(), READ).await?;
-    rest.rows = Some(page.events.iter().map(|event| csv_row(event.cells())).collect());
-    rest.next = page.next;
-    Ok(rest)
+/// Reads the page before a place, and says where the next one begins.
+async fn read(
+    Call { api, who }: &Call,
+    query: &AuditQuery,
+    before: Option<&AuditPlace>,
+) -> Result<(String, Option<AuditPlace>), Refusal> {
+    let page = api.services.audits.page(&who.actor, query, before, READ).await?;
+    Ok((page.events.iter().map(|event| csv_row(event.cells())).collect(), page.next))
 }

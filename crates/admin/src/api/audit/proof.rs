@@ -48,7 +48,6 @@ pub(super) async fn start(call: Call, Sent(asked): Sent<Proof>) -> Result<Starte
             error => failed(error),
         })?;
         let bytes = file.finish().map_err(unwritable)?;
-        job.note_file();
         Ok(json!({ "first": made.first, "last": made.last, "bytes": bytes, "isComplete": made.is_complete }))
     })
 }

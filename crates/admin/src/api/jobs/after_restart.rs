@@ -35,7 +35,6 @@ pub(super) fn read_all(records: &Records, now: Timestamp) -> io::Result<BTreeMap
             shown.ended_at = Some(now);
             shown.code = Some(INTERRUPTED.to_owned());
             shown.message = Some(INTERRUPTED_MESSAGE.to_owned());
-            (shown.has_file, shown.has_rejects) = (false, false);
         }
         if shown.id == id {
             jobs.insert(id, Arc::new(Job::of(owner, shown, files)));

@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::io::AsyncReadExt;
 
+use crate::answer;
 use crate::api::Api;
 use crate::api::auth::{Call, Who};
 use crate::api::endpoint::Endpoint;
 use crate::api::extract::{Answer, Json, Named};
 use crate::api::jobs::stopping::Stopped;
-use crate::api::jobs::{Job, JobShown, Kind};
+use crate::api::jobs::{FILE, Job, JobShown, Kind, REJECTS};
 use crate::api::permission::Needs;
 use crate::api::refusal::Refusal;
 
@@ -87,7 +88,7 @@ async fn file(Call { api, who }: Call, Named(id): Named) -> Result<Response, Ref
         (_, Some("jsonl")) => "contacts.jsonl",
         _ => "contacts.csv",
     };
-    let response = download(&job, shown.has_file, "file", name).await?;
+    let response = download(&job, shown.has_file, FILE, name).await?;
     if shown.kind == Kind::Export {
         let actor = who.actor_for(shown.input["ticket"].as_str());
         api.services.subjects.record_export_fetched(&actor).await?;
@@ -101,7 +102,7 @@ async fn rejects(Call { api, who }: Call, Named(id): Named) -> Result<Response, 
     let format = shown.result.as_ref().map(|report| &report["inputs"][0]["format"]);
     let is_json = format.is_some_and(|format| format == "jsonl");
     let name = if is_json { "rejects.jsonl" } else { "rejects.csv" };
-    let response = download(&job, shown.has_rejects, "rejects", name).await?;
+    let response = download(&job, shown.has_rejects, REJECTS, name).await?;
     api.services.imports.record_rejects_read(&who.actor).await?;
     Ok(response)
 }
@@ -128,14 +129,5 @@ async fn download(job: &Job, is_there: bool, file: &str, name: &str) -> Result<R
         part.truncate(read);
         Ok::<_, std::io::Error>((read > 0).then_some((part, file)))
     });
-    let mut response = Response::new(Body::from_stream(parts));
-    let headers = response.headers_mut();
-    let disposition = format!("attachment; filename=\"{name}\"");
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if let Ok(disposition) = HeaderValue::from_str(&disposition) {
-        headers.insert(header::CONTENT_DISPOSITION, disposition);
-    }
-    Ok(response)
+    Ok(answer::attachment("application/octet-stream", name, Body::from_stream(parts)))
 }

@@ -1,6 +1,6 @@
 //! Searching for a person, and their access report.
 
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use contactd_services::ReadFrom;
 use schemars::JsonSchema;
@@ -73,13 +73,7 @@ fn wants_page(headers: &HeaderMap) -> bool {
 
 /// A page to save. If a browser shows it, it runs nothing and reaches nothing of the console.
 fn page(page: String) -> Response {
-    let mut response = answer::of_type(StatusCode::OK, "text/html; charset=utf-8", page);
-    for (name, value) in [
-        (header::CONTENT_DISPOSITION, "attachment; filename=\"report.html\""),
-        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'; sandbox"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    ] {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    response
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
+    let page = answer::attachment("text/html; charset=utf-8", "report.html", page.into());
+    ([(header::CONTENT_SECURITY_POLICY, policy)], page).into_response()
 }
