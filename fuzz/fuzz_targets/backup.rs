@@ -8,6 +8,8 @@ mod archive;
 mod checks;
 #[path = "../../crates/contactd/src/durable.rs"]
 mod durable;
+#[path = "../../crates/contactd/src/unfinished.rs"]
+mod unfinished;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     thread_local!(static ROOM: tempfile::TempDir = tempfile::tempdir().expect("a directory"));

@@ -62,11 +62,12 @@ pub(crate) fn write<W: Write>(out: W, content: Content<'_>, observer: Observer<'
     let paths: Vec<PathBuf> = files.iter().map(|name| dir.join(name)).collect();
     let all =
         paths.iter().map(|path| path.metadata().map(|metadata| metadata.len())).sum::<io::Result<u64>>()?;
-    let mut counted = Counted { step: "writing the backup", done: 0, all, observer };
+    let mut count = reporting("writing the backup", all, observer);
     let mut archive = tar::Builder::new(zstd::Encoder::new(out, 1)?);
     let mut manifest = Manifest { version: VERSION, made_at, is_of_node, files: Vec::new() };
     for (name, path) in files.iter().zip(&paths) {
-        append(&mut archive, name, path.metadata()?.len(), counted.reading(File::open(path)?))?;
+        let counted = Counted { through: File::open(path)?, count: &mut count };
+        append(&mut archive, name, path.metadata()?.len(), counted)?;
         manifest.files.push(entry(name, File::open(path)?)?);
     }
     let manifest = serde_json::to_vec_pretty(&manifest)?;
@@ -76,32 +77,34 @@ pub(crate) fn write<W: Write>(out: W, content: Content<'_>, observer: Observer<'
     Ok(out)
 }
 
-/// Counts bytes that are read, and reports them.
-struct Counted<'a> {
-    step: &'static str,
-    done: u64,
-    all: u64,
-    observer: Observer<'a>,
+/// Counts the bytes that go through it.
+pub(crate) struct Counted<T, F> {
+    pub(crate) through: T,
+    pub(crate) count: F,
 }
 
-impl<'a> Counted<'a> {
-    fn reading<R>(&mut self, from: R) -> CountedReader<'_, 'a, R> {
-        CountedReader { from, counted: self }
+impl<R: Read, F: FnMut(u64)> Read for Counted<R, F> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.through.read(buffer).inspect(|&read| (self.count)(read as u64))
     }
 }
 
-struct CountedReader<'c, 'a, R> {
-    from: R,
-    counted: &'c mut Counted<'a>,
+impl<W: Write, F: FnMut(u64)> Write for Counted<W, F> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.through.write(bytes).inspect(|&written| (self.count)(written as u64))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.through.flush()
+    }
 }
 
-impl<R: Read> Read for CountedReader<'_, '_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.from.read(buffer)?;
-        let Counted { step, done, all, observer } = &mut *self.counted;
-        *done += read as u64;
-        observer(Progress::Copying { step, done: *done, all: Some(*all) });
-        Ok(read)
+/// Reports how much of a step is done.
+fn reporting<'a>(step: &'static str, all: u64, observer: Observer<'a>) -> impl FnMut(u64) + 'a {
+    let mut done = 0;
+    move |bytes| {
+        done += bytes;
+        observer(Progress::Copying { step, done, all: Some(all) });
     }
 }
 
@@ -118,8 +121,8 @@ pub(crate) fn read(backup: &Path, into: Option<&Path>, observer: Observer<'_>) -
     let what = || format!("{} is not a complete backup", backup.display());
     let file = File::open(backup).with_context(|| format!("cannot read {}", backup.display()))?;
     let step = if into.is_some() { "unpacking the backup" } else { "reading the backup" };
-    let mut counted = Counted { step, done: 0, all: file.metadata()?.len(), observer };
-    let mut archive = tar::Archive::new(zstd::Decoder::new(counted.reading(file)).with_context(what)?);
+    let counted = Counted { count: reporting(step, file.metadata()?.len(), observer), through: file };
+    let mut archive = tar::Archive::new(zstd::Decoder::new(counted).with_context(what)?);
     let mut found = Vec::new();
     let mut manifest = None;
     for item in archive.entries().with_context(what)? {

@@ -4,34 +4,21 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use contactd_core::store::Store;
+use contactd_core::store::Maintenance;
 use contactd_core::{Observer, Progress, Timestamp};
 use contactd_services::{BackupError, BackupMade, RemoveAbandoned};
 
-use crate::archive::{self, Content};
+use crate::archive::{self, Content, Counted};
+use crate::context::Context;
 use crate::data_dir::DataDir;
-use crate::on_record::ActionRecorder;
-use crate::{durable, unfinished};
+use crate::{durable, opening, unfinished};
 
 /// The name prefix of the temporary directories in which backups are assembled.
 const COPIES: &str = ".backup-";
 /// A file in such a directory: the path of the file that the backup is written to until it is complete.
 const WRITTEN_TO: &str = "written-to";
-
-/// Makes backups of a data directory.
-pub(crate) struct DirBackups {
-    pub(crate) dir: DataDir,
-    /// What is copied: the files of this machine, if it has any.
-    pub(crate) store: Arc<dyn Store>,
-    /// Whether they are those of a node of a cluster.
-    pub(crate) is_of_node: bool,
-    /// Whether some keys are not in the data directory.
-    pub(crate) lacks_keys: bool,
-    pub(crate) recorder: Arc<ActionRecorder>,
-}
 
 /// Where a backup goes.
 pub(crate) enum BackupTarget<'a> {
@@ -54,22 +41,22 @@ pub(crate) fn remover(dir: &DataDir) -> RemoveAbandoned {
     })
 }
 
-impl DirBackups {
-    /// Makes a backup. A file is read back before it gets its name.
-    pub(crate) async fn make(
+impl Context {
+    /// Makes a backup of the data directory. A file is read back before it gets its name.
+    pub(crate) async fn make_backup(
         &self,
         target: BackupTarget<'_>,
         at: Timestamp,
         observer: Observer<'_>,
     ) -> Result<BackupMade, BackupError> {
         let made = match target {
-            BackupTarget::File(file) => self.make_file(file, at, observer).await,
-            BackupTarget::Stream(out) => self.write_stream(out, at, observer).await,
+            BackupTarget::File(file) => self.back_up_to_file(file, at, observer).await,
+            BackupTarget::Stream(out) => self.back_up_to_stream(out, at, observer).await,
         };
         made.map_err(|error| BackupError(format!("{error:#}")))
     }
 
-    async fn make_file(
+    async fn back_up_to_file(
         &self,
         file: &Path,
         made_at: Timestamp,
@@ -101,21 +88,22 @@ impl DirBackups {
         Ok(self.made(Some(file.to_owned()), made_at, file.metadata()?.len()))
     }
 
-    async fn write_stream(
+    async fn back_up_to_stream(
         &self,
         out: &mut (dyn Write + Send),
         made_at: Timestamp,
         observer: Observer<'_>,
     ) -> anyhow::Result<BackupMade> {
         let copies = Copies::make(self, observer).await?;
-        let out = BufWriter::with_capacity(1 << 20, CountedWriter { out, bytes: 0 });
-        let written = archive::write(out, self.content(&copies, made_at), observer)
+        let mut bytes = 0;
+        let counted = Counted { through: out, count: |written| bytes += written };
+        archive::write(BufWriter::with_capacity(1 << 20, counted), self.content(&copies, made_at), observer)
             .context("the backup is not complete: it could not be written")?;
-        Ok(self.made(None, made_at, written.get_ref().bytes))
+        Ok(self.made(None, made_at, bytes))
     }
 
     fn content<'a>(&self, copies: &'a Copies, made_at: Timestamp) -> Content<'a> {
-        let (dir, files, is_of_node) = (copies.path(), &copies.files, self.is_of_node);
+        let (dir, files, is_of_node) = (copies.path(), &copies.files, self.database.is_some());
         Content { dir, files, made_at: made_at.to_string(), is_of_node }
     }
 
@@ -134,12 +122,13 @@ struct Copies {
 }
 
 impl Copies {
-    async fn make(from: &DirBackups, observer: Observer<'_>) -> anyhow::Result<Self> {
+    async fn make(from: &Context, observer: Observer<'_>) -> anyhow::Result<Self> {
         observer(Progress::Copying { step: "copying the databases", done: 0, all: None });
         let in_progress = claim(&from.dir)?;
         let dir = from.dir.path();
         let copies = tempfile::Builder::new().prefix(COPIES).tempdir_in(dir)?;
-        let mut files = from.store.copy_to(copies.path()).await.context("cannot copy the databases")?;
+        let store = opening::require_files(from.files.as_ref(), &from.dir)?;
+        let mut files = store.copy_to(copies.path()).await.context("cannot copy the databases")?;
         fs::create_dir(copies.path().join("keys"))?;
         for key in fs::read_dir(from.dir.keys())? {
             let name = key?.file_name().to_string_lossy().into_owned();
@@ -168,24 +157,6 @@ impl Copies {
     /// Notes where the backup is written to, so that it is found if this process is killed.
     fn note(&self, unfinished: &Path) -> io::Result<()> {
         durable::write(&self.path().join(WRITTEN_TO), unfinished.as_os_str().as_bytes())
-    }
-}
-
-/// Counts bytes that are written.
-struct CountedWriter<'a> {
-    out: &'a mut (dyn Write + Send),
-    bytes: u64,
-}
-
-impl Write for CountedWriter<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.out.write(bytes)?;
-        self.bytes += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
     }
 }
 

@@ -9,7 +9,7 @@ use contactd_import::UploadedFiles;
 use contactd_journal::{JournalReader, KeyDir};
 use contactd_services::{Parts, Services};
 
-use crate::backups::{self, DirBackups};
+use crate::backups;
 use crate::config::Config;
 use crate::control::ControlSocket;
 use crate::data_dir::DataDir;
@@ -33,8 +33,9 @@ pub(crate) struct Context {
     pub(crate) database: Option<Arc<Database>>,
     /// The files of this machine's node or store.
     pub(crate) files: Option<Arc<Files>>,
-    /// Makes backups of them.
-    pub(crate) backups: DirBackups,
+    /// Whether some keys are not in the data directory.
+    pub(crate) lacks_keys: bool,
+    pub(crate) recorder: Arc<ActionRecorder>,
 }
 
 impl Context {
@@ -70,19 +71,10 @@ impl Context {
             None => Arc::new(ControlSocket::of(&opened.dir)),
         };
         let services = opened.services(in_force, &recorder);
-        let backups = DirBackups {
-            dir: opened.dir.clone(),
-            store: match &opened.files {
-                Some(files) => Arc::<Files>::clone(files),
-                None => Arc::clone(&opened.store),
-            },
-            is_of_node: opened.database.is_some(),
-            lacks_keys: !matches!(opened.config.keys, KeySource::DataDir),
-            recorder,
-        };
+        let lacks_keys = !matches!(opened.config.keys, KeySource::DataDir);
         let Opened { dir, place, config: Config { networks, .. }, clock, database, files, .. } = opened;
         let actor = actor::of_this_process();
-        Ok(Self { services, actor, dir, place, networks, clock, database, files, backups })
+        Ok(Self { services, actor, dir, place, networks, clock, database, files, lacks_keys, recorder })
     }
 
     /// The journal of this machine's node. Refuses if there is none.

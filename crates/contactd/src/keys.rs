@@ -1,8 +1,7 @@
 //! The keys for digests: in `keys/` of the data directory, readable by their owner only, or from another source.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -53,7 +52,7 @@ pub(crate) fn digest(source: &KeySource, dir: &Path, may_make: bool) -> anyhow::
         Some(keys) => keys,
         None => {
             if list(dir)?.is_empty() && may_make {
-                make(dir, FIRST)?;
+                make(&dir.join(FIRST))?;
             }
             list(dir)?.iter().map(|name| read(&dir.join(name))).collect::<anyhow::Result<Vec<_>>>()?
         }
@@ -105,24 +104,12 @@ fn read(file: &Path) -> anyhow::Result<Key> {
     })
 }
 
-/// Creates a key file, completely or not at all. If another process was faster, its key stays.
-fn make(dir: &Path, name: &str) -> anyhow::Result<()> {
+/// Creates a key file. If another process was faster, its key stays.
+fn make(file: &Path) -> anyhow::Result<()> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)
         .map_err(|error| anyhow::anyhow!("cannot get random bytes from the system: {error}"))?;
-    let text = hex::encode(&bytes);
-    let unfinished = dir.join(format!(".{name}.{}.new", std::process::id()));
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    let linked = fs::hard_link(&unfinished, dir.join(name));
-    fs::remove_file(&unfinished)?;
-    durable::sync_dir(dir)?;
-    match linked {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error.into()),
-        _ => Ok(()),
-    }
+    Ok(durable::create(file, hex::encode(&bytes).as_bytes())?)
 }
 
 /// Adds the digest keys of another directory that are not in this one.

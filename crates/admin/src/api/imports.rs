@@ -81,36 +81,22 @@ struct ToImport {
 }
 
 /// How rows are read, as a caller writes it.
-pub(crate) struct Reading {
-    pub(crate) mapping: BTreeMap<String, String>,
-    pub(crate) source: Option<String>,
-    pub(crate) region: Option<String>,
-    pub(crate) date_format: Option<String>,
-    pub(crate) require_basis: bool,
-}
-
-impl Reading {
-    pub(crate) fn options(self) -> Result<ReadOptions, Refusal> {
-        let source = given(self.source.as_deref()).map(parse_source).transpose();
-        let source = source.map_err(|error| wrong("source", &error))?;
-        let region = given(self.region.as_deref()).map(str::to_owned);
-        if region.as_deref().is_some_and(|region| !is_phone_region(region)) {
-            return Err(Refusal::invalid(
-                "The region is not a country: write two letters, such as US or DE.",
-            ));
-        }
-        let date_format = given(self.date_format.as_deref()).map(DateFormat::parse).transpose();
-        let date_format = date_format.map_err(|error| wrong("dateFormat", &error))?;
-        Ok(ReadOptions {
-            source,
-            region,
-            only_mapped: !self.mapping.is_empty(),
-            mapping: self.mapping.into_iter().collect(),
-            delimiter: None,
-            date_format,
-            needs_basis: self.require_basis,
-        })
+pub(crate) fn read_options(
+    mapping: BTreeMap<String, String>,
+    source: Option<&str>,
+    region: Option<&str>,
+    date_format: Option<&str>,
+    needs_basis: bool,
+) -> Result<ReadOptions, Refusal> {
+    let source = given(source).map(parse_source).transpose().map_err(|error| wrong("source", &error))?;
+    let region = given(region).map(str::to_owned);
+    if region.as_deref().is_some_and(|region| !is_phone_region(region)) {
+        return Err(Refusal::invalid("The region is not a country: write two letters, such as US or DE."));
     }
+    let date_format = given(date_format).map(DateFormat::parse).transpose();
+    let date_format = date_format.map_err(|error| wrong("dateFormat", &error))?;
+    let (only_mapped, mapping) = (!mapping.is_empty(), mapping.into_iter().collect());
+    Ok(ReadOptions { source, region, only_mapped, mapping, delimiter: None, date_format, needs_basis })
 }
 
 /// A text, unless it is empty.
@@ -152,8 +138,9 @@ struct ImportWork {
 
 impl ImportWork {
     fn new(sent: ToImport, file: UploadedFile) -> Result<Self, Refusal> {
-        let ToImport { mapping, source, region, date_format, require_basis, .. } = sent;
-        let reading = Reading { mapping, source, region, date_format, require_basis }.options()?;
+        let (source, region) = (sent.source.as_deref(), sent.region.as_deref());
+        let (date_format, needs_basis) = (sent.date_format.as_deref(), sent.require_basis);
+        let reading = read_options(sent.mapping, source, region, date_format, needs_basis)?;
         let max_rejects = given(sent.max_rejects.as_deref()).unwrap_or(defaults::MAX_REJECTS);
         let max_withdrawn = given(sent.max_withdrawn.as_deref()).unwrap_or(defaults::MAX_WITHDRAWN);
         let options = ImportOptions {

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use crate::api::auth::Call;
 use crate::api::endpoint::Endpoint;
 use crate::api::extract::{Answer, Created, Json, Named, NewAnswer, Sent};
-use crate::api::imports::{Reading, refused};
+use crate::api::imports::{read_options, refused};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
 use store::Upload;
@@ -238,9 +238,10 @@ async fn delete(Call { api, who }: Call, Named(id): Named) -> Result<StatusCode,
 }
 
 async fn preview(Call { api, who }: Call, Named(id): Named, Sent(sent): Sent<ToPreview>) -> Answer<Preview> {
-    let ToPreview { mapping, source, region, date_format, require_basis, .. } = sent;
     let upload = api.uploads.find(&id, &who)?;
-    let options = Reading { mapping, source, region, date_format, require_basis }.options()?;
+    let (source, region) = (sent.source.as_deref(), sent.region.as_deref());
+    let (date_format, needs_basis) = (sent.date_format.as_deref(), sent.require_basis);
+    let options = read_options(sent.mapping, source, region, date_format, needs_basis)?;
     let file = api.uploads.file(&upload);
     let rows = api.services.imports.preview(&who.actor, &file, &options, PREVIEWED).await.map_err(refused)?;
     Ok(Json(Preview { rows: rows.into_iter().map(RowShown::from).collect() }))

@@ -28,7 +28,7 @@ pub(crate) async fn run(config: Config, args: &BackupArgs) -> anyhow::Result<Exi
     let mut stdout = io::stdout();
     let target = if is_stream { BackupTarget::Stream(&mut stdout) } else { BackupTarget::File(&args.file) };
     let working = Working::start("copying the databases");
-    let make = async |at| context.backups.make(target, at, &|step| working.show(step)).await;
+    let make = async |at| context.make_backup(target, at, &|step| working.show(step)).await;
     let made = context.services.health.backup(&context.actor, make).await;
     drop(working);
     let made = made?;

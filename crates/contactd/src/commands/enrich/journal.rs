@@ -1,9 +1,9 @@
 //! The answers so far, in a file next to the output: one JSON array per line, readable by its owner only.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Seek, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -11,7 +11,7 @@ use contactd_core::Kind;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 
 use super::LookedUp;
-use crate::unfinished;
+use crate::durable;
 
 pub(crate) struct AnswerLog {
     path: PathBuf,
@@ -31,7 +31,7 @@ impl AnswerLog {
         let what = || format!("cannot use the journal {}", path.display());
         let first = format!("{}\n", serde_json::json!({ "contactd": "enrich", "url": service }));
         if path.symlink_metadata().is_err() {
-            create(&path, &first).with_context(what)?;
+            durable::create(&path, first.as_bytes()).with_context(what)?;
         }
         let Some(mut file) = open_own(&path).with_context(what)? else {
             bail!("{} is not a file that only you can read; move it away to start again", path.display());
@@ -75,19 +75,6 @@ impl AnswerLog {
     pub(crate) fn remove(self) -> anyhow::Result<()> {
         fs::remove_file(&self.path).with_context(|| format!("cannot remove {}", self.path.display()))
     }
-}
-
-/// Creates a journal with its first line. It gets its name when it is complete, unless there is a file of that name by then.
-fn create(path: &Path, first: &str) -> io::Result<()> {
-    let unfinished = unfinished::name(path);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
-    let written = file.write_all(first.as_bytes()).and_then(|()| file.sync_all());
-    let named = written.and_then(|()| match fs::hard_link(&unfinished, path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        named => named,
-    });
-    fs::remove_file(&unfinished)?;
-    named
 }
 
 /// Opens a journal. `None` if it is a symbolic link, belongs to somebody else, or others can read it: the answers are
