@@ -16,6 +16,7 @@ mod accounts;
 mod audit;
 pub mod copying;
 mod details;
+mod entities;
 mod imports;
 mod journal_copies;
 mod local;
@@ -26,11 +27,14 @@ pub mod moving;
 mod outbox;
 pub mod place;
 mod retention;
+mod tokens;
+mod withdrawals;
 
-pub use access::{DayHits, Suppressions, Tokens, Usage};
+pub use access::{DayHits, Suppressions, Usage};
 pub use accounts::Accounts;
 pub use audit::{ActionFilter, AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, RequestFilter};
 pub use details::{Aged, DetailFilter, DetailTotal, Details, SweepPlan, Swept, Totals, VisitDetails};
+pub use entities::{Decide, Entities, EntityRow, EntityTable};
 pub use imports::{
     Crowd, FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, MOST_DETAILS, PastImport,
     PutCounts, Undo, Undone, ValueOfProfile, WithdrawnFrom, crowds,
@@ -38,9 +42,11 @@ pub use imports::{
 pub use journal_copies::{CopiedLine, CopyStep, JournalCopies, ShippedJournal};
 pub use local::{LocalRead, Verdict};
 pub use machine::{JournalEnd, Machine};
-pub use maintenance::{ChangeNumbers, Changes, Facts, Maintenance, PartSize, TakenOver, Withdrawals};
+pub use maintenance::{ChangeNumbers, Changes, Facts, Maintenance, PartSize};
 pub use outbox::{Noted, Outbox};
 pub use retention::{NextEnding, SourceRetention};
+pub use tokens::Tokens;
+pub use withdrawals::{TakenOver, Withdrawals};
 
 /// Why the engine failed. The text describes the fault and never contains row data.
 #[derive(Debug, thiserror::Error)]

@@ -25,27 +25,40 @@ CREATE TABLE changes (
 );
 
 -- number, in every table below: the change that wrote the row last.
+
+-- Tokens, with their hashes: body is all of one as JSON. Tokens that were made from each other by rotation share one quota: their
+-- family is the id of the first of them.
 CREATE TABLE tokens (
     place        bigint GENERATED ALWAYS AS IDENTITY,
     id           text COLLATE "C" PRIMARY KEY,
-    hash         bytea NOT NULL UNIQUE,
-    name         text NOT NULL,
-    phone        boolean NOT NULL,
-    email        boolean NOT NULL,
-    created_at   bigint NOT NULL,
-    expires_at   bigint,
-    revoked_at   bigint,
-    rate         text,
-    burst        bigint,
-    quota        text,
+    family       text COLLATE "C",
+    body         text NOT NULL,
     last_used_at bigint,
-    family       text COLLATE "C" NOT NULL,
-    rotated_from text,
-    lifetime     bigint,
     number       bigint NOT NULL
 );
 CREATE INDEX tokens_by_family ON tokens (family);
 CREATE INDEX tokens_by_number ON tokens (number);
+
+-- Users of the console, in the same columns; id is the name. A password is an Argon2id hash. The secret of a second factor is
+-- derived from what is here with a digest key, which is not.
+CREATE TABLE users (
+    place        bigint GENERATED ALWAYS AS IDENTITY,
+    id           text COLLATE "C" PRIMARY KEY,
+    family       text COLLATE "C",
+    body         text NOT NULL,
+    last_used_at bigint,
+    number       bigint NOT NULL
+);
+
+-- Tokens of the admin API, in the same columns.
+CREATE TABLE admin_tokens (
+    place        bigint GENERATED ALWAYS AS IDENTITY,
+    id           text COLLATE "C" PRIMARY KEY,
+    family       text COLLATE "C",
+    body         text NOT NULL,
+    last_used_at bigint,
+    number       bigint NOT NULL
+);
 
 -- A suppression that was taken back stays until every node has seen that.
 CREATE TABLE suppressions (
@@ -76,35 +89,6 @@ CREATE TABLE outbox (
     entry      text COLLATE "C" NOT NULL UNIQUE,
     record     text NOT NULL,
     claimed_by text
-);
-
--- Users of the console. password is an Argon2id hash. The columns totp_* are null without a second factor; the secret of one
--- is derived from them with a digest key, which is not in here. generation changes whenever sessions have to end.
-CREATE TABLE users (
-    name                 text COLLATE "C" PRIMARY KEY,
-    role                 text NOT NULL,
-    created_at           bigint NOT NULL,
-    disabled_at          bigint,
-    password             text NOT NULL,
-    must_change_password boolean NOT NULL,
-    totp_key             text,
-    totp_salt            text,
-    totp_last_step       bigint,
-    last_login_at        bigint,
-    generation           text NOT NULL
-);
-
--- Tokens of the admin API.
-CREATE TABLE admin_tokens (
-    place        bigint GENERATED ALWAYS AS IDENTITY,
-    id           text COLLATE "C" PRIMARY KEY,
-    hash         bytea NOT NULL UNIQUE,
-    name         text NOT NULL,
-    role         text NOT NULL,
-    created_at   bigint NOT NULL,
-    expires_at   bigint,
-    revoked_at   bigint,
-    last_used_at bigint
 );
 
 -- id: the upper bits are the hash of the profile and the kind, the lower bits count the details of that profile and kind in
@@ -147,23 +131,13 @@ CREATE TABLE sources (
     number  bigint NOT NULL
 );
 
+-- summary: what it did, as JSON. is_kept: whether former has what it changed and withdrew.
 CREATE TABLE imports (
-    id               bigint PRIMARY KEY,
-    imported_at      bigint NOT NULL,
-    source           text NOT NULL,
-    rows             bigint NOT NULL,
-    rejected         bigint NOT NULL,
-    suppressed       bigint NOT NULL,
-    profiles_new     bigint NOT NULL,
-    profiles_changed bigint NOT NULL,
-    new              bigint NOT NULL,
-    changed          bigint NOT NULL,
-    unchanged        bigint NOT NULL,
-    withdrawn        bigint NOT NULL,
-    undone_at        bigint,
-    actor            text,
-    files            text NOT NULL,
-    is_kept          boolean NOT NULL
+    id          bigint PRIMARY KEY,
+    imported_at bigint NOT NULL,
+    undone_at   bigint,
+    is_kept     boolean NOT NULL,
+    summary     text NOT NULL
 );
 
 CREATE TABLE import_sources (

@@ -4,19 +4,19 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contactd_core::store::StoreError;
 use contactd_core::store::copying::{
-    AccessChanges, AccessCount, ChangePoint, CopiedDetail, CopiedSource, CopiedSuppression, CopiedToken,
-    CopyDigest, DetailsChanges, DetailsChunk, DetailsDigest, PLACE, access_digest, place_of,
+    AccessChanges, AccessCount, ChangePoint, CopiedDetail, CopiedSource, CopiedSuppression, CopyDigest,
+    DetailsChanges, DetailsChunk, DetailsDigest, PLACE, access_digest, place_of,
 };
+use contactd_core::store::{EntityTable, StoreError};
 use tokio_postgres::Row;
 
-use crate::PostgresStore;
 use crate::connecting::Session;
 use crate::database::{Counter, LONGEST_STATEMENT, Work};
 use crate::failure::Failure;
 use crate::nodes::{knows, newest};
 use crate::usage::unsigned;
+use crate::{PostgresStore, entities};
 
 /// Rows that are fetched at once. Few: the thread that receives them has as much priority as lookups, which may be on the same core.
 const FETCHED: usize = 500;
@@ -27,10 +27,6 @@ const SORTING: Duration = Duration::from_secs(30 * 60);
 const DETAILS: &str =
     "SELECT id, profile, kind, label, confidence, observed_at, value, source, expires_at, basis, import,
     said_by FROM details";
-
-const TOKENS: &str =
-    "SELECT id, hash, name, phone, email, created_at, expires_at, revoked_at, rate, burst, quota,
-    last_used_at, family, rotated_from, lifetime FROM tokens WHERE number > $1 ORDER BY place";
 
 impl PostgresStore {
     /// The id of this database, which stays the same for its whole life, also when it is restored. It is made when it is first
@@ -261,7 +257,6 @@ impl Listening<'_> {
 }
 
 async fn access_since(work: &Work, number: i64) -> Result<AccessChanges, Failure> {
-    let tokens = work.query(TOKENS, &[&number]).await?;
     let suppressions = "SELECT digest, key, suppressed_at, is_removed FROM suppressions WHERE number > $1 ORDER BY digest, key";
     let suppressions = work.query(suppressions, &[&number]).await?;
     let suppression = |row: &Row| CopiedSuppression {
@@ -271,7 +266,7 @@ async fn access_since(work: &Work, number: i64) -> Result<AccessChanges, Failure
         is_removed: row.get(3),
     };
     Ok(AccessChanges {
-        tokens: tokens.iter().map(token).collect(),
+        tokens: entities::list_since(work, EntityTable::Tokens, number).await?,
         suppressions: suppressions.iter().map(suppression).collect(),
         at: newest(work, Counter::Access).await?,
     })
@@ -301,25 +296,5 @@ fn detail(row: &Row) -> CopiedDetail {
         basis: row.get(9),
         import: row.get(10),
         said_by: row.get(11),
-    }
-}
-
-fn token(row: &Row) -> CopiedToken {
-    CopiedToken {
-        id: row.get(0),
-        hash: row.get(1),
-        name: row.get(2),
-        phone: row.get(3),
-        email: row.get(4),
-        created_at: row.get(5),
-        expires_at: row.get(6),
-        revoked_at: row.get(7),
-        rate: row.get(8),
-        burst: row.get(9),
-        quota: row.get(10),
-        last_used_at: row.get(11),
-        family: row.get(12),
-        rotated_from: row.get(13),
-        lifetime: row.get(14),
     }
 }

@@ -302,15 +302,7 @@ impl<'a> PostgresImport<'a> {
         }
         write_totals(work, std::mem::take(&mut self.totals)).await?;
         totals::add_import(work, &self.merging, self.plan.at, summary).await?;
-        let counts = summary.counts;
-        let counted = [
-            ("rows", summary.rows),
-            ("rejected", summary.rejected),
-            ("new", counts.new),
-            ("changed", counts.changed),
-            ("withdrawn", counts.withdrawn),
-        ];
-        outbox::add(work, entry, &counted).await
+        outbox::add(work, entry, &summary.counted()).await
     }
 }
 

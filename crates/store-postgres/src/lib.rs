@@ -4,13 +4,13 @@
 //! can ask for everything newer than what they have. A change is a transaction that is repeated when the connection is lost,
 //! and is made once however often it is repeated (`database.rs`).
 
-mod accounts;
 mod ahead;
 mod audit;
 mod changes;
 mod connecting;
 mod database;
 mod details;
+mod entities;
 mod facts;
 mod failure;
 mod following;
@@ -29,7 +29,6 @@ mod rows;
 mod schema;
 mod suppressions;
 mod sweep;
-mod tokens;
 mod totals;
 mod undo;
 mod url;

@@ -19,7 +19,7 @@ const FACT: &str = "move";
 const DONE: &str = " done";
 
 /// The tables with the number of the change in each row.
-const NUMBERED: [&str; 4] = ["tokens", "suppressions", "sources", "details"];
+const NUMBERED: [&str; 6] = ["tokens", "users", "admin_tokens", "suppressions", "sources", "details"];
 
 /// How far a move is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use contactd_core::store::merge::Merging;
 use contactd_core::store::place::{NEVER_OBSERVED, kind, label};
-use contactd_core::store::{DetailTotal, ImportSummary, PastImport, PutCounts, SourceRetention, Totals};
+use contactd_core::store::{DetailTotal, ImportSummary, PastImport, SourceRetention, Totals};
 use contactd_core::{Span, Timestamp};
 use futures_util::StreamExt;
 use tokio_postgres::Row;
@@ -45,41 +45,16 @@ pub(crate) async fn held_by(work: &Work, source: &str) -> Result<u64, Failure> {
     Ok(held.get::<_, i64>(0).cast_unsigned())
 }
 
-pub(crate) async fn imports(work: &Work, order: &str) -> Result<Vec<PastImport>, Failure> {
-    let list = format!("SELECT * FROM imports {order}");
+/// The imports that the end of a statement selects, in its order.
+pub(crate) async fn imports(work: &Work, which: &str) -> Result<Vec<PastImport>, Failure> {
+    let list = format!("SELECT * FROM imports {which}");
     let rows = work.within(SILENCE, async { work.query(&list, &[]).await }).await?;
-    Ok(rows.iter().map(past_import).collect())
+    rows.iter().map(past_import).collect()
 }
 
-fn past_import(row: &Row) -> PastImport {
-    let count = |column: &str| row.get::<_, i64>(column).cast_unsigned();
-    let summary = ImportSummary {
-        source: row.get("source"),
-        actor: row.get("actor"),
-        files: serde_json::from_str(row.get("files")).unwrap_or_default(),
-        rows: count("rows"),
-        rejected: count("rejected"),
-        suppressed: count("suppressed"),
-        counts: PutCounts {
-            profiles_new: count("profiles_new"),
-            profiles_changed: count("profiles_changed"),
-            new: count("new"),
-            changed: count("changed"),
-            unchanged: count("unchanged"),
-            withdrawn: count("withdrawn"),
-            taken_back: 0,
-            refused: 0,
-        },
-    };
-    let undone_at: Option<i64> = row.get("undone_at");
-    PastImport {
-        id: row.get("id"),
-        at: Timestamp::from_millis(row.get("imported_at")),
-        is_kept: undone_at.is_none()
-            && (row.get("is_kept") || summary.counts.changed + summary.counts.withdrawn == 0),
-        summary,
-        undone_at: undone_at.map(Timestamp::from_millis),
-    }
+fn past_import(row: &Row) -> Result<PastImport, Failure> {
+    let times = (row.get("imported_at"), row.get("undone_at"));
+    Ok(PastImport::from_row(row.get("id"), times, row.get("is_kept"), row.get("summary"))?)
 }
 
 /// Records an import.
@@ -89,39 +64,11 @@ pub(crate) async fn add_import(
     at: Timestamp,
     summary: &ImportSummary,
 ) -> Result<(), Failure> {
-    let counts = summary.counts;
-    let [rows, rejected, suppressed] =
-        [summary.rows, summary.rejected, summary.suppressed].map(u64::cast_signed);
-    let [profiles_new, profiles_changed] =
-        [counts.profiles_new, counts.profiles_changed].map(u64::cast_signed);
-    let [new, changed, unchanged, withdrawn] =
-        [counts.new, counts.changed, counts.unchanged, counts.withdrawn].map(u64::cast_signed);
-    let files = serde_json::to_string(&summary.files).unwrap_or_default();
+    let (at, summary) = (at.millis(), summary.to_json()?);
+    let sources: Vec<i64> = merging.sources.iter().copied().collect();
     let add = async {
-        work.execute(
-            "INSERT INTO imports (id, imported_at, source, rows, rejected, suppressed,
-                 profiles_new, profiles_changed, new, changed, unchanged, withdrawn, actor, files, is_kept)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
-            &[
-                &merging.id,
-                &at.millis(),
-                &summary.source,
-                &rows,
-                &rejected,
-                &suppressed,
-                &profiles_new,
-                &profiles_changed,
-                &new,
-                &changed,
-                &unchanged,
-                &withdrawn,
-                &summary.actor,
-                &files,
-                &merging.keep_former,
-            ],
-        )
-        .await?;
-        let sources: Vec<i64> = merging.sources.iter().copied().collect();
+        let add = "INSERT INTO imports (id, imported_at, is_kept, summary) VALUES ($1, $2, $3, $4)";
+        work.execute(add, &[&merging.id, &at, &merging.keep_former, &summary]).await?;
         let add = "INSERT INTO import_sources SELECT $1, unnest($2::bigint[])";
         work.execute(add, &[&merging.id, &sources]).await
     };

@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::former::{self, FormerRow};
 use crate::places::{Place, Rewrite, places_of, take_away, write_totals};
 use crate::rows::{LONG_SILENCE, SILENCE, Sources};
+use crate::totals;
 
 /// Rows or places read at a time.
 const CHUNK: i64 = 2_000;
@@ -37,20 +38,14 @@ pub(crate) async fn undo(work: &Work, import: i64, at: Timestamp) -> Result<Undo
 
 /// Why an import cannot be undone, if it cannot.
 async fn find_obstacle(work: &Work, import: i64) -> Result<Option<Undo>, Failure> {
-    let find = "SELECT undone_at IS NOT NULL, is_kept OR changed + withdrawn = 0 FROM imports WHERE id = $1";
-    let found = work.within(SILENCE, async { work.query_opt(find, &[&import]).await }).await?;
+    let found = totals::imports(work, &format!("WHERE id = {import}")).await?.pop();
     let Some(found) = found else { return Ok(Some(Undo::Unknown)) };
-    let (is_undone, is_kept): (bool, bool) = (found.get(0), found.get(1));
-    if is_undone {
-        return Ok(Some(Undo::Already));
-    }
     let later = "SELECT max(imports.id) FROM imports
                  JOIN import_sources AS later ON later.import = imports.id
                  JOIN import_sources AS this ON this.source = later.source
                  WHERE this.import = $1 AND imports.id > $1 AND imports.undone_at IS NULL";
     let later = work.within(SILENCE, async { work.query_one(later, &[&import]).await }).await?;
-    let later: Option<i64> = later.get(0);
-    Ok(later.map(Undo::Later).or(if is_kept { None } else { Some(Undo::NotKept) }))
+    Ok(found.obstacle(later.get(0)))
 }
 
 /// Removes the details that the import added and that are still held; returns how many.

@@ -1,26 +1,31 @@
 -- Times are milliseconds since 1970 UTC; days are whole days since then.
 
--- Tokens that were made from each other by rotation share one quota: their family is the id of the first of them.
--- lifetime is how long a token was asked to be valid; it is null for ever. expires_at can be earlier, because a rotation ends
--- the old token.
+-- Tokens, with their hashes: body is all of one as JSON. Tokens that were made from each other by rotation share one quota: their
+-- family is the id of the first of them.
 CREATE TABLE tokens (
     id           TEXT PRIMARY KEY,
-    hash         BLOB NOT NULL UNIQUE,
-    name         TEXT NOT NULL,
-    phone        INTEGER NOT NULL,
-    email        INTEGER NOT NULL,
-    created_at   INTEGER NOT NULL,
-    expires_at   INTEGER,
-    revoked_at   INTEGER,
-    rate         TEXT,
-    burst        INTEGER,
-    quota        TEXT,
-    last_used_at INTEGER,
-    family       TEXT NOT NULL,
-    rotated_from TEXT,
-    lifetime     INTEGER
+    family       TEXT,
+    body         TEXT NOT NULL,
+    last_used_at INTEGER
 ) STRICT;
 CREATE INDEX tokens_by_family ON tokens (family);
+
+-- Users of the console, in the same columns; id is the name. A password is an Argon2id hash. The secret of a second factor is
+-- derived from what is here with a digest key, which is not.
+CREATE TABLE users (
+    id           TEXT PRIMARY KEY,
+    family       TEXT,
+    body         TEXT NOT NULL,
+    last_used_at INTEGER
+) STRICT;
+
+-- Tokens of the admin API, in the same columns.
+CREATE TABLE admin_tokens (
+    id           TEXT PRIMARY KEY,
+    family       TEXT,
+    body         TEXT NOT NULL,
+    last_used_at INTEGER
+) STRICT;
 
 CREATE TABLE suppressions (
     digest        BLOB NOT NULL,
@@ -62,32 +67,4 @@ CREATE TABLE copy (
     lineage TEXT NOT NULL,
     number  INTEGER NOT NULL,
     id      BLOB NOT NULL
-) STRICT;
-
--- Users of the console. password is an Argon2id hash. The columns totp_* are null without a second factor; the secret of one
--- is derived from them with a digest key, which is not in here. generation changes whenever sessions have to end.
-CREATE TABLE users (
-    name                 TEXT PRIMARY KEY,
-    role                 TEXT NOT NULL,
-    created_at           INTEGER NOT NULL,
-    disabled_at          INTEGER,
-    password             TEXT NOT NULL,
-    must_change_password INTEGER NOT NULL,
-    totp_key             TEXT,
-    totp_salt            TEXT,
-    totp_last_step       INTEGER,
-    last_login_at        INTEGER,
-    generation           TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-
--- Tokens of the admin API.
-CREATE TABLE admin_tokens (
-    id           TEXT PRIMARY KEY,
-    hash         BLOB NOT NULL UNIQUE,
-    name         TEXT NOT NULL,
-    role         TEXT NOT NULL,
-    created_at   INTEGER NOT NULL,
-    expires_at   INTEGER,
-    revoked_at   INTEGER,
-    last_used_at INTEGER
 ) STRICT;

@@ -28,25 +28,13 @@ CREATE TABLE sources (
     max_age INTEGER
 ) STRICT;
 
--- withdrawn: details that the import deleted because their source no longer holds them. files: the names of its files, as a JSON
--- array. is_kept: whether `former` has what it changed and withdrew.
+-- summary: what it did, as JSON. is_kept: whether `former` has what it changed and withdrew.
 CREATE TABLE imports (
-    id               INTEGER PRIMARY KEY,
-    imported_at      INTEGER NOT NULL,
-    source           TEXT NOT NULL,
-    rows             INTEGER NOT NULL,
-    rejected         INTEGER NOT NULL,
-    suppressed       INTEGER NOT NULL,
-    profiles_new     INTEGER NOT NULL,
-    profiles_changed INTEGER NOT NULL,
-    new              INTEGER NOT NULL,
-    changed          INTEGER NOT NULL,
-    unchanged        INTEGER NOT NULL,
-    withdrawn        INTEGER NOT NULL,
-    undone_at        INTEGER,
-    actor            TEXT,
-    files            TEXT NOT NULL,
-    is_kept          INTEGER NOT NULL
+    id          INTEGER PRIMARY KEY,
+    imported_at INTEGER NOT NULL,
+    undone_at   INTEGER,
+    is_kept     INTEGER NOT NULL,
+    summary     TEXT NOT NULL
 ) STRICT;
 
 CREATE TABLE import_sources (

@@ -142,9 +142,17 @@ pub(crate) fn error(error: rusqlite::Error) -> StoreError {
             _ => StoreError::Engine(format!("SQLite reports {code:?}")),
         },
         None => StoreError::Engine(match error {
-            rusqlite::Error::UserFunctionError(what) => what.to_string(),
+            rusqlite::Error::UserFunctionError(what) => match what.downcast() {
+                Ok(refused) => return *refused,
+                Err(what) => what.to_string(),
+            },
             rusqlite::Error::InvalidColumnType(_, column, _) => format!("column {column} has the wrong type"),
             _ => "SQLite could not run a statement".to_owned(),
         }),
     }
+}
+
+/// Ends a transaction for another reason than one of SQLite, which [`error`] returns.
+pub(crate) fn refused(why: StoreError) -> rusqlite::Error {
+    rusqlite::Error::UserFunctionError(Box::new(why))
 }

@@ -171,42 +171,18 @@ impl SqliteImport {
 
     fn write_summary(&mut self, summary: &ImportSummary, entry: Noted<'_>) -> rusqlite::Result<()> {
         self.writing.finish(&self.connection)?;
-        let counts = summary.counts;
+        let Merging { id, keep_former, .. } = self.merging;
+        let stored = summary.to_json().map_err(connection::refused)?;
         self.connection.execute(
-            "INSERT INTO imports (id, imported_at, source, rows, rejected, suppressed,
-                 profiles_new, profiles_changed, new, changed, unchanged, withdrawn, actor, files, is_kept)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
-            params![
-                self.merging.id,
-                self.at.millis(),
-                summary.source,
-                summary.rows,
-                summary.rejected,
-                summary.suppressed,
-                counts.profiles_new,
-                counts.profiles_changed,
-                counts.new,
-                counts.changed,
-                counts.unchanged,
-                counts.withdrawn,
-                summary.actor,
-                serde_json::to_string(&summary.files).unwrap_or_default(),
-                self.merging.keep_former
-            ],
+            "INSERT INTO imports (id, imported_at, is_kept, summary) VALUES (?1, ?2, ?3, ?4)",
+            params![id, self.at.millis(), keep_former, stored],
         )?;
         let mut add = self.connection.prepare("INSERT INTO import_sources VALUES (?1, ?2)")?;
         for source in &self.merging.sources {
             add.execute((self.merging.id, source))?;
         }
         drop(add);
-        let counted = [
-            ("rows", summary.rows),
-            ("rejected", summary.rejected),
-            ("new", counts.new),
-            ("changed", counts.changed),
-            ("withdrawn", counts.withdrawn),
-        ];
-        outbox::add(&self.connection, entry, &counted)?;
+        outbox::add(&self.connection, entry, &summary.counted())?;
         if self.merging.counts.taken_back > 0 {
             // These people may have been erased already, and nobody else will look for their traces.
             wipe::wipe_gaps(&self.connection)?;

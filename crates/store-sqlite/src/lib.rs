@@ -8,13 +8,13 @@
 //! never wait for a writer. Watching for changes never does either: it has its own connections (`changes.rs`), and
 //! every write to `details.db` opens a connection for itself.
 
-mod accounts;
 mod ahead;
 mod audit;
 mod changes;
 mod connection;
 mod copy;
 mod details;
+mod entities;
 mod facts;
 mod former;
 mod import;
@@ -31,7 +31,6 @@ mod suppressions;
 mod sweep;
 #[cfg(test)]
 mod testing;
-mod tokens;
 mod totals;
 mod undo;
 mod usage;

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use contactd_core::store::StoreError;
 use contactd_core::store::copying::{PLACE, place_of};
 use contactd_core::store::moving::{MovedKey, MovedRows, MovedTable, Part};
+use contactd_core::store::{EntityTable, StoreError};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -50,7 +50,8 @@ fn read(part: &Connection, table: &MovedTable, after: MovedKey, most: u64) -> ru
     let columns = columns.join(", ");
     let Some([first, second]) = table.key else {
         // Tokens keep their order.
-        let order = if ["tokens", "admin_tokens"].contains(&table.from) { "ORDER BY rowid" } else { "" };
+        let is_entity = EntityTable::ALL.iter().any(|entities| entities.name() == table.from);
+        let order = if is_entity { "ORDER BY rowid" } else { "" };
         let mut rows = part.prepare(&format!("SELECT {columns} FROM {} {order}", table.from))?;
         let lines = rows.query_map((), |row| line(row, table.columns.len()))?;
         return Ok(MovedRows { lines: lines.collect::<rusqlite::Result<_>>()?, next: None });

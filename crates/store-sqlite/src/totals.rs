@@ -1,9 +1,10 @@
 //! Totals of what is held, and past imports.
 
-use contactd_core::Timestamp;
 use contactd_core::store::place::{kind, label};
-use contactd_core::store::{DetailTotal, ImportSummary, PastImport, PutCounts, Totals};
+use contactd_core::store::{DetailTotal, PastImport, Totals};
 use rusqlite::{Connection, Row};
+
+use crate::connection;
 
 pub(crate) fn read(connection: &Connection) -> rusqlite::Result<Totals> {
     let mut statement = connection.prepare_cached(
@@ -25,37 +26,14 @@ pub(crate) fn read(connection: &Connection) -> rusqlite::Result<Totals> {
     })
 }
 
-pub(crate) fn imports(connection: &Connection, order: &str) -> rusqlite::Result<Vec<PastImport>> {
-    let mut statement = connection.prepare(&format!("SELECT * FROM imports {order}"))?;
+/// The imports that the end of a statement selects, in its order.
+pub(crate) fn imports(connection: &Connection, which: &str) -> rusqlite::Result<Vec<PastImport>> {
+    let mut statement = connection.prepare(&format!("SELECT * FROM imports {which}"))?;
     statement.query_map((), past_import)?.collect()
 }
 
 fn past_import(row: &Row<'_>) -> rusqlite::Result<PastImport> {
-    let summary = ImportSummary {
-        source: row.get("source")?,
-        actor: row.get("actor")?,
-        files: serde_json::from_str(row.get_ref("files")?.as_str()?).unwrap_or_default(),
-        rows: row.get("rows")?,
-        rejected: row.get("rejected")?,
-        suppressed: row.get("suppressed")?,
-        counts: PutCounts {
-            profiles_new: row.get("profiles_new")?,
-            profiles_changed: row.get("profiles_changed")?,
-            new: row.get("new")?,
-            changed: row.get("changed")?,
-            unchanged: row.get("unchanged")?,
-            withdrawn: row.get("withdrawn")?,
-            taken_back: 0,
-            refused: 0,
-        },
-    };
-    let undone_at: Option<i64> = row.get("undone_at")?;
-    Ok(PastImport {
-        id: row.get("id")?,
-        at: Timestamp::from_millis(row.get("imported_at")?),
-        summary,
-        undone_at: undone_at.map(Timestamp::from_millis),
-        is_kept: undone_at.is_none()
-            && (row.get("is_kept")? || row.get::<_, u64>("changed")? + row.get::<_, u64>("withdrawn")? == 0),
-    })
+    let times = (row.get("imported_at")?, row.get("undone_at")?);
+    let summary = row.get_ref("summary")?.as_str()?;
+    PastImport::from_row(row.get("id")?, times, row.get("is_kept")?, summary).map_err(connection::refused)
 }

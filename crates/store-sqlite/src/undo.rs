@@ -3,10 +3,11 @@
 use contactd_core::store::merge::HeldDetail;
 use contactd_core::store::{Undo, Undone};
 use contactd_core::{Profile, Timestamp};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 use crate::former::{self, FormerRow};
 use crate::profile_rows::{ProfileRows, SourceNames};
+use crate::totals;
 use crate::writing::Writing;
 
 /// Rows or places read at a time.
@@ -32,18 +33,8 @@ pub(crate) fn undo(
 
 /// Why an import cannot be undone, if it cannot.
 fn find_obstacle(connection: &Connection, import: i64) -> rusqlite::Result<Option<Undo>> {
-    let found = connection
-        .query_row(
-            "SELECT undone_at IS NOT NULL, is_kept OR changed + withdrawn = 0 FROM imports WHERE id = ?1",
-            [import],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )
-        .optional()?;
-    let is_kept = match found {
-        None => return Ok(Some(Undo::Unknown)),
-        Some((true, _)) => return Ok(Some(Undo::Already)),
-        Some((false, is_kept)) => is_kept,
-    };
+    let found = totals::imports(connection, &format!("WHERE id = {import}"))?.pop();
+    let Some(found) = found else { return Ok(Some(Undo::Unknown)) };
     let later: Option<i64> = connection.query_row(
         "SELECT max(imports.id) FROM imports
          JOIN import_sources AS later ON later.import = imports.id
@@ -52,7 +43,7 @@ fn find_obstacle(connection: &Connection, import: i64) -> rusqlite::Result<Optio
         [import],
         |row| row.get(0),
     )?;
-    Ok(later.map(Undo::Later).or(if is_kept { None } else { Some(Undo::NotKept) }))
+    Ok(found.obstacle(later))
 }
 
 /// Removes the details that the import added and that are still held; returns how many.

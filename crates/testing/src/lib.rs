@@ -87,6 +87,7 @@ macro_rules! conformance {
             accounts: an_admin_token_is_found_by_its_hash,
             accounts: accounts_that_ended_in_another_store_end,
             accounts: accounts_are_no_change_for_lookups,
+            accounts: rows_are_stored_as_was_decided_on_them,
             audit: the_audit_index_adds_every_line_once,
             audit: the_journals_of_two_nodes_are_separate,
             audit: values_ids_counts_and_actions_are_indexed,

@@ -89,9 +89,8 @@ impl Cluster {
         self.change(
             "access",
             &format!(
-                "INSERT INTO tokens (id, hash, name, phone, email, created_at, family, number)
-                 VALUES ('{id}', sha256('{id}'), 'crm', TRUE, FALSE, 5, '{id}', :n)
-                 ON CONFLICT (id) DO UPDATE SET number = :n, revoked_at = :n"
+                "INSERT INTO tokens (id, family, body, number) VALUES ('{id}', '{id}', 'new', :n)
+                 ON CONFLICT (id) DO UPDATE SET number = :n, body = 'changed'"
             ),
         );
     }

@@ -6,10 +6,12 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Timestamp;
 
 /// How many requests may be sent: `count` per `seconds`, at most `burst` at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rate {
     /// Requests per window.
     pub count: u32,
@@ -20,7 +22,7 @@ pub struct Rate {
 }
 
 /// How many hits a token may have in a UTC day or month.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quota {
     /// Hits per period.
     pub limit: u32,
@@ -29,7 +31,7 @@ pub struct Quota {
 }
 
 /// The period of a quota, in UTC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Period {
     /// From midnight to midnight.
     Day,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::{Kind, Lifetime, Quota, Rate, Timestamp};
@@ -58,7 +59,7 @@ impl fmt::Debug for TokenSecret {
 }
 
 /// SHA-256 of a token.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TokenHash([u8; 32]);
 
 impl TokenHash {
@@ -162,7 +163,7 @@ pub(crate) fn push_random_of(
 }
 
 /// What a token may look up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scopes {
     /// Phone numbers.
     pub phone: bool,
@@ -193,8 +194,8 @@ impl Scopes {
     }
 }
 
-/// The record of a token, without its secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The record of a token, without its secret. Its JSON is what an engine stores.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
     /// The id that commands use.
     pub id: String,
@@ -219,9 +220,11 @@ pub struct Token {
     pub rate: Option<Rate>,
     /// How many hits it may have.
     pub quota: Option<Quota>,
-    /// When it was last accepted.
+    /// When it was last accepted. An engine stores it with what was used.
+    #[serde(skip)]
     pub last_used_at: Option<Timestamp>,
-    /// How many details it has received.
+    /// How many details it has received. An engine stores it by day.
+    #[serde(skip)]
     pub hits: u64,
 }
 
@@ -244,6 +247,21 @@ impl Token {
             last_used_at: None,
             hits: 0,
         })
+    }
+
+    /// What is kept of it where it must not be accepted: so that its id in the journal has a name.
+    pub(crate) fn only_name(&self, revoked_at: Timestamp) -> Self {
+        Self {
+            family: self.id.clone(),
+            rotated_from: None,
+            scopes: Scopes { phone: false, email: false },
+            lifetime: Lifetime::Forever,
+            expires_at: None,
+            revoked_at: Some(revoked_at),
+            rate: None,
+            quota: None,
+            ..self.clone()
+        }
     }
 
     /// Whether the token is accepted at `now`.

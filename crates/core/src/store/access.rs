@@ -1,50 +1,9 @@
-//! Tokens, suppressions and usage.
+//! Suppressions and usage.
 
 use async_trait::async_trait;
 
 use crate::store::{Noted, StoreError};
-use crate::{SubjectDigest, Timestamp, Token, TokenHash, TokenUpdate, UpdatedToken, UsageDelta};
-
-/// Tokens.
-#[async_trait]
-pub trait Tokens: Send + Sync + 'static {
-    /// Stores a new token. Committed and synced when this returns.
-    async fn create_token(&self, hash: &TokenHash, token: &Token, entry: Noted<'_>)
-    -> Result<(), StoreError>;
-
-    /// All tokens, oldest first, including expired and revoked ones.
-    async fn list_tokens(&self) -> Result<Vec<(TokenHash, Token)>, StoreError>;
-
-    /// Revokes a token. `None` if there is no such token; revoking it again changes nothing. Committed and synced
-    /// when this returns.
-    async fn revoke_token(
-        &self,
-        id: &str,
-        at: Timestamp,
-        entry: Noted<'_>,
-    ) -> Result<Option<Token>, StoreError>;
-
-    /// Stores a new token in place of `old`, which expires at `old_ends_at` or earlier. Changes both or neither;
-    /// committed and synced when this returns. False if `old` does not exist or is revoked.
-    async fn rotate_token(
-        &self,
-        old: &str,
-        old_ends_at: Timestamp,
-        hash: &TokenHash,
-        token: &Token,
-        entry: Noted<'_>,
-    ) -> Result<bool, StoreError>;
-
-    /// Updates a token that is live at `at`. A new quota also applies to all other live tokens of its family. `None` if
-    /// there is no such token, or it has ended. Committed and synced when this returns.
-    async fn update_token(
-        &self,
-        id: &str,
-        update: &TokenUpdate,
-        at: Timestamp,
-        entry: Noted<'_>,
-    ) -> Result<Option<UpdatedToken>, StoreError>;
-}
+use crate::{SubjectDigest, Timestamp, UsageDelta};
 
 /// Suppressions.
 #[async_trait]

@@ -2,55 +2,92 @@
 
 use async_trait::async_trait;
 
+use crate::store::entities::{Entities, EntityTable, change, list};
 use crate::store::{Noted, StoreError};
 use crate::{AdminToken, Timestamp, TokenHash, User, UserChange, UserChanged};
 
 /// Users of the console, and tokens of the admin API. Lookups do not read them, so their changes are none of
-/// [`Changes`](crate::store::Changes).
+/// [`Changes`](crate::store::Changes). What changes them is committed and synced when it returns.
 #[async_trait]
-pub trait Accounts: Send + Sync + 'static {
-    /// Stores a new user. False, and nothing is changed, if there is a user with that name, disabled or not. Committed
-    /// and synced when this returns.
-    async fn create_user(&self, user: &User, entry: Noted<'_>) -> Result<bool, StoreError>;
+pub trait Accounts: Entities {
+    /// Stores a new user. False, and nothing is changed, if there is a user with that name, disabled or not.
+    async fn create_user(&self, user: &User, entry: Noted<'_>) -> Result<bool, StoreError> {
+        change(self, entry, |users: Vec<User>| {
+            let is_new = users.iter().all(|other| other.name != user.name);
+            (is_new.then(|| vec![user.clone()]), is_new)
+        })
+        .await
+    }
 
     /// The user with this name.
-    async fn find_user(&self, name: &str) -> Result<Option<User>, StoreError>;
+    async fn find_user(&self, name: &str) -> Result<Option<User>, StoreError> {
+        Ok(self.list_users().await?.into_iter().find(|user| user.name == name))
+    }
 
     /// All users, in the order of their names.
-    async fn list_users(&self) -> Result<Vec<User>, StoreError>;
+    async fn list_users(&self) -> Result<Vec<User>, StoreError> {
+        list(self).await
+    }
 
     /// Changes a user as [`UserChange::decide`] says, with nobody else changing users meanwhile. The entry is stored if
-    /// it was done. Committed and synced when this returns.
+    /// it was done.
     async fn change_user(
         &self,
         name: &str,
         change: &UserChange,
         entry: Noted<'_>,
-    ) -> Result<UserChanged, StoreError>;
+    ) -> Result<UserChanged, StoreError> {
+        self::change(self, entry, |users: Vec<User>| {
+            let changed = change.decide(&users, name);
+            let stored = if let UserChanged::Done(user) = &changed { Some(vec![user.clone()]) } else { None };
+            (stored, changed)
+        })
+        .await
+    }
 
-    /// Stores a new admin token. Committed and synced when this returns.
+    /// Stores a new admin token.
     async fn create_admin_token(
         &self,
         hash: &TokenHash,
         token: &AdminToken,
         entry: Noted<'_>,
-    ) -> Result<(), StoreError>;
+    ) -> Result<(), StoreError> {
+        change(self, entry, |_| (Some(vec![(*hash, token.clone())]), ())).await
+    }
 
     /// The admin token with this hash, live or not.
-    async fn find_admin_token(&self, hash: &TokenHash) -> Result<Option<AdminToken>, StoreError>;
+    async fn find_admin_token(&self, hash: &TokenHash) -> Result<Option<AdminToken>, StoreError> {
+        let tokens: Vec<(TokenHash, AdminToken)> = list(self).await?;
+        Ok(tokens.into_iter().find(|(known, _)| known == hash).map(|(_, token)| token))
+    }
 
     /// All admin tokens, oldest first, including expired and revoked ones.
-    async fn list_admin_tokens(&self) -> Result<Vec<AdminToken>, StoreError>;
+    async fn list_admin_tokens(&self) -> Result<Vec<AdminToken>, StoreError> {
+        let tokens: Vec<(TokenHash, AdminToken)> = list(self).await?;
+        Ok(tokens.into_iter().map(|(_, token)| token).collect())
+    }
 
-    /// Revokes an admin token. `None` if there is no such token; revoking it again changes nothing. Committed and synced
-    /// when this returns.
+    /// Revokes an admin token. `None` if there is no such token; revoking it again changes nothing.
     async fn revoke_admin_token(
         &self,
         id: &str,
         at: Timestamp,
         entry: Noted<'_>,
-    ) -> Result<Option<AdminToken>, StoreError>;
+    ) -> Result<Option<AdminToken>, StoreError> {
+        change(self, entry, |tokens: Vec<(TokenHash, AdminToken)>| {
+            let found = tokens.into_iter().find(|(_, token)| token.id == id).map(|(hash, token)| {
+                let revoked_at = token.revoked_at.or(Some(at));
+                (hash, AdminToken { revoked_at, ..token })
+            });
+            (found.clone().map(|found| vec![found]), found.map(|(_, token)| token))
+        })
+        .await
+    }
 
     /// Stores that an admin token was used, unless a later time is stored.
-    async fn note_admin_token_use(&self, id: &str, at: Timestamp) -> Result<(), StoreError>;
+    async fn note_admin_token_use(&self, id: &str, at: Timestamp) -> Result<(), StoreError> {
+        self.note_use(EntityTable::AdminTokens, id, at).await
+    }
 }
+
+impl<S: Entities + ?Sized> Accounts for S {}

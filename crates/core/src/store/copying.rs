@@ -5,6 +5,8 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::store::EntityRow;
+
 /// A change of the source of truth: its number, and a random id that says in which history it has that number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangePoint {
@@ -49,27 +51,6 @@ pub struct CopiedSource {
     pub max_age: Option<i64>,
 }
 
-/// A token.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the columns of the table")]
-pub struct CopiedToken {
-    pub id: String,
-    pub hash: Vec<u8>,
-    pub name: String,
-    pub phone: bool,
-    pub email: bool,
-    pub created_at: i64,
-    pub expires_at: Option<i64>,
-    pub revoked_at: Option<i64>,
-    pub rate: Option<String>,
-    pub burst: Option<i64>,
-    pub quota: Option<String>,
-    pub last_used_at: Option<i64>,
-    pub family: String,
-    pub rotated_from: Option<String>,
-    pub lifetime: Option<i64>,
-}
-
 /// A suppression, or one that was taken back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the columns of the table")]
@@ -90,10 +71,10 @@ pub struct AccessCount {
 }
 
 /// Changes of tokens and suppressions.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Default)]
 pub struct AccessChanges {
     /// Tokens that were created or changed, in the order in which they were created.
-    pub tokens: Vec<CopiedToken>,
+    pub tokens: Vec<EntityRow>,
     /// Suppressions that were added or taken back.
     pub suppressions: Vec<CopiedSuppression>,
     /// The newest change that this contains.
@@ -192,23 +173,13 @@ impl DetailsDigest {
 
 /// Computes the digest of tokens and suppressions. When a token was used last is left out, because every node has its own
 /// answer.
-pub fn access_digest(tokens: &mut [CopiedToken], suppressions: &mut [CopiedSuppression]) -> [u8; 32] {
+pub fn access_digest(tokens: &mut [EntityRow], suppressions: &mut [CopiedSuppression]) -> [u8; 32] {
     let mut hash = Sha256::new();
     tokens.sort_by(|one, other| one.id.cmp(&other.id));
     suppressions.sort_by(|one, other| (&one.key, &one.digest).cmp(&(&other.key, &other.digest)));
     for token in tokens {
-        text(&mut hash, Some(&token.id));
-        bytes(&mut hash, Some(&token.hash));
-        text(&mut hash, Some(&token.name));
-        for value in [i64::from(token.phone), i64::from(token.email), token.created_at] {
-            number(&mut hash, Some(value));
-        }
-        for value in [token.expires_at, token.revoked_at, token.burst, token.lifetime] {
-            number(&mut hash, value);
-        }
-        text(&mut hash, Some(&token.family));
-        for value in [&token.rate, &token.quota, &token.rotated_from] {
-            text(&mut hash, value.as_deref());
+        for value in [Some(&token.id), token.family.as_ref(), Some(&token.body)] {
+            text(&mut hash, value.map(String::as_str));
         }
     }
     for suppression in suppressions.iter().filter(|suppression| !suppression.is_removed) {

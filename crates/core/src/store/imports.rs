@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use crate::store::{Noted, StoreError};
 use crate::{ContactValue, Detail, Kind, Profile, Record, Timestamp};
@@ -177,7 +178,7 @@ pub trait Import: Send {
 }
 
 /// What an import did, in numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PutCounts {
     /// Profiles not held before this import.
     pub profiles_new: u64,
@@ -191,9 +192,11 @@ pub struct PutCounts {
     pub unchanged: u64,
     /// Details removed because their source was replaced and no longer has them.
     pub withdrawn: u64,
-    /// Details removed again because their person, number or address opted out while the import ran.
+    /// Details removed again because their person, number or address opted out while the import ran. Not stored.
+    #[serde(skip)]
     pub taken_back: u64,
-    /// Details refused because their source has too many for one profile.
+    /// Details refused because their source has too many for one profile. Not stored.
+    #[serde(skip)]
     pub refused: u64,
 }
 
@@ -208,8 +211,8 @@ pub struct WithdrawnFrom {
     pub withdrawn: u64,
 }
 
-/// The stored record of an import.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The stored record of an import, which an engine keeps as JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportSummary {
     /// The source, or several joined by commas.
     pub source: String,
@@ -227,6 +230,21 @@ pub struct ImportSummary {
     pub counts: PutCounts,
 }
 
+impl ImportSummary {
+    /// What an engine stores.
+    pub fn to_json(&self) -> Result<String, StoreError> {
+        let failed = |_| StoreError::Engine("the record of an import cannot be made".to_owned());
+        serde_json::to_string(self).map_err(failed)
+    }
+
+    /// The counts for the journal.
+    pub const fn counted(&self) -> [(&'static str, u64); 5] {
+        let PutCounts { new, changed, withdrawn, .. } = self.counts;
+        let (rows, rejected) = (self.rows, self.rejected);
+        [("rows", rows), ("rejected", rejected), ("new", new), ("changed", changed), ("withdrawn", withdrawn)]
+    }
+}
+
 /// A past import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PastImport {
@@ -240,4 +258,31 @@ pub struct PastImport {
     pub undone_at: Option<Timestamp>,
     /// Whether everything that it changed or withdrew is kept, so that it can be undone.
     pub is_kept: bool,
+}
+
+impl PastImport {
+    /// An import as an engine keeps it: its times, whether what it changed or withdrew is kept, and its summary as JSON.
+    pub fn from_row(
+        id: i64,
+        (at, undone_at): (i64, Option<i64>),
+        is_kept: bool,
+        summary: &str,
+    ) -> Result<Self, StoreError> {
+        let damaged = |_| StoreError::Damaged("the record of an import cannot be read".to_owned());
+        let summary: ImportSummary = serde_json::from_str(summary).map_err(damaged)?;
+        let is_whole = is_kept || summary.counts.changed + summary.counts.withdrawn == 0;
+        let undone_at = undone_at.map(Timestamp::from_millis);
+        let (at, is_kept) = (Timestamp::from_millis(at), undone_at.is_none() && is_whole);
+        Ok(Self { id, at, summary, undone_at, is_kept })
+    }
+
+    /// Why it cannot be undone, if it cannot. `later` is the last import that has a source in common with it, and is not undone.
+    pub const fn obstacle(&self, later: Option<i64>) -> Option<Undo> {
+        match (self.undone_at, later) {
+            (Some(_), _) => Some(Undo::Already),
+            (None, Some(later)) => Some(Undo::Later(later)),
+            (None, None) if !self.is_kept => Some(Undo::NotKept),
+            (None, None) => None,
+        }
+    }
 }

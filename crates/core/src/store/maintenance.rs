@@ -4,8 +4,8 @@ use std::path::Path;
 
 use async_trait::async_trait;
 
-use crate::store::{Noted, StoreError};
-use crate::{SubjectDigest, Timestamp, Token, TokenHash};
+use crate::Timestamp;
+use crate::store::{Noted, StoreError, TakenOver, Withdrawals};
 
 /// Facts that the store keeps about itself, such as the fingerprint of its digest key.
 #[async_trait]
@@ -81,30 +81,4 @@ pub struct PartSize {
     pub name: String,
     /// Its size.
     pub bytes: u64,
-}
-
-/// Suppressions, tokens and ended accounts of one store, to be applied to another one that was restored from an older backup.
-#[derive(Debug, Default)]
-pub struct Withdrawals {
-    /// All suppressions, and since when.
-    pub suppressions: Vec<(SubjectDigest, Timestamp)>,
-    /// All tokens, revoked or not.
-    pub tokens: Vec<(TokenHash, Token)>,
-    /// The names of disabled users, and since when.
-    pub disabled_users: Vec<(String, Timestamp)>,
-    /// The ids of revoked admin tokens, and since when.
-    pub revoked_admin_tokens: Vec<(String, Timestamp)>,
-}
-
-/// How much of [`Withdrawals`] was new.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TakenOver {
-    /// Suppressions that were added.
-    pub suppressions: u64,
-    /// Tokens that are revoked now or have ended, and were not before.
-    pub revocations: u64,
-    /// Other tokens that end earlier now, or have fewer scopes.
-    pub restrictions: u64,
-    /// Users that are disabled now and admin tokens that are revoked now, and were not before.
-    pub accounts: u64,
 }

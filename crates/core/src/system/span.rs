@@ -99,7 +99,7 @@ impl FromStr for Moment {
 }
 
 /// How long something lasts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Lifetime {
     /// For this long.
     For(Duration),

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use contactd_core::store::StoreError;
 use contactd_core::store::copying::{CopiedDetail, CopyDigest, DetailsDigest, access_digest};
+use contactd_core::store::{EntityTable, StoreError};
 use rusqlite::Connection;
 
 use super::access;
-use crate::{SqliteStore, connection};
+use crate::{SqliteStore, connection, entities};
 
 impl SqliteStore {
     /// Reads everything and computes a digest of it. Details, and tokens with suppressions, are each read in one snapshot
@@ -17,7 +17,8 @@ impl SqliteStore {
         let mut details = connection::reader(&self.details_file())?;
         let mut read = || -> rusqlite::Result<CopyDigest> {
             let main = main.transaction()?;
-            let (mut tokens, mut suppressions) = (access::tokens(&main)?, access::suppressions(&main)?);
+            let mut tokens = entities::list(&main, EntityTable::Tokens)?;
+            let mut suppressions = access::suppressions(&main)?;
             let access_number = number(&main)?;
             let details = details.transaction()?;
             let details_number = number(&details)?;

@@ -1,6 +1,6 @@
 //! Users and admin tokens.
 
-use contactd_core::store::{Store, TakenOver, Withdrawals};
+use contactd_core::store::{EntityRow, EntityTable, Store, StoreError, TakenOver, Withdrawals};
 use contactd_core::{
     Actor, AdminEntry, AdminToken, NewPassword, PasswordHash, Role, TokenSecret, TotpSeed, User, UserChange,
     UserChanged, Via,
@@ -194,4 +194,25 @@ pub async fn accounts_are_no_change_for_lookups(store: &dyn Store) {
     store.create_admin_token(&hash, &token, None).await.expect("creates");
     store.note_admin_token_use(&token.id, now()).await.expect("notes");
     assert_eq!(store.changes().await.expect("reads"), before);
+}
+
+/// Rows keep the order in which they were first stored, and what was decided on them is stored or not.
+pub async fn rows_are_stored_as_was_decided_on_them(store: &dyn Store) {
+    let table = EntityTable::Tokens;
+    let row = |id: &str, body: &str| {
+        let (id, body, family) = (id.to_owned(), body.to_owned(), Some("family".to_owned()));
+        EntityRow { id, family, body, last_used_at: None, hits: 0 }
+    };
+    let first = || Ok(Some(vec![row("b", "1"), row("a", "2")]));
+    assert!(store.change_rows(table, &|_| first(), None).await.expect("stores").is_empty());
+    store.note_use(table, "b", now()).await.expect("notes");
+    let decided_on =
+        store.change_rows(table, &|_| Ok(Some(vec![row("b", "3")])), None).await.expect("stores");
+    let used = |body| EntityRow { last_used_at: Some(now().millis()), ..row("b", body) };
+    assert!(decided_on == [used("1"), row("a", "2")]);
+    let refused = |_: &[EntityRow]| Err(StoreError::Damaged("a row".to_owned()));
+    let failed = store.change_rows(table, &refused, Some(&entry("token create"))).await;
+    assert!(matches!(failed, Err(StoreError::Damaged(_))));
+    assert!(store.list_rows(table).await.expect("lists") == [used("3"), row("a", "2")]);
+    assert!(recorded(store).await.is_empty());
 }

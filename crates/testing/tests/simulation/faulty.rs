@@ -9,8 +9,8 @@ use std::task::Poll;
 use async_trait::async_trait;
 use contactd_core::store::*;
 use contactd_core::{
-    AdminEntry, AdminToken, AuditPosition, ContactValue, Detail, Kind, Profile, Record, SubjectDigest,
-    Timestamp, Token, TokenHash, TokenUpdate, UpdatedToken, UsageDelta, User, UserChange, UserChanged,
+    AdminEntry, AuditPosition, ContactValue, Detail, Kind, Profile, Record, SubjectDigest, Timestamp,
+    UsageDelta,
 };
 use contactd_store_sqlite::SqliteStore;
 use contactd_testing::{Dice, InTempDir};
@@ -152,23 +152,10 @@ macro_rules! faulty {
 }
 
 faulty! {
-    Tokens {
-        calling create_token(hash: &TokenHash, token: &Token, entry: Noted<'_>) -> ();
-        calling list_tokens() -> Vec<(TokenHash, Token)>;
-        calling revoke_token(id: &str, at: Timestamp, entry: Noted<'_>) -> Option<Token>;
-        calling rotate_token(old: &str, ends: Timestamp, hash: &TokenHash, token: &Token, entry: Noted<'_>) -> bool;
-        calling update_token(id: &str, update: &TokenUpdate, at: Timestamp, entry: Noted<'_>) -> Option<UpdatedToken>;
-    }
-    Accounts {
-        calling create_user(user: &User, entry: Noted<'_>) -> bool;
-        calling find_user(name: &str) -> Option<User>;
-        calling list_users() -> Vec<User>;
-        calling change_user(name: &str, change: &UserChange, entry: Noted<'_>) -> UserChanged;
-        calling create_admin_token(hash: &TokenHash, token: &AdminToken, entry: Noted<'_>) -> ();
-        calling find_admin_token(hash: &TokenHash) -> Option<AdminToken>;
-        calling list_admin_tokens() -> Vec<AdminToken>;
-        calling revoke_admin_token(id: &str, at: Timestamp, entry: Noted<'_>) -> Option<AdminToken>;
-        calling note_admin_token_use(id: &str, at: Timestamp) -> ();
+    Entities {
+        calling list_rows(table: EntityTable) -> Vec<EntityRow>;
+        calling change_rows(table: EntityTable, decide: Decide<'_>, entry: Noted<'_>) -> Vec<EntityRow>;
+        calling note_use(table: EntityTable, id: &str, at: Timestamp) -> ();
     }
     Suppressions {
         calling suppress(subjects: &[SubjectDigest], at: Timestamp, entry: Noted<'_>) -> u64;

@@ -1,10 +1,12 @@
 //! Tokens of the admin API.
 
+use serde::{Deserialize, Serialize};
+
 use crate::access::token::random_id;
 use crate::{Role, Timestamp};
 
-/// The record of a token of the admin API, without its secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The record of a token of the admin API, without its secret. Its JSON is what an engine stores.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdminToken {
     /// The id that commands use.
     pub id: String,
@@ -19,6 +21,7 @@ pub struct AdminToken {
     /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
     /// When it was last accepted, to about a minute.
+    #[serde(skip)]
     pub last_used_at: Option<Timestamp>,
 }
 

@@ -17,7 +17,7 @@ const SALT_BYTES: usize = 16;
 
 /// What is stored about the second factor of a user. The secret itself is derived from it with a digest key, which is not in
 /// the store: the database alone does not tell it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct TotpSeed {
     /// The id of the digest key.
     pub key: String,

@@ -1,10 +1,12 @@
 //! Users.
 
+use serde::{Deserialize, Serialize};
+
 use crate::access::token::random_id;
 use crate::{PasswordHash, Role, Timestamp, TotpSeed};
 
-/// Somebody who can log in to the console.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Somebody who can log in to the console. Its JSON is what an engine stores: nobody else gets it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
     /// The name, which is never given to somebody else.
     pub name: String,
