@@ -5,7 +5,7 @@ use std::sync::Arc;
 use contactd_core::store::moving::{MOVED, MovedKey};
 use contactd_core::store::{Facts, Outbox, StoreError};
 use contactd_core::{Actor, AdminEntry, Observer, Progress, Timestamp};
-use contactd_store_postgres::{MoveState, NodeUsage, PostgresStore};
+use contactd_store_postgres::{MoveState, PostgresStore};
 use contactd_store_sqlite::SqliteStore;
 use serde::Serialize;
 
@@ -90,16 +90,7 @@ impl Migration {
             MoveState::Taken => return Err(MigrateError::Taken),
         };
         self.move_tables(first, after, observer).await?;
-        let counted = self.files.usage_since(i64::MIN)?;
-        let usage = counted.into_iter().map(|(day, delta)| NodeUsage {
-            token: delta.token,
-            day,
-            hits: delta.hits,
-            misses: delta.misses,
-            refused: delta.refused,
-            last_used_at: delta.last_used_at,
-        });
-        self.database.store_usage(&self.node, &usage.collect::<Vec<_>>()).await?;
+        self.database.store_usage(&self.node, &self.files.usage_since(i64::MIN)?).await?;
         if let Some(key) = self.files.fact("digest_key").await? {
             self.database.remember("digest_key", &key).await?;
         }

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use contactd_core::store::StoreError;
 use contactd_core::{Clock, SystemClock, UsageDelta};
-use contactd_store_postgres::NodeUsage;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::Node;
@@ -86,17 +85,8 @@ impl Work {
             };
             counted.into_iter().filter(is_due).collect()
         };
-        let row = |(day, delta): &(i64, UsageDelta)| NodeUsage {
-            token: delta.token.clone(),
-            day: *day,
-            hits: delta.hits,
-            misses: delta.misses,
-            refused: delta.refused,
-            last_used_at: delta.last_used_at,
-        };
-        let rows: Vec<NodeUsage> = due.iter().map(row).collect();
-        if !rows.is_empty() {
-            settings.database.store_usage(&settings.node, &rows).await?;
+        if !due.is_empty() {
+            settings.database.store_usage(&settings.node, &due).await?;
         }
         let mut stored = self.stored();
         stored.epoch = Some(epoch);

@@ -14,7 +14,7 @@ use tokio_postgres::Row;
 use crate::database::{Database, Work};
 use crate::failure::Failure;
 use crate::places::Place;
-use crate::rows::{COLUMNS, HeldRow, SILENCE, Sources};
+use crate::rows::{COLUMNS, HeldRow, Sources};
 
 /// Rows read at a time.
 const CHUNK: i64 = 20_000;
@@ -51,7 +51,7 @@ impl Ahead {
             if all || records.saturating_mul(SCAN_WORTH) > held {
                 // In the order of the index, whatever the server knows about the table. This connection is for nothing else.
                 let plan = "SET enable_seqscan TO off; SET enable_sort TO off";
-                reader.within(SILENCE, async { reader.batch_execute(plan).await }).await?;
+                reader.batch_execute(plan).await?;
                 let coming = Some(fetch(database, &reader, 0));
                 Strategy::Scan { reader, coming }
             } else {
@@ -120,7 +120,7 @@ fn fetch(database: &Database, reader: &Work, from: i64) -> Coming {
     let reader = reader.clone();
     database.spawn(async move {
         let select = format!("SELECT {COLUMNS} FROM details WHERE id >= $1 ORDER BY id LIMIT {CHUNK}");
-        reader.within(SILENCE, async { reader.query(&select, &[&from]).await }).await
+        Ok(reader.query(&select, &[&from]).await?)
     })
 }
 

@@ -18,6 +18,7 @@ use names::find_name;
 use crate::PostgresStore;
 use crate::node_claim::check_claim;
 use crate::usage::{signed, unsigned};
+pub(crate) use adding::position_in;
 pub(crate) use names::lock_node;
 
 /// The tables that have lines of nodes.
@@ -75,12 +76,8 @@ impl AuditIndex for PostgresStore {
     }
 
     async fn find_entries(&self, ids: &[String]) -> Result<Vec<String>, StoreError> {
-        self.database
-            .read(move |work| async move {
-                let find = "SELECT DISTINCT entry FROM admin_events WHERE entry = ANY($1)";
-                Ok(work.query(find, &[&ids]).await?.iter().map(|row| row.get(0)).collect())
-            })
-            .await
+        let find = "SELECT DISTINCT entry FROM admin_events WHERE entry = ANY($1)";
+        Ok(self.database.query(find, &[&ids]).await?.iter().map(|row| row.get(0)).collect())
     }
 
     async fn indexed(&self, node: &str, from: u64, through: u64) -> Result<Vec<IndexedLine>, StoreError> {

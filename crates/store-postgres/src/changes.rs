@@ -10,19 +10,15 @@ use crate::usage::unsigned;
 #[async_trait]
 impl Changes for PostgresStore {
     async fn changes(&self) -> Result<ChangeNumbers, StoreError> {
-        self.database
-            .read(|work| async move {
-                let mut numbers = ChangeNumbers::default();
-                for row in work.query("SELECT counter, number FROM counters", &[]).await? {
-                    let number = unsigned(row.get(1));
-                    match row.get::<_, &str>(0) {
-                        name if name == Counter::Access.name() => numbers.access = number,
-                        name if name == Counter::Details.name() => numbers.details = number,
-                        _ => {}
-                    }
-                }
-                Ok(numbers)
-            })
-            .await
+        let mut numbers = ChangeNumbers::default();
+        for row in self.database.query("SELECT counter, number FROM counters", &[]).await? {
+            let number = unsigned(row.get(1));
+            match row.get::<_, &str>(0) {
+                name if name == Counter::Access.name() => numbers.access = number,
+                name if name == Counter::Details.name() => numbers.details = number,
+                _ => {}
+            }
+        }
+        Ok(numbers)
     }
 }

@@ -23,12 +23,12 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tokio_postgres::Row;
 use waiting::{Waiting, unknown};
 
 use crate::Settings;
-use crate::connecting::{Connecting, Session};
+use crate::connecting::{Connecting, Session, Values};
 use crate::failure::Failure;
-use crate::work::within;
 
 pub(crate) use crate::work::{Counter, Work};
 
@@ -195,6 +195,26 @@ impl Database {
         }
     }
 
+    /// Reads with one statement.
+    pub(crate) async fn query(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, StoreError> {
+        self.read(move |work| async move { Ok(work.query(sql, values).await?) }).await
+    }
+
+    /// Reads one row with one statement.
+    pub(crate) async fn query_one(&self, sql: &str, values: Values<'_>) -> Result<Row, StoreError> {
+        self.read(move |work| async move { Ok(work.query_one(sql, values).await?) }).await
+    }
+
+    /// Reads one row, if there is one, with one statement.
+    pub(crate) async fn query_opt(&self, sql: &str, values: Values<'_>) -> Result<Option<Row>, StoreError> {
+        self.read(move |work| async move { Ok(work.query_opt(sql, values).await?) }).await
+    }
+
+    /// [Prepares](Self::prepare) with one statement. Returns how many rows it changed.
+    pub(crate) async fn execute(&self, sql: &str, values: Values<'_>) -> Result<u64, StoreError> {
+        self.prepare(move |work| async move { Ok(work.execute(sql, values).await?) }).await
+    }
+
     /// Like [`read`](Self::read), but does not try again: for reads whose results go out one by one.
     pub(crate) async fn read_once<T, F, Fut>(&self, work: &mut F) -> Result<T, Failure>
     where
@@ -358,7 +378,11 @@ impl Database {
         limit: Duration,
         statement: impl Future<Output = Result<T, E>> + Send,
     ) -> Result<T, Failure> {
-        within(&self.runtime, limit, statement).await
+        tokio::select! {
+            biased;
+            done = statement => done.map_err(Into::into),
+            () = self.sleep(limit) => Err(Failure::Silent),
+        }
     }
 
     /// Runs something beside the caller. Dropping the handle does not end it.
@@ -375,7 +399,7 @@ impl Database {
     }
 
     fn work(&self, session: &Arc<Session>, number: i64) -> Work {
-        Work { session: Arc::clone(session), number, runtime: self.runtime.clone() }
+        Work { session: Arc::clone(session), number }
     }
 
     /// Begins a change that takes long and cannot be repeated. Nothing is changed if this fails. Whoever does not commit it has to [cut](Work::cut) it.

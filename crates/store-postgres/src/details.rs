@@ -15,7 +15,7 @@ use futures_util::StreamExt;
 use crate::database::{Counter, Work};
 use crate::failure::Failure;
 use crate::places::{Place, take_away, write_totals};
-use crate::rows::{COLUMNS, LONG_SILENCE, SILENCE, Sources, read_detail};
+use crate::rows::{COLUMNS, Sources, read_detail};
 use crate::{PostgresStore, former, outbox, totals};
 
 /// Rows fetched at a time when all are visited.
@@ -107,13 +107,13 @@ async fn visit_in_order(
     let sources = Sources::read(work).await?;
     let declare =
         format!("DECLARE visit NO SCROLL CURSOR FOR SELECT {COLUMNS} FROM details ORDER BY profile, id");
-    work.within(SILENCE, async { work.batch_execute(&declare).await }).await?;
+    work.batch_execute(&declare).await?;
     let fetch = format!("FETCH {CHUNK} FROM visit");
-    let fetch = work.within(SILENCE, async { work.prepare(&fetch).await }).await?;
+    let fetch = work.prepare(&fetch).await?;
     let client: &tokio_postgres::Client = work;
     let mut current: Option<(Profile, Vec<Detail>)> = None;
     loop {
-        let rows = work.within(LONG_SILENCE, async { client.query(&fetch, &[]).await }).await?;
+        let rows = client.query(&fetch, &[]).await?;
         for row in &rows {
             let detail = read_detail(row, &sources)?;
             let key: &str = row.get(1);
@@ -157,10 +157,10 @@ async fn find_holders(
          UNION ALL SELECT profile, kind, value FROM former WHERE {wanted}"
     );
     let parameters = [phones, emails];
-    let rows = work.within(LONG_SILENCE, work.query_raw(&find, &parameters)).await?;
+    let rows = work.query_raw(&find, &parameters).await?;
     let mut rows = std::pin::pin!(rows);
     let mut found = Vec::new();
-    while let Some(row) = work.within(LONG_SILENCE, async { rows.next().await.transpose() }).await? {
+    while let Some(row) = rows.next().await.transpose()? {
         let kind = kind(row.get::<_, i16>(1).into());
         let held = (kind, ContactValue::comparable(kind, row.get(2)));
         for &at in asked.get(&held).into_iter().flatten() {
@@ -181,6 +181,6 @@ async fn are_held(work: &Work, profiles: &[Profile]) -> Result<Vec<bool>, Failur
          ) OR EXISTS (SELECT 1 FROM former WHERE former.place = asked.place AND profile = asked.key)
          FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS asked (place, key, at) ORDER BY at"
     );
-    let rows = work.within(LONG_SILENCE, async { work.query(&find, &[&places, &keys]).await }).await?;
+    let rows = work.query(&find, &[&places, &keys]).await?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }

@@ -39,16 +39,10 @@ impl Entities for PostgresStore {
     }
 
     async fn note_use(&self, table: EntityTable, id: &str, at: Timestamp) -> Result<(), StoreError> {
-        let note = move |work: Work| async move {
-            // Nulls do not count for the greatest.
-            let note = format!(
-                "UPDATE {} SET last_used_at = greatest(last_used_at, $2) WHERE id = $1",
-                table.name()
-            );
-            work.execute(&note, &[&id, &at.millis()]).await?;
-            Ok(())
-        };
-        self.database.prepare(note).await
+        let table = table.name();
+        // Nulls do not count for the greatest.
+        let note = format!("UPDATE {table} SET last_used_at = greatest(last_used_at, $2) WHERE id = $1");
+        self.database.execute(&note, &[&id, &at.millis()]).await.map(|_| ())
     }
 }
 

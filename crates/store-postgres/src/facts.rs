@@ -8,12 +8,8 @@ use crate::{PostgresStore, outbox};
 #[async_trait]
 impl Facts for PostgresStore {
     async fn fact(&self, name: &str) -> Result<Option<String>, StoreError> {
-        self.database
-            .read(move |work| async move {
-                let found = work.query_opt("SELECT value FROM facts WHERE name = $1", &[&name]).await?;
-                Ok(found.map(|row| row.get(0)))
-            })
-            .await
+        let found = self.database.query_opt("SELECT value FROM facts WHERE name = $1", &[&name]).await?;
+        Ok(found.map(|row| row.get(0)))
     }
 
     async fn remember(&self, name: &str, value: &str) -> Result<String, StoreError> {
@@ -40,11 +36,6 @@ impl Facts for PostgresStore {
     }
 
     async fn forget(&self, name: &str) -> Result<(), StoreError> {
-        self.database
-            .prepare(move |work| async move {
-                work.execute("DELETE FROM facts WHERE name = $1", &[&name]).await?;
-                Ok(())
-            })
-            .await
+        self.database.execute("DELETE FROM facts WHERE name = $1", &[&name]).await.map(|_| ())
     }
 }

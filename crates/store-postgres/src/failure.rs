@@ -25,6 +25,12 @@ impl From<tokio_postgres::Error> for Failure {
     }
 }
 
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> Self {
+        failure.into_store_error()
+    }
+}
+
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         Self::Store(error)

@@ -21,9 +21,6 @@ use crate::{PostgresStore, entities};
 /// Rows that are fetched at once. Few: the thread that receives them has as much priority as lookups, which may be on the same core.
 const FETCHED: usize = 500;
 
-/// How long it may take until the first of the changed details come: the database may have to sort them.
-const SORTING: Duration = Duration::from_secs(30 * 60);
-
 const DETAILS: &str =
     "SELECT id, profile, kind, label, confidence, observed_at, value, source, expires_at, basis, import,
     said_by FROM details";
@@ -134,13 +131,9 @@ impl PostgresStore {
 
     /// Whether at least this many details changed, or places were emptied, after a number.
     pub async fn has_changed_details(&self, number: i64, least: i64) -> Result<bool, StoreError> {
-        self.database
-            .read(move |work| async move {
-                let count = "SELECT count(*) >= $2 FROM (SELECT 1 FROM details WHERE number > $1
-                    UNION ALL SELECT 1 FROM tombstones WHERE number > $1 LIMIT $2) AS changed";
-                Ok(work.query_one(count, &[&number, &least]).await?.get(0))
-            })
-            .await
+        let count = "SELECT count(*) >= $2 FROM (SELECT 1 FROM details WHERE number > $1
+            UNION ALL SELECT 1 FROM tombstones WHERE number > $1 LIMIT $2) AS changed";
+        Ok(self.database.query_one(count, &[&number, &least]).await?.get(0))
     }
 
     /// Reads everything in one snapshot and computes its digest, as a copy does.
@@ -225,7 +218,7 @@ impl PostgresStore {
         work.batch_execute(&format!("DECLARE visited NO SCROLL CURSOR FOR {query}")).await?;
         let fetch = format!("FETCH {FETCHED} FROM visited");
         loop {
-            let rows = self.database.within(SORTING, async { work.query(&fetch, &[]).await }).await?;
+            let rows = work.query(&fetch, &[]).await?;
             let is_last = rows.len() < FETCHED;
             take(rows)?;
             if is_last {

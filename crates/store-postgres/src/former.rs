@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 
 use crate::database::Work;
 use crate::failure::Failure;
-use crate::rows::{HeldRow, LONG_SILENCE, SILENCE, Sources};
+use crate::rows::{HeldRow, Sources};
 
 /// A kept row.
 pub(crate) struct FormerRow {
@@ -31,8 +31,7 @@ fn read(row: &Row, sources: &Sources) -> Result<FormerRow, Failure> {
 /// Up to `limit` places of an import's rows, after this one.
 pub(crate) async fn places(work: &Work, import: i64, after: i64, limit: i64) -> Result<Vec<i64>, Failure> {
     let find = "SELECT DISTINCT place FROM former WHERE import = $1 AND place > $2 ORDER BY place LIMIT $3";
-    let rows =
-        work.within(LONG_SILENCE, async { work.query(find, &[&import, &after, &limit]).await }).await?;
+    let rows = work.query(find, &[&import, &after, &limit]).await?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
@@ -45,7 +44,7 @@ pub(crate) async fn at_places(
 ) -> Result<Vec<FormerRow>, Failure> {
     let find =
         format!("SELECT {COLUMNS} FROM former WHERE import = $1 AND place = ANY($2) ORDER BY place, id DESC");
-    let rows = work.within(SILENCE, async { work.query(&find, &[&import, &places]).await }).await?;
+    let rows = work.query(&find, &[&import, &places]).await?;
     rows.iter().map(|row| read(row, sources)).collect()
 }
 
@@ -54,16 +53,15 @@ async fn of_profile(work: &Work, profile: &Profile) -> Result<Vec<FormerRow>, Fa
     let sources = Sources::read(work).await?;
     let find = format!("SELECT {COLUMNS} FROM former WHERE place = $1 AND profile = $2 ORDER BY import, id");
     let place = first_id_of_key(profile.key(), 0);
-    let rows = work.within(SILENCE, async { work.query(&find, &[&place, &profile.key()]).await }).await?;
+    let rows = work.query(&find, &[&place, &profile.key()]).await?;
     rows.iter().map(|row| read(row, &sources)).collect()
 }
 
 pub(crate) async fn list(work: &Work, profile: &Profile) -> Result<Vec<FormerDetail>, Failure> {
     let mut list = Vec::new();
     for FormerRow { import, row, .. } in of_profile(work, profile).await? {
-        let when =
-            async { work.query_one("SELECT imported_at FROM imports WHERE id = $1", &[&import]).await };
-        let imported_at = Timestamp::from_millis(work.within(SILENCE, when).await?.get(0));
+        let when = "SELECT imported_at FROM imports WHERE id = $1";
+        let imported_at = Timestamp::from_millis(work.query_one(when, &[&import]).await?.get(0));
         list.push(FormerDetail { import, imported_at, detail: row.held.detail });
     }
     Ok(list)
@@ -85,8 +83,7 @@ pub(crate) async fn remove(
             }
         }
     }
-    let delete = async { work.execute("DELETE FROM former WHERE id = ANY($1)", &[&ids]).await };
-    work.within(SILENCE, delete).await?;
+    work.execute("DELETE FROM former WHERE id = ANY($1)", &[&ids]).await?;
     Ok(removed)
 }
 
@@ -94,7 +91,7 @@ pub(crate) async fn total(work: &Work) -> Result<FormerTotal, Failure> {
     // A row also has ten numbers, the header of a row, and its places in four indexes.
     let total = "SELECT count(*), coalesce(sum(160 + octet_length(profile) + octet_length(value)
                      + coalesce(octet_length(basis), 0)), 0)::bigint FROM former";
-    let row = work.within(LONG_SILENCE, async { work.query_one(total, &[]).await }).await?;
+    let row = work.query_one(total, &[]).await?;
     let number = |column: usize| row.get::<_, i64>(column).cast_unsigned();
     Ok(FormerTotal { details: number(0), bytes: number(1) })
 }

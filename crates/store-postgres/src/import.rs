@@ -5,6 +5,8 @@
 //! without its indexes, which follow at the end (`loading.rs`).
 
 use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use contactd_core::store::merge::{HeldDetail, Merging, TotalChanges, Touched};
@@ -18,10 +20,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::ahead::{Ahead, END};
+use crate::connecting::Session;
 use crate::database::{Counter, Database, Work};
 use crate::failure::Failure;
 use crate::places::{Place, Rewrite, write_totals};
-use crate::rows::{SILENCE, Sources};
+use crate::rows::Sources;
 use crate::{PostgresStore, former, loading, outbox, totals, undo};
 
 /// Given details that are merged at a time.
@@ -31,8 +34,10 @@ const WRITTEN: usize = 40_000;
 /// An import of this many details changes what the server should know about its tables, and is worth a table that is filled
 /// without indexes.
 const ANALYZE_FROM_DETAILS: u64 = 10_000;
+/// How long the server may take for that.
+const ANALYZE_LIMIT: Duration = Duration::from_secs(60);
 /// How often an import that writes nothing tells the server that it still runs.
-const SIGN_OF_LIFE: std::time::Duration = std::time::Duration::from_secs(60);
+const SIGN_OF_LIFE: Duration = Duration::from_secs(60);
 
 #[async_trait]
 impl Importing for PostgresStore {
@@ -42,7 +47,8 @@ impl Importing for PostgresStore {
 
     async fn begin_import(&self, plan: &ImportPlan) -> Result<Box<dyn Import + '_>, StoreError> {
         let work = self.database.begin_long(Counter::Details).await?;
-        let begun = PostgresImport::begin(&self.database, work, plan).await;
+        let session = Arc::clone(&work.session);
+        let begun = self.database.watched(&session, PostgresImport::begin(&self.database, work, plan)).await;
         Ok(Box::new(begun.map_err(Failure::into_discarded)?))
     }
 
@@ -99,15 +105,12 @@ pub(crate) struct PostgresImport<'a> {
 impl<'a> PostgresImport<'a> {
     async fn begin(database: &'a Database, work: Work, plan: &ImportPlan) -> Result<Self, Failure> {
         // Reading the whole table for every batch would make a large import take many times as long.
-        work.within(SILENCE, async { work.batch_execute("SET LOCAL enable_seqscan TO off").await }).await?;
+        work.batch_execute("SET LOCAL enable_seqscan TO off").await?;
         let mut sources = Sources::read(&work).await?;
-        let counts = async {
-            let counts =
-                "SELECT (SELECT coalesce(max(id), 0) + 1 FROM imports), (SELECT count FROM profile_total),
-                     EXISTS (SELECT 1 FROM tombstones)";
-            work.query_one(counts, &[]).await
-        };
-        let counts = work.within(SILENCE, counts).await?;
+        let counts =
+            "SELECT (SELECT coalesce(max(id), 0) + 1 FROM imports), (SELECT count FROM profile_total),
+                          EXISTS (SELECT 1 FROM tombstones)";
+        let counts = work.query_one(counts, &[]).await?;
         let (id, held, has_tombstones): (i64, i64, bool) = (counts.get(0), counts.get(1), counts.get(2));
         let mut replaced = Vec::new();
         for source in &plan.replaced {
@@ -140,6 +143,11 @@ impl<'a> PostgresImport<'a> {
             has_tombstones,
             work,
         })
+    }
+
+    /// What watches each step: the server has to answer as long as it takes.
+    fn watched(&self) -> (&'a Database, Arc<Session>) {
+        (self.database, Arc::clone(&self.work.session))
     }
 
     /// Merges the records that wait, except those of the last place: there may be more of it.
@@ -245,14 +253,14 @@ impl<'a> PostgresImport<'a> {
             return self.writer.flush().await;
         }
         let _resting = self.writer.rest().await?;
-        self.database.watched(&self.work.session, loading::index(&self.work)).await
+        loading::index(&self.work).await
     }
 
     /// If rows were copied into another table, that becomes the table of details.
     async fn put_in_place(&mut self) -> Result<(), Failure> {
         if std::mem::take(&mut self.is_loading) {
             let _resting = self.writer.rest().await?;
-            self.database.watched(&self.work.session, loading::put_in_place(&self.work)).await?;
+            loading::put_in_place(&self.work).await?;
             self.take_rewrite();
         }
         Ok(())
@@ -292,13 +300,12 @@ impl<'a> PostgresImport<'a> {
         for (id, name) in &self.sources.new {
             let add = "INSERT INTO sources (id, name, number) VALUES ($1, $2, $3)";
             let id = i32::try_from(*id).unwrap_or(i32::MAX);
-            work.within(SILENCE, async { work.execute(add, &[&id, name, &work.number]).await }).await?;
+            work.execute(add, &[&id, name, &work.number]).await?;
         }
         if let Some((sources, max_age)) = &self.plan.max_age {
             let seconds = i64::try_from(max_age.as_secs()).unwrap_or(i64::MAX);
             let set = "UPDATE sources SET max_age = $2, number = $3 WHERE name = ANY($1)";
-            work.within(SILENCE, async { work.execute(set, &[sources, &seconds, &work.number]).await })
-                .await?;
+            work.execute(set, &[sources, &seconds, &work.number]).await?;
         }
         write_totals(work, std::mem::take(&mut self.totals)).await?;
         totals::add_import(work, &self.merging, self.plan.at, summary).await?;
@@ -320,18 +327,21 @@ impl Import for PostgresImport<'_> {
     async fn put(&mut self, batch: Vec<Record>) -> Result<(), StoreError> {
         self.given += batch.iter().map(|record| record.details.len()).sum::<usize>();
         self.waiting.extend(batch);
-        if self.given >= GIVEN {
-            self.merge_all_but_last().await.map_err(Failure::into_discarded)?;
+        if self.given < GIVEN {
+            return Ok(());
         }
-        Ok(())
+        let (database, session) = self.watched();
+        database.watched(&session, self.merge_all_but_last()).await.map_err(Failure::into_discarded)
     }
 
     async fn finish(&mut self) -> Result<(), StoreError> {
-        self.finish_all().await.map_err(Failure::into_discarded)
+        let (database, session) = self.watched();
+        database.watched(&session, self.finish_all()).await.map_err(Failure::into_discarded)
     }
 
     async fn take_back(&mut self, values: &[ValueOfProfile]) -> Result<(), StoreError> {
-        self.take_back_all(values).await.map_err(Failure::into_discarded)
+        let (database, session) = self.watched();
+        database.watched(&session, self.take_back_all(values)).await.map_err(Failure::into_discarded)
     }
 
     fn counts(&self) -> PutCounts {
@@ -351,15 +361,17 @@ impl Import for PostgresImport<'_> {
         summary: &ImportSummary,
         entry: Noted<'_>,
     ) -> Result<i64, StoreError> {
-        self.write_rest(summary, entry).await.map_err(Failure::into_discarded)?;
-        let Self { database, work, mut writer, merging, .. } = *self;
+        let (database, session) = self.watched();
+        let written = database.watched(&session, self.write_rest(summary, entry)).await;
+        written.map_err(Failure::into_discarded)?;
+        let Self { work, mut writer, merging, .. } = *self;
         writer.is_over = true;
         drop(writer);
         database.commit_long(Counter::Details, work).await?;
         let counts = merging.counts;
         if counts.new + counts.changed + counts.withdrawn >= ANALYZE_FROM_DETAILS {
             // Otherwise the server plans for what was there before, until it looks on its own account.
-            let analyzed = database.run_alone_once(SILENCE, "ANALYZE details, former").await;
+            let analyzed = database.run_alone_once(ANALYZE_LIMIT, "ANALYZE details, former").await;
             if let Err(failure) = analyzed {
                 tracing::debug!(what = failure.what(), "cannot analyze the tables after an import");
             }
@@ -397,7 +409,7 @@ impl Writer {
                     Ok(Some(Job::Tell(written))) => drop(written.send(())),
                     Ok(Some(Job::Rest(over))) => drop(over.await),
                     Err(_) => {
-                        writing.within(SILENCE, async { writing.batch_execute("SELECT").await }).await?;
+                        writing.batch_execute("SELECT").await?;
                     }
                 }
             }

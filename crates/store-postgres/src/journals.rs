@@ -9,7 +9,7 @@ use contactd_core::{AuditPosition, SignedLine, Timestamp};
 use tokio_postgres::Row;
 
 use crate::PostgresStore;
-use crate::audit::lock_node;
+use crate::audit::{lock_node, position_in};
 use crate::database::Work;
 use crate::failure::Failure;
 use crate::node_claim::{NodeClaim, check_claim};
@@ -45,7 +45,7 @@ impl JournalCopies for PostgresStore {
             .read(move |work| async move {
                 check_claim(&work, own).await?;
                 let last = work.query_opt(LAST, &[&node]).await?;
-                Ok(Some(last.map(|row| position(&row, 1)).transpose()?.unwrap_or_default()))
+                Ok(Some(last.map(|row| position_in(&row, 1)).transpose()?.unwrap_or_default()))
             })
             .await
     }
@@ -72,24 +72,16 @@ impl JournalCopies for PostgresStore {
     }
 
     async fn trim_copy(&self, node: &str) -> Result<bool, StoreError> {
-        self.database
-            .prepare(move |work| async move {
-                let remove = "DELETE FROM journal_lines USING journal_copies
-                WHERE journal_copies.node = $1 AND copy = id AND journal_lines.seq <= removed_through
-                    AND journal_lines.seq < $2 + (SELECT min(seq) FROM journal_lines WHERE copy = id)";
-                Ok(work.execute(remove, &[&node, &REMOVED]).await? > 0)
-            })
-            .await
+        let remove = "DELETE FROM journal_lines USING journal_copies
+            WHERE journal_copies.node = $1 AND copy = id AND journal_lines.seq <= removed_through
+                AND journal_lines.seq < $2 + (SELECT min(seq) FROM journal_lines WHERE copy = id)";
+        Ok(self.database.execute(remove, &[&node, &REMOVED]).await? > 0)
     }
 
     async fn remove_earlier_copies(&self, node: &str) -> Result<(), StoreError> {
         let find = "SELECT id FROM journal_copies WHERE node = $1
             AND id < (SELECT max(id) FROM journal_copies WHERE node = $1)";
-        let find = move |work: Work| async move {
-            let rows = work.query(find, &[&node]).await?;
-            Ok::<Vec<i32>, Failure>(rows.iter().map(|row| row.get(0)).collect())
-        };
-        self.remove_copies(self.database.read(find).await?).await
+        self.remove_copies(&self.database.query(find, &[&node]).await?).await
     }
 
     async fn remove_old_copies(&self, before: Timestamp) -> Result<(), StoreError> {
@@ -97,64 +89,49 @@ impl JournalCopies for PostgresStore {
             WHERE shipped_at < to_timestamp($1::bigint / 1000.0)
                 AND (NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.id = copies.node)
                     OR id < (SELECT max(id) FROM journal_copies WHERE node = copies.node))";
-        let find = move |work: Work| async move {
-            let rows = work.query(find, &[&before.millis()]).await?;
-            Ok::<Vec<i32>, Failure>(rows.iter().map(|row| row.get(0)).collect())
-        };
-        self.remove_copies(self.database.read(find).await?).await
+        self.remove_copies(&self.database.query(find, &[&before.millis()]).await?).await
     }
 
     async fn list_copies(&self) -> Result<Vec<ShippedJournal>, StoreError> {
-        self.database.read(|work| async move {
-            let list = "SELECT copies.id, segment, \"offset\", seq, chain, node, coalesce(nodes.name, copies.name),
-                    floor(extract(epoch FROM shipped_at) * 1000)::bigint,
-                    copies.id = max(copies.id) OVER (PARTITION BY node)
-                FROM journal_copies AS copies LEFT JOIN nodes ON nodes.id = copies.node ORDER BY node, copies.id";
-            work.query(list, &[]).await?.iter().map(shipped).collect()
-        }).await
+        let list =
+            "SELECT copies.id, segment, \"offset\", seq, chain, node, coalesce(nodes.name, copies.name),
+                floor(extract(epoch FROM shipped_at) * 1000)::bigint,
+                copies.id = max(copies.id) OVER (PARTITION BY node)
+            FROM journal_copies AS copies LEFT JOIN nodes ON nodes.id = copies.node ORDER BY node, copies.id";
+        self.database.query(list, &[]).await?.iter().map(|row| Ok(shipped(row)?)).collect()
     }
 
     async fn copied_segments(&self, copy: i32) -> Result<Vec<u64>, StoreError> {
-        self.database.read(move |work| async move {
-            // Whatever comes before the first one belongs to none, and must not be overlooked.
-            let list = "WITH kept AS (SELECT removed_through FROM journal_copies WHERE id = $1)
-                SELECT seq FROM journal_lines, kept WHERE copy = $1 AND seq > removed_through AND begins_segment
-                UNION SELECT min(seq) FROM journal_lines, kept WHERE copy = $1 AND seq > removed_through ORDER BY 1";
-            let rows = work.query(list, &[&copy]).await?;
-            Ok(rows.iter().filter_map(|row| row.get::<_, Option<i64>>(0)).map(unsigned).collect())
-        }).await
+        // Whatever comes before the first one belongs to none, and must not be overlooked.
+        let list = "WITH kept AS (SELECT removed_through FROM journal_copies WHERE id = $1)
+            SELECT seq FROM journal_lines, kept WHERE copy = $1 AND seq > removed_through AND begins_segment
+            UNION SELECT min(seq) FROM journal_lines, kept WHERE copy = $1 AND seq > removed_through ORDER BY 1";
+        let rows = self.database.query(list, &[&copy]).await?;
+        Ok(rows.iter().filter_map(|row| row.get::<_, Option<i64>>(0)).map(unsigned).collect())
     }
 
     async fn copied_lines(&self, copy: i32, from: u64, most: u32) -> Result<Vec<CopiedLine>, StoreError> {
-        self.database
-            .read(move |work| async move {
-                let list = "SELECT seq, begins_segment, line FROM journal_lines WHERE copy = $1 AND seq >= $2
-                AND seq > (SELECT removed_through FROM journal_copies WHERE id = $1) ORDER BY seq LIMIT $3";
-                let rows = work.query(list, &[&copy, &signed(from), &i64::from(most)]).await?;
-                let line = |row: &Row| CopiedLine {
-                    seq: unsigned(row.get(0)),
-                    begins_segment: row.get(1),
-                    text: row.get(2),
-                };
-                Ok(rows.iter().map(line).collect())
-            })
-            .await
+        let list = "SELECT seq, begins_segment, line FROM journal_lines WHERE copy = $1 AND seq >= $2
+            AND seq > (SELECT removed_through FROM journal_copies WHERE id = $1) ORDER BY seq LIMIT $3";
+        let rows = self.database.query(list, &[&copy, &signed(from), &i64::from(most)]).await?;
+        let line = |row: &Row| CopiedLine {
+            seq: unsigned(row.get(0)),
+            begins_segment: row.get(1),
+            text: row.get(2),
+        };
+        Ok(rows.iter().map(line).collect())
     }
 
     async fn copied_seals(&self, copy: i32) -> Result<Vec<String>, StoreError> {
-        self.database
-            .read(move |work| async move {
-                let list = "SELECT line FROM journal_seals WHERE copy = $1 ORDER BY seq";
-                Ok(work.query(list, &[&copy]).await?.iter().map(|row| row.get(0)).collect())
-            })
-            .await
+        let list = "SELECT line FROM journal_seals WHERE copy = $1 ORDER BY seq";
+        Ok(self.database.query(list, &[&copy]).await?.iter().map(|row| row.get(0)).collect())
     }
 }
 
 impl PostgresStore {
     /// Removes copies, their lines bit by bit.
-    async fn remove_copies(&self, copies: Vec<i32>) -> Result<(), StoreError> {
-        for copy in copies {
+    async fn remove_copies(&self, copies: &[Row]) -> Result<(), StoreError> {
+        for copy in copies.iter().map(|row| row.get::<_, i32>(0)) {
             let remove = move |work: Work| async move {
                 let lines = "DELETE FROM journal_lines WHERE copy = $1
                     AND seq < $2 + (SELECT min(seq) FROM journal_lines WHERE copy = $1)";
@@ -175,7 +152,7 @@ async fn add(work: &Work, own: Option<&NodeClaim>, step: CopyStep<'_>) -> Result
     lock_node(work, step.node).await?;
     check_claim(work, own).await?;
     let (copy, position) = match work.query_opt(LAST, &[&step.node]).await? {
-        Some(row) => (row.get::<_, i32>(0), position(&row, 1)?),
+        Some(row) => (row.get::<_, i32>(0), position_in(&row, 1)?),
         None => (work.query_one(BEGIN, &[&step.node]).await?.get(0), AuditPosition::default()),
     };
     if position != step.from {
@@ -202,20 +179,10 @@ async fn add(work: &Work, own: Option<&NodeClaim>, step: CopyStep<'_>) -> Result
     Ok(true)
 }
 
-fn position(row: &Row, first: usize) -> Result<AuditPosition, Failure> {
-    let chain = row.get::<_, &[u8]>(first + 3).try_into();
-    Ok(AuditPosition {
-        segment: unsigned(row.get(first)),
-        offset: unsigned(row.get(first + 1)),
-        seq: unsigned(row.get(first + 2)),
-        chain: chain.map_err(|_| Failure::damaged("a position of a copied journal"))?,
-    })
-}
-
 fn shipped(row: &Row) -> Result<ShippedJournal, Failure> {
     Ok(ShippedJournal {
         copy: row.get(0),
-        position: position(row, 1)?,
+        position: position_in(row, 1)?,
         node: row.get(5),
         name: row.get(6),
         shipped_at: Timestamp::from_millis(row.get(7)),

@@ -54,7 +54,6 @@ pub use nodes::{
 };
 pub use quotas::{QuotaKey, UnitsAsked};
 pub use url::{StoreUrl, UrlError};
-pub use usage::NodeUsage;
 
 /// A database.
 pub struct PostgresStore {

@@ -7,7 +7,6 @@
 
 use crate::database::Work;
 use crate::failure::Failure;
-use crate::rows::SILENCE;
 
 /// The table that is being filled.
 pub(crate) const TABLE: &str = "details_loading";
@@ -58,8 +57,7 @@ pub(crate) async fn begin(work: &Work) -> Result<bool, Failure> {
         .await?;
         Ok::<bool, tokio_postgres::Error>(work.query_one(IS_ALIKE, &[]).await?.get(0))
     };
-    let created = work.within(SILENCE, create).await;
-    let is_ready = created.unwrap_or(false);
+    let is_ready = create.await.unwrap_or(false);
     // If the connection was lost, this says so.
     end_savepoint(work, is_ready).await?;
     Ok(is_ready)
@@ -84,6 +82,5 @@ pub(crate) async fn put_in_place(work: &Work) -> Result<(), Failure> {
 
 async fn end_savepoint(work: &Work, is_kept: bool) -> Result<(), Failure> {
     let undo = if is_kept { "" } else { "ROLLBACK TO SAVEPOINT loading;" };
-    let end = async { work.batch_execute(&format!("{undo} RELEASE SAVEPOINT loading")).await };
-    work.within(SILENCE, end).await
+    Ok(work.batch_execute(&format!("{undo} RELEASE SAVEPOINT loading")).await?)
 }

@@ -99,7 +99,7 @@ impl Maintenance for PostgresStore {
         }
         let until = Instant::now() + TIDY_LIMIT;
         for forget in FORGET {
-            while self.forget_portion(forget).await? == PORTION {
+            while self.database.execute(forget, &[&PORTION.cast_signed()]).await? == PORTION {
                 if Instant::now() > until {
                     self.tidy_again();
                     return Ok(());
@@ -160,17 +160,10 @@ impl Maintenance for PostgresStore {
     }
 
     async fn sizes(&self) -> Result<Vec<PartSize>, StoreError> {
-        self.database
-            .read(|work| async move {
-                let sizes = "SELECT relname::text, pg_total_relation_size(oid) FROM pg_class
-                         WHERE relnamespace = 'contactd'::regnamespace AND relkind = 'r' ORDER BY relname";
-                let rows = work.query(sizes, &[]).await?;
-                Ok(rows
-                    .iter()
-                    .map(|row| PartSize { name: row.get(0), bytes: unsigned(row.get(1)) })
-                    .collect())
-            })
-            .await
+        let sizes = "SELECT relname::text, pg_total_relation_size(oid) FROM pg_class
+                     WHERE relnamespace = 'contactd'::regnamespace AND relkind = 'r' ORDER BY relname";
+        let rows = self.database.query(sizes, &[]).await?;
+        Ok(rows.iter().map(|row| PartSize { name: row.get(0), bytes: unsigned(row.get(1)) }).collect())
     }
 
     async fn copy_to(&self, _dir: &Path) -> Result<Vec<String>, StoreError> {
@@ -204,12 +197,6 @@ const CHECKS: &[(&str, &str)] = &[
 ];
 
 impl PostgresStore {
-    /// Removes a portion of old rows in a transaction of its own; returns how many.
-    async fn forget_portion(&self, forget: &str) -> Result<u64, StoreError> {
-        let portion = PORTION.cast_signed();
-        self.database.prepare(move |work| async move { Ok(work.execute(forget, &[&portion]).await?) }).await
-    }
-
     /// Whether a minute has passed since the last time this was true.
     fn is_tidying_due(&self) -> bool {
         let mut tidied = self.tidied();

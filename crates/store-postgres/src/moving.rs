@@ -10,7 +10,7 @@ use futures_util::SinkExt;
 use crate::PostgresStore;
 use crate::database::{Counter, Work};
 use crate::failure::Failure;
-use crate::rows::{LONG_SILENCE, SILENCE};
+use crate::usage::unsigned;
 
 /// The fact that says how far a move is: the node, the table, and the key.
 const FACT: &str = "move";
@@ -56,12 +56,8 @@ impl PostgresStore {
 
     /// Whether a move has begun and not ended.
     pub async fn is_half_moved(&self) -> Result<bool, StoreError> {
-        let noted = "SELECT value FROM facts WHERE name = $1";
-        let read = move |work: Work| async move {
-            let row = work.query_opt(noted, &[&FACT]).await?;
-            Ok(row.is_some_and(|row| !row.get::<_, &str>(0).ends_with(DONE)))
-        };
-        self.database.read(read).await
+        let noted = self.database.query_opt("SELECT value FROM facts WHERE name = $1", &[&FACT]).await?;
+        Ok(noted.is_some_and(|row| !row.get::<_, &str>(0).ends_with(DONE)))
     }
 
     /// Stores rows of a table, and notes how far the move is.
@@ -78,12 +74,7 @@ impl PostgresStore {
     /// How many rows a table has.
     pub async fn count_moved(&self, table: &MovedTable) -> Result<u64, StoreError> {
         let count = format!("SELECT count(*) FROM {}", table.to);
-        let count = &count;
-        let read = move |work: Work| async move {
-            let counted = async { work.query_one(count, &[]).await };
-            Ok(crate::usage::unsigned(work.within(LONG_SILENCE, counted).await?.get(0)))
-        };
-        self.database.read(read).await
+        Ok(unsigned(self.database.query_one(&count, &[]).await?.get(0)))
     }
 
     /// Notes that everything is here.
@@ -114,7 +105,7 @@ async fn copy(work: &Work, table: &MovedTable, rows: &MovedRows) -> Result<(), F
         end = format!("\t{}\n", work.number);
     }
     let copy = format!("COPY {} ({}) FROM STDIN", table.to, columns.join(", "));
-    let sink = work.within(SILENCE, async { work.copy_in::<_, Bytes>(&copy).await }).await?;
+    let sink = work.copy_in::<_, Bytes>(&copy).await?;
     let mut sink = std::pin::pin!(sink);
     for lines in rows.lines.chunks(1_000) {
         let mut piece = String::new();
@@ -122,9 +113,9 @@ async fn copy(work: &Work, table: &MovedTable, rows: &MovedRows) -> Result<(), F
             piece.push_str(line);
             piece.push_str(&end);
         }
-        work.within(SILENCE, sink.send(Bytes::from(piece))).await?;
+        sink.send(Bytes::from(piece)).await?;
     }
-    work.within(LONG_SILENCE, sink.as_mut().finish()).await?;
+    sink.as_mut().finish().await?;
     Ok(())
 }
 

@@ -37,12 +37,7 @@ impl PostgresStore {
         let take = "UPDATE nodes SET data_dir = $2, process = ''::bytea, beat = 0, lease_ms = 0, is_ready = FALSE, seen_at = now()
             WHERE id = $1 AND (process IS NULL OR data_dir = $2
                 OR clock_timestamp() > seen_at + greatest(lease_ms, 2000) * interval '1 millisecond')";
-        self.database
-            .prepare(move |work| async move {
-                work.execute(take, &[id, data_dir]).await?;
-                Ok(())
-            })
-            .await
+        self.database.execute(take, &[id, data_dir]).await.map(|_| ())
     }
 
     /// Whether a process runs as the node of this machine in another data directory.

@@ -137,7 +137,7 @@ impl PostgresStore {
     /// Whether there is a node with this id.
     pub async fn has_node(&self, id: &str) -> Result<bool, StoreError> {
         let select = "SELECT EXISTS (SELECT 1 FROM nodes WHERE id = $1)";
-        self.database.read(move |work| async move { Ok(work.query_one(select, &[&id]).await?.get(0)) }).await
+        Ok(self.database.query_one(select, &[&id]).await?.get(0))
     }
 
     /// Registers a process as a node, without a lease. False if another process may still run as this node: its lease lasts, or
@@ -227,21 +227,14 @@ impl PostgresStore {
     /// Gives the lease of a node back: it answers nothing any more, and nobody waits for it. Changes nothing if another process
     /// has taken its place.
     pub async fn leave(&self, node: &str, process: &[u8]) -> Result<(), StoreError> {
-        self.database
-            .prepare(move |work| async move {
-                let leave =
-                    "UPDATE nodes SET lease_ms = -1, is_ready = FALSE, seen_at = now(), process = NULL
-                    WHERE id = $1 AND process = $2";
-                work.execute(leave, &[&node, &process]).await?;
-                Ok(())
-            })
-            .await
+        let leave = "UPDATE nodes SET lease_ms = -1, is_ready = FALSE, seen_at = now(), process = NULL
+            WHERE id = $1 AND process = $2";
+        self.database.execute(leave, &[&node, &process]).await.map(|_| ())
     }
 
     /// All nodes, by name.
     pub async fn list_nodes(&self) -> Result<Vec<ClusterNode>, StoreError> {
-        let rows = self.database.read(|work| async move { Ok(work.query(NODES, &[]).await?) }).await?;
-        Ok(rows.iter().map(node).collect())
+        Ok(self.database.query(NODES, &[]).await?.iter().map(node).collect())
     }
 
     /// Forgets a node: nothing is kept for it and nobody waits for it. One that may still answer lookups is not forgotten.

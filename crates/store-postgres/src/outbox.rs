@@ -61,30 +61,18 @@ impl Outbox for PostgresStore {
     }
 
     async fn list_entries(&self) -> Result<Vec<AdminEntry>, StoreError> {
-        self.database
-            .read(|work| async move {
-                let rows = work.query("SELECT record FROM outbox ORDER BY id", &[]).await?;
-                rows.iter().map(|row| from_text(row, 0)).collect()
-            })
-            .await
+        let rows = self.database.query("SELECT record FROM outbox ORDER BY id", &[]).await?;
+        rows.iter().map(|row| Ok(from_text(row, 0)?)).collect()
     }
 
     async fn remove_entries(&self, ids: &[String]) -> Result<(), StoreError> {
-        self.database
-            .prepare(move |work| async move {
-                work.execute("DELETE FROM outbox WHERE entry = ANY($1)", &[&ids]).await?;
-                Ok(())
-            })
-            .await
+        self.database.execute("DELETE FROM outbox WHERE entry = ANY($1)", &[&ids]).await.map(|_| ())
     }
 }
 
 impl PostgresStore {
     /// Whether an entry is in the outbox. If not, a node has written it to its journal.
     pub async fn has_entry(&self, id: &str) -> Result<bool, StoreError> {
-        let find = move |work: Work| async move {
-            Ok(work.query_opt("SELECT 1 FROM outbox WHERE entry = $1", &[&id]).await?.is_some())
-        };
-        self.database.read(find).await
+        Ok(self.database.query_opt("SELECT 1 FROM outbox WHERE entry = $1", &[&id]).await?.is_some())
     }
 }

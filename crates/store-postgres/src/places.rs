@@ -13,7 +13,7 @@ use contactd_core::{Kind, Profile};
 
 use crate::database::Work;
 use crate::failure::Failure;
-use crate::rows::{COLUMNS, COPY_FORMER, CopyRows, HeldRow, SILENCE, Sources, copy_details};
+use crate::rows::{COLUMNS, COPY_FORMER, CopyRows, HeldRow, Sources, copy_details};
 
 /// All that is held at one place.
 pub(crate) struct Place {
@@ -73,8 +73,7 @@ impl Place {
              ) AS held
              ORDER BY asked.at, held.id"
         );
-        let read = async { work.query(&select, &[&places]).await };
-        let rows = work.within(SILENCE, read).await?;
+        let rows = work.query(&select, &[&places]).await?;
         rows.iter().map(|row| HeldRow::read(row, sources)).collect()
     }
 
@@ -165,18 +164,15 @@ impl Rewrite {
     pub(crate) async fn write(self, work: &Work) -> Result<(), Failure> {
         let Self { number, table, removed, emptied, filled, details, former, .. } = self;
         if !removed.is_empty() {
-            let delete = async { work.execute("DELETE FROM details WHERE id = ANY($1)", &[&removed]).await };
-            work.within(SILENCE, delete).await?;
+            work.execute("DELETE FROM details WHERE id = ANY($1)", &[&removed]).await?;
         }
         if !filled.is_empty() {
-            let delete =
-                async { work.execute("DELETE FROM tombstones WHERE place = ANY($1)", &[&filled]).await };
-            work.within(SILENCE, delete).await?;
+            work.execute("DELETE FROM tombstones WHERE place = ANY($1)", &[&filled]).await?;
         }
         if !emptied.is_empty() {
             let add = "INSERT INTO tombstones SELECT unnest($1::bigint[]), $2
                        ON CONFLICT (place) DO UPDATE SET number = excluded.number";
-            work.within(SILENCE, async { work.execute(add, &[&emptied, &number]).await }).await?;
+            work.execute(add, &[&emptied, &number]).await?;
         }
         details.copy(work, &copy_details(table)).await?;
         former.copy(work, COPY_FORMER).await
@@ -221,22 +217,16 @@ pub(crate) async fn write_totals(work: &Work, changes: TotalChanges) -> Result<(
         labels.push(label_number(label));
         counts.push(by);
     }
-    let write = async {
-        if !counts.is_empty() {
-            work.execute(
-                "INSERT INTO totals
-                 SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[])
-                 ON CONFLICT (source, kind, label) DO UPDATE SET count = totals.count + excluded.count",
-                &[&sources, &kinds, &labels, &counts],
-            )
-            .await?;
-        }
-        if profiles != 0 {
-            work.execute("UPDATE profile_total SET count = count + $1", &[&profiles]).await?;
-        }
-        Ok::<_, tokio_postgres::Error>(())
-    };
-    work.within(SILENCE, write).await
+    if !counts.is_empty() {
+        let add = "INSERT INTO totals
+            SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[])
+            ON CONFLICT (source, kind, label) DO UPDATE SET count = totals.count + excluded.count";
+        work.execute(add, &[&sources, &kinds, &labels, &counts]).await?;
+    }
+    if profiles != 0 {
+        work.execute("UPDATE profile_total SET count = count + $1", &[&profiles]).await?;
+    }
+    Ok(())
 }
 
 /// The places of ids that come in order, each once.

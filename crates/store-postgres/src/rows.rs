@@ -1,7 +1,6 @@
 //! Rows of details: reading them, and writing them in the binary format of COPY.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use contactd_core::store::merge::{Fate, HeldDetail};
@@ -12,11 +11,6 @@ use tokio_postgres::Row;
 
 use crate::database::Work;
 use crate::failure::Failure;
-
-/// How long a statement about many rows may take without a word from the server.
-pub(crate) const SILENCE: Duration = Duration::from_secs(60);
-/// The same for one that reads a whole table first.
-pub(crate) const LONG_SILENCE: Duration = Duration::from_secs(1_800);
 
 /// How much of a COPY is sent at a time.
 const PIECE: usize = 256 * 1024;
@@ -75,8 +69,7 @@ pub(crate) struct Sources {
 impl Sources {
     pub(crate) async fn read(work: &Work) -> Result<Self, Failure> {
         let mut sources = Self::default();
-        let read = async { work.query("SELECT id, name, max_age IS NOT NULL FROM sources", &[]).await };
-        for row in work.within(SILENCE, read).await? {
+        for row in work.query("SELECT id, name, max_age IS NOT NULL FROM sources", &[]).await? {
             let (id, name): (i32, String) = (row.get(0), row.get(1));
             sources.ids.insert(name.clone(), id.into());
             sources.names.insert(id.into(), name);
@@ -198,14 +191,14 @@ impl CopyRows {
             return Ok(());
         }
         self.bytes.put_i16(-1);
-        let sink = work.within(SILENCE, async { work.copy_in::<_, Bytes>(copy).await }).await?;
+        let sink = work.copy_in::<_, Bytes>(copy).await?;
         let mut sink = std::pin::pin!(sink);
         let mut bytes = self.bytes.freeze();
         while bytes.has_remaining() {
             let piece = bytes.split_to(bytes.len().min(PIECE));
-            work.within(SILENCE, sink.send(piece)).await?;
+            sink.send(piece).await?;
         }
-        work.within(SILENCE, sink.as_mut().finish()).await?;
+        sink.as_mut().finish().await?;
         Ok(())
     }
 }

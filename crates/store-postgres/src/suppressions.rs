@@ -48,26 +48,19 @@ impl Suppressions for PostgresStore {
     }
 
     async fn find_suppression(&self, subjects: &[SubjectDigest]) -> Result<Option<Timestamp>, StoreError> {
-        self.database
-            .read(move |work| async move {
-                let (digests, keys) = columns(subjects);
-                let find = "SELECT min(suppressed_at) FROM suppressions
-                JOIN unnest($1::bytea[], $2::text[]) AS given (digest, key)
-                    ON suppressions.digest = given.digest AND suppressions.key = given.key
-                WHERE NOT is_removed";
-                let earliest: Option<i64> = work.query_one(find, &[&digests, &keys]).await?.get(0);
-                Ok(earliest.map(Timestamp::from_millis))
-            })
-            .await
+        let (digests, keys) = columns(subjects);
+        let find = "SELECT min(suppressed_at) FROM suppressions
+            JOIN unnest($1::bytea[], $2::text[]) AS given (digest, key)
+                ON suppressions.digest = given.digest AND suppressions.key = given.key
+            WHERE NOT is_removed";
+        let earliest: Option<i64> = self.database.query_one(find, &[&digests, &keys]).await?.get(0);
+        Ok(earliest.map(Timestamp::from_millis))
     }
 
     async fn list_suppressions(&self) -> Result<Vec<SubjectDigest>, StoreError> {
-        self.database
-            .read(|work| async move {
-                let list = "SELECT key, digest FROM suppressions WHERE NOT is_removed ORDER BY digest, key";
-                work.query(list, &[]).await?.iter().map(|row| subject(row.get(0), row.get(1))).collect()
-            })
-            .await
+        let list = "SELECT key, digest FROM suppressions WHERE NOT is_removed ORDER BY digest, key";
+        let rows = self.database.query(list, &[]).await?;
+        rows.iter().map(|row| Ok(subject(row.get(0), row.get(1))?)).collect()
     }
 }
 

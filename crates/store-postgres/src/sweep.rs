@@ -6,12 +6,12 @@ use contactd_core::AdminEntry;
 use contactd_core::store::merge::{HeldDetail, TotalChanges};
 use contactd_core::store::place::{NEVER_OBSERVED, observed};
 use contactd_core::store::{Aged, Noted, StoreError, SweepPlan, Swept};
-use tokio_postgres::types::ToSql;
 
+use crate::connecting::Values;
 use crate::database::{Counter, Database, Work};
 use crate::failure::Failure;
 use crate::places::{places_of, take_away, write_totals};
-use crate::rows::{LONG_SILENCE, SILENCE, Sources};
+use crate::rows::Sources;
 use crate::{PostgresStore, outbox};
 
 /// Details removed per step, so that other writers wait only briefly.
@@ -25,9 +25,6 @@ const SWEEPING: i64 = 0x636f_6e74_6163_7401;
 
 /// The pause before a sweep that has begun tries again to get the lock.
 const PORTION_PAUSE: std::time::Duration = std::time::Duration::from_millis(250);
-
-/// Values for a statement.
-type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 impl PostgresStore {
     /// Sweeps, unless another process does: then nothing is done here.
@@ -100,7 +97,7 @@ impl Sweep<'_> {
     async fn take_away_where(
         &mut self,
         condition: &str,
-        parameters: Parameters<'_>,
+        parameters: Values<'_>,
         is_over: impl Fn(&HeldDetail) -> bool + Copy + Send + Sync,
     ) -> Result<u64, StoreError> {
         let (mut all, mut after) = (0, -1_i64);
@@ -119,7 +116,7 @@ impl Sweep<'_> {
         &self,
         table: &str,
         condition: &str,
-        parameters: Parameters<'_>,
+        parameters: Values<'_>,
         after: i64,
     ) -> Result<Vec<i64>, StoreError> {
         let place = parameters.len() + 1;
@@ -131,13 +128,8 @@ impl Sweep<'_> {
     }
 
     /// The first column of what a query finds.
-    async fn find(&self, find: &str, parameters: Parameters<'_>) -> Result<Vec<i64>, StoreError> {
-        self.database
-            .read(move |work| async move {
-                let rows = work.within(LONG_SILENCE, async { work.query(find, parameters).await }).await?;
-                Ok(rows.iter().map(|row| row.get(0)).collect())
-            })
-            .await
+    async fn find(&self, find: &str, parameters: Values<'_>) -> Result<Vec<i64>, StoreError> {
+        Ok(self.database.query(find, parameters).await?.iter().map(|row| row.get(0)).collect())
     }
 
     async fn take_away_from(
@@ -164,7 +156,7 @@ impl Sweep<'_> {
     }
 
     /// Removes what imports have kept and what this condition selects; returns how many details.
-    async fn forget(&mut self, condition: &str, parameters: Parameters<'_>) -> Result<u64, StoreError> {
+    async fn forget(&mut self, condition: &str, parameters: Values<'_>) -> Result<u64, StoreError> {
         let (mut all, mut after) = (0, -1_i64);
         loop {
             let found = self.find_after("former", condition, parameters, after).await?;
@@ -180,8 +172,7 @@ impl Sweep<'_> {
         let entry = self.entry.map(AdminEntry::again);
         let entry = entry.as_ref();
         self.change(move |work| async move {
-            let delete = async { work.execute("DELETE FROM former WHERE id = ANY($1)", &[&ids]).await };
-            let removed = work.within(SILENCE, delete).await?;
+            let removed = work.execute("DELETE FROM former WHERE id = ANY($1)", &[&ids]).await?;
             outbox::add(&work, entry.filter(|_| removed > 0), &[("keptForUndo", removed)]).await?;
             Ok(removed)
         })
@@ -194,7 +185,7 @@ impl Sweep<'_> {
             // Before anything is removed: what is only partly kept cannot be undone.
             self.change(move |work| async move {
                 let set = "UPDATE imports SET is_kept = FALSE WHERE is_kept AND imported_at < $1";
-                work.within(SILENCE, async { work.execute(set, &[&before]).await }).await
+                Ok(work.execute(set, &[&before]).await?)
             })
             .await?;
         }
@@ -212,12 +203,8 @@ impl Sweep<'_> {
         };
         let find = "SELECT id, coalesce($2, max_age) FROM sources
                     WHERE ($1::text IS NULL AND max_age IS NOT NULL) OR name = $1";
-        self.database
-            .read(move |work| async move {
-                let rows = work.within(SILENCE, async { work.query(find, &[&source, &age]).await }).await?;
-                Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
-            })
-            .await
+        let rows = self.database.query(find, &[&source, &age]).await?;
+        Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
     }
 
     /// Removes something; returns how much. What removes nothing is no change.

@@ -12,24 +12,19 @@ use tokio_postgres::Row;
 
 use crate::database::Work;
 use crate::failure::Failure;
-use crate::rows::{LONG_SILENCE, SILENCE};
 
 pub(crate) async fn read(work: &Work) -> Result<Totals, Failure> {
-    let details = async {
-        let list =
-            "SELECT sources.name, kind, label, count FROM totals JOIN sources ON sources.id = totals.source
-                    WHERE count > 0 ORDER BY sources.name, kind, label";
-        work.query(list, &[]).await
-    };
-    let details = work.within(SILENCE, details).await?;
+    let list =
+        "SELECT sources.name, kind, label, count FROM totals JOIN sources ON sources.id = totals.source
+                WHERE count > 0 ORDER BY sources.name, kind, label";
+    let details = work.query(list, &[]).await?;
     let total = |row: &Row| DetailTotal {
         source: row.get(0),
         kind: kind(row.get::<_, i16>(1).into()),
         label: label(row.get::<_, i16>(2).into()),
         count: row.get::<_, i64>(3).cast_unsigned(),
     };
-    let profiles = async { work.query_one("SELECT count FROM profile_total", &[]).await };
-    let profiles: i64 = work.within(SILENCE, profiles).await?.get(0);
+    let profiles: i64 = work.query_one("SELECT count FROM profile_total", &[]).await?.get(0);
     Ok(Totals {
         profiles: profiles.cast_unsigned(),
         details: details.iter().map(total).collect(),
@@ -41,14 +36,14 @@ pub(crate) async fn read(work: &Work) -> Result<Totals, Failure> {
 pub(crate) async fn held_by(work: &Work, source: &str) -> Result<u64, Failure> {
     let held = "SELECT coalesce(sum(count), 0)::bigint FROM totals JOIN sources ON sources.id = totals.source
                 WHERE name = $1";
-    let held = work.within(SILENCE, async { work.query_one(held, &[&source]).await }).await?;
+    let held = work.query_one(held, &[&source]).await?;
     Ok(held.get::<_, i64>(0).cast_unsigned())
 }
 
 /// The imports that the end of a statement selects, in its order.
 pub(crate) async fn imports(work: &Work, which: &str) -> Result<Vec<PastImport>, Failure> {
     let list = format!("SELECT * FROM imports {which}");
-    let rows = work.within(SILENCE, async { work.query(&list, &[]).await }).await?;
+    let rows = work.query(&list, &[]).await?;
     rows.iter().map(past_import).collect()
 }
 
@@ -66,31 +61,24 @@ pub(crate) async fn add_import(
 ) -> Result<(), Failure> {
     let (at, summary) = (at.millis(), summary.to_json()?);
     let sources: Vec<i64> = merging.sources.iter().copied().collect();
-    let add = async {
-        let add = "INSERT INTO imports (id, imported_at, is_kept, summary) VALUES ($1, $2, $3, $4)";
-        work.execute(add, &[&merging.id, &at, &merging.keep_former, &summary]).await?;
-        let add = "INSERT INTO import_sources SELECT $1, unnest($2::bigint[])";
-        work.execute(add, &[&merging.id, &sources]).await
-    };
-    work.within(SILENCE, add).await?;
+    let add = "INSERT INTO imports (id, imported_at, is_kept, summary) VALUES ($1, $2, $3, $4)";
+    work.execute(add, &[&merging.id, &at, &merging.keep_former, &summary]).await?;
+    let add = "INSERT INTO import_sources SELECT $1, unnest($2::bigint[])";
+    work.execute(add, &[&merging.id, &sources]).await?;
     Ok(())
 }
 
 /// Every source that holds details or has a maximum age, by name. Reads all details that can end.
 pub(crate) async fn retention(work: &Work, now: Timestamp) -> Result<Vec<SourceRetention>, Failure> {
     let mut sources = retained(work).await?;
-    let imports = async { work.query("SELECT id, imported_at FROM imports", &[]).await };
-    let imports: HashMap<i64, Timestamp> = work
-        .within(SILENCE, imports)
-        .await?
-        .iter()
-        .map(|row| (row.get(0), Timestamp::from_millis(row.get(1))))
-        .collect();
+    let imports = work.query("SELECT id, imported_at FROM imports", &[]).await?;
+    let imports = imports.iter().map(|row| (row.get(0), Timestamp::from_millis(row.get(1))));
+    let imports: HashMap<i64, Timestamp> = imports.collect();
     let find = "SELECT source, expires_at, observed_at, coalesce(said_by, import) FROM details
                 WHERE expires_at IS NOT NULL OR source IN (SELECT id FROM sources WHERE max_age IS NOT NULL)";
-    let rows = work.within(LONG_SILENCE, work.query_raw(find, std::iter::empty::<i64>())).await?;
+    let rows = work.query_raw(find, std::iter::empty::<i64>()).await?;
     let mut rows = std::pin::pin!(rows);
-    while let Some(row) = work.within(LONG_SILENCE, async { rows.next().await.transpose() }).await? {
+    while let Some(row) = rows.next().await.transpose()? {
         let Some(source) = sources.get_mut(&row.get(0)) else { continue };
         let expires_at = row.get::<_, Option<i64>>(1).map(Timestamp::from_seconds);
         let known_at = match row.get(2) {
@@ -110,7 +98,7 @@ async fn retained(work: &Work) -> Result<HashMap<i32, SourceRetention>, Failure>
                         (SELECT coalesce(sum(count), 0)::bigint FROM totals WHERE totals.source = id) AS held
                     FROM sources
                 ) AS all_sources WHERE max_age IS NOT NULL OR held > 0";
-    let rows = work.within(SILENCE, async { work.query(list, &[]).await }).await?;
+    let rows = work.query(list, &[]).await?;
     let source = |row: &Row| {
         let max_age: Option<i64> = row.get(2);
         let max_age = max_age.map(|seconds| Span(Duration::from_secs(seconds.cast_unsigned())));

@@ -10,7 +10,7 @@ use crate::database::Work;
 use crate::failure::Failure;
 use crate::former::{self, FormerRow};
 use crate::places::{Place, Rewrite, places_of, take_away, write_totals};
-use crate::rows::{LONG_SILENCE, SILENCE, Sources};
+use crate::rows::Sources;
 use crate::totals;
 
 /// Rows or places read at a time.
@@ -22,14 +22,13 @@ pub(crate) async fn undo(work: &Work, import: i64, at: Timestamp) -> Result<Undo
         return Ok(reason);
     }
     let done = "UPDATE imports SET undone_at = $2 WHERE id = $1";
-    work.within(SILENCE, async { work.execute(done, &[&import, &at.millis()]).await }).await?;
+    work.execute(done, &[&import, &at.millis()]).await?;
     let sources = Sources::read(work).await?;
     let mut totals = TotalChanges::default();
     let removed = remove_added(work, &sources, &mut totals, import).await?;
     let restored = put_back(work, &sources, &mut totals, import, at).await?;
     write_totals(work, totals).await?;
-    let forget = async { work.execute("DELETE FROM former WHERE import = $1", &[&import]).await };
-    work.within(LONG_SILENCE, forget).await?;
+    work.execute("DELETE FROM former WHERE import = $1", &[&import]).await?;
     if !sources.aged.is_empty() {
         give_older_dates(work, &sources, import).await?;
     }
@@ -44,7 +43,7 @@ async fn find_obstacle(work: &Work, import: i64) -> Result<Option<Undo>, Failure
                  JOIN import_sources AS later ON later.import = imports.id
                  JOIN import_sources AS this ON this.source = later.source
                  WHERE this.import = $1 AND imports.id > $1 AND imports.undone_at IS NULL";
-    let later = work.within(SILENCE, async { work.query_one(later, &[&import]).await }).await?;
+    let later = work.query_one(later, &[&import]).await?;
     Ok(found.obstacle(later.get(0)))
 }
 
@@ -77,20 +76,20 @@ impl Found {
         let open = format!(
             "DECLARE {column} NO SCROLL CURSOR FOR SELECT id FROM details WHERE {column} = {import} ORDER BY id"
         );
-        work.within(SILENCE, async { work.batch_execute(&open).await }).await?;
+        work.batch_execute(&open).await?;
         Ok(Self(column))
     }
 
     /// Their next ids, in order.
     async fn next(&self, work: &Work) -> Result<Vec<i64>, Failure> {
         let fetch = format!("FETCH {CHUNK} FROM {}", self.0);
-        let rows = work.within(LONG_SILENCE, async { work.query(&fetch, &[]).await }).await?;
+        let rows = work.query(&fetch, &[]).await?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
     async fn close(self, work: &Work) -> Result<(), Failure> {
         let close = format!("CLOSE {}", self.0);
-        work.within(SILENCE, async { work.batch_execute(&close).await }).await
+        Ok(work.batch_execute(&close).await?)
     }
 }
 
@@ -140,7 +139,7 @@ async fn give_older_dates(work: &Work, sources: &Sources, import: i64) -> Result
     let earlier = "SELECT import_sources.source, max(imports.id)
                    FROM import_sources JOIN imports ON imports.id = import_sources.import
                    WHERE imports.id < $1 AND undone_at IS NULL GROUP BY import_sources.source";
-    let earlier = work.within(SILENCE, async { work.query(earlier, &[&import]).await }).await?;
+    let earlier = work.query(earlier, &[&import]).await?;
     let earlier: HashMap<i64, i64> =
         earlier.iter().map(|row| (row.get::<_, i32>(0).into(), row.get(1))).collect();
     let found = Found::open(work, "said_by", import).await?;

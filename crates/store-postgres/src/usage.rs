@@ -5,27 +5,11 @@
 use async_trait::async_trait;
 use contactd_core::store::{DayHits, StoreError, Usage};
 use contactd_core::{Timestamp, UsageDelta};
+use tokio_postgres::Row;
 
 use crate::PostgresStore;
 use crate::database::{Counter, Work};
 use crate::failure::Failure;
-
-/// What a node has counted for a token on a UTC day, all in all.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeUsage {
-    /// The token's id.
-    pub token: String,
-    /// The day.
-    pub day: i64,
-    /// Details it received.
-    pub hits: u64,
-    /// Lookups that found nothing.
-    pub misses: u64,
-    /// Requests that were refused.
-    pub refused: u64,
-    /// When it was last accepted; `None` if not on this node.
-    pub last_used_at: Option<Timestamp>,
-}
 
 /// Counts of tokens and days, as arrays: $1 tokens, $2 days, $3 hits, $4 misses, $5 refused. One that is given twice is added
 /// up.
@@ -40,10 +24,7 @@ impl Usage for PostgresStore {
         // Adding is not the same when it is repeated, so it is made once, as a change is.
         self.database
             .change(Counter::Usage, move |work| async move {
-                let mut columns = Columns::default();
-                for delta in usage {
-                    columns.push(&delta.token, at.day(), [delta.hits, delta.misses, delta.refused]);
-                }
+                let columns = Columns::of(usage.iter().map(|delta| (at.day(), delta)));
                 let add = format!(
                     "INSERT INTO usage (token, day, hits, misses, refused) {GIVEN}
                  ON CONFLICT (token, day, node) DO UPDATE SET hits = usage.hits + excluded.hits,
@@ -51,35 +32,22 @@ impl Usage for PostgresStore {
                 );
                 let Columns { tokens, days, hits, misses, refused } = &columns;
                 work.execute(&add, &[tokens, days, hits, misses, refused]).await?;
-                touch(&work, usage.iter().map(|delta| (delta.token.as_str(), delta.last_used_at))).await
+                touch(&work, usage).await
             })
             .await
     }
 
     async fn hits_since(&self, family: &str, day: i64) -> Result<u64, StoreError> {
-        self.database
-            .read(move |work| async move {
-                let sum = "SELECT coalesce(sum(hits), 0)::bigint FROM usage
-                       WHERE token IN (SELECT id FROM tokens WHERE family = $1) AND day >= $2";
-                Ok(unsigned(work.query_one(sum, &[&family, &day]).await?.get(0)))
-            })
-            .await
+        let sum = "SELECT coalesce(sum(hits), 0)::bigint FROM usage
+                   WHERE token IN (SELECT id FROM tokens WHERE family = $1) AND day >= $2";
+        Ok(unsigned(self.database.query_one(sum, &[&family, &day]).await?.get(0)))
     }
 
     async fn hits_by_day(&self, since: i64) -> Result<Vec<DayHits>, StoreError> {
-        self.database
-            .read(move |work| async move {
-                let sum =
-                    "SELECT token, day, sum(hits)::bigint FROM usage WHERE day >= $1 GROUP BY token, day";
-                let rows = work.query(sum, &[&since]).await?;
-                let hits = rows.iter().map(|row| DayHits {
-                    token: row.get(0),
-                    day: row.get(1),
-                    hits: unsigned(row.get(2)),
-                });
-                Ok(hits.collect())
-            })
-            .await
+        let sum = "SELECT token, day, sum(hits)::bigint FROM usage WHERE day >= $1 GROUP BY token, day";
+        let rows = self.database.query(sum, &[&since]).await?;
+        let hits = |row: &Row| DayHits { token: row.get(0), day: row.get(1), hits: unsigned(row.get(2)) };
+        Ok(rows.iter().map(hits).collect())
     }
 
     async fn raise_hits(&self, hits: &[DayHits]) -> Result<(), StoreError> {
@@ -103,13 +71,11 @@ impl Usage for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Stores what a node has counted. These are absolute numbers, so repeating it changes nothing, and none becomes smaller.
-    pub async fn store_usage(&self, node: &str, rows: &[NodeUsage]) -> Result<(), StoreError> {
+    /// Stores what a node has counted for tokens on UTC days, all in all. These are absolute numbers, so repeating it changes
+    /// nothing, and none becomes smaller.
+    pub async fn store_usage(&self, node: &str, usage: &[(i64, UsageDelta)]) -> Result<(), StoreError> {
         let store = move |work: Work| async move {
-            let mut columns = Columns::default();
-            for row in rows {
-                columns.push(&row.token, row.day, [row.hits, row.misses, row.refused]);
-            }
+            let columns = Columns::of(usage.iter().map(|(day, delta)| (*day, delta)));
             let raise = "INSERT INTO usage (token, day, node, hits, misses, refused)
                 SELECT token, day, $6, max(hits), max(misses), max(refused)
                 FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
@@ -120,7 +86,7 @@ impl PostgresStore {
                     refused = greatest(usage.refused, excluded.refused)";
             let Columns { tokens, days, hits, misses, refused } = &columns;
             work.execute(raise, &[tokens, days, hits, misses, refused, &node]).await?;
-            touch(&work, rows.iter().map(|row| (row.token.as_str(), row.last_used_at))).await
+            touch(&work, usage.iter().map(|(_, delta)| delta)).await
         };
         self.database.prepare(store).await
     }
@@ -137,20 +103,25 @@ struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    fn push(&mut self, token: &'a str, day: i64, [hits, misses, refused]: [u64; 3]) {
-        self.tokens.push(token);
-        self.days.push(day);
-        self.hits.push(signed(hits));
-        self.misses.push(signed(misses));
-        self.refused.push(signed(refused));
+    /// Of days.
+    fn of(usage: impl Iterator<Item = (i64, &'a UsageDelta)>) -> Self {
+        let mut columns = Self::default();
+        for (day, UsageDelta { token, hits, misses, refused, .. }) in usage {
+            columns.tokens.push(token);
+            columns.days.push(day);
+            columns.hits.push(signed(*hits));
+            columns.misses.push(signed(*misses));
+            columns.refused.push(signed(*refused));
+        }
+        columns
     }
 }
 
 /// Stores when tokens were last used. Not a change of the token: nodes need not see it. Locks them in order, because several
 /// nodes do this at the same time.
-async fn touch(work: &Work, used: impl Iterator<Item = (&str, Option<Timestamp>)>) -> Result<(), Failure> {
-    let (tokens, times): (Vec<&str>, Vec<i64>) =
-        used.filter_map(|(token, at)| at.map(|at| (token, at.millis()))).unzip();
+async fn touch(work: &Work, used: impl IntoIterator<Item = &UsageDelta>) -> Result<(), Failure> {
+    let used = used.into_iter().filter_map(|used| Some((used.token.as_str(), used.last_used_at?.millis())));
+    let (tokens, times): (Vec<&str>, Vec<i64>) = used.unzip();
     if tokens.is_empty() {
         return Ok(());
     }

@@ -1,14 +1,11 @@
 //! What runs in a transaction, and under which counter.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio_postgres::{Client, Error, Row};
 
 use crate::connecting::{Session, Values};
-use crate::failure::Failure;
 
 /// Which counter a change increases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,19 +42,9 @@ pub(crate) struct Work {
     pub(crate) session: Arc<Session>,
     /// The number of this change.
     pub(crate) number: i64,
-    pub(crate) runtime: Handle,
 }
 
 impl Work {
-    /// Waits for a statement, not longer than this.
-    pub(crate) async fn within<T, E: Into<Failure>>(
-        &self,
-        limit: Duration,
-        statement: impl Future<Output = Result<T, E>> + Send,
-    ) -> Result<T, Failure> {
-        within(&self.runtime, limit, statement).await
-    }
-
     pub(crate) async fn query(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, Error> {
         self.session.query(sql, values).await
     }
@@ -85,22 +72,5 @@ impl std::ops::Deref for Work {
 
     fn deref(&self) -> &Client {
         &self.session.client
-    }
-}
-
-/// Waits for a statement, not longer than this.
-pub(crate) async fn within<T, E: Into<Failure>>(
-    runtime: &Handle,
-    limit: Duration,
-    statement: impl Future<Output = Result<T, E>> + Send,
-) -> Result<T, Failure> {
-    let sleep = {
-        let _entered = runtime.enter();
-        tokio::time::sleep(limit)
-    };
-    tokio::select! {
-        biased;
-        done = statement => done.map_err(Into::into),
-        () = sleep => Err(Failure::Silent),
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use contactd_core::store::IndexStep;
 use contactd_core::{AdminRecord, AuditOutcome, AuditPosition, AuditRecord, Kind, NOT_RECORDED};
+use tokio_postgres::Row;
 
 use super::names::{ids, lock_node};
 use crate::database::Work;
@@ -38,13 +39,17 @@ pub(super) async fn add_step(
 pub(super) async fn position(work: &Work, node: i32) -> Result<AuditPosition, Failure> {
     let find = "SELECT segment, \"offset\", seq, chain FROM positions WHERE node = $1";
     let Some(row) = work.query_opt(find, &[&node]).await? else { return Ok(AuditPosition::default()) };
-    let chain =
-        row.get::<_, &[u8]>(3).try_into().map_err(|_| Failure::damaged("a position of the audit index"))?;
+    position_in(&row, 0)
+}
+
+/// The position that four columns of a row have, from this one on.
+pub(crate) fn position_in(row: &Row, first: usize) -> Result<AuditPosition, Failure> {
+    let chain = row.get::<_, &[u8]>(first + 3).try_into();
     Ok(AuditPosition {
-        segment: unsigned(row.get(0)),
-        offset: unsigned(row.get(1)),
-        seq: unsigned(row.get(2)),
-        chain,
+        segment: unsigned(row.get(first)),
+        offset: unsigned(row.get(first + 1)),
+        seq: unsigned(row.get(first + 2)),
+        chain: chain.map_err(|_| Failure::damaged("a position in a journal"))?,
     })
 }
 

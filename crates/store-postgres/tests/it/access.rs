@@ -7,12 +7,11 @@ use contactd_core::store::{
 };
 use contactd_core::{
     Actor, AdminEntry, AuditPosition, AuditRecord, Kind, ShortDigest, SubjectDigest, Timestamp, Token,
-    TokenSecret, Via,
+    TokenSecret, UsageDelta, Via,
 };
-use contactd_store_postgres::NodeUsage;
 use contactd_testing::TestServer;
 
-use crate::fixture::{open, sql};
+use crate::fixture::{client, open, sql};
 
 fn now() -> Timestamp {
     Timestamp::parse("2026-06-01").expect("a time")
@@ -83,13 +82,8 @@ async fn usage_of_nodes_adds_up_and_is_no_change() {
     store.create_token(&secret.hash(), &token, None).await.expect("creates");
     let before = store.changes().await.expect("watches");
     let day = now().day();
-    let counted = |hits, last_used_at| NodeUsage {
-        token: token.id.clone(),
-        day,
-        hits,
-        misses: 1,
-        refused: 0,
-        last_used_at,
+    let counted = |hits, last_used_at| {
+        (day, UsageDelta { token: token.id.clone(), hits, misses: 1, refused: 0, last_used_at })
     };
     let later = now().plus(Duration::from_secs(60));
     for (node, hits, at) in
@@ -211,24 +205,20 @@ async fn tidying_passes_over_rows_that_a_writer_holds() {
         "INSERT INTO tombstones SELECT place, 1 FROM generate_series(1, 12000) AS place;
          INSERT INTO changes VALUES ('details', 1, 'x'); UPDATE counters SET number = 1 WHERE counter = 'details'",
     );
-    let (writer, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.expect("connects");
-    let driver = tokio::spawn(connection);
+    let writer = client(&url).await;
     writer
         .batch_execute("BEGIN; DELETE FROM contactd.tombstones WHERE place IN (3, 7000)")
         .await
         .expect("locks");
     store.tidy().await.expect("tidies");
     assert_eq!(sql(&url, "SELECT count(*), min(place), max(place) FROM tombstones"), "2|3|7000");
-    drop(writer);
-    let _ = driver.await;
 }
 
 #[tokio::test]
 async fn a_change_that_is_given_up_midway_leaves_no_transaction_open() {
     let url = TestServer::shared().database();
     let store = open(&url).await;
-    let (other, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.expect("connects");
-    let driver = tokio::spawn(connection);
+    let other = client(&url).await;
     other.batch_execute("BEGIN; SELECT 1 FROM contactd.counters FOR UPDATE").await.expect("locks");
     for number in 0..3 {
         let (people, mut waited) = ([digest(number)], tokio::time::interval(Duration::from_millis(50)));
@@ -248,8 +238,6 @@ async fn a_change_that_is_given_up_midway_leaves_no_transaction_open() {
     while other.query_one(open, &[]).await.expect("reads").get::<_, i64>(0) > 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    drop(other);
-    let _ = driver.await;
 }
 
 #[tokio::test]

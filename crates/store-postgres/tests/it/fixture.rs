@@ -23,3 +23,10 @@ pub(crate) fn sql(url: &str, sql: &str) -> String {
     let name = url.rsplit('/').next().expect("a name");
     TestServer::shared().sql(name, &format!("SET search_path TO contactd; {sql}"))
 }
+
+/// Another client of a database. What it holds ends when it is dropped.
+pub(crate) async fn client(url: &str) -> tokio_postgres::Client {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.expect("connects");
+    tokio::spawn(connection);
+    client
+}

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use contactd_core::store::{
-    Aged, DetailFilter, Details, ImportPlan, ImportSummary, Importing, PutCounts, Store, StoreError,
+    Aged, DetailFilter, Details, Import, ImportPlan, ImportSummary, Importing, PutCounts, Store, StoreError,
     SweepPlan, Undo,
 };
 use contactd_core::{ContactValue, Detail, Kind, Label, Profile, Record, Timestamp};
@@ -13,7 +13,7 @@ use contactd_store_postgres::PostgresStore;
 use contactd_store_sqlite::SqliteStore;
 use contactd_testing::{Dice, InTempDir, TestServer};
 
-use crate::fixture;
+use crate::fixture::{self, client};
 
 /// The first two have the same hash.
 const COLLIDING: [&str; 2] = ["linkedin.com/in/quell-1620615", "linkedin.com/in/quell-8174454"];
@@ -240,6 +240,33 @@ async fn it_does_the_same_as_the_sqlite_engine_and_nodes_notice_every_change() {
     assert!(most_tombstones > 0, "no step emptied a place");
 }
 
+/// Begins an import. The server notices the end of the last one in its own time.
+async fn begin<'a>(store: &'a PostgresStore, plan: &ImportPlan) -> Box<dyn Import + 'a> {
+    loop {
+        match store.begin_import(plan).await {
+            Err(StoreError::Busy) => {}
+            begun => return begun.expect("begins"),
+        }
+    }
+}
+
+/// Begins an import, and gives it up after this many steps.
+async fn give_up_after(steps: u32, store: &PostgresStore, plan: &ImportPlan, records: &[Record]) {
+    let mut import = begin(store, plan).await;
+    if steps > 0 {
+        import.put(records.to_vec()).await.expect("puts");
+    }
+    if steps > 1 {
+        import.finish().await.expect("finishes");
+    }
+    if steps > 2 {
+        let first = |Record { profile, details }: &Record| {
+            (profile.clone(), details[0].kind, details[0].value.clone())
+        };
+        import.take_back(&records.iter().map(first).collect::<Vec<_>>()).await.expect("takes back");
+    }
+}
+
 #[tokio::test]
 async fn an_import_that_ends_at_any_point_leaves_nothing() {
     let opened = open().await;
@@ -251,26 +278,7 @@ async fn an_import_that_ends_at_any_point_leaves_nothing() {
     let plan = ImportPlan { replaced: vec!["crm".to_owned()], ..ImportPlan::of(9, day(2)) };
     let others = some_records(&mut dice, &opened.store, &profiles());
     for end in 0..4 {
-        let mut import = loop {
-            // The server notices the end of the last one in its own time.
-            match opened.store.begin_import(&plan).await {
-                Err(StoreError::Busy) => {}
-                begun => break begun.expect("begins"),
-            }
-        };
-        if end > 0 {
-            import.put(others.clone()).await.expect("puts");
-        }
-        if end > 1 {
-            import.finish().await.expect("finishes");
-        }
-        if end > 2 {
-            let values = others.iter().map(|record| {
-                (record.profile.clone(), record.details[0].kind, record.details[0].value.clone())
-            });
-            import.take_back(&values.collect::<Vec<_>>()).await.expect("takes back");
-        }
-        drop(import);
+        give_up_after(end, &opened.store, &plan, &others).await;
         assert_eq!(opened.places(), places);
         assert_eq!(seen(&opened.store).await, seen_before);
     }
@@ -299,12 +307,7 @@ async fn a_trial_counts_like_an_import_and_writes_nothing() {
     drop(trial);
     let after = (opened.places(), opened.tombstones(), seen(&opened.store).await, opened.counted());
     assert_eq!(after, before);
-    let mut real = loop {
-        match opened.store.begin_import(&plan).await {
-            Err(StoreError::Busy) => {}
-            begun => break begun.expect("begins"),
-        }
-    };
+    let mut real = begin(&opened.store, &plan).await;
     real.put(records).await.expect("puts");
     real.finish().await.expect("finishes");
     assert_eq!(counts, real.counts());
@@ -319,8 +322,7 @@ async fn an_import_waits_for_a_row_longer_than_for_another_import() {
     let removed = opened.store.remove_details(&profile, &DetailFilter::all(), None).await.expect("removes");
     assert_eq!((removed, opened.tombstones().len()), (1, 1));
     let url = TestServer::shared().url(&opened.database);
-    let (other, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.expect("connects");
-    let driver = tokio::spawn(connection);
+    let other = client(&url).await;
     other.batch_execute("BEGIN; SELECT 1 FROM contactd.tombstones FOR UPDATE").await.expect("locks");
     let release = async {
         let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND waitstart < clock_timestamp() - interval '1 s'
@@ -333,8 +335,6 @@ async fn an_import_waits_for_a_row_longer_than_for_another_import() {
     let plan = ImportPlan::of(1, day(2));
     tokio::join!(import(&opened.store, &plan, &records, &[]), release);
     assert_eq!((opened.places().len(), opened.tombstones().len()), (1, 0));
-    drop(other);
-    let _ = driver.await;
 }
 
 #[tokio::test]
@@ -345,8 +345,7 @@ async fn one_process_at_a_time_sweeps() {
     let records = [Record { profile: Profile::from_key(COLLIDING[0]), details: vec![detail] }];
     import(&opened.store, &ImportPlan::of(1, day(1)), &records, &[]).await;
     let url = TestServer::shared().url(&opened.database);
-    let (other, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.expect("connects");
-    let driver = tokio::spawn(connection);
+    let other = client(&url).await;
     let sweep = async || {
         let plan = SweepPlan { now: day(4), aged: Aged::Policies, former_before: day(0) };
         opened.store.sweep(plan, None).await.expect("sweeps").expired
@@ -367,8 +366,6 @@ async fn one_process_at_a_time_sweeps() {
         ),
         "0"
     );
-    drop(other);
-    let _ = driver.await;
 }
 
 #[tokio::test]
@@ -452,24 +449,7 @@ async fn a_large_import_into_an_empty_table_that_ends_at_any_point_leaves_nothin
     let records = some_records(&mut Dice::new(23), &opened.store, &profiles());
     let (before, counted) = (opened.table(), opened.counted());
     for end in 0..4 {
-        let mut import = loop {
-            match opened.store.begin_import(&large()).await {
-                Err(StoreError::Busy) => {}
-                begun => break begun.expect("begins"),
-            }
-        };
-        if end > 0 {
-            import.put(records.clone()).await.expect("puts");
-        }
-        if end > 1 {
-            import.finish().await.expect("finishes");
-        }
-        if end > 2 {
-            let detail = &records[0].details[0];
-            let value = (records[0].profile.clone(), detail.kind, detail.value.clone());
-            import.take_back(&[value]).await.expect("takes back");
-        }
-        drop(import);
+        give_up_after(end, &opened.store, &large(), &records).await;
         assert_eq!(opened.counted(), counted);
         assert_eq!(opened.table(), before);
     }
@@ -484,16 +464,13 @@ async fn a_large_import_does_not_fail_if_somebody_reads_the_empty_table_all_the_
         (some_records(&mut Dice::new(24), &opened.store, &profiles()), InTempDir::open(SqliteStore::open));
     let before = opened.table();
     let url = TestServer::shared().url(&opened.database);
-    let (other, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.expect("connects");
-    let driver = tokio::spawn(connection);
+    let other = client(&url).await;
     other.batch_execute("BEGIN; SELECT 1 FROM contactd.details").await.expect("reads");
     import(&opened.store, &large(), &records, &[]).await;
     import(&*files, &large(), &records, &[]).await;
     assert_eq!(seen(&opened.store).await, seen(&*files).await);
     assert_eq!(opened.table(), before);
     assert_eq!(opened.sql("SELECT to_regclass('contactd.details_loading') IS NULL"), "t");
-    drop(other);
-    let _ = driver.await;
 }
 
 #[tokio::test]

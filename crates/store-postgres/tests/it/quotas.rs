@@ -1,8 +1,8 @@
 //! Units of quotas, leased to nodes.
 
 use contactd_core::store::{Tokens, Usage};
-use contactd_core::{LeasedUnits, Period, Timestamp, Token, TokenSecret};
-use contactd_store_postgres::{NodeUsage, PostgresStore, QuotaKey, Registration, Speaker, UnitsAsked};
+use contactd_core::{LeasedUnits, Period, Timestamp, Token, TokenSecret, UsageDelta};
+use contactd_store_postgres::{PostgresStore, QuotaKey, Registration, Speaker, UnitsAsked};
 use contactd_testing::TestServer;
 
 use crate::fixture::open;
@@ -93,24 +93,12 @@ async fn usage_counts_for_nodes_without_a_lease_and_for_those_that_were_forgotte
     let token = Token::new("crm", Timestamp::from_seconds(1)).expect("random");
     store.create_token(&secret.hash(), &token, None).await.expect("creates");
     let family = token.family.as_str();
-    let used = |day, hits| NodeUsage {
-        token: token.id.clone(),
-        day,
-        hits,
-        misses: 0,
-        refused: 0,
-        last_used_at: None,
-    };
+    let counted =
+        |hits| UsageDelta { token: token.id.clone(), hits, misses: 0, refused: 0, last_used_at: None };
     // Of a store that was moved into the cluster, of a node, and of another day.
-    let moved = contactd_core::UsageDelta {
-        token: token.id.clone(),
-        hits: 1,
-        misses: 0,
-        refused: 0,
-        last_used_at: None,
-    };
-    store.record_usage(&[moved], Timestamp::start_of_day(DAY)).await.expect("stores");
-    store.store_usage("a", &[used(DAY, 4), used(DAY - 1, 100), used(DAY + 1, 100)]).await.expect("stores");
+    store.record_usage(&[counted(1)], Timestamp::start_of_day(DAY)).await.expect("stores");
+    let of_a = [(DAY, counted(4)), (DAY - 1, counted(100)), (DAY + 1, counted(100))];
+    store.store_usage("a", &of_a).await.expect("stores");
     register(&store, "a", b"a").await;
     register(&store, "b", b"b").await;
     assert_eq!(lease(&store, "b", asked(family, 0, 0, 0)).await, leased(0, 0, 15, false));
