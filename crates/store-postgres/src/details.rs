@@ -19,7 +19,7 @@ use crate::rows::{COLUMNS, Sources, read_detail};
 use crate::{PostgresStore, former, outbox, totals};
 
 /// Rows fetched at a time when all are visited.
-const CHUNK: i64 = 5_000;
+const CHUNK: usize = 5_000;
 
 #[async_trait]
 impl Details for PostgresStore {
@@ -105,15 +105,11 @@ async fn visit_in_order(
     mut visit: impl FnMut(&Profile, Vec<Detail>) -> bool + Send,
 ) -> Result<(), Failure> {
     let sources = Sources::read(work).await?;
-    let declare =
-        format!("DECLARE visit NO SCROLL CURSOR FOR SELECT {COLUMNS} FROM details ORDER BY profile, id");
-    work.batch_execute(&declare).await?;
-    let fetch = format!("FETCH {CHUNK} FROM visit");
-    let fetch = work.prepare(&fetch).await?;
-    let client: &tokio_postgres::Client = work;
+    let all = format!("SELECT {COLUMNS} FROM details ORDER BY profile, id");
+    let mut all = work.cursor("everything", &all, &[]).await?;
     let mut current: Option<(Profile, Vec<Detail>)> = None;
     loop {
-        let rows = client.query(&fetch, &[]).await?;
+        let rows = all.next(CHUNK).await?;
         for row in &rows {
             let detail = read_detail(row, &sources)?;
             let key: &str = row.get(1);

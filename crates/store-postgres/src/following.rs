@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use contactd_core::store::copying::{
     AccessChanges, AccessCount, ChangePoint, CopiedDetail, CopiedSource, CopiedSuppression, CopyDigest,
-    DetailsChanges, DetailsChunk, DetailsDigest, PLACE, access_digest, place_of,
+    DetailsChanges, DetailsChunk, DetailsDigest, access_digest,
 };
+use contactd_core::store::place::{PLACES_OF_PROFILE, place_of};
 use contactd_core::store::{EntityTable, StoreError};
 use tokio_postgres::Row;
 
@@ -77,7 +78,7 @@ impl PostgresStore {
                 let is_last = i64::try_from(details.len()).unwrap_or(i64::MAX) < limit;
                 let through = match details.last() {
                     Some(last) if !is_last => {
-                        let end = place_of(last.id) + PLACE - 1;
+                        let end = place_of(last.id) + PLACES_OF_PROFILE - 1;
                         let rest = format!("{DETAILS} WHERE id > $1 AND id <= $2 ORDER BY id");
                         details.extend(work.query(&rest, &[&last.id, &end]).await?.iter().map(detail));
                         Some(end)
@@ -108,23 +109,37 @@ impl PostgresStore {
                 return Ok(at);
             }
             give(DetailsChanges { sources: sources(&work).await?, ..DetailsChanges::default() })?;
-            let query = format!("{DETAILS} WHERE number > {number} ORDER BY id");
-            self.visit_details(&work, &query, |details| {
-                give(DetailsChanges { details, ..DetailsChanges::default() })
-            })
-            .await?;
+            let changed = format!("{DETAILS} WHERE number > $1 ORDER BY id");
+            let mut changed = work.cursor("changed", &changed, &[&number]).await?;
+            let mut held: Vec<CopiedDetail> = Vec::new();
+            loop {
+                let rows = changed.next(FETCHED).await?;
+                held.extend(rows.iter().map(detail));
+                // In whole places: there may be more of the last one, unless these are the last rows.
+                let last = held.last().map(|detail| place_of(detail.id)).filter(|_| !rows.is_empty());
+                let whole = held.partition_point(|detail| Some(place_of(detail.id)) != last);
+                let rest = held.split_off(whole);
+                give(DetailsChanges { details: held, ..DetailsChanges::default() })?;
+                held = rest;
+                if rows.is_empty() {
+                    break;
+                }
+            }
             // A place that has details again has no tombstone any more; if it has, the details count.
             let emptied = format!(
-                "SELECT place FROM tombstones WHERE number > {number} AND NOT EXISTS (
+                "SELECT place FROM tombstones WHERE number > $1 AND NOT EXISTS (
                      SELECT 1 FROM details WHERE id BETWEEN place AND place + {}) ORDER BY place",
-                PLACE - 1
+                PLACES_OF_PROFILE - 1
             );
-            self.visit(&work, &emptied, |rows| {
+            let mut emptied = work.cursor("emptied", &emptied, &[&number]).await?;
+            loop {
+                let rows = emptied.next(FETCHED).await?;
+                if rows.is_empty() {
+                    return Ok(at);
+                }
                 let emptied = rows.iter().map(|row| row.get(0)).collect();
-                give(DetailsChanges { emptied, ..DetailsChanges::default() })
-            })
-            .await?;
-            Ok(at)
+                give(DetailsChanges { emptied, ..DetailsChanges::default() })?;
+            }
         };
         self.database.read_once(&mut read).await.map_err(Failure::into_store_error)
     }
@@ -142,14 +157,16 @@ impl PostgresStore {
             let names = sources(&work).await?;
             let names: HashMap<i64, String> = names.into_iter().map(|s| (s.id, s.name)).collect();
             let mut digest = DetailsDigest::default();
-            let query = format!("{DETAILS} ORDER BY id");
-            self.visit_details(&work, &query, |details| {
-                for detail in &details {
-                    digest.add(detail, names.get(&detail.source).map_or("", String::as_str));
+            let mut all = work.cursor("everything", &format!("{DETAILS} ORDER BY id"), &[]).await?;
+            loop {
+                let rows = all.next(FETCHED).await?;
+                for detail in rows.iter().map(detail) {
+                    digest.add(&detail, names.get(&detail.source).map_or("", String::as_str));
                 }
-                Ok(())
-            })
-            .await?;
+                if rows.is_empty() {
+                    break;
+                }
+            }
             let AccessChanges { mut tokens, mut suppressions, at } = access_since(&work, -1).await?;
             suppressions.retain(|suppression| !suppression.is_removed);
             let (profiles, details, details_digest) = digest.finish();
@@ -187,45 +204,6 @@ impl PostgresStore {
     /// Sleeps. Works on every thread.
     pub fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send {
         self.database.sleep(time)
-    }
-
-    /// Passes details to `take` in whole places.
-    async fn visit_details(
-        &self,
-        work: &Work,
-        query: &str,
-        mut take: impl FnMut(Vec<CopiedDetail>) -> Result<(), Failure> + Send,
-    ) -> Result<(), Failure> {
-        let mut held: Vec<CopiedDetail> = Vec::new();
-        self.visit(work, query, |rows| {
-            held.extend(rows.iter().map(detail));
-            let last = held.last().map(|detail| place_of(detail.id));
-            let whole = held.partition_point(|detail| Some(place_of(detail.id)) != last);
-            let rest = held.split_off(whole);
-            take(std::mem::replace(&mut held, rest))
-        })
-        .await?;
-        take(held)
-    }
-
-    /// Passes the rows of a query to `take`, some at a time.
-    async fn visit(
-        &self,
-        work: &Work,
-        query: &str,
-        mut take: impl FnMut(Vec<Row>) -> Result<(), Failure> + Send,
-    ) -> Result<(), Failure> {
-        work.batch_execute(&format!("DECLARE visited NO SCROLL CURSOR FOR {query}")).await?;
-        let fetch = format!("FETCH {FETCHED} FROM visited");
-        loop {
-            let rows = work.query(&fetch, &[]).await?;
-            let is_last = rows.len() < FETCHED;
-            take(rows)?;
-            if is_last {
-                break;
-            }
-        }
-        Ok(work.batch_execute("CLOSE visited").await?)
     }
 }
 

@@ -38,10 +38,9 @@ mod withdrawals;
 mod work;
 
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use contactd_core::store::StoreError;
-use parking_lot::Mutex;
 
 use crate::database::Database;
 use crate::node_claim::NodeClaim;
@@ -58,8 +57,6 @@ pub use url::{StoreUrl, UrlError};
 /// A database.
 pub struct PostgresStore {
     database: Database,
-    /// When old rows were last removed.
-    tidied: Mutex<Option<Instant>>,
     /// The node of this machine, if there is one.
     claim: OnceLock<NodeClaim>,
 }
@@ -82,6 +79,6 @@ impl PostgresStore {
         let makes_tables = settings.makes_tables;
         let database = Database::new(settings)?;
         schema::bring_up_to_date(&database, makes_tables).await?;
-        Ok(Self { database, tidied: Mutex::default(), claim: OnceLock::new() })
+        Ok(Self { database, claim: OnceLock::new() })
     }
 }

@@ -6,43 +6,13 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use contactd_core::Timestamp;
 use contactd_core::store::{Maintenance, PartSize, StoreError, TakenOver, Withdrawals};
-use parking_lot::MutexGuard;
 
 use crate::database::Counter;
 use crate::usage::unsigned;
-use crate::{ClusterNode, PostgresStore, withdrawals};
+use crate::{ClusterNode, PostgresStore, schema, withdrawals};
 
-/// How often old rows are removed.
-const TIDY_EVERY: Duration = Duration::from_secs(60);
 /// How long PostgreSQL may take to free what was removed.
 const VACUUM_LIMIT: Duration = Duration::from_secs(600);
-
-/// The tables that the store cannot do without.
-const TABLES: &[&str] = &[
-    "admin_events",
-    "audit_usage",
-    "changes",
-    "counters",
-    "details",
-    "events",
-    "facts",
-    "former",
-    "import_sources",
-    "imports",
-    "names",
-    "nodes",
-    "outbox",
-    "positions",
-    "profile_total",
-    "quota_leases",
-    "quotas",
-    "sources",
-    "suppressions",
-    "tokens",
-    "tombstones",
-    "totals",
-    "usage",
-];
 
 /// How long one tidying goes on removing. The rest is for the next one.
 const TIDY_LIMIT: Duration = Duration::from_secs(3);
@@ -94,14 +64,10 @@ const LOOK_AT_NODES: Duration = Duration::from_millis(50);
 #[async_trait]
 impl Maintenance for PostgresStore {
     async fn tidy(&self) -> Result<(), StoreError> {
-        if !self.is_tidying_due() {
-            return Ok(());
-        }
         let until = Instant::now() + TIDY_LIMIT;
         for forget in FORGET {
             while self.database.execute(forget, &[&PORTION.cast_signed()]).await? == PORTION {
                 if Instant::now() > until {
-                    self.tidy_again();
                     return Ok(());
                 }
             }
@@ -143,7 +109,7 @@ impl Maintenance for PostgresStore {
             .read(|work| async move {
                 let missing = "SELECT name FROM unnest($1::text[]) AS name
                            WHERE to_regclass('contactd.' || name) IS NULL ORDER BY name";
-                let missing = work.query(missing, &[&TABLES]).await?;
+                let missing = work.query(missing, &[&schema::tables()]).await?;
                 if !missing.is_empty() {
                     let missing = missing.iter().map(|row| row.get::<_, &str>(0));
                     return Ok(missing.map(|name| format!("the table {name} is missing")).collect());
@@ -195,24 +161,3 @@ const CHECKS: &[(&str, &str)] = &[
         "a change has a higher number than the counter of changes",
     ),
 ];
-
-impl PostgresStore {
-    /// Whether a minute has passed since the last time this was true.
-    fn is_tidying_due(&self) -> bool {
-        let mut tidied = self.tidied();
-        let is_due = tidied.is_none_or(|at| at.elapsed() >= TIDY_EVERY);
-        if is_due {
-            *tidied = Some(Instant::now());
-        }
-        is_due
-    }
-
-    /// The next time is due at once.
-    fn tidy_again(&self) {
-        *self.tidied() = None;
-    }
-
-    fn tidied(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.tidied.lock()
-    }
-}

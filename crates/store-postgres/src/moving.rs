@@ -98,7 +98,7 @@ async fn copy(work: &Work, table: &MovedTable, rows: &MovedRows) -> Result<(), F
         // It comes as a whole, so whatever is there goes.
         work.execute(&format!("DELETE FROM {}", table.to), &[]).await?;
     }
-    let mut columns: Vec<String> = table.columns.iter().map(|column| format!("\"{column}\"")).collect();
+    let mut columns: Vec<String> = rows.columns.iter().map(|column| format!("\"{column}\"")).collect();
     let mut end = "\n".to_owned();
     if NUMBERED.contains(&table.to) {
         columns.push("number".to_owned());

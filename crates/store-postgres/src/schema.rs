@@ -8,6 +8,12 @@ use crate::failure::Failure;
 
 const STEPS: &[&str] = &[include_str!("../schema/contactd.sql")];
 
+/// The names of all tables.
+pub(crate) fn tables() -> Vec<&'static str> {
+    let lines = STEPS.iter().flat_map(|step| step.lines());
+    lines.filter_map(|line| line.strip_prefix("CREATE TABLE ")?.split(' ').next()).collect()
+}
+
 /// The number of the advisory lock under which one process at a time takes steps.
 const LOCK: i64 = 0x636f_6e74_6163_7464;
 

@@ -12,9 +12,12 @@ use crate::former::{self, FormerRow};
 use crate::places::{Place, Rewrite, places_of, take_away, write_totals};
 use crate::rows::Sources;
 use crate::totals;
+use crate::work::Cursor;
 
-/// Rows or places read at a time.
+/// Places read at a time.
 const CHUNK: i64 = 2_000;
+/// Details found at a time.
+const FOUND: usize = 2_000;
 
 /// Undoes an import if that is possible.
 pub(crate) async fn undo(work: &Work, import: i64, at: Timestamp) -> Result<Undo, Failure> {
@@ -55,42 +58,26 @@ async fn remove_added(
     import: i64,
 ) -> Result<u64, Failure> {
     let mut removed = 0;
-    let found = Found::open(work, "import", import).await?;
+    let mut found = find(work, "import", import).await?;
     loop {
-        let ids = found.next(work).await?;
-        if ids.is_empty() {
-            found.close(work).await?;
+        let places = next_places(&mut found).await?;
+        if places.is_empty() {
             return Ok(removed);
         }
-        let gone = take_away(work, sources, totals, &places_of(ids), |_, held| held.import == import).await?;
+        let gone = take_away(work, sources, totals, &places, |_, held| held.import == import).await?;
         removed += gone.len() as u64;
     }
 }
 
 /// Details with this number in a column that has no index: found in one pass over the table, whatever the server knows about it.
-/// What is written meanwhile is not found.
-struct Found(&'static str);
+async fn find<'a>(work: &'a Work, column: &'static str, import: i64) -> Result<Cursor<'a>, Failure> {
+    let find = format!("SELECT id FROM details WHERE {column} = $1 ORDER BY id");
+    Ok(work.cursor(column, &find, &[&import]).await?)
+}
 
-impl Found {
-    async fn open(work: &Work, column: &'static str, import: i64) -> Result<Self, Failure> {
-        let open = format!(
-            "DECLARE {column} NO SCROLL CURSOR FOR SELECT id FROM details WHERE {column} = {import} ORDER BY id"
-        );
-        work.batch_execute(&open).await?;
-        Ok(Self(column))
-    }
-
-    /// Their next ids, in order.
-    async fn next(&self, work: &Work) -> Result<Vec<i64>, Failure> {
-        let fetch = format!("FETCH {CHUNK} FROM {}", self.0);
-        let rows = work.query(&fetch, &[]).await?;
-        Ok(rows.iter().map(|row| row.get(0)).collect())
-    }
-
-    async fn close(self, work: &Work) -> Result<(), Failure> {
-        let close = format!("CLOSE {}", self.0);
-        Ok(work.batch_execute(&close).await?)
-    }
+/// The places of the next of them; none if there are no more.
+async fn next_places(found: &mut Cursor<'_>) -> Result<Vec<i64>, Failure> {
+    Ok(places_of(found.next(FOUND).await?.iter().map(|row| row.get(0))))
 }
 
 /// Puts back what the import changed and withdrew; returns how many details.
@@ -142,14 +129,14 @@ async fn give_older_dates(work: &Work, sources: &Sources, import: i64) -> Result
     let earlier = work.query(earlier, &[&import]).await?;
     let earlier: HashMap<i64, i64> =
         earlier.iter().map(|row| (row.get::<_, i32>(0).into(), row.get(1))).collect();
-    let found = Found::open(work, "said_by", import).await?;
+    let mut found = find(work, "said_by", import).await?;
     loop {
-        let ids = found.next(work).await?;
-        if ids.is_empty() {
-            return found.close(work).await;
+        let places = next_places(&mut found).await?;
+        if places.is_empty() {
+            return Ok(());
         }
         let mut rewrite = Rewrite::new(work.number);
-        for mut place in Place::read(work, sources, &places_of(ids)).await? {
+        for mut place in Place::read(work, sources, &places).await? {
             let held = place.profiles.iter_mut().flat_map(|(_, held)| held);
             for held in held.filter(|held| held.said_by == Some(import)) {
                 held.said_by = earlier.get(&held.source).copied();

@@ -61,9 +61,43 @@ impl Work {
         self.session.execute(sql, values).await
     }
 
+    /// Reads the rows of a query some at a time. What is written meanwhile is not among them. The cursors of a transaction have
+    /// different names.
+    pub(crate) async fn cursor(
+        &self,
+        name: &'static str,
+        query: &str,
+        values: Values<'_>,
+    ) -> Result<Cursor<'_>, Error> {
+        self.execute(&format!("DECLARE {name} NO SCROLL CURSOR FOR {query}"), values).await?;
+        Ok(Cursor { work: self, name, is_over: false })
+    }
+
     /// Closes the connection now, which discards what was not committed.
     pub(crate) fn cut(&self) {
         self.session.cut();
+    }
+}
+
+/// The rows of a query that are not read yet.
+pub(crate) struct Cursor<'a> {
+    work: &'a Work,
+    name: &'static str,
+    is_over: bool,
+}
+
+impl Cursor<'_> {
+    /// The next rows, about as many as asked for; none if all were read.
+    pub(crate) async fn next(&mut self, most: usize) -> Result<Vec<Row>, Error> {
+        if self.is_over {
+            return Ok(Vec::new());
+        }
+        let rows = self.work.query(&format!("FETCH {most} FROM {}", self.name), &[]).await?;
+        self.is_over = rows.len() < most;
+        if self.is_over {
+            self.work.batch_execute(&format!("CLOSE {}", self.name)).await?;
+        }
+        Ok(rows)
     }
 }
 

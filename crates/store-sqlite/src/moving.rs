@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use contactd_core::store::copying::{PLACE, place_of};
 use contactd_core::store::moving::{MovedKey, MovedRows, MovedTable, Part};
+use contactd_core::store::place::{PLACES_OF_PROFILE, place_of};
 use contactd_core::store::{EntityTable, StoreError};
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Params, Row, Statement, params};
 
 use crate::{SqliteStore, connection};
 
@@ -46,17 +46,13 @@ impl SqliteStore {
 }
 
 fn read(part: &Connection, table: &MovedTable, after: MovedKey, most: u64) -> rusqlite::Result<MovedRows> {
-    let columns: Vec<String> = table.columns.iter().map(|column| format!("\"{column}\"")).collect();
-    let columns = columns.join(", ");
+    let from = table.from;
     let Some([first, second]) = table.key else {
         // Tokens keep their order.
-        let is_entity = EntityTable::ALL.iter().any(|entities| entities.name() == table.from);
+        let is_entity = EntityTable::ALL.iter().any(|entities| entities.name() == from);
         let order = if is_entity { "ORDER BY rowid" } else { "" };
-        let mut rows = part.prepare(&format!("SELECT {columns} FROM {} {order}", table.from))?;
-        let lines = rows.query_map((), |row| line(row, table.columns.len()))?;
-        return Ok(MovedRows { lines: lines.collect::<rusqlite::Result<_>>()?, next: None });
+        return read_all(part.prepare(&format!("SELECT * FROM {from} {order}"))?, (), None);
     };
-    let from = table.from;
     // The row that is not read any more.
     let end = part
         .query_row(
@@ -71,20 +67,27 @@ fn read(part: &Connection, table: &MovedTable, after: MovedKey, most: u64) -> ru
     let next = end.map(|(first, second)| match from {
         "details" => {
             let before = place_of(first) - 1;
-            let through = if before > after.0 { before } else { before + PLACE };
+            let through = if before > after.0 { before } else { before + PLACES_OF_PROFILE };
             (through, through)
         }
         _ => (first, second - 1),
     });
     let (until_first, until_second) = next.unwrap_or((i64::MAX, i64::MAX));
-    let mut rows = part.prepare(&format!(
-        "SELECT {columns} FROM {from} WHERE ({first}, {second}) > (?1, ?2) AND ({first}, {second}) <= (?3, ?4)
+    let rows = part.prepare(&format!(
+        "SELECT * FROM {from} WHERE ({first}, {second}) > (?1, ?2) AND ({first}, {second}) <= (?3, ?4)
          ORDER BY {first}, {second}"
     ))?;
-    let lines = rows.query_map(params![after.0, after.1, until_first, until_second], |row| {
-        line(row, table.columns.len())
-    })?;
-    Ok(MovedRows { lines: lines.collect::<rusqlite::Result<_>>()?, next })
+    read_all(rows, (after.0, after.1, until_first, until_second), next)
+}
+
+fn read_all(
+    mut rows: Statement<'_>,
+    range: impl Params,
+    next: Option<MovedKey>,
+) -> rusqlite::Result<MovedRows> {
+    let columns: Vec<String> = rows.column_names().into_iter().map(str::to_owned).collect();
+    let lines = rows.query_map(range, |row| line(row, columns.len()))?;
+    Ok(MovedRows { lines: lines.collect::<rusqlite::Result<_>>()?, columns, next })
 }
 
 /// A row, in the text format of COPY.

@@ -6,6 +6,7 @@
 use sha2::{Digest, Sha256};
 
 use crate::store::EntityRow;
+use crate::store::place::place_of;
 
 /// A change of the source of truth: its number, and a random id that says in which history it has that number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,14 +33,6 @@ pub struct CopiedDetail {
     pub basis: Option<String>,
     pub import: i64,
     pub said_by: Option<i64>,
-}
-
-/// How many ids a place has: the details of both kinds of the profiles with one hash.
-pub const PLACE: i64 = 1 << 16;
-
-/// The first id of the place of an id.
-pub const fn place_of(id: i64) -> i64 {
-    id & !(PLACE - 1)
 }
 
 /// A source.

@@ -1,4 +1,5 @@
-//! What a store hands over when it is moved to another engine: tables whose columns are the same in both.
+//! What a store hands over when it is moved to another engine: tables with all columns that they have in the local files. The other
+//! engine has columns of the same names.
 
 /// A table that is moved.
 #[derive(Debug)]
@@ -9,8 +10,6 @@ pub struct MovedTable {
     pub from: &'static str,
     /// Its name in the other engine.
     pub to: &'static str,
-    /// Its columns.
-    pub columns: &'static [&'static str],
     /// Two columns of whole numbers by which it is read in order and in parts; `None` if it is small enough to be read at once.
     pub key: Option<[&'static str; 2]>,
     /// What it is, for people.
@@ -35,118 +34,40 @@ pub type MovedKey = (i64, i64);
 /// `Debug`, because it holds personal data.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct MovedRows {
+    /// The names of the columns.
+    pub columns: Vec<String>,
     /// The lines, without line ends.
     pub lines: Vec<String>,
     /// Where reading goes on; `None` if these are the last rows.
     pub next: Option<MovedKey>,
 }
 
-const fn whole(
-    part: Part,
-    name: &'static str,
-    columns: &'static [&'static str],
-    what: &'static str,
-) -> MovedTable {
-    MovedTable { part, from: name, to: name, columns, key: None, what }
+/// A table that is read at once, and has the same name in both engines.
+const fn whole(part: Part, name: &'static str, what: &'static str) -> MovedTable {
+    MovedTable { part, from: name, to: name, key: None, what }
 }
 
-/// The columns of tokens, users and admin tokens.
-const ENTITY: &[&str] = &["id", "family", "body", "last_used_at"];
+/// A table that is read in parts.
+const fn long(part: Part, name: &'static str, key: [&'static str; 2], what: &'static str) -> MovedTable {
+    MovedTable { key: Some(key), ..whole(part, name, what) }
+}
 
 /// Everything that is moved, in this order: a move that was interrupted goes on by the number of its table.
 pub const MOVED: &[MovedTable] = &[
-    whole(Part::Access, "tokens", ENTITY, "tokens"),
-    whole(Part::Access, "suppressions", &["digest", "key", "suppressed_at"], "opt-outs"),
-    whole(Part::Access, "users", ENTITY, "users"),
-    whole(Part::Access, "admin_tokens", ENTITY, "admin tokens"),
-    whole(Part::Details, "sources", &["id", "name", "max_age"], "sources"),
-    whole(Part::Details, "imports", &["id", "imported_at", "undone_at", "is_kept", "summary"], "imports"),
-    whole(Part::Details, "import_sources", &["import", "source"], "sources of imports"),
-    whole(Part::Details, "totals", &["source", "kind", "label", "count"], "totals"),
-    whole(Part::Details, "profile_total", &["count"], "counts of profiles"),
-    MovedTable {
-        part: Part::Details,
-        from: "details",
-        to: "details",
-        columns: &[
-            "id",
-            "profile",
-            "kind",
-            "label",
-            "confidence",
-            "observed_at",
-            "value",
-            "source",
-            "expires_at",
-            "basis",
-            "import",
-            "said_by",
-        ],
-        key: Some(["id", "id"]),
-        what: "details",
-    },
-    MovedTable {
-        part: Part::Details,
-        from: "former",
-        to: "former",
-        columns: &[
-            "id",
-            "import",
-            "place",
-            "is_withdrawn",
-            "profile",
-            "kind",
-            "label",
-            "confidence",
-            "observed_at",
-            "value",
-            "source",
-            "expires_at",
-            "basis",
-            "added_by",
-            "said_by",
-        ],
-        key: Some(["id", "id"]),
-        what: "details kept for undo",
-    },
-    whole(Part::Index, "names", &["id", "name"], "names in the audit index"),
-    MovedTable {
-        part: Part::Index,
-        from: "events",
-        to: "events",
-        columns: &[
-            "node",
-            "seq",
-            "at",
-            "request_id",
-            "token",
-            "operation",
-            "outcome",
-            "reason",
-            "digest_key",
-            "profile",
-            "given_id",
-            "value",
-            "count",
-        ],
-        key: Some(["node", "seq"]),
-        what: "requests in the audit index",
-    },
-    MovedTable {
-        part: Part::Index,
-        from: "admin_events",
-        to: "admin_events",
-        columns: &["node", "seq", "at", "entry", "record"],
-        key: Some(["node", "seq"]),
-        what: "actions in the audit index",
-    },
-    MovedTable {
-        part: Part::Index,
-        from: "usage",
-        to: "audit_usage",
-        columns: &["node", "token", "day", "hits", "misses", "refused"],
-        key: None,
-        what: "counts in the audit index",
-    },
-    whole(Part::Index, "positions", &["node", "segment", "offset", "seq", "chain"], "positions in journals"),
+    whole(Part::Access, "tokens", "tokens"),
+    whole(Part::Access, "suppressions", "opt-outs"),
+    whole(Part::Access, "users", "users"),
+    whole(Part::Access, "admin_tokens", "admin tokens"),
+    whole(Part::Details, "sources", "sources"),
+    whole(Part::Details, "imports", "imports"),
+    whole(Part::Details, "import_sources", "sources of imports"),
+    whole(Part::Details, "totals", "totals"),
+    whole(Part::Details, "profile_total", "counts of profiles"),
+    long(Part::Details, "details", ["id", "id"], "details"),
+    long(Part::Details, "former", ["id", "id"], "details kept for undo"),
+    whole(Part::Index, "names", "names in the audit index"),
+    long(Part::Index, "events", ["node", "seq"], "requests in the audit index"),
+    long(Part::Index, "admin_events", ["node", "seq"], "actions in the audit index"),
+    MovedTable { to: "audit_usage", ..whole(Part::Index, "usage", "counts in the audit index") },
+    whole(Part::Index, "positions", "positions in journals"),
 ];

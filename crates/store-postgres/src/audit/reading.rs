@@ -10,10 +10,12 @@ use tokio_postgres::Row;
 
 use super::adding::operation_number;
 use super::names::find_name;
+use crate::connecting::Values;
 use crate::database::{Database, Work};
 use crate::failure::Failure;
 use crate::outbox;
 use crate::usage::{signed, unsigned};
+use crate::work::Cursor;
 
 const EVENTS: &str = "SELECT seq, at, node.name, request_id, token.name, operation, outcome, reason.name, digest.name, profile,
     given_id, value, count
@@ -68,8 +70,8 @@ async fn visit_in(
     let mut requests = Lines::of_requests(work, filter, most).await?;
     let mut actions = Lines::of_actions(work, filter).await?;
     for _ in 0..most {
-        requests.fill(work, filter).await?;
-        actions.fill(work, filter).await?;
+        requests.fill(filter).await?;
+        actions.fill(filter).await?;
         // No line is less than any.
         let newest = if requests.key() > actions.key() { &mut requests } else { &mut actions };
         if !newest.lines.pop_front().is_some_and(visit) {
@@ -80,15 +82,15 @@ async fn visit_in(
 }
 
 /// Lines of one kind, fetched a few at a time.
-struct Lines {
-    /// The name of the cursor; `None` if there are no more lines.
-    cursor: Option<&'static str>,
+struct Lines<'a> {
+    /// `None` if none are asked for.
+    cursor: Option<Cursor<'a>>,
     read: fn(&Row) -> Result<IndexedLine, Failure>,
     lines: VecDeque<IndexedLine>,
 }
 
-impl Lines {
-    async fn of_requests(work: &Work, filter: &AuditFilter, most: i64) -> Result<Self, Failure> {
+impl<'a> Lines<'a> {
+    async fn of_requests(work: &'a Work, filter: &AuditFilter, most: i64) -> Result<Self, Failure> {
         let mut lines =
             Self { cursor: None, read: |row| Ok(IndexedLine::Request(record(row)?)), lines: VecDeque::new() };
         let Some(RequestFilter { tokens, profiles, values, operation, outcome, request }) = &filter.requests
@@ -112,42 +114,37 @@ impl Lines {
             Some((request, given)) => (Some(request), digests(given)),
             None => (None, Vec::new()),
         };
-        let declare = format!("DECLARE requests NO SCROLL CURSOR FOR {EVENTS} {REQUESTS}");
         let operation = operation.map(operation_number);
-        work.execute(
-            &declare,
-            &[&since, &until, tokens, &outcome, &operation, &profiles, &values, &request, &given, &most],
-        )
-        .await?;
-        lines.cursor = Some("requests");
+        let conditions: Values<'_> =
+            &[&since, &until, tokens, &outcome, &operation, &profiles, &values, &request, &given, &most];
+        lines.cursor = Some(work.cursor("requests", &format!("{EVENTS} {REQUESTS}"), conditions).await?);
         Ok(lines)
     }
 
-    async fn of_actions(work: &Work, filter: &AuditFilter) -> Result<Self, Failure> {
+    async fn of_actions(work: &'a Work, filter: &AuditFilter) -> Result<Self, Failure> {
         let read = |row: &Row| Ok(IndexedLine::Admin(admin_record(row)?));
         let mut lines = Self { cursor: None, read, lines: VecDeque::new() };
         if filter.actions.is_some() {
             let (since, until) = times(filter);
-            let declare = format!("DECLARE actions NO SCROLL CURSOR FOR {ADMIN} {ACTIONS}");
-            work.execute(&declare, &[&since, &until]).await?;
-            lines.cursor = Some("actions");
+            let actions = format!("{ADMIN} {ACTIONS}");
+            lines.cursor = Some(work.cursor("actions", &actions, &[&since, &until]).await?);
         }
         Ok(lines)
     }
 
     /// Makes sure that there is a line, unless all were read.
-    async fn fill(&mut self, work: &Work, filter: &AuditFilter) -> Result<(), Failure> {
-        while let Some(cursor) = self.cursor.filter(|_| self.lines.is_empty()) {
-            let rows = work.query(&format!("FETCH {FETCHED} FROM {cursor}"), &[]).await?;
+    async fn fill(&mut self, filter: &AuditFilter) -> Result<(), Failure> {
+        while let Some(cursor) = self.cursor.as_mut().filter(|_| self.lines.is_empty()) {
+            let rows = cursor.next(FETCHED).await?;
+            if rows.is_empty() {
+                self.cursor = None;
+            }
             for row in &rows {
                 let line = (self.read)(row)?;
                 // Whether an action matches is known only after it is parsed.
                 if filter.matches(&line) {
                     self.lines.push_back(line);
                 }
-            }
-            if rows.len() < FETCHED {
-                self.cursor = None;
             }
         }
         Ok(())

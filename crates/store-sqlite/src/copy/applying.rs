@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use contactd_core::store::StoreError;
-use contactd_core::store::copying::{ChangePoint, CopiedDetail, DetailsChanges, PLACE, place_of};
+use contactd_core::store::copying::{ChangePoint, CopiedDetail, DetailsChanges};
+use contactd_core::store::place::{PLACES_OF_PROFILE, place_of};
 use rusqlite::{Connection, params};
 
 use super::{INSERT, insert_detail, put_sources};
@@ -50,7 +51,7 @@ impl ApplyingDetails {
 
     /// Removes the details of a place, to be followed by these.
     fn empty(&mut self, place: i64, next: &[CopiedDetail]) -> rusqlite::Result<()> {
-        let (first, last) = (place, place + PLACE - 1);
+        let (first, last) = (place, place + PLACES_OF_PROFILE - 1);
         if !self.has_removed {
             let mut read = self
                 .connection
