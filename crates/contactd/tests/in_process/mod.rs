@@ -28,7 +28,7 @@ async fn nothing_is_claimed_that_a_server_has_not_confirmed() {
     let everywhere = Everywhere { data, store: None, config: None, data_is_flag: true, store_is_flag: false };
     let opened =
         Opened::open(Config::resolve(&everywhere).expect("resolves"), Purpose::Using).await.expect("opens");
-    let services = opened.services(Arc::new(Silent), &crate::on_record::Recorder::new(&opened, false));
+    let services = opened.services(Arc::new(Silent), &crate::on_record::ActionRecorder::new(&opened, false));
     let (actor, cancel) = (Actor::new("olga", Via::Console), Cancel::default());
     let ada =
         SubjectName::person("https://linkedin.com/in/ada-quell", &Networks::built_in()).expect("a person");
