@@ -2,38 +2,31 @@
 
 use std::time::Duration;
 
-use contactd_core::Timestamp;
-use contactd_core::store::ImportPlan;
 use serde_json::json;
 
 use crate::admin_api::{AdminApi, BASE};
 use crate::fixture::{ADA, ADA_PHONE};
 use crate::http::{Connection, Request};
 use crate::service::{PHONE, Service, eventually};
-use crate::waiting;
+use crate::waiting::Elsewhere;
 
 #[test]
 fn a_change_that_has_begun_is_completed_and_recorded_although_its_client_has_gone() {
     let (service, token) = Service::with_people();
     let privacy = AdminApi::with_role(&service, "privacy");
-    // An import in progress: the change has to wait until it is dropped.
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let store = runtime.block_on(waiting::store(&service.site));
-    let import = runtime.block_on(store.begin_import(&ImportPlan::of(1, Timestamp::from_seconds(0))));
-    let import = import.expect("begins");
-
     // Two changes, one after the other: the right number is stored, and the wrong one removed.
     let right = json!({ "profileUrl": ADA, "kind": "phone", "value": "+14155550199", "label": "personal", "ticket": "T-1",
         "replaces": { "value": ADA_PHONE, "source": "crm" } });
     let request = Request::new("POST", &format!("{BASE}/people/correct"));
     let request = request.header("Content-Type", "application/json").body(right.to_string());
-    let mut client = Connection::open(service.admin);
-    client.send(privacy.with_token(request).bytes());
-    // Nothing tells that a request has begun to wait; one that has not would not be answered either.
-    std::thread::sleep(Duration::from_millis(500));
-    drop(client);
-    std::thread::sleep(Duration::from_millis(200));
-    drop(import);
+    Elsewhere::on(&service.site).while_importing(Vec::new(), || {
+        let mut client = Connection::open(service.admin);
+        client.send(privacy.with_token(request).bytes());
+        // Nothing tells that a request has begun to wait.
+        std::thread::sleep(Duration::from_millis(500));
+        drop(client);
+        std::thread::sleep(Duration::from_millis(200));
+    });
 
     eventually("both changes are on record", || {
         let shown = service.site.run(&["audit", "show", "--json", "--actor", "privacy"]).json();
