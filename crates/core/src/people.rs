@@ -71,6 +71,7 @@ mod tests {
             .to_owned(),
         }
     }
+
     /// The values that are accepted, then each fault.
     fn read_row(needs_basis: bool, columns: &BTreeMap<String, String>) -> String {
         let text = |name: &str, other: &'static str| columns.get(name).map_or(other, String::as_str);
