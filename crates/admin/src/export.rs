@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use contactd_core::{COLUMNS, Detail, Kind, Profile, Timestamp, csv_cell};
+use contactd_core::{COLUMNS, Detail, Kind, Profile, Timestamp, csv_row};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,14 +20,10 @@ pub enum ExportFormat {
 
 /// Writes profiles with their details.
 pub struct ExportWriter<W: Write> {
-    out: Out<W>,
+    format: ExportFormat,
+    out: W,
     profiles: u64,
     details: u64,
-}
-
-enum Out<W: Write> {
-    Json { out: W, is_array: bool },
-    Csv(Box<csv::Writer<W>>),
 }
 
 /// A profile, as one line of JSON.
@@ -58,42 +54,32 @@ struct ExportedDetail<'a> {
 
 impl<W: Write> ExportWriter<W> {
     /// Begins a file.
-    pub fn new(format: ExportFormat, out: W) -> io::Result<Self> {
-        let out = match format {
-            ExportFormat::Jsonl => Out::Json { out, is_array: false },
-            ExportFormat::JsonArray => Out::Json { out, is_array: true },
-            ExportFormat::Csv => {
-                let mut out = csv::Writer::from_writer(out);
-                out.write_record(COLUMNS)?;
-                Out::Csv(Box::new(out))
-            }
-        };
-        Ok(Self { out, profiles: 0, details: 0 })
+    pub fn new(format: ExportFormat, mut out: W) -> io::Result<Self> {
+        if format == ExportFormat::Csv {
+            out.write_all(csv_row(COLUMNS).as_bytes())?;
+        }
+        Ok(Self { format, out, profiles: 0, details: 0 })
     }
 
     /// Adds a profile.
     pub fn write(&mut self, profile: &Profile, details: &[Detail]) -> io::Result<()> {
-        match &mut self.out {
-            Out::Json { out, is_array } => {
-                let of_kind =
-                    |kind| details.iter().filter(move |detail| detail.kind == kind).map(exported).collect();
-                let line = ExportedProfile {
-                    profile_url: profile.as_str(),
-                    phones: of_kind(Kind::Phone),
-                    emails: of_kind(Kind::Email),
-                };
-                if *is_array {
-                    out.write_all(if self.profiles == 0 { b"[" } else { b"," })?;
-                }
-                serde_json::to_writer(&mut *out, &line)?;
-                if !*is_array {
-                    out.write_all(b"\n")?;
-                }
+        if self.format == ExportFormat::Csv {
+            details.iter().try_for_each(|detail| self.out.write_all(row(profile, detail).as_bytes()))?;
+        } else {
+            let of_kind =
+                |kind| details.iter().filter(move |detail| detail.kind == kind).map(exported).collect();
+            let line = ExportedProfile {
+                profile_url: profile.as_str(),
+                phones: of_kind(Kind::Phone),
+                emails: of_kind(Kind::Email),
+            };
+            let is_array = self.format == ExportFormat::JsonArray;
+            if is_array {
+                self.out.write_all(if self.profiles == 0 { b"[" } else { b"," })?;
             }
-            Out::Csv(out) => {
-                for detail in details {
-                    write_row(out, profile, detail)?;
-                }
+            serde_json::to_writer(&mut self.out, &line)?;
+            if !is_array {
+                self.out.write_all(b"\n")?;
             }
         }
         self.profiles += 1;
@@ -107,38 +93,32 @@ impl<W: Write> ExportWriter<W> {
     }
 
     /// Completes the file.
-    pub fn finish(self) -> io::Result<()> {
-        match self.out {
-            Out::Json { mut out, is_array } => {
-                if is_array {
-                    out.write_all(if self.profiles == 0 { b"[]\n" } else { b"]\n" })?;
-                }
-                out.flush()
-            }
-            Out::Csv(mut out) => out.flush(),
+    pub fn finish(mut self) -> io::Result<()> {
+        if self.format == ExportFormat::JsonArray {
+            self.out.write_all(if self.profiles == 0 { b"[]\n" } else { b"]\n" })?;
         }
+        self.out.flush()
     }
 }
 
-fn write_row(out: &mut csv::Writer<impl Write>, profile: &Profile, detail: &Detail) -> csv::Result<()> {
+/// A detail as a row of CSV.
+fn row(profile: &Profile, detail: &Detail) -> String {
     let exported = exported(detail);
-    let confidence = exported.confidence.to_string();
     let time = |at: Option<Timestamp>| at.map(|at| at.to_string()).unwrap_or_default();
     let for_kind = |kind, text| if detail.kind == kind { text } else { "" };
-    let cells = [
+    csv_row([
         profile.as_str(),
         for_kind(Kind::Phone, exported.value),
         for_kind(Kind::Email, exported.value),
         for_kind(Kind::Phone, exported.label),
         for_kind(Kind::Email, exported.label),
-        &confidence,
+        &exported.confidence.to_string(),
         &time(exported.observed_at),
         exported.basis.unwrap_or_default(),
         &time(exported.expires_at),
         "",
         exported.source,
-    ];
-    out.write_record(cells.map(csv_cell).iter().map(|cell| cell.as_bytes()))
+    ])
 }
 
 fn exported(detail: &Detail) -> ExportedDetail<'_> {

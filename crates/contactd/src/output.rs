@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use contactd_core::{NodeNote, NotRecorded, csv_cell};
+use contactd_core::{NodeNote, NotRecorded, csv_row};
 use serde::Serialize;
 
 /// Whether a terminal shows a line of progress, which other lines replace.
@@ -79,15 +79,13 @@ pub(crate) fn json(data: &impl Serialize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes one row of CSV. No cell of it is run as a formula by a spreadsheet program.
-pub(crate) fn csv_row<T: AsRef<str>>(
-    out: &mut csv::Writer<impl Write>,
-    cells: impl IntoIterator<Item = T>,
-) -> csv::Result<()> {
-    for cell in cells {
-        out.write_field(csv_cell(cell.as_ref()).as_ref())?;
-    }
-    out.write_record(None::<&[u8]>)
+/// Writes CSV to stdout. No cell of it is run as a formula by a spreadsheet program.
+pub(crate) fn csv<T: AsRef<str>>(
+    header: impl IntoIterator<Item = &'static str>,
+    rows: impl IntoIterator<Item: IntoIterator<Item = T>>,
+) -> io::Result<()> {
+    let rows: String = rows.into_iter().map(csv_row).collect();
+    io::stdout().lock().write_all((csv_row(header) + &rows).as_bytes())
 }
 
 /// Writes a table to stdout, each column as wide as its widest cell.
@@ -113,9 +111,5 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let io_kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
     let json_kind = error.downcast_ref::<serde_json::Error>().and_then(serde_json::Error::io_error_kind);
-    let csv_kind = error.downcast_ref::<csv::Error>().and_then(|error| match error.kind() {
-        csv::ErrorKind::Io(error) => Some(error.kind()),
-        _ => None,
-    });
-    io_kind.or(json_kind).or(csv_kind) == Some(io::ErrorKind::BrokenPipe)
+    io_kind.or(json_kind) == Some(io::ErrorKind::BrokenPipe)
 }

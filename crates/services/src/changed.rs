@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use contactd_core::{Affected, InForce, NodeNote, NotConfirmed, NotRecorded, OnRecord};
+use contactd_core::{Affected, NodeNote, NotConfirmed, NotRecorded};
 
-use crate::required;
+use crate::{Parts, required};
 
 /// The result of a change. It is committed; [`confirmed`](Self::confirmed) says whether it is in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,28 +20,16 @@ pub struct Changed<T> {
     pub recorded: Result<(), NotRecorded>,
 }
 
-/// Through which a change takes effect and gets on record.
-#[derive(Clone)]
-pub(crate) struct Announcer {
-    pub(crate) in_force: Arc<dyn InForce>,
-    pub(crate) on_record: Arc<dyn OnRecord>,
-}
-
-impl Announcer {
-    /// Announces a committed change. It takes effect first; that never waits for the journal.
-    pub(crate) async fn announce<T>(&self, done: T, affected: Affected) -> Changed<T> {
-        let (confirmed, notes) = match self.in_force.announce(affected).await {
-            Ok(notes) => (Ok(()), notes),
-            Err(error) => (Err(error), Vec::new()),
-        };
-        Changed { done, confirmed, notes, recorded: self.on_record.collect().await }
-    }
-}
-
 impl<T> Changed<T> {
     /// Whether what was found about people may be shown: the change is on record, or the operator has switched the journal off.
     pub fn may_show(&self) -> bool {
         required(self.recorded.clone()).is_ok()
+    }
+
+    /// The same with something else that was done.
+    pub fn map<U>(self, done: impl FnOnce(T) -> U) -> Changed<U> {
+        let Self { done: before, confirmed, notes, recorded } = self;
+        Changed { done: done(before), confirmed, notes, recorded }
     }
 
     /// A result that changed nothing.
@@ -50,23 +38,22 @@ impl<T> Changed<T> {
     }
 }
 
-/// A committed change that has not been announced yet. For results that exist only once, such as a new token: whoever asked for
+/// A committed change of access that has not been announced yet. For results that exist only once, such as a new token: whoever asked for
 /// it gets them even if the announcement takes long or the process ends meanwhile.
 #[must_use = "a change has to be announced"]
 pub struct Committed<T> {
     /// What was done.
     pub done: T,
-    announcer: Announcer,
-    affected: Affected,
+    parts: Arc<Parts>,
 }
 
 impl<T> Committed<T> {
-    pub(crate) const fn new(done: T, announcer: Announcer, affected: Affected) -> Self {
-        Self { done, announcer, affected }
+    pub(crate) const fn new(done: T, parts: Arc<Parts>) -> Self {
+        Self { done, parts }
     }
 
     /// Announces the change.
     pub async fn announce(self) -> Changed<T> {
-        self.announcer.announce(self.done, self.affected).await
+        self.parts.announce(self.done, Affected::Access).await
     }
 }

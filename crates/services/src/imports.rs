@@ -255,7 +255,7 @@ impl Imports {
         }
         let plan = self.plan(&read, options);
         let begin = async || parts.store.begin_import(&plan).await;
-        let mut import = until_free(observer, cancel, begin).await.or_else(|error| stopped(cancel, error))?;
+        let mut import = in_turn(observer, cancel, begin).await?;
         let mut rows = 0;
         while let Some(batch) = source.next_batch()? {
             rows += batch.rows;
@@ -371,7 +371,7 @@ impl Imports {
         let parts = &*self.parts;
         let entry = parts.entry(actor, "imports undo").about(&id.to_string());
         let attempt = async || self.try_undo(id, &entry).await;
-        let undone = until_free(observer, cancel, attempt).await.or_else(|error| stopped(cancel, error))?;
+        let undone = in_turn(observer, cancel, attempt).await?;
         let refused = match undone {
             Undo::Done(undone) => return Ok(parts.announce(undone, Affected::Details).await),
             Undo::Unknown => ImportError::Unknown(id),
@@ -412,7 +412,7 @@ impl Imports {
         let parts = &*self.parts;
         let entry = parts.entry(actor, "sweep");
         let attempt = async || parts.store.sweep(self.sweep_plan(aged), Some(&entry)).await;
-        let swept = until_free(observer, cancel, attempt).await.or_else(|error| stopped(cancel, error))?;
+        let swept = in_turn(observer, cancel, attempt).await?;
         if swept == Swept::default() && actor.via != Via::Service {
             parts.note_nothing_changed(&entry.counted(&[("details", 0)])).await?;
         }
@@ -425,8 +425,7 @@ impl Imports {
             tracing::warn!(%error, "the store's logs could not be cleared");
         }
         let report = SweepReport { swept, logs_are_clear: cleared.unwrap_or(false) };
-        let Changed { confirmed, notes, recorded, .. } = changed;
-        Ok(Changed { done: report, confirmed, notes, recorded })
+        Ok(changed.map(|()| report))
     }
 }
 
@@ -461,10 +460,14 @@ fn stop_if(cancel: &Cancel) -> Result<(), ImportError> {
     if cancel.is_cancelled() { Err(ImportError::Cancelled) } else { Ok(()) }
 }
 
-/// If the import was cancelled while the store was busy, this is not an error of the store.
-fn stopped<T>(cancel: &Cancel, error: StoreError) -> Result<T, ImportError> {
-    match error {
-        StoreError::Busy if cancel.is_cancelled() => Err(ImportError::Cancelled),
-        error => Err(error.into()),
-    }
+/// Waits for other writers. If it is cancelled meanwhile, that is not an error of the store.
+async fn in_turn<T>(
+    observer: Observer<'_>,
+    cancel: &Cancel,
+    attempt: impl AsyncFnMut() -> Result<T, StoreError>,
+) -> Result<T, ImportError> {
+    until_free(observer, cancel, attempt).await.map_err(|error| match error {
+        StoreError::Busy if cancel.is_cancelled() => ImportError::Cancelled,
+        error => error.into(),
+    })
 }

@@ -56,8 +56,6 @@ use contactd_core::{
 use contactd_import::UploadedFiles;
 use contactd_journal::JournalReader;
 
-use crate::changed::Announcer;
-
 /// More profiles than this are opted out or erased by a number or an address only if that is approved.
 pub const ASK_ABOVE_PROFILES: usize = 10;
 
@@ -184,13 +182,23 @@ impl Parts {
         AdminEntry { subjects: named.take(MOST_SUBJECTS).collect(), ..self.entry(actor, operation) }
     }
 
-    pub(crate) fn announcer(&self) -> Announcer {
-        Announcer { in_force: Arc::clone(&self.in_force), on_record: Arc::clone(&self.on_record) }
+    /// Announces a committed change. It takes effect first; that never waits for the journal.
+    pub(crate) async fn announce<T>(&self, done: T, affected: Affected) -> Changed<T> {
+        let (confirmed, notes) = match self.in_force.announce(affected).await {
+            Ok(notes) => (Ok(()), notes),
+            Err(error) => (Err(error), Vec::new()),
+        };
+        Changed { done, confirmed, notes, recorded: self.on_record.collect().await }
     }
 
-    /// Announces a committed change.
-    pub(crate) async fn announce<T>(&self, done: T, affected: Affected) -> Changed<T> {
-        self.announcer().announce(done, affected).await
+    /// Stores suppressions, in force once they are announced. Returns how many are new.
+    pub(crate) async fn suppress<'a>(
+        &self,
+        subjects: impl IntoIterator<Item = Subject<'a>>,
+        entry: &AdminEntry,
+    ) -> Result<u64, StoreError> {
+        let digests: Vec<_> = subjects.into_iter().filter_map(|subject| self.keys.digest(subject)).collect();
+        self.store.suppress(&digests, self.clock.now(), Some(entry)).await
     }
 
     /// Puts a committed change on record that lookups do not see, so that it is in force already.

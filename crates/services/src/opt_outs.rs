@@ -135,8 +135,7 @@ impl OptOuts {
                 return Err(OptOutError::NotOnFile(unknown));
             }
         }
-        let digests: Vec<_> = named.iter().filter_map(|name| parts.keys.digest(name.subject())).collect();
-        let changed = parts.store.suppress(&digests, parts.clock.now(), Some(&entry)).await?;
+        let changed = parts.suppress(named.iter().map(SubjectName::subject), &entry).await?;
         let has_people = |name: &SubjectName| matches!(name, SubjectName::Value(..));
         let done = OptedOut {
             changed,
@@ -176,8 +175,7 @@ impl OptOuts {
         let parts = &*self.parts;
         let people = || profiles.iter().map(Subject::Profile);
         let entry = parts.entry_about(actor, "suppress", people());
-        let digests: Vec<_> = people().filter_map(|person| parts.keys.digest(person)).collect();
-        done.done.changed += parts.store.suppress(&digests, parts.clock.now(), Some(&entry)).await?;
+        done.done.changed += parts.suppress(people(), &entry).await?;
         let announced = parts.announce((), Affected::Access).await;
         (done.confirmed, done.recorded) = (announced.confirmed, announced.recorded);
         done.notes = announced.notes;

@@ -133,14 +133,13 @@ impl Subjects {
         observer: Observer<'_>,
     ) -> Result<Changed<u64>, CorrectionError> {
         let record = row.read(&self.parts.networks, None).map_err(CorrectionError::Record)?;
-        let Changed { done, confirmed, notes, recorded } = self.correct(actor, row, observer).await?;
-        let stored = done.new + done.changed;
+        let stored = self.correct(actor, row, observer).await?.map(|done| done.new + done.changed);
         let is_the_same = |right: &Detail| {
             (right.kind, &right.source) == (wrong.kind, &wrong.source)
                 && wrong.value.compares_to(right.kind, right.value.expose())
         };
         if record.details.iter().any(is_the_same) {
-            return Ok(Changed { done: stored, confirmed, notes, recorded });
+            return Ok(stored);
         }
         let which = DetailFilter {
             values: Some(vec![(wrong.kind, wrong.value.clone())]),
@@ -149,7 +148,7 @@ impl Subjects {
         let removed = self.remove(actor, &record.profile, &which, observer).await;
         // Once the removal is in force and on record, so is what was stored before it.
         let removed = removed.map_err(CorrectionError::NotReplaced)?;
-        Ok(Changed { done: stored + removed.done, ..removed })
+        Ok(removed.map(|removed| stored.done + removed))
     }
 
     /// Removes details of one person; returns how many. An address is also found if it was stored in another case. Waits for

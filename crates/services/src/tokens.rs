@@ -121,7 +121,7 @@ impl TokenIssuer {
         let entry = entry.about(&token.id);
         self.parts.store.create_token(&secret.hash(), &token, Some(&entry)).await?;
         let issued = IssuedToken { secret, token, rotated: None, namesakes };
-        Ok(Committed::new(issued, self.parts.announcer(), Affected::Access))
+        Ok(Committed::new(issued, Arc::clone(&self.parts)))
     }
 
     /// All tokens, oldest first, including expired and revoked ones.
@@ -187,7 +187,7 @@ impl TokenIssuer {
         let expires_at = Some(old.expires_at.map_or(ends, |end| end.min(ends)));
         let rotated = Some(Token { expires_at, ..old });
         let issued = IssuedToken { secret, token, rotated, namesakes: Vec::new() };
-        Ok(Committed::new(issued, self.parts.announcer(), Affected::Access))
+        Ok(Committed::new(issued, Arc::clone(&self.parts)))
     }
 
     /// The token with this id; or else the only live one with this name, or the only one at all. The entry of the action

@@ -100,9 +100,7 @@ impl Users {
         let password = one_time_password()?;
         let new = NewPassword { hash: PasswordHash::of(&password)?, must_change: true };
         let change = UserChange { password: Some(new), ..self.ending_sessions()? };
-        let Changed { done: user, confirmed, notes, recorded } =
-            self.change(entry, name, "", &change).await?;
-        Ok(Changed { done: NewUser { user, password }, confirmed, notes, recorded })
+        Ok(self.change(entry, name, "", &change).await?.map(|user| NewUser { user, password }))
     }
 
     /// Removes the second factor of a user who has lost it. Their sessions end.

@@ -131,10 +131,8 @@ async fn change(
     Sent(sent): Sent<TokenChange>,
 ) -> Answer<TokenChanged> {
     let update = sent.read()?;
-    let Changed { done, confirmed, notes, recorded } =
-        api.services.tokens.update(&who.actor, &id, &update).await?;
-    let changed = Changed { done: done.after, confirmed, notes, recorded };
-    Ok(Json(TokenChanged::of(&api, changed).await))
+    let changed = api.services.tokens.update(&who.actor, &id, &update).await?;
+    Ok(Json(TokenChanged::of(&api, changed.map(|done| done.after)).await))
 }
 
 async fn rotate(

@@ -1,6 +1,5 @@
 //! `contactd usage`
 
-use std::io;
 use std::process::ExitCode;
 
 use contactd_services::views::UsageView;
@@ -18,12 +17,7 @@ pub(crate) async fn run(context: &Context, args: &UsageArgs) -> anyhow::Result<E
     if args.json {
         output::json(&usage)?;
     } else if args.csv {
-        let mut writer = csv::Writer::from_writer(io::stdout());
-        output::csv_row(&mut writer, UsageView::COLUMNS)?;
-        for row in &usage {
-            output::csv_row(&mut writer, row.cells())?;
-        }
-        writer.flush()?;
+        output::csv(UsageView::COLUMNS, usage.iter().map(UsageView::cells))?;
     } else if usage.is_empty() {
         output::words(format_args!("nothing has been looked up yet"));
     } else {

@@ -181,7 +181,7 @@ impl Subjects {
             parts.note_failure(&entry).await;
             return Err(EraseError::NotOnFile);
         }
-        self.suppress(&[named.subject()], &entry).await.map_err(EraseError::NotSuppressed)?;
+        parts.suppress([named.subject()], &entry).await.map_err(EraseError::NotSuppressed)?;
         // Each announcement covers everything that was committed before it: the last one counts.
         let mut confirmed = parts.in_force.announce(Affected::Access).await;
         observer(Progress::Suppressed { is_confirmed: confirmed.is_ok() });
@@ -293,8 +293,8 @@ impl Subjects {
             _ => {}
         }
         if matches!(named, SubjectName::Value(..)) && !profiles.is_empty() {
-            let people: Vec<_> = profiles.iter().map(Subject::Profile).collect();
-            self.suppress(&people, &entry.again()).await.map_err(EraseError::NotRemoved)?;
+            let people = profiles.iter().map(Subject::Profile);
+            parts.suppress(people, &entry.again()).await.map_err(EraseError::NotRemoved)?;
             *confirmed = parts.in_force.announce(Affected::Access).await;
         }
         let mut erased = Erased::default();
@@ -332,9 +332,8 @@ impl Subjects {
             }
             if options.values && !held.is_empty() {
                 // Before the removal: after a crash in between, the next run still finds the values.
-                let subjects: Vec<_> =
-                    held.iter().map(|(kind, value, _)| Subject::Value(*kind, value)).collect();
-                self.suppress(&subjects, &entry.again()).await.map_err(EraseError::NotRemoved)?;
+                let subjects = held.iter().map(|(kind, value, _)| Subject::Value(*kind, value));
+                parts.suppress(subjects, &entry.again()).await.map_err(EraseError::NotRemoved)?;
                 *confirmed = parts.in_force.announce(Affected::Access).await;
             }
             let listed: Vec<_> = held.into_iter().map(|(kind, value, _)| (kind, value)).collect();
@@ -364,11 +363,5 @@ impl Subjects {
             Ok(false) => Err(EraseError::BackingUp),
             Err(error) => Err(EraseError::Abandoned(error.to_string())),
         }
-    }
-
-    async fn suppress(&self, subjects: &[Subject<'_>], entry: &AdminEntry) -> Result<u64, StoreError> {
-        let digests: Vec<_> =
-            subjects.iter().filter_map(|subject| self.parts.keys.digest(*subject)).collect();
-        self.parts.store.suppress(&digests, self.parts.clock.now(), Some(entry)).await
     }
 }

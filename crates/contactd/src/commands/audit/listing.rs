@@ -2,7 +2,7 @@
 
 use std::io::{self, BufWriter, Write};
 
-use contactd_core::Via;
+use contactd_core::{Via, csv_row};
 use contactd_services::views::{ActionView, EventView, RequestView};
 use serde::Serialize;
 
@@ -17,14 +17,9 @@ pub(super) enum Form {
 }
 
 pub(super) struct Listing {
-    out: Out,
+    form: Form,
+    out: BufWriter<io::Stdout>,
     count: u64,
-}
-
-enum Out {
-    Text(BufWriter<io::Stdout>),
-    Json(BufWriter<io::Stdout>),
-    Csv(Box<csv::Writer<io::Stdout>>),
 }
 
 fn request_row(of: &RequestView) -> [String; 5] {
@@ -46,65 +41,45 @@ fn action_row(of: &ActionView) -> [String; 5] {
 }
 
 impl Listing {
-    pub(super) fn begin(form: Form) -> anyhow::Result<Self> {
-        let buffered = || BufWriter::with_capacity(1 << 16, io::stdout());
-        let out = match form {
-            Form::Text => Out::Text(buffered()),
-            Form::Json => Out::Json(buffered()),
-            Form::Csv => {
-                let mut out = Box::new(csv::Writer::from_writer(io::stdout()));
-                output::csv_row(&mut out, EventView::COLUMNS)?;
-                Out::Csv(out)
-            }
-        };
-        Ok(Self { out, count: 0 })
+    pub(super) fn begin(form: Form) -> io::Result<Self> {
+        let mut out = BufWriter::with_capacity(1 << 16, io::stdout());
+        if form == Form::Csv {
+            out.write_all(csv_row(EventView::COLUMNS).as_bytes())?;
+        }
+        Ok(Self { form, out, count: 0 })
     }
 
     pub(super) fn add(&mut self, event: &EventView) -> anyhow::Result<()> {
-        if let Out::Csv(out) = &mut self.out {
-            return Ok(output::csv_row(out, event.cells())?);
-        }
         match event {
-            EventView::Request(request) => self.put(request, || request_row(request)),
-            EventView::Admin(action) => self.put(action, || action_row(action)),
+            _ if self.form == Form::Csv => self.out.write_all(csv_row(event.cells()).as_bytes())?,
+            EventView::Request(request) => self.put(request, || request_row(request))?,
+            EventView::Admin(action) => self.put(action, || action_row(action))?,
         }
+        self.count += 1;
+        Ok(())
     }
 
     fn put(&mut self, shown: &impl Serialize, row: impl FnOnce() -> [String; 5]) -> anyhow::Result<()> {
         const HEADER: [&str; 5] = ["TIME", "OPERATION", "OUTCOME", "TOKEN OR ACTOR", "REQUEST OR COUNTS"];
         let is_first = self.count == 0;
-        self.count += 1;
-        match &mut self.out {
-            Out::Text(out) => {
-                let header = is_first.then(|| HEADER.map(str::to_owned));
-                for [time, operation, outcome, who, what] in header.into_iter().chain([row()]) {
-                    writeln!(out, "{time:<24}  {operation:<14}  {outcome:<30}  {who:<24}  {what}")?;
-                }
-            }
-            Out::Json(out) => {
-                out.write_all(if is_first { b"[" } else { b"," })?;
-                serde_json::to_writer(out, shown)?;
-            }
-            // Its rows are written as they come.
-            Out::Csv(_) => {}
+        if self.form == Form::Json {
+            self.out.write_all(if is_first { b"[" } else { b"," })?;
+            return Ok(serde_json::to_writer(&mut self.out, shown)?);
+        }
+        let header = is_first.then(|| HEADER.map(str::to_owned));
+        for [time, operation, outcome, who, what] in header.into_iter().chain([row()]) {
+            writeln!(self.out, "{time:<24}  {operation:<14}  {outcome:<30}  {who:<24}  {what}")?;
         }
         Ok(())
     }
 
-    pub(super) fn end(self) -> anyhow::Result<()> {
-        match self.out {
-            Out::Text(mut out) => {
-                if self.count == 0 {
-                    output::words(format_args!("nothing in the journal matches"));
-                }
-                out.flush()?;
-            }
-            Out::Json(mut out) => {
-                out.write_all(if self.count == 0 { b"[]\n" } else { b"]\n" })?;
-                out.flush()?;
-            }
-            Out::Csv(mut out) => out.flush()?,
+    pub(super) fn end(mut self) -> io::Result<()> {
+        match (self.form, self.count) {
+            (Form::Text, 0) => output::words(format_args!("nothing in the journal matches")),
+            (Form::Json, 0) => self.out.write_all(b"[]\n")?,
+            (Form::Json, _) => self.out.write_all(b"]\n")?,
+            _ => {}
         }
-        Ok(())
+        self.out.flush()
     }
 }

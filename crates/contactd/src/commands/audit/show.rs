@@ -1,6 +1,5 @@
 //! `contactd audit show`
 
-use std::io;
 use std::process::ExitCode;
 
 use contactd_core::{ContactValue, Kind, SubjectNameError};
@@ -69,7 +68,7 @@ async fn events(context: &Context, query: &AuditQuery, form: Form) -> anyhow::Re
     warn(&index);
     match failed {
         Some(error) => Err(error),
-        None => out.end(),
+        None => Ok(out.end()?),
     }
 }
 
@@ -82,12 +81,7 @@ async fn recipients(context: &Context, query: &AuditQuery, form: Form) -> anyhow
         Form::Csv => {
             const COLUMNS: [&str; 8] =
                 ["token", "tokenName", "requests", "hits", "misses", "refused", "firstAt", "lastAt"];
-            let mut out = csv::Writer::from_writer(io::stdout());
-            output::csv_row(&mut out, COLUMNS)?;
-            for row in rows {
-                output::csv_row(&mut out, row)?;
-            }
-            out.flush()?;
+            output::csv(COLUMNS, rows)?;
         }
         Form::Text if rows.is_empty() => output::words(format_args!("nothing in the journal matches")),
         Form::Text => {
