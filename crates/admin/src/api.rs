@@ -118,9 +118,7 @@ impl Console {
 
     /// Stops running jobs whose owners may not do this any more.
     pub(crate) async fn stop_jobs_without_permission(&self) {
-        if self.api.jobs.is_any_running() {
-            self.api.stop_jobs_without_permission().await;
-        }
+        self.api.stop_jobs_without_permission().await;
     }
 
     /// Asks running jobs to stop, and waits a moment for them.

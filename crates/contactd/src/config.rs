@@ -80,7 +80,7 @@ pub(crate) struct ServeConfig {
     pub(crate) listen: SocketAddr,
     pub(crate) admin_listen: SocketAddr,
     /// Whether other machines may reach the admin listener.
-    allow_remote: bool,
+    pub(crate) allow_remote: bool,
     /// Names that the admin listener answers to, besides IP addresses and loopback names.
     pub(crate) admin_hosts: Vec<String>,
     /// Whether the admin listener speaks TLS too, if the public one does.
@@ -92,15 +92,8 @@ pub(crate) struct ServeConfig {
     pub(crate) named: Vec<Named>,
 }
 
-impl ServeConfig {
-    /// Refuses an admin listener that other machines can reach, unless the configuration allows it.
-    pub(crate) fn check_admin(&self, what: &str, address: SocketAddr) -> anyhow::Result<()> {
-        check_admin(what, address, self.allow_remote)
-    }
-}
-
 /// Refuses an address of the admin listener that other machines can reach, unless the configuration allows it.
-fn check_admin(what: &str, address: SocketAddr, allow_remote: bool) -> anyhow::Result<()> {
+pub(crate) fn check_admin(what: &str, address: SocketAddr, allow_remote: bool) -> anyhow::Result<()> {
     if address.ip().to_canonical().is_loopback() || allow_remote {
         return Ok(());
     }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use contactd_cluster::ClusterInForce;
-use contactd_core::{Actor, BootClock, Clock, InForce, Networks, Profile, SubjectName, SubjectNameError};
+use contactd_core::{
+    Actor, BootClock, Clock, InForce, Networks, Profile, Reason, SubjectName, SubjectNameError,
+};
 use contactd_import::UploadedFiles;
 use contactd_journal::{JournalReader, KeyDir};
 use contactd_services::{Parts, Services};
@@ -18,7 +20,7 @@ use crate::keys::KeySource;
 use crate::on_record::ActionRecorder;
 use crate::opening::{self, Opened, Purpose};
 use crate::setting::StoreAt;
-use crate::{actor, output, reasons};
+use crate::{actor, output};
 
 /// What a command works with.
 pub(crate) struct Context {
@@ -98,7 +100,7 @@ impl Context {
 
     /// The profile of a command's URL.
     pub(crate) fn profile(&self, url: &str) -> anyhow::Result<Profile> {
-        self.networks.canonicalize(url).map_err(|reason| anyhow::anyhow!(reasons::refusal(reason)))
+        self.networks.canonicalize(url).map_err(|reason| anyhow::anyhow!(refusal(reason)))
     }
 
     /// The one subject that a command's URL, number or address names.
@@ -138,10 +140,16 @@ impl Drop for Context {
     }
 }
 
+/// Why a profile URL is refused, and what to do.
+fn refusal(reason: Reason) -> String {
+    let reason = contactd_server::invalid_reason(reason);
+    format!("this profile URL cannot be used ({}): {} {}", reason.code, reason.meaning, reason.hint)
+}
+
 /// The message for a text that does not identify a subject.
 pub(crate) fn subject_error(error: SubjectNameError) -> anyhow::Error {
     match error {
-        SubjectNameError::Profile(reason) => anyhow::anyhow!(reasons::refusal(reason)),
+        SubjectNameError::Profile(reason) => anyhow::anyhow!(refusal(reason)),
         error => error.into(),
     }
 }

@@ -1,6 +1,5 @@
 //! The data directory: only a few commands create it if it is missing; accessible to its owner only.
 
-use std::fmt;
 use std::fs::DirBuilder;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -85,7 +84,8 @@ impl DataDir {
 }
 
 /// There is no data directory where one was expected.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{}; {}", self.message(), Self::ADVICE)]
 pub(crate) struct NoDataDir(PathBuf);
 
 impl NoDataDir {
@@ -100,14 +100,6 @@ impl NoDataDir {
         format!("there is no data directory at {}{why}", path.display())
     }
 }
-
-impl fmt::Display for NoDataDir {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; {}", self.message(), Self::ADVICE)
-    }
-}
-
-impl std::error::Error for NoDataDir {}
 
 /// The whole path; as it was given if the current directory is gone.
 fn absolute(path: &Path) -> PathBuf {

@@ -40,22 +40,7 @@ pub(crate) struct Indexer {
 }
 
 /// How long the journal's lines are kept; for ever if `None`. Can change while the indexer runs.
-#[derive(Clone)]
-pub(crate) struct Keep(Arc<Mutex<Option<Duration>>>);
-
-impl Keep {
-    pub(crate) fn new(keep: Option<Duration>) -> Self {
-        Self(Arc::new(Mutex::new(keep)))
-    }
-
-    pub(crate) fn set(&self, keep: Option<Duration>) {
-        *self.0.lock() = keep;
-    }
-
-    pub(crate) fn get(&self) -> Option<Duration> {
-        *self.0.lock()
-    }
-}
+pub(crate) type Keep = Arc<Mutex<Option<Duration>>>;
 
 /// What the indexer works on.
 pub(crate) struct IndexerWork {
@@ -145,7 +130,7 @@ impl IndexerWork {
         if !is_busy || plain > MOST_UNCOMPRESSED {
             contactd_journal::compress_closed(&self.dir, journal.open_segment(), &verifier)?;
         }
-        let Some(keep) = self.keep.get() else { return Ok(()) };
+        let Some(keep) = *self.keep.lock() else { return Ok(()) };
         let now = self.clock.now();
         self.services.audits.remove_old_copies(now.minus(keep)).await?;
         let Some(old) = contactd_journal::outdated(&self.dir, now.minus(keep), &verifier)? else {

@@ -28,7 +28,6 @@ mod on_record;
 mod opening;
 mod output;
 mod progress;
-mod reasons;
 mod recording;
 mod refresher;
 mod reloading;

@@ -64,7 +64,7 @@ impl Recording {
             dir: settings.dir,
             clock,
             collects_every: if opened.database.is_some() { COLLECT_EVERY_OF_NODE } else { COLLECT_EVERY },
-            keep: keep.clone(),
+            keep: Arc::clone(keep),
         })?;
         Ok(Self { journal: Arc::downgrade(&journal), audit: journal, indexer: Some(indexer) })
     }

@@ -126,7 +126,7 @@ impl Reloader {
         if let Err(error) = running.access_tables.refresh().await {
             tracing::error!(%error, "the limits of tokens are not in force yet; send SIGHUP again");
         }
-        running.keep.set(audit_keep);
+        *running.keep.lock() = audit_keep;
         running.pace.set(sweep_every);
     }
 }

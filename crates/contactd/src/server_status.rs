@@ -39,7 +39,7 @@ pub(crate) struct StatusSources {
 
 impl StatusSources {
     pub(crate) fn status(self) -> ServerStatus {
-        let (app, keep, pace) = (Weak::clone(&self.app), self.keep.clone(), self.pace.clone());
+        let (app, keep, pace) = (Weak::clone(&self.app), Arc::clone(&self.keep), self.pace.clone());
         let (suppressions, is_journal_on) = (Arc::clone(&self.suppressions), self.is_journal_on);
         let of_nodes = Arc::new(self);
         let of_findings = Arc::clone(&of_nodes);
@@ -50,7 +50,7 @@ impl StatusSources {
             }),
             suppressions,
             is_journal_on,
-            audit_keep: Box::new(move || keep.get()),
+            audit_keep: Box::new(move || *keep.lock()),
             sweep_every: Box::new(move || pace.get()),
             nodes: Box::new(move || Box::pin(Arc::clone(&of_nodes).nodes())),
             findings: Box::new(move || Box::pin(Arc::clone(&of_findings).findings())),

@@ -52,7 +52,8 @@ impl Listeners {
         // The next server accepts from a socket that stays open.
         let at_stop = if sockets.public.is_some() { AtStop::LeaveWaiting } else { AtStop::AcceptWaiting };
         if let Some(admin) = &sockets.admin {
-            config.check_admin("the admin socket that systemd passed,", admin.local_addr()?)?;
+            let what = "the admin socket that systemd passed,";
+            config::check_admin(what, admin.local_addr()?, config.allow_remote)?;
         }
         Ok(Self {
             public: sockets.public.map_or_else(|| bind(config.listen, "--listen"), Ok)?,
@@ -115,7 +116,7 @@ impl Serving {
             None => Arc::<AccessTables<_>>::clone(&access_tables),
         };
         let services = opened.services(in_force, &recorder);
-        let (noted, keep) = (config::noted(&config.named), Keep::new(audit_keep));
+        let (noted, keep) = (config::noted(&config.named), Keep::new(audit_keep.into()));
         let recording = Recording::start(&opened, &services, &recorder, &config.audit, &noted, &keep).await?;
         // Before the refresher reads how much of the quotas is used.
         let is_counted = recording.count_usage_again(&services, &callers).await?;
@@ -161,7 +162,7 @@ impl Serving {
                 app: Arc::downgrade(&app),
                 suppressions,
                 is_journal_on: recording.end().is_some(),
-                keep: keep.clone(),
+                keep: Arc::clone(&keep),
                 pace: sweeper.pace(),
                 database: opened.database.clone(),
                 dir: opened.dir.clone(),

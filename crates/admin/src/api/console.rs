@@ -2,8 +2,8 @@
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
-use axum::response::IntoResponse;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
 /// What the pages may load: nothing but these files and the API.
@@ -79,36 +79,30 @@ pub(crate) fn router() -> Router {
     router
 }
 
-fn moved() -> Response<Body> {
+fn moved() -> Response {
     (StatusCode::PERMANENT_REDIRECT, [(header::LOCATION, "/admin/")]).into_response()
 }
 
-fn file(asked: &HeaderMap, path: &str, content: &'static str) -> Response<Body> {
+fn file(asked: &HeaderMap, path: &str, content: &'static str) -> Response {
     let tag = format!("\"{:08x}\"", crc32fast::hash(content.as_bytes()));
     let is_known = asked.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
-    let mut response = match is_known {
-        true => StatusCode::NOT_MODIFIED.into_response(),
-        false => Response::new(Body::from(content)),
-    };
     let kind = match path.rsplit_once('.') {
         Some((_, "css")) => "text/css; charset=utf-8",
         Some((_, "js")) => "text/javascript; charset=utf-8",
         _ => "text/html; charset=utf-8",
     };
-    let headers = response.headers_mut();
-    for (name, text) in [
+    let headers = [
         (header::CONTENT_TYPE, kind),
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
         (header::CACHE_CONTROL, "no-cache"),
-    ] {
-        headers.insert(name, HeaderValue::from_static(text));
+        (header::ETAG, &tag),
+    ];
+    match is_known {
+        true => (StatusCode::NOT_MODIFIED, headers).into_response(),
+        false => (headers, Body::from(content)).into_response(),
     }
-    if let Ok(tag) = HeaderValue::from_str(&tag) {
-        headers.insert(header::ETAG, tag);
-    }
-    response
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::api::auth::Call;
 use crate::api::disk::{RoomyFile, is_full};
 use crate::api::endpoint::Endpoint;
 use crate::api::extract::Sent;
-use crate::api::jobs::{Done, Failed, Job, Kind, Started};
+use crate::api::jobs::{Done, FILE, Failed, Job, Kind, Started};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::Refusal;
 use crate::export::{ExportFormat, ExportWriter};
@@ -53,7 +53,7 @@ async fn export(call: Call, Sent(sent): Sent<ToExport>) -> Result<Started, Refus
 }
 
 async fn write(api: &Api, actor: &Actor, sent: &ToExport, job: &Job) -> Result<Value, Failed> {
-    let path = job.file().map_err(unwritable)?;
+    let path = job.file(FILE).map_err(unwritable)?;
     let file = RoomyFile::create(&path).map_err(unwritable)?;
     let mut writer =
         ExportWriter::new(sent.format, BufWriter::with_capacity(1 << 16, file)).map_err(unwritable)?;

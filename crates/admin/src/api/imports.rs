@@ -19,7 +19,7 @@ use crate::api::Api;
 use crate::api::auth::Call;
 use crate::api::endpoint::Endpoint;
 use crate::api::extract::{Answer, Json, Named, Sent};
-use crate::api::jobs::{Done, Failed, Job, Kind, Started};
+use crate::api::jobs::{Done, Failed, Job, Kind, REJECTS, Started};
 use crate::api::permission::{Needs, Permission};
 use crate::api::refusal::{Refusal, sentence, stopped};
 
@@ -158,7 +158,7 @@ impl ImportWork {
 
     async fn run(&self, Call { api, who }: &Call, job: &Job) -> Result<Value, Failed> {
         let imports = &api.services.imports;
-        let rejects = job.rejects().map_err(|error| {
+        let rejects = job.file(REJECTS).map_err(|error| {
             tracing::error!(target: "contactd::admin", %error, "a job cannot have files");
             Refusal::internal()
         })?;

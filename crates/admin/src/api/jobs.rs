@@ -7,7 +7,6 @@
 mod after_restart;
 mod answering;
 mod routes;
-mod running;
 mod stopping;
 
 use std::collections::BTreeMap;
@@ -44,7 +43,7 @@ const FILES_KEPT: Duration = Duration::from_secs(86_400);
 pub(crate) const FILE: &str = "file";
 
 /// The name of the file of rejected rows.
-const REJECTS: &str = "rejects";
+pub(crate) const REJECTS: &str = "rejects";
 
 /// The code of a job that was stopped.
 const CANCELLED: &str = "cancelled";
@@ -171,6 +170,22 @@ pub(crate) struct Done {
     pub(crate) unit: String,
     /// What happens now, in words.
     pub(crate) phase: String,
+}
+
+/// Progress of a service, in words.
+impl From<Progress> for Done {
+    fn from(progress: Progress) -> Self {
+        let (done, total, unit, phase) = match progress {
+            Progress::Waiting => (0, None, "", "waiting for another command that writes to the store"),
+            Progress::Suppressed { .. } => (0, None, "", "opted out; looking for what is held"),
+            Progress::Reading { bytes: Some((done, all)), .. } => (done, Some(all), "bytes", "reading"),
+            Progress::Reading { rows, bytes: None } => (rows, None, "rows", "reading"),
+            Progress::Writing { rows, all } => (rows, Some(all), "rows", "writing"),
+            Progress::Checking { step, lines, all } => (lines, all.map(|all| all.max(lines)), "lines", step),
+            Progress::Copying { step, done, all } => (done, all, "bytes", step),
+        };
+        Self { done, total, unit: unit.to_owned(), phase: phase.to_owned() }
+    }
 }
 
 /// Why a job failed. What it found by then is shown too.
@@ -308,11 +323,6 @@ impl Jobs {
         lock(&self.jobs).values().filter(|job| job.is_running()).cloned().collect()
     }
 
-    /// Whether one runs.
-    pub(crate) fn is_any_running(&self) -> bool {
-        lock(&self.jobs).values().any(|job| job.is_running())
-    }
-
     /// The uploads that running jobs read.
     pub(crate) fn uploads_in_use(&self) -> Vec<String> {
         self.running().iter().filter_map(|job| job.shown().upload().map(str::to_owned)).collect()
@@ -426,16 +436,10 @@ impl Job {
         &self.cancel
     }
 
-    /// The file that it makes for download. Its directory exists.
-    pub(crate) fn file(&self) -> io::Result<PathBuf> {
+    /// A file that it makes, by its name. Its directory exists.
+    pub(crate) fn file(&self, name: &str) -> io::Result<PathBuf> {
         make_private(&self.dir)?;
-        Ok(self.dir.join(FILE))
-    }
-
-    /// The file of rejected rows. Its directory exists.
-    pub(crate) fn rejects(&self) -> io::Result<PathBuf> {
-        make_private(&self.dir)?;
-        Ok(self.dir.join(REJECTS))
+        Ok(self.dir.join(name))
     }
 
     /// Shows how far it is.
@@ -445,7 +449,7 @@ impl Job {
 
     /// Shows how far a service is.
     pub(crate) fn observe(&self, progress: Progress) {
-        self.note(running::done(progress));
+        self.note(progress.into());
     }
 
     fn end(&self, ended: Result<Value, Failed>, now: Timestamp) {

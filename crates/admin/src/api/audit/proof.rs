@@ -13,7 +13,7 @@ use super::verify::failed;
 use crate::api::auth::Call;
 use crate::api::disk::{RoomyFile, is_full};
 use crate::api::extract::Sent;
-use crate::api::jobs::{Failed, Job, Kind, Started};
+use crate::api::jobs::{FILE, Failed, Job, Kind, Started};
 use crate::api::period::period;
 use crate::api::refusal::{Refusal, sentence};
 
@@ -70,7 +70,7 @@ struct ProofFile<'a> {
 
 impl<'a> ProofFile<'a> {
     fn create(job: &'a Job) -> io::Result<Self> {
-        let file = RoomyFile::create(&job.file()?)?;
+        let file = RoomyFile::create(&job.file(FILE)?)?;
         let file = Self {
             out: BufWriter::with_capacity(1 << 16, file),
             job,
