@@ -35,7 +35,7 @@ impl Demo {
     pub(crate) async fn prepare(services: &Services, room: PathBuf) -> anyhow::Result<Self> {
         let actor = Actor::service();
         let own = Some(actor.to_string());
-        if services.imports.list(&actor).await?.iter().any(|listed| listed.import.summary.actor != own) {
+        if services.imports.list(&actor).await?.iter().any(|listed| listed.actor != own) {
             bail!(
                 "{} holds data that is not the demo's; choose another directory, or leave out --data",
                 room.display()

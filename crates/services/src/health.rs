@@ -7,33 +7,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use contactd_core::metrics::{Family, Measured, Measuring, MetricKind};
-use contactd_core::store::{DetailTotal, FormerTotal, Machine, PartSize, PastImport, StoreError};
+use contactd_core::store::{Machine, PartSize, StoreError};
 use contactd_core::{Actor, Finding, NotRecorded, Timestamp};
 pub use overview::{HeldBySource, Overview};
 use serde::Serialize;
 
+use crate::views::StatsView;
 use crate::{AuditError, Parts, audits};
 
 /// Reports the state of an installation.
 pub struct Health {
     parts: Arc<Parts>,
-}
-
-/// How much is held, and how much space it takes.
-#[derive(Debug)]
-pub struct Stats {
-    /// Profiles with at least one detail.
-    pub profiles: u64,
-    /// Details by source, kind and label.
-    pub details: Vec<DetailTotal>,
-    /// Suppressed people, numbers and addresses.
-    pub suppressions: u64,
-    /// The newest import.
-    pub newest_import: Option<PastImport>,
-    /// What is kept so that imports can be undone.
-    pub former: FormerTotal,
-    /// How much space each part takes.
-    pub parts: Vec<PartSize>,
 }
 
 /// A finished backup.
@@ -88,19 +72,20 @@ impl Health {
     }
 
     /// How much is held, and how much space it takes.
-    pub async fn stats(&self, actor: &Actor) -> Result<Stats, HealthError> {
+    pub async fn stats(&self, actor: &Actor) -> Result<StatsView, HealthError> {
         actor.note("stats");
         let totals = self.parts.store.totals().await?;
-        let mut parts = self.parts.store.sizes().await?;
+        let mut files = self.parts.store.sizes().await?;
         let bytes = self.parts.journal.bytes().map_err(AuditError::from)?;
-        parts.push(PartSize { name: "audit/".to_owned(), bytes });
-        Ok(Stats {
+        files.push(PartSize { name: "audit/".to_owned(), bytes });
+        Ok(StatsView {
             profiles: totals.profiles,
             details: totals.details,
             suppressions: self.parts.store.list_suppressions().await?.len() as u64,
             newest_import: totals.newest_import,
-            former: self.parts.store.former_total().await?,
-            parts,
+            kept_for_undo: self.parts.store.former_total().await?,
+            bytes: files.iter().map(|file| file.bytes).sum(),
+            files,
         })
     }
 

@@ -8,20 +8,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use limits::{NotALimit, NotAShare, NotASource, parse_share, parse_source};
+pub(crate) use limits::{MOST_NAME_CHARS, is_name};
+pub use limits::{parse_share, parse_source};
 pub use report::{ImportReport, RefusedProfile};
 
 use contactd_core::store::{
     Aged, Import, ImportPlan, ImportSummary, PastImport, PutCounts, StoreError, SweepPlan, Swept, Undo,
     Undone, ValueOfProfile, WithdrawnFrom,
 };
-use contactd_core::{Actor, AdminEntry, Affected, NotRecorded, SuppressionList, Timestamp, Via, blocking};
+use contactd_core::{Actor, AdminEntry, Affected, NotRecorded, SuppressionList, Via, blocking};
 use contactd_core::{Cancel, Observer, Progress};
 use contactd_import::{
     FileError, FileShape, Files, PreviewedRow, ReadOptions, ReadRows, RowChecks, UploadedFile,
 };
 
 use crate::Changed;
+use crate::views::ImportView;
 use crate::waiting::until_free;
 use crate::{Parts, SuppressionsError};
 
@@ -348,13 +350,13 @@ impl Imports {
     }
 
     /// All imports, oldest first.
-    pub async fn list(&self, actor: &Actor) -> Result<Vec<ListedImport>, ImportError> {
+    pub async fn list(&self, actor: &Actor) -> Result<Vec<ImportView>, ImportError> {
         actor.note("imports");
         let now = self.parts.clock.now();
         let listed = |import: PastImport| {
             let end = import.at.plus(self.parts.undo_for);
             let undo_until = Some(end).filter(|&end| import.is_kept && end > now);
-            ListedImport { import, undo_until }
+            ImportView::of(import, undo_until)
         };
         Ok(self.parts.store.list_imports().await?.into_iter().map(listed).collect())
     }
@@ -427,15 +429,6 @@ impl Imports {
         let report = SweepReport { swept, logs_are_clear: cleared.unwrap_or(false) };
         Ok(changed.map(|()| report))
     }
-}
-
-/// A past import, and until when it can be undone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedImport {
-    /// The import.
-    pub import: PastImport,
-    /// Until when it can be undone, if it can.
-    pub undo_until: Option<Timestamp>,
 }
 
 /// When a sweep clears the store's logs.

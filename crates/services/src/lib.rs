@@ -32,12 +32,10 @@ pub use contactd_import::{
 pub use contactd_journal::{
     JournalError, JournalFault, JournalHead, Lines, NotedHead, ProofMade, RootSource, Verification,
 };
-pub use health::{
-    BackupError, BackupMade, Health, HealthError, HeldBySource, Overview, Stats, clock_finding,
-};
+pub use health::{BackupError, BackupMade, Health, HealthError, HeldBySource, Overview, clock_finding};
 pub use imports::{
-    Clearing, ImportError, ImportOptions, ImportReport, Imports, ListedImport, MaxRejects, NotALimit,
-    NotAShare, NotASource, RefusedProfile, SweepReport, parse_share, parse_source,
+    Clearing, ImportError, ImportOptions, ImportReport, Imports, MaxRejects, RefusedProfile, SweepReport,
+    parse_share, parse_source,
 };
 pub use opt_outs::{Holder, OnFile, OptOutError, OptOutOptions, OptOutOutcome, OptOuts, OptedOut, Withdrawn};
 pub use subjects::{

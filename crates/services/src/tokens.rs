@@ -7,14 +7,12 @@ use std::time::Duration;
 use contactd_core::store::{AuditUsage, Machine, StoreError};
 use contactd_core::{
     Actor, AdminEntry, Affected, Lifetime, Quota, Rate, Scopes, Timestamp, Token, TokenSecret, TokenUpdate,
-    UpdatedToken, is_printable,
+    UpdatedToken,
 };
 
 use crate::Parts;
+use crate::imports::{MOST_NAME_CHARS, is_name};
 use crate::{Changed, Committed};
-
-/// The longest name.
-const MOST_NAME_CHARS: usize = 100;
 
 /// Issues and revokes tokens.
 pub struct TokenIssuer {
@@ -99,7 +97,7 @@ impl TokenIssuer {
     pub async fn create(&self, actor: &Actor, new: NewToken) -> Result<Committed<IssuedToken>, TokenError> {
         let entry = self.parts.entry(actor, "token create");
         let name = new.name.trim();
-        if name.is_empty() || name.chars().count() > MOST_NAME_CHARS || !name.chars().all(is_printable) {
+        if !is_name(name) {
             return Err(TokenError::Name);
         }
         if new.lifetime.is_empty() {

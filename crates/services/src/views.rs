@@ -33,6 +33,6 @@ pub use report::{
     AccessReport, Disclosure, DisclosuresOf, HeldDetail, ReceivedBy, ReceivedDetail, SuppressionState,
 };
 pub use retention::{NextView, SourceView};
-pub use stats::{NewestImport, StatsView};
+pub use stats::StatsView;
 pub use token::{ListedToken, TokenLimits, TokenName, TokenState, TokenUse, TokenView};
 pub use usage::{DayLookups, Recipient, TokenLookups, UsageView};

@@ -62,7 +62,8 @@ async fn write(api: &Api, actor: &Actor, sent: &ToExport, job: &Job) -> Result<V
         failed = writer.write(profile, details).err();
         if said.is_none_or(|said| said.elapsed() >= SAID_EVERY) {
             said = Some(Instant::now());
-            note(job, writer.written().0);
+            let (done, unit, phase) = (writer.written().0, "profiles".to_owned(), "writing".to_owned());
+            job.note(Done { done, total: None, unit, phase });
             is_gone = !path.is_file();
         }
         failed.is_none() && !is_gone && !job.cancel().is_cancelled()
@@ -81,22 +82,15 @@ async fn write(api: &Api, actor: &Actor, sent: &ToExport, job: &Job) -> Result<V
     }
     let bytes = match path.metadata() {
         Ok(file) => file.len(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(erased_meanwhile()),
+        // It was begun before somebody was erased, and may contain them. The erasure has deleted it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let message =
+                "Somebody was erased while this file was being written. There is no file. Export again.";
+            return Err(Failed::new("erased_meanwhile", message));
+        }
         Err(error) => return Err(unwritable(error).into()),
     };
     Ok(json!({ "profiles": profiles, "details": details, "bytes": bytes }))
-}
-
-/// The file was begun before somebody was erased, and may contain them. The erasure has deleted it.
-fn erased_meanwhile() -> Failed {
-    Failed::new(
-        "erased_meanwhile",
-        "Somebody was erased while this file was being written. There is no file. Export again.",
-    )
-}
-
-fn note(job: &Job, profiles: u64) {
-    job.note(Done { done: profiles, total: None, unit: "profiles".to_owned(), phase: "writing".to_owned() });
 }
 
 fn unwritable(error: io::Error) -> Refusal {

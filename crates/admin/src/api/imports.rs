@@ -104,7 +104,7 @@ fn given(text: Option<&str>) -> Option<&str> {
     text.map(str::trim).filter(|text| !text.is_empty())
 }
 
-fn wrong(field: &str, error: &dyn std::error::Error) -> Refusal {
+fn wrong(field: &str, error: &impl ToString) -> Refusal {
     Refusal::invalid(format!(
         "The field {field} cannot be used: {}.",
         error.to_string().trim_end_matches('.')
@@ -113,7 +113,7 @@ fn wrong(field: &str, error: &dyn std::error::Error) -> Refusal {
 
 async fn list(Call { api, who }: Call) -> Answer<ImportList> {
     let imports = api.services.imports.list(&who.actor).await.map_err(refused)?;
-    Ok(Json(ImportList { imports: imports.into_iter().rev().map(ImportView::from).collect() }))
+    Ok(Json(ImportList { imports: imports.into_iter().rev().collect() }))
 }
 
 async fn import(call: Call, Sent(mut sent): Sent<ToImport>) -> Result<Started, Refusal> {

@@ -1,6 +1,6 @@
 //! How the service does, at a glance. Every page begins with it, so it reads counts and facts only.
 
-use contactd_core::store::{PastImport, StoreError};
+use contactd_core::store::{ImportSummary, PastImport, StoreError};
 use contactd_core::{Timestamp, Token};
 use contactd_services::views::{DayLookups, FindingView, NodeView};
 use contactd_services::{HealthError, HeldBySource, JournalState, Overview};
@@ -102,17 +102,25 @@ async fn show(Call { api, who }: Call) -> Answer<OverviewShown> {
     let Overview { lookups, profiles, held, tokens_ending, journal, last_import, last_backup, findings } =
         api.services.health.overview(&who.actor).await?;
     let nodes = (api.status.nodes)().await?;
+    let ending = |token: Token| EndingShown { id: token.id, name: token.name, ends_at: token.expires_at };
+    let at_a_glance = |NodeView { name, state, behind, .. }| NodeAtAGlance { name, state, behind };
+    let imported = |PastImport { id, at, summary: ImportSummary { source, rows, .. }, .. }| ImportShown {
+        id,
+        imported_at: at,
+        source,
+        rows,
+    };
     let findings = (api.status.findings)().await.into_iter().chain(findings);
     Ok(Json(OverviewShown {
         lookups,
         latency: (api.status.lookup_times)(),
         held: HeldShown { profiles, details: held },
         suppressions: api.status.suppressions.len() as u64,
-        tokens_ending: tokens_ending.into_iter().map(EndingShown::from).collect(),
+        tokens_ending: tokens_ending.into_iter().map(ending).collect(),
         journal: JournalShown::of(journal, api.status.is_journal_on, api.clock.now()),
-        last_import: last_import.map(ImportShown::from),
+        last_import: last_import.map(imported),
         last_backup: last_backup.map(|made_at| BackupShown { made_at }),
-        nodes: nodes.into_iter().map(NodeAtAGlance::from).collect(),
+        nodes: nodes.into_iter().map(at_a_glance).collect(),
         findings: findings.map(FindingView::from).collect(),
     }))
 }
@@ -134,29 +142,6 @@ impl JournalShown {
             Some(last) => Self { state: "whole", compared_at: Some(last.at), lines, message: None },
             None => Self { state: "unchecked", compared_at: None, lines, message: None },
         }
-    }
-}
-
-impl From<Token> for EndingShown {
-    fn from(token: Token) -> Self {
-        Self { id: token.id, name: token.name, ends_at: token.expires_at }
-    }
-}
-
-impl From<PastImport> for ImportShown {
-    fn from(import: PastImport) -> Self {
-        Self {
-            id: import.id,
-            imported_at: import.at,
-            source: import.summary.source,
-            rows: import.summary.rows,
-        }
-    }
-}
-
-impl From<NodeView> for NodeAtAGlance {
-    fn from(NodeView { name, state, behind, .. }: NodeView) -> Self {
-        Self { name, state, behind }
     }
 }
 

@@ -51,10 +51,9 @@ struct Sweep {
 
 async fn show(Call { api, who }: Call) -> Answer<RetentionShown> {
     let imports = &api.services.imports;
-    let sources = imports.retention(&who.actor).await.map_err(refused)?;
     let text = |length: Duration| Span(length).to_string();
     Ok(Json(RetentionShown {
-        sources: sources.into_iter().map(SourceView::from).collect(),
+        sources: imports.retention(&who.actor).await.map_err(refused)?,
         undo: Some(imports.undo_for()).filter(|undo| !undo.is_zero()).map(text),
         audit_keep: (api.status.audit_keep)().map(text),
         sweep_every: text((api.status.sweep_every)()),

@@ -100,12 +100,6 @@ impl TokenWithSecret {
     }
 }
 
-impl From<DayLookups> for DayShown {
-    fn from(DayLookups { day, hits, misses, refused }: DayLookups) -> Self {
-        Self { day, hits, misses, refused }
-    }
-}
-
 async fn list(Call { api, who }: Call) -> Answer<TokenList> {
     let tokens = api.services.tokens.list(&who.actor).await?;
     let used = api.services.tokens.quotas_used(&tokens).await?;
@@ -158,7 +152,8 @@ async fn usage(
     let days = asked.read()?;
     let days = Days::last(days.into(), api.clock.now());
     let listed = api.services.audits.days_of_token(&who.actor, &id, &days).await.map_err(unread)?;
-    Ok(Json(TokenUsage { days: listed.into_iter().map(DayShown::from).collect() }))
+    let shown = |DayLookups { day, hits, misses, refused }| DayShown { day, hits, misses, refused };
+    Ok(Json(TokenUsage { days: listed.into_iter().map(shown).collect() }))
 }
 
 fn unread(error: AuditError) -> Refusal {

@@ -10,6 +10,7 @@ use contactd_services::{FileShape, NotLoaded, PreviewedRow, Verdict};
 use percent_encoding::percent_decode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::api::auth::Call;
@@ -82,14 +83,6 @@ struct ListedUpload {
     /// When it is deleted, unless somebody is erased before.
     #[schemars(with = "String")]
     deleted_at: Timestamp,
-}
-
-impl From<Upload> for ListedUpload {
-    fn from(upload: Upload) -> Self {
-        let deleted_at = upload.deleted_at();
-        let Upload { id, name, bytes, sent_at, .. } = upload;
-        Self { id, name, bytes, sent_at, deleted_at }
-    }
 }
 
 /// A column of a file.
@@ -183,19 +176,6 @@ impl UploadShown {
     }
 }
 
-impl From<PreviewedRow> for RowShown {
-    fn from(row: PreviewedRow) -> Self {
-        let reason =
-            |NotLoaded { column, reason }: NotLoaded| ReasonShown { column: column.into_owned(), reason };
-        Self {
-            line: row.line,
-            values: row.values,
-            verdict: row.verdict,
-            reasons: row.reasons.into_iter().map(reason).collect(),
-        }
-    }
-}
-
 async fn upload(Call { api, who }: Call, request: Request) -> NewAnswer<UploadShown> {
     let (parts, body) = request.into_parts();
     let arriving = match api.uploads.begin(&who) {
@@ -222,7 +202,14 @@ async fn upload(Call { api, who }: Call, request: Request) -> NewAnswer<UploadSh
 }
 
 async fn list(Call { api, who }: Call) -> Answer<UploadList> {
-    let uploads = api.uploads.of(&who).into_iter().map(ListedUpload::from).collect();
+    let listed = |upload: Upload| ListedUpload {
+        deleted_at: upload.deleted_at(),
+        id: upload.id,
+        name: upload.name,
+        bytes: upload.bytes,
+        sent_at: upload.sent_at,
+    };
+    let uploads = api.uploads.of(&who).into_iter().map(listed).collect();
     Ok(Json(UploadList { uploads }))
 }
 
@@ -244,7 +231,14 @@ async fn preview(Call { api, who }: Call, Named(id): Named, Sent(sent): Sent<ToP
     let options = read_options(sent.mapping, source, region, date_format, needs_basis)?;
     let file = api.uploads.file(&upload);
     let rows = api.services.imports.preview(&who.actor, &file, &options, PREVIEWED).await.map_err(refused)?;
-    Ok(Json(Preview { rows: rows.into_iter().map(RowShown::from).collect() }))
+    let reason = |NotLoaded { column, reason }| ReasonShown { column: Cow::into_owned(column), reason };
+    let shown = |PreviewedRow { line, values, verdict, reasons }| RowShown {
+        line,
+        values,
+        verdict,
+        reasons: reasons.into_iter().map(reason).collect(),
+    };
+    Ok(Json(Preview { rows: rows.into_iter().map(shown).collect() }))
 }
 
 /// The name of a file: without directories and control characters, and not too long.

@@ -6,25 +6,12 @@ use anyhow::Context as _;
 use contactd_core::{Kind, Progress, SubjectName};
 use contactd_services::views::ErasedView;
 use contactd_services::{Approval, EraseError, EraseOptions, Erased};
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::cli::EraseArgs;
 use crate::context::{self, Context};
 use crate::progress::{self, Waiting};
 use crate::{approval, control, output};
-
-/// What was erased, as JSON.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ErasedReport {
-    details_removed: u64,
-    suppressed: bool,
-    confirmed: bool,
-    on_file: bool,
-    dry_run: bool,
-    #[serde(flatten)]
-    erased: ErasedView,
-}
 
 pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<ExitCode> {
     let named = context.subject(args.url.as_deref(), args.phone.as_deref(), args.email.as_deref())?;
@@ -120,15 +107,18 @@ fn with_advice(context: &Context, error: EraseError) -> anyhow::Error {
     }
 }
 
-fn report(erased: &Erased, args: &EraseArgs, confirmed: bool) -> ErasedReport {
-    ErasedReport {
-        details_removed: if args.dry_run { 0 } else { erased.details() },
-        suppressed: !args.dry_run,
-        confirmed,
-        on_file: erased.details() > 0,
-        dry_run: args.dry_run,
-        erased: erased.into(),
-    }
+/// What was erased, as JSON.
+fn report(erased: &Erased, args: &EraseArgs, confirmed: bool) -> Value {
+    let ErasedView { profiles, shared_with } = erased.into();
+    json!({
+        "detailsRemoved": if args.dry_run { 0 } else { erased.details() },
+        "suppressed": !args.dry_run,
+        "confirmed": confirmed,
+        "onFile": erased.details() > 0,
+        "dryRun": args.dry_run,
+        "profiles": profiles,
+        "sharedWith": shared_with,
+    })
 }
 
 /// Names who was erased, and who has a number or an address in common with them.

@@ -21,7 +21,6 @@ pub(crate) async fn run(context: &Context, args: &ImportsArgs) -> anyhow::Result
 
 async fn list(context: &Context, json: bool) -> anyhow::Result<ExitCode> {
     let imports = context.services.imports.list(&context.actor).await?;
-    let imports: Vec<ImportView> = imports.into_iter().map(ImportView::from).collect();
     if json {
         output::json(&imports)?;
         return Ok(ExitCode::SUCCESS);

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use contactd_cluster::{ListedNode, Nodes, Verified};
 use contactd_core::hex;
 use contactd_core::store::copying::CopyDigest;
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::cli::{NodeCommand, NodeForgetArgs};
 use crate::context::Context;
@@ -76,41 +76,18 @@ async fn forget(context: &Context, nodes: &Nodes, args: &NodeForgetArgs) -> anyh
     Ok(ExitCode::SUCCESS)
 }
 
-/// A comparison, as JSON.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ShownComparison {
-    is_equal: bool,
-    copy: ShownDigest,
-    database: ShownDigest,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ShownDigest {
-    access_number: i64,
-    details_number: i64,
-    profiles: u64,
-    details: u64,
-    tokens: u64,
-    suppressions: u64,
-    details_digest: String,
-    access_digest: String,
-}
-
-impl From<&CopyDigest> for ShownDigest {
-    fn from(digest: &CopyDigest) -> Self {
-        Self {
-            access_number: digest.access_number,
-            details_number: digest.details_number,
-            profiles: digest.profiles,
-            details: digest.details,
-            tokens: digest.tokens,
-            suppressions: digest.suppressions,
-            details_digest: hex::encode(&digest.details_digest),
-            access_digest: hex::encode(&digest.access_digest),
-        }
-    }
+/// A digest, as JSON.
+fn shown(digest: &CopyDigest) -> Value {
+    json!({
+        "accessNumber": digest.access_number,
+        "detailsNumber": digest.details_number,
+        "profiles": digest.profiles,
+        "details": digest.details,
+        "tokens": digest.tokens,
+        "suppressions": digest.suppressions,
+        "detailsDigest": hex::encode(&digest.details_digest),
+        "accessDigest": hex::encode(&digest.access_digest),
+    })
 }
 
 fn show(verified: &Verified, json: bool) -> anyhow::Result<ExitCode> {
@@ -142,7 +119,7 @@ fn show(verified: &Verified, json: bool) -> anyhow::Result<ExitCode> {
     };
     let is_equal = matches!(verified, Verified::Equal(_));
     if json {
-        output::json(&ShownComparison { is_equal, copy: copy.into(), database: database.into() })?;
+        output::json(&json!({ "isEqual": is_equal, "copy": shown(copy), "database": shown(database) }))?;
     } else {
         let row = |name: &str, of: fn(&CopyDigest) -> String| vec![name.to_owned(), of(copy), of(database)];
         let rows = vec![

@@ -3,8 +3,7 @@
 use std::process::ExitCode;
 
 use contactd_core::Span;
-use contactd_core::store::{NextEnding, SourceRetention};
-use contactd_services::views::SourceView;
+use contactd_services::views::{NextView, SourceView};
 
 use crate::config::Config;
 use crate::context::Context;
@@ -15,7 +14,7 @@ pub(crate) async fn run(config: Config, json: bool) -> anyhow::Result<ExitCode> 
     let context = Context::open(config).await?;
     let sources = context.services.imports.retention(&context.actor).await?;
     if json {
-        output::json(&sources.into_iter().map(SourceView::from).collect::<Vec<_>>())?;
+        output::json(&sources)?;
         return Ok(ExitCode::SUCCESS);
     }
     if sources.is_empty() {
@@ -43,13 +42,13 @@ pub(crate) async fn run(config: Config, json: bool) -> anyhow::Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-fn cells(of: &SourceRetention) -> Vec<String> {
-    let next = |NextEnding { details, by }| format!("{} by {by}", output::counted(details, "detail"));
+fn cells(of: &SourceView) -> Vec<String> {
+    let next = |next: &NextView| format!("{} by {}", output::counted(next.details, "detail"), next.by);
     vec![
         of.source.clone(),
         of.max_age.map_or("none".to_owned(), |age| age.to_string()),
         of.details.to_string(),
         of.due.to_string(),
-        of.next.map_or("none".to_owned(), next),
+        of.next.as_ref().map_or("none".to_owned(), next),
     ]
 }

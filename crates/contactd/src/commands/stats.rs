@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use contactd_core::store::{DetailTotal, FormerTotal, PastImport};
-use contactd_services::Stats;
 use contactd_services::views::StatsView;
 
 use crate::context::Context;
@@ -11,11 +10,10 @@ use crate::{output, progress};
 
 pub(crate) async fn run(context: &Context, json: bool) -> anyhow::Result<ExitCode> {
     let stats = progress::during("counting", context.services.health.stats(&context.actor)).await?;
-    let view = StatsView::from(&stats);
     if json {
-        output::json(&view)?;
+        output::json(&stats)?;
     } else {
-        show(&stats, view.bytes)?;
+        show(&stats)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -24,12 +22,12 @@ fn mebibytes(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
-fn show(stats: &Stats, bytes: u64) -> anyhow::Result<()> {
+fn show(stats: &StatsView) -> anyhow::Result<()> {
     output::data(format_args!("profiles      {}", stats.profiles))?;
     output::data(format_args!("suppressions  {}", stats.suppressions))?;
-    output::data(format_args!("on disk       {}", mebibytes(bytes)))?;
-    if stats.former.details > 0 {
-        let FormerTotal { details, bytes } = stats.former;
+    output::data(format_args!("on disk       {}", mebibytes(stats.bytes)))?;
+    if stats.kept_for_undo.details > 0 {
+        let FormerTotal { details, bytes } = stats.kept_for_undo;
         output::data(format_args!(
             "kept for undo {}, about {}",
             output::counted(details, "detail"),

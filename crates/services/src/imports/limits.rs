@@ -6,54 +6,43 @@ use contactd_core::is_printable;
 
 use crate::imports::MaxRejects;
 
-/// The longest name of a source.
-const MAX_CHARS: usize = 100;
-
-/// A text is not a limit of rejected rows.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is neither a share like 10% nor a number of rows")]
-pub struct NotALimit(String);
-
-/// A text is not a share.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a share: write a number from 0 to 100 and %, like 20%")]
-pub struct NotAShare(String);
-
-/// A text is not the name of a source.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a name has 1 to {MAX_CHARS} printable characters")]
-pub struct NotASource;
+/// The longest name of a source or a token.
+pub(crate) const MOST_NAME_CHARS: usize = 100;
 
 impl FromStr for MaxRejects {
-    type Err = NotALimit;
+    type Err = String;
 
     /// A share, such as `10%`, or a number of rows.
-    fn from_str(text: &str) -> Result<Self, NotALimit> {
-        let wrong = || NotALimit(text.to_owned());
-        match text.strip_suffix('%') {
-            Some(share) => match share.trim().parse::<f64>() {
-                Ok(share) if (0.0..=100.0).contains(&share) => Ok(Self::Share(share / 100.0)),
-                _ => Err(wrong()),
-            },
-            None => text.parse().map(Self::Rows).map_err(|_| wrong()),
-        }
+    fn from_str(text: &str) -> Result<Self, String> {
+        let limit = match text.strip_suffix('%') {
+            Some(share) => share_of(share.trim()).map(Self::Share),
+            None => text.parse().ok().map(Self::Rows),
+        };
+        limit.ok_or_else(|| format!("`{text}` is neither a share like 10% nor a number of rows"))
     }
 }
 
 /// A share of details, such as `20%`.
-pub fn parse_share(text: &str) -> Result<f64, NotAShare> {
-    let share = text.strip_suffix('%').and_then(|share| share.parse::<f64>().ok());
-    share
-        .filter(|share| (0.0..=100.0).contains(share))
-        .map(|share| share / 100.0)
-        .ok_or_else(|| NotAShare(text.to_owned()))
+pub fn parse_share(text: &str) -> Result<f64, String> {
+    text.strip_suffix('%')
+        .and_then(share_of)
+        .ok_or_else(|| format!("`{text}` is not a share: write a number from 0 to 100 and %, like 20%"))
+}
+
+fn share_of(percent: &str) -> Option<f64> {
+    percent.parse::<f64>().ok().filter(|share| (0.0..=100.0).contains(share)).map(|share| share / 100.0)
 }
 
 /// The name of a source, without spaces around it.
-pub fn parse_source(text: &str) -> Result<String, NotASource> {
+pub fn parse_source(text: &str) -> Result<String, String> {
     let name = text.trim();
-    if name.is_empty() || name.chars().count() > MAX_CHARS || !name.chars().all(is_printable) {
-        return Err(NotASource);
+    if !is_name(name) {
+        return Err(format!("a name has 1 to {MOST_NAME_CHARS} printable characters"));
     }
     Ok(name.to_owned())
+}
+
+/// Whether this can be the name of a source or a token.
+pub(crate) fn is_name(name: &str) -> bool {
+    (1..=MOST_NAME_CHARS).contains(&name.chars().count()) && name.chars().all(is_printable)
 }

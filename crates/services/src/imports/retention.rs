@@ -6,17 +6,20 @@ use contactd_core::Actor;
 use contactd_core::store::{SourceRetention, Swept};
 
 use super::{ImportError, Imports};
+use crate::views::SourceView;
 
 impl Imports {
     /// Every source with its rule, and what is removed next.
-    pub async fn retention(&self, actor: &Actor) -> Result<Vec<SourceRetention>, ImportError> {
+    pub async fn retention(&self, actor: &Actor) -> Result<Vec<SourceView>, ImportError> {
         actor.note("retention");
-        Ok(self.parts.store.list_retention(self.parts.clock.now()).await?)
+        let sources = self.parts.store.list_retention(self.parts.clock.now()).await?;
+        Ok(sources.into_iter().map(SourceView::from).collect())
     }
 
     /// What a sweep would remove now of what is held.
     pub async fn due(&self, actor: &Actor) -> Result<Swept, ImportError> {
-        let sources = self.retention(actor).await?;
+        actor.note("retention");
+        let sources = self.parts.store.list_retention(self.parts.clock.now()).await?;
         let sum = |of: fn(&SourceRetention) -> u64| sources.iter().map(of).sum();
         Ok(Swept {
             expired: sum(|source| source.expired),

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use contactd_core::{Actor, AdminToken, Lifetime, Role, Timestamp, TokenHash, TokenSecret, is_printable};
+use contactd_core::{Actor, AdminToken, Lifetime, Role, Timestamp, TokenHash, TokenSecret};
 
 use super::{UserError, Users};
 use crate::Changed;
+use crate::imports::is_name;
 
 /// How often the use of a token is stored.
 const NOTED_EVERY: Duration = Duration::from_secs(60);
-const MOST_NAME_CHARS: usize = 100;
 
 /// A new admin token. This is the only time that its secret is known.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Users {
     ) -> Result<Changed<IssuedAdminToken>, UserError> {
         let entry = self.parts.entry(actor, "admin-token create");
         let name = name.trim();
-        if name.is_empty() || name.chars().count() > MOST_NAME_CHARS || !name.chars().all(is_printable) {
+        if !is_name(name) {
             return Err(UserError::TokenName);
         }
         if lifetime.is_empty() {

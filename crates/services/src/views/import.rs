@@ -5,8 +5,6 @@ use contactd_core::store::PastImport;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::ListedImport;
-
 /// An import that was made, as lists show it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -36,8 +34,8 @@ pub struct ImportView {
     pub undo_until: Option<Timestamp>,
 }
 
-impl From<ListedImport> for ImportView {
-    fn from(ListedImport { import, undo_until }: ListedImport) -> Self {
+impl ImportView {
+    pub(crate) fn of(import: PastImport, undo_until: Option<Timestamp>) -> Self {
         let PastImport { id, at, summary, undone_at, .. } = import;
         Self {
             id,

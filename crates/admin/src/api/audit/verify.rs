@@ -1,11 +1,11 @@
 //! Verifying the journals of all nodes.
 
-use contactd_core::{RootKey, Timestamp};
+use contactd_core::RootKey;
 use contactd_services::{AuditError, VerifiedJournals, VerifyQuery};
 use contactd_services::{JournalError, JournalFault, NotedHead, RootSource, Verification};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::api::auth::Call;
 use crate::api::extract::Sent;
@@ -32,33 +32,9 @@ struct Verified {
     /// `whole`; `broken`; or `unverified`, if nothing wrong was found and a journal was not checked.
     state: &'static str,
     lines: u64,
-    nodes: Vec<VerifiedNode>,
-    faults: Vec<FaultShown>,
+    nodes: Vec<Value>,
+    faults: Vec<Value>,
     notes: Vec<String>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct VerifiedNode {
-    name: String,
-    state: &'static str,
-    lines: u64,
-    signed_to: Option<SignedTo>,
-    root: String,
-    is_root_given: bool,
-}
-
-#[derive(Debug, Serialize)]
-struct SignedTo {
-    line: u64,
-    time: Timestamp,
-}
-
-#[derive(Debug, PartialEq, Eq, Serialize)]
-struct FaultShown {
-    file: String,
-    line: Option<u64>,
-    what: String,
 }
 
 pub(super) async fn start(call: Call, Sent(asked): Sent<Verify>) -> Result<Started, Refusal> {
@@ -121,23 +97,24 @@ impl Verified {
                         copy.node.name
                     ));
                     let root = copy.named_roots.last().map(ToString::to_string).unwrap_or_default();
-                    all.nodes.push(VerifiedNode {
-                        name,
-                        state: "unverified",
-                        lines: copy.through,
-                        signed_to: None,
-                        root,
-                        is_root_given: false,
-                    });
+                    all.nodes.push(json!({
+                        "name": name,
+                        "state": "unverified",
+                        "lines": copy.through,
+                        "signedTo": null,
+                        "root": root,
+                        "isRootGiven": false,
+                    }));
                 }
             }
         }
-        all.faults.extend(found.unknown_roots.iter().map(|root| FaultShown {
-            file: "the given roots".to_owned(),
-            line: None,
-            what: format!("no journal has the root {root}"),
-        }));
-        let is_wrong = !all.faults.is_empty() || all.nodes.iter().any(|node| node.state == "broken");
+        all.faults.extend(
+            found
+                .unknown_roots
+                .iter()
+                .map(|root| fault("the given roots", None, &format!("no journal has the root {root}"))),
+        );
+        let is_wrong = !all.faults.is_empty() || all.nodes.iter().any(|node| node["state"] == "broken");
         if !found.is_whole && !is_wrong {
             all.state = "unverified";
         }
@@ -145,19 +122,17 @@ impl Verified {
     }
 
     fn add(&mut self, name: String, node: Option<&str>, of: &Verification) {
-        self.nodes.push(VerifiedNode {
-            name,
-            state: if of.is_whole() { "whole" } else { "broken" },
-            lines: of.lines,
-            signed_to: of.signed.map(|head| SignedTo { line: head.seq, time: head.at }),
-            root: of.roots.last().map(ToString::to_string).unwrap_or_default(),
-            is_root_given: of.root_source == RootSource::Given,
-        });
+        self.nodes.push(json!({
+            "name": name,
+            "state": if of.is_whole() { "whole" } else { "broken" },
+            "lines": of.lines,
+            "signedTo": of.signed.map(|head| json!({ "line": head.seq, "time": head.at })),
+            "root": of.roots.last().map(ToString::to_string).unwrap_or_default(),
+            "isRootGiven": of.root_source == RootSource::Given,
+        }));
         let place = |text: String| node.map_or(text.clone(), |node| format!("node {node}: {text}"));
-        self.faults.extend(of.faults.iter().map(|JournalFault { file, line, what, .. }| FaultShown {
-            file: place(file.clone()),
-            line: (*line > 0).then_some(*line),
-            what: what.clone(),
+        self.faults.extend(of.faults.iter().map(|JournalFault { file, line, what, .. }| {
+            fault(&place(file.clone()), (*line > 0).then_some(*line), what)
         }));
         self.notes.extend(of.remarks().into_iter().map(place));
         let waits = of.unsigned - of.confirmed.min(of.unsigned);
@@ -184,6 +159,10 @@ impl Verified {
     }
 }
 
+fn fault(file: &str, line: Option<u64>, what: &str) -> Value {
+    json!({ "file": file, "line": line, "what": what })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,10 +174,7 @@ mod tests {
         let found =
             Verified::of(VerifiedJournals::of_files(Verification { faults, ..Verification::default() }));
         assert_eq!((found.state, found.faults.len()), ("broken", 1_000));
-        assert_eq!(
-            found.faults[0],
-            FaultShown { file: "a".to_owned(), line: None, what: "changed".to_owned() }
-        );
+        assert_eq!(found.faults[0], super::fault("a", None, "changed"));
         assert_eq!(
             found.notes,
             [

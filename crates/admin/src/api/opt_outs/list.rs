@@ -1,15 +1,15 @@
 //! Opting out a whole list.
 
-use contactd_core::{SubjectList, subject_lines};
+use contactd_core::{SubjectList, SubjectNameError, subject_lines};
 use contactd_services::views::HolderView;
-use contactd_services::{Changed, OptOutOptions};
+use contactd_services::{Changed, OptOutOptions, OptedOut};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::api::auth::Call;
 use crate::api::extract::{Asked, Text};
-use crate::api::jobs::{Done, Failed, Job, Kind, Started};
+use crate::api::jobs::{Done, Job, Kind, Started};
 use crate::api::people::Settled;
 use crate::api::refusal::{Refusal, sentence};
 
@@ -25,33 +25,6 @@ pub(super) struct ListAsked {
     /// The case it is done for.
     #[serde(default)]
     ticket: Option<String>,
-}
-
-/// What was done with a list.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ListDone {
-    #[serde(flatten)]
-    settled: Settled,
-    /// How many lines named somebody, or were meant to.
-    read: u64,
-    already: u64,
-    /// `null` if it is not known, or must not be shown.
-    not_on_file: Option<u64>,
-    /// The first lines that could not be read.
-    rejected: Vec<RejectedLine>,
-    /// How many more there are.
-    more_rejected: u64,
-    /// The first profiles that hold something of the list and have other details that are still given out.
-    holders: Vec<HolderView>,
-    /// How many more there are.
-    more_holders: u64,
-}
-
-#[derive(Serialize)]
-struct RejectedLine {
-    line: u64,
-    reason: String,
 }
 
 /// Starts the job. The list itself is kept only until it is read.
@@ -79,55 +52,43 @@ pub(super) async fn opt_out_list(
         drop(text);
         let read = (named.len() + rejected.len()) as u64;
         phase("opting out", read, "lines");
-        let done = match named.is_empty() {
-            // Nobody is left to be opted out: nothing is changed, and there is nothing to put on record.
-            true => ListDone::nothing(read),
+        // If nobody is left to be opted out, nothing is changed, and there is nothing to put on record.
+        let changed = match named.is_empty() {
+            true => None,
             false => {
                 let opting_out = api.services.opt_outs.suppress(&actor, &named, OptOutOptions::default());
-                ListDone::of(read, &opting_out.await.map_err(Refusal::from)?)
+                Some(opting_out.await.map_err(Refusal::from)?)
             }
         };
-        let done = done.with_rejected(&rejected);
-        serde_json::to_value(done).map_err(|_| Failed::from(Refusal::internal()))
+        Ok(result(read, changed.as_ref(), &rejected))
     })
 }
 
-impl ListDone {
-    fn nothing(read: u64) -> Self {
-        Self {
-            settled: Settled { changed: 0, in_force: true, is_on_record: true },
-            read,
-            already: 0,
-            not_on_file: Some(0),
-            rejected: Vec::new(),
-            more_rejected: 0,
-            holders: Vec::new(),
-            more_holders: 0,
-        }
-    }
-
-    fn of(read: u64, changed: &Changed<contactd_services::OptedOut>) -> Self {
-        let shown = changed.done.on_file.as_ref().ok().filter(|_| changed.may_show());
-        let disclosing =
-            || shown.iter().flat_map(|found| &found.holders).filter(|holder| holder.disclosed > 0);
-        Self {
-            settled: Settled::of(changed, changed.done.changed),
-            already: changed.done.already,
-            not_on_file: shown.map(|found| found.unknown.len() as u64),
-            holders: disclosing().take(MOST_NAMED).map(HolderView::from).collect(),
-            more_holders: disclosing().skip(MOST_NAMED).count() as u64,
-            ..Self::nothing(read)
-        }
-    }
-
-    fn with_rejected(self, rejected: &[(u64, contactd_core::SubjectNameError)]) -> Self {
-        let named = rejected.iter().take(MOST_NAMED);
-        Self {
-            rejected: named
-                .map(|(line, error)| RejectedLine { line: *line, reason: sentence(&error.to_string()) })
-                .collect(),
-            more_rejected: rejected.len().saturating_sub(MOST_NAMED) as u64,
-            ..self
-        }
-    }
+/// What was done with a list of so many lines that named somebody, or were meant to.
+fn result(read: u64, changed: Option<&Changed<OptedOut>>, rejected: &[(u64, SubjectNameError)]) -> Value {
+    let Settled { changed: count, in_force, is_on_record } = match changed {
+        Some(changed) => Settled::of(changed, changed.done.changed),
+        None => Settled { changed: 0, in_force: true, is_on_record: true },
+    };
+    let shown = changed.and_then(|changed| changed.done.on_file.as_ref().ok().filter(|_| changed.may_show()));
+    let not_on_file = shown.map(|found| found.unknown.len() as u64);
+    // Those that have other details which are still given out.
+    let holders = shown.map_or(&[][..], |found| &found.holders);
+    let holders: Vec<_> = holders.iter().filter(|holder| holder.disclosed > 0).collect();
+    let named = rejected.iter().take(MOST_NAMED);
+    json!({
+        "changed": count,
+        "inForce": in_force,
+        "isOnRecord": is_on_record,
+        "read": read,
+        "already": changed.map_or(0, |changed| changed.done.already),
+        // `null` if it is not known, or must not be shown.
+        "notOnFile": if changed.is_none() { Some(0) } else { not_on_file },
+        "rejected": named
+            .map(|(line, error)| json!({ "line": line, "reason": sentence(&error.to_string()) }))
+            .collect::<Vec<_>>(),
+        "moreRejected": rejected.len().saturating_sub(MOST_NAMED),
+        "holders": holders.iter().take(MOST_NAMED).map(|holder| HolderView::from(*holder)).collect::<Vec<_>>(),
+        "moreHolders": holders.len().saturating_sub(MOST_NAMED),
+    })
 }
