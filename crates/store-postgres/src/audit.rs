@@ -16,6 +16,7 @@ use contactd_core::store::{AuditFilter, AuditIndex, AuditUsage, IndexStep, Index
 use names::find_name;
 
 use crate::PostgresStore;
+use crate::database::Work;
 use crate::node_claim::check_claim;
 use crate::usage::{signed, unsigned};
 pub(crate) use adding::position_in;
@@ -28,15 +29,14 @@ const TABLES: [&str; 4] = ["events", "admin_events", "positions", "audit_usage"]
 impl AuditIndex for PostgresStore {
     async fn audit_position(&self, node: &str) -> Result<AuditPosition, StoreError> {
         let own = self.own(node);
-        self.database
-            .read(move |work| async move {
-                check_claim(&work, own).await?;
-                match find_name(&work, node).await? {
-                    Some(node) => position(&work, node).await,
-                    None => Ok(AuditPosition::default()),
-                }
-            })
-            .await
+        let read = move |work: Work| async move {
+            check_claim(&work, own).await?;
+            match find_name(&work, node).await? {
+                Some(node) => position(&work, node).await,
+                None => Ok(AuditPosition::default()),
+            }
+        };
+        self.database.read(read).await
     }
 
     async fn index_audit(&self, step: IndexStep<'_>) -> Result<bool, StoreError> {
@@ -48,31 +48,29 @@ impl AuditIndex for PostgresStore {
 
     async fn reset_audit_index(&self, node: &str, first_day: i64) -> Result<(), StoreError> {
         let own = self.own(node);
-        self.database
-            .prepare(move |work| async move {
-                let node = lock_node(&work, node).await?;
-                check_claim(&work, own).await?;
-                work.execute("DELETE FROM events WHERE node = $1", &[&node]).await?;
-                work.execute("DELETE FROM admin_events WHERE node = $1", &[&node]).await?;
-                work.execute("DELETE FROM audit_usage WHERE node = $1 AND day >= $2", &[&node, &first_day])
-                    .await?;
-                move_to(&work, node, AuditPosition::default()).await
-            })
-            .await
+        let prepare = move |work: Work| async move {
+            let node = lock_node(&work, node).await?;
+            check_claim(&work, own).await?;
+            work.execute("DELETE FROM events WHERE node = $1", &[&node]).await?;
+            work.execute("DELETE FROM admin_events WHERE node = $1", &[&node]).await?;
+            work.execute("DELETE FROM audit_usage WHERE node = $1 AND day >= $2", &[&node, &first_day])
+                .await?;
+            move_to(&work, node, AuditPosition::default()).await
+        };
+        self.database.prepare(prepare).await
     }
 
     async fn forget_audit(&self, node: &str, through: u64) -> Result<(), StoreError> {
         let own = self.own(node);
-        self.database
-            .prepare(move |work| async move {
-                check_claim(&work, own).await?;
-                let (node, through) = (lock_node(&work, node).await?, signed(through));
-                work.execute("DELETE FROM events WHERE node = $1 AND seq <= $2", &[&node, &through]).await?;
-                work.execute("DELETE FROM admin_events WHERE node = $1 AND seq <= $2", &[&node, &through])
-                    .await?;
-                Ok(())
-            })
-            .await
+        let prepare = move |work: Work| async move {
+            check_claim(&work, own).await?;
+            let (node, through) = (lock_node(&work, node).await?, signed(through));
+            work.execute("DELETE FROM events WHERE node = $1 AND seq <= $2", &[&node, &through]).await?;
+            work.execute("DELETE FROM admin_events WHERE node = $1 AND seq <= $2", &[&node, &through])
+                .await?;
+            Ok(())
+        };
+        self.database.prepare(prepare).await
     }
 
     async fn find_entries(&self, ids: &[String]) -> Result<Vec<String>, StoreError> {
@@ -99,15 +97,14 @@ impl AuditIndex for PostgresStore {
     }
 
     async fn remove_foreign(&self, node: &str) -> Result<(), StoreError> {
-        self.database
-            .prepare(move |work| async move {
-                let node = lock_node(&work, node).await?;
-                for table in TABLES {
-                    work.execute(&format!("DELETE FROM {table} WHERE node <> $1"), &[&node]).await?;
-                }
-                Ok(())
-            })
-            .await
+        let prepare = move |work: Work| async move {
+            let node = lock_node(&work, node).await?;
+            for table in TABLES {
+                work.execute(&format!("DELETE FROM {table} WHERE node <> $1"), &[&node]).await?;
+            }
+            Ok(())
+        };
+        self.database.prepare(prepare).await
     }
 
     /// PostgreSQL checks its own files.
@@ -116,12 +113,11 @@ impl AuditIndex for PostgresStore {
     }
 
     async fn audit_usage_of(&self, node: &str) -> Result<Vec<AuditUsage>, StoreError> {
-        self.database
-            .read(move |work| async move {
-                let node = find_name(&work, node).await?.unwrap_or(0);
-                reading::usage(&work, Some(node), i64::MIN).await
-            })
-            .await
+        let read = move |work: Work| async move {
+            let node = find_name(&work, node).await?.unwrap_or(0);
+            reading::usage(&work, Some(node), i64::MIN).await
+        };
+        self.database.read(read).await
     }
 
     async fn visit_audit(

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::BufReader;
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -89,9 +90,18 @@ impl Session {
         self.client.execute(&self.prepared(sql).await?, values).await
     }
 
-    /// Closes the connection now, whoever still holds it and whatever it waits for. Dropping it would wait for the answer.
+    /// Closes the connection now, whoever still holds it and whatever it waits for, which discards what was not committed. Dropping
+    /// it would wait for the answer.
     pub(crate) fn cut(&self) {
         self.driver.abort();
+    }
+}
+
+impl Deref for Session {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
     }
 }
 

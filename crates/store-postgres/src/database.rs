@@ -226,7 +226,7 @@ impl Database {
         let read = async {
             let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
             // It is only sent: if it fails, so does what follows.
-            let mut beginning = std::pin::pin!(session.client.batch_execute(begin));
+            let mut beginning = std::pin::pin!(session.batch_execute(begin));
             sent(beginning.as_mut()).await;
             let working = work(self.work(&session, 0));
             self.watched(&session, working).await
@@ -235,7 +235,7 @@ impl Database {
         match &read {
             Ok(_) => {
                 // Whoever uses the connection next waits for the end of the transaction.
-                sent(std::pin::pin!(session.client.batch_execute("COMMIT"))).await;
+                sent(std::pin::pin!(session.batch_execute("COMMIT"))).await;
                 self.keep(session);
             }
             Err(failure) => self.give_back(session, failure).await,
@@ -282,11 +282,11 @@ impl Database {
         let session = self.session().await?;
         let prepared = async {
             let begin = "BEGIN ISOLATION LEVEL READ COMMITTED";
-            self.within(self.statement, session.client.batch_execute(begin)).await?;
+            self.within(self.statement, session.batch_execute(begin)).await?;
             if *is_unknown {
                 // If there is nothing left to do, the commit must still wait for the standby: so it writes something.
                 let write = "SELECT pg_logical_emit_message(TRUE, 'contactd', '')";
-                self.within(self.statement, session.client.batch_execute(write)).await?;
+                self.within(self.statement, session.batch_execute(write)).await?;
             }
             let working = work(self.work(&session, 0));
             let done = self.watched(&session, working).await?;
@@ -318,7 +318,7 @@ impl Database {
     /// Like [`run_alone`](Self::run_alone), but does not try again.
     pub(crate) async fn run_alone_once(&self, limit: Duration, statement: &str) -> Result<(), Failure> {
         let session = self.session().await?;
-        let run = self.within(limit, session.client.batch_execute(statement)).await;
+        let run = self.within(limit, session.batch_execute(statement)).await;
         match &run {
             Ok(()) => self.keep(session),
             Err(failure) if failure.is_passing() => self.give_up(&session),
@@ -332,7 +332,7 @@ impl Database {
         loop {
             let kept = self.idle().pop();
             match kept {
-                Some(session) if !session.client.is_closed() => return Ok(session),
+                Some(session) if !session.is_closed() => return Ok(session),
                 Some(_) => {}
                 None => break,
             }
@@ -517,14 +517,13 @@ impl Database {
         counter: Counter,
         unknown: &[Vec<u8>],
     ) -> Result<Begun, Failure> {
-        let client = &session.client;
         let (name, lock_timeout) = (counter.name(), counter.lock_timeout());
         let begin = format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout TO {}",
             lock_timeout.as_millis()
         );
         // It is only sent: if it fails, so does what follows.
-        let mut beginning = std::pin::pin!(client.batch_execute(&begin));
+        let mut beginning = std::pin::pin!(session.batch_execute(&begin));
         sent(beginning.as_mut()).await;
         // The short limit is for this lock only: nobody holds a row for long. It is set when the lock is there, in one round trip.
         let lock = "WITH locked AS MATERIALIZED (SELECT number FROM counters WHERE counter = $1 FOR UPDATE)
@@ -563,7 +562,7 @@ impl Database {
     /// Commits. If this fails in passing, it is not known whether it was committed.
     async fn commit(&self, session: &Session) -> Result<(), Failure> {
         session.heard.gave_up_waiting.store(false, Ordering::SeqCst);
-        self.within(self.statement, session.client.batch_execute("COMMIT")).await?;
+        self.within(self.statement, session.batch_execute("COMMIT")).await?;
         if session.heard.gave_up_waiting.load(Ordering::SeqCst) {
             // The next attempt finds it if it was not lost.
             return Err(Failure::Silent);
@@ -573,8 +572,8 @@ impl Database {
 
     /// After a failure: ends the transaction and keeps the connection, or gives it up if it does not work any more.
     async fn give_back(&self, session: Arc<Session>, failure: &Failure) {
-        let is_lost = failure.is_passing() || session.client.is_closed();
-        if is_lost || self.within(self.statement, session.client.batch_execute("ROLLBACK")).await.is_err() {
+        let is_lost = failure.is_passing() || session.is_closed();
+        if is_lost || self.within(self.statement, session.batch_execute("ROLLBACK")).await.is_err() {
             self.give_up(&session);
         } else {
             if failure.is_busy() {
@@ -597,7 +596,7 @@ impl Database {
     pub(crate) fn keep(&self, session: Arc<Session>) {
         *self.away_since() = None;
         let mut idle = self.idle();
-        if idle.len() < KEPT && !session.client.is_closed() && self.is_current(&session) {
+        if idle.len() < KEPT && !session.is_closed() && self.is_current(&session) {
             idle.push(session);
         }
     }

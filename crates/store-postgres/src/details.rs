@@ -24,14 +24,13 @@ const CHUNK: usize = 5_000;
 #[async_trait]
 impl Details for PostgresStore {
     async fn list_details(&self, profile: &Profile) -> Result<Vec<Detail>, StoreError> {
-        self.database
-            .read(move |work| async move {
-                let sources = Sources::read(&work).await?;
-                let rows = Place::rows(&work, &sources, &Place::of_profiles([profile])).await?;
-                let of_profile = rows.into_iter().filter(|row| row.profile == profile.key());
-                Ok(of_profile.map(|row| row.held.detail).collect())
-            })
-            .await
+        let read = move |work: Work| async move {
+            let sources = Sources::read(&work).await?;
+            let rows = Place::rows(&work, &sources, &Place::of_profiles([profile])).await?;
+            let of_profile = rows.into_iter().filter(|row| row.profile == profile.key());
+            Ok(of_profile.map(|row| row.held.detail).collect())
+        };
+        self.database.read(read).await
     }
 
     async fn remove_details(
@@ -40,23 +39,22 @@ impl Details for PostgresStore {
         which: &DetailFilter,
         entry: Noted<'_>,
     ) -> Result<u64, StoreError> {
-        self.database
-            .change(Counter::Details, move |work| async move {
-                let mut totals = TotalChanges::default();
-                let sources = Sources::read(&work).await?;
-                let is_gone = |of: &str, held: &contactd_core::store::merge::HeldDetail| {
-                    of == profile.key() && which.matches(&held.detail)
-                };
-                let places = Place::of_profiles([profile]);
-                let taken = take_away(&work, &sources, &mut totals, &places, is_gone).await?;
-                write_totals(&work, totals).await?;
-                let mut kept = former::remove(&work, profile, which).await?;
-                kept.retain(|kept| !taken.iter().any(|gone| gone.detail.is_same(&kept.detail)));
-                let removed = (taken.len() + kept.len()) as u64;
-                outbox::add(&work, entry.filter(|_| removed > 0), &[("details", removed)]).await?;
-                Ok(removed)
-            })
-            .await
+        let change = move |work: Work| async move {
+            let mut totals = TotalChanges::default();
+            let sources = Sources::read(&work).await?;
+            let is_gone = |of: &str, held: &contactd_core::store::merge::HeldDetail| {
+                of == profile.key() && which.matches(&held.detail)
+            };
+            let places = Place::of_profiles([profile]);
+            let taken = take_away(&work, &sources, &mut totals, &places, is_gone).await?;
+            write_totals(&work, totals).await?;
+            let mut kept = former::remove(&work, profile, which).await?;
+            kept.retain(|kept| !taken.iter().any(|gone| gone.detail.is_same(&kept.detail)));
+            let removed = (taken.len() + kept.len()) as u64;
+            outbox::add(&work, entry.filter(|_| removed > 0), &[("details", removed)]).await?;
+            Ok(removed)
+        };
+        self.database.change(Counter::Details, change).await
     }
 
     async fn visit_all(&self, visit: VisitDetails<'_>) -> Result<(), StoreError> {
@@ -71,7 +69,7 @@ impl Details for PostgresStore {
                 }
             }
         };
-        self.database.read_once(&mut once).await.map_err(Failure::into_store_error)
+        self.database.read_once(&mut once).await.map_err(Into::into)
     }
 
     async fn find_holders(

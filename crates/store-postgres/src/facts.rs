@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use contactd_core::store::{Facts, Noted, StoreError};
 
+use crate::database::Work;
 use crate::{PostgresStore, outbox};
 
 #[async_trait]
@@ -13,17 +14,16 @@ impl Facts for PostgresStore {
     }
 
     async fn remember(&self, name: &str, value: &str) -> Result<String, StoreError> {
-        self.database
-            .prepare(move |work| async move {
-                let find = "SELECT value FROM facts WHERE name = $1";
-                if let Some(known) = work.query_opt(find, &[&name]).await? {
-                    return Ok(known.get(0));
-                }
-                work.execute("INSERT INTO facts VALUES ($1, $2) ON CONFLICT DO NOTHING", &[&name, &value])
-                    .await?;
-                Ok(work.query_one(find, &[&name]).await?.get(0))
-            })
-            .await
+        let prepare = move |work: Work| async move {
+            let find = "SELECT value FROM facts WHERE name = $1";
+            if let Some(known) = work.query_opt(find, &[&name]).await? {
+                return Ok(known.get(0));
+            }
+            work.execute("INSERT INTO facts VALUES ($1, $2) ON CONFLICT DO NOTHING", &[&name, &value])
+                .await?;
+            Ok(work.query_one(find, &[&name]).await?.get(0))
+        };
+        self.database.prepare(prepare).await
     }
 
     async fn replace_fact(&self, name: &str, value: &str, entry: Noted<'_>) -> Result<(), StoreError> {

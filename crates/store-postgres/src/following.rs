@@ -32,14 +32,13 @@ impl PostgresStore {
     pub async fn lineage(&self) -> Result<String, StoreError> {
         let id = contactd_core::hex::encode(&crate::database::random_id()?);
         let id = &id;
-        self.database
-            .prepare(move |work| async move {
-                crate::whole::check(&work).await?;
-                let make = "INSERT INTO facts VALUES ('lineage', $1) ON CONFLICT (name) DO NOTHING";
-                work.execute(make, &[id]).await?;
-                Ok(work.query_one("SELECT value FROM facts WHERE name = 'lineage'", &[]).await?.get(0))
-            })
-            .await
+        let prepare = move |work: Work| async move {
+            crate::whole::check(&work).await?;
+            let make = "INSERT INTO facts VALUES ('lineage', $1) ON CONFLICT (name) DO NOTHING";
+            work.execute(make, &[id]).await?;
+            Ok(work.query_one("SELECT value FROM facts WHERE name = 'lineage'", &[]).await?.get(0))
+        };
+        self.database.prepare(prepare).await
     }
 
     /// The tokens and suppressions that changed after a number; all of them after -1.
@@ -49,14 +48,13 @@ impl PostgresStore {
 
     /// How many tokens and suppressions there are, and the newest change of them.
     pub async fn count_access(&self) -> Result<(ChangePoint, AccessCount), StoreError> {
-        self.database
-            .read(|work| async move {
-                let count = "SELECT (SELECT count(*) FROM tokens), (SELECT count(*) FROM suppressions WHERE NOT is_removed)";
-                let row = work.query_one(count, &[]).await?;
-                let (tokens, suppressions) = (unsigned(row.get(0)), unsigned(row.get(1)));
-                Ok((newest(&work, Counter::Access).await?, AccessCount { tokens, suppressions }))
-            })
-            .await
+        let read = move |work: Work| async move {
+            let count = "SELECT (SELECT count(*) FROM tokens), (SELECT count(*) FROM suppressions WHERE NOT is_removed)";
+            let row = work.query_one(count, &[]).await?;
+            let (tokens, suppressions) = (unsigned(row.get(0)), unsigned(row.get(1)));
+            Ok((newest(&work, Counter::Access).await?, AccessCount { tokens, suppressions }))
+        };
+        self.database.read(read).await
     }
 
     /// The next details in the order of their ids, after an id: about as many as asked for, in whole places. `None` if the
@@ -67,28 +65,27 @@ impl PostgresStore {
         limit: i64,
         seen: &ChangePoint,
     ) -> Result<Option<DetailsChunk>, StoreError> {
-        self.database
-            .read(move |work| async move {
-                if !knows(&work, Counter::Details, seen).await? {
-                    return Ok(None);
+        let read = move |work: Work| async move {
+            if !knows(&work, Counter::Details, seen).await? {
+                return Ok(None);
+            }
+            let read = format!("{DETAILS} WHERE id > $1 ORDER BY id LIMIT $2");
+            let rows = work.query(&read, &[&after, &limit]).await?;
+            let mut details: Vec<CopiedDetail> = rows.iter().map(detail).collect();
+            let is_last = i64::try_from(details.len()).unwrap_or(i64::MAX) < limit;
+            let through = match details.last() {
+                Some(last) if !is_last => {
+                    let end = place_of(last.id) + PLACES_OF_PROFILE - 1;
+                    let rest = format!("{DETAILS} WHERE id > $1 AND id <= $2 ORDER BY id");
+                    details.extend(work.query(&rest, &[&last.id, &end]).await?.iter().map(detail));
+                    Some(end)
                 }
-                let read = format!("{DETAILS} WHERE id > $1 ORDER BY id LIMIT $2");
-                let rows = work.query(&read, &[&after, &limit]).await?;
-                let mut details: Vec<CopiedDetail> = rows.iter().map(detail).collect();
-                let is_last = i64::try_from(details.len()).unwrap_or(i64::MAX) < limit;
-                let through = match details.last() {
-                    Some(last) if !is_last => {
-                        let end = place_of(last.id) + PLACES_OF_PROFILE - 1;
-                        let rest = format!("{DETAILS} WHERE id > $1 AND id <= $2 ORDER BY id");
-                        details.extend(work.query(&rest, &[&last.id, &end]).await?.iter().map(detail));
-                        Some(end)
-                    }
-                    _ => None,
-                };
-                let at = newest(&work, Counter::Details).await?;
-                Ok(Some(DetailsChunk { details, sources: sources(&work).await?, through, at }))
-            })
-            .await
+                _ => None,
+            };
+            let at = newest(&work, Counter::Details).await?;
+            Ok(Some(DetailsChunk { details, sources: sources(&work).await?, through, at }))
+        };
+        self.database.read(read).await
     }
 
     /// Passes everything about details that changed after a number to `take`, part by part and in one snapshot. Returns the
@@ -141,7 +138,7 @@ impl PostgresStore {
                 give(DetailsChanges { emptied, ..DetailsChanges::default() })?;
             }
         };
-        self.database.read_once(&mut read).await.map_err(Failure::into_store_error)
+        self.database.read_once(&mut read).await.map_err(Into::into)
     }
 
     /// Whether at least this many details changed, or places were emptied, after a number.
@@ -181,14 +178,14 @@ impl PostgresStore {
                 access_digest: access_digest(&mut tokens, &mut suppressions),
             })
         };
-        self.database.read_once(&mut read).await.map_err(Failure::into_store_error)
+        self.database.read_once(&mut read).await.map_err(Into::into)
     }
 
     /// Begins to listen for changes.
     pub async fn listen(&self) -> Result<Listening<'_>, StoreError> {
         let session = async {
             let session = self.database.session().await?;
-            let listen = async { session.client.batch_execute("LISTEN contactd").await };
+            let listen = async { session.batch_execute("LISTEN contactd").await };
             match self.database.within(LONGEST_STATEMENT, listen).await {
                 Ok(()) => Ok(session),
                 Err(failure) => {
@@ -197,8 +194,7 @@ impl PostgresStore {
                 }
             }
         };
-        let session = session.await.map_err(Failure::into_store_error)?;
-        Ok(Listening { store: self, session })
+        Ok(Listening { store: self, session: session.await? })
     }
 
     /// Sleeps. Works on every thread.
@@ -223,7 +219,7 @@ impl Listening<'_> {
             () = self.session.heard.changes.notified() => {}
             () = sleep => {}
         }
-        !self.session.client.is_closed() && self.store.database.is_current(&self.session)
+        !self.session.is_closed() && self.store.database.is_current(&self.session)
     }
 }
 

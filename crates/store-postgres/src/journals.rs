@@ -41,13 +41,12 @@ const ADD_SEALS: &str =
 impl JournalCopies for PostgresStore {
     async fn copy_position(&self, node: &str) -> Result<Option<AuditPosition>, StoreError> {
         let own = self.own(node);
-        self.database
-            .read(move |work| async move {
-                check_claim(&work, own).await?;
-                let last = work.query_opt(LAST, &[&node]).await?;
-                Ok(Some(last.map(|row| position_in(&row, 1)).transpose()?.unwrap_or_default()))
-            })
-            .await
+        let read = move |work: Work| async move {
+            check_claim(&work, own).await?;
+            let last = work.query_opt(LAST, &[&node]).await?;
+            Ok(Some(last.map(|row| position_in(&row, 1)).transpose()?.unwrap_or_default()))
+        };
+        self.database.read(read).await
     }
 
     async fn add_to_copy(&self, step: CopyStep<'_>) -> Result<bool, StoreError> {
@@ -57,18 +56,17 @@ impl JournalCopies for PostgresStore {
 
     async fn begin_journal_copy(&self, node: &str) -> Result<(), StoreError> {
         let own = self.own(node);
-        self.database
-            .prepare(move |work| async move {
-                lock_node(&work, node).await?;
-                check_claim(&work, own).await?;
-                // One that nothing was added to is a new one.
-                let last = work.query_opt(LAST, &[&node]).await?;
-                if last.is_some_and(|row| row.get::<_, i64>(3) > 0) {
-                    work.query_one(BEGIN, &[&node]).await?;
-                }
-                Ok(())
-            })
-            .await
+        let prepare = move |work: Work| async move {
+            lock_node(&work, node).await?;
+            check_claim(&work, own).await?;
+            // One that nothing was added to is a new one.
+            let last = work.query_opt(LAST, &[&node]).await?;
+            if last.is_some_and(|row| row.get::<_, i64>(3) > 0) {
+                work.query_one(BEGIN, &[&node]).await?;
+            }
+            Ok(())
+        };
+        self.database.prepare(prepare).await
     }
 
     async fn trim_copy(&self, node: &str) -> Result<bool, StoreError> {

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use contactd_core::Timestamp;
 use contactd_core::store::{Maintenance, PartSize, StoreError, TakenOver, Withdrawals};
 
-use crate::database::Counter;
+use crate::database::{Counter, Work};
 use crate::usage::unsigned;
 use crate::{ClusterNode, PostgresStore, schema, withdrawals};
 
@@ -105,24 +105,23 @@ impl Maintenance for PostgresStore {
     }
 
     async fn check(&self) -> Result<Vec<String>, StoreError> {
-        self.database
-            .read(|work| async move {
-                let missing = "SELECT name FROM unnest($1::text[]) AS name
-                           WHERE to_regclass('contactd.' || name) IS NULL ORDER BY name";
-                let missing = work.query(missing, &[&schema::tables()]).await?;
-                if !missing.is_empty() {
-                    let missing = missing.iter().map(|row| row.get::<_, &str>(0));
-                    return Ok(missing.map(|name| format!("the table {name} is missing")).collect());
+        let read = move |work: Work| async move {
+            let missing = "SELECT name FROM unnest($1::text[]) AS name
+                       WHERE to_regclass('contactd.' || name) IS NULL ORDER BY name";
+            let missing = work.query(missing, &[&schema::tables()]).await?;
+            if !missing.is_empty() {
+                let missing = missing.iter().map(|row| row.get::<_, &str>(0));
+                return Ok(missing.map(|name| format!("the table {name} is missing")).collect());
+            }
+            let mut wrong = Vec::new();
+            for (query, what) in CHECKS {
+                if work.query_one(query, &[]).await?.get(0) {
+                    wrong.push((*what).to_owned());
                 }
-                let mut wrong = Vec::new();
-                for (query, what) in CHECKS {
-                    if work.query_one(query, &[]).await?.get(0) {
-                        wrong.push((*what).to_owned());
-                    }
-                }
-                Ok(wrong)
-            })
-            .await
+            }
+            Ok(wrong)
+        };
+        self.database.read(read).await
     }
 
     async fn sizes(&self) -> Result<Vec<PartSize>, StoreError> {
@@ -140,11 +139,8 @@ impl Maintenance for PostgresStore {
     }
 
     async fn take_over(&self, withdrawals: &Withdrawals, at: Timestamp) -> Result<TakenOver, StoreError> {
-        self.database
-            .change(Counter::Access, move |work| async move {
-                withdrawals::take_over(&work, withdrawals, at).await
-            })
-            .await
+        let change = move |work: Work| async move { withdrawals::take_over(&work, withdrawals, at).await };
+        self.database.change(Counter::Access, change).await
     }
 }
 

@@ -152,18 +152,17 @@ impl PostgresStore {
             WHERE held.process IS NULL OR held.process <> excluded.process AND held.data_dir = excluded.data_dir OR held.process = excluded.process AND held.beat < excluded.beat
                 OR held.process <> excluded.process
                     AND clock_timestamp() > held.seen_at + greatest(held.lease_ms, 2000) * interval '1 millisecond'";
-        self.database
-            .prepare(move |work| async move {
-                let Registration { speaker, name, version, data_dir, details_number, wiped_number } =
-                    registration;
-                let Speaker { node, process, beat } = speaker;
-                let values: Values<'_> =
-                    &[node, name, version, process, beat, details_number, wiped_number, data_dir];
-                work.execute(register, values).await?;
-                let is_ours = "SELECT process = $2 FROM nodes WHERE id = $1";
-                Ok(work.query_one(is_ours, &[node, process]).await?.get::<_, Option<bool>>(0) == Some(true))
-            })
-            .await
+        let prepare = move |work: Work| async move {
+            let Registration { speaker, name, version, data_dir, details_number, wiped_number } =
+                registration;
+            let Speaker { node, process, beat } = speaker;
+            let values: Values<'_> =
+                &[node, name, version, process, beat, details_number, wiped_number, data_dir];
+            work.execute(register, values).await?;
+            let is_ours = "SELECT process = $2 FROM nodes WHERE id = $1";
+            Ok(work.query_one(is_ours, &[node, process]).await?.get::<_, Option<bool>>(0) == Some(true))
+        };
+        self.database.prepare(prepare).await
     }
 
     /// Renews the lease of a node, if its copy has the newest change of tokens and suppressions. One statement, committed as
@@ -239,31 +238,29 @@ impl PostgresStore {
 
     /// Forgets a node: nothing is kept for it and nobody waits for it. One that may still answer lookups is not forgotten.
     pub async fn forget_node(&self, id: &str) -> Result<Forgotten, StoreError> {
-        self.database
-            .prepare(move |work| async move {
-                let forget = "DELETE FROM nodes WHERE id = $1
-                    AND clock_timestamp() > seen_at + lease_ms * interval '1 millisecond'";
-                if work.execute(forget, &[&id]).await? > 0 {
-                    // What it has stored as usage counts from now on.
-                    work.execute("DELETE FROM quota_leases WHERE node = $1", &[&id]).await?;
-                    return Ok(Forgotten::Done);
-                }
-                let left = work.query_opt("SELECT 1 FROM nodes WHERE id = $1", &[&id]).await?;
-                Ok(if left.is_some() { Forgotten::Alive } else { Forgotten::Unknown })
-            })
-            .await
+        let prepare = move |work: Work| async move {
+            let forget = "DELETE FROM nodes WHERE id = $1
+                AND clock_timestamp() > seen_at + lease_ms * interval '1 millisecond'";
+            if work.execute(forget, &[&id]).await? > 0 {
+                // What it has stored as usage counts from now on.
+                work.execute("DELETE FROM quota_leases WHERE node = $1", &[&id]).await?;
+                return Ok(Forgotten::Done);
+            }
+            let left = work.query_opt("SELECT 1 FROM nodes WHERE id = $1", &[&id]).await?;
+            Ok(if left.is_some() { Forgotten::Alive } else { Forgotten::Unknown })
+        };
+        self.database.prepare(prepare).await
     }
 
     /// The newest changes.
     pub async fn numbers(&self) -> Result<NewestChanges, StoreError> {
-        self.database
-            .read(|work| async move {
-                Ok(NewestChanges {
-                    access: newest(&work, Counter::Access).await?,
-                    details: newest(&work, Counter::Details).await?,
-                })
+        let read = move |work: Work| async move {
+            Ok(NewestChanges {
+                access: newest(&work, Counter::Access).await?,
+                details: newest(&work, Counter::Details).await?,
             })
-            .await
+        };
+        self.database.read(read).await
     }
 
     /// The newest number of tokens and suppressions: in the database, or committed by this process, if the host that was asked is not

@@ -92,21 +92,16 @@ impl PostgresStore {
             WHERE node = $1 AND (family, period, first_day) IN (
                 SELECT family, period, first_day FROM quota_leases
                 WHERE wanted_at > now() - interval '5 seconds' AND node <> $1)";
-        let read = &mut move |work: Work| async move {
-            let rows = work.query(wanted, &[&node]).await?;
-            Ok(rows.iter().map(key).collect())
-        };
-        self.database.read_once(read).await.map_err(Failure::into_store_error)
+        let mut read = |work: Work| async move { Ok(work.query(wanted, &[&node]).await?) };
+        Ok(self.database.read_once(&mut read).await?.iter().map(key).collect())
     }
 
     /// What is leased to a node.
     pub async fn leases_of(&self, node: &str) -> Result<Vec<(QuotaKey, u64)>, StoreError> {
         let leases = "SELECT family, period, first_day, units FROM quota_leases WHERE node = $1";
-        let read = &mut move |work: Work| async move {
-            let rows = work.query(leases, &[&node]).await?;
-            Ok(rows.iter().map(|row| (key(row), unsigned(row.get(3)))).collect())
-        };
-        self.database.read_once(read).await.map_err(Failure::into_store_error)
+        let mut read = |work: Work| async move { Ok(work.query(leases, &[&node]).await?) };
+        let rows = self.database.read_once(&mut read).await?;
+        Ok(rows.iter().map(|row| (key(row), unsigned(row.get(3)))).collect())
     }
 }
 

@@ -29,22 +29,20 @@ impl Suppressions for PostgresStore {
         at: Timestamp,
         entry: Noted<'_>,
     ) -> Result<u64, StoreError> {
-        self.database
-            .change(Counter::Access, move |work| async move {
-                let changed = add(&work, subjects.iter().map(|subject| (subject, at))).await?;
-                note(&work, entry, subjects, changed).await
-            })
-            .await
+        let change = move |work: Work| async move {
+            let changed = add(&work, subjects.iter().map(|subject| (subject, at))).await?;
+            note(&work, entry, subjects, changed).await
+        };
+        self.database.change(Counter::Access, change).await
     }
 
     async fn unsuppress(&self, subjects: &[SubjectDigest], entry: Noted<'_>) -> Result<u64, StoreError> {
-        self.database
-            .change(Counter::Access, move |work| async move {
-                let (digests, keys) = columns(subjects);
-                let changed = work.execute(UNSUPPRESS, &[&digests, &keys, &work.number]).await?;
-                note(&work, entry, subjects, changed).await
-            })
-            .await
+        let change = move |work: Work| async move {
+            let (digests, keys) = columns(subjects);
+            let changed = work.execute(UNSUPPRESS, &[&digests, &keys, &work.number]).await?;
+            note(&work, entry, subjects, changed).await
+        };
+        self.database.change(Counter::Access, change).await
     }
 
     async fn find_suppression(&self, subjects: &[SubjectDigest]) -> Result<Option<Timestamp>, StoreError> {

@@ -71,20 +71,18 @@ pub(crate) async fn add_import(
 /// Every source that holds details or has a maximum age, by name. Reads all details that can end.
 pub(crate) async fn retention(work: &Work, now: Timestamp) -> Result<Vec<SourceRetention>, Failure> {
     let mut sources = retained(work).await?;
-    let imports = work.query("SELECT id, imported_at FROM imports", &[]).await?;
-    let imports = imports.iter().map(|row| (row.get(0), Timestamp::from_millis(row.get(1))));
-    let imports: HashMap<i64, Timestamp> = imports.collect();
-    let find = "SELECT source, expires_at, observed_at, coalesce(said_by, import) FROM details
-                WHERE expires_at IS NOT NULL OR source IN (SELECT id FROM sources WHERE max_age IS NOT NULL)";
-    let rows = work.query_raw(find, std::iter::empty::<i64>()).await?;
+    let find = format!(
+        "SELECT source, expires_at, CASE WHEN observed_at <> {NEVER_OBSERVED} THEN observed_at * 1000
+             ELSE (SELECT imported_at FROM imports WHERE imports.id = coalesce(said_by, import)) END
+         FROM details
+         WHERE expires_at IS NOT NULL OR source IN (SELECT id FROM sources WHERE max_age IS NOT NULL)"
+    );
+    let rows = work.query_raw(&find, std::iter::empty::<i64>()).await?;
     let mut rows = std::pin::pin!(rows);
     while let Some(row) = rows.next().await.transpose()? {
         let Some(source) = sources.get_mut(&row.get(0)) else { continue };
         let expires_at = row.get::<_, Option<i64>>(1).map(Timestamp::from_seconds);
-        let known_at = match row.get(2) {
-            NEVER_OBSERVED => imports.get(&row.get(3)).copied(),
-            observed_at => Some(Timestamp::from_seconds(observed_at)),
-        };
+        let known_at = row.get::<_, Option<i64>>(2).map(Timestamp::from_millis);
         source.add(expires_at, known_at, now);
     }
     let mut list: Vec<SourceRetention> = sources.into_values().collect();

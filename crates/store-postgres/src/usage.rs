@@ -22,19 +22,18 @@ const GIVEN: &str = "SELECT token, day, sum(hits)::bigint, sum(misses)::bigint, 
 impl Usage for PostgresStore {
     async fn record_usage(&self, usage: &[UsageDelta], at: Timestamp) -> Result<(), StoreError> {
         // Adding is not the same when it is repeated, so it is made once, as a change is.
-        self.database
-            .change(Counter::Usage, move |work| async move {
-                let columns = Columns::of(usage.iter().map(|delta| (at.day(), delta)));
-                let add = format!(
-                    "INSERT INTO usage (token, day, hits, misses, refused) {GIVEN}
-                 ON CONFLICT (token, day, node) DO UPDATE SET hits = usage.hits + excluded.hits,
-                     misses = usage.misses + excluded.misses, refused = usage.refused + excluded.refused"
-                );
-                let Columns { tokens, days, hits, misses, refused } = &columns;
-                work.execute(&add, &[tokens, days, hits, misses, refused]).await?;
-                touch(&work, usage).await
-            })
-            .await
+        let change = move |work: Work| async move {
+            let columns = Columns::of(usage.iter().map(|delta| (at.day(), delta)));
+            let add = format!(
+                "INSERT INTO usage (token, day, hits, misses, refused) {GIVEN}
+             ON CONFLICT (token, day, node) DO UPDATE SET hits = usage.hits + excluded.hits,
+                 misses = usage.misses + excluded.misses, refused = usage.refused + excluded.refused"
+            );
+            let Columns { tokens, days, hits, misses, refused } = &columns;
+            work.execute(&add, &[tokens, days, hits, misses, refused]).await?;
+            touch(&work, usage).await
+        };
+        self.database.change(Counter::Usage, change).await
     }
 
     async fn hits_since(&self, family: &str, day: i64) -> Result<u64, StoreError> {
@@ -51,22 +50,21 @@ impl Usage for PostgresStore {
     }
 
     async fn raise_hits(&self, hits: &[DayHits]) -> Result<(), StoreError> {
-        self.database
-            .change(Counter::Usage, move |work| async move {
-                let tokens: Vec<&str> = hits.iter().map(|hits| hits.token.as_str()).collect();
-                let days: Vec<i64> = hits.iter().map(|hits| hits.day).collect();
-                let counts: Vec<i64> = hits.iter().map(|hits| signed(hits.hits)).collect();
-                // What nodes have counted is theirs, so the rest is added to what no node has counted.
-                let raise = "INSERT INTO usage (token, day, hits, misses, refused)
-                SELECT token, day, greatest(0, max(hits) - coalesce((SELECT sum(usage.hits)::bigint FROM usage
-                    WHERE usage.token = given.token AND usage.day = given.day AND node <> ''), 0)), 0, 0
-                FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS given (token, day, hits)
-                GROUP BY token, day
-                ON CONFLICT (token, day, node) DO UPDATE SET hits = greatest(usage.hits, excluded.hits)";
-                work.execute(raise, &[&tokens, &days, &counts]).await?;
-                Ok(())
-            })
-            .await
+        let change = move |work: Work| async move {
+            let tokens: Vec<&str> = hits.iter().map(|hits| hits.token.as_str()).collect();
+            let days: Vec<i64> = hits.iter().map(|hits| hits.day).collect();
+            let counts: Vec<i64> = hits.iter().map(|hits| signed(hits.hits)).collect();
+            // What nodes have counted is theirs, so the rest is added to what no node has counted.
+            let raise = "INSERT INTO usage (token, day, hits, misses, refused)
+            SELECT token, day, greatest(0, max(hits) - coalesce((SELECT sum(usage.hits)::bigint FROM usage
+                WHERE usage.token = given.token AND usage.day = given.day AND node <> ''), 0)), 0, 0
+            FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS given (token, day, hits)
+            GROUP BY token, day
+            ON CONFLICT (token, day, node) DO UPDATE SET hits = greatest(usage.hits, excluded.hits)";
+            work.execute(raise, &[&tokens, &days, &counts]).await?;
+            Ok(())
+        };
+        self.database.change(Counter::Usage, change).await
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_postgres::{Client, Error, Row};
+use tokio_postgres::{Error, Row};
 
 use crate::connecting::{Session, Values};
 
@@ -45,22 +45,6 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    pub(crate) async fn query(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, Error> {
-        self.session.query(sql, values).await
-    }
-
-    pub(crate) async fn query_one(&self, sql: &str, values: Values<'_>) -> Result<Row, Error> {
-        self.session.query_one(sql, values).await
-    }
-
-    pub(crate) async fn query_opt(&self, sql: &str, values: Values<'_>) -> Result<Option<Row>, Error> {
-        self.session.query_opt(sql, values).await
-    }
-
-    pub(crate) async fn execute(&self, sql: &str, values: Values<'_>) -> Result<u64, Error> {
-        self.session.execute(sql, values).await
-    }
-
     /// Reads the rows of a query some at a time. What is written meanwhile is not among them. The cursors of a transaction have
     /// different names.
     pub(crate) async fn cursor(
@@ -71,11 +55,6 @@ impl Work {
     ) -> Result<Cursor<'_>, Error> {
         self.execute(&format!("DECLARE {name} NO SCROLL CURSOR FOR {query}"), values).await?;
         Ok(Cursor { work: self, name, is_over: false })
-    }
-
-    /// Closes the connection now, which discards what was not committed.
-    pub(crate) fn cut(&self) {
-        self.session.cut();
     }
 }
 
@@ -102,9 +81,9 @@ impl Cursor<'_> {
 }
 
 impl std::ops::Deref for Work {
-    type Target = Client;
+    type Target = Session;
 
-    fn deref(&self) -> &Client {
-        &self.session.client
+    fn deref(&self) -> &Session {
+        &self.session
     }
 }

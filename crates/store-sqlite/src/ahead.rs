@@ -9,7 +9,7 @@ use contactd_core::store::place::{PLACES_OF_PROFILE, first_id};
 use contactd_core::{Kind, Profile};
 use rusqlite::Connection;
 
-use crate::profile_rows::{ProfileRows, SourceNames, StoredRow};
+use crate::profile_rows::{ProfileRows, StoredRow};
 
 /// Rows read at a time.
 const CHUNK: i64 = 5_000;
@@ -18,7 +18,6 @@ const CHUNK: i64 = 5_000;
 const SCAN_WORTH: u64 = 20;
 
 pub(crate) struct Ahead {
-    names: SourceNames,
     strategy: Strategy,
     /// The highest first id of a profile read so far.
     done_to: i64,
@@ -33,7 +32,7 @@ enum Strategy {
 impl Ahead {
     /// For profiles in any order.
     pub(crate) fn lookups() -> Self {
-        Self { names: SourceNames::default(), strategy: Strategy::Lookups, done_to: -1 }
+        Self { strategy: Strategy::Lookups, done_to: -1 }
     }
 
     /// For about `coming` records in order, with `held` profiles in the store. `all`: every row has to be read.
@@ -65,7 +64,7 @@ impl Ahead {
                 while self.pass(connection, first + PLACES_OF_PROFILE, |row| rows.push(row))? {}
                 Ok(ProfileRows::of(profile, rows))
             }
-            _ => ProfileRows::read(connection, &mut self.names, profile),
+            _ => ProfileRows::read(connection, profile),
         }
     }
 
@@ -84,7 +83,7 @@ impl Ahead {
         if !rows.is_empty() || *is_last {
             return Ok(false);
         }
-        let read = StoredRow::read(connection, &mut self.names, (*next, i64::MAX, CHUNK))?;
+        let read = StoredRow::read(connection, (*next, i64::MAX, CHUNK))?;
         match read.last() {
             Some(last) => *next = last.id + 1,
             None => *is_last = true,

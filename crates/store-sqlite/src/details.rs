@@ -12,7 +12,7 @@ use contactd_core::store::{
 use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
 use rusqlite::{Connection, Transaction};
 
-use crate::profile_rows::{ProfileRows, SourceNames};
+use crate::profile_rows::ProfileRows;
 use crate::writing::Writing;
 use crate::{SqliteStore, connection, former, outbox, profile_rows, retention, totals};
 
@@ -20,7 +20,7 @@ use crate::{SqliteStore, connection, former, outbox, profile_rows, retention, to
 impl Details for SqliteStore {
     async fn list_details(&self, profile: &Profile) -> Result<Vec<Detail>, StoreError> {
         self.read_details(|details| {
-            let rows = ProfileRows::read(details, &mut SourceNames::default(), profile)?;
+            let rows = ProfileRows::read(details, profile)?;
             Ok(rows.details.into_iter().map(|stored| stored.detail).collect())
         })
     }
@@ -32,9 +32,7 @@ impl Details for SqliteStore {
         entry: Noted<'_>,
     ) -> Result<u64, StoreError> {
         self.change_details(|transaction, writing| {
-            let names = &mut SourceNames::default();
-            let taken =
-                writing.take_away(transaction, names, profile, |stored| which.matches(&stored.detail))?;
+            let taken = writing.take_away(transaction, profile, |stored| which.matches(&stored.detail))?;
             let mut kept = former::remove(transaction, profile, which)?;
             kept.retain(|kept| !taken.gone.iter().any(|gone| gone.detail.is_same(&kept.detail)));
             let removed = (taken.gone.len() + kept.len()) as u64;
@@ -134,10 +132,9 @@ fn find_holders(
 }
 
 fn are_held(connection: &Connection, profiles: &[Profile]) -> rusqlite::Result<Vec<bool>> {
-    let mut names = SourceNames::default();
-    let mut is_held = |profile: &Profile| {
-        let held = ProfileRows::read(connection, &mut names, profile)?;
+    let is_held = |profile: &Profile| {
+        let held = ProfileRows::read(connection, profile)?;
         Ok(!held.details.is_empty() || former::is_kept(connection, profile)?)
     };
-    profiles.iter().map(&mut is_held).collect()
+    profiles.iter().map(is_held).collect()
 }

@@ -6,7 +6,7 @@ use contactd_core::store::{DetailFilter, FormerDetail, FormerTotal};
 use contactd_core::{Kind, Profile, Timestamp};
 use rusqlite::{Connection, params};
 
-use crate::profile_rows::{SourceNames, read_stored};
+use crate::profile_rows::read_held;
 
 /// A kept row.
 pub(crate) struct FormerRow {
@@ -17,9 +17,10 @@ pub(crate) struct FormerRow {
     pub(crate) stored: HeldDetail,
 }
 
+/// The columns of [`read_held`] and two more.
 const COLUMNS: &str =
-    "former.id, profile, kind, label, value, source, confidence, observed_at, basis, expires_at, added_by,
-     said_by, import, is_withdrawn";
+    "id, profile, kind, label, value, source, confidence, observed_at, basis, expires_at, added_by, said_by,
+    (SELECT name FROM sources WHERE sources.id = source), import, is_withdrawn";
 
 /// Keeps a detail as it was before an import.
 pub(crate) fn keep(
@@ -69,38 +70,30 @@ pub(crate) fn places(
 }
 
 /// An import's rows at a place, the last one first.
-pub(crate) fn at_place(
-    connection: &Connection,
-    names: &mut SourceNames,
-    import: i64,
-    place: i64,
-) -> rusqlite::Result<Vec<FormerRow>> {
+pub(crate) fn at_place(connection: &Connection, import: i64, place: i64) -> rusqlite::Result<Vec<FormerRow>> {
     let mut rows = connection.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM former WHERE import = ?1 AND place = ?2 ORDER BY former.id DESC"
+        "SELECT {COLUMNS} FROM former WHERE import = ?1 AND place = ?2 ORDER BY id DESC"
     ))?;
-    let mut rows = rows.query((import, place))?;
-    let mut read = Vec::new();
-    while let Some(row) = rows.next()? {
-        read.push(FormerRow {
+    let rows = rows.query_map((import, place), |row| {
+        Ok(FormerRow {
             id: row.get(0)?,
-            import: row.get(12)?,
+            import: row.get(13)?,
             profile: row.get(1)?,
-            fate: if row.get(13)? { Fate::Withdrawn } else { Fate::Changed },
-            stored: read_stored(connection, names, row)?,
-        });
-    }
-    Ok(read)
+            fate: if row.get(14)? { Fate::Withdrawn } else { Fate::Changed },
+            stored: read_held(row)?,
+        })
+    })?;
+    rows.collect()
 }
 
 /// Everything that is kept of a profile, the oldest import first.
 fn of_profile(connection: &Connection, profile: &Profile) -> rusqlite::Result<Vec<FormerRow>> {
-    let mut names = SourceNames::default();
     let mut kept = Vec::new();
     let mut next = 0;
     // One step from each import to the next in the index, instead of reading all of it.
     let mut find = connection.prepare_cached("SELECT min(import) FROM former WHERE import > ?1")?;
     while let Some(import) = find.query_row([next], |row| row.get::<_, Option<i64>>(0))? {
-        let rows = at_place(connection, &mut names, import, first_id(profile, Kind::Phone))?;
+        let rows = at_place(connection, import, first_id(profile, Kind::Phone))?;
         kept.extend(rows.into_iter().rev().filter(|row| row.profile == profile.key()));
         next = import;
     }

@@ -15,7 +15,7 @@ use rusqlite::{Connection, params};
 
 use crate::ahead::Ahead;
 use crate::former;
-use crate::profile_rows::{ProfileRows, SourceNames};
+use crate::profile_rows::ProfileRows;
 use crate::steady::SteadySync;
 use crate::writing::Writing;
 use crate::{SqliteStore, connection, outbox, totals, undo, wipe};
@@ -147,11 +147,10 @@ impl SqliteImport {
     }
 
     fn withdraw_from(&mut self, profiles: &[String]) -> rusqlite::Result<()> {
-        let mut names = SourceNames::default();
         let (connection, import) = (&self.connection, self.merging.id);
         for key in profiles {
             let profile = Profile::from_key(key);
-            let mut rows = ProfileRows::read(connection, &mut names, &profile)?;
+            let mut rows = ProfileRows::read(connection, &profile)?;
             let keep = |held: &_, fate| former::keep(connection, import, &profile, held, fate);
             let touched = self.merging.withdraw(&mut self.writing.totals, &mut rows.details, keep)?;
             rows.write(connection, &profile, touched)?;
@@ -160,9 +159,8 @@ impl SqliteImport {
     }
 
     fn take_back_all(&mut self, values: &[ValueOfProfile]) -> rusqlite::Result<()> {
-        let mut names = SourceNames::default();
         for value in values {
-            let mut rows = ProfileRows::read(&self.connection, &mut names, &value.0)?;
+            let mut rows = ProfileRows::read(&self.connection, &value.0)?;
             let touched = self.merging.take_back(&mut self.writing.totals, value, &mut rows.details);
             rows.write(&self.connection, &value.0, touched)?;
         }

@@ -1,7 +1,5 @@
 //! Reading and writing the rows of one profile.
 
-use std::collections::HashMap;
-
 use contactd_core::store::merge::{HeldDetail, Touched};
 use contactd_core::store::place::{
     NEVER_OBSERVED, PLACES, PLACES_OF_PROFILE, first_id, kind, kind_number, label, label_number, observed,
@@ -20,21 +18,10 @@ pub(crate) struct ProfileRows {
     pub(crate) others: Vec<String>,
 }
 
-/// The names of sources by id, each read once.
-#[derive(Default)]
-pub(crate) struct SourceNames(HashMap<i64, String>);
-
-impl SourceNames {
-    fn of(&mut self, connection: &Connection, source: i64) -> rusqlite::Result<String> {
-        if let Some(name) = self.0.get(&source) {
-            return Ok(name.clone());
-        }
-        let mut statement = connection.prepare_cached("SELECT name FROM sources WHERE id = ?1")?;
-        let name: String = statement.query_row([source], |row| row.get(0))?;
-        self.0.insert(source, name.clone());
-        Ok(name)
-    }
-}
+/// The columns that [`read_held`] reads. `former` calls one of them differently.
+const COLUMNS: &str =
+    "id, profile, kind, label, value, source, confidence, observed_at, basis, expires_at, import, said_by,
+    (SELECT name FROM sources WHERE sources.id = source)";
 
 /// A row of the table.
 pub(crate) struct StoredRow {
@@ -47,21 +34,15 @@ impl StoredRow {
     /// The rows with ids from `first` to before `end`, in order, at most `limit`.
     pub(crate) fn read(
         connection: &Connection,
-        names: &mut SourceNames,
         (first, end, limit): (i64, i64, i64),
     ) -> rusqlite::Result<Vec<Self>> {
-        let mut statement = connection.prepare_cached(
-            "SELECT id, profile, kind, label, value, source, confidence, observed_at, basis, expires_at, import,
-                 said_by
-             FROM details WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3",
-        )?;
-        let mut rows = statement.query((first, end, limit))?;
-        let mut read = Vec::new();
-        while let Some(row) = rows.next()? {
-            let stored = read_stored(connection, names, row)?;
-            read.push(Self { id: row.get(0)?, profile: row.get(1)?, stored });
-        }
-        Ok(read)
+        let mut statement = connection.prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM details WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3"
+        ))?;
+        let rows = statement.query_map((first, end, limit), |row| {
+            Ok(Self { id: row.get(0)?, profile: row.get(1)?, stored: read_held(row)? })
+        })?;
+        rows.collect()
     }
 
     pub(crate) fn source(&self) -> &str {
@@ -71,13 +52,9 @@ impl StoredRow {
 
 impl ProfileRows {
     /// Reads all details of a profile, each kind in order of preference.
-    pub(crate) fn read(
-        connection: &Connection,
-        names: &mut SourceNames,
-        profile: &Profile,
-    ) -> rusqlite::Result<Self> {
+    pub(crate) fn read(connection: &Connection, profile: &Profile) -> rusqlite::Result<Self> {
         let first = first_id(profile, Kind::Phone);
-        let rows = StoredRow::read(connection, names, (first, first + PLACES_OF_PROFILE, PLACES_OF_PROFILE))?;
+        let rows = StoredRow::read(connection, (first, first + PLACES_OF_PROFILE, PLACES_OF_PROFILE))?;
         Ok(Self::of(profile, rows))
     }
 
@@ -136,15 +113,11 @@ pub(crate) fn visit_all(
     connection: &Connection,
     mut visit: impl FnMut(&Profile, Vec<Detail>) -> bool,
 ) -> rusqlite::Result<()> {
-    let mut names = SourceNames::default();
-    let mut statement = connection.prepare(
-        "SELECT id, profile, kind, label, value, source, confidence, observed_at, basis, expires_at
-         FROM details ORDER BY profile, id",
-    )?;
+    let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM details ORDER BY profile, id"))?;
     let mut rows = statement.query(())?;
     let mut current: Option<(Profile, Vec<Detail>)> = None;
     while let Some(row) = rows.next()? {
-        let detail = read_detail(row, names.of(connection, row.get(5)?)?)?;
+        let detail = read_held(row)?.detail;
         let key = row.get_ref(1)?.as_str()?;
         match &mut current {
             Some((profile, details)) if profile.key() == key => details.push(detail),
@@ -184,30 +157,21 @@ fn insert(held: &HeldDetail, connection: &Connection, profile: &Profile, id: i64
     Ok(())
 }
 
-/// Reads a row with the columns of [`StoredRow::read`].
-pub(crate) fn read_stored(
-    connection: &Connection,
-    names: &mut SourceNames,
-    row: &Row<'_>,
-) -> rusqlite::Result<HeldDetail> {
-    let source = row.get(5)?;
-    let detail = read_detail(row, names.of(connection, source)?)?;
-    Ok(HeldDetail { detail, source, import: row.get(10)?, said_by: row.get(11)? })
-}
-
-fn read_detail(row: &Row<'_>, source: String) -> rusqlite::Result<Detail> {
+/// Reads a row with [`COLUMNS`].
+pub(crate) fn read_held(row: &Row<'_>) -> rusqlite::Result<HeldDetail> {
     let observed_at: i64 = row.get(7)?;
     let expires_at: Option<i64> = row.get(9)?;
-    Ok(Detail {
+    let detail = Detail {
         kind: kind(row.get(2)?),
         label: label(row.get(3)?),
         value: ContactValue::from_store(row.get(4)?),
-        source,
+        source: row.get(12)?,
         confidence: row.get(6)?,
         observed_at: (observed_at != NEVER_OBSERVED).then(|| Timestamp::from_seconds(observed_at)),
         basis: row.get(8)?,
         expires_at: expires_at.map(Timestamp::from_seconds),
-    })
+    };
+    Ok(HeldDetail { detail, source: row.get(5)?, import: row.get(10)?, said_by: row.get(11)? })
 }
 
 #[cfg(test)]

@@ -11,19 +11,17 @@ use rusqlite::Connection;
 /// Every source that holds details or has a maximum age, by name. Reads all details that can end.
 pub(crate) fn list(details: &Connection, now: Timestamp) -> rusqlite::Result<Vec<SourceRetention>> {
     let mut sources = sources(details)?;
-    let imports = imports(details)?;
-    let mut find = details.prepare(
-        "SELECT source, expires_at, observed_at, coalesce(said_by, import) FROM details
-         WHERE expires_at IS NOT NULL OR source IN (SELECT id FROM sources WHERE max_age IS NOT NULL)",
-    )?;
+    let mut find = details.prepare(&format!(
+        "SELECT source, expires_at, CASE WHEN observed_at <> {NEVER_OBSERVED} THEN observed_at * 1000
+             ELSE (SELECT imported_at FROM imports WHERE imports.id = coalesce(said_by, import)) END
+         FROM details
+         WHERE expires_at IS NOT NULL OR source IN (SELECT id FROM sources WHERE max_age IS NOT NULL)"
+    ))?;
     let mut rows = find.query(())?;
     while let Some(row) = rows.next()? {
         let Some(source) = sources.get_mut(&row.get(0)?) else { continue };
         let expires_at = row.get::<_, Option<i64>>(1)?.map(Timestamp::from_seconds);
-        let known_at = match row.get(2)? {
-            NEVER_OBSERVED => imports.get(&row.get(3)?).copied(),
-            observed_at => Some(Timestamp::from_seconds(observed_at)),
-        };
+        let known_at = row.get::<_, Option<i64>>(2)?.map(Timestamp::from_millis);
         source.add(expires_at, known_at, now);
     }
     let mut list: Vec<SourceRetention> = sources.into_values().collect();
@@ -41,10 +39,4 @@ fn sources(details: &Connection) -> rusqlite::Result<HashMap<i64, SourceRetentio
         Ok((row.get(0)?, SourceRetention::new(row.get(1)?, max_age, row.get(3)?)))
     };
     list.query_map((), source)?.collect()
-}
-
-/// When each import ran.
-fn imports(details: &Connection) -> rusqlite::Result<HashMap<i64, Timestamp>> {
-    let mut list = details.prepare("SELECT id, imported_at FROM imports")?;
-    list.query_map((), |row| Ok((row.get(0)?, Timestamp::from_millis(row.get(1)?))))?.collect()
 }

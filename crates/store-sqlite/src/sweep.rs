@@ -10,7 +10,6 @@ use contactd_core::store::{Aged, LocalRead, Noted, StoreError, SweepPlan, Swept}
 use contactd_core::{AdminEntry, Profile};
 use rusqlite::Connection;
 
-use crate::profile_rows::SourceNames;
 use crate::writing::Writing;
 use crate::{SqliteStore, connection, outbox};
 
@@ -125,11 +124,10 @@ impl Sweep {
             return Ok(0);
         }
         let transaction = connection::write(&mut self.writer)?;
-        let (mut writing, mut names, mut taken) = (Writing::default(), SourceNames::default(), 0);
+        let (mut writing, mut taken) = (Writing::default(), 0);
         for key in profiles {
             let profile = Profile::from_key(key);
-            let gone =
-                writing.take_away(&transaction, &mut names, &profile, &is_over).map_err(connection::error)?;
+            let gone = writing.take_away(&transaction, &profile, &is_over).map_err(connection::error)?;
             taken += gone.gone.len() as u64;
         }
         writing.finish(&transaction).map_err(connection::error)?;

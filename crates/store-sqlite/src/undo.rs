@@ -6,7 +6,7 @@ use contactd_core::{Profile, Timestamp};
 use rusqlite::Connection;
 
 use crate::former::{self, FormerRow};
-use crate::profile_rows::{ProfileRows, SourceNames};
+use crate::profile_rows::ProfileRows;
 use crate::totals;
 use crate::writing::Writing;
 
@@ -48,7 +48,6 @@ fn find_obstacle(connection: &Connection, import: i64) -> rusqlite::Result<Optio
 
 /// Removes the details that the import added and that are still held; returns how many.
 fn remove_added(connection: &Connection, writing: &mut Writing, import: i64) -> rusqlite::Result<u64> {
-    let mut names = SourceNames::default();
     let (mut removed, mut after) = (0, -1);
     let mut find = connection
         .prepare("SELECT id, profile FROM details WHERE id > ?1 AND import = ?2 ORDER BY id LIMIT ?3")?;
@@ -62,7 +61,7 @@ fn remove_added(connection: &Connection, writing: &mut Writing, import: i64) -> 
         for key in profiles {
             let profile = Profile::from_key(&key);
             let is_gone = |stored: &HeldDetail| stored.import == import;
-            removed += writing.take_away(connection, &mut names, &profile, is_gone)?.gone.len() as u64;
+            removed += writing.take_away(connection, &profile, is_gone)?.gone.len() as u64;
         }
         after = last;
     }
@@ -75,19 +74,17 @@ fn put_back(
     import: i64,
     at: Timestamp,
 ) -> rusqlite::Result<u64> {
-    let mut names = SourceNames::default();
     let (mut restored, mut after) = (0, -1);
     loop {
         let places = former::places(connection, import, after, CHUNK)?;
         let Some(&last) = places.last() else { return Ok(restored) };
         for place in places {
-            let mut rows = former::at_place(connection, &mut names, import, place)?;
+            let mut rows = former::at_place(connection, import, place)?;
             rows.retain(|row| row.stored.detail.expires_at.is_none_or(|end| end.seconds() > at.seconds()));
             while let Some(first) = rows.first() {
                 let key = first.profile.clone();
                 let of_profile: Vec<FormerRow> = rows.extract_if(.., |row| row.profile == key).collect();
-                restored +=
-                    put_back_to(connection, writing, &mut names, &Profile::from_key(&key), of_profile)?;
+                restored += put_back_to(connection, writing, &Profile::from_key(&key), of_profile)?;
             }
         }
         after = last;
@@ -97,11 +94,10 @@ fn put_back(
 fn put_back_to(
     connection: &Connection,
     writing: &mut Writing,
-    names: &mut SourceNames,
     profile: &Profile,
     former: Vec<FormerRow>,
 ) -> rusqlite::Result<u64> {
-    let mut held = ProfileRows::read(connection, names, profile)?;
+    let mut held = ProfileRows::read(connection, profile)?;
     let former = former.into_iter().map(|row| (row.fate, row.stored)).collect();
     let restored = writing.totals.put_back(&mut held.details, former);
     held.write(connection, profile, restored.iter().collect())?;

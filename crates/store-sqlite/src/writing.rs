@@ -7,7 +7,7 @@ use contactd_core::store::merge::{HeldDetail, TakenAway, TotalChanges};
 use contactd_core::store::place::{kind_number, label_number};
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::profile_rows::{ProfileRows, SourceNames};
+use crate::profile_rows::ProfileRows;
 
 /// Changes to the totals, collected until [`Writing::finish`] writes them.
 #[derive(Default)]
@@ -47,11 +47,10 @@ impl Writing {
     pub(crate) fn take_away(
         &mut self,
         connection: &Connection,
-        names: &mut SourceNames,
         profile: &Profile,
         is_gone: impl Fn(&HeldDetail) -> bool,
     ) -> rusqlite::Result<TakenAway> {
-        let mut rows = ProfileRows::read(connection, names, profile)?;
+        let mut rows = ProfileRows::read(connection, profile)?;
         let taken = self.totals.take_away(&mut rows.details, is_gone);
         rows.write(connection, profile, taken.gone.iter().collect())?;
         Ok(taken)

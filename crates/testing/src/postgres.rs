@@ -51,21 +51,7 @@ impl TestServer {
     pub fn start_with(settings: &[&str]) -> Self {
         let dir = directory();
         let data = dir.path().join("data");
-        let made = as_user(&program("initdb"))
-            .args([
-                "--auth=trust",
-                "--username=contactd",
-                "--encoding=UTF8",
-                "--no-locale",
-                "--no-sync",
-                "-D",
-            ])
-            .arg(&data)
-            .stdout(Stdio::null())
-            .stderr(Stdio::inherit())
-            .status()
-            .expect("initdb runs");
-        assert!(made.success(), "initdb failed");
+        make("initdb", &["--auth=trust", "--username=contactd", "--encoding=UTF8", "--no-locale"], &data);
         let mut config = String::from("listen_addresses = '127.0.0.1'\nunix_socket_directories = ''\n");
         for setting in settings {
             config.push_str(setting);
@@ -79,6 +65,10 @@ impl TestServer {
             .and_then(|mut main| std::io::Write::write_all(&mut main, b"include 'contactd.conf'\n"))
             .expect("writes");
         give_to_user(&file);
+        Self::run_in(dir)
+    }
+
+    fn run_in(dir: tempfile::TempDir) -> Self {
         let server = Self { port: free_port(), dir, running: Mutex::default(), databases: AtomicU32::new(0) };
         server.run();
         server
@@ -87,24 +77,10 @@ impl TestServer {
     /// Starts a standby that follows this server, with the same settings. The thread that calls this must outlive it.
     pub fn standby(&self) -> Self {
         let dir = directory();
-        let copied = as_user(&program("pg_basebackup"))
-            .args([
-                "--write-recovery-conf",
-                "--checkpoint=fast",
-                "--no-sync",
-                "-d",
-                &self.url("postgres"),
-                "-D",
-            ])
-            .arg(dir.path().join("data"))
-            .stdout(Stdio::null())
-            .stderr(Stdio::inherit())
-            .status()
-            .expect("pg_basebackup runs");
-        assert!(copied.success(), "pg_basebackup failed");
-        let server = Self { port: free_port(), dir, running: Mutex::default(), databases: AtomicU32::new(0) };
-        server.run();
-        server
+        let from = self.url("postgres");
+        let data = dir.path().join("data");
+        make("pg_basebackup", &["--write-recovery-conf", "--checkpoint=fast", "-d", &from], &data);
+        Self::run_in(dir)
     }
 
     /// Makes a standby the primary. Returns when it can be written to.
@@ -257,6 +233,13 @@ fn as_user(program: &Path) -> Command {
     }
     command.args(["--pdeathsig", "QUIT"]).arg(program).current_dir("/");
     command
+}
+
+/// Makes a data directory with a program of PostgreSQL.
+fn make(name: &str, args: &[&str], data: &Path) {
+    let mut making = as_user(&program(name));
+    making.args(args).args(["--no-sync", "-D"]).arg(data).stdout(Stdio::null());
+    assert!(making.status().expect("it runs").success(), "{name} failed");
 }
 
 /// The processes that a process has started.

@@ -6,22 +6,12 @@ use contactd_core::store::{
     AuditIndex, Changes, DayHits, IndexStep, Maintenance, Outbox, Suppressions, Tokens, Usage,
 };
 use contactd_core::{
-    Actor, AdminEntry, AuditPosition, AuditRecord, Kind, ShortDigest, SubjectDigest, Timestamp, Token,
-    TokenSecret, UsageDelta, Via,
+    Actor, AdminEntry, AuditPosition, AuditRecord, Kind, ShortDigest, SubjectDigest, Token, TokenSecret,
+    UsageDelta, Via,
 };
 use contactd_testing::TestServer;
 
-use crate::fixture::{client, open, sql};
-
-fn now() -> Timestamp {
-    Timestamp::parse("2026-06-01").expect("a time")
-}
-
-fn digest(number: u32) -> SubjectDigest {
-    let mut bytes = [0; 32];
-    bytes[..4].copy_from_slice(&number.to_be_bytes());
-    SubjectDigest { key: "k".to_owned(), bytes }
-}
+use crate::fixture::{client, digest, now, open, sql};
 
 fn entry(operation: &'static str) -> AdminEntry {
     AdminEntry::new(&Actor::new("olga", Via::CommandLine), operation, now())

@@ -6,35 +6,24 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use contactd_core::store::{Details, ImportPlan, ImportSummary, Importing, StoreError, Suppressions, Tokens};
-use contactd_core::{
-    ContactValue, Detail, Kind, Profile, Record, SubjectDigest, Timestamp, Token, TokenSecret,
-};
+use contactd_core::{ContactValue, Detail, Kind, Profile, Record, SubjectDigest, Token, TokenSecret};
 use contactd_store_postgres::{PostgresStore, Settings};
 use contactd_testing::{Stop, TestServer};
+
+use crate::fixture::{database, digest, now, settings};
 
 /// A store that counts how often it waited for the database.
 async fn open(url: &str, patience: u64) -> (Arc<PostgresStore>, Arc<AtomicUsize>) {
     let waits = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&waits);
     let settings = Settings {
-        url: url.parse().expect("a URL"),
         patience: Duration::from_secs(patience),
-        makes_tables: true,
         on_wait: Box::new(move || {
             counted.fetch_add(1, Ordering::SeqCst);
         }),
+        ..settings(url)
     };
     (Arc::new(PostgresStore::open(settings).await.expect("opens")), waits)
-}
-
-fn now() -> Timestamp {
-    Timestamp::parse("2026-06-01").expect("a time")
-}
-
-fn digest(number: u32) -> SubjectDigest {
-    let mut bytes = [0; 32];
-    bytes[..4].copy_from_slice(&number.to_be_bytes());
-    SubjectDigest { key: "k".to_owned(), bytes }
 }
 
 async fn until(condition: impl Fn() -> bool) {
@@ -116,10 +105,6 @@ impl Writers {
             WHERE counter = 'access') FROM contactd.changes WHERE counter = 'access'";
         assert_eq!(server.sql(database, numbers), format!("{changes}|1|{changes}|{changes}"));
     }
-}
-
-fn database(url: &str) -> &str {
-    url.rsplit('/').next().expect("a name")
 }
 
 /// Changes a setting of the server, and waits until it counts.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use contactd_core::{SubjectDigest, Timestamp};
 use contactd_store_postgres::{PostgresStore, Settings};
 use contactd_testing::TestServer;
 
@@ -18,10 +19,25 @@ pub(crate) async fn open(url: &str) -> PostgresStore {
     PostgresStore::open(settings(url)).await.expect("opens")
 }
 
+/// The name of the database of a URL.
+pub(crate) fn database(url: &str) -> &str {
+    url.rsplit('/').next().expect("a name")
+}
+
 /// Runs SQL in the database of a URL.
 pub(crate) fn sql(url: &str, sql: &str) -> String {
-    let name = url.rsplit('/').next().expect("a name");
-    TestServer::shared().sql(name, &format!("SET search_path TO contactd; {sql}"))
+    TestServer::shared().sql(database(url), &format!("SET search_path TO contactd; {sql}"))
+}
+
+pub(crate) fn now() -> Timestamp {
+    Timestamp::parse("2026-06-01").expect("a time")
+}
+
+/// Somebody.
+pub(crate) fn digest(number: u32) -> SubjectDigest {
+    let mut bytes = [0; 32];
+    bytes[..4].copy_from_slice(&number.to_be_bytes());
+    SubjectDigest { key: "k".to_owned(), bytes }
 }
 
 /// Another client of a database. What it holds ends when it is dropped.

@@ -1,4 +1,4 @@
-//! Copies of journals: steps are added once, in order, whole or not at all.
+//! Copies of journals: what the suite does not ask of one process.
 
 use contactd_core::store::{CopiedLine, CopyStep, JournalCopies};
 use contactd_core::{AuditPosition, SignedLine, Timestamp};
@@ -39,25 +39,6 @@ async fn copied(store: &PostgresStore) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn a_step_is_added_once_and_only_where_the_copy_ends() {
-    let url = TestServer::shared().database();
-    let store = open(&url).await;
-    let nothing = AuditPosition::default();
-    assert_eq!(store.copy_position("a").await.expect("reads"), Some(nothing));
-    assert!(add(&store, nothing, at(3), &lines(1, 3)).await);
-    assert!(add(&store, nothing, at(3), &lines(1, 3)).await, "it is there already");
-    assert!(!add(&store, nothing, at(2), &lines(1, 2)).await, "the copy does not end where it begins");
-    assert!(!add(&store, at(4), at(5), &lines(5, 5)).await, "a line would be missing");
-    assert!(add(&store, at(3), at(5), &lines(4, 5)).await);
-    assert_eq!(copied(&store).await, [1, 2, 3, 4, 5]);
-    assert_eq!(store.copy_position("a").await.expect("reads"), Some(at(5)));
-    assert_eq!(store.copy_position("b").await.expect("reads"), Some(nothing), "another node");
-    let copies = store.list_copies().await.expect("lists");
-    assert_eq!(store.copied_segments(copies[0].copy).await.expect("reads"), [1]);
-    assert_eq!(store.copied_seals(copies[0].copy).await.expect("reads"), ["line 2"]);
-}
-
-#[tokio::test]
 async fn two_processes_that_ship_the_same_lines_add_them_once() {
     let url = TestServer::shared().database();
     let (one, other) = (open(&url).await, open(&url).await);
@@ -69,38 +50,6 @@ async fn two_processes_that_ship_the_same_lines_add_them_once() {
         from = at(seq);
     }
     assert_eq!(copied(&one).await, (1..=20).collect::<Vec<_>>());
-}
-
-#[tokio::test]
-async fn another_copy_leaves_the_one_before_until_that_is_removed() {
-    let url = TestServer::shared().database();
-    let store = open(&url).await;
-    let nothing = AuditPosition::default();
-    assert!(add(&store, nothing, at(9), &lines(1, 9)).await);
-    store.begin_journal_copy("a").await.expect("begins");
-    store.begin_journal_copy("a").await.expect("begins");
-    assert!(add(&store, nothing, at(2), &lines(1, 2)).await);
-    assert_eq!(copied(&store).await, [1, 2]);
-    assert_eq!(sql(&url, "SELECT count(*) FROM journal_lines"), "11");
-    let copies = store.list_copies().await.expect("lists");
-    assert_eq!(copies.iter().map(|copy| copy.is_last).collect::<Vec<_>>(), [false, true]);
-    store.remove_earlier_copies("a").await.expect("removes");
-    assert_eq!(sql(&url, "SELECT count(*) FROM journal_lines"), "2");
-    assert_eq!(store.list_copies().await.expect("lists").len(), 1);
-}
-
-#[tokio::test]
-async fn what_a_node_has_removed_is_not_read_and_is_removed() {
-    let url = TestServer::shared().database();
-    let store = open(&url).await;
-    let nothing = AuditPosition::default();
-    assert!(add(&store, nothing, at(5), &lines(1, 5)).await);
-    let retires = SignedLine { retires: Some(3), begins_segment: true, ..line(6) };
-    assert!(add(&store, at(5), at(6), &[retires]).await);
-    assert_eq!(copied(&store).await, [4, 5, 6]);
-    while store.trim_copy("a").await.expect("removes") {}
-    assert_eq!(sql(&url, "SELECT min(seq) FROM journal_lines"), "4");
-    assert_eq!(sql(&url, "SELECT count(*) FROM journal_seals"), "1", "seals are kept");
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use contactd_core::store::copying::ChangePoint;
 use contactd_store_postgres::{Heartbeat, HeartbeatAnswer, PostgresStore, Registration, Speaker};
 use contactd_testing::TestServer;
 
-use crate::fixture::open;
+use crate::fixture::{open, sql};
 
 async fn register(store: &PostgresStore, process: &[u8], beat: i64) -> bool {
     register_at(store, None, process, beat).await
@@ -55,8 +55,7 @@ async fn a_heartbeat_that_comes_late_changes_nothing() {
 
 #[tokio::test]
 async fn a_process_takes_the_place_of_another_only_when_that_may_not_answer_any_more() {
-    let server = TestServer::shared();
-    let url = server.database();
+    let url = TestServer::shared().database();
     let store = open(&url).await;
     assert!(register(&store, b"p1", 1).await);
     assert!(!register(&store, b"p2", 1).await, "it was there a moment ago");
@@ -65,8 +64,7 @@ async fn a_process_takes_the_place_of_another_only_when_that_may_not_answer_any_
     assert_eq!(beat(&store, b"p2", 3, 60).await, HeartbeatAnswer::Unknown);
     assert_eq!(beat(&store, b"p1", 3, 60).await, HeartbeatAnswer::Renewed);
     // Its lease ends.
-    let name = url.rsplit('/').next().expect("a name");
-    server.sql(name, "UPDATE contactd.nodes SET seen_at = seen_at - interval '60 seconds'");
+    sql(&url, "UPDATE nodes SET seen_at = seen_at - interval '60 seconds'");
     assert!(register(&store, b"p2", 4).await);
     assert_eq!(beat(&store, b"p1", 9, 60).await, HeartbeatAnswer::Unknown);
     // It gives its lease back, so nobody need wait.
@@ -77,18 +75,16 @@ async fn a_process_takes_the_place_of_another_only_when_that_may_not_answer_any_
 /// Without that, whoever makes the change could see no lease, and return while the node gets one without the change.
 #[tokio::test]
 async fn a_heartbeat_waits_for_a_change_that_is_being_committed_and_is_then_behind() {
-    let server = TestServer::shared();
-    let url = server.database();
-    let name = url.rsplit('/').next().expect("a name").to_owned();
+    let url = TestServer::shared().database();
     let store = open(&url).await;
     assert!(register(&store, b"p1", 1).await);
     assert_eq!(beat(&store, b"p1", 2, 60).await, HeartbeatAnswer::Renewed);
     let changing = thread::spawn(move || {
-        server.sql(
-            &name,
-            "BEGIN; SELECT number FROM contactd.counters WHERE counter = 'access' FOR UPDATE;
-             UPDATE contactd.counters SET number = 1 WHERE counter = 'access';
-             INSERT INTO contactd.changes (counter, number, id) VALUES ('access', 1, 'x');
+        sql(
+            &url,
+            "BEGIN; SELECT number FROM counters WHERE counter = 'access' FOR UPDATE;
+             UPDATE counters SET number = 1 WHERE counter = 'access';
+             INSERT INTO changes (counter, number, id) VALUES ('access', 1, 'x');
              SELECT pg_sleep(1.5); COMMIT;",
         )
     });

@@ -30,6 +30,11 @@ pub async fn a_copy_of_a_journal_has_every_line_once_or_there_is_none(store: &dy
     for _ in 0..2 {
         assert_eq!(store.add_to_copy(step).await.expect("adds"), keeps_copies, "also when it is repeated");
     }
+    assert_eq!(
+        store.copy_position("b").await.expect("reads"),
+        keeps_copies.then_some(nothing),
+        "another node"
+    );
     let shifted = CopyStep { from: at(6), to: at(7), ..step };
     assert!(!store.add_to_copy(shifted).await.expect("adds"), "the copy does not end where it begins");
 
@@ -47,7 +52,9 @@ pub async fn a_copy_of_a_journal_has_every_line_once_or_there_is_none(store: &dy
     assert_eq!(seals.len(), usize::from(keeps_copies), "seals are kept: {seals:?}");
     assert!(store.copied_segments(copy).await.expect("reads").len() <= 1);
 
-    store.begin_journal_copy("a").await.expect("begins");
+    for _ in 0..2 {
+        store.begin_journal_copy("a").await.expect("one to which nothing was added is a new one");
+    }
     let again = store.add_to_copy(CopyStep { from: nothing, to: at(1), lines: &new[..1], ..step }).await;
     assert_eq!(again.expect("adds"), keeps_copies);
     assert_eq!(store.list_copies().await.expect("lists").len(), 2 * usize::from(keeps_copies));
