@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use contactd_core::RefreshError;
-use contactd_core::store::StoreError;
 use contactd_core::store::copying::ChangePoint;
+use contactd_core::store::{StoreError, Stored};
 use contactd_store_postgres::{Heartbeat, HeartbeatAnswer, Listening, NewestChanges, PostgresStore};
 
 use crate::settings::NodeSettings;
@@ -146,7 +146,7 @@ impl Follower<'_> {
 
     /// Compares how many tokens and suppressions there are, once in a lease: rows that came into the database without a change, as
     /// when its tables are filled one after another by another program, are in no number.
-    async fn count_if_due(&mut self) -> Result<(), StoreError> {
+    async fn count_if_due(&mut self) -> Stored<()> {
         let shared = self.shared;
         let NodeSettings { database, local, lease_length, .. } = &shared.settings;
         if Instant::now() < self.next_count {
@@ -179,7 +179,7 @@ impl Follower<'_> {
 
     /// Makes sure, before anything is copied anew, that the database is whole, and the one that this node has a copy of: its copy may
     /// be the only place that has what it holds. If not, nothing is answered from it. Gives the id of the database.
-    async fn check_database(&self) -> Result<String, StoreError> {
+    async fn check_database(&self) -> Stored<String> {
         let settings = &self.shared.settings;
         let checked = async {
             let lineage = settings.database.lineage().await?;
@@ -201,7 +201,7 @@ impl Follower<'_> {
     }
 
     /// The copy of a node which was forgotten is replaced: nothing was kept for it.
-    fn check_copy(&self, lineage: &str, is_registered: bool) -> Result<(), StoreError> {
+    fn check_copy(&self, lineage: &str, is_registered: bool) -> Stored<()> {
         let shared = self.shared;
         let local = &shared.settings.local;
         let is_forgotten = !is_registered && shared.state().details.is_some();
@@ -216,7 +216,7 @@ impl Follower<'_> {
         Ok(())
     }
 
-    async fn beat_if_due(&mut self) -> Result<(), StoreError> {
+    async fn beat_if_due(&mut self) -> Stored<()> {
         let shared = self.shared;
         let settings = &shared.settings;
         let can_record = (settings.can_record)();

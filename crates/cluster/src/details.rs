@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use contactd_core::store::copying::{ChangePoint, DetailsChunk};
-use contactd_core::store::{LocalRead, StoreError};
+use contactd_core::store::{LocalRead, Stored};
 use contactd_store_sqlite::ApplyingDetails;
 
 use crate::background::in_background;
@@ -45,7 +45,7 @@ pub(crate) fn run(shared: &Shared) {
 }
 
 /// Does what is due.
-fn step(shared: &Shared) -> Result<(), StoreError> {
+fn step(shared: &Shared) -> Stored<()> {
     let details = shared.state().details.clone();
     let from = match details {
         Some(details) if is_known(shared, &details)? => details,
@@ -78,12 +78,12 @@ fn step(shared: &Shared) -> Result<(), StoreError> {
 }
 
 /// Whether the database knows this change.
-fn is_known(shared: &Shared, point: &ChangePoint) -> Result<bool, StoreError> {
+fn is_known(shared: &Shared, point: &ChangePoint) -> Stored<bool> {
     shared.wait_for(shared.settings.database.knows_details(point))
 }
 
 /// Begins a snapshot.
-fn begin(shared: &Shared) -> Result<ChangePoint, StoreError> {
+fn begin(shared: &Shared) -> Stored<ChangePoint> {
     let NodeSettings { database, local, .. } = &shared.settings;
     let from = shared.wait_for(database.numbers())?.details;
     // From now on the database keeps for this node which places were emptied.
@@ -102,9 +102,9 @@ fn begin(shared: &Shared) -> Result<ChangePoint, StoreError> {
 }
 
 /// Loads the snapshot from a position on. The next part is fetched while one is stored.
-fn load(shared: &Shared, from: &ChangePoint, loaded_through: i64) -> Result<(), StoreError> {
+fn load(shared: &Shared, from: &ChangePoint, loaded_through: i64) -> Stored<()> {
     let NodeSettings { database, local, .. } = &shared.settings;
-    let (sender, parts) = sync_channel::<Result<(i64, Option<DetailsChunk>), StoreError>>(1);
+    let (sender, parts) = sync_channel::<Stored<(i64, Option<DetailsChunk>)>>(1);
     let mut seen = shared.state().seen.clone().unwrap_or_else(|| from.clone());
     thread::scope(|scope| {
         scope.spawn(move || {
@@ -156,7 +156,7 @@ fn follow(
     from: &ChangePoint,
     seen: Option<&ChangePoint>,
     rest: u32,
-) -> Result<Option<Followed>, StoreError> {
+) -> Stored<Option<Followed>> {
     let NodeSettings { database, local, .. } = &shared.settings;
     let mut applying: Option<ApplyingDetails> = None;
     let read = database.read_details_since(from.number, |part| {

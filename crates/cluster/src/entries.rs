@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use contactd_core::AdminEntry;
-use contactd_core::store::{Outbox, StoreError};
+use contactd_core::store::{Outbox, Stored};
 use contactd_store_postgres::PostgresStore;
 
 use crate::nodes::{NodeState, state};
@@ -25,7 +25,7 @@ pub enum Taken {
 }
 
 /// Has a node put an entry into its journal. If none does in time, the entry is taken back.
-pub async fn record_by_a_node(database: &PostgresStore, entry: &AdminEntry) -> Result<Taken, StoreError> {
+pub async fn record_by_a_node(database: &PostgresStore, entry: &AdminEntry) -> Stored<Taken> {
     if !does_a_node_run(database).await? {
         return Ok(Taken::NoNode);
     }
@@ -38,7 +38,7 @@ pub async fn record_by_a_node(database: &PostgresStore, entry: &AdminEntry) -> R
 }
 
 /// Waits until nodes have taken everything that waits now, if any runs. What they do not take goes on waiting in the database.
-pub async fn taken_by_nodes(database: &PostgresStore) -> Result<Taken, StoreError> {
+pub async fn taken_by_nodes(database: &PostgresStore) -> Stored<Taken> {
     let until = Instant::now() + TAKEN_TIMEOUT;
     let entries = database.list_entries().await?;
     if !entries.is_empty() && !does_a_node_run(database).await? {
@@ -52,12 +52,12 @@ pub async fn taken_by_nodes(database: &PostgresStore) -> Result<Taken, StoreErro
     Ok(Taken::All)
 }
 
-async fn does_a_node_run(database: &PostgresStore) -> Result<bool, StoreError> {
+async fn does_a_node_run(database: &PostgresStore) -> Stored<bool> {
     let runs = |node: &_| matches!(state(node), NodeState::Serving | NodeState::Loading);
     Ok(database.list_nodes().await?.iter().any(runs))
 }
 
-async fn is_taken(database: &PostgresStore, entry: &AdminEntry, until: Instant) -> Result<bool, StoreError> {
+async fn is_taken(database: &PostgresStore, entry: &AdminEntry, until: Instant) -> Stored<bool> {
     while database.has_entry(&entry.entry).await? {
         if Instant::now() > until {
             return Ok(false);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use contactd_core::store::StoreError;
+use contactd_core::store::Stored;
 use contactd_core::{Affected, Announcing, InForce, NodeNote, NotConfirmed};
 use contactd_store_postgres::PostgresStore;
 
@@ -26,7 +26,7 @@ impl ClusterInForce {
 
     /// Waits until every node has the newest change of tokens and suppressions, or may not answer any more: it gave its lease
     /// back, or a whole lease has passed since this was called. Names those that did not confirm.
-    async fn access(&self) -> Result<Vec<NodeNote>, StoreError> {
+    async fn access(&self) -> Stored<Vec<NodeNote>> {
         let began = Instant::now();
         let number = self.database.newest_access().await?;
         loop {
@@ -40,7 +40,7 @@ impl ClusterInForce {
     }
 
     /// Waits until every node that answers lookups has the newest change of details. Names those that take long.
-    async fn details(&self) -> Result<Vec<NodeNote>, StoreError> {
+    async fn details(&self) -> Stored<Vec<NodeNote>> {
         let began = Instant::now();
         let number = self.database.newest_details().await?;
         loop {

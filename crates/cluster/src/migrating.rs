@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use contactd_core::store::moving::{MOVED, MovedKey};
-use contactd_core::store::{Facts, Outbox, StoreError};
+use contactd_core::store::{Facts, Outbox, StoreError, Stored};
 use contactd_core::{Actor, AdminEntry, Observer, Progress, Timestamp};
 use contactd_store_postgres::{MoveState, PostgresStore};
 use contactd_store_sqlite::SqliteStore;
@@ -125,7 +125,7 @@ impl Migration {
         at: Timestamp,
         lineage: &str,
         tables: &[MigratedTable],
-    ) -> Result<(), StoreError> {
+    ) -> Stored<()> {
         let details = tables.iter().find(|table| table.what == "details").map_or(0, |table| table.count);
         let entry = AdminEntry::new(actor, "migrate", at).counted(&[("details", details)]);
         self.database.add_entry(&entry).await?;
@@ -138,7 +138,7 @@ impl Migration {
         first: usize,
         mut after: Option<MovedKey>,
         observer: Observer<'_>,
-    ) -> Result<(), StoreError> {
+    ) -> Stored<()> {
         for (index, table) in MOVED.iter().enumerate().skip(first) {
             let all = self.files.count_moved(table)?;
             let mut done = 0;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use contactd_core::Finding;
-use contactd_core::store::{Outbox, StoreError};
+use contactd_core::store::{Outbox, StoreError, Stored};
 use contactd_core::{Actor, AdminEntry, Timestamp};
 use contactd_store_postgres::{ANOTHER_RUNS, ClusterNode, Forgotten, PostgresStore};
 use serde::Serialize;
@@ -110,7 +110,7 @@ impl Nodes {
     }
 
     /// All nodes, by name.
-    pub async fn list(&self) -> Result<Vec<ListedNode>, StoreError> {
+    pub async fn list(&self) -> Stored<Vec<ListedNode>> {
         let nodes = self.database.list_nodes().await?;
         let newest = self.database.numbers().await?;
         let behind = |newest: i64, number: i64| u64::try_from(newest - number).unwrap_or(0);

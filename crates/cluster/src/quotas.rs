@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use contactd_core::QuotaLeases;
-use contactd_core::store::{StoreError, Usage};
+use contactd_core::store::{StoreError, Stored, Usage};
 use contactd_store_postgres::UnitsAsked;
 
 use crate::quota_book::{Before, LOOK_PAUSE, Leasing, Question, period};
@@ -58,7 +58,7 @@ pub(crate) fn run(shared: &Shared) {
 
 impl Leasing {
     /// Gives back everything that is unused. Lookups have ended.
-    pub(crate) async fn give_back_all(&self, shared: &Shared) -> Result<(), StoreError> {
+    pub(crate) async fn give_back_all(&self, shared: &Shared) -> Stored<()> {
         for tracked in self.book().tracked.values() {
             tracked.quota.give_up_all();
         }
@@ -75,7 +75,7 @@ impl Leasing {
     }
 
     /// Asks for what is needed, and gives back what is not, as long as requests wait.
-    async fn work(&self, shared: &Shared, leases: &QuotaLeases) -> Result<Told, StoreError> {
+    async fn work(&self, shared: &Shared, leases: &QuotaLeases) -> Stored<Told> {
         let database = &shared.settings.database;
         let is_settled = self.book().before.is_some();
         if !is_settled && self.settle(shared).await? == Told::NotRegistered {
@@ -116,7 +116,7 @@ impl Leasing {
     }
 
     /// Tells the database what was used of what was leased before this process. If that is not known, everything counts as used.
-    async fn settle(&self, shared: &Shared) -> Result<Told, StoreError> {
+    async fn settle(&self, shared: &Shared) -> Stored<Told> {
         let settings = &shared.settings;
         let (now, mut used_before) = (settings.clock.now(), BTreeMap::new());
         let mut questions = Vec::new();
@@ -151,7 +151,7 @@ impl Leasing {
     }
 
     /// Puts questions to the database, and applies the answers.
-    async fn tell(&self, shared: &Shared, mut questions: Vec<Question>) -> Result<Told, StoreError> {
+    async fn tell(&self, shared: &Shared, mut questions: Vec<Question>) -> Stored<Told> {
         if questions.is_empty() {
             return Ok(Told::Done);
         }

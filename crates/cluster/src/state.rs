@@ -5,8 +5,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use contactd_core::ClockReading;
-use contactd_core::store::StoreError;
 use contactd_core::store::copying::ChangePoint;
+use contactd_core::store::{StoreError, Stored};
 use contactd_store_postgres::{Registration, Speaker};
 use tokio::sync::Notify;
 
@@ -140,7 +140,7 @@ impl Shared {
     }
 
     /// Registers this process as the node. It has no lease then.
-    pub(crate) async fn register(&self, details_number: i64, wiped_number: i64) -> Result<(), StoreError> {
+    pub(crate) async fn register(&self, details_number: i64, wiped_number: i64) -> Stored<()> {
         self.state().end_lease(&self.settings);
         self.quotas.reset(&self.settings);
         let registration = Registration {
@@ -167,7 +167,7 @@ impl Shared {
     }
 
     /// Gives the lease back.
-    pub(crate) async fn leave(&self) -> Result<(), StoreError> {
+    pub(crate) async fn leave(&self) -> Stored<()> {
         self.settings.database.leave(&self.settings.node, &self.process).await
     }
 
@@ -189,18 +189,12 @@ impl Shared {
     }
 
     /// Waits for the database on this thread, unless the node stops.
-    pub(crate) fn wait_for<T>(
-        &self,
-        asking: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
+    pub(crate) fn wait_for<T>(&self, asking: impl Future<Output = Stored<T>>) -> Stored<T> {
         self.settings.runtime.block_on(self.unless_stopped(asking))
     }
 
     /// Waits for something of the database, unless the node stops.
-    pub(crate) async fn unless_stopped<T>(
-        &self,
-        waited_for: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
+    pub(crate) async fn unless_stopped<T>(&self, waited_for: impl Future<Output = Stored<T>>) -> Stored<T> {
         let mut stopped = std::pin::pin!(self.stopped.notified());
         stopped.as_mut().enable();
         if self.is_stopping() {

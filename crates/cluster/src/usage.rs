@@ -6,7 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use contactd_core::store::StoreError;
+use contactd_core::store::Stored;
 use contactd_core::{Clock, SystemClock, UsageDelta};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -30,12 +30,12 @@ pub(crate) struct UsageShipping {
 
 struct Work {
     shared: Arc<Shared>,
-    stored: Mutex<Stored>,
+    stored: Mutex<Shipped>,
 }
 
 /// What is stored.
 #[derive(Default)]
-struct Stored {
+struct Shipped {
     /// Since when the database is the same; `None` if nothing is stored yet.
     epoch: Option<u64>,
     /// By token and day.
@@ -70,7 +70,7 @@ impl UsageShipping {
 }
 
 impl Work {
-    async fn ship(&self) -> Result<(), StoreError> {
+    async fn ship(&self) -> Stored<()> {
         let (today, epoch) = (SystemClock.now().day(), self.shared.state().epoch);
         let settings = &self.shared.settings;
         let is_first = self.stored().epoch != Some(epoch);
@@ -95,7 +95,7 @@ impl Work {
         Ok(())
     }
 
-    fn stored(&self) -> MutexGuard<'_, Stored> {
+    fn stored(&self) -> MutexGuard<'_, Shipped> {
         self.stored.lock()
     }
 }

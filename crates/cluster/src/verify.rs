@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use contactd_core::store::StoreError;
+use contactd_core::store::Stored;
 use contactd_core::store::copying::CopyDigest;
 use contactd_store_postgres::PostgresStore;
 use contactd_store_sqlite::SqliteStore;
@@ -33,11 +33,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
 /// Compares counts and digests of a copy with the database, both after the same change. Waits for the copy if it is behind,
 /// and begins again if it is ahead.
-pub async fn verify(
-    local: &SqliteStore,
-    database: &PostgresStore,
-    patience: Duration,
-) -> Result<Verified, StoreError> {
+pub async fn verify(local: &SqliteStore, database: &PostgresStore, patience: Duration) -> Stored<Verified> {
     let began = Instant::now();
     loop {
         let theirs = database.digest().await?;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use contactd_core::store::{Maintenance, StoreError};
+use contactd_core::store::{Maintenance, StoreError, Stored};
 
 use crate::background::in_background;
 use crate::settings::NodeSettings;
@@ -43,7 +43,7 @@ pub(crate) fn run(shared: &Shared) {
 }
 
 /// Overwrites what was removed up to the newest change in the copy.
-fn wipe(shared: &Shared) -> Result<(), StoreError> {
+fn wipe(shared: &Shared) -> Stored<()> {
     let NodeSettings { local, runtime, .. } = &shared.settings;
     let _wiping = shared.wiping();
     let (epoch, number) = {

@@ -82,6 +82,9 @@ pub enum StoreError {
     Pending(Vec<String>),
 }
 
+/// What an engine answers, or why it failed.
+pub type Stored<T> = Result<T, StoreError>;
+
 /// Everything an engine implements, apart from [`LocalRead`].
 pub trait Store:
     Details

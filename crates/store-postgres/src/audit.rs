@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use adding::{add_step, move_to, position};
 use async_trait::async_trait;
 use contactd_core::AuditPosition;
-use contactd_core::store::{AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, StoreError};
+use contactd_core::store::{AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, StoreError, Stored};
 use names::find_name;
 
 use crate::PostgresStore;
@@ -27,7 +27,7 @@ const TABLES: [&str; 4] = ["events", "admin_events", "positions", "audit_usage"]
 
 #[async_trait]
 impl AuditIndex for PostgresStore {
-    async fn audit_position(&self, node: &str) -> Result<AuditPosition, StoreError> {
+    async fn audit_position(&self, node: &str) -> Stored<AuditPosition> {
         let own = self.own(node);
         let read = move |work: Work| async move {
             check_claim(&work, own).await?;
@@ -39,14 +39,14 @@ impl AuditIndex for PostgresStore {
         self.database.read(read).await
     }
 
-    async fn index_audit(&self, step: IndexStep<'_>) -> Result<bool, StoreError> {
+    async fn index_audit(&self, step: IndexStep<'_>) -> Stored<bool> {
         // Whether an earlier attempt got as far as its commit, and may have been committed.
         let was_added = &AtomicBool::new(false);
         let own = self.own(step.node);
         self.database.prepare(move |work| async move { add_step(&work, own, step, was_added).await }).await
     }
 
-    async fn reset_audit_index(&self, node: &str, first_day: i64) -> Result<(), StoreError> {
+    async fn reset_audit_index(&self, node: &str, first_day: i64) -> Stored<()> {
         let own = self.own(node);
         let prepare = move |work: Work| async move {
             let node = lock_node(&work, node).await?;
@@ -60,7 +60,7 @@ impl AuditIndex for PostgresStore {
         self.database.prepare(prepare).await
     }
 
-    async fn forget_audit(&self, node: &str, through: u64) -> Result<(), StoreError> {
+    async fn forget_audit(&self, node: &str, through: u64) -> Stored<()> {
         let own = self.own(node);
         let prepare = move |work: Work| async move {
             check_claim(&work, own).await?;
@@ -73,18 +73,18 @@ impl AuditIndex for PostgresStore {
         self.database.prepare(prepare).await
     }
 
-    async fn find_entries(&self, ids: &[String]) -> Result<Vec<String>, StoreError> {
+    async fn find_entries(&self, ids: &[String]) -> Stored<Vec<String>> {
         let find = "SELECT DISTINCT entry FROM admin_events WHERE entry = ANY($1)";
         Ok(self.database.query(find, &[&ids]).await?.iter().map(|row| row.get(0)).collect())
     }
 
-    async fn indexed(&self, node: &str, from: u64, through: u64) -> Result<Vec<IndexedLine>, StoreError> {
+    async fn indexed(&self, node: &str, from: u64, through: u64) -> Stored<Vec<IndexedLine>> {
         self.database
             .read(move |work| async move { reading::indexed(&work, node, from, through).await })
             .await
     }
 
-    async fn count_foreign(&self, node: &str) -> Result<u64, StoreError> {
+    async fn count_foreign(&self, node: &str) -> Stored<u64> {
         self.database.read(move |work| async move {
             let node = find_name(&work, node).await?.unwrap_or(0);
             let count = "WITH here AS (SELECT coalesce(max(seq), 0) AS seq FROM positions WHERE node = $1)
@@ -96,7 +96,7 @@ impl AuditIndex for PostgresStore {
         }).await
     }
 
-    async fn remove_foreign(&self, node: &str) -> Result<(), StoreError> {
+    async fn remove_foreign(&self, node: &str) -> Stored<()> {
         let prepare = move |work: Work| async move {
             let node = lock_node(&work, node).await?;
             for table in TABLES {
@@ -108,11 +108,11 @@ impl AuditIndex for PostgresStore {
     }
 
     /// PostgreSQL checks its own files.
-    async fn check_index(&self) -> Result<Vec<String>, StoreError> {
+    async fn check_index(&self) -> Stored<Vec<String>> {
         Ok::<_, StoreError>(Vec::new())
     }
 
-    async fn audit_usage_of(&self, node: &str) -> Result<Vec<AuditUsage>, StoreError> {
+    async fn audit_usage_of(&self, node: &str) -> Stored<Vec<AuditUsage>> {
         let read = move |work: Work| async move {
             let node = find_name(&work, node).await?.unwrap_or(0);
             reading::usage(&work, Some(node), i64::MIN).await
@@ -124,11 +124,11 @@ impl AuditIndex for PostgresStore {
         &self,
         filter: &AuditFilter,
         visit: &mut (dyn FnMut(IndexedLine) -> bool + Send),
-    ) -> Result<(), StoreError> {
+    ) -> Stored<()> {
         reading::visit_newest(&self.database, filter, visit).await
     }
 
-    async fn audit_usage(&self, since: i64) -> Result<Vec<AuditUsage>, StoreError> {
+    async fn audit_usage(&self, since: i64) -> Stored<Vec<AuditUsage>> {
         self.database.read(move |work| async move { reading::usage(&work, None, since).await }).await
     }
 }

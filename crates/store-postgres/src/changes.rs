@@ -1,7 +1,7 @@
 //! Noticing changes.
 
 use async_trait::async_trait;
-use contactd_core::store::{ChangeNumbers, Changes, StoreError};
+use contactd_core::store::{ChangeNumbers, Changes, Stored};
 
 use crate::PostgresStore;
 use crate::database::Counter;
@@ -9,7 +9,7 @@ use crate::usage::unsigned;
 
 #[async_trait]
 impl Changes for PostgresStore {
-    async fn changes(&self) -> Result<ChangeNumbers, StoreError> {
+    async fn changes(&self) -> Stored<ChangeNumbers> {
         let mut numbers = ChangeNumbers::default();
         for row in self.database.query("SELECT counter, number FROM counters", &[]).await? {
             let number = unsigned(row.get(1));

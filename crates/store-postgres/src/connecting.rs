@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use contactd_core::store::StoreError;
+use contactd_core::store::{StoreError, Stored};
 use parking_lot::{Mutex, MutexGuard};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -123,7 +123,7 @@ pub(crate) struct Connecting {
 }
 
 impl Connecting {
-    pub(crate) fn new(url: &StoreUrl) -> Result<Self, StoreError> {
+    pub(crate) fn new(url: &StoreUrl) -> Stored<Self> {
         let tls = url.root_cert.as_deref().map(tls).transpose()?;
         let hosts = url.hosts.iter().cloned().map(|mut config| {
             config.connect_timeout(HOST_TIMEOUT);
@@ -246,7 +246,7 @@ where
     heard.changes.notify_one();
 }
 
-fn tls(root_cert: &Path) -> Result<MakeRustlsConnect, StoreError> {
+fn tls(root_cert: &Path) -> Stored<MakeRustlsConnect> {
     let unusable = |what: String| {
         StoreError::Unavailable(format!("the certificates in {} cannot be used: {what}", root_cert.display()))
     };

@@ -18,7 +18,7 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use contactd_core::store::StoreError;
+use contactd_core::store::{StoreError, Stored};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
@@ -61,7 +61,7 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    pub(crate) fn new(settings: Settings) -> Result<Self, StoreError> {
+    pub(crate) fn new(settings: Settings) -> Stored<Self> {
         let failed = |error: std::io::Error| StoreError::Engine(format!("cannot start a thread: {error}"));
         let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let handle = runtime.handle().clone();
@@ -86,7 +86,7 @@ impl Database {
 
     /// Changes something in one transaction under the lock of a counter. `work` may run several times; what it does is
     /// committed once.
-    pub(crate) async fn change<T, F, Fut>(&self, counter: Counter, work: F) -> Result<T, StoreError>
+    pub(crate) async fn change<T, F, Fut>(&self, counter: Counter, work: F) -> Stored<T>
     where
         T: Send,
         F: FnMut(Work) -> Fut + Send,
@@ -101,7 +101,7 @@ impl Database {
         counter: Counter,
         is_change: fn(&T) -> bool,
         mut work: F,
-    ) -> Result<T, StoreError>
+    ) -> Stored<T>
     where
         T: Send,
         F: FnMut(Work) -> Fut + Send,
@@ -180,7 +180,7 @@ impl Database {
     }
 
     /// Reads in one snapshot. `work` may run several times.
-    pub(crate) async fn read<T, F, Fut>(&self, mut work: F) -> Result<T, StoreError>
+    pub(crate) async fn read<T, F, Fut>(&self, mut work: F) -> Stored<T>
     where
         T: Send,
         F: FnMut(Work) -> Fut + Send,
@@ -196,22 +196,22 @@ impl Database {
     }
 
     /// Reads with one statement.
-    pub(crate) async fn query(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, StoreError> {
+    pub(crate) async fn query(&self, sql: &str, values: Values<'_>) -> Stored<Vec<Row>> {
         self.read(move |work| async move { Ok(work.query(sql, values).await?) }).await
     }
 
     /// Reads one row with one statement.
-    pub(crate) async fn query_one(&self, sql: &str, values: Values<'_>) -> Result<Row, StoreError> {
+    pub(crate) async fn query_one(&self, sql: &str, values: Values<'_>) -> Stored<Row> {
         self.read(move |work| async move { Ok(work.query_one(sql, values).await?) }).await
     }
 
     /// Reads one row, if there is one, with one statement.
-    pub(crate) async fn query_opt(&self, sql: &str, values: Values<'_>) -> Result<Option<Row>, StoreError> {
+    pub(crate) async fn query_opt(&self, sql: &str, values: Values<'_>) -> Stored<Option<Row>> {
         self.read(move |work| async move { Ok(work.query_opt(sql, values).await?) }).await
     }
 
     /// [Prepares](Self::prepare) with one statement. Returns how many rows it changed.
-    pub(crate) async fn execute(&self, sql: &str, values: Values<'_>) -> Result<u64, StoreError> {
+    pub(crate) async fn execute(&self, sql: &str, values: Values<'_>) -> Stored<u64> {
         self.prepare(move |work| async move { Ok(work.execute(sql, values).await?) }).await
     }
 
@@ -244,7 +244,7 @@ impl Database {
     }
 
     /// Runs a transaction without a number, which may be committed more than once: doing it again must change nothing.
-    pub(crate) async fn prepare<T, F, Fut>(&self, mut work: F) -> Result<T, StoreError>
+    pub(crate) async fn prepare<T, F, Fut>(&self, mut work: F) -> Stored<T>
     where
         T: Send,
         F: FnMut(Work) -> Fut + Send,
@@ -261,7 +261,7 @@ impl Database {
     }
 
     /// Like [`prepare`](Self::prepare), but does not try again.
-    pub(crate) async fn prepare_without_waiting<T, F, Fut>(&self, mut work: F) -> Result<T, StoreError>
+    pub(crate) async fn prepare_without_waiting<T, F, Fut>(&self, mut work: F) -> Stored<T>
     where
         T: Send,
         F: FnMut(Work) -> Fut + Send,
@@ -304,7 +304,7 @@ impl Database {
 
     /// Runs a statement outside of any transaction, such as VACUUM. It may run several times, and waits for other statements
     /// of its kind.
-    pub(crate) async fn run_alone(&self, limit: Duration, statement: &str) -> Result<(), StoreError> {
+    pub(crate) async fn run_alone(&self, limit: Duration, statement: &str) -> Stored<()> {
         let mut waiting = Waiting::new(self);
         waiting.waits_for_locks = true;
         loop {
@@ -403,7 +403,7 @@ impl Database {
     }
 
     /// Begins a change that takes long and cannot be repeated. Nothing is changed if this fails. Whoever does not commit it has to [cut](Work::cut) it.
-    pub(crate) async fn begin_long(&self, counter: Counter) -> Result<Work, StoreError> {
+    pub(crate) async fn begin_long(&self, counter: Counter) -> Stored<Work> {
         let mut waiting = Waiting::new(self);
         loop {
             let begun = async {
@@ -427,7 +427,7 @@ impl Database {
 
     /// Commits what [`begin_long`](Self::begin_long) began. If the connection is lost meanwhile, it finds out whether the
     /// change was made.
-    pub(crate) async fn commit_long(&self, counter: Counter, work: Work) -> Result<(), StoreError> {
+    pub(crate) async fn commit_long(&self, counter: Counter, work: Work) -> Stored<()> {
         let id = random_id()?;
         let Work { session, number, .. } = work;
         let mut is_unknown = false;
@@ -637,7 +637,7 @@ enum Attempt<T> {
     Unknown(T, Failure),
 }
 
-pub(crate) fn random_id() -> Result<Vec<u8>, StoreError> {
+pub(crate) fn random_id() -> Stored<Vec<u8>> {
     let mut id = vec![0; 16];
     getrandom::fill(&mut id)
         .map_err(|error| StoreError::Engine(format!("cannot get random bytes from the system: {error}")))?;

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use contactd_core::store::merge::TotalChanges;
 use contactd_core::store::place::{PLACES_OF_PROFILE, first_id_of_key, kind};
 use contactd_core::store::{
-    DetailFilter, Details, Noted, SourceRetention, StoreError, SweepPlan, Swept, Totals, VisitDetails,
+    DetailFilter, Details, Noted, SourceRetention, Stored, SweepPlan, Swept, Totals, VisitDetails,
 };
 use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
 use futures_util::StreamExt;
@@ -23,7 +23,7 @@ const CHUNK: usize = 5_000;
 
 #[async_trait]
 impl Details for PostgresStore {
-    async fn list_details(&self, profile: &Profile) -> Result<Vec<Detail>, StoreError> {
+    async fn list_details(&self, profile: &Profile) -> Stored<Vec<Detail>> {
         let read = move |work: Work| async move {
             let sources = Sources::read(&work).await?;
             let rows = Place::rows(&work, &sources, &Place::of_profiles([profile])).await?;
@@ -33,12 +33,7 @@ impl Details for PostgresStore {
         self.database.read(read).await
     }
 
-    async fn remove_details(
-        &self,
-        profile: &Profile,
-        which: &DetailFilter,
-        entry: Noted<'_>,
-    ) -> Result<u64, StoreError> {
+    async fn remove_details(&self, profile: &Profile, which: &DetailFilter, entry: Noted<'_>) -> Stored<u64> {
         let change = move |work: Work| async move {
             let mut totals = TotalChanges::default();
             let sources = Sources::read(&work).await?;
@@ -57,7 +52,7 @@ impl Details for PostgresStore {
         self.database.change(Counter::Details, change).await
     }
 
-    async fn visit_all(&self, visit: VisitDetails<'_>) -> Result<(), StoreError> {
+    async fn visit_all(&self, visit: VisitDetails<'_>) -> Stored<()> {
         // It goes out detail by detail, so it cannot be repeated.
         let mut visit = Some(visit);
         let mut once = |work: Work| {
@@ -72,26 +67,23 @@ impl Details for PostgresStore {
         self.database.read_once(&mut once).await.map_err(Into::into)
     }
 
-    async fn find_holders(
-        &self,
-        values: &[(Kind, ContactValue)],
-    ) -> Result<Vec<(Profile, usize)>, StoreError> {
+    async fn find_holders(&self, values: &[(Kind, ContactValue)]) -> Stored<Vec<(Profile, usize)>> {
         self.database.read(move |work| async move { find_holders(&work, values).await }).await
     }
 
-    async fn are_held(&self, profiles: &[Profile]) -> Result<Vec<bool>, StoreError> {
+    async fn are_held(&self, profiles: &[Profile]) -> Stored<Vec<bool>> {
         self.database.read(move |work| async move { are_held(&work, profiles).await }).await
     }
 
-    async fn sweep(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> Result<Swept, StoreError> {
+    async fn sweep(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> Stored<Swept> {
         self.sweep_all(plan, entry).await
     }
 
-    async fn list_retention(&self, now: Timestamp) -> Result<Vec<SourceRetention>, StoreError> {
+    async fn list_retention(&self, now: Timestamp) -> Stored<Vec<SourceRetention>> {
         self.database.read(move |work| async move { totals::retention(&work, now).await }).await
     }
 
-    async fn totals(&self) -> Result<Totals, StoreError> {
+    async fn totals(&self) -> Stored<Totals> {
         self.database.read(move |work| async move { totals::read(&work).await }).await
     }
 }

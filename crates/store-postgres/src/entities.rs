@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use contactd_core::Timestamp;
-use contactd_core::store::{Decide, Entities, EntityRow, EntityTable, Noted, StoreError};
+use contactd_core::store::{Decide, Entities, EntityRow, EntityTable, Noted, Stored};
 use tokio_postgres::Row;
 
 use crate::database::{Counter, Work};
@@ -12,7 +12,7 @@ use crate::{PostgresStore, outbox};
 
 #[async_trait]
 impl Entities for PostgresStore {
-    async fn list_rows(&self, table: EntityTable) -> Result<Vec<EntityRow>, StoreError> {
+    async fn list_rows(&self, table: EntityTable) -> Stored<Vec<EntityRow>> {
         self.database.read(move |work| async move { list_since(&work, table, -1).await }).await
     }
 
@@ -21,7 +21,7 @@ impl Entities for PostgresStore {
         table: EntityTable,
         decide: Decide<'_>,
         entry: Noted<'_>,
-    ) -> Result<Vec<EntityRow>, StoreError> {
+    ) -> Stored<Vec<EntityRow>> {
         let counter = match table {
             EntityTable::Tokens => Counter::Access,
             EntityTable::Users | EntityTable::AdminTokens => Counter::Usage,
@@ -38,7 +38,7 @@ impl Entities for PostgresStore {
         self.database.change(counter, change).await
     }
 
-    async fn note_use(&self, table: EntityTable, id: &str, at: Timestamp) -> Result<(), StoreError> {
+    async fn note_use(&self, table: EntityTable, id: &str, at: Timestamp) -> Stored<()> {
         let table = table.name();
         // Nulls do not count for the greatest.
         let note = format!("UPDATE {table} SET last_used_at = greatest(last_used_at, $2) WHERE id = $1");

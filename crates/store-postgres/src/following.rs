@@ -9,7 +9,7 @@ use contactd_core::store::copying::{
     DetailsChanges, DetailsChunk, DetailsDigest, access_digest,
 };
 use contactd_core::store::place::{PLACES_OF_PROFILE, place_of};
-use contactd_core::store::{EntityTable, StoreError};
+use contactd_core::store::{EntityTable, Stored};
 use tokio_postgres::Row;
 
 use crate::connecting::Session;
@@ -29,7 +29,7 @@ const DETAILS: &str =
 impl PostgresStore {
     /// The id of this database, which stays the same for its whole life, also when it is restored. It is made when it is first
     /// asked for. Fails if the database is not whole: then the id may be about to come.
-    pub async fn lineage(&self) -> Result<String, StoreError> {
+    pub async fn lineage(&self) -> Stored<String> {
         let id = contactd_core::hex::encode(&crate::database::random_id()?);
         let id = &id;
         let prepare = move |work: Work| async move {
@@ -42,12 +42,12 @@ impl PostgresStore {
     }
 
     /// The tokens and suppressions that changed after a number; all of them after -1.
-    pub async fn read_access_since(&self, number: i64) -> Result<AccessChanges, StoreError> {
+    pub async fn read_access_since(&self, number: i64) -> Stored<AccessChanges> {
         self.database.read(move |work| async move { access_since(&work, number).await }).await
     }
 
     /// How many tokens and suppressions there are, and the newest change of them.
-    pub async fn count_access(&self) -> Result<(ChangePoint, AccessCount), StoreError> {
+    pub async fn count_access(&self) -> Stored<(ChangePoint, AccessCount)> {
         let read = move |work: Work| async move {
             let count = "SELECT (SELECT count(*) FROM tokens), (SELECT count(*) FROM suppressions WHERE NOT is_removed)";
             let row = work.query_one(count, &[]).await?;
@@ -64,7 +64,7 @@ impl PostgresStore {
         after: i64,
         limit: i64,
         seen: &ChangePoint,
-    ) -> Result<Option<DetailsChunk>, StoreError> {
+    ) -> Stored<Option<DetailsChunk>> {
         let read = move |work: Work| async move {
             if !knows(&work, Counter::Details, seen).await? {
                 return Ok(None);
@@ -90,9 +90,9 @@ impl PostgresStore {
 
     /// Passes everything about details that changed after a number to `take`, part by part and in one snapshot. Returns the
     /// newest change that this contains. It is not repeated: after an error, whoever asked begins again.
-    pub async fn read_details_since<F>(&self, number: i64, take: F) -> Result<ChangePoint, StoreError>
+    pub async fn read_details_since<F>(&self, number: i64, take: F) -> Stored<ChangePoint>
     where
-        F: FnMut(DetailsChanges) -> Result<(), StoreError> + Send,
+        F: FnMut(DetailsChanges) -> Stored<()> + Send,
     {
         let take = parking_lot::Mutex::new(take);
         let take = &take;
@@ -142,14 +142,14 @@ impl PostgresStore {
     }
 
     /// Whether at least this many details changed, or places were emptied, after a number.
-    pub async fn has_changed_details(&self, number: i64, least: i64) -> Result<bool, StoreError> {
+    pub async fn has_changed_details(&self, number: i64, least: i64) -> Stored<bool> {
         let count = "SELECT count(*) >= $2 FROM (SELECT 1 FROM details WHERE number > $1
             UNION ALL SELECT 1 FROM tombstones WHERE number > $1 LIMIT $2) AS changed";
         Ok(self.database.query_one(count, &[&number, &least]).await?.get(0))
     }
 
     /// Reads everything in one snapshot and computes its digest, as a copy does.
-    pub async fn digest(&self) -> Result<CopyDigest, StoreError> {
+    pub async fn digest(&self) -> Stored<CopyDigest> {
         let mut read = move |work: Work| async move {
             let names = sources(&work).await?;
             let names: HashMap<i64, String> = names.into_iter().map(|s| (s.id, s.name)).collect();
@@ -182,7 +182,7 @@ impl PostgresStore {
     }
 
     /// Begins to listen for changes.
-    pub async fn listen(&self) -> Result<Listening<'_>, StoreError> {
+    pub async fn listen(&self) -> Stored<Listening<'_>> {
         let session = async {
             let session = self.database.session().await?;
             let listen = async { session.batch_execute("LISTEN contactd").await };

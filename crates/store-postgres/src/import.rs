@@ -13,7 +13,7 @@ use contactd_core::store::merge::{HeldDetail, Merging, TotalChanges, Touched};
 use contactd_core::store::place::{PLACES_OF_PROFILE, first_id, first_id_of_key};
 use contactd_core::store::{
     Crowd, FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, Noted, PastImport,
-    PutCounts, StoreError, Undo, ValueOfProfile, WithdrawnFrom,
+    PutCounts, Stored, Undo, ValueOfProfile, WithdrawnFrom,
 };
 use contactd_core::{Kind, Profile, Record, Timestamp};
 use tokio::sync::{mpsc, oneshot};
@@ -45,18 +45,18 @@ impl Importing for PostgresStore {
         first_id(profile, Kind::Phone).cast_unsigned()
     }
 
-    async fn begin_import(&self, plan: &ImportPlan) -> Result<Box<dyn Import + '_>, StoreError> {
+    async fn begin_import(&self, plan: &ImportPlan) -> Stored<Box<dyn Import + '_>> {
         let work = self.database.begin_long(Counter::Details).await?;
         let session = Arc::clone(&work.session);
         let begun = self.database.watched(&session, PostgresImport::begin(&self.database, work, plan)).await;
         Ok(Box::new(begun.map_err(Failure::into_discarded)?))
     }
 
-    async fn list_imports(&self) -> Result<Vec<PastImport>, StoreError> {
+    async fn list_imports(&self) -> Stored<Vec<PastImport>> {
         self.database.read(move |work| async move { totals::imports(&work, "ORDER BY id").await }).await
     }
 
-    async fn undo_import(&self, id: i64, at: Timestamp, entry: Noted<'_>) -> Result<Undo, StoreError> {
+    async fn undo_import(&self, id: i64, at: Timestamp, entry: Noted<'_>) -> Stored<Undo> {
         self.database
             .change_if(
                 Counter::Details,
@@ -73,11 +73,11 @@ impl Importing for PostgresStore {
             .await
     }
 
-    async fn list_former(&self, profile: &Profile) -> Result<Vec<FormerDetail>, StoreError> {
+    async fn list_former(&self, profile: &Profile) -> Stored<Vec<FormerDetail>> {
         self.database.read(move |work| async move { former::list(&work, profile).await }).await
     }
 
-    async fn former_total(&self) -> Result<FormerTotal, StoreError> {
+    async fn former_total(&self) -> Stored<FormerTotal> {
         self.database.read(move |work| async move { former::total(&work).await }).await
     }
 }
@@ -324,7 +324,7 @@ fn place(record: &Record) -> i64 {
 
 #[async_trait]
 impl Import for PostgresImport<'_> {
-    async fn put(&mut self, batch: Vec<Record>) -> Result<(), StoreError> {
+    async fn put(&mut self, batch: Vec<Record>) -> Stored<()> {
         self.given += batch.iter().map(|record| record.details.len()).sum::<usize>();
         self.waiting.extend(batch);
         if self.given < GIVEN {
@@ -334,12 +334,12 @@ impl Import for PostgresImport<'_> {
         database.watched(&session, self.merge_all_but_last()).await.map_err(Failure::into_discarded)
     }
 
-    async fn finish(&mut self) -> Result<(), StoreError> {
+    async fn finish(&mut self) -> Stored<()> {
         let (database, session) = self.watched();
         database.watched(&session, self.finish_all()).await.map_err(Failure::into_discarded)
     }
 
-    async fn take_back(&mut self, values: &[ValueOfProfile]) -> Result<(), StoreError> {
+    async fn take_back(&mut self, values: &[ValueOfProfile]) -> Stored<()> {
         let (database, session) = self.watched();
         database.watched(&session, self.take_back_all(values)).await.map_err(Failure::into_discarded)
     }
@@ -356,11 +356,7 @@ impl Import for PostgresImport<'_> {
         self.merging.replaced.clone()
     }
 
-    async fn commit(
-        mut self: Box<Self>,
-        summary: &ImportSummary,
-        entry: Noted<'_>,
-    ) -> Result<i64, StoreError> {
+    async fn commit(mut self: Box<Self>, summary: &ImportSummary, entry: Noted<'_>) -> Stored<i64> {
         let (database, session) = self.watched();
         let written = database.watched(&session, self.write_rest(summary, entry)).await;
         written.map_err(Failure::into_discarded)?;

@@ -4,7 +4,7 @@
 //! makes it happen once.
 
 use async_trait::async_trait;
-use contactd_core::store::{CopiedLine, CopyStep, JournalCopies, ShippedJournal, StoreError};
+use contactd_core::store::{CopiedLine, CopyStep, JournalCopies, ShippedJournal, Stored};
 use contactd_core::{AuditPosition, SignedLine, Timestamp};
 use tokio_postgres::Row;
 
@@ -39,7 +39,7 @@ const ADD_SEALS: &str =
 
 #[async_trait]
 impl JournalCopies for PostgresStore {
-    async fn copy_position(&self, node: &str) -> Result<Option<AuditPosition>, StoreError> {
+    async fn copy_position(&self, node: &str) -> Stored<Option<AuditPosition>> {
         let own = self.own(node);
         let read = move |work: Work| async move {
             check_claim(&work, own).await?;
@@ -49,12 +49,12 @@ impl JournalCopies for PostgresStore {
         self.database.read(read).await
     }
 
-    async fn add_to_copy(&self, step: CopyStep<'_>) -> Result<bool, StoreError> {
+    async fn add_to_copy(&self, step: CopyStep<'_>) -> Stored<bool> {
         let own = self.own(step.node);
         self.database.prepare(move |work| async move { add(&work, own, step).await }).await
     }
 
-    async fn begin_journal_copy(&self, node: &str) -> Result<(), StoreError> {
+    async fn begin_journal_copy(&self, node: &str) -> Stored<()> {
         let own = self.own(node);
         let prepare = move |work: Work| async move {
             lock_node(&work, node).await?;
@@ -69,20 +69,20 @@ impl JournalCopies for PostgresStore {
         self.database.prepare(prepare).await
     }
 
-    async fn trim_copy(&self, node: &str) -> Result<bool, StoreError> {
+    async fn trim_copy(&self, node: &str) -> Stored<bool> {
         let remove = "DELETE FROM journal_lines USING journal_copies
             WHERE journal_copies.node = $1 AND copy = id AND journal_lines.seq <= removed_through
                 AND journal_lines.seq < $2 + (SELECT min(seq) FROM journal_lines WHERE copy = id)";
         Ok(self.database.execute(remove, &[&node, &REMOVED]).await? > 0)
     }
 
-    async fn remove_earlier_copies(&self, node: &str) -> Result<(), StoreError> {
+    async fn remove_earlier_copies(&self, node: &str) -> Stored<()> {
         let find = "SELECT id FROM journal_copies WHERE node = $1
             AND id < (SELECT max(id) FROM journal_copies WHERE node = $1)";
         self.remove_copies(&self.database.query(find, &[&node]).await?).await
     }
 
-    async fn remove_old_copies(&self, before: Timestamp) -> Result<(), StoreError> {
+    async fn remove_old_copies(&self, before: Timestamp) -> Stored<()> {
         let find = "SELECT id FROM journal_copies AS copies
             WHERE shipped_at < to_timestamp($1::bigint / 1000.0)
                 AND (NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.id = copies.node)
@@ -90,7 +90,7 @@ impl JournalCopies for PostgresStore {
         self.remove_copies(&self.database.query(find, &[&before.millis()]).await?).await
     }
 
-    async fn list_copies(&self) -> Result<Vec<ShippedJournal>, StoreError> {
+    async fn list_copies(&self) -> Stored<Vec<ShippedJournal>> {
         let list =
             "SELECT copies.id, segment, \"offset\", seq, chain, node, coalesce(nodes.name, copies.name),
                 floor(extract(epoch FROM shipped_at) * 1000)::bigint,
@@ -99,7 +99,7 @@ impl JournalCopies for PostgresStore {
         self.database.query(list, &[]).await?.iter().map(|row| Ok(shipped(row)?)).collect()
     }
 
-    async fn copied_segments(&self, copy: i32) -> Result<Vec<u64>, StoreError> {
+    async fn copied_segments(&self, copy: i32) -> Stored<Vec<u64>> {
         // Whatever comes before the first one belongs to none, and must not be overlooked.
         let list = "WITH kept AS (SELECT removed_through FROM journal_copies WHERE id = $1)
             SELECT seq FROM journal_lines, kept WHERE copy = $1 AND seq > removed_through AND begins_segment
@@ -108,7 +108,7 @@ impl JournalCopies for PostgresStore {
         Ok(rows.iter().filter_map(|row| row.get::<_, Option<i64>>(0)).map(unsigned).collect())
     }
 
-    async fn copied_lines(&self, copy: i32, from: u64, most: u32) -> Result<Vec<CopiedLine>, StoreError> {
+    async fn copied_lines(&self, copy: i32, from: u64, most: u32) -> Stored<Vec<CopiedLine>> {
         let list = "SELECT seq, begins_segment, line FROM journal_lines WHERE copy = $1 AND seq >= $2
             AND seq > (SELECT removed_through FROM journal_copies WHERE id = $1) ORDER BY seq LIMIT $3";
         let rows = self.database.query(list, &[&copy, &signed(from), &i64::from(most)]).await?;
@@ -120,7 +120,7 @@ impl JournalCopies for PostgresStore {
         Ok(rows.iter().map(line).collect())
     }
 
-    async fn copied_seals(&self, copy: i32) -> Result<Vec<String>, StoreError> {
+    async fn copied_seals(&self, copy: i32) -> Stored<Vec<String>> {
         let list = "SELECT line FROM journal_seals WHERE copy = $1 ORDER BY seq";
         Ok(self.database.query(list, &[&copy]).await?.iter().map(|row| row.get(0)).collect())
     }
@@ -128,7 +128,7 @@ impl JournalCopies for PostgresStore {
 
 impl PostgresStore {
     /// Removes copies, their lines bit by bit.
-    async fn remove_copies(&self, copies: &[Row]) -> Result<(), StoreError> {
+    async fn remove_copies(&self, copies: &[Row]) -> Stored<()> {
         for copy in copies.iter().map(|row| row.get::<_, i32>(0)) {
             let remove = move |work: Work| async move {
                 let lines = "DELETE FROM journal_lines WHERE copy = $1

@@ -40,7 +40,7 @@ mod work;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use contactd_core::store::StoreError;
+use contactd_core::store::Stored;
 
 use crate::database::Database;
 use crate::node_claim::NodeClaim;
@@ -75,7 +75,7 @@ pub struct Settings {
 
 impl PostgresStore {
     /// Connects, and brings the tables to the newest schema; or makes them, if that is wanted.
-    pub async fn open(settings: Settings) -> Result<Self, StoreError> {
+    pub async fn open(settings: Settings) -> Stored<Self> {
         let makes_tables = settings.makes_tables;
         let database = Database::new(settings)?;
         schema::bring_up_to_date(&database, makes_tables).await?;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use contactd_core::Timestamp;
-use contactd_core::store::{Maintenance, PartSize, StoreError, TakenOver, Withdrawals};
+use contactd_core::store::{Maintenance, PartSize, StoreError, Stored, TakenOver, Withdrawals};
 
 use crate::database::{Counter, Work};
 use crate::usage::unsigned;
@@ -63,7 +63,7 @@ const LOOK_AT_NODES: Duration = Duration::from_millis(50);
 
 #[async_trait]
 impl Maintenance for PostgresStore {
-    async fn tidy(&self) -> Result<(), StoreError> {
+    async fn tidy(&self) -> Stored<()> {
         let until = Instant::now() + TIDY_LIMIT;
         for forget in FORGET {
             while self.database.execute(forget, &[&PORTION.cast_signed()]).await? == PORTION {
@@ -76,7 +76,7 @@ impl Maintenance for PostgresStore {
     }
 
     /// What was removed leaves PostgreSQL's log as the server recycles it: that is its operator's to decide.
-    async fn flush_removed(&self) -> Result<bool, StoreError> {
+    async fn flush_removed(&self) -> Stored<bool> {
         Ok(true)
     }
 
@@ -85,7 +85,7 @@ impl Maintenance for PostgresStore {
     ///
     /// Then waits until every node that answers lookups has wiped its files. Fails with [`StoreError::Pending`] if there are
     /// others: they do it before they answer again.
-    async fn wipe_removed(&self) -> Result<(), StoreError> {
+    async fn wipe_removed(&self) -> Stored<()> {
         self.database
             .run_alone(VACUUM_LIMIT, "VACUUM (INDEX_CLEANUP ON) details, former, tombstones")
             .await?;
@@ -104,7 +104,7 @@ impl Maintenance for PostgresStore {
         }
     }
 
-    async fn check(&self) -> Result<Vec<String>, StoreError> {
+    async fn check(&self) -> Stored<Vec<String>> {
         let read = move |work: Work| async move {
             let missing = "SELECT name FROM unnest($1::text[]) AS name
                        WHERE to_regclass('contactd.' || name) IS NULL ORDER BY name";
@@ -124,21 +124,21 @@ impl Maintenance for PostgresStore {
         self.database.read(read).await
     }
 
-    async fn sizes(&self) -> Result<Vec<PartSize>, StoreError> {
+    async fn sizes(&self) -> Stored<Vec<PartSize>> {
         let sizes = "SELECT relname::text, pg_total_relation_size(oid) FROM pg_class
                      WHERE relnamespace = 'contactd'::regnamespace AND relkind = 'r' ORDER BY relname";
         let rows = self.database.query(sizes, &[]).await?;
         Ok(rows.iter().map(|row| PartSize { name: row.get(0), bytes: unsigned(row.get(1)) }).collect())
     }
 
-    async fn copy_to(&self, _dir: &Path) -> Result<Vec<String>, StoreError> {
+    async fn copy_to(&self, _dir: &Path) -> Stored<Vec<String>> {
         Err(StoreError::Unavailable(
             "it is in PostgreSQL; back it up with the tools of PostgreSQL, such as pg_dump or pg_basebackup"
                 .to_owned(),
         ))
     }
 
-    async fn take_over(&self, withdrawals: &Withdrawals, at: Timestamp) -> Result<TakenOver, StoreError> {
+    async fn take_over(&self, withdrawals: &Withdrawals, at: Timestamp) -> Stored<TakenOver> {
         let change = move |work: Work| async move { withdrawals::take_over(&work, withdrawals, at).await };
         self.database.change(Counter::Access, change).await
     }

@@ -3,7 +3,7 @@
 //! Rows come in parts, each in a transaction that also notes how far this is: a move that was interrupted goes on from there.
 
 use bytes::Bytes;
-use contactd_core::store::StoreError;
+use contactd_core::store::Stored;
 use contactd_core::store::moving::{MOVED, MovedKey, MovedRows, MovedTable, Part};
 use futures_util::SinkExt;
 
@@ -34,7 +34,7 @@ pub enum MoveState {
 
 impl PostgresStore {
     /// How far the move of a node's store is. The first time, notes that it has begun.
-    pub async fn begin_move(&self, node: &str) -> Result<MoveState, StoreError> {
+    pub async fn begin_move(&self, node: &str) -> Stored<MoveState> {
         let begin = move |work: Work| async move {
             let noted = "SELECT value FROM facts WHERE name = $1";
             if let Some(row) = work.query_opt(noted, &[&FACT]).await? {
@@ -55,13 +55,13 @@ impl PostgresStore {
     }
 
     /// Whether a move has begun and not ended.
-    pub async fn is_half_moved(&self) -> Result<bool, StoreError> {
+    pub async fn is_half_moved(&self) -> Stored<bool> {
         let noted = self.database.query_opt("SELECT value FROM facts WHERE name = $1", &[&FACT]).await?;
         Ok(noted.is_some_and(|row| !row.get::<_, &str>(0).ends_with(DONE)))
     }
 
     /// Stores rows of a table, and notes how far the move is.
-    pub async fn put_moved(&self, node: &str, table: usize, rows: &MovedRows) -> Result<(), StoreError> {
+    pub async fn put_moved(&self, node: &str, table: usize, rows: &MovedRows) -> Stored<()> {
         let counter = if MOVED[table].part == Part::Access { Counter::Access } else { Counter::Details };
         let put = move |work: Work| async move {
             copy(&work, &MOVED[table], rows).await?;
@@ -72,13 +72,13 @@ impl PostgresStore {
     }
 
     /// How many rows a table has.
-    pub async fn count_moved(&self, table: &MovedTable) -> Result<u64, StoreError> {
+    pub async fn count_moved(&self, table: &MovedTable) -> Stored<u64> {
         let count = format!("SELECT count(*) FROM {}", table.to);
         Ok(unsigned(self.database.query_one(&count, &[]).await?.get(0)))
     }
 
     /// Notes that everything is here.
-    pub async fn end_move(&self, node: &str) -> Result<(), StoreError> {
+    pub async fn end_move(&self, node: &str) -> Stored<()> {
         let end = move |work: Work| async move {
             for table in ["names", "former"] {
                 let set = format!(

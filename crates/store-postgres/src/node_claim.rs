@@ -3,7 +3,7 @@
 //! A data directory that was copied has the same node and another journal. While a process runs as the node in one of them,
 //! nothing is indexed, shipped or taken from the outbox out of the other.
 
-use contactd_core::store::StoreError;
+use contactd_core::store::{StoreError, Stored};
 
 use crate::PostgresStore;
 use crate::database::Work;
@@ -32,7 +32,7 @@ impl PostgresStore {
 
     /// Claims the node for this data directory, unless a process runs as the node in another one: before this one has
     /// registered, nobody else writes as the node. Changes nothing if the node is not registered.
-    pub async fn take_claim(&self) -> Result<(), StoreError> {
+    pub async fn take_claim(&self) -> Stored<()> {
         let Some(NodeClaim { id, data_dir }) = self.claim.get() else { return Ok(()) };
         let take = "UPDATE nodes SET data_dir = $2, process = ''::bytea, beat = 0, lease_ms = 0, is_ready = FALSE, seen_at = now()
             WHERE id = $1 AND (process IS NULL OR data_dir = $2
@@ -41,7 +41,7 @@ impl PostgresStore {
     }
 
     /// Whether a process runs as the node of this machine in another data directory.
-    pub async fn runs_elsewhere(&self) -> Result<bool, StoreError> {
+    pub async fn runs_elsewhere(&self) -> Stored<bool> {
         let Some(own) = self.claim.get() else { return Ok(false) };
         self.database.read(move |work| async move { own.runs_elsewhere(&work).await }).await
     }

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use contactd_core::Timestamp;
-use contactd_core::store::StoreError;
 use contactd_core::store::copying::ChangePoint;
+use contactd_core::store::{StoreError, Stored};
 use tokio_postgres::Row;
 
 use crate::PostgresStore;
@@ -135,14 +135,14 @@ const NODES: &str = "SELECT id, name, version, (extract(epoch FROM joined_at) * 
 
 impl PostgresStore {
     /// Whether there is a node with this id.
-    pub async fn has_node(&self, id: &str) -> Result<bool, StoreError> {
+    pub async fn has_node(&self, id: &str) -> Stored<bool> {
         let select = "SELECT EXISTS (SELECT 1 FROM nodes WHERE id = $1)";
         Ok(self.database.query_one(select, &[&id]).await?.get(0))
     }
 
     /// Registers a process as a node, without a lease. False if another process may still run as this node: its lease lasts, or
     /// it said something a moment ago, and it does not have the same data directory.
-    pub async fn register_node(&self, registration: &Registration<'_>) -> Result<bool, StoreError> {
+    pub async fn register_node(&self, registration: &Registration<'_>) -> Stored<bool> {
         // A process without a lease says something every second.
         let register = "INSERT INTO nodes AS held (id, name, version, process, beat, details_number, wiped_number, data_dir)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -167,7 +167,7 @@ impl PostgresStore {
 
     /// Renews the lease of a node, if its copy has the newest change of tokens and suppressions. One statement, committed as
     /// durably as every change. It is not repeated: the node asks again.
-    pub async fn heartbeat(&self, heartbeat: &Heartbeat<'_>) -> Result<HeartbeatAnswer, StoreError> {
+    pub async fn heartbeat(&self, heartbeat: &Heartbeat<'_>) -> Stored<HeartbeatAnswer> {
         // The lock makes every change of tokens and suppressions come before or after this. If it comes after, whoever made it
         // sees this lease and waits for it; if it comes before, the number is not the newest any more.
         let beat = "WITH newest AS MATERIALIZED (
@@ -225,19 +225,19 @@ impl PostgresStore {
 
     /// Gives the lease of a node back: it answers nothing any more, and nobody waits for it. Changes nothing if another process
     /// has taken its place.
-    pub async fn leave(&self, node: &str, process: &[u8]) -> Result<(), StoreError> {
+    pub async fn leave(&self, node: &str, process: &[u8]) -> Stored<()> {
         let leave = "UPDATE nodes SET lease_ms = -1, is_ready = FALSE, seen_at = now(), process = NULL
             WHERE id = $1 AND process = $2";
         self.database.execute(leave, &[&node, &process]).await.map(|_| ())
     }
 
     /// All nodes, by name.
-    pub async fn list_nodes(&self) -> Result<Vec<ClusterNode>, StoreError> {
+    pub async fn list_nodes(&self) -> Stored<Vec<ClusterNode>> {
         Ok(self.database.query(NODES, &[]).await?.iter().map(node).collect())
     }
 
     /// Forgets a node: nothing is kept for it and nobody waits for it. One that may still answer lookups is not forgotten.
-    pub async fn forget_node(&self, id: &str) -> Result<Forgotten, StoreError> {
+    pub async fn forget_node(&self, id: &str) -> Stored<Forgotten> {
         let prepare = move |work: Work| async move {
             let forget = "DELETE FROM nodes WHERE id = $1
                 AND clock_timestamp() > seen_at + lease_ms * interval '1 millisecond'";
@@ -253,7 +253,7 @@ impl PostgresStore {
     }
 
     /// The newest changes.
-    pub async fn numbers(&self) -> Result<NewestChanges, StoreError> {
+    pub async fn numbers(&self) -> Stored<NewestChanges> {
         let read = move |work: Work| async move {
             Ok(NewestChanges {
                 access: newest(&work, Counter::Access).await?,
@@ -265,27 +265,27 @@ impl PostgresStore {
 
     /// The newest number of tokens and suppressions: in the database, or committed by this process, if the host that was asked is not
     /// the primary any more and does not know that.
-    pub async fn newest_access(&self) -> Result<i64, StoreError> {
+    pub async fn newest_access(&self) -> Stored<i64> {
         Ok(self.numbers().await?.access.number.max(self.database.committed(Counter::Access)))
     }
 
     /// The same for details.
-    pub async fn newest_details(&self) -> Result<i64, StoreError> {
+    pub async fn newest_details(&self) -> Stored<i64> {
         Ok(self.numbers().await?.details.number.max(self.database.committed(Counter::Details)))
     }
 
     /// Whether the database still knows this change of tokens and suppressions. If not, it was restored to an earlier point, or
     /// what a node needs to go on from there was removed.
-    pub async fn knows_access(&self, point: &ChangePoint) -> Result<bool, StoreError> {
+    pub async fn knows_access(&self, point: &ChangePoint) -> Stored<bool> {
         self.knows(Counter::Access, point).await
     }
 
     /// The same for a change of details.
-    pub async fn knows_details(&self, point: &ChangePoint) -> Result<bool, StoreError> {
+    pub async fn knows_details(&self, point: &ChangePoint) -> Stored<bool> {
         self.knows(Counter::Details, point).await
     }
 
-    async fn knows(&self, counter: Counter, point: &ChangePoint) -> Result<bool, StoreError> {
+    async fn knows(&self, counter: Counter, point: &ChangePoint) -> Stored<bool> {
         if self.database.read(move |work| async move { knows(&work, counter, point).await }).await? {
             return Ok(true);
         }
@@ -324,7 +324,7 @@ impl Drop for Unanswered<'_> {
 }
 
 /// A random id for a process.
-pub fn new_process_id() -> Result<Vec<u8>, StoreError> {
+pub fn new_process_id() -> Stored<Vec<u8>> {
     random_id()
 }
 

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use contactd_core::AdminEntry;
-use contactd_core::store::{Noted, Outbox, StoreError};
+use contactd_core::store::{Noted, Outbox, StoreError, Stored};
 use tokio_postgres::Row;
 
 use crate::PostgresStore;
@@ -41,13 +41,13 @@ pub(crate) async fn add(work: &Work, entry: Noted<'_>, counts: &[(&str, u64)]) -
 
 #[async_trait]
 impl Outbox for PostgresStore {
-    async fn add_entry(&self, entry: &AdminEntry) -> Result<(), StoreError> {
+    async fn add_entry(&self, entry: &AdminEntry) -> Stored<()> {
         self.database.prepare(move |work| async move { add(&work, Some(entry), &[]).await }).await
     }
 
     /// Claims entries for a node, which writes them to its journal and then removes them: those that nobody has claimed, and
     /// those of nodes that were forgotten or have been silent for long. Returns all that the node has claimed, oldest first.
-    async fn claim_entries(&self, node: &str) -> Result<Vec<AdminEntry>, StoreError> {
+    async fn claim_entries(&self, node: &str) -> Stored<Vec<AdminEntry>> {
         let own = self.own(node);
         let claim = move |work: Work| async move {
             check_claim(&work, own).await?;
@@ -60,19 +60,19 @@ impl Outbox for PostgresStore {
         self.database.prepare(claim).await
     }
 
-    async fn list_entries(&self) -> Result<Vec<AdminEntry>, StoreError> {
+    async fn list_entries(&self) -> Stored<Vec<AdminEntry>> {
         let rows = self.database.query("SELECT record FROM outbox ORDER BY id", &[]).await?;
         rows.iter().map(|row| Ok(from_text(row, 0)?)).collect()
     }
 
-    async fn remove_entries(&self, ids: &[String]) -> Result<(), StoreError> {
+    async fn remove_entries(&self, ids: &[String]) -> Stored<()> {
         self.database.execute("DELETE FROM outbox WHERE entry = ANY($1)", &[&ids]).await.map(|_| ())
     }
 }
 
 impl PostgresStore {
     /// Whether an entry is in the outbox. If not, a node has written it to its journal.
-    pub async fn has_entry(&self, id: &str) -> Result<bool, StoreError> {
+    pub async fn has_entry(&self, id: &str) -> Stored<bool> {
         Ok(self.database.query_opt("SELECT 1 FROM outbox WHERE entry = $1", &[&id]).await?.is_some())
     }
 }

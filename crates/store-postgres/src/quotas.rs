@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contactd_core::store::StoreError;
+use contactd_core::store::Stored;
 use contactd_core::{LeasedUnits, Period};
 
 use crate::PostgresStore;
@@ -69,7 +69,7 @@ impl PostgresStore {
         node: &str,
         process: &[u8],
         asked: &[UnitsAsked],
-    ) -> Result<Option<Vec<LeasedUnits>>, StoreError> {
+    ) -> Stored<Option<Vec<LeasedUnits>>> {
         let lease = move |work: Work| async move {
             lock(&work, asked).await?;
             // After the lock: the next process of this node waits for it.
@@ -87,7 +87,7 @@ impl PostgresStore {
     }
 
     /// The quotas of which another node wants units that are leased to this one.
-    pub async fn wanted_quotas(&self, node: &str) -> Result<Vec<QuotaKey>, StoreError> {
+    pub async fn wanted_quotas(&self, node: &str) -> Stored<Vec<QuotaKey>> {
         let wanted = "SELECT family, period, first_day FROM quota_leases AS mine
             WHERE node = $1 AND (family, period, first_day) IN (
                 SELECT family, period, first_day FROM quota_leases
@@ -97,7 +97,7 @@ impl PostgresStore {
     }
 
     /// What is leased to a node.
-    pub async fn leases_of(&self, node: &str) -> Result<Vec<(QuotaKey, u64)>, StoreError> {
+    pub async fn leases_of(&self, node: &str) -> Stored<Vec<(QuotaKey, u64)>> {
         let leases = "SELECT family, period, first_day, units FROM quota_leases WHERE node = $1";
         let mut read = |work: Work| async move { Ok(work.query(leases, &[&node]).await?) };
         let rows = self.database.read_once(&mut read).await?;

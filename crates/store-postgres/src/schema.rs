@@ -1,7 +1,7 @@
 //! The tables. A step is never edited once released: a change to them is a new step after it. Steps only add, so that nodes of the
 //! version before go on while the first new one starts.
 
-use contactd_core::store::StoreError;
+use contactd_core::store::{StoreError, Stored};
 
 use crate::database::Database;
 use crate::failure::Failure;
@@ -18,7 +18,7 @@ pub(crate) fn tables() -> Vec<&'static str> {
 const LOCK: i64 = 0x636f_6e74_6163_7464;
 
 /// Brings the tables to the newest schema. Makes them if there are none and `makes_tables` says so.
-pub(crate) async fn bring_up_to_date(database: &Database, makes_tables: bool) -> Result<(), StoreError> {
+pub(crate) async fn bring_up_to_date(database: &Database, makes_tables: bool) -> Stored<()> {
     let known = i32::try_from(STEPS.len()).unwrap_or(i32::MAX);
     let found = database.read(|work| async move { version(&work).await }).await?;
     if found == Some(known) {

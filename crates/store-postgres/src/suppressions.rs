@@ -1,7 +1,7 @@
 //! Suppressions: digests and the ids of their keys. One that was taken back stays until every node has seen that.
 
 use async_trait::async_trait;
-use contactd_core::store::{Noted, StoreError, Suppressions};
+use contactd_core::store::{Noted, Stored, Suppressions};
 use contactd_core::{SubjectDigest, Timestamp};
 
 use crate::database::{Counter, Work};
@@ -23,12 +23,7 @@ const UNSUPPRESS: &str = "UPDATE suppressions SET is_removed = TRUE, number = $3
 
 #[async_trait]
 impl Suppressions for PostgresStore {
-    async fn suppress(
-        &self,
-        subjects: &[SubjectDigest],
-        at: Timestamp,
-        entry: Noted<'_>,
-    ) -> Result<u64, StoreError> {
+    async fn suppress(&self, subjects: &[SubjectDigest], at: Timestamp, entry: Noted<'_>) -> Stored<u64> {
         let change = move |work: Work| async move {
             let changed = add(&work, subjects.iter().map(|subject| (subject, at))).await?;
             note(&work, entry, subjects, changed).await
@@ -36,7 +31,7 @@ impl Suppressions for PostgresStore {
         self.database.change(Counter::Access, change).await
     }
 
-    async fn unsuppress(&self, subjects: &[SubjectDigest], entry: Noted<'_>) -> Result<u64, StoreError> {
+    async fn unsuppress(&self, subjects: &[SubjectDigest], entry: Noted<'_>) -> Stored<u64> {
         let change = move |work: Work| async move {
             let (digests, keys) = columns(subjects);
             let changed = work.execute(UNSUPPRESS, &[&digests, &keys, &work.number]).await?;
@@ -45,7 +40,7 @@ impl Suppressions for PostgresStore {
         self.database.change(Counter::Access, change).await
     }
 
-    async fn find_suppression(&self, subjects: &[SubjectDigest]) -> Result<Option<Timestamp>, StoreError> {
+    async fn find_suppression(&self, subjects: &[SubjectDigest]) -> Stored<Option<Timestamp>> {
         let (digests, keys) = columns(subjects);
         let find = "SELECT min(suppressed_at) FROM suppressions
             JOIN unnest($1::bytea[], $2::text[]) AS given (digest, key)
@@ -55,7 +50,7 @@ impl Suppressions for PostgresStore {
         Ok(earliest.map(Timestamp::from_millis))
     }
 
-    async fn list_suppressions(&self) -> Result<Vec<SubjectDigest>, StoreError> {
+    async fn list_suppressions(&self) -> Stored<Vec<SubjectDigest>> {
         let list = "SELECT key, digest FROM suppressions WHERE NOT is_removed ORDER BY digest, key";
         let rows = self.database.query(list, &[]).await?;
         rows.iter().map(|row| Ok(subject(row.get(0), row.get(1))?)).collect()

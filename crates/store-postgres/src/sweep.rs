@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use contactd_core::AdminEntry;
 use contactd_core::store::merge::{HeldDetail, TotalChanges};
 use contactd_core::store::place::{NEVER_OBSERVED, observed};
-use contactd_core::store::{Aged, Noted, StoreError, SweepPlan, Swept};
+use contactd_core::store::{Aged, Noted, StoreError, Stored, SweepPlan, Swept};
 
 use crate::connecting::Values;
 use crate::database::{Counter, Database, Work};
@@ -28,14 +28,14 @@ const PORTION_PAUSE: std::time::Duration = std::time::Duration::from_millis(250)
 
 impl PostgresStore {
     /// Sweeps, unless another process does: then nothing is done here.
-    pub(crate) async fn sweep_all(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> Result<Swept, StoreError> {
+    pub(crate) async fn sweep_all(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> Stored<Swept> {
         let Some(locked) = self.database.try_lock(SWEEPING).await? else { return Ok(Swept::default()) };
         let swept = self.sweep_alone(plan, entry).await;
         locked.release().await;
         swept
     }
 
-    async fn sweep_alone(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> Result<Swept, StoreError> {
+    async fn sweep_alone(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> Stored<Swept> {
         let now = plan.now.seconds();
         let mut sweep = Sweep { database: &self.database, has_begun: false, entry };
         let mut swept = Swept { expired: sweep.expired(now).await?, ..Swept::default() };
@@ -62,7 +62,7 @@ struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    async fn expired(&mut self, now: i64) -> Result<u64, StoreError> {
+    async fn expired(&mut self, now: i64) -> Stored<u64> {
         let is_over = |held: &HeldDetail| held.detail.expires_at.is_some_and(|at| at.seconds() <= now);
         let condition = "expires_at IS NOT NULL AND expires_at <= $1";
         let mut all = 0;
@@ -77,7 +77,7 @@ impl Sweep<'_> {
     }
 
     /// Removes the details of a source from before this time. Reads the whole table once.
-    async fn aged(&mut self, source: i32, before: i64) -> Result<u64, StoreError> {
+    async fn aged(&mut self, source: i32, before: i64) -> Stored<u64> {
         let imports = "SELECT id FROM imports WHERE imported_at < $1 * 1000::bigint";
         let imports: HashSet<i64> = self.find(imports, &[&before]).await?.into_iter().collect();
         let is_over = |held: &HeldDetail| {
@@ -99,7 +99,7 @@ impl Sweep<'_> {
         condition: &str,
         parameters: Values<'_>,
         is_over: impl Fn(&HeldDetail) -> bool + Copy + Send + Sync,
-    ) -> Result<u64, StoreError> {
+    ) -> Stored<u64> {
         let (mut all, mut after) = (0, -1_i64);
         loop {
             let found = self.find_after("details", condition, parameters, after).await?;
@@ -118,7 +118,7 @@ impl Sweep<'_> {
         condition: &str,
         parameters: Values<'_>,
         after: i64,
-    ) -> Result<Vec<i64>, StoreError> {
+    ) -> Stored<Vec<i64>> {
         let place = parameters.len() + 1;
         let find =
             format!("SELECT id FROM {table} WHERE {condition} AND id > ${place} ORDER BY id LIMIT {FOUND}");
@@ -128,7 +128,7 @@ impl Sweep<'_> {
     }
 
     /// The first column of what a query finds.
-    async fn find(&self, find: &str, parameters: Values<'_>) -> Result<Vec<i64>, StoreError> {
+    async fn find(&self, find: &str, parameters: Values<'_>) -> Stored<Vec<i64>> {
         Ok(self.database.query(find, parameters).await?.iter().map(|row| row.get(0)).collect())
     }
 
@@ -136,7 +136,7 @@ impl Sweep<'_> {
         &mut self,
         places: &[i64],
         is_over: impl Fn(&HeldDetail) -> bool + Copy + Send + Sync,
-    ) -> Result<u64, StoreError> {
+    ) -> Stored<u64> {
         if places.is_empty() {
             return Ok(0);
         }
@@ -156,7 +156,7 @@ impl Sweep<'_> {
     }
 
     /// Removes what imports have kept and what this condition selects; returns how many details.
-    async fn forget(&mut self, condition: &str, parameters: Values<'_>) -> Result<u64, StoreError> {
+    async fn forget(&mut self, condition: &str, parameters: Values<'_>) -> Stored<u64> {
         let (mut all, mut after) = (0, -1_i64);
         loop {
             let found = self.find_after("former", condition, parameters, after).await?;
@@ -168,7 +168,7 @@ impl Sweep<'_> {
         }
     }
 
-    async fn forget_some(&mut self, ids: &[i64]) -> Result<u64, StoreError> {
+    async fn forget_some(&mut self, ids: &[i64]) -> Stored<u64> {
         let entry = self.entry.map(AdminEntry::again);
         let entry = entry.as_ref();
         self.change(move |work| async move {
@@ -179,7 +179,7 @@ impl Sweep<'_> {
         .await
     }
 
-    async fn forget_imports_before(&mut self, before: i64) -> Result<u64, StoreError> {
+    async fn forget_imports_before(&mut self, before: i64) -> Stored<u64> {
         let find = "SELECT id FROM imports WHERE is_kept AND imported_at < $1 LIMIT 1";
         if !self.find(find, &[&before]).await?.is_empty() {
             // Before anything is removed: what is only partly kept cannot be undone.
@@ -193,7 +193,7 @@ impl Sweep<'_> {
     }
 
     /// The sources whose details can get too old, by id, and their maximum age in seconds.
-    async fn ages(&self, aged: Aged<'_>) -> Result<Vec<(i32, i64)>, StoreError> {
+    async fn ages(&self, aged: Aged<'_>) -> Stored<Vec<(i32, i64)>> {
         let (source, age) = match aged {
             Aged::Not => return Ok(Vec::new()),
             Aged::Policies => (None, None),
@@ -208,7 +208,7 @@ impl Sweep<'_> {
     }
 
     /// Removes something; returns how much. What removes nothing is no change.
-    async fn change<F, Fut>(&mut self, mut work: F) -> Result<u64, StoreError>
+    async fn change<F, Fut>(&mut self, mut work: F) -> Stored<u64>
     where
         F: FnMut(Work) -> Fut + Send,
         Fut: Future<Output = Result<u64, Failure>> + Send,

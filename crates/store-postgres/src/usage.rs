@@ -3,7 +3,7 @@
 //! A node stores its own counts, as absolute numbers. What was not counted by a node belongs to the node without a name.
 
 use async_trait::async_trait;
-use contactd_core::store::{DayHits, StoreError, Usage};
+use contactd_core::store::{DayHits, Stored, Usage};
 use contactd_core::{Timestamp, UsageDelta};
 use tokio_postgres::Row;
 
@@ -20,7 +20,7 @@ const GIVEN: &str = "SELECT token, day, sum(hits)::bigint, sum(misses)::bigint, 
 
 #[async_trait]
 impl Usage for PostgresStore {
-    async fn record_usage(&self, usage: &[UsageDelta], at: Timestamp) -> Result<(), StoreError> {
+    async fn record_usage(&self, usage: &[UsageDelta], at: Timestamp) -> Stored<()> {
         // Adding is not the same when it is repeated, so it is made once, as a change is.
         let change = move |work: Work| async move {
             let columns = Columns::of(usage.iter().map(|delta| (at.day(), delta)));
@@ -36,20 +36,20 @@ impl Usage for PostgresStore {
         self.database.change(Counter::Usage, change).await
     }
 
-    async fn hits_since(&self, family: &str, day: i64) -> Result<u64, StoreError> {
+    async fn hits_since(&self, family: &str, day: i64) -> Stored<u64> {
         let sum = "SELECT coalesce(sum(hits), 0)::bigint FROM usage
                    WHERE token IN (SELECT id FROM tokens WHERE family = $1) AND day >= $2";
         Ok(unsigned(self.database.query_one(sum, &[&family, &day]).await?.get(0)))
     }
 
-    async fn hits_by_day(&self, since: i64) -> Result<Vec<DayHits>, StoreError> {
+    async fn hits_by_day(&self, since: i64) -> Stored<Vec<DayHits>> {
         let sum = "SELECT token, day, sum(hits)::bigint FROM usage WHERE day >= $1 GROUP BY token, day";
         let rows = self.database.query(sum, &[&since]).await?;
         let hits = |row: &Row| DayHits { token: row.get(0), day: row.get(1), hits: unsigned(row.get(2)) };
         Ok(rows.iter().map(hits).collect())
     }
 
-    async fn raise_hits(&self, hits: &[DayHits]) -> Result<(), StoreError> {
+    async fn raise_hits(&self, hits: &[DayHits]) -> Stored<()> {
         let change = move |work: Work| async move {
             let tokens: Vec<&str> = hits.iter().map(|hits| hits.token.as_str()).collect();
             let days: Vec<i64> = hits.iter().map(|hits| hits.day).collect();
@@ -71,7 +71,7 @@ impl Usage for PostgresStore {
 impl PostgresStore {
     /// Stores what a node has counted for tokens on UTC days, all in all. These are absolute numbers, so repeating it changes
     /// nothing, and none becomes smaller.
-    pub async fn store_usage(&self, node: &str, usage: &[(i64, UsageDelta)]) -> Result<(), StoreError> {
+    pub async fn store_usage(&self, node: &str, usage: &[(i64, UsageDelta)]) -> Stored<()> {
         let store = move |work: Work| async move {
             let columns = Columns::of(usage.iter().map(|(day, delta)| (*day, delta)));
             let raise = "INSERT INTO usage (token, day, node, hits, misses, refused)

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use contactd_core::AuditPosition;
 use contactd_core::blocking;
 use contactd_core::store::{
-    AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, JournalCopies, StoreError,
+    AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, JournalCopies, StoreError, Stored,
 };
 use names::{Names, find_name};
 use parking_lot::MutexGuard;
@@ -22,7 +22,7 @@ use crate::{SqliteStore, connection, schema};
 pub(crate) struct OpenIndex<'a>(MutexGuard<'a, Option<Connection>>);
 
 impl OpenIndex<'_> {
-    fn connection(&mut self) -> Result<&mut Connection, StoreError> {
+    fn connection(&mut self) -> Stored<&mut Connection> {
         self.0.as_mut().ok_or_else(|| StoreError::Engine("the audit index is not open".to_owned()))
     }
 }
@@ -33,18 +33,18 @@ impl JournalCopies for SqliteStore {}
 
 #[async_trait]
 impl AuditIndex for SqliteStore {
-    async fn audit_position(&self, node: &str) -> Result<AuditPosition, StoreError> {
+    async fn audit_position(&self, node: &str) -> Stored<AuditPosition> {
         self.read_index(|index| match find_name(index, node)? {
             Some(id) => position(index, id),
             None => Ok(AuditPosition::default()),
         })
     }
 
-    async fn index_audit(&self, step: IndexStep<'_>) -> Result<bool, StoreError> {
+    async fn index_audit(&self, step: IndexStep<'_>) -> Stored<bool> {
         self.change_index(|index| add_step(index, step))
     }
 
-    async fn reset_audit_index(&self, node: &str, first_day: i64) -> Result<(), StoreError> {
+    async fn reset_audit_index(&self, node: &str, first_day: i64) -> Stored<()> {
         self.change_index(|index| {
             repair_schema(index)?;
             let node = Names::default().id(index, node)?;
@@ -55,7 +55,7 @@ impl AuditIndex for SqliteStore {
         })
     }
 
-    async fn forget_audit(&self, node: &str, through: u64) -> Result<(), StoreError> {
+    async fn forget_audit(&self, node: &str, through: u64) -> Stored<()> {
         self.change_index(|index| {
             let node = Names::default().id(index, node)?;
             index.execute("DELETE FROM events WHERE node = ?1 AND seq <= ?2", (node, through))?;
@@ -65,7 +65,7 @@ impl AuditIndex for SqliteStore {
         })
     }
 
-    async fn find_entries(&self, ids: &[String]) -> Result<Vec<String>, StoreError> {
+    async fn find_entries(&self, ids: &[String]) -> Stored<Vec<String>> {
         self.read_index(|index| {
             let mut find = index.prepare_cached("SELECT entry FROM admin_events WHERE entry = ?1")?;
             let mut found = Vec::new();
@@ -76,11 +76,11 @@ impl AuditIndex for SqliteStore {
         })
     }
 
-    async fn indexed(&self, node: &str, from: u64, through: u64) -> Result<Vec<IndexedLine>, StoreError> {
+    async fn indexed(&self, node: &str, from: u64, through: u64) -> Stored<Vec<IndexedLine>> {
         self.read_index(|index| indexed(index, node, from, through))
     }
 
-    async fn count_foreign(&self, node: &str) -> Result<u64, StoreError> {
+    async fn count_foreign(&self, node: &str) -> Stored<u64> {
         self.read_index(|index| {
             let of = |table: &str| {
                 format!(
@@ -98,7 +98,7 @@ impl AuditIndex for SqliteStore {
         })
     }
 
-    async fn remove_foreign(&self, node: &str) -> Result<(), StoreError> {
+    async fn remove_foreign(&self, node: &str) -> Stored<()> {
         self.change_index(|index| {
             let node = Names::default().id(index, node)?;
             for table in TABLES {
@@ -108,7 +108,7 @@ impl AuditIndex for SqliteStore {
         })
     }
 
-    async fn check_index(&self) -> Result<Vec<String>, StoreError> {
+    async fn check_index(&self) -> Stored<Vec<String>> {
         self.read_index(|index| {
             let mut wrong = Vec::new();
             let known = INDEXES.map(|(name, _)| format!("'{name}'")).join(", ");
@@ -131,7 +131,7 @@ impl AuditIndex for SqliteStore {
         })
     }
 
-    async fn audit_usage_of(&self, node: &str) -> Result<Vec<AuditUsage>, StoreError> {
+    async fn audit_usage_of(&self, node: &str) -> Stored<Vec<AuditUsage>> {
         self.read_index(|index| usage(index, Some(find_name(index, node)?.unwrap_or(0)), i64::MIN))
     }
 
@@ -139,18 +139,18 @@ impl AuditIndex for SqliteStore {
         &self,
         filter: &AuditFilter,
         visit: &mut (dyn FnMut(IndexedLine) -> bool + Send),
-    ) -> Result<(), StoreError> {
+    ) -> Stored<()> {
         self.read_index_apart(|index| visit_newest(index, filter, visit))
     }
 
-    async fn audit_usage(&self, since: i64) -> Result<Vec<AuditUsage>, StoreError> {
+    async fn audit_usage(&self, since: i64) -> Stored<Vec<AuditUsage>> {
         self.read_index(|index| usage(index, None, since))
     }
 }
 
 impl SqliteStore {
     /// The index, opened or created if necessary.
-    fn audit(&self) -> Result<OpenIndex<'_>, StoreError> {
+    fn audit(&self) -> Stored<OpenIndex<'_>> {
         let mut audit = self.audit.lock();
         if audit.is_none() {
             let opened =
@@ -163,18 +163,12 @@ impl SqliteStore {
     }
 
     /// Reads the index.
-    pub(crate) fn read_index<T>(
-        &self,
-        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
+    pub(crate) fn read_index<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Stored<T> {
         blocking(|| self.audit().and_then(|mut audit| read(audit.connection()?).map_err(error)))
     }
 
     /// Reads a snapshot with a connection of its own, so that nobody waits for a question that takes long.
-    fn read_index_apart<T>(
-        &self,
-        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
+    fn read_index_apart<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Stored<T> {
         blocking(|| {
             // Makes the file if there is none.
             drop(self.audit()?);
@@ -186,10 +180,7 @@ impl SqliteStore {
     }
 
     /// Changes the index in one transaction.
-    fn change_index<T>(
-        &self,
-        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
+    fn change_index<T>(&self, change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Stored<T> {
         blocking(|| {
             let mut audit = self.audit()?;
             let transaction = connection::write(audit.connection()?)?;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use async_trait::async_trait;
 use contactd_core::blocking;
-use contactd_core::store::{ChangeNumbers, Changes, StoreError};
+use contactd_core::store::{ChangeNumbers, Changes, Stored};
 use rusqlite::{Connection, Transaction};
 
 use crate::{SqliteStore, connection};
@@ -16,7 +16,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    pub(crate) fn open(main: &Path, details: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn open(main: &Path, details: &Path) -> Stored<Self> {
         // Not read-only, so that the last connection that is closed can empty the write-ahead log and remove it.
         Ok(Self { main: connection::writer(main)?, details: connection::writer(details)? })
     }
@@ -37,7 +37,7 @@ pub(crate) fn count(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
 
 #[async_trait]
 impl Changes for SqliteStore {
-    async fn changes(&self) -> Result<ChangeNumbers, StoreError> {
+    async fn changes(&self) -> Stored<ChangeNumbers> {
         blocking(|| self.watch.lock().read().map_err(connection::error))
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use contactd_core::store::StoreError;
+use contactd_core::store::{StoreError, Stored};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
@@ -19,7 +19,7 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_millis(20);
 const CHECKPOINT_BUSY: Duration = Duration::from_millis(300);
 
 /// A connection that writes. Everything it commits is synced.
-pub(crate) fn writer(file: &Path) -> Result<Connection, StoreError> {
+pub(crate) fn writer(file: &Path) -> Stored<Connection> {
     let connection = Connection::open(file).map_err(error)?;
     connection.busy_timeout(BUSY).map_err(error)?;
     connection
@@ -36,7 +36,7 @@ pub(crate) fn writer(file: &Path) -> Result<Connection, StoreError> {
 }
 
 /// A connection that writes and waits only briefly for another writer, then fails with [`StoreError::Busy`].
-pub(crate) fn impatient_writer(file: &Path) -> Result<Connection, StoreError> {
+pub(crate) fn impatient_writer(file: &Path) -> Stored<Connection> {
     let connection = writer(file)?;
     connection.busy_timeout(WRITE_TIMEOUT).map_err(error)?;
     Ok(connection)
@@ -44,7 +44,7 @@ pub(crate) fn impatient_writer(file: &Path) -> Result<Connection, StoreError> {
 
 /// Keeps the plans of prepared statements. Without this, SQLite built with STAT4 plans a statement again
 /// whenever a value is bound to it, which costs several times the read itself.
-fn prepare_once(connection: &Connection) -> Result<(), StoreError> {
+fn prepare_once(connection: &Connection) -> Stored<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(error)?;
     connection.set_prepared_statement_cache_capacity(32);
     Ok(())
@@ -52,7 +52,7 @@ fn prepare_once(connection: &Connection) -> Result<(), StoreError> {
 
 /// A connection that reads, on one thread. Nothing is mapped into memory: where a file is mapped, a read error, or a file
 /// that somebody truncates, ends the process instead of one lookup.
-pub(crate) fn reader(file: &Path) -> Result<Connection, StoreError> {
+pub(crate) fn reader(file: &Path) -> Stored<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file, flags).map_err(error)?;
     connection.busy_timeout(BUSY).map_err(error)?;
@@ -69,7 +69,7 @@ pub(crate) fn reader(file: &Path) -> Result<Connection, StoreError> {
 }
 
 /// A connection for lookups: it waits only briefly, because other lookups wait meanwhile.
-pub(crate) fn lookup_reader(file: &Path) -> Result<Connection, StoreError> {
+pub(crate) fn lookup_reader(file: &Path) -> Stored<Connection> {
     let connection = reader(file)?;
     connection.busy_timeout(LOOKUP_TIMEOUT).map_err(error)?;
     Ok(connection)
@@ -77,7 +77,7 @@ pub(crate) fn lookup_reader(file: &Path) -> Result<Connection, StoreError> {
 
 /// A connection that reads and can sort more than fits into memory. It sorts in unnamed temporary files in the
 /// directory of the database, which are as private as the database.
-pub(crate) fn sorting_reader(file: &Path) -> Result<Connection, StoreError> {
+pub(crate) fn sorting_reader(file: &Path) -> Stored<Connection> {
     let connection = reader(file)?;
     let dir = file.parent().unwrap_or(Path::new(".")).to_string_lossy().replace('\'', "''");
     connection
@@ -88,17 +88,17 @@ pub(crate) fn sorting_reader(file: &Path) -> Result<Connection, StoreError> {
 
 /// A transaction that takes the write lock when it begins, so that another writer cannot make it fail
 /// halfway.
-pub(crate) fn write(connection: &mut Connection) -> Result<Transaction<'_>, StoreError> {
+pub(crate) fn write(connection: &mut Connection) -> Stored<Transaction<'_>> {
     connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(error)
 }
 
 /// Empties the write-ahead log; does nothing if readers or writers prevent it.
-pub(crate) fn truncate_wal(connection: &Connection) -> Result<(), StoreError> {
+pub(crate) fn truncate_wal(connection: &Connection) -> Stored<()> {
     empty_wal(connection).map(|_| ())
 }
 
 /// Empties the write-ahead log. Returns false if readers or writers prevented it.
-pub(crate) fn empty_wal(connection: &Connection) -> Result<bool, StoreError> {
+pub(crate) fn empty_wal(connection: &Connection) -> Stored<bool> {
     connection.busy_timeout(CHECKPOINT_BUSY).map_err(error)?;
     let was_busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| row.get::<_, bool>(0));
     connection.busy_timeout(BUSY).map_err(error)?;

@@ -10,7 +10,7 @@ mod access;
 mod applying;
 mod digest;
 
-use contactd_core::store::StoreError;
+use contactd_core::store::Stored;
 use contactd_core::store::copying::{AccessCount, ChangePoint, CopiedDetail, CopiedSource, DetailsChunk};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -40,7 +40,7 @@ const BEFORE_ALL: i64 = -1;
 
 impl SqliteStore {
     /// How far the copy has followed; `None` if these files are no copy, but a store of their own.
-    pub fn copy_state(&self) -> Result<Option<CopyState>, StoreError> {
+    pub fn copy_state(&self) -> Stored<Option<CopyState>> {
         let read = "SELECT lineage, number, id FROM copy";
         let main = self.main();
         let access =
@@ -68,12 +68,12 @@ impl SqliteStore {
     }
 
     /// Whether these files are a copy, which only a node of the cluster may use.
-    pub fn is_copy(&self) -> Result<bool, StoreError> {
+    pub fn is_copy(&self) -> Stored<bool> {
         self.copy_state().map(|state| state.is_some())
     }
 
     /// Whether these files hold anything that a copy would replace: details, tokens, accounts or suppressions.
-    pub fn holds_anything(&self) -> Result<bool, StoreError> {
+    pub fn holds_anything(&self) -> Stored<bool> {
         let held = "SELECT EXISTS (SELECT 1 FROM tokens) OR EXISTS (SELECT 1 FROM suppressions)
             OR EXISTS (SELECT 1 FROM users) OR EXISTS (SELECT 1 FROM admin_tokens)";
         let in_main: bool = self.main().query_row(held, (), |row| row.get(0)).map_err(connection::error)?;
@@ -84,7 +84,7 @@ impl SqliteStore {
     }
 
     /// How many tokens and suppressions the copy has.
-    pub fn count_access(&self) -> Result<AccessCount, StoreError> {
+    pub fn count_access(&self) -> Stored<AccessCount> {
         let count = "SELECT (SELECT count(*) FROM tokens), (SELECT count(*) FROM suppressions)";
         let counted = |row: &Row<'_>| Ok(AccessCount { tokens: row.get(0)?, suppressions: row.get(1)? });
         self.main().query_row(count, (), counted).map_err(connection::error)
@@ -92,7 +92,7 @@ impl SqliteStore {
 
     /// Makes these files a copy of a database. What they held as a copy of another one goes when it is loaded. Accounts are
     /// only in the database.
-    pub fn begin_copy(&self, lineage: &str) -> Result<(), StoreError> {
+    pub fn begin_copy(&self, lineage: &str) -> Stored<()> {
         let mut main = self.main();
         let transaction = connection::write(&mut main)?;
         transaction
@@ -104,7 +104,7 @@ impl SqliteStore {
 
     /// Begins to load all details anew. Those that are held stay until the same range of ids is loaded. `from` is the
     /// newest change before loading.
-    pub fn begin_snapshot(&self, from: &ChangePoint) -> Result<(), StoreError> {
+    pub fn begin_snapshot(&self, from: &ChangePoint) -> Stored<()> {
         let writer = connection::writer(&self.details_file())?;
         let begin = || {
             writer.execute_batch("BEGIN IMMEDIATE")?;
@@ -124,7 +124,7 @@ impl SqliteStore {
     }
 
     /// Replaces the details after `after` up to the end of a chunk, and notes that position. The log is emptied afterwards.
-    pub fn load_chunk(&self, after: i64, chunk: &DetailsChunk) -> Result<(), StoreError> {
+    pub fn load_chunk(&self, after: i64, chunk: &DetailsChunk) -> Stored<()> {
         let mut writer = connection::writer(&self.details_file())?;
         writer.execute_batch("PRAGMA cache_size = -65536").map_err(connection::error)?;
         let transaction = connection::write(&mut writer)?;
@@ -150,7 +150,7 @@ impl SqliteStore {
     }
 
     /// Notes that no traces of what was removed up to this change are left.
-    pub fn note_wiped(&self, number: i64) -> Result<(), StoreError> {
+    pub fn note_wiped(&self, number: i64) -> Stored<()> {
         let writer = connection::writer(&self.details_file())?;
         let note = "UPDATE copy SET wiped_number = max(wiped_number, ?1)";
         writer.execute(note, [number]).map(|_| ()).map_err(connection::error)

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use contactd_core::blocking;
 use contactd_core::store::place::kind_number;
 use contactd_core::store::{
-    DetailFilter, Details, Noted, SourceRetention, StoreError, SweepPlan, Swept, Totals, VisitDetails,
+    DetailFilter, Details, Noted, SourceRetention, Stored, SweepPlan, Swept, Totals, VisitDetails,
 };
 use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
 use rusqlite::{Connection, Transaction};
@@ -18,19 +18,14 @@ use crate::{SqliteStore, connection, former, outbox, profile_rows, retention, to
 
 #[async_trait]
 impl Details for SqliteStore {
-    async fn list_details(&self, profile: &Profile) -> Result<Vec<Detail>, StoreError> {
+    async fn list_details(&self, profile: &Profile) -> Stored<Vec<Detail>> {
         self.read_details(|details| {
             let rows = ProfileRows::read(details, profile)?;
             Ok(rows.details.into_iter().map(|stored| stored.detail).collect())
         })
     }
 
-    async fn remove_details(
-        &self,
-        profile: &Profile,
-        which: &DetailFilter,
-        entry: Noted<'_>,
-    ) -> Result<u64, StoreError> {
+    async fn remove_details(&self, profile: &Profile, which: &DetailFilter, entry: Noted<'_>) -> Stored<u64> {
         self.change_details(|transaction, writing| {
             let taken = writing.take_away(transaction, profile, |stored| which.matches(&stored.detail))?;
             let mut kept = former::remove(transaction, profile, which)?;
@@ -41,43 +36,37 @@ impl Details for SqliteStore {
         })
     }
 
-    async fn visit_all(&self, visit: VisitDetails<'_>) -> Result<(), StoreError> {
+    async fn visit_all(&self, visit: VisitDetails<'_>) -> Stored<()> {
         blocking(|| {
             let reader = connection::sorting_reader(&self.details_file())?;
             profile_rows::visit_all(&reader, visit).map_err(connection::error)
         })
     }
 
-    async fn find_holders(
-        &self,
-        values: &[(Kind, ContactValue)],
-    ) -> Result<Vec<(Profile, usize)>, StoreError> {
+    async fn find_holders(&self, values: &[(Kind, ContactValue)]) -> Stored<Vec<(Profile, usize)>> {
         self.read_details(|details| find_holders(details, values))
     }
 
-    async fn are_held(&self, profiles: &[Profile]) -> Result<Vec<bool>, StoreError> {
+    async fn are_held(&self, profiles: &[Profile]) -> Stored<Vec<bool>> {
         self.read_details(|details| are_held(details, profiles))
     }
 
-    async fn sweep(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> Result<Swept, StoreError> {
+    async fn sweep(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> Stored<Swept> {
         blocking(|| self.sweep_all(plan, entry))
     }
 
-    async fn list_retention(&self, now: Timestamp) -> Result<Vec<SourceRetention>, StoreError> {
+    async fn list_retention(&self, now: Timestamp) -> Stored<Vec<SourceRetention>> {
         self.read_details(|details| retention::list(details, now))
     }
 
-    async fn totals(&self) -> Result<Totals, StoreError> {
+    async fn totals(&self) -> Stored<Totals> {
         self.read_details(totals::read)
     }
 }
 
 impl SqliteStore {
     /// Reads details with a connection of its own.
-    pub(crate) fn read_details<T>(
-        &self,
-        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
+    pub(crate) fn read_details<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Stored<T> {
         blocking(|| read(&connection::reader(&self.details_file())?).map_err(connection::error))
     }
 
@@ -86,7 +75,7 @@ impl SqliteStore {
     pub(crate) fn change_details<T>(
         &self,
         change: impl FnOnce(&Transaction<'_>, &mut Writing) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
+    ) -> Stored<T> {
         use contactd_core::store::LocalRead;
         blocking(|| {
             let mut writer = connection::impatient_writer(&self.details_file())?;

@@ -2,14 +2,14 @@
 
 use async_trait::async_trait;
 use contactd_core::Timestamp;
-use contactd_core::store::{Decide, Entities, EntityRow, EntityTable, Noted, StoreError};
+use contactd_core::store::{Decide, Entities, EntityRow, EntityTable, Noted, Stored};
 use rusqlite::{Connection, Transaction, params};
 
 use crate::{SqliteStore, connection, outbox};
 
 #[async_trait]
 impl Entities for SqliteStore {
-    async fn list_rows(&self, table: EntityTable) -> Result<Vec<EntityRow>, StoreError> {
+    async fn list_rows(&self, table: EntityTable) -> Stored<Vec<EntityRow>> {
         self.with_main(|main| list(main, table))
     }
 
@@ -18,7 +18,7 @@ impl Entities for SqliteStore {
         table: EntityTable,
         decide: Decide<'_>,
         entry: Noted<'_>,
-    ) -> Result<Vec<EntityRow>, StoreError> {
+    ) -> Stored<Vec<EntityRow>> {
         let change = |transaction: &Transaction<'_>| {
             let rows = list(transaction, table)?;
             if let Some(stored) = decide(&rows).map_err(connection::refused)? {
@@ -33,7 +33,7 @@ impl Entities for SqliteStore {
         }
     }
 
-    async fn note_use(&self, table: EntityTable, id: &str, at: Timestamp) -> Result<(), StoreError> {
+    async fn note_use(&self, table: EntityTable, id: &str, at: Timestamp) -> Stored<()> {
         let note = format!(
             "UPDATE {} SET last_used_at = max(coalesce(last_used_at, ?2), ?2) WHERE id = ?1",
             table.name()

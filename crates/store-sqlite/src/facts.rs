@@ -1,18 +1,18 @@
 //! Facts that the store remembers about itself.
 
 use async_trait::async_trait;
-use contactd_core::store::{Facts, Noted, StoreError};
+use contactd_core::store::{Facts, Noted, Stored};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::{SqliteStore, outbox};
 
 #[async_trait]
 impl Facts for SqliteStore {
-    async fn fact(&self, name: &str) -> Result<Option<String>, StoreError> {
+    async fn fact(&self, name: &str) -> Stored<Option<String>> {
         self.with_main(|main| find(main, name))
     }
 
-    async fn remember(&self, name: &str, value: &str) -> Result<String, StoreError> {
+    async fn remember(&self, name: &str, value: &str) -> Stored<String> {
         self.with_main(|main| {
             if let Some(known) = find(main, name)? {
                 return Ok(known);
@@ -22,14 +22,14 @@ impl Facts for SqliteStore {
         })
     }
 
-    async fn replace_fact(&self, name: &str, value: &str, entry: Noted<'_>) -> Result<(), StoreError> {
+    async fn replace_fact(&self, name: &str, value: &str, entry: Noted<'_>) -> Stored<()> {
         self.change_main(|transaction| {
             transaction.execute("INSERT OR REPLACE INTO facts VALUES (?1, ?2)", [name, value])?;
             outbox::add(transaction, entry, &[])
         })
     }
 
-    async fn forget(&self, name: &str) -> Result<(), StoreError> {
+    async fn forget(&self, name: &str) -> Stored<()> {
         self.with_main(|main| main.execute("DELETE FROM facts WHERE name = ?1", [name]).map(|_| ()))
     }
 }

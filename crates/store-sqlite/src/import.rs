@@ -8,7 +8,7 @@ use contactd_core::store::merge::Merging;
 use contactd_core::store::place::first_id;
 use contactd_core::store::{
     Crowd, FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, Noted, PastImport,
-    PutCounts, StoreError, Undo, Undone, ValueOfProfile, WithdrawnFrom,
+    PutCounts, Stored, Undo, Undone, ValueOfProfile, WithdrawnFrom,
 };
 use contactd_core::{Kind, Profile, Record, Timestamp};
 use rusqlite::{Connection, params};
@@ -26,15 +26,15 @@ impl Importing for SqliteStore {
         first_id(profile, Kind::Phone).cast_unsigned()
     }
 
-    async fn begin_import(&self, plan: &ImportPlan) -> Result<Box<dyn Import + '_>, StoreError> {
+    async fn begin_import(&self, plan: &ImportPlan) -> Stored<Box<dyn Import + '_>> {
         Ok(Box::new(blocking(|| SqliteImport::begin(&self.details_file(), plan))?))
     }
 
-    async fn list_imports(&self) -> Result<Vec<PastImport>, StoreError> {
+    async fn list_imports(&self) -> Stored<Vec<PastImport>> {
         self.read_details(|details| totals::imports(details, "ORDER BY id"))
     }
 
-    async fn undo_import(&self, id: i64, at: Timestamp, entry: Noted<'_>) -> Result<Undo, StoreError> {
+    async fn undo_import(&self, id: i64, at: Timestamp, entry: Noted<'_>) -> Stored<Undo> {
         self.change_details(|transaction, writing| {
             let undone = undo::undo(transaction, writing, id, at)?;
             if let Undo::Done(Undone { removed, restored }) = undone {
@@ -44,11 +44,11 @@ impl Importing for SqliteStore {
         })
     }
 
-    async fn list_former(&self, profile: &Profile) -> Result<Vec<FormerDetail>, StoreError> {
+    async fn list_former(&self, profile: &Profile) -> Stored<Vec<FormerDetail>> {
         self.read_details(|details| former::list(details, profile))
     }
 
-    async fn former_total(&self) -> Result<FormerTotal, StoreError> {
+    async fn former_total(&self) -> Stored<FormerTotal> {
         self.read_details(former::total)
     }
 }
@@ -65,7 +65,7 @@ pub(crate) struct SqliteImport {
 }
 
 impl SqliteImport {
-    fn begin(file: &Path, plan: &ImportPlan) -> Result<Self, StoreError> {
+    fn begin(file: &Path, plan: &ImportPlan) -> Stored<Self> {
         let connection = connection::impatient_writer(file)?;
         // What is in memory when it commits is written at once. Records come in the store's order, so little is enough.
         connection.execute_batch("PRAGMA cache_size = -16384; BEGIN IMMEDIATE").map_err(connection::error)?;
@@ -222,7 +222,7 @@ impl SameHash {
 
 #[async_trait]
 impl Import for SqliteImport {
-    async fn put(&mut self, batch: Vec<Record>) -> Result<(), StoreError> {
+    async fn put(&mut self, batch: Vec<Record>) -> Stored<()> {
         blocking(|| {
             let put = batch.iter().try_for_each(|record| self.put_record(record));
             self.steady.sync();
@@ -230,11 +230,11 @@ impl Import for SqliteImport {
         })
     }
 
-    async fn finish(&mut self) -> Result<(), StoreError> {
+    async fn finish(&mut self) -> Stored<()> {
         blocking(|| self.withdraw_before(i64::MAX).map_err(connection::error))
     }
 
-    async fn take_back(&mut self, values: &[ValueOfProfile]) -> Result<(), StoreError> {
+    async fn take_back(&mut self, values: &[ValueOfProfile]) -> Stored<()> {
         blocking(|| self.take_back_all(values).map_err(connection::error))
     }
 
@@ -250,11 +250,7 @@ impl Import for SqliteImport {
         self.merging.replaced.clone()
     }
 
-    async fn commit(
-        mut self: Box<Self>,
-        summary: &ImportSummary,
-        entry: Noted<'_>,
-    ) -> Result<i64, StoreError> {
+    async fn commit(mut self: Box<Self>, summary: &ImportSummary, entry: Noted<'_>) -> Stored<i64> {
         blocking(|| {
             self.write_summary(summary, entry).map_err(connection::error)?;
             // The import is committed, even if its log cannot be emptied now.

@@ -42,7 +42,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
 use contactd_core::blocking;
-use contactd_core::store::StoreError;
+use contactd_core::store::{StoreError, Stored};
 use parking_lot::{Mutex, MutexGuard};
 use rusqlite::{Connection, Transaction};
 use thread_local::ThreadLocal;
@@ -73,7 +73,7 @@ impl SqliteStore {
     }
 
     /// Opens the databases in `dir`, which must exist; makes them or brings them to the newest schema if necessary.
-    pub fn open(dir: &Path) -> Result<Self, StoreError> {
+    pub fn open(dir: &Path) -> Stored<Self> {
         let (main, details) = (dir.join("contactd.db"), dir.join("details.db"));
         if details.exists() && !schema::is_made(&main)? {
             // It is made before the details are, so it was there: with a new one, people who opted out would be disclosed.
@@ -100,15 +100,12 @@ impl SqliteStore {
     }
 
     /// Uses `contactd.db`, without a transaction around it.
-    fn with_main<T>(&self, run: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+    fn with_main<T>(&self, run: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Stored<T> {
         blocking(|| run(&self.main()).map_err(connection::error))
     }
 
     /// Changes `contactd.db` in one transaction.
-    fn change_main<T>(
-        &self,
-        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
+    fn change_main<T>(&self, change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Stored<T> {
         blocking(|| {
             let mut main = self.main();
             let transaction = connection::write(&mut main)?;
@@ -119,10 +116,7 @@ impl SqliteStore {
     }
 
     /// Changes tokens or suppressions and increases the change number, in one transaction.
-    fn change_access<T>(
-        &self,
-        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
+    fn change_access<T>(&self, change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Stored<T> {
         self.change_main(|transaction| {
             let done = change(transaction)?;
             changes::count(transaction)?;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use contactd_core::store::{LocalRead, StoreError, Verdict};
+use contactd_core::store::{LocalRead, Stored, Verdict};
 use contactd_core::{ContactValue, Kind, Profile, Timestamp};
 
 use crate::SqliteStore;
@@ -15,7 +15,7 @@ impl LocalRead for SqliteStore {
         kind: Kind,
         now: Timestamp,
         judge: impl Fn(&str) -> Verdict,
-    ) -> Result<Option<ContactValue>, StoreError> {
+    ) -> Stored<Option<ContactValue>> {
         let generation = self.generation.load(Ordering::SeqCst);
         let reader = self.readers.get_or_try(|| Reader::open(&self.details_file()))?;
         reader.best_personal(generation, profile, kind, now, judge)

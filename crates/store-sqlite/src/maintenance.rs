@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use contactd_core::Timestamp;
 use contactd_core::blocking;
-use contactd_core::store::{Maintenance, PartSize, StoreError, TakenOver, Withdrawals};
+use contactd_core::store::{Maintenance, PartSize, Stored, TakenOver, Withdrawals};
 
 use crate::{SqliteStore, WAL_LIMIT, connection, withdrawals};
 
@@ -15,23 +15,23 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[async_trait]
 impl Maintenance for SqliteStore {
-    async fn tidy(&self) -> Result<(), StoreError> {
+    async fn tidy(&self) -> Stored<()> {
         blocking(|| self.shorten_logs())
     }
 
-    async fn flush_removed(&self) -> Result<bool, StoreError> {
+    async fn flush_removed(&self) -> Stored<bool> {
         blocking(|| self.empty_logs())
     }
 
-    async fn wipe_removed(&self) -> Result<(), StoreError> {
+    async fn wipe_removed(&self) -> Stored<()> {
         blocking(|| self.wipe_all_gaps())
     }
 
-    async fn check(&self) -> Result<Vec<String>, StoreError> {
+    async fn check(&self) -> Stored<Vec<String>> {
         blocking(|| self.quick_check())
     }
 
-    async fn sizes(&self) -> Result<Vec<PartSize>, StoreError> {
+    async fn sizes(&self) -> Stored<Vec<PartSize>> {
         blocking(|| {
             let files = [
                 "contactd.db",
@@ -48,18 +48,18 @@ impl Maintenance for SqliteStore {
         })
     }
 
-    async fn copy_to(&self, dir: &Path) -> Result<Vec<String>, StoreError> {
+    async fn copy_to(&self, dir: &Path) -> Stored<Vec<String>> {
         blocking(|| self.copy_files(dir))
     }
 
-    async fn take_over(&self, withdrawals: &Withdrawals, at: Timestamp) -> Result<TakenOver, StoreError> {
+    async fn take_over(&self, withdrawals: &Withdrawals, at: Timestamp) -> Stored<TakenOver> {
         self.change_access(|transaction| withdrawals::take_over(transaction, withdrawals, at))
     }
 }
 
 impl SqliteStore {
     /// Empties the write-ahead logs that are larger than [`WAL_LIMIT`], on its own connections.
-    fn shorten_logs(&self) -> Result<(), StoreError> {
+    fn shorten_logs(&self) -> Stored<()> {
         for file in [self.main_file(), self.details_file()] {
             if connection::wal_bytes(&file) > WAL_LIMIT {
                 connection::truncate_wal(&connection::writer(&file)?)?;
@@ -69,7 +69,7 @@ impl SqliteStore {
     }
 
     /// Empties the write-ahead logs, so that they hold no removed data. Returns false if readers prevented it.
-    fn empty_logs(&self) -> Result<bool, StoreError> {
+    fn empty_logs(&self) -> Stored<bool> {
         let until = Instant::now() + FLUSH_TIMEOUT;
         for file in [self.details_file(), self.main_file()] {
             let writer = connection::writer(&file)?;
@@ -83,7 +83,7 @@ impl SqliteStore {
         Ok(true)
     }
 
-    fn quick_check(&self) -> Result<Vec<String>, StoreError> {
+    fn quick_check(&self) -> Stored<Vec<String>> {
         let mut wrong = Vec::new();
         for name in ["contactd.db", "details.db"] {
             let reader = connection::reader(&self.dir.join(name))?;
@@ -100,7 +100,7 @@ impl SqliteStore {
     }
 
     /// Writes complete, compacted copies of both databases, details first: so the opt-outs are at least as new.
-    fn copy_files(&self, dir: &Path) -> Result<Vec<String>, StoreError> {
+    fn copy_files(&self, dir: &Path) -> Stored<Vec<String>> {
         let names = ["details.db", "contactd.db"];
         for name in names {
             let copy = dir.join(name);

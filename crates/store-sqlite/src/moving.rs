@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use contactd_core::store::moving::{MovedKey, MovedRows, MovedTable, Part};
 use contactd_core::store::place::{PLACES_OF_PROFILE, place_of};
-use contactd_core::store::{EntityTable, StoreError};
+use contactd_core::store::{EntityTable, Stored};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Params, Row, Statement, params};
 
@@ -15,27 +15,18 @@ const BEFORE_ALL: MovedKey = (i64::MIN, i64::MIN);
 
 impl SqliteStore {
     /// How many rows a table has.
-    pub fn count_moved(&self, table: &MovedTable) -> Result<u64, StoreError> {
+    pub fn count_moved(&self, table: &MovedTable) -> Stored<u64> {
         let count = format!("SELECT count(*) FROM {}", table.from);
         self.with_part(table.part, |part| part.query_row(&count, (), |row| row.get(0)))
     }
 
     /// The rows of a table after a key: about `most` of them, or all if the table is read at once. Details of one place stay
     /// together.
-    pub fn read_moved(
-        &self,
-        table: &MovedTable,
-        after: Option<MovedKey>,
-        most: u64,
-    ) -> Result<MovedRows, StoreError> {
+    pub fn read_moved(&self, table: &MovedTable, after: Option<MovedKey>, most: u64) -> Stored<MovedRows> {
         self.with_part(table.part, |part| read(part, table, after.unwrap_or(BEFORE_ALL), most))
     }
 
-    fn with_part<T>(
-        &self,
-        part: Part,
-        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
+    fn with_part<T>(&self, part: Part, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Stored<T> {
         let file = match part {
             Part::Access => self.main_file(),
             Part::Details => self.details_file(),

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use contactd_core::AdminEntry;
 use contactd_core::blocking;
-use contactd_core::store::{Outbox, StoreError};
+use contactd_core::store::{Outbox, StoreError, Stored};
 use rusqlite::{Connection, Row};
 
 use crate::{SqliteStore, connection};
@@ -35,18 +35,18 @@ pub(crate) fn add(
 
 #[async_trait]
 impl Outbox for SqliteStore {
-    async fn add_entry(&self, entry: &AdminEntry) -> Result<(), StoreError> {
+    async fn add_entry(&self, entry: &AdminEntry) -> Stored<()> {
         self.with_main(|main| add(main, Some(entry), &[]))
     }
 
-    async fn list_entries(&self) -> Result<Vec<AdminEntry>, StoreError> {
+    async fn list_entries(&self) -> Stored<Vec<AdminEntry>> {
         let mut entries = self.with_main(list)?;
         entries.extend(self.read_details(list)?);
         entries.sort_by_key(|entry| entry.time);
         Ok(entries)
     }
 
-    async fn remove_entries(&self, ids: &[String]) -> Result<(), StoreError> {
+    async fn remove_entries(&self, ids: &[String]) -> Stored<()> {
         let remove = |connection: &Connection| -> rusqlite::Result<()> {
             let mut remove = connection.prepare_cached("DELETE FROM outbox WHERE entry = ?1")?;
             ids.iter().try_for_each(|id| remove.execute([id]).map(|_| ()))

@@ -11,7 +11,7 @@
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 
-use contactd_core::store::{StoreError, Verdict, place};
+use contactd_core::store::{StoreError, Stored, Verdict, place};
 use contactd_core::{ContactValue, Kind, Profile, Timestamp};
 use rusqlite::{Connection, ffi};
 
@@ -45,7 +45,7 @@ const FROM_PLACE: &str = "SELECT
 const LEAST_ROWS: u32 = 2;
 
 impl Reader {
-    pub(crate) fn open(file: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn open(file: &Path) -> Stored<Self> {
         let connection = RefCell::new(connection::lookup_reader(file)?);
         Ok(Self { file: file.to_owned(), connection, trouble: Cell::new(None), held: Cell::new(None) })
     }
@@ -58,7 +58,7 @@ impl Reader {
         kind: Kind,
         now: Timestamp,
         judge: impl Fn(&str) -> Verdict,
-    ) -> Result<Option<ContactValue>, StoreError> {
+    ) -> Stored<Option<ContactValue>> {
         if self.trouble.get() == Some(Trouble::Locked) {
             return Err(told(StoreError::Busy));
         }

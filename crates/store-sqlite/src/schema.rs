@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use contactd_core::store::StoreError;
+use contactd_core::store::{StoreError, Stored};
 use rusqlite::Connection;
 
 use crate::connection;
@@ -13,7 +13,7 @@ pub(crate) const AUDIT: &[&str] = &[include_str!("../schema/audit.sql")];
 
 /// Opens a database for writing, and takes the `steps` to the newest schema that it has not taken yet. Refuses a schema that
 /// is newer than that.
-pub(crate) fn open(file: &Path, steps: &[&str]) -> Result<Connection, StoreError> {
+pub(crate) fn open(file: &Path, steps: &[&str]) -> Stored<Connection> {
     let mut connection = connection::writer(file)?;
     let known = u32::try_from(steps.len()).unwrap_or(u32::MAX);
     if version(&connection)? == known {
@@ -34,11 +34,11 @@ pub(crate) fn open(file: &Path, steps: &[&str]) -> Result<Connection, StoreError
 }
 
 /// Whether a database is there and has tables.
-pub(crate) fn is_made(file: &Path) -> Result<bool, StoreError> {
+pub(crate) fn is_made(file: &Path) -> Stored<bool> {
     Ok(file.exists() && version(&connection::reader(file)?)? > 0)
 }
 
-fn version(connection: &Connection) -> Result<u32, StoreError> {
+fn version(connection: &Connection) -> Stored<u32> {
     connection.query_row("PRAGMA user_version", (), |row| row.get(0)).map_err(connection::error)
 }
 

@@ -1,7 +1,7 @@
 //! Suppressions: digests and the ids of their keys.
 
 use async_trait::async_trait;
-use contactd_core::store::{Noted, StoreError, Suppressions};
+use contactd_core::store::{Noted, Stored, Suppressions};
 use contactd_core::{SubjectDigest, Timestamp};
 use rusqlite::{OptionalExtension, Statement, params};
 
@@ -9,26 +9,21 @@ use crate::{SqliteStore, outbox};
 
 #[async_trait]
 impl Suppressions for SqliteStore {
-    async fn suppress(
-        &self,
-        subjects: &[SubjectDigest],
-        at: Timestamp,
-        entry: Noted<'_>,
-    ) -> Result<u64, StoreError> {
+    async fn suppress(&self, subjects: &[SubjectDigest], at: Timestamp, entry: Noted<'_>) -> Stored<u64> {
         let insert = "INSERT OR IGNORE INTO suppressions (digest, key, suppressed_at) VALUES (?1, ?2, ?3)";
         self.for_each(subjects, entry, insert, |statement, subject| {
             statement.execute(params![subject.bytes, subject.key, at.millis()])
         })
     }
 
-    async fn unsuppress(&self, subjects: &[SubjectDigest], entry: Noted<'_>) -> Result<u64, StoreError> {
+    async fn unsuppress(&self, subjects: &[SubjectDigest], entry: Noted<'_>) -> Stored<u64> {
         let delete = "DELETE FROM suppressions WHERE digest = ?1 AND key = ?2";
         self.for_each(subjects, entry, delete, |statement, subject| {
             statement.execute(params![subject.bytes, subject.key])
         })
     }
 
-    async fn find_suppression(&self, subjects: &[SubjectDigest]) -> Result<Option<Timestamp>, StoreError> {
+    async fn find_suppression(&self, subjects: &[SubjectDigest]) -> Stored<Option<Timestamp>> {
         self.with_main(|main| {
             let mut find =
                 main.prepare_cached("SELECT suppressed_at FROM suppressions WHERE digest = ?1 AND key = ?2")?;
@@ -40,7 +35,7 @@ impl Suppressions for SqliteStore {
         })
     }
 
-    async fn list_suppressions(&self) -> Result<Vec<SubjectDigest>, StoreError> {
+    async fn list_suppressions(&self) -> Stored<Vec<SubjectDigest>> {
         self.with_main(|main| {
             let mut list = main.prepare_cached("SELECT key, digest FROM suppressions")?;
             list.query_map((), |row| Ok(SubjectDigest { key: row.get(0)?, bytes: row.get(1)? }))?.collect()
@@ -56,7 +51,7 @@ impl SqliteStore {
         entry: Noted<'_>,
         sql: &str,
         run: impl Fn(&mut Statement<'_>, &SubjectDigest) -> rusqlite::Result<usize>,
-    ) -> Result<u64, StoreError> {
+    ) -> Stored<u64> {
         let touched = self.change_access(|transaction| {
             let mut statement = transaction.prepare_cached(sql)?;
             let run = |subject| run(&mut statement, subject);

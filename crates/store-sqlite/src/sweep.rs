@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use contactd_core::store::merge::HeldDetail;
 use contactd_core::store::place::{NEVER_OBSERVED, observed};
-use contactd_core::store::{Aged, LocalRead, Noted, StoreError, SweepPlan, Swept};
+use contactd_core::store::{Aged, LocalRead, Noted, Stored, SweepPlan, Swept};
 use contactd_core::{AdminEntry, Profile};
 use rusqlite::Connection;
 
@@ -20,7 +20,7 @@ const CHUNK: i64 = 500;
 const LONG: Duration = Duration::from_secs(86_400);
 
 impl SqliteStore {
-    pub(crate) fn sweep_all(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> Result<Swept, StoreError> {
+    pub(crate) fn sweep_all(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> Stored<Swept> {
         let now = plan.now.seconds();
         let mut sweep = Sweep::open(&self.details_file(), entry)?;
         let mut swept = Swept { expired: sweep.expired(now)?, ..Swept::default() };
@@ -52,12 +52,12 @@ struct Sweep {
 }
 
 impl Sweep {
-    fn open(file: &Path, entry: Noted<'_>) -> Result<Self, StoreError> {
+    fn open(file: &Path, entry: Noted<'_>) -> Stored<Self> {
         let (reader, writer) = (connection::reader(file)?, connection::impatient_writer(file)?);
         Ok(Self { reader, writer, entry: entry.cloned() })
     }
 
-    fn expired(&mut self, now: i64) -> Result<u64, StoreError> {
+    fn expired(&mut self, now: i64) -> Stored<u64> {
         let is_over = |stored: &HeldDetail| stored.detail.expires_at.is_some_and(|at| at.seconds() <= now);
         let mut all = 0;
         loop {
@@ -78,7 +78,7 @@ impl Sweep {
     }
 
     /// Removes the details of a source from before this time. Reads the whole table once.
-    fn aged(&mut self, source: i64, before: i64) -> Result<u64, StoreError> {
+    fn aged(&mut self, source: i64, before: i64) -> Stored<u64> {
         let imports = self.imports_before(before).map_err(connection::error)?;
         let is_over = |stored: &HeldDetail| {
             stored.source == source
@@ -115,11 +115,7 @@ impl Sweep {
         find.query_map((after, source, before, NEVER_OBSERVED, CHUNK), row)?.collect()
     }
 
-    fn take_away_from(
-        &mut self,
-        profiles: &[String],
-        is_over: impl Fn(&HeldDetail) -> bool,
-    ) -> Result<u64, StoreError> {
+    fn take_away_from(&mut self, profiles: &[String], is_over: impl Fn(&HeldDetail) -> bool) -> Stored<u64> {
         if profiles.is_empty() {
             return Ok(0);
         }
@@ -140,11 +136,7 @@ impl Sweep {
     }
 
     /// Removes what imports have kept and what this condition selects; returns how many details.
-    fn forget(
-        &mut self,
-        condition: &str,
-        parameters: impl rusqlite::Params + Clone,
-    ) -> Result<u64, StoreError> {
+    fn forget(&mut self, condition: &str, parameters: impl rusqlite::Params + Clone) -> Stored<u64> {
         let find = format!("SELECT EXISTS (SELECT 1 FROM former WHERE {condition})");
         let delete =
             format!("DELETE FROM former WHERE id IN (SELECT id FROM former WHERE {condition} LIMIT {CHUNK})");
@@ -165,7 +157,7 @@ impl Sweep {
         }
     }
 
-    fn forget_imports_before(&mut self, before: i64) -> Result<u64, StoreError> {
+    fn forget_imports_before(&mut self, before: i64) -> Stored<u64> {
         let find = "SELECT EXISTS (SELECT 1 FROM imports WHERE is_kept AND imported_at < ?1)";
         if self.reader.query_row(find, [before], |row| row.get(0)).map_err(connection::error)? {
             // Before anything is removed: what is only partly kept cannot be undone.

@@ -1,7 +1,7 @@
 //! Usage counts of tokens by UTC day.
 
 use async_trait::async_trait;
-use contactd_core::store::{DayHits, StoreError, Usage};
+use contactd_core::store::{DayHits, Stored, Usage};
 use contactd_core::{Timestamp, UsageDelta};
 use rusqlite::params;
 
@@ -9,7 +9,7 @@ use crate::SqliteStore;
 
 #[async_trait]
 impl Usage for SqliteStore {
-    async fn record_usage(&self, usage: &[UsageDelta], at: Timestamp) -> Result<(), StoreError> {
+    async fn record_usage(&self, usage: &[UsageDelta], at: Timestamp) -> Stored<()> {
         self.change_main(|transaction| {
             let mut add = transaction.prepare_cached(
                 "INSERT INTO usage VALUES (?1, ?2, ?3, ?4, ?5)
@@ -29,13 +29,13 @@ impl Usage for SqliteStore {
         })
     }
 
-    async fn hits_since(&self, family: &str, day: i64) -> Result<u64, StoreError> {
+    async fn hits_since(&self, family: &str, day: i64) -> Stored<u64> {
         let sum = "SELECT coalesce(sum(hits), 0) FROM usage
                    WHERE token IN (SELECT id FROM tokens WHERE family = ?1) AND day >= ?2";
         self.with_main(|main| main.query_row(sum, params![family, day], |row| row.get(0)))
     }
 
-    async fn hits_by_day(&self, since: i64) -> Result<Vec<DayHits>, StoreError> {
+    async fn hits_by_day(&self, since: i64) -> Stored<Vec<DayHits>> {
         self.with_main(|main| {
             let mut read = main.prepare_cached("SELECT token, day, hits FROM usage WHERE day >= ?1")?;
             let rows = read.query_map([since], |row| {
@@ -45,7 +45,7 @@ impl Usage for SqliteStore {
         })
     }
 
-    async fn raise_hits(&self, hits: &[DayHits]) -> Result<(), StoreError> {
+    async fn raise_hits(&self, hits: &[DayHits]) -> Stored<()> {
         self.change_main(|transaction| {
             let mut raise = transaction.prepare_cached(
                 "INSERT INTO usage VALUES (?1, ?2, ?3, 0, 0)
@@ -61,7 +61,7 @@ impl Usage for SqliteStore {
 
 impl SqliteStore {
     /// The counts of every token and day since the start of a UTC day, and when each token was last used.
-    pub fn usage_since(&self, day: i64) -> Result<Vec<(i64, UsageDelta)>, StoreError> {
+    pub fn usage_since(&self, day: i64) -> Stored<Vec<(i64, UsageDelta)>> {
         self.with_main(|main| {
             let mut read = main.prepare_cached(
                 "SELECT usage.day, usage.token, usage.hits, usage.misses, usage.refused, tokens.last_used_at

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use contactd_core::store::StoreError;
+use contactd_core::store::Stored;
 use rusqlite::Connection;
 
 use crate::{SqliteStore, connection};
@@ -24,7 +24,7 @@ const MAX_PAGES: u64 = 10 << 24;
 impl SqliteStore {
     /// Overwrites every gap in `details.db` that is not empty. If SQLite was built without the table
     /// `sqlite_dbpage`, rewrites the whole file instead, which takes longer.
-    pub(crate) fn wipe_all_gaps(&self) -> Result<(), StoreError> {
+    pub(crate) fn wipe_all_gaps(&self) -> Stored<()> {
         let reader = connection::reader(&self.details_file())?;
         if shows_pages(&reader).map_err(connection::error)? {
             self.wipe_pages().map(|_| ())
@@ -33,12 +33,12 @@ impl SqliteStore {
         }
     }
 
-    fn write_anew(&self) -> Result<(), StoreError> {
+    fn write_anew(&self) -> Stored<()> {
         connection::impatient_writer(&self.details_file())?.execute_batch("VACUUM").map_err(connection::error)
     }
 
     /// Overwrites the gaps in place; returns how many there were.
-    fn wipe_pages(&self) -> Result<u64, StoreError> {
+    fn wipe_pages(&self) -> Stored<u64> {
         let file = self.details_file();
         let found = find(&connection::reader(&file)?).map_err(connection::error)?;
         let mut writer = connection::impatient_writer(&file)?;

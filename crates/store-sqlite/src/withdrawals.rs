@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use contactd_core::store::{EntityTable, StoreError, TakenOver, Withdrawals};
+use contactd_core::store::{EntityTable, Stored, TakenOver, Withdrawals};
 use contactd_core::{SubjectDigest, Timestamp};
 use rusqlite::{Connection, params};
 
@@ -10,7 +10,7 @@ use crate::{SqliteStore, connection, entities};
 
 impl SqliteStore {
     /// Reads the opt-outs and tokens of a data directory, even if its details are damaged. Changes nothing there.
-    pub fn read_withdrawals(dir: &Path) -> Result<Withdrawals, StoreError> {
+    pub fn read_withdrawals(dir: &Path) -> Stored<Withdrawals> {
         let main = connection::reader(&dir.join("contactd.db"))?;
         let rows = |table| entities::list(&main, table).map_err(connection::error);
         let [tokens, users, admin_tokens] = EntityTable::ALL.map(rows);

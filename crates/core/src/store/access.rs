@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::store::{Noted, StoreError};
+use crate::store::{Noted, Stored};
 use crate::{SubjectDigest, Timestamp, UsageDelta};
 
 /// Suppressions.
@@ -10,37 +10,32 @@ use crate::{SubjectDigest, Timestamp, UsageDelta};
 pub trait Suppressions: Send + Sync + 'static {
     /// Suppresses all of these or none. Committed and synced when this returns. Returns how many were new;
     /// suppressing twice is not an error.
-    async fn suppress(
-        &self,
-        subjects: &[SubjectDigest],
-        at: Timestamp,
-        entry: Noted<'_>,
-    ) -> Result<u64, StoreError>;
+    async fn suppress(&self, subjects: &[SubjectDigest], at: Timestamp, entry: Noted<'_>) -> Stored<u64>;
 
     /// Removes suppressions. Returns how many of them existed.
-    async fn unsuppress(&self, subjects: &[SubjectDigest], entry: Noted<'_>) -> Result<u64, StoreError>;
+    async fn unsuppress(&self, subjects: &[SubjectDigest], entry: Noted<'_>) -> Stored<u64>;
 
     /// The earliest time at which one of these was suppressed; `None` if none of them is.
-    async fn find_suppression(&self, subjects: &[SubjectDigest]) -> Result<Option<Timestamp>, StoreError>;
+    async fn find_suppression(&self, subjects: &[SubjectDigest]) -> Stored<Option<Timestamp>>;
 
     /// All suppressions.
-    async fn list_suppressions(&self) -> Result<Vec<SubjectDigest>, StoreError>;
+    async fn list_suppressions(&self) -> Stored<Vec<SubjectDigest>>;
 }
 
 /// Usage of tokens, by UTC day.
 #[async_trait]
 pub trait Usage: Send + Sync + 'static {
     /// Adds to the counts of the UTC day of `at`.
-    async fn record_usage(&self, usage: &[UsageDelta], at: Timestamp) -> Result<(), StoreError>;
+    async fn record_usage(&self, usage: &[UsageDelta], at: Timestamp) -> Stored<()>;
 
     /// Hits of all tokens of a family, also of those that have ended, since the start of a UTC day.
-    async fn hits_since(&self, family: &str, day: i64) -> Result<u64, StoreError>;
+    async fn hits_since(&self, family: &str, day: i64) -> Stored<u64>;
 
     /// Hits of every token and day since the start of a UTC day.
-    async fn hits_by_day(&self, since: i64) -> Result<Vec<DayHits>, StoreError>;
+    async fn hits_by_day(&self, since: i64) -> Stored<Vec<DayHits>>;
 
     /// Makes counts at least this high: all of them or none. Committed and synced when this returns.
-    async fn raise_hits(&self, hits: &[DayHits]) -> Result<(), StoreError>;
+    async fn raise_hits(&self, hits: &[DayHits]) -> Stored<()>;
 }
 
 /// Hits of a token on a UTC day.

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use crate::store::entities::{Entities, EntityTable, change, list};
-use crate::store::{Noted, StoreError};
+use crate::store::{Noted, Stored};
 use crate::{AdminToken, Timestamp, TokenHash, User, UserChange, UserChanged};
 
 /// Users of the console, and tokens of the admin API. Lookups do not read them, so their changes are none of
@@ -11,7 +11,7 @@ use crate::{AdminToken, Timestamp, TokenHash, User, UserChange, UserChanged};
 #[async_trait]
 pub trait Accounts: Entities {
     /// Stores a new user. False, and nothing is changed, if there is a user with that name, disabled or not.
-    async fn create_user(&self, user: &User, entry: Noted<'_>) -> Result<bool, StoreError> {
+    async fn create_user(&self, user: &User, entry: Noted<'_>) -> Stored<bool> {
         change(self, entry, |users: Vec<User>| {
             let is_new = users.iter().all(|other| other.name != user.name);
             (is_new.then(|| vec![user.clone()]), is_new)
@@ -20,23 +20,18 @@ pub trait Accounts: Entities {
     }
 
     /// The user with this name.
-    async fn find_user(&self, name: &str) -> Result<Option<User>, StoreError> {
+    async fn find_user(&self, name: &str) -> Stored<Option<User>> {
         Ok(self.list_users().await?.into_iter().find(|user| user.name == name))
     }
 
     /// All users, in the order of their names.
-    async fn list_users(&self) -> Result<Vec<User>, StoreError> {
+    async fn list_users(&self) -> Stored<Vec<User>> {
         list(self).await
     }
 
     /// Changes a user as [`UserChange::decide`] says, with nobody else changing users meanwhile. The entry is stored if
     /// it was done.
-    async fn change_user(
-        &self,
-        name: &str,
-        change: &UserChange,
-        entry: Noted<'_>,
-    ) -> Result<UserChanged, StoreError> {
+    async fn change_user(&self, name: &str, change: &UserChange, entry: Noted<'_>) -> Stored<UserChanged> {
         self::change(self, entry, |users: Vec<User>| {
             let changed = change.decide(&users, name);
             let stored = if let UserChanged::Done(user) = &changed { Some(vec![user.clone()]) } else { None };
@@ -46,23 +41,18 @@ pub trait Accounts: Entities {
     }
 
     /// Stores a new admin token.
-    async fn create_admin_token(
-        &self,
-        hash: &TokenHash,
-        token: &AdminToken,
-        entry: Noted<'_>,
-    ) -> Result<(), StoreError> {
+    async fn create_admin_token(&self, hash: &TokenHash, token: &AdminToken, entry: Noted<'_>) -> Stored<()> {
         change(self, entry, |_| (Some(vec![(*hash, token.clone())]), ())).await
     }
 
     /// The admin token with this hash, live or not.
-    async fn find_admin_token(&self, hash: &TokenHash) -> Result<Option<AdminToken>, StoreError> {
+    async fn find_admin_token(&self, hash: &TokenHash) -> Stored<Option<AdminToken>> {
         let tokens: Vec<(TokenHash, AdminToken)> = list(self).await?;
         Ok(tokens.into_iter().find(|(known, _)| known == hash).map(|(_, token)| token))
     }
 
     /// All admin tokens, oldest first, including expired and revoked ones.
-    async fn list_admin_tokens(&self) -> Result<Vec<AdminToken>, StoreError> {
+    async fn list_admin_tokens(&self) -> Stored<Vec<AdminToken>> {
         let tokens: Vec<(TokenHash, AdminToken)> = list(self).await?;
         Ok(tokens.into_iter().map(|(_, token)| token).collect())
     }
@@ -73,7 +63,7 @@ pub trait Accounts: Entities {
         id: &str,
         at: Timestamp,
         entry: Noted<'_>,
-    ) -> Result<Option<AdminToken>, StoreError> {
+    ) -> Stored<Option<AdminToken>> {
         change(self, entry, |tokens: Vec<(TokenHash, AdminToken)>| {
             let found = tokens.into_iter().find(|(_, token)| token.id == id).map(|(hash, token)| {
                 let revoked_at = token.revoked_at.or(Some(at));
@@ -85,7 +75,7 @@ pub trait Accounts: Entities {
     }
 
     /// Stores that an admin token was used, unless a later time is stored.
-    async fn note_admin_token_use(&self, id: &str, at: Timestamp) -> Result<(), StoreError> {
+    async fn note_admin_token_use(&self, id: &str, at: Timestamp) -> Stored<()> {
         self.note_use(EntityTable::AdminTokens, id, at).await
     }
 }

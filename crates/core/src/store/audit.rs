@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::store::StoreError;
+use crate::store::Stored;
 use crate::{AdminEntry, AdminRecord, AuditPosition, AuditRecord, Kind, ShortDigest, Timestamp};
 
 /// An index of the journals. A line is identified by its node and its number, because each node has its own
@@ -10,37 +10,37 @@ use crate::{AdminEntry, AdminRecord, AuditPosition, AuditRecord, Kind, ShortDige
 #[async_trait]
 pub trait AuditIndex: Send + Sync + 'static {
     /// How far the journal of a node has been indexed.
-    async fn audit_position(&self, node: &str) -> Result<AuditPosition, StoreError>;
+    async fn audit_position(&self, node: &str) -> Stored<AuditPosition>;
 
     /// Adds the lines read between two positions, if the node's journal is still indexed exactly up to the first
     /// one. So each line is added once, even if several processes index it. Returns whether they were added.
-    async fn index_audit(&self, step: IndexStep<'_>) -> Result<bool, StoreError>;
+    async fn index_audit(&self, step: IndexStep<'_>) -> Stored<bool>;
 
     /// Removes the lines of a node, so that its journal is indexed again. Usage counts of days before `first_day`
     /// stay, because the journal no longer has those days.
-    async fn reset_audit_index(&self, node: &str, first_day: i64) -> Result<(), StoreError>;
+    async fn reset_audit_index(&self, node: &str, first_day: i64) -> Stored<()>;
 
     /// Removes the lines of a node up to this number. Usage counts stay.
-    async fn forget_audit(&self, node: &str, through: u64) -> Result<(), StoreError>;
+    async fn forget_audit(&self, node: &str, through: u64) -> Stored<()>;
 
     /// Which of these entries of administrative actions are indexed, by their ids.
-    async fn find_entries(&self, ids: &[String]) -> Result<Vec<String>, StoreError>;
+    async fn find_entries(&self, ids: &[String]) -> Stored<Vec<String>>;
 
     /// The indexed lines of a node with numbers from `from` to `through`, in order.
-    async fn indexed(&self, node: &str, from: u64, through: u64) -> Result<Vec<IndexedLine>, StoreError>;
+    async fn indexed(&self, node: &str, from: u64, through: u64) -> Stored<Vec<IndexedLine>>;
 
     /// How many lines are indexed that do not belong to the node, or come after its position.
-    async fn count_foreign(&self, node: &str) -> Result<u64, StoreError>;
+    async fn count_foreign(&self, node: &str) -> Stored<u64>;
 
     /// Removes everything that does not belong to the node.
-    async fn remove_foreign(&self, node: &str) -> Result<(), StoreError>;
+    async fn remove_foreign(&self, node: &str) -> Stored<()>;
 
     /// What is wrong with the index as a file, so that it may not show all of its lines; empty if nothing is. Resetting the
     /// index repairs it.
-    async fn check_index(&self) -> Result<Vec<String>, StoreError>;
+    async fn check_index(&self) -> Stored<Vec<String>>;
 
     /// Usage of every token by day, on one node.
-    async fn audit_usage_of(&self, node: &str) -> Result<Vec<AuditUsage>, StoreError>;
+    async fn audit_usage_of(&self, node: &str) -> Stored<Vec<AuditUsage>>;
 
     /// Visits the lines of all nodes that match, newest first by their time; lines of one node with the same time by
     /// number, the highest first. Keeps no more lines in memory than `filter.newest`, or than match. `visit` returns
@@ -49,10 +49,10 @@ pub trait AuditIndex: Send + Sync + 'static {
         &self,
         filter: &AuditFilter,
         visit: &mut (dyn FnMut(IndexedLine) -> bool + Send),
-    ) -> Result<(), StoreError>;
+    ) -> Stored<()>;
 
     /// Usage of every token by day, on all nodes together, from the UTC day `since` on.
-    async fn audit_usage(&self, since: i64) -> Result<Vec<AuditUsage>, StoreError>;
+    async fn audit_usage(&self, since: i64) -> Stored<Vec<AuditUsage>>;
 }
 
 /// Lines of one node's journal to index together.

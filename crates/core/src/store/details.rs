@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::store::{Noted, PastImport, SourceRetention, StoreError};
+use crate::store::{Noted, PastImport, SourceRetention, Stored};
 use crate::{ContactValue, Detail, Kind, Label, Profile, Timestamp};
 
 /// Is given a profile and its details, and returns whether to continue.
@@ -15,24 +15,19 @@ pub type VisitDetails<'a> = &'a mut (dyn for<'p> FnMut(&'p Profile, Vec<Detail>)
 pub trait Details: Send + Sync + 'static {
     /// All details of a profile, expired or not: phone numbers before e-mail addresses, personal before work,
     /// then best first.
-    async fn list_details(&self, profile: &Profile) -> Result<Vec<Detail>, StoreError>;
+    async fn list_details(&self, profile: &Profile) -> Stored<Vec<Detail>>;
 
     /// Removes the details of a profile that `which` selects, also from what is kept so that imports can be undone;
     /// returns how many were held or kept. Committed and synced when this returns.
-    async fn remove_details(
-        &self,
-        profile: &Profile,
-        which: &DetailFilter,
-        entry: Noted<'_>,
-    ) -> Result<u64, StoreError>;
+    async fn remove_details(&self, profile: &Profile, which: &DetailFilter, entry: Noted<'_>) -> Stored<u64>;
 
     /// Visits all details in a consistent snapshot: profile by profile, ordered by URL. `visit` returns whether
     /// to continue.
-    async fn visit_all(&self, visit: VisitDetails<'_>) -> Result<(), StoreError>;
+    async fn visit_all(&self, visit: VisitDetails<'_>) -> Stored<()>;
 
     /// The profiles that have this number or address, or of which it is kept so that imports can be undone, ordered
     /// by URL. E-mail addresses are compared ignoring case. Reads all details.
-    async fn find_profiles(&self, kind: Kind, value: &ContactValue) -> Result<Vec<Profile>, StoreError> {
+    async fn find_profiles(&self, kind: Kind, value: &ContactValue) -> Stored<Vec<Profile>> {
         let values = [(kind, value.clone())];
         let found = self.find_holders(&values).await?;
         let mut found: Vec<Profile> = found.into_iter().map(|(profile, _)| profile).collect();
@@ -42,23 +37,20 @@ pub trait Details: Send + Sync + 'static {
 
     /// Like [`find_profiles`](Self::find_profiles) for many numbers and addresses at once. Each profile comes with the
     /// index of a value that it has, once for each.
-    async fn find_holders(
-        &self,
-        values: &[(Kind, ContactValue)],
-    ) -> Result<Vec<(Profile, usize)>, StoreError>;
+    async fn find_holders(&self, values: &[(Kind, ContactValue)]) -> Stored<Vec<(Profile, usize)>>;
 
     /// For each profile, whether anything is held, or kept so that imports can be undone.
-    async fn are_held(&self, profiles: &[Profile]) -> Result<Vec<bool>, StoreError>;
+    async fn are_held(&self, profiles: &[Profile]) -> Stored<Vec<bool>>;
 
     /// Removes details that have expired and details that are too old.
-    async fn sweep(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> Result<Swept, StoreError>;
+    async fn sweep(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> Stored<Swept>;
 
     /// Every source that holds details or has a maximum age, by name, and which of its details end next. Reads all
     /// details that can end.
-    async fn list_retention(&self, now: Timestamp) -> Result<Vec<SourceRetention>, StoreError>;
+    async fn list_retention(&self, now: Timestamp) -> Stored<Vec<SourceRetention>>;
 
     /// How many details are held, by source, kind and label, without reading them all.
-    async fn totals(&self) -> Result<Totals, StoreError>;
+    async fn totals(&self) -> Stored<Totals>;
 }
 
 /// Selects details of a profile.

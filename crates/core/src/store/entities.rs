@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::store::{Noted, StoreError};
+use crate::store::{Noted, StoreError, Stored};
 use crate::{AdminToken, Timestamp, Token, TokenHash, User};
 
 /// A table of entities.
@@ -121,13 +121,13 @@ impl Entity for User {
 }
 
 /// Which rows a change stores, decided on all rows of the table; `None` if there is nothing to change or to record.
-pub type Decide<'a> = &'a (dyn Fn(&[EntityRow]) -> Result<Option<Vec<EntityRow>>, StoreError> + Send + Sync);
+pub type Decide<'a> = &'a (dyn Fn(&[EntityRow]) -> Stored<Option<Vec<EntityRow>>> + Send + Sync);
 
 /// Rows of entities.
 #[async_trait]
 pub trait Entities: Send + Sync + 'static {
     /// All rows of a table, in the order in which they were first stored.
-    async fn list_rows(&self, table: EntityTable) -> Result<Vec<EntityRow>, StoreError>;
+    async fn list_rows(&self, table: EntityTable) -> Stored<Vec<EntityRow>>;
 
     /// Stores what `decide` returns, and the entry with it, with nobody else changing the table meanwhile. `decide` may be
     /// called several times; what counts are the rows that are returned, which it was called with last. Committed and synced
@@ -137,14 +137,14 @@ pub trait Entities: Send + Sync + 'static {
         table: EntityTable,
         decide: Decide<'_>,
         entry: Noted<'_>,
-    ) -> Result<Vec<EntityRow>, StoreError>;
+    ) -> Stored<Vec<EntityRow>>;
 
     /// Stores when something was used, unless a later time is stored.
-    async fn note_use(&self, table: EntityTable, id: &str, at: Timestamp) -> Result<(), StoreError>;
+    async fn note_use(&self, table: EntityTable, id: &str, at: Timestamp) -> Stored<()>;
 }
 
 /// All entities of a kind, in their order.
-pub(super) async fn list<E: Entity>(store: &(impl Entities + ?Sized)) -> Result<Vec<E>, StoreError> {
+pub(super) async fn list<E: Entity>(store: &(impl Entities + ?Sized)) -> Stored<Vec<E>> {
     from_rows(&store.list_rows(E::TABLE).await?)
 }
 
@@ -154,7 +154,7 @@ pub(super) async fn change<E: Entity, T>(
     store: &(impl Entities + ?Sized),
     entry: Noted<'_>,
     decide: impl Fn(Vec<E>) -> (Option<Vec<E>>, T) + Send + Sync,
-) -> Result<T, StoreError> {
+) -> Stored<T> {
     let decide_rows = |rows: &[EntityRow]| {
         let (stored, _) = decide(from_rows(rows)?);
         stored.map(|stored| stored.iter().map(to_row).collect()).transpose()
@@ -164,20 +164,20 @@ pub(super) async fn change<E: Entity, T>(
 }
 
 /// The entities in these rows, in their order.
-pub(super) fn from_rows<E: Entity>(rows: &[EntityRow]) -> Result<Vec<E>, StoreError> {
+pub(super) fn from_rows<E: Entity>(rows: &[EntityRow]) -> Stored<Vec<E>> {
     let entity = |row: &EntityRow| {
         let damaged = |_| StoreError::Damaged(format!("a row of {} cannot be read", E::TABLE.name()));
         let mut entity: E = serde_json::from_str(&row.body).map_err(damaged)?;
         entity.note_use(row.last_used_at.map(Timestamp::from_millis), row.hits);
         Ok(entity)
     };
-    let mut entities = rows.iter().map(entity).collect::<Result<Vec<E>, StoreError>>()?;
+    let mut entities = rows.iter().map(entity).collect::<Stored<Vec<E>>>()?;
     E::sort(&mut entities);
     Ok(entities)
 }
 
 /// The row of an entity.
-pub(super) fn to_row<E: Entity>(entity: &E) -> Result<EntityRow, StoreError> {
+pub(super) fn to_row<E: Entity>(entity: &E) -> Stored<EntityRow> {
     let failed = |_| StoreError::Engine(format!("a row of {} cannot be made", E::TABLE.name()));
     Ok(EntityRow {
         id: entity.id().to_owned(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::store::{Noted, StoreError};
+use crate::store::{Noted, StoreError, Stored};
 use crate::{ContactValue, Detail, Kind, Profile, Record, Timestamp};
 
 /// Importing of details, and the records of past imports.
@@ -18,25 +18,25 @@ pub trait Importing: Send + Sync + 'static {
     fn sort_key(&self, profile: &Profile) -> u64;
 
     /// Begins an import. Nothing of it is visible yet; dropping it discards all of it. Only one can be in progress at a time; for a second one this is [`StoreError::Busy`].
-    async fn begin_import(&self, plan: &ImportPlan) -> Result<Box<dyn Import + '_>, StoreError>;
+    async fn begin_import(&self, plan: &ImportPlan) -> Stored<Box<dyn Import + '_>>;
 
     /// All imports, oldest first.
-    async fn list_imports(&self) -> Result<Vec<PastImport>, StoreError>;
+    async fn list_imports(&self) -> Stored<Vec<PastImport>>;
 
     /// Undoes an import, whose sources must not have a later one. Removes the details that it added and that are
     /// still held, and puts back those that it changed and withdrew, except what was removed since or has expired
     /// at `at`.
-    async fn undo_import(&self, id: i64, at: Timestamp, entry: Noted<'_>) -> Result<Undo, StoreError>;
+    async fn undo_import(&self, id: i64, at: Timestamp, entry: Noted<'_>) -> Stored<Undo>;
 
     /// What is kept of a profile so that imports can be undone. [`Details::remove_details`] and
     /// [`Details::sweep`] remove it too.
     ///
     /// [`Details::remove_details`]: crate::store::Details::remove_details
     /// [`Details::sweep`]: crate::store::Details::sweep
-    async fn list_former(&self, profile: &Profile) -> Result<Vec<FormerDetail>, StoreError>;
+    async fn list_former(&self, profile: &Profile) -> Stored<Vec<FormerDetail>>;
 
     /// How much is kept so that imports can be undone. May read all of it.
-    async fn former_total(&self) -> Result<FormerTotal, StoreError>;
+    async fn former_total(&self) -> Stored<FormerTotal>;
 }
 
 /// What came of undoing an import. Unless it is done, nothing was changed.
@@ -152,15 +152,15 @@ pub trait Import: Send {
     /// Adds or updates details. Records must be in ascending order of [`Importing::sort_key`] across all batches,
     /// with the records of one profile next to each other. If a detail is given twice, the last one wins. A source that
     /// would have more than [`MOST_DETAILS`] for a profile is refused for that profile: none of its details is put.
-    async fn put(&mut self, batch: Vec<Record>) -> Result<(), StoreError>;
+    async fn put(&mut self, batch: Vec<Record>) -> Stored<()>;
 
     /// Completes the import after the last `put`. Removes the details of replaced sources that the import did not
     /// put.
-    async fn finish(&mut self) -> Result<(), StoreError>;
+    async fn finish(&mut self) -> Stored<()>;
 
     /// Removes those of these values that this import added; values that it only updated stay. For people who
     /// opted out while the import ran.
-    async fn take_back(&mut self, values: &[ValueOfProfile]) -> Result<(), StoreError>;
+    async fn take_back(&mut self, values: &[ValueOfProfile]) -> Stored<()>;
 
     /// What the import has done so far. Exact after `finish`.
     fn counts(&self) -> PutCounts;
@@ -174,7 +174,7 @@ pub trait Import: Send {
 
     /// Makes everything visible at once, and durable; returns the number of the import. Without it nothing
     /// changes.
-    async fn commit(self: Box<Self>, summary: &ImportSummary, entry: Noted<'_>) -> Result<i64, StoreError>;
+    async fn commit(self: Box<Self>, summary: &ImportSummary, entry: Noted<'_>) -> Stored<i64>;
 }
 
 /// What an import did, in numbers.
@@ -232,7 +232,7 @@ pub struct ImportSummary {
 
 impl ImportSummary {
     /// What an engine stores.
-    pub fn to_json(&self) -> Result<String, StoreError> {
+    pub fn to_json(&self) -> Stored<String> {
         let failed = |_| StoreError::Engine("the record of an import cannot be made".to_owned());
         serde_json::to_string(self).map_err(failed)
     }
@@ -267,7 +267,7 @@ impl PastImport {
         (at, undone_at): (i64, Option<i64>),
         is_kept: bool,
         summary: &str,
-    ) -> Result<Self, StoreError> {
+    ) -> Stored<Self> {
         let damaged = |_| StoreError::Damaged("the record of an import cannot be read".to_owned());
         let summary: ImportSummary = serde_json::from_str(summary).map_err(damaged)?;
         let is_whole = is_kept || summary.counts.changed + summary.counts.withdrawn == 0;

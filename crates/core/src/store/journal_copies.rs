@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::store::StoreError;
+use crate::store::Stored;
 use crate::{AuditPosition, SignedLine, Timestamp};
 
 /// Copies of journals, line by line as they were written. A node ships its journal in steps, each of which begins where the
@@ -12,54 +12,54 @@ use crate::{AuditPosition, SignedLine, Timestamp};
 #[async_trait]
 pub trait JournalCopies: Send + Sync + 'static {
     /// How far the journal of a node is copied; `None` if this store keeps no copies.
-    async fn copy_position(&self, _node: &str) -> Result<Option<AuditPosition>, StoreError> {
+    async fn copy_position(&self, _node: &str) -> Stored<Option<AuditPosition>> {
         Ok(None)
     }
 
     /// Adds lines to the copy of a node, if it still ends where the step begins. Returns whether it ends where the step ends.
-    async fn add_to_copy(&self, _step: CopyStep<'_>) -> Result<bool, StoreError> {
+    async fn add_to_copy(&self, _step: CopyStep<'_>) -> Stored<bool> {
         Ok(false)
     }
 
     /// Begins another copy of the journal of a node, which does not continue the last one. That one is kept.
-    async fn begin_journal_copy(&self, _node: &str) -> Result<(), StoreError> {
+    async fn begin_journal_copy(&self, _node: &str) -> Stored<()> {
         Ok(())
     }
 
     /// Removes some of the lines that a node has removed from its journal after their retention period. Returns whether there
     /// may be more.
-    async fn trim_copy(&self, _node: &str) -> Result<bool, StoreError> {
+    async fn trim_copy(&self, _node: &str) -> Stored<bool> {
         Ok(false)
     }
 
     /// Removes the copies of a node before its last one.
-    async fn remove_earlier_copies(&self, _node: &str) -> Result<(), StoreError> {
+    async fn remove_earlier_copies(&self, _node: &str) -> Stored<()> {
         Ok(())
     }
 
     /// Removes copies to which nothing was added since this time and never will be: those of nodes that are not in the cluster
     /// any more, and those before the last one of a node.
-    async fn remove_old_copies(&self, _before: Timestamp) -> Result<(), StoreError> {
+    async fn remove_old_copies(&self, _before: Timestamp) -> Stored<()> {
         Ok(())
     }
 
     /// All copies, those of a node in the order in which they were begun.
-    async fn list_copies(&self) -> Result<Vec<ShippedJournal>, StoreError> {
+    async fn list_copies(&self) -> Stored<Vec<ShippedJournal>> {
         Ok(Vec::new())
     }
 
     /// The number of the first line of each segment of a copy, in order.
-    async fn copied_segments(&self, _copy: i32) -> Result<Vec<u64>, StoreError> {
+    async fn copied_segments(&self, _copy: i32) -> Stored<Vec<u64>> {
         Ok(Vec::new())
     }
 
     /// At most `most` lines of a copy, in order, from this number on.
-    async fn copied_lines(&self, _copy: i32, _from: u64, _most: u32) -> Result<Vec<CopiedLine>, StoreError> {
+    async fn copied_lines(&self, _copy: i32, _from: u64, _most: u32) -> Stored<Vec<CopiedLine>> {
         Ok(Vec::new())
     }
 
     /// The copies of the seals, in order.
-    async fn copied_seals(&self, _copy: i32) -> Result<Vec<String>, StoreError> {
+    async fn copied_seals(&self, _copy: i32) -> Stored<Vec<String>> {
         Ok(Vec::new())
     }
 }

@@ -1,6 +1,6 @@
 //! The read side of a lookup.
 
-use crate::store::StoreError;
+use crate::store::Stored;
 use crate::{ContactValue, Kind, Profile, Timestamp};
 
 /// Reads details for a lookup: from a local file, on the thread that serves the request.
@@ -17,7 +17,7 @@ pub trait LocalRead: Send + Sync + 'static {
         kind: Kind,
         now: Timestamp,
         judge: impl Fn(&str) -> Verdict,
-    ) -> Result<Option<ContactValue>, StoreError>;
+    ) -> Stored<Option<ContactValue>>;
 
     /// Releases what this thread keeps between lookups for speed. After that, a lookup on this thread sees
     /// everything that has been committed.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::store::{DayHits, Noted, Store, StoreError};
+use crate::store::{DayHits, Noted, Store, Stored};
 use crate::{Chain, RootKey, Timestamp};
 
 /// This machine's files: who its node is, and what is remembered about the journal that the node writes. In an embedded store they
@@ -58,13 +58,13 @@ impl Machine {
     }
 
     /// The roots of its journal, oldest first.
-    pub async fn roots(&self) -> Result<Vec<RootKey>, StoreError> {
+    pub async fn roots(&self) -> Stored<Vec<RootKey>> {
         let known = self.files.fact(ROOTS).await?.unwrap_or_default();
         Ok(known.split(',').filter_map(|root| root.parse().ok()).collect())
     }
 
     /// Remembers roots of its journal beside those that it has.
-    pub async fn add_roots(&self, more: &[RootKey]) -> Result<(), StoreError> {
+    pub async fn add_roots(&self, more: &[RootKey]) -> Stored<()> {
         let mut known = self.roots().await?;
         let before = known.len();
         known.extend(more.iter().filter(|root| !known.contains(root)).copied().collect::<Vec<_>>());
@@ -76,44 +76,44 @@ impl Machine {
     }
 
     /// When the index was last compared with its journal.
-    pub async fn compared_at(&self) -> Result<Option<Timestamp>, StoreError> {
+    pub async fn compared_at(&self) -> Stored<Option<Timestamp>> {
         Ok(self.files.fact(COMPARED).await?.as_deref().and_then(Timestamp::parse))
     }
 
     /// Notes that the index was compared with its journal.
-    pub async fn note_compared(&self, at: Timestamp) -> Result<(), StoreError> {
+    pub async fn note_compared(&self, at: Timestamp) -> Stored<()> {
         self.files.replace_fact(COMPARED, &at.to_string(), None).await
     }
 
     /// A line that was indexed and is missing from its journal, or changed.
-    pub async fn lost_line(&self) -> Result<Option<(u64, Chain)>, StoreError> {
+    pub async fn lost_line(&self) -> Stored<Option<(u64, Chain)>> {
         let lost = self.files.fact(LOST).await?;
         let lost = lost.as_deref().and_then(|text| text.split_once(':'));
         Ok(lost.and_then(|(seq, chain)| seq.parse().ok().zip(Chain::parse(chain))))
     }
 
     /// Notes a line that is missing, unless one is noted.
-    pub async fn note_lost_line(&self, seq: u64, chain: Chain) -> Result<(), StoreError> {
+    pub async fn note_lost_line(&self, seq: u64, chain: Chain) -> Stored<()> {
         self.files.remember(LOST, &format!("{seq}:{chain}")).await.map(|_| ())
     }
 
     /// Forgets the line that is missing.
-    pub async fn accept_lost_line(&self) -> Result<(), StoreError> {
+    pub async fn accept_lost_line(&self) -> Stored<()> {
         self.files.forget(LOST).await
     }
 
     /// The settings of its last server. If there was none, these are remembered.
-    pub async fn settings_or(&self, settings: &str) -> Result<String, StoreError> {
+    pub async fn settings_or(&self, settings: &str) -> Stored<String> {
         self.files.remember(SETTINGS, settings).await
     }
 
     /// Remembers the settings of its server.
-    pub async fn set_settings(&self, settings: &str, entry: Noted<'_>) -> Result<(), StoreError> {
+    pub async fn set_settings(&self, settings: &str, entry: Noted<'_>) -> Stored<()> {
         self.files.replace_fact(SETTINGS, settings, entry).await
     }
 
     /// The end of the journal up to which all usage is stored, if the last server stored all of it. Forgets it.
-    pub async fn take_usage_stored(&self) -> Result<Option<JournalEnd>, StoreError> {
+    pub async fn take_usage_stored(&self) -> Stored<Option<JournalEnd>> {
         let noted = self.files.fact(USAGE_STORED).await?;
         self.files.forget(USAGE_STORED).await?;
         let noted = noted.as_deref().and_then(|noted| noted.split_once(':'));
@@ -122,12 +122,12 @@ impl Machine {
     }
 
     /// Notes that all usage up to this end of the journal is stored.
-    pub async fn note_usage_stored(&self, end: JournalEnd) -> Result<(), StoreError> {
+    pub async fn note_usage_stored(&self, end: JournalEnd) -> Stored<()> {
         self.files.replace_fact(USAGE_STORED, &format!("{}:{}", end.root, end.last), None).await
     }
 
     /// Hits that were counted and are not in the journal any more, because it was moved aside or shortened.
-    pub async fn usage_not_in_journal(&self) -> Result<Vec<DayHits>, StoreError> {
+    pub async fn usage_not_in_journal(&self) -> Stored<Vec<DayHits>> {
         let parse = |line: &str| {
             let mut words = line.split(' ');
             let (token, day, hits) = (words.next()?, words.next()?, words.next()?);
@@ -137,18 +137,18 @@ impl Machine {
     }
 
     /// Replaces the hits that are not in the journal any more.
-    pub async fn set_usage_not_in_journal(&self, hits: &[DayHits]) -> Result<(), StoreError> {
+    pub async fn set_usage_not_in_journal(&self, hits: &[DayHits]) -> Stored<()> {
         let lines = hits.iter().map(|DayHits { token, day, hits }| format!("{token} {day} {hits}"));
         self.files.replace_fact(USAGE_GONE, &lines.collect::<Vec<_>>().join("\n"), None).await
     }
 
     /// When its last backup was complete.
-    pub async fn last_backup(&self) -> Result<Option<Timestamp>, StoreError> {
+    pub async fn last_backup(&self) -> Stored<Option<Timestamp>> {
         Ok(self.files.fact(LAST_BACKUP).await?.as_deref().and_then(Timestamp::parse))
     }
 
     /// Notes that a backup is complete.
-    pub async fn note_backup(&self, at: Timestamp) -> Result<(), StoreError> {
+    pub async fn note_backup(&self, at: Timestamp) -> Stored<()> {
         self.files.replace_fact(LAST_BACKUP, &at.to_string(), None).await
     }
 }

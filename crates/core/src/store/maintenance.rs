@@ -5,23 +5,23 @@ use std::path::Path;
 use async_trait::async_trait;
 
 use crate::Timestamp;
-use crate::store::{Noted, StoreError, TakenOver, Withdrawals};
+use crate::store::{Noted, Stored, TakenOver, Withdrawals};
 
 /// Facts that the store keeps about itself, such as the fingerprint of its digest key.
 #[async_trait]
 pub trait Facts: Send + Sync + 'static {
     /// Reads a fact.
-    async fn fact(&self, name: &str) -> Result<Option<String>, StoreError>;
+    async fn fact(&self, name: &str) -> Stored<Option<String>>;
 
     /// Stores a fact, unless one of that name exists. Returns the value that is stored now. Committed and synced
     /// when this returns.
-    async fn remember(&self, name: &str, value: &str) -> Result<String, StoreError>;
+    async fn remember(&self, name: &str, value: &str) -> Stored<String>;
 
     /// Stores a fact in place of an older one.
-    async fn replace_fact(&self, name: &str, value: &str, entry: Noted<'_>) -> Result<(), StoreError>;
+    async fn replace_fact(&self, name: &str, value: &str, entry: Noted<'_>) -> Stored<()>;
 
     /// Deletes a fact.
-    async fn forget(&self, name: &str) -> Result<(), StoreError>;
+    async fn forget(&self, name: &str) -> Stored<()>;
 }
 
 /// Detects committed changes.
@@ -29,7 +29,7 @@ pub trait Facts: Send + Sync + 'static {
 pub trait Changes: Send + Sync + 'static {
     /// Returns numbers that differ from an earlier result if something was committed in between, by this process
     /// or another. Never waits for a writer.
-    async fn changes(&self) -> Result<ChangeNumbers, StoreError>;
+    async fn changes(&self) -> Stored<ChangeNumbers>;
 }
 
 /// One number for each kind of change.
@@ -46,31 +46,31 @@ pub struct ChangeNumbers {
 pub trait Maintenance: Send + Sync + 'static {
     /// Cheap maintenance that a server runs every second. It waits for readers only briefly, and nothing waits for
     /// it.
-    async fn tidy(&self) -> Result<(), StoreError>;
+    async fn tidy(&self) -> Stored<()>;
 
     /// Clears removed details from the engine's logs. Waits some seconds for readers; returns whether it
     /// succeeded.
-    async fn flush_removed(&self) -> Result<bool, StoreError>;
+    async fn flush_removed(&self) -> Stored<bool>;
 
     /// Overwrites all traces of removed details in the engine's files. May read all of these files.
-    async fn wipe_removed(&self) -> Result<(), StoreError>;
+    async fn wipe_removed(&self) -> Stored<()>;
 
     /// Describes what is damaged; empty if nothing is.
-    async fn check(&self) -> Result<Vec<String>, StoreError>;
+    async fn check(&self) -> Stored<Vec<String>>;
 
     /// How much space each part of the store takes.
-    async fn sizes(&self) -> Result<Vec<PartSize>, StoreError>;
+    async fn sizes(&self) -> Stored<Vec<PartSize>>;
 
     /// Writes a copy of everything into a directory, while others read and write. The details are a consistent
     /// snapshot; tokens and suppressions are another one, not older. Returns the names of the files. An engine whose copies
     /// are made with other tools returns [`StoreError::Unavailable`](crate::store::StoreError::Unavailable), which names them.
-    async fn copy_to(&self, dir: &Path) -> Result<Vec<String>, StoreError>;
+    async fn copy_to(&self, dir: &Path) -> Stored<Vec<String>>;
 
     /// Applies suppressions and revocations of another store, with their original times. A token that ends earlier
     /// there, or has fewer scopes, does here too. Tokens that are unknown here are stored as revoked at `at`, so that
     /// token ids in the journal keep their names. Users that are disabled there and admin tokens that are revoked there are so
     /// here too.
-    async fn take_over(&self, withdrawals: &Withdrawals, at: Timestamp) -> Result<TakenOver, StoreError>;
+    async fn take_over(&self, withdrawals: &Withdrawals, at: Timestamp) -> Stored<TakenOver>;
 }
 
 /// How much space a part of the store takes.

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use crate::AdminEntry;
-use crate::store::StoreError;
+use crate::store::Stored;
 
 /// The entry for the journal that belongs to a change. It is stored in the transaction of the change, with the counts
 /// that the change knows, so that no change is without its entry. `None` leaves the change unrecorded, for tests.
@@ -16,17 +16,17 @@ pub type Noted<'a> = Option<&'a AdminEntry>;
 #[async_trait]
 pub trait Outbox: Send + Sync + 'static {
     /// Adds an entry without a change. Committed and synced when this returns.
-    async fn add_entry(&self, entry: &AdminEntry) -> Result<(), StoreError>;
+    async fn add_entry(&self, entry: &AdminEntry) -> Stored<()>;
 
     /// Entries for the journal of a node, oldest first: no other node gets them as long as this one answers. An engine that only one
     /// process uses has one journal, so these are all of them.
-    async fn claim_entries(&self, _node: &str) -> Result<Vec<AdminEntry>, StoreError> {
+    async fn claim_entries(&self, _node: &str) -> Stored<Vec<AdminEntry>> {
         self.list_entries().await
     }
 
     /// All entries, oldest first.
-    async fn list_entries(&self) -> Result<Vec<AdminEntry>, StoreError>;
+    async fn list_entries(&self) -> Stored<Vec<AdminEntry>>;
 
     /// Removes entries by their ids, because they are in the journal.
-    async fn remove_entries(&self, ids: &[String]) -> Result<(), StoreError>;
+    async fn remove_entries(&self, ids: &[String]) -> Stored<()>;
 }

@@ -3,34 +3,24 @@
 use async_trait::async_trait;
 
 use crate::store::entities::{Entities, change, list};
-use crate::store::{Noted, StoreError};
+use crate::store::{Noted, Stored};
 use crate::{Timestamp, Token, TokenHash, TokenUpdate, UpdatedToken};
 
 /// Tokens. What changes them is committed and synced when it returns.
 #[async_trait]
 pub trait Tokens: Entities {
     /// Stores a new token.
-    async fn create_token(
-        &self,
-        hash: &TokenHash,
-        token: &Token,
-        entry: Noted<'_>,
-    ) -> Result<(), StoreError> {
+    async fn create_token(&self, hash: &TokenHash, token: &Token, entry: Noted<'_>) -> Stored<()> {
         change(self, entry, |_| (Some(vec![(*hash, token.clone())]), ())).await
     }
 
     /// All tokens, oldest first, including expired and revoked ones.
-    async fn list_tokens(&self) -> Result<Vec<(TokenHash, Token)>, StoreError> {
+    async fn list_tokens(&self) -> Stored<Vec<(TokenHash, Token)>> {
         list(self).await
     }
 
     /// Revokes a token. `None` if there is no such token; revoking it again changes nothing.
-    async fn revoke_token(
-        &self,
-        id: &str,
-        at: Timestamp,
-        entry: Noted<'_>,
-    ) -> Result<Option<Token>, StoreError> {
+    async fn revoke_token(&self, id: &str, at: Timestamp, entry: Noted<'_>) -> Stored<Option<Token>> {
         change(self, entry, |tokens| {
             let found = find(tokens, id).map(|(hash, token)| {
                 let revoked_at = token.revoked_at.or(Some(at));
@@ -50,7 +40,7 @@ pub trait Tokens: Entities {
         hash: &TokenHash,
         token: &Token,
         entry: Noted<'_>,
-    ) -> Result<bool, StoreError> {
+    ) -> Stored<bool> {
         change(self, entry, |tokens| {
             let Some((old_hash, old)) = find(tokens, old).filter(|(_, old)| old.revoked_at.is_none()) else {
                 return (None, false);
@@ -70,7 +60,7 @@ pub trait Tokens: Entities {
         update: &TokenUpdate,
         at: Timestamp,
         entry: Noted<'_>,
-    ) -> Result<Option<UpdatedToken>, StoreError> {
+    ) -> Stored<Option<UpdatedToken>> {
         change(self, entry, |mut tokens: Vec<(TokenHash, Token)>| {
             tokens.retain(|(_, token)| token.is_live(at));
             let Some((hash, before)) = find(tokens.clone(), id) else { return (None, None) };

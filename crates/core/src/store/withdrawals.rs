@@ -1,6 +1,6 @@
 //! Opt-outs and revocations of one store, to be applied to another one made from an older backup.
 
-use crate::store::StoreError;
+use crate::store::Stored;
 use crate::store::entities::{Entity, EntityRow, EntityTable, from_rows, to_row};
 use crate::{AdminToken, SubjectDigest, Timestamp, Token, TokenHash, User};
 
@@ -35,7 +35,7 @@ impl Withdrawals {
     pub fn from_rows(
         suppressions: Vec<(SubjectDigest, Timestamp)>,
         [tokens, users, admin_tokens]: [Vec<EntityRow>; 3],
-    ) -> Result<Self, StoreError> {
+    ) -> Stored<Self> {
         let users = from_rows::<User>(&users)?.into_iter();
         let admin_tokens = from_rows::<(TokenHash, AdminToken)>(&admin_tokens)?.into_iter();
         Ok(Self {
@@ -55,7 +55,7 @@ impl Withdrawals {
         rows: &[EntityRow],
         now: Timestamp,
         taken: &mut TakenOver,
-    ) -> Result<Vec<EntityRow>, StoreError> {
+    ) -> Stored<Vec<EntityRow>> {
         let ended = match table {
             EntityTable::Tokens => {
                 return to_rows(&self.decide_tokens(&from_rows(rows)?, now, taken));
@@ -108,7 +108,7 @@ fn ended<E: Entity>(
     rows: &[EntityRow],
     withdrawn: &[(String, Timestamp)],
     ended_at: impl Fn(&mut E) -> &mut Option<Timestamp>,
-) -> Result<Vec<EntityRow>, StoreError> {
+) -> Stored<Vec<EntityRow>> {
     let mut accounts = from_rows::<E>(rows)?;
     accounts.retain_mut(|account| {
         let end = withdrawn.iter().find(|(id, _)| id == account.id()).map(|(_, at)| *at);
@@ -120,6 +120,6 @@ fn ended<E: Entity>(
     to_rows(&accounts)
 }
 
-fn to_rows<E: Entity>(entities: &[E]) -> Result<Vec<EntityRow>, StoreError> {
+fn to_rows<E: Entity>(entities: &[E]) -> Stored<Vec<EntityRow>> {
     entities.iter().map(to_row).collect()
 }

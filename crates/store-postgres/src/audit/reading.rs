@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use contactd_core::store::{AuditFilter, AuditUsage, IndexedLine, RequestFilter, StoreError};
+use contactd_core::store::{AuditFilter, AuditUsage, IndexedLine, RequestFilter, Stored};
 use contactd_core::{AdminRecord, AuditOutcome, AuditRecord, Kind, ShortDigest, Timestamp};
 use parking_lot::Mutex;
 use tokio_postgres::Row;
@@ -42,7 +42,7 @@ pub(super) async fn visit_newest(
     database: &Database,
     filter: &AuditFilter,
     visit: impl FnMut(IndexedLine) -> bool + Send,
-) -> Result<(), StoreError> {
+) -> Stored<()> {
     let (visit, has_visited) = (Mutex::new(visit), AtomicBool::new(false));
     let (visit, has_visited) = (&visit, &has_visited);
     let show = move |line: IndexedLine| {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use contactd_core::store::StoreError;
+use contactd_core::store::Stored;
 
 use crate::connecting::Session;
 use crate::database::Database;
@@ -10,7 +10,7 @@ use crate::database::waiting::Waiting;
 
 impl Database {
     /// Takes a lock that one process has at a time, and nobody waits for: `None` if another has it. It ends with its connection.
-    pub(crate) async fn try_lock(&self, lock: i64) -> Result<Option<Locked<'_>>, StoreError> {
+    pub(crate) async fn try_lock(&self, lock: i64) -> Stored<Option<Locked<'_>>> {
         let mut waiting = Waiting::new(self);
         loop {
             let tried = async {

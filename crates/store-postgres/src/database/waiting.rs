@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use contactd_core::store::StoreError;
+use contactd_core::store::{StoreError, Stored};
 
 use crate::database::Database;
 use crate::failure::Failure;
@@ -25,7 +25,7 @@ impl<'a> Waiting<'a> {
     }
 
     /// Returns when it is time for another attempt; an error if there is none.
-    pub(super) async fn after(&mut self, failure: Failure, is_unknown: bool) -> Result<(), StoreError> {
+    pub(super) async fn after(&mut self, failure: Failure, is_unknown: bool) -> Stored<()> {
         if self.tries_again(&failure, is_unknown).await {
             return Ok(());
         }
@@ -33,7 +33,7 @@ impl<'a> Waiting<'a> {
     }
 
     /// The same for something that has changed nothing.
-    pub(super) async fn after_discarding(&mut self, failure: Failure) -> Result<(), StoreError> {
+    pub(super) async fn after_discarding(&mut self, failure: Failure) -> Stored<()> {
         if self.tries_again(&failure, false).await { Ok(()) } else { Err(failure.into_discarded()) }
     }
 

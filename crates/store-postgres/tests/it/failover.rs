@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use contactd_core::store::{Details, ImportPlan, ImportSummary, Importing, StoreError, Suppressions, Tokens};
+use contactd_core::store::{
+    Details, ImportPlan, ImportSummary, Importing, StoreError, Stored, Suppressions, Tokens,
+};
 use contactd_core::{ContactValue, Detail, Kind, Profile, Record, SubjectDigest, Token, TokenSecret};
 use contactd_store_postgres::{PostgresStore, Settings};
 use contactd_testing::{Stop, TestServer};
@@ -251,7 +253,7 @@ async fn a_server_that_is_read_only_is_used_when_it_can_be_written_to() {
 }
 
 /// Imports one detail.
-async fn import_one(store: &PostgresStore) -> Result<i64, StoreError> {
+async fn import_one(store: &PostgresStore) -> Stored<i64> {
     let value = ContactValue::from_store("quell@example.com".to_owned());
     let details = vec![Detail::new(Kind::Email, value, "crm")];
     let mut import = store.begin_import(&ImportPlan::of(1, now())).await?;

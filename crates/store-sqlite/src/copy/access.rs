@@ -1,7 +1,7 @@
 //! Tokens and suppressions of a copy.
 
 use contactd_core::store::copying::{AccessChanges, CopiedSuppression};
-use contactd_core::store::{EntityTable, StoreError};
+use contactd_core::store::{EntityTable, Stored};
 use rusqlite::{Connection, params};
 
 use crate::{SqliteStore, entities};
@@ -9,7 +9,7 @@ use crate::{SqliteStore, entities};
 impl SqliteStore {
     /// Applies changes of tokens and suppressions in one transaction. If `is_whole`, they are all there are, and whatever
     /// else is held goes.
-    pub fn apply_access(&self, changes: &AccessChanges, is_whole: bool) -> Result<(), StoreError> {
+    pub fn apply_access(&self, changes: &AccessChanges, is_whole: bool) -> Stored<()> {
         self.change_access(|transaction| {
             if is_whole {
                 forget_others(transaction, changes)?;

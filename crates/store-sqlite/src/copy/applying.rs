@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use contactd_core::store::StoreError;
+use contactd_core::store::Stored;
 use contactd_core::store::copying::{ChangePoint, CopiedDetail, DetailsChanges};
 use contactd_core::store::place::{PLACES_OF_PROFILE, place_of};
 use rusqlite::{Connection, params};
@@ -21,7 +21,7 @@ pub struct ApplyingDetails {
 
 impl SqliteStore {
     /// Begins to apply changes of details. Lookups go on meanwhile, with what they had before.
-    pub fn apply_details(&self) -> Result<ApplyingDetails, StoreError> {
+    pub fn apply_details(&self) -> Stored<ApplyingDetails> {
         let file = self.details_file();
         let connection = connection::writer(&file)?;
         // What is in memory when it commits is written at once. Changes come in the order of their ids, so little is enough.
@@ -32,7 +32,7 @@ impl SqliteStore {
 
 impl ApplyingDetails {
     /// Replaces the details of all places in these changes.
-    pub fn put(&mut self, changes: &DetailsChanges) -> Result<(), StoreError> {
+    pub fn put(&mut self, changes: &DetailsChanges) -> Stored<()> {
         self.put_all(changes).map_err(connection::error)?;
         self.steady.sync();
         Ok(())
@@ -73,7 +73,7 @@ impl ApplyingDetails {
 
     /// Commits, with the newest change that is contained. Returns whether values were removed, whose traces are still in the
     /// files.
-    pub fn commit(self, at: &ChangePoint) -> Result<bool, StoreError> {
+    pub fn commit(self, at: &ChangePoint) -> Stored<bool> {
         let note = if self.has_removed {
             "UPDATE copy SET number = ?1, id = ?2, seen_number = NULL, seen_id = NULL"
         } else {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use contactd_core::store::copying::{CopiedDetail, CopyDigest, DetailsDigest, access_digest};
-use contactd_core::store::{EntityTable, StoreError};
+use contactd_core::store::{EntityTable, Stored};
 use rusqlite::Connection;
 
 use super::access;
@@ -12,7 +12,7 @@ use crate::{SqliteStore, connection, entities};
 impl SqliteStore {
     /// Reads everything and computes a digest of it. Details, and tokens with suppressions, are each read in one snapshot
     /// with their number.
-    pub fn digest(&self) -> Result<CopyDigest, StoreError> {
+    pub fn digest(&self) -> Stored<CopyDigest> {
         let mut main = connection::reader(&self.main_file())?;
         let mut details = connection::reader(&self.details_file())?;
         let mut read = || -> rusqlite::Result<CopyDigest> {

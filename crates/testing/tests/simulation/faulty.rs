@@ -43,18 +43,18 @@ impl Plan {
     }
 
     /// Before anything was read or changed.
-    async fn before(&self) -> Result<(), StoreError> {
+    async fn before(&self) -> Stored<()> {
         self.pause().await;
         self.fail(14)
     }
 
     /// It was done, but the answer is lost.
-    async fn after(&self) -> Result<(), StoreError> {
+    async fn after(&self) -> Stored<()> {
         self.pause().await;
         if self.one_in(20) { Err(StoreError::Unavailable("the answer is lost".to_owned())) } else { Ok(()) }
     }
 
-    fn fail(&self, many: u64) -> Result<(), StoreError> {
+    fn fail(&self, many: u64) -> Stored<()> {
         if !self.one_in(many) {
             return Ok(());
         }
@@ -79,7 +79,7 @@ impl Faulty {
     }
 
     /// A call that changes no details, with what the plan has before and after.
-    async fn calling<T>(&self, call: impl Answer<T>) -> Result<T, StoreError> {
+    async fn calling<T>(&self, call: impl Answer<T>) -> Stored<T> {
         self.plan.before().await?;
         let done = call.await;
         self.plan.after().await?;
@@ -87,7 +87,7 @@ impl Faulty {
     }
 
     /// A call that changes details.
-    async fn writing<T>(&self, call: impl Answer<T>) -> Result<T, StoreError> {
+    async fn writing<T>(&self, call: impl Answer<T>) -> Stored<T> {
         self.may_write().await?;
         let done = call.await;
         self.plan.after().await?;
@@ -95,7 +95,7 @@ impl Faulty {
     }
 
     /// The engine itself would sleep while another writer is active; here, the others go on.
-    async fn may_write(&self) -> Result<(), StoreError> {
+    async fn may_write(&self) -> Stored<()> {
         self.plan.before().await?;
         if self.is_importing.load(Ordering::SeqCst) || self.plan.one_in(20) {
             poll_once().await;
@@ -106,8 +106,8 @@ impl Faulty {
 }
 
 /// What a method of the engine returns.
-trait Answer<T>: Future<Output = Result<T, StoreError>> + Send {}
-impl<T, F: Future<Output = Result<T, StoreError>> + Send> Answer<T> for F {}
+trait Answer<T>: Future<Output = Stored<T>> + Send {}
+impl<T, F: Future<Output = Stored<T>> + Send> Answer<T> for F {}
 
 async fn poll_once() {
     let mut was_polled = false;
@@ -121,7 +121,7 @@ impl LocalRead for Faulty {
         kind: Kind,
         now: Timestamp,
         judge: impl Fn(&str) -> Verdict,
-    ) -> Result<Option<ContactValue>, StoreError> {
+    ) -> Stored<Option<ContactValue>> {
         self.plan.fail(12)?;
         let found = self.engine.best_personal(profile, kind, now, judge);
         // A thread that serves does so by itself in time. This one changes the store, too, and would wait for itself.
@@ -144,7 +144,7 @@ macro_rules! faulty {
     ($($trait:ident { $($call:ident $name:ident($($arg:ident: $of:ty),*) -> $done:ty;)* })*) => {
         $(#[async_trait]
         impl $trait for Faulty {
-            $(async fn $name(&self, $($arg: $of),*) -> Result<$done, StoreError> {
+            $(async fn $name(&self, $($arg: $of),*) -> Stored<$done> {
                 self.$call(self.engine.$name($($arg),*)).await
             })*
         })*
@@ -224,7 +224,7 @@ impl Importing for Faulty {
     fn sort_key(&self, profile: &Profile) -> u64 {
         self.engine.sort_key(profile)
     }
-    async fn begin_import(&self, plan: &ImportPlan) -> Result<Box<dyn Import + '_>, StoreError> {
+    async fn begin_import(&self, plan: &ImportPlan) -> Stored<Box<dyn Import + '_>> {
         self.may_write().await?;
         let engine = self.engine.begin_import(plan).await?;
         self.is_importing.store(true, Ordering::SeqCst);
@@ -232,16 +232,16 @@ impl Importing for Faulty {
         self.plan.after().await?;
         Ok(Box::new(import))
     }
-    async fn list_imports(&self) -> Result<Vec<PastImport>, StoreError> {
+    async fn list_imports(&self) -> Stored<Vec<PastImport>> {
         self.calling(self.engine.list_imports()).await
     }
-    async fn undo_import(&self, id: i64, at: Timestamp, entry: Noted<'_>) -> Result<Undo, StoreError> {
+    async fn undo_import(&self, id: i64, at: Timestamp, entry: Noted<'_>) -> Stored<Undo> {
         self.writing(self.engine.undo_import(id, at, entry)).await
     }
-    async fn list_former(&self, profile: &Profile) -> Result<Vec<FormerDetail>, StoreError> {
+    async fn list_former(&self, profile: &Profile) -> Stored<Vec<FormerDetail>> {
         self.calling(self.engine.list_former(profile)).await
     }
-    async fn former_total(&self) -> Result<FormerTotal, StoreError> {
+    async fn former_total(&self) -> Stored<FormerTotal> {
         self.calling(self.engine.former_total()).await
     }
 }
@@ -264,15 +264,15 @@ impl Drop for OthersWait<'_> {
 
 #[async_trait]
 impl Import for FaultyImport<'_> {
-    async fn put(&mut self, batch: Vec<Record>) -> Result<(), StoreError> {
+    async fn put(&mut self, batch: Vec<Record>) -> Stored<()> {
         self.plan.before().await?;
         self.engine.put(batch).await
     }
-    async fn finish(&mut self) -> Result<(), StoreError> {
+    async fn finish(&mut self) -> Stored<()> {
         self.plan.before().await?;
         self.engine.finish().await
     }
-    async fn take_back(&mut self, values: &[ValueOfProfile]) -> Result<(), StoreError> {
+    async fn take_back(&mut self, values: &[ValueOfProfile]) -> Stored<()> {
         self.plan.before().await?;
         self.engine.take_back(values).await
     }
@@ -285,7 +285,7 @@ impl Import for FaultyImport<'_> {
     fn withdrawn(&self) -> Vec<WithdrawnFrom> {
         self.engine.withdrawn()
     }
-    async fn commit(self: Box<Self>, summary: &ImportSummary, entry: Noted<'_>) -> Result<i64, StoreError> {
+    async fn commit(self: Box<Self>, summary: &ImportSummary, entry: Noted<'_>) -> Stored<i64> {
         let Self { engine, plan, _others_wait } = *self;
         plan.before().await?;
         let committed = engine.commit(summary, entry).await;
