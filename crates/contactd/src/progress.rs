@@ -1,12 +1,13 @@
 //! The progress of a long command: one line that is updated on a terminal, a new line every few seconds otherwise.
 
 use std::io::{self, IsTerminal};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use contactd_core::Progress;
+use parking_lot::{Condvar, Mutex};
 
 use crate::output;
 
@@ -87,7 +88,7 @@ impl Working {
 
     /// Shows how much of a step is done.
     pub(crate) fn count(&self, step: &'static str, done: Option<(u64, &'static str)>, share: Option<f64>) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         if state.step != step {
             (state.step, state.began) = (step, Instant::now());
         }
@@ -121,17 +122,12 @@ pub(crate) fn share(done: u64, all: u64) -> f64 {
 }
 
 impl WorkShared {
-    fn lock(&self) -> MutexGuard<'_, WorkState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn show(&self) {
         let is_terminal = io::stderr().is_terminal();
         let every = if is_terminal { EVERY_ON_A_TERMINAL } else { EVERY_ELSEWHERE };
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while !state.is_over {
-            let waited = self.is_over.wait_timeout(state, every);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.is_over.wait_for(&mut state, every);
             let took = state.began.elapsed();
             if !state.is_over && took >= SHOWN_AFTER {
                 output::progress(&state.text(took, is_terminal), is_terminal);
@@ -163,7 +159,7 @@ impl WorkState {
 
 impl Drop for Working {
     fn drop(&mut self) {
-        self.shared.lock().is_over = true;
+        self.shared.state.lock().is_over = true;
         self.shared.is_over.notify_one();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

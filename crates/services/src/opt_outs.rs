@@ -4,9 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use contactd_core::store::StoreError;
-use contactd_core::{
-    Actor, Affected, ContactValue, Detail, Kind, Label, Profile, Subject, SubjectName, Timestamp,
-};
+use contactd_core::{Actor, Affected, Detail, Label, Profile, Subject, SubjectName, Timestamp};
 
 use crate::Changed;
 use crate::{Approval, Parts, SuppressionsError};
@@ -210,8 +208,13 @@ impl OptOuts {
     /// The named subjects of which nothing is on file, and the profiles that hold a named number or address.
     async fn search(&self, named: &[SubjectName]) -> Result<(Vec<SubjectName>, Vec<Profile>), StoreError> {
         let store = &*self.parts.store;
-        let people: Vec<Profile> = named.iter().filter_map(person).cloned().collect();
-        let values: Vec<(Kind, ContactValue)> = named.iter().filter_map(value).collect();
+        let (mut people, mut values) = (Vec::new(), Vec::new());
+        for name in named {
+            match name {
+                SubjectName::Person(profile) => people.push(profile.clone()),
+                SubjectName::Value(kind, value) => values.push((*kind, value.clone())),
+            }
+        }
         let are_held = store.are_held(&people).await?;
         let found = if values.is_empty() { Vec::new() } else { store.find_holders(&values).await? };
         let are_found: HashSet<usize> = found.iter().map(|(_, value)| *value).collect();
@@ -244,18 +247,4 @@ impl OptOuts {
 /// Whether lookups may disclose a detail at this time, as far as it depends on the detail itself.
 fn is_disclosable(detail: &Detail, now: Timestamp) -> bool {
     detail.label == Label::Personal && detail.expires_at.is_none_or(|end| end.seconds() > now.seconds())
-}
-
-fn person(name: &SubjectName) -> Option<&Profile> {
-    match name {
-        SubjectName::Person(profile) => Some(profile),
-        SubjectName::Value(..) => None,
-    }
-}
-
-fn value(name: &SubjectName) -> Option<(Kind, ContactValue)> {
-    match name {
-        SubjectName::Person(_) => None,
-        SubjectName::Value(kind, value) => Some((*kind, value.clone())),
-    }
 }

@@ -1,10 +1,11 @@
 //! Slows down whoever guesses passwords.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use contactd_core::Timestamp;
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -60,14 +61,14 @@ impl Attempts {
     }
 
     fn wait_is_over(&self, name: &str, now: Timestamp) -> Result<(), u64> {
-        let failed = self.lock().get(&key(name)).copied();
+        let failed = self.failed.lock().get(&key(name)).copied();
         let until = failed.map_or(now, |failed| failed.last_at.plus(failed.wait()));
         if now < until { Err((until.millis() - now.millis()).unsigned_abs().div_ceil(1000)) } else { Ok(()) }
     }
 
     /// An attempt failed.
     pub(crate) fn failed(&self, name: &str, now: Timestamp) {
-        let mut failed = self.lock();
+        let mut failed = self.failed.lock();
         if failed.len() >= MOST_NAMES {
             failed.retain(|_, failed| now < failed.last_at.plus(FORGOTTEN));
         }
@@ -83,11 +84,7 @@ impl Attempts {
 
     /// An attempt succeeded.
     pub(crate) fn succeeded(&self, name: &str) {
-        self.lock().remove(&key(name));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 32], Failed>> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.failed.lock().remove(&key(name));
     }
 }
 
@@ -138,6 +135,6 @@ mod tests {
         for number in 0..MOST_NAMES + 100 {
             attempts.failed(&number.to_string(), Timestamp::from_seconds(1_000_000));
         }
-        assert!(attempts.lock().len() <= MOST_NAMES);
+        assert!(attempts.failed.lock().len() <= MOST_NAMES);
     }
 }

@@ -12,10 +12,11 @@ mod stopping;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use contactd_core::{Cancel, Clock, Progress, Timestamp, give_way_to_lookups, hex};
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -230,7 +231,7 @@ impl Call {
         });
         if let Err(error) = spawned {
             tracing::error!(target: "contactd::admin", %error, "cannot start a job");
-            lock(&jobs.jobs).remove(&id);
+            jobs.jobs.lock().remove(&id);
             return Err(Refusal::internal());
         }
         Ok(Started(job))
@@ -288,7 +289,7 @@ impl Jobs {
             has_file: false,
         };
         let job = Arc::new(Job::of(who.owner.clone(), shown, self.records.content(&id)));
-        let mut jobs = lock(&self.jobs);
+        let mut jobs = self.jobs.lock();
         if jobs.values().filter(|job| job.kind() == kind && job.is_running()).count() >= MOST_RUNNING {
             return Err(Refusal::conflict(
                 "Too many jobs of this kind are running. Wait until one has ended.",
@@ -302,25 +303,25 @@ impl Jobs {
 
     /// The job with this id, if this user started it.
     pub(crate) fn find(&self, id: &str, who: &Who) -> Option<Arc<Job>> {
-        lock(&self.jobs).get(id).filter(|job| job.is_of(who)).cloned()
+        self.jobs.lock().get(id).filter(|job| job.is_of(who)).cloned()
     }
 
     /// Lists a job no longer that has ended, and gives what is known about it.
     fn forget(&self, job: &Job) -> JobShown {
         let shown = job.shown();
-        lock(&self.jobs).remove(&shown.id);
+        self.jobs.lock().remove(&shown.id);
         self.records.remove(&shown.id);
         shown
     }
 
     /// The jobs of a user, newest first.
     fn of(&self, who: &Who) -> Vec<Arc<Job>> {
-        lock(&self.jobs).values().rev().filter(|job| job.is_of(who)).cloned().collect()
+        self.jobs.lock().values().rev().filter(|job| job.is_of(who)).cloned().collect()
     }
 
     /// The jobs that run.
     fn running(&self) -> Vec<Arc<Job>> {
-        lock(&self.jobs).values().filter(|job| job.is_running()).cloned().collect()
+        self.jobs.lock().values().filter(|job| job.is_running()).cloned().collect()
     }
 
     /// The uploads that running jobs read.
@@ -331,12 +332,12 @@ impl Jobs {
     /// Deletes the files with personal data of all jobs that have ended, and forgets whom their reports name. An export that is
     /// being written notices that its file is gone, and fails.
     pub(crate) fn delete_personal_files(&self) {
-        let jobs: Vec<Arc<Job>> = lock(&self.jobs).values().cloned().collect();
+        let jobs: Vec<Arc<Job>> = self.jobs.lock().values().cloned().collect();
         for export in jobs.iter().filter(|job| job.kind() == Kind::Export) {
             let _ = std::fs::remove_file(export.dir.join(FILE));
         }
         for job in jobs.iter().filter(|job| !job.is_running() && !job.kind().rules().has_impersonal_files) {
-            let mut shown = lock(&job.shown);
+            let mut shown = job.shown.lock();
             *shown = shown.clone().without_people();
             drop(shown);
             let _ = std::fs::remove_dir_all(&job.dir);
@@ -357,7 +358,7 @@ impl Jobs {
     pub(crate) fn tidy(&self) {
         let now = self.clock.now();
         let (mut with_old_files, mut gone) = (Vec::new(), Vec::new());
-        lock(&self.jobs).retain(|id, job| {
+        self.jobs.lock().retain(|id, job| {
             let Some(ended_at) = job.shown().ended_at else { return true };
             if now >= ended_at.plus(FILES_KEPT) {
                 with_old_files.push(Arc::clone(job));
@@ -402,32 +403,32 @@ impl Job {
 
     /// What is known about it now. `contactd erase` may have deleted its files.
     pub(crate) fn shown(&self) -> JobShown {
-        let shown = lock(&self.shown).clone();
+        let shown = self.shown.lock().clone();
         let has = |name: &str| shown.state != State::Running && self.dir.join(name).is_file();
         JobShown { has_file: has(FILE), has_rejects: has(REJECTS), ..shown }
     }
 
     pub(crate) fn id(&self) -> String {
-        lock(&self.shown).id.clone()
+        self.shown.lock().id.clone()
     }
 
     fn kind(&self) -> Kind {
-        lock(&self.shown).kind
+        self.shown.lock().kind
     }
 
     fn is_running(&self) -> bool {
-        lock(&self.shown).state == State::Running
+        self.shown.lock().state == State::Running
     }
 
     fn is_of(&self, who: &Who) -> bool {
-        let shown = lock(&self.shown);
+        let shown = self.shown.lock();
         // Who has another role by now cannot fetch what the earlier one made.
         self.owner == who.owner && shown.kind.rules().needs.roles().contains(&who.role)
     }
 
     /// Asks it to stop. The first reason counts.
     fn stop(&self, why: Stopped) {
-        lock(&self.stopped).get_or_insert(why);
+        self.stopped.lock().get_or_insert(why);
         self.cancel.cancel();
     }
 
@@ -444,7 +445,7 @@ impl Job {
 
     /// Shows how far it is.
     pub(crate) fn note(&self, done: Done) {
-        lock(&self.shown).progress = done;
+        self.shown.lock().progress = done;
     }
 
     /// Shows how far a service is.
@@ -453,12 +454,12 @@ impl Job {
     }
 
     fn end(&self, ended: Result<Value, Failed>, now: Timestamp) {
-        let mut shown = lock(&self.shown);
+        let mut shown = self.shown.lock();
         shown.ended_at = Some(now);
         match ended {
             Ok(result) => (shown.state, shown.result) = (State::Done, Some(result)),
             Err(failed) => {
-                let failed = match *lock(&self.stopped) {
+                let failed = match *self.stopped.lock() {
                     Some(why) if failed.code == CANCELLED => why.explain(failed),
                     _ => failed,
                 };
@@ -483,8 +484,4 @@ impl Job {
         let mut ended = self.ended.subscribe();
         tokio::time::timeout(most, ended.wait_for(|is_over| *is_over)).await.is_ok()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

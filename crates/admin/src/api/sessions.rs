@@ -4,10 +4,10 @@
 //! kept here.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use contactd_core::{Timestamp, TotpSeed, User, hex};
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 /// A session that is not used for so long ends.
@@ -91,7 +91,7 @@ impl Sessions {
             began_at: now,
             used_at: now,
         };
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.sessions.retain(|_, session| !session.is_over(now));
         let own = inner.sessions.values().filter(|other| other.user == session.user);
         if own.clone().count() >= MOST_PER_USER
@@ -105,7 +105,7 @@ impl Sessions {
 
     /// The session with this secret, if it is not over. `is_use`: it is used by this.
     pub(crate) fn find(&self, secret: &str, now: Timestamp, is_use: bool) -> Option<Session> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let key = hash(secret);
         let session = inner.sessions.get_mut(&key)?;
         if session.is_over(now) {
@@ -120,12 +120,12 @@ impl Sessions {
 
     /// Ends a session.
     pub(crate) fn end(&self, session: &Session) {
-        self.lock().sessions.remove(&session.key);
+        self.inner.lock().sessions.remove(&session.key);
     }
 
     /// Lets a session go on after its user's generation has changed, as the only one.
     pub(crate) fn go_on(&self, session: &Session, generation: &str) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.sessions.retain(|key, other| *key == session.key || other.user != session.user);
         if let Some(session) = inner.sessions.get_mut(&session.key) {
             session.generation = generation.to_owned();
@@ -135,7 +135,7 @@ impl Sessions {
 
     /// Remembers a second factor that is being set up; `None`: it no longer is.
     pub(crate) fn set_totp(&self, session: &Session, totp: Option<TotpSeed>) {
-        if let Some(session) = self.lock().sessions.get_mut(&session.key) {
+        if let Some(session) = self.inner.lock().sessions.get_mut(&session.key) {
             session.totp = totp;
         }
     }
@@ -143,18 +143,14 @@ impl Sessions {
     /// Makes a link that logs this user in once. Returns its secret.
     pub(crate) fn make_link(&self, user: &str, now: Timestamp) -> Result<String, getrandom::Error> {
         let secret = random()?;
-        self.lock().links.insert(hash(&secret), (user.to_owned(), now.plus(LINK_LIFE)));
+        self.inner.lock().links.insert(hash(&secret), (user.to_owned(), now.plus(LINK_LIFE)));
         Ok(secret)
     }
 
     /// Uses a link up. Returns whom it logs in.
     pub(crate) fn use_link(&self, secret: &str, now: Timestamp) -> Option<String> {
-        let (user, ends_at) = self.lock().links.remove(&hash(secret))?;
+        let (user, ends_at) = self.inner.lock().links.remove(&hash(secret))?;
         (now < ends_at).then_some(user)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

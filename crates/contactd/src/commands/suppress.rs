@@ -200,14 +200,7 @@ fn show_found(found: &OnFile, person: bool, named: usize) {
 
 fn name_unknown(error: OptOutError) -> anyhow::Error {
     let OptOutError::NotOnFile(unknown) = &error else { return error.into() };
-    let named: Vec<String> = unknown
-        .iter()
-        .take(SHOWN)
-        .map(|name| match name {
-            SubjectName::Person(profile) => profile.as_str().to_owned(),
-            SubjectName::Value(_, value) => value.expose().to_owned(),
-        })
-        .collect();
+    let named: Vec<&str> = unknown.iter().take(SHOWN).map(SubjectName::text).collect();
     anyhow::anyhow!("nothing was changed: not on file: {}", named.join(", "))
 }
 

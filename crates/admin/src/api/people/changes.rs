@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 use contactd_core::store::DetailFilter;
-use contactd_core::{ContactValue, Kind, Label, RawRecord, SubjectName, SubjectNameError, Timestamp};
+use contactd_core::{ContactValue, Kind, Label, Profile, RawRecord, SubjectNameError, Timestamp};
 use contactd_services::views::{KindName, LabelName};
 use contactd_services::{CorrectionError, WrongDetail, defaults};
 use schemars::JsonSchema;
@@ -61,9 +61,7 @@ pub(super) struct Removal {
 }
 
 pub(super) async fn correct(call: Call, Sent(sent): Sent<Correction>) -> Result<Response, Refusal> {
-    let SubjectName::Person(profile) = person(&call.api, &sent.profile_url)? else {
-        return Err(Refusal::internal());
-    };
+    let profile = person(&call.api, &sent.profile_url)?;
     let wrong = sent.replaces.as_ref().map(|wrong| {
         let (kind, value) = value(sent.kind, &wrong.value)?;
         Ok::<_, Refusal>(WrongDetail { kind, value, source: wrong.source.clone() })
@@ -105,9 +103,7 @@ pub(super) async fn correct(call: Call, Sent(sent): Sent<Correction>) -> Result<
 
 pub(super) async fn remove(call: Call, Sent(sent): Sent<Removal>) -> Result<Response, Refusal> {
     let (kind, value) = value(sent.kind, &sent.value)?;
-    let SubjectName::Person(profile) = person(&call.api, &sent.profile_url)? else {
-        return Err(Refusal::internal());
-    };
+    let profile = person(&call.api, &sent.profile_url)?;
     let (actor, input) = (call.who.actor_for(sent.ticket.as_deref()), json!({ "ticket": sent.ticket }));
     let which = DetailFilter { values: Some(vec![(kind, value)]), source: sent.source };
     call.answer_or_job(jobs::Kind::Remove, input, async move |Call { api, .. }: &Call, job: &Job| {
@@ -120,23 +116,19 @@ pub(super) async fn remove(call: Call, Sent(sent): Sent<Removal>) -> Result<Resp
 
 /// A number or an address that is named.
 fn value(kind: KindName, text: &str) -> Result<(Kind, ContactValue), Refusal> {
-    let named = match kind {
-        KindName::Phone => SubjectName::phone(text),
-        KindName::Email => SubjectName::email(text),
+    let (kind, value) = match kind {
+        KindName::Phone => (Kind::Phone, ContactValue::known_phone(text).map_err(SubjectNameError::Phone)),
+        KindName::Email => (Kind::Email, ContactValue::email(text).map_err(SubjectNameError::Email)),
     };
-    match named.map_err(|error| Refusal::invalid(error.advice()))? {
-        SubjectName::Value(kind, value) => Ok((kind, value)),
-        SubjectName::Person(_) => Err(Refusal::internal()),
-    }
+    Ok((kind, value.map_err(|error| Refusal::invalid(error.advice()))?))
 }
 
-fn person(api: &Api, url: &str) -> Result<SubjectName, Refusal> {
-    SubjectName::person(url, &api.networks).map_err(|error| match error {
-        SubjectNameError::Profile(reason) => Refusal::invalid(format!(
+fn person(api: &Api, url: &str) -> Result<Profile, Refusal> {
+    api.networks.canonicalize(url).map_err(|reason| {
+        Refusal::invalid(format!(
             "`profileUrl` cannot be used ({}). Send the URL of the profile as the search shows it.",
             reason.code()
-        )),
-        error => Refusal::invalid(error.advice()),
+        ))
     })
 }
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use contactd_core::{Clock, Timestamp, hex};
 use contactd_services::UploadedFile;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
@@ -78,7 +79,7 @@ impl Uploads {
     /// Deletes files that are too old, and forgets those that are gone: `contactd erase` deletes them.
     pub(crate) fn tidy(&self) {
         let now = self.clock.now();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.kept.retain(|id, upload| {
             let is_kept = now < upload.deleted_at() && self.records.content(id).is_file();
             if !is_kept {
@@ -91,7 +92,7 @@ impl Uploads {
     /// The upload with this id, if this user sent it.
     pub(crate) fn find(&self, id: &str, who: &Who) -> Result<Upload, Refusal> {
         self.tidy();
-        let found = self.state().kept.get(id).filter(|upload| upload.owner == who.owner).cloned();
+        let found = self.state.lock().kept.get(id).filter(|upload| upload.owner == who.owner).cloned();
         found.ok_or_else(|| {
             Refusal::not_found(
                 "There is no such file of yours. Uploaded files are deleted after a day, or when somebody is erased.",
@@ -103,7 +104,7 @@ impl Uploads {
     pub(super) fn of(&self, who: &Who) -> Vec<Upload> {
         self.tidy();
         let of_theirs = |upload: &&Upload| upload.owner == who.owner;
-        let mut uploads: Vec<Upload> = self.state().kept.values().filter(of_theirs).cloned().collect();
+        let mut uploads: Vec<Upload> = self.state.lock().kept.values().filter(of_theirs).cloned().collect();
         uploads.sort_by_key(|upload| std::cmp::Reverse(upload.sent_at));
         uploads
     }
@@ -115,7 +116,7 @@ impl Uploads {
 
     /// Deletes the uploads of everybody, except these.
     pub(crate) fn delete_all_but(&self, in_use: &[String]) {
-        self.state().kept.retain(|id, _| {
+        self.state.lock().kept.retain(|id, _| {
             let is_kept = in_use.contains(id);
             if !is_kept {
                 self.records.remove(id);
@@ -126,7 +127,7 @@ impl Uploads {
 
     /// Deletes an upload.
     pub(super) fn remove(&self, upload: &Upload) {
-        self.state().kept.remove(&upload.id);
+        self.state.lock().kept.remove(&upload.id);
         self.records.remove(&upload.id);
     }
 
@@ -136,7 +137,7 @@ impl Uploads {
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(|_| Refusal::internal())?;
         let owner = who.owner.clone();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let kept = state.kept.values().filter(|upload| upload.owner == owner).count();
         let sending = state.sending.iter().filter(|other| **other == owner).count();
         if kept + sending >= MOST {
@@ -153,10 +154,6 @@ impl Uploads {
         drop(state);
         Ok(Arriving { uploads: Arc::clone(self), owner, id: hex::encode(&random), is_kept: false })
     }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Arriving {
@@ -170,7 +167,7 @@ impl Arriving {
         let (id, owner) = (self.id.clone(), self.owner.clone());
         let upload = Upload { id: id.clone(), owner, name, bytes, sent_at: self.uploads.clock.now() };
         self.uploads.records.write(&id, &upload)?;
-        self.uploads.state().kept.insert(id, upload.clone());
+        self.uploads.state.lock().kept.insert(id, upload.clone());
         self.is_kept = true;
         Ok(upload)
     }
@@ -178,7 +175,7 @@ impl Arriving {
 
 impl Drop for Arriving {
     fn drop(&mut self) {
-        let mut state = self.uploads.state();
+        let mut state = self.uploads.state.lock();
         if let Some(at) = state.sending.iter().position(|owner| *owner == self.owner) {
             state.sending.swap_remove(at);
         }
