@@ -37,10 +37,10 @@ pub use imports::{
     Clearing, ImportError, ImportOptions, ImportReport, Imports, MaxRejects, RefusedProfile, SweepReport,
     parse_share, parse_source,
 };
-pub use opt_outs::{Holder, OnFile, OptOutError, OptOutOptions, OptOutOutcome, OptOuts, OptedOut, Withdrawn};
+pub use opt_outs::{OnFile, OptOutError, OptOutOptions, OptOutOutcome, OptOuts, OptedOut, Withdrawn};
 pub use subjects::{
-    CorrectionError, EraseError, EraseOptions, Erased, ErasedProfile, Found, MOST_SEARCHED, SharedValue,
-    SubjectError, Subjects, WrongDetail,
+    CorrectionError, EraseError, EraseOptions, Erased, Found, MOST_SEARCHED, SubjectError, Subjects,
+    WrongDetail,
 };
 pub use tokens::{IssuedToken, NewToken, TokenError, TokenIssuer};
 pub use users::{IssuedAdminToken, LoginError, NewUser, TotpSetup, UserError, Users};

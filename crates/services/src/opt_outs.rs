@@ -7,6 +7,7 @@ use contactd_core::store::StoreError;
 use contactd_core::{Actor, Affected, Detail, Label, Profile, Subject, SubjectName, Timestamp};
 
 use crate::Changed;
+use crate::views::HolderView;
 use crate::{Approval, Parts, SuppressionsError};
 
 /// Adds and removes suppressions of people, numbers and addresses.
@@ -53,7 +54,7 @@ pub struct OnFile {
     /// Named subjects of which nothing is on file. Their opt-out counts for what is imported later.
     pub unknown: Vec<SubjectName>,
     /// The profiles that hold a named number or address, ordered by URL.
-    pub holders: Vec<Holder>,
+    pub holders: Vec<HolderView>,
     /// Whether these people are not opted out themselves, because they are too many to do it without approval.
     pub needs_approval: bool,
 }
@@ -88,15 +89,6 @@ impl Changed<OptedOut> {
             on_file => OptOutOutcome::Done(on_file.as_ref().ok().filter(|_| self.may_show())),
         }
     }
-}
-
-/// A profile that holds a number or address that was opted out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
-    /// The profile.
-    pub profile: Profile,
-    /// How many of its details lookups still disclose.
-    pub disclosed: u64,
 }
 
 /// Why nothing was changed.
@@ -187,7 +179,7 @@ impl OptOuts {
         profiles: Vec<Profile>,
         is_of_people: bool,
         done: &mut Changed<OptedOut>,
-    ) -> Result<Vec<Holder>, SuppressionsError> {
+    ) -> Result<Vec<HolderView>, SuppressionsError> {
         let parts = &*self.parts;
         if is_of_people {
             self.suppress_profiles(actor, &profiles, done).await?;
@@ -199,8 +191,8 @@ impl OptOuts {
             let is_disclosed = |detail: &&Detail| {
                 is_disclosable(detail, now) && !suppressions.withholds(&profile, detail.kind, &detail.value)
             };
-            let disclosed = details.iter().filter(is_disclosed).count() as u64;
-            holders.push(Holder { profile, disclosed });
+            let still_disclosed = details.iter().filter(is_disclosed).count() as u64;
+            holders.push(HolderView { profile_url: profile.as_str().to_owned(), still_disclosed });
         }
         Ok(holders)
     }

@@ -5,7 +5,7 @@ mod report;
 
 use std::sync::Arc;
 
-pub use erase::{EraseError, EraseOptions, Erased, ErasedProfile, SharedValue};
+pub use erase::{EraseError, EraseOptions, Erased};
 pub use report::{Found, MOST_SEARCHED};
 
 use contactd_core::store::{DetailFilter, ImportPlan, ImportSummary, PutCounts, StoreError};

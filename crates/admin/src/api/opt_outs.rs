@@ -68,12 +68,11 @@ struct OptOutShown {
 
 impl OptOutShown {
     fn of(changed: &Changed<OptedOut>, on_file: Option<&OnFile>) -> Self {
-        let holders = on_file.map(|found| found.holders.iter().map(HolderView::from).collect());
         Self {
             settled: Settled::of(changed, changed.done.changed),
             already: changed.done.already,
             on_file: on_file.map(|found| found.unknown.is_empty()),
-            holders: holders.unwrap_or_default(),
+            holders: on_file.map(|found| found.holders.clone()).unwrap_or_default(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use contactd_core::{Kind, Progress, SubjectName};
-use contactd_services::views::ErasedView;
+use contactd_services::views::{ErasedProfileView, SharedView};
 use contactd_services::{Approval, EraseError, EraseOptions, Erased};
 use serde_json::{Value, json};
 
@@ -109,35 +109,29 @@ fn with_advice(context: &Context, error: EraseError) -> anyhow::Error {
 
 /// What was erased, as JSON.
 fn report(erased: &Erased, args: &EraseArgs, confirmed: bool) -> Value {
-    let ErasedView { profiles, shared_with } = erased.into();
     json!({
         "detailsRemoved": if args.dry_run { 0 } else { erased.details() },
         "suppressed": !args.dry_run,
         "confirmed": confirmed,
         "onFile": erased.details() > 0,
         "dryRun": args.dry_run,
-        "profiles": profiles,
-        "sharedWith": shared_with,
+        "profiles": erased.profiles.iter().filter(|erased| erased.details > 0).collect::<Vec<_>>(),
+        "sharedWith": erased.shared,
     })
 }
 
 /// Names who was erased, and who has a number or an address in common with them.
 fn name_profiles(erased: &Erased) {
-    for profile in erased.profiles.iter().filter(|erased| erased.details > 0) {
-        output::words(format_args!(
-            "  {}: {}",
-            profile.profile.as_str(),
-            output::counted(profile.details, "detail")
-        ));
+    for ErasedProfileView { profile_url, details } in erased.profiles.iter().filter(|of| of.details > 0) {
+        output::words(format_args!("  {profile_url}: {}", output::counted(*details, "detail")));
     }
-    for shared in &erased.shared {
-        let what = match shared.kind {
+    for SharedView { profile_url, kind } in &erased.shared {
+        let what = match kind {
             Kind::Phone => "a phone number",
             Kind::Email => "an e-mail address",
         };
         output::words(format_args!(
-            "not erased: {} has {what} in common. If it is the same person, erase it too",
-            shared.profile.as_str()
+            "not erased: {profile_url} has {what} in common. If it is the same person, erase it too"
         ));
     }
 }

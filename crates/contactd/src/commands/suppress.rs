@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use contactd_core::{SubjectList, SubjectName, SubjectNameError, subject_lines};
 use contactd_services::views::HolderView;
-use contactd_services::{Approval, Holder, OnFile, OptOutError, OptOutOptions, OptedOut};
+use contactd_services::{Approval, OnFile, OptOutError, OptOutOptions, OptedOut};
 use serde::Serialize;
 
 use crate::cli::{SubjectArgs, SuppressArgs};
@@ -63,7 +63,7 @@ pub(crate) async fn suppress(context: &Context, args: &SuppressArgs) -> anyhow::
         changed: count,
         rejected,
         not_on_file: found.map(|found| found.unknown.len() as u64),
-        holders: found.map(|found| found.holders.iter().map(HolderView::from).collect()),
+        holders: found.map(|found| found.holders.clone()),
     };
     if args.subjects.json {
         output::json(&report)?;
@@ -177,13 +177,13 @@ fn show_found(found: &OnFile, person: bool, named: usize) {
     }
     let what = if named == 1 { "it" } else { "one of these" };
     output::words(format_args!("{} with {what} on file:", output::counted(holders.len() as u64, "profile")));
-    for Holder { profile, disclosed } in holders.iter().take(SHOWN) {
-        let left = match disclosed {
+    for HolderView { profile_url, still_disclosed } in holders.iter().take(SHOWN) {
+        let left = match still_disclosed {
             0 => "nothing is disclosed".to_owned(),
             1 => "1 other detail is still disclosed".to_owned(),
             count => format!("{count} other details are still disclosed"),
         };
-        output::words(format_args!("  {}: {left}", profile.as_str()));
+        output::words(format_args!("  {profile_url}: {left}"));
     }
     if holders.len() > SHOWN {
         output::words(format_args!("  and {} more; --json lists all of them", holders.len() - SHOWN));
@@ -193,7 +193,7 @@ fn show_found(found: &OnFile, person: bool, named: usize) {
             "contactd: these {} people are not opted out themselves; to do that, add --yes",
             holders.len()
         ));
-    } else if !person && holders.iter().any(|holder| holder.disclosed > 0) {
+    } else if !person && holders.iter().any(|holder| holder.still_disclosed > 0) {
         output::words(format_args!("To opt out the whole person, add --person"));
     }
 }

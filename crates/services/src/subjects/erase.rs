@@ -12,6 +12,7 @@ use contactd_core::{Cancel, Observer, Progress};
 use crate::Approval;
 use crate::Changed;
 use crate::subjects::Subjects;
+use crate::views::{ErasedProfileView, SharedView};
 use crate::waiting::until_free;
 
 /// What an erasure covers, and when it is refused.
@@ -30,29 +31,11 @@ pub struct EraseOptions {
 #[derive(Debug, Default)]
 pub struct Erased {
     /// The profiles that were erased.
-    pub profiles: Vec<ErasedProfile>,
+    pub profiles: Vec<ErasedProfileView>,
     /// Other profiles with a number or an address of theirs, which were not erased.
-    pub shared: Vec<SharedValue>,
+    pub shared: Vec<SharedView>,
     /// Why traces of what was removed are left in files, if there are any.
     pub left: Option<EraseError>,
-}
-
-/// A profile that was erased.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ErasedProfile {
-    /// The profile.
-    pub profile: Profile,
-    /// Details removed, including those that were only kept so that imports could be undone.
-    pub details: u64,
-}
-
-/// A profile that has a number or an address in common with somebody who was erased.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SharedValue {
-    /// The profile.
-    pub profile: Profile,
-    /// What they have in common.
-    pub kind: Kind,
 }
 
 impl Erased {
@@ -61,8 +44,12 @@ impl Erased {
         self.profiles.iter().map(|erased| erased.details).sum()
     }
 
-    fn names(&self) -> Vec<&Profile> {
-        self.profiles.iter().map(|erased| &erased.profile).collect()
+    fn add(&mut self, profile: &Profile, details: u64) {
+        self.profiles.push(ErasedProfileView { profile_url: profile.as_str().to_owned(), details });
+    }
+
+    fn urls(&self) -> impl Iterator<Item = &str> {
+        self.profiles.iter().map(|erased| &*erased.profile_url)
     }
 }
 
@@ -213,10 +200,10 @@ impl Subjects {
         let mut values = Vec::new();
         for profile in self.profiles_of(named).await.map_err(failed)? {
             let held = self.held_or_kept(&profile).await.map_err(failed)?;
-            erased.profiles.push(ErasedProfile { profile, details: held.len() as u64 });
+            erased.add(&profile, held.len() as u64);
             values.extend(held.into_iter().map(|(kind, value, _)| (kind, value)));
         }
-        erased.shared = self.shared(&values, &erased.names()).await.map_err(failed)?;
+        erased.shared = self.shared(&values, erased.urls()).await.map_err(failed)?;
         Ok(erased)
     }
 
@@ -248,22 +235,23 @@ impl Subjects {
 
     /// The profiles that have one of these values and are not among those `known`, once for each kind, ordered by URL. Reads
     /// all details.
-    pub(super) async fn shared(
+    pub(super) async fn shared<'a>(
         &self,
         values: &[(Kind, ContactValue)],
-        known: &[&Profile],
-    ) -> Result<Vec<SharedValue>, StoreError> {
+        known: impl Iterator<Item = &'a str>,
+    ) -> Result<Vec<SharedView>, StoreError> {
         if values.is_empty() {
             return Ok(Vec::new());
         }
         let found = self.parts.store.find_holders(values).await?;
-        let known: HashSet<&str> = known.iter().map(|profile| profile.as_str()).collect();
-        let mut shared: Vec<SharedValue> = found
-            .into_iter()
-            .filter(|(profile, _)| !known.contains(profile.as_str()))
-            .map(|(profile, at)| SharedValue { profile, kind: values[at].0 })
-            .collect();
-        shared.sort_by(|a, b| (a.profile.as_str(), a.kind).cmp(&(b.profile.as_str(), b.kind)));
+        let known: HashSet<&str> = known.collect();
+        let others = found.iter().filter(|(profile, _)| !known.contains(profile.as_str()));
+        let shared = |(profile, at): &(Profile, usize)| SharedView {
+            profile_url: profile.as_str().to_owned(),
+            kind: values[*at].0,
+        };
+        let mut shared: Vec<SharedView> = others.map(shared).collect();
+        shared.sort();
         shared.dedup();
         Ok(shared)
     }
@@ -301,11 +289,11 @@ impl Subjects {
         let mut values = Vec::new();
         for profile in profiles {
             let details = self.remove_all(&profile, options, entry, confirmed, &mut values, observer).await?;
-            erased.profiles.push(ErasedProfile { profile, details });
+            erased.add(&profile, details);
         }
         *confirmed = parts.in_force.announce(Affected::Access).await;
         erased.left = self.wipe(observer).await.err();
-        erased.shared = self.shared(&values, &erased.names()).await.map_err(EraseError::NotSearched)?;
+        erased.shared = self.shared(&values, erased.urls()).await.map_err(EraseError::NotSearched)?;
         Ok(erased)
     }
 

@@ -12,8 +12,8 @@ use contactd_core::{
 
 use crate::ReadFrom;
 use crate::audits;
-use crate::subjects::{SharedValue, SubjectError, Subjects};
-use crate::views::{AccessReport, Disclosure, DisclosuresOf, HeldDetail, SuppressionState};
+use crate::subjects::{SubjectError, Subjects};
+use crate::views::{AccessReport, Disclosure, DisclosuresOf, HeldDetail, SharedView, SuppressionState};
 
 /// What a search found.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct Found {
     /// [`MOST_SEARCHED`].
     pub report: AccessReport,
     /// Other profiles that have a number or an address in common with these, ordered by URL.
-    pub shared: Vec<SharedValue>,
+    pub shared: Vec<SharedView>,
     /// Whether there are more profiles than [`MOST_SEARCHED`].
     pub is_shortened: bool,
 }
@@ -73,7 +73,7 @@ impl Subjects {
         let mut values: Vec<(Kind, ContactValue)> = held.collect();
         values.sort();
         values.dedup();
-        let shared = self.shared(&values, &profiles.iter().collect::<Vec<_>>()).await?;
+        let shared = self.shared(&values, profiles.iter().map(Profile::as_str)).await?;
         Ok(Found { report, shared, is_shortened: profiles.len() > MOST_SEARCHED })
     }
 

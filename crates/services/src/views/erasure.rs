@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::KindName;
-use crate::{Erased, Holder, SharedValue};
+use crate::Erased;
 
 /// Who was erased, or would be.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -26,7 +26,7 @@ pub struct ErasedProfileView {
 }
 
 /// A profile that has a number or an address in common with others.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "SharedShown")]
 pub struct SharedView {
@@ -37,7 +37,7 @@ pub struct SharedView {
 }
 
 /// A profile that holds a number or an address that was opted out.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "HolderShown")]
 pub struct HolderView {
@@ -46,29 +46,9 @@ pub struct HolderView {
     pub still_disclosed: u64,
 }
 
-impl From<&Erased> for ErasedView {
-    fn from(erased: &Erased) -> Self {
-        let held = erased.profiles.iter().filter(|erased| erased.details > 0);
-        Self {
-            profiles: held
-                .map(|erased| ErasedProfileView {
-                    profile_url: erased.profile.as_str().to_owned(),
-                    details: erased.details,
-                })
-                .collect(),
-            shared_with: erased.shared.iter().map(SharedView::from).collect(),
-        }
-    }
-}
-
-impl From<&SharedValue> for SharedView {
-    fn from(shared: &SharedValue) -> Self {
-        Self { profile_url: shared.profile.as_str().to_owned(), kind: shared.kind }
-    }
-}
-
-impl From<&Holder> for HolderView {
-    fn from(holder: &Holder) -> Self {
-        Self { profile_url: holder.profile.as_str().to_owned(), still_disclosed: holder.disclosed }
+impl From<Erased> for ErasedView {
+    fn from(erased: Erased) -> Self {
+        let held = erased.profiles.into_iter().filter(|erased| erased.details > 0);
+        Self { profiles: held.collect(), shared_with: erased.shared }
     }
 }

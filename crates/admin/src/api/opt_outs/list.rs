@@ -1,7 +1,6 @@
 //! Opting out a whole list.
 
 use contactd_core::{SubjectList, SubjectNameError, subject_lines};
-use contactd_services::views::HolderView;
 use contactd_services::{Changed, OptOutOptions, OptedOut};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -74,7 +73,7 @@ fn result(read: u64, changed: Option<&Changed<OptedOut>>, rejected: &[(u64, Subj
     let not_on_file = shown.map(|found| found.unknown.len() as u64);
     // Those that have other details which are still given out.
     let holders = shown.map_or(&[][..], |found| &found.holders);
-    let holders: Vec<_> = holders.iter().filter(|holder| holder.disclosed > 0).collect();
+    let holders: Vec<_> = holders.iter().filter(|holder| holder.still_disclosed > 0).collect();
     let named = rejected.iter().take(MOST_NAMED);
     json!({
         "changed": count,
@@ -88,7 +87,7 @@ fn result(read: u64, changed: Option<&Changed<OptedOut>>, rejected: &[(u64, Subj
             .map(|(line, error)| json!({ "line": line, "reason": sentence(&error.to_string()) }))
             .collect::<Vec<_>>(),
         "moreRejected": rejected.len().saturating_sub(MOST_NAMED),
-        "holders": holders.iter().take(MOST_NAMED).map(|holder| HolderView::from(*holder)).collect::<Vec<_>>(),
+        "holders": holders.iter().take(MOST_NAMED).collect::<Vec<_>>(),
         "moreHolders": holders.len().saturating_sub(MOST_NAMED),
     })
 }

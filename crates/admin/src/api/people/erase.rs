@@ -47,14 +47,14 @@ pub(super) struct ErasureShown {
 }
 
 impl ErasureShown {
-    fn of(erased: &Erased) -> Self {
+    fn of(erased: Erased) -> Self {
         Self { erased: erased.into(), in_force: true, is_on_record: true }
     }
 
     fn done(changed: Changed<Erased>) -> Self {
         let (in_force, is_on_record) = (changed.confirmed.is_ok(), changed.recorded.is_ok());
         let erased = if changed.may_show() { changed.done } else { Erased::default() };
-        Self { erased: (&erased).into(), in_force, is_on_record }
+        Self { erased: erased.into(), in_force, is_on_record }
     }
 }
 
@@ -63,7 +63,7 @@ pub(super) async fn erase(call: Call, Sent(sent): Sent<Erasure>) -> Result<Respo
     if sent.dry_run {
         return when_its_turn(async move {
             let erased = call.api.services.subjects.preview_erasure(&actor, &named).await?;
-            Ok(Json(ErasureShown::of(&erased)).into_response())
+            Ok(Json(ErasureShown::of(erased)).into_response())
         })
         .await;
     }

@@ -76,7 +76,7 @@ impl FoundShown {
     pub(super) fn new(named: &SubjectName, found: Found) -> Self {
         Self {
             about: About::new(named, found.report).0,
-            shared: found.shared.iter().map(SharedView::from).collect(),
+            shared: found.shared,
             is_shortened: found.is_shortened,
         }
     }
