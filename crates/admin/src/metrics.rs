@@ -48,10 +48,9 @@ fn process() -> Vec<Family> {
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     let build = Family::new("contactd_build_info", MetricKind::Gauge, "The version that is running.");
     let mut families = vec![build.with(&version, 1)];
-    if let Some(usage) = ProcessUsage::read() {
+    if let Some((cpu_nanos, resident)) = usage() {
         let mut cpu = Family::new("process_cpu_seconds_total", MetricKind::Counter, "User and system time.");
-        cpu.push("", &[], MetricValue::Nanos(usage.cpu_nanos));
-        let resident = usage.resident_bytes;
+        cpu.push("", &[], MetricValue::Nanos(cpu_nanos));
         families.extend([cpu, Family::gauge("process_resident_memory_bytes", "Resident memory.", resident)]);
     }
     if let Ok(entries) = std::fs::read_dir("/proc/self/fd") {
@@ -61,24 +60,17 @@ fn process() -> Vec<Family> {
     families
 }
 
-struct ProcessUsage {
-    cpu_nanos: u64,
-    resident_bytes: u64,
-}
-
-impl ProcessUsage {
-    /// The kernel's figures about this process; none if there is no `/proc`.
-    fn read() -> Option<Self> {
-        // User and system time are fields 14 and 15 (11 and 12 after the command name), in ticks. Linux reports
-        // 100 ticks per second to programs.
-        let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-        let ticks = |field: usize| fields.get(field)?.parse::<u64>().ok();
-        let status = std::fs::read_to_string("/proc/self/status").ok()?;
-        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-        let kib: u64 = resident.trim().trim_end_matches(" kB").parse().ok()?;
-        Some(Self { cpu_nanos: (ticks(11)? + ticks(12)?) * 10_000_000, resident_bytes: kib * 1024 })
-    }
+/// The kernel's figures about this process: nanoseconds of CPU time, and bytes in memory. None if there is no `/proc`.
+fn usage() -> Option<(u64, u64)> {
+    // User and system time are fields 14 and 15 (11 and 12 after the command name), in ticks. Linux reports
+    // 100 ticks per second to programs.
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks = |field: usize| fields.get(field)?.parse::<u64>().ok();
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = resident.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(((ticks(11)? + ticks(12)?) * 10_000_000, kib * 1024))
 }
 
 #[cfg(test)]

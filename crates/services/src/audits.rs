@@ -22,7 +22,7 @@ pub use copies::{OfNode, RootList};
 pub(super) use indexing::known_from_index;
 pub use journals::NodeName;
 pub(super) use journals::known_since;
-pub use paging::{AuditPage, AuditPlace};
+pub use paging::AuditPlace;
 pub use questions::AuditQuery;
 pub use reading::ReadFrom;
 pub(super) use reading::Reader;

@@ -246,9 +246,7 @@ impl Health {
     pub fn unreachable(&self) -> Vec<Family> {
         vec![store_up(0)]
     }
-}
 
-impl Health {
     async fn store_families(&self) -> Result<Vec<Family>, StoreError> {
         let totals = self.parts.store.totals().await?;
         let mut by_kind = BTreeMap::<_, u64>::new();

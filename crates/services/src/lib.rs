@@ -20,9 +20,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use audits::{
-    AuditError, AuditPage, AuditPlace, AuditQuery, Audits, Days, DaysError, IndexState, JournalState,
-    LastVerification, MOST_DAYS, NodeName, OfNode, ReadFrom, RootList, Shipped, VerifiedCopy,
-    VerifiedJournals, VerifyQuery, by_token,
+    AuditError, AuditPlace, AuditQuery, Audits, Days, DaysError, IndexState, JournalState, LastVerification,
+    MOST_DAYS, NodeName, OfNode, ReadFrom, RootList, Shipped, VerifiedCopy, VerifiedJournals, VerifyQuery,
+    by_token,
 };
 pub use changed::{Changed, Committed};
 pub use contactd_import::{

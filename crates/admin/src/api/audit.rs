@@ -124,10 +124,8 @@ async fn show(Call { api, who }: Call, Asked(asked): Asked<EventQuery>) -> Resul
     let before = before.map(str::parse).transpose().map_err(|_| {
         Refusal::invalid("`before` is the `next` of the page before, unchanged. Leave it out to begin with the newest line.")
     })?;
-    let audits = &api.services.audits;
-    let page = audits.page(&who.actor, &query, before.as_ref(), most).await?;
-    let next = page.next.map(|place| place.to_string());
-    Ok(Json(EventPage { events: page.events, next }).into_response())
+    let (events, next) = api.services.audits.page(&who.actor, &query, before.as_ref(), most).await?;
+    Ok(Json(EventPage { events, next: next.map(|place| place.to_string()) }).into_response())
 }
 
 async fn summary(Call { api, who }: Call, Asked(asked): Asked<PeriodQuery>) -> Answer<RecipientList> {

@@ -15,7 +15,7 @@ use super::questions::AuditQuery;
 use super::reading::{ReadFrom, Reader};
 use super::token_names;
 use crate::views::EventView;
-use crate::{AuditError, Audits, IndexState};
+use crate::{AuditError, Audits};
 
 /// Where a page of events ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,27 +32,16 @@ pub struct AuditPlace {
 const MOST_SAME_TIME: u64 = 1 << 20;
 const MOST_NODES: usize = 1_000;
 
-/// A page of events.
-#[derive(Debug)]
-pub struct AuditPage {
-    /// The events, newest first.
-    pub events: Vec<EventView>,
-    /// Where the next page begins; `None` if there is none.
-    pub next: Option<AuditPlace>,
-    /// Problems with the index.
-    pub index: IndexState,
-}
-
 impl Audits {
-    /// The newest `most` events that match or, with `before`, those that follow after a page that ended there. The first page has
-    /// everything that is in the journal now.
+    /// The newest `most` events that match or, with `before`, those that follow after a page that ended there; and where the next
+    /// page begins, if there is one. The first page has everything that is in the journal now.
     pub async fn page(
         &self,
         actor: &Actor,
         query: &AuditQuery,
         before: Option<&AuditPlace>,
         most: u64,
-    ) -> Result<AuditPage, AuditError> {
+    ) -> Result<(Vec<EventView>, Option<AuditPlace>), AuditError> {
         let (names, reader) = match before {
             None => self.asked(actor).await?,
             // What is added meanwhile is newer.
@@ -83,8 +72,7 @@ impl Audits {
         };
         reader.newest(&filter, visit).await?;
         // If lines of the place were added meanwhile, a page can be short and not the last.
-        let next = place.filter(|_| is_more || visited > asked_for);
-        Ok(AuditPage { events, next, index: reader.state })
+        Ok((events, place.filter(|_| is_more || visited > asked_for)))
     }
 }
 

@@ -42,6 +42,6 @@ async fn read(
     query: &AuditQuery,
     before: Option<&AuditPlace>,
 ) -> Result<(String, Option<AuditPlace>), Refusal> {
-    let page = api.services.audits.page(&who.actor, query, before, READ).await?;
-    Ok((page.events.iter().map(|event| csv_row(event.cells())).collect(), page.next))
+    let (events, next) = api.services.audits.page(&who.actor, query, before, READ).await?;
+    Ok((events.iter().map(|event| csv_row(event.cells())).collect(), next))
 }
