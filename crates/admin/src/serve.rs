@@ -5,7 +5,7 @@ use std::net::TcpListener as StdTcpListener;
 use std::pin::pin;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use contactd_core::blocking;
 use contactd_tls::{HandshakeQueue, Tls};
@@ -39,8 +39,8 @@ const CONNECTION_TIME: Duration = Duration::from_secs(4 * 3600);
 /// How often it is looked whether those to whom jobs belong may still do this.
 const LOOKED_EVERY: Duration = Duration::from_secs(2);
 
-/// How often what is too old is deleted.
-const TIDIED_EVERY: Duration = Duration::from_secs(600);
+/// After how many such looks what is too old is deleted.
+const TIDIED_EVERY: u32 = 300;
 
 /// How long a connection may still send a request when the service stops, and how long answers may still take.
 const LAST_REQUEST: Duration = Duration::from_millis(300);
@@ -139,12 +139,9 @@ async fn accept_all(
 /// Deletes uploaded files and files of jobs that are too old, and stops jobs whose owners may not do this any more, again and
 /// again.
 async fn tidy(console: Console) {
-    let mut tidied: Option<Instant> = None;
-    loop {
-        let is_due = tidied.is_none_or(|at| at.elapsed() >= TIDIED_EVERY);
-        tidied = if is_due { Some(Instant::now()) } else { tidied };
+    for look in (0..TIDIED_EVERY).cycle() {
         console.stop_jobs_without_permission().await;
-        if is_due {
+        if look == 0 {
             blocking(|| console.tidy());
         }
         tokio::time::sleep(LOOKED_EVERY).await;

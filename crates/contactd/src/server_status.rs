@@ -1,45 +1,38 @@
 //! What the console shows of the server that it runs in, and of its cluster.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use contactd_admin::{LookupTimes, ServerStatus};
 use contactd_cluster::{ListedNode, Nodes};
 use contactd_core::store::StoreError;
 use contactd_core::{Clock, Finding, SuppressionList};
-use contactd_server::App;
 use contactd_services::clock_finding;
 use contactd_services::views::NodeView;
-use contactd_tls::Tls;
 
 use crate::data_dir::DataDir;
-use crate::engine::{Database, Files};
-use crate::indexer::Keep;
+use crate::engine::Database;
 use crate::keys::KeySource;
+use crate::reloading::Running;
 use crate::surroundings;
-use crate::sweeper::Pace;
 
 /// How long a page waits for a database that is away.
 const DATABASE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What the status of the server is read from.
 pub(crate) struct StatusSources {
-    /// Not kept alive: the journal is closed when the last lookup has released it.
-    pub(crate) app: Weak<App<Files>>,
+    pub(crate) running: Running,
     pub(crate) suppressions: Arc<SuppressionList>,
     pub(crate) is_journal_on: bool,
-    pub(crate) keep: Keep,
-    pub(crate) pace: Pace,
     pub(crate) database: Option<Arc<Database>>,
     pub(crate) dir: DataDir,
     pub(crate) keys: KeySource,
-    pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl StatusSources {
     pub(crate) fn status(self) -> ServerStatus {
-        let (app, keep, pace) = (Weak::clone(&self.app), Arc::clone(&self.keep), self.pace.clone());
+        let Running { app, keep, pace, .. } = self.running.clone();
         let (suppressions, is_journal_on) = (Arc::clone(&self.suppressions), self.is_journal_on);
         let of_nodes = Arc::new(self);
         let of_findings = Arc::clone(&of_nodes);
@@ -69,7 +62,7 @@ impl StatusSources {
     async fn findings(self: Arc<Self>) -> Vec<Finding> {
         let (dir, now) = (self.dir.path(), self.clock.now());
         let mut findings = vec![clock_finding(now)];
-        findings.extend(self.tls.iter().flat_map(|tls| tls.findings(now)));
+        findings.extend(self.running.tls.iter().flat_map(|tls| tls.findings(now)));
         findings.extend(surroundings::permissions(dir, &self.keys));
         findings.push(surroundings::disk(dir));
         findings.extend(surroundings::unwritable(dir));

@@ -140,9 +140,18 @@ impl Serving {
         );
         let lease = node_runtime.as_ref().map_or_else(Lease::none, |node_runtime| node_runtime.lease.clone());
         let app = Arc::new(app.with_tls(tls.clone()).with_lease(lease));
+        let running = Running {
+            app: Arc::downgrade(&app),
+            callers,
+            access_tables,
+            services: Arc::clone(&services),
+            keep,
+            pace: sweeper.pace(),
+            tls: tls.clone(),
+        };
         let mut measured: Vec<Arc<dyn Measured>> = vec![
             Arc::<App<_>>::clone(&app),
-            Arc::<Callers>::clone(&callers),
+            Arc::<Callers>::clone(&running.callers),
             Arc::new(ServiceHealth(Arc::clone(&services))),
         ];
         measured.extend(tls.clone().map(|tls| tls as Arc<dyn Measured>));
@@ -159,15 +168,12 @@ impl Serving {
             room: opened.dir.console(),
             is_tls: listeners.admin_tls.is_some(),
             status: StatusSources {
-                app: Arc::downgrade(&app),
+                running: running.clone(),
                 suppressions,
                 is_journal_on: recording.end().is_some(),
-                keep: Arc::clone(&keep),
-                pace: sweeper.pace(),
                 database: opened.database.clone(),
                 dir: opened.dir.clone(),
                 keys: opened.config.keys.clone(),
-                tls: tls.clone(),
                 clock: Arc::<dyn BootClock>::clone(&opened.clock),
             }
             .status(),
@@ -179,15 +185,6 @@ impl Serving {
             clock: opened.clock,
             connections: shares.admin,
             console,
-        };
-        let running = Running {
-            app: Arc::downgrade(&app),
-            callers,
-            access_tables,
-            services: Arc::clone(&services),
-            keep,
-            pace: sweeper.pace(),
-            tls,
         };
         Ok(Self {
             services,

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -32,7 +31,9 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Sent<T> {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
         let is_json = content_type(request.headers()).is_none_or(|name| name == "application/json");
-        let body = small_body(request, JSON_BYTES).await?;
+        let reading = axum::body::to_bytes(request.into_body(), JSON_BYTES);
+        let body = tokio::time::timeout(BODY_TIME, reading).await.map_err(|_| late())?;
+        let body = body.map_err(|_| too_large(JSON_BYTES))?;
         if body.is_empty() {
             return read(b"{}").map(Self);
         }
@@ -81,15 +82,6 @@ impl<S: Send + Sync, const MOST: usize> FromRequest<S> for Text<MOST> {
 fn content_type(headers: &HeaderMap) -> Option<String> {
     let text = headers.get(header::CONTENT_TYPE)?.to_str().unwrap_or("?");
     Some(text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
-}
-
-async fn small_body(request: Request, most: usize) -> Result<Bytes, Refusal> {
-    let reading = axum::body::to_bytes(Body::new(request.into_body()), most);
-    match tokio::time::timeout(BODY_TIME, reading).await {
-        Ok(Ok(body)) => Ok(body),
-        Ok(Err(_)) => Err(too_large(most)),
-        Err(_) => Err(late()),
-    }
 }
 
 fn too_large(most: usize) -> Refusal {

@@ -13,7 +13,7 @@ use erase::ErasureShown;
 use found::ReportShown;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::api::Api;
 use crate::api::endpoint::Endpoint;
@@ -58,14 +58,9 @@ pub(crate) fn seen(confirmed: Option<u32>) -> Approval {
 /// Searches may read all details. Only a few do so at once, so that threads are left for opt-outs and for everybody else.
 static SEARCHES: Semaphore = Semaphore::const_new(4);
 
-/// Does something that may read all details when it is its turn, and keeps its turn until it is done.
-async fn when_its_turn<T: Send + 'static>(
-    work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
-) -> Result<T, Refusal> {
-    let turn = SEARCHES.acquire().await.map_err(|_| Refusal::internal())?;
-    let done = work.await;
-    drop(turn);
-    done
+/// Waits for the turn to read all details, which is over when this is dropped.
+async fn search_turn() -> Result<SemaphorePermit<'static>, Refusal> {
+    SEARCHES.acquire().await.map_err(|_| Refusal::internal())
 }
 
 /// What was done.

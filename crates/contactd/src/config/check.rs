@@ -156,7 +156,7 @@ impl<'a> Checked<'a> {
                                     self.check_one(&before, "", &one, Some(name.clone()));
                                 }
                             }
-                            _ => drop(self.check_one(&before, "", &self.written(key, value), Some(name))),
+                            _ => self.check_one(&before, "", &self.written(key, value), Some(name)),
                         }
                     }
                 }
@@ -187,24 +187,14 @@ impl<'a> Checked<'a> {
         }
     }
 
-    /// Reads one setting by itself, between `before` and `after`. Returns the file that it makes if it is right.
-    fn check_one(
-        &mut self,
-        before: &str,
-        after: &str,
-        one: &Written<'_>,
-        name: Option<String>,
-    ) -> Option<File> {
+    /// Reads one setting by itself, between `before` and `after`.
+    fn check_one(&mut self, before: &str, after: &str, one: &Written<'_>, name: Option<String>) {
         let text = format!("{before}{} = {}\n{after}", one.key, one.value);
         let value_at = before.len() + one.key.len() + " = ".len();
-        match toml::from_str::<File>(&text) {
-            Ok(file) => Some(file),
-            Err(error) => {
-                let at = error.span().map_or(0, |span| span.start);
-                let at = if at >= value_at { one.value_at + (at - value_at) } else { one.key_at };
-                self.add(at.min(self.text.len()), name, explained(error.message()));
-                None
-            }
+        if let Err(error) = toml::from_str::<File>(&text) {
+            let at = error.span().map_or(0, |span| span.start);
+            let at = if at >= value_at { one.value_at + (at - value_at) } else { one.key_at };
+            self.add(at.min(self.text.len()), name, explained(error.message()));
         }
     }
 

@@ -6,8 +6,7 @@ use std::ops::RangeInclusive;
 use contactd_core::store::Store;
 use contactd_core::{Actor, Moment, Timestamp};
 
-use super::copies::index_copies;
-use super::indexing::catch_up;
+use super::reading::up_to_date;
 use super::{named_tokens, token_names};
 use crate::views::{DayLookups, TokenLookups, UsageView};
 use crate::{AuditError, Audits, IndexState};
@@ -119,8 +118,7 @@ impl Audits {
         days: &Days,
     ) -> Result<(Vec<UsageView>, IndexState), AuditError> {
         actor.note("usage");
-        let state = catch_up(&self.parts).await?;
-        index_copies(&self.parts).await?;
+        let state = up_to_date(&self.parts).await?;
         let names = token_names(&*self.parts.store).await?;
         let wanted = token.map(|wanted| named_tokens(&names, wanted)).transpose()?;
         let usage = self.parts.store.audit_usage(*days.0.start()).await?;

@@ -1,7 +1,5 @@
 //! Stopping jobs: because somebody asked for it, because their account may not do it any more, or with the server.
 
-use std::collections::BTreeMap;
-
 use contactd_core::Role;
 use contactd_services::UserError;
 
@@ -38,17 +36,8 @@ impl Stopped {
 
 /// Stops the running jobs whose owners are disabled, revoked or have another role by now that may not do this.
 pub(crate) async fn stop_those_without_permission(api: &Api) -> Result<(), UserError> {
-    let running = api.jobs.running();
-    let mut roles: BTreeMap<&str, Option<Role>> = BTreeMap::new();
-    for job in &running {
-        let role = match roles.get(&*job.owner) {
-            Some(role) => *role,
-            None => {
-                let role = role_of(api, &job.owner).await?;
-                roles.insert(&job.owner, role);
-                role
-            }
-        };
+    for job in api.jobs.running() {
+        let role = role_of(api, &job.owner).await?;
         if role.is_none_or(|role| !job.kind().rules().needs.roles().contains(&role)) {
             job.stop(Stopped::WithoutPermission);
         }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::api::auth::Call;
 use crate::api::extract::{Answer, Json, Sent};
 use crate::api::people::found::{FoundShown, ReportShown};
-use crate::api::people::{Whom, when_its_turn};
+use crate::api::people::{Whom, search_turn};
 use crate::api::refusal::Refusal;
 use crate::{answer, render_report};
 
@@ -36,11 +36,9 @@ pub(super) struct ReportAsked {
 
 pub(super) async fn search(Call { api, who }: Call, Sent(sent): Sent<SearchAsked>) -> Answer<FoundShown> {
     let (named, actor) = (sent.q.read(&api)?, who.actor_for(sent.ticket.as_deref()));
-    when_its_turn(async move {
-        let found = api.services.subjects.search(&actor, &named).await?;
-        Ok(Json(FoundShown::new(&named, found)))
-    })
-    .await
+    let _turn = search_turn().await?;
+    let found = api.services.subjects.search(&actor, &named).await?;
+    Ok(Json(FoundShown::new(&named, found)))
 }
 
 pub(super) async fn report(
@@ -49,15 +47,12 @@ pub(super) async fn report(
     Sent(sent): Sent<ReportAsked>,
 ) -> Result<Response, Refusal> {
     let (named, actor) = (sent.q.read(&api)?, who.actor_for(sent.ticket.as_deref()));
-    let is_page = wants_page(&headers);
-    when_its_turn(async move {
-        let report = api.services.subjects.report(&actor, &named, ReadFrom::Index).await?;
-        Ok(match is_page {
-            true => page(render_report(&report, sent.all)),
-            false => Json(ReportShown::new(&named, report)).into_response(),
-        })
+    let _turn = search_turn().await?;
+    let report = api.services.subjects.report(&actor, &named, ReadFrom::Index).await?;
+    Ok(match wants_page(&headers) {
+        true => page(render_report(&report, sent.all)),
+        false => Json(ReportShown::new(&named, report)).into_response(),
     })
-    .await
 }
 
 /// Whether the page is asked for, and not the JSON.
