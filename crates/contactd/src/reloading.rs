@@ -61,7 +61,7 @@ impl Reloader {
             Err(error) => Err(error),
         };
         match reloaded {
-            Ok(Taken { changed, fixed }) => {
+            Ok((changed, fixed)) => {
                 if changed.is_empty() {
                     tracing::info!(target: ALWAYS, "reloaded: no setting has changed");
                 } else {
@@ -77,7 +77,9 @@ impl Reloader {
         }
     }
 
-    async fn take_over(&self, mut new: ServeConfig) -> anyhow::Result<Taken> {
+    /// Returns the settings that have a new value, and what else is new; and those that have another value in the configuration, but
+    /// not in this server.
+    async fn take_over(&self, mut new: ServeConfig) -> anyhow::Result<(Vec<String>, Vec<String>)> {
         let before = self.named.lock().clone();
         if self.running.tls.is_some() != new.reloadable.tls.is_some() {
             // A listener cannot begin or end TLS while it runs.
@@ -89,7 +91,7 @@ impl Reloader {
             let changed = new.named.iter().filter(is_new).filter(|named| named.reloads == reloads);
             changed.map(|named| named.name.to_owned()).collect()
         };
-        let mut taken = Taken { changed: names(true), fixed: names(false) };
+        let (mut changed, fixed) = (names(true), names(false));
         // What needs a restart is still as it was.
         let old = |name| before.iter().find(|old| old.name == name).cloned();
         let in_force: Vec<Named> = new
@@ -110,10 +112,10 @@ impl Reloader {
         if let (Some(tls), Some(pair)) = (&self.running.tls, pair)
             && tls.replace(pair)
         {
-            taken.changed.push(format!("the certificate, which ends {}", tls.ends()));
+            changed.push(format!("the certificate, which ends {}", tls.ends()));
         }
         *self.named.lock() = in_force;
-        Ok(taken)
+        Ok((changed, fixed))
     }
 
     async fn put_in_force(&self, new: Reloadable) {
@@ -129,12 +131,4 @@ impl Reloader {
         *running.keep.lock() = audit_keep;
         running.pace.set(sweep_every);
     }
-}
-
-/// What a reload did.
-struct Taken {
-    /// Settings that have a new value, and what else is new.
-    changed: Vec<String>,
-    /// Settings that have another value in the configuration, but not in this server.
-    fixed: Vec<String>,
 }

@@ -12,6 +12,7 @@ use contactd_journal::KnownLine;
 use contactd_journal::{Journal, JournalSettings, KeyDir, Verifier};
 
 use crate::archive::Manifest;
+use crate::cli::RestoreArgs;
 use crate::control::{self, ControlAnswer};
 use crate::data_dir::DataDir;
 use crate::engine::Files;
@@ -43,21 +44,15 @@ pub(crate) struct KeptState {
     pub(crate) withdrawals: TakenOver,
 }
 
-/// What a restore works with, besides the directories.
-pub(crate) struct RestoreOptions<'a> {
-    pub(crate) suppressions_from: Option<&'a Path>,
-    pub(crate) accept_lost_opt_outs: bool,
-    pub(crate) keys: &'a KeySource,
-    pub(crate) observer: Observer<'a>,
-}
-
 /// Restores `target`, which must be empty or missing, completely or not at all. Refuses to lose opt-outs unless that is
 /// accepted. First removes what killed restores left.
 pub(crate) async fn restore(
-    backup: &Path,
+    args: &RestoreArgs,
     target: &Path,
-    options: &RestoreOptions<'_>,
+    keys: &KeySource,
+    observer: Observer<'_>,
 ) -> anyhow::Result<Restored> {
+    let backup = &args.file;
     let left = target.join(LEFT);
     let others = others(target);
     if !others.is_empty() && !is_half_in_place(target) {
@@ -69,10 +64,10 @@ pub(crate) async fn restore(
         };
         bail!("{} {what}", target.display());
     }
-    let Manifest { made_at, is_of_node, .. } = archive::read(backup, None, options.observer)?;
+    let Manifest { made_at, is_of_node, .. } = archive::read(backup, None, observer)?;
     // The opt-outs of a cluster are in its database.
     let has_opt_outs = !is_of_node;
-    if has_opt_outs && options.suppressions_from.is_none() && !options.accept_lost_opt_outs {
+    if has_opt_outs && args.suppressions_from.is_none() && !args.accept_lost_opt_outs {
         bail!(
             "this backup was made at {made_at}: people who opted out since then would be disclosed again. To keep their \
              opt-outs, use --suppressions-from DIR with the data directory in use until now; to lose them, use \
@@ -84,7 +79,7 @@ pub(crate) async fn restore(
     // If the target exists, work inside it, because its parent may not be writable; otherwise work next to it.
     let unfinished = if target.exists() { left } else { unfinished::name(target) };
     let _in_progress = begin(&unfinished)?;
-    let made = match make(backup, &unfinished, options).await {
+    let made = match make(args, &unfinished, keys, observer).await {
         Ok(kept) => put_in_place(&unfinished, target).map(|()| kept),
         Err(error) => Err(error),
     };
@@ -164,16 +159,16 @@ pub(crate) const NODE_JOURNAL: &str = "audit-restored";
 
 /// Creates a complete data directory.
 async fn make(
-    backup: &Path,
+    args: &RestoreArgs,
     dir: &Path,
-    options: &RestoreOptions<'_>,
+    keys: &KeySource,
+    observer: Observer<'_>,
 ) -> anyhow::Result<(Option<KeptState>, bool)> {
-    let RestoreOptions { suppressions_from, keys, observer, .. } = options;
     DirBuilder::new().mode(0o700).create(dir.join("keys"))?;
-    archive::read(backup, Some(dir), observer)?;
+    archive::read(&args.file, Some(dir), observer)?;
     observer(Progress::Copying { step: "checking the restored data", done: 0, all: None });
     let mut kept = None;
-    if let Some(other) = *suppressions_from {
+    if let Some(other) = &args.suppressions_from {
         if !other.join("contactd.db").is_file() {
             bail!("{} is not a data directory: it has no contactd.db", other.display());
         }

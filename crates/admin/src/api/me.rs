@@ -1,8 +1,8 @@
 //! The account of whoever is logged in.
 
 use axum::http::StatusCode;
-use contactd_core::{Role, Timestamp};
-use contactd_services::UserError;
+use contactd_core::{Role, Timestamp, User};
+use contactd_services::{Changed, UserError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -92,12 +92,8 @@ async fn change_password(
     Sent(change): Sent<PasswordChange>,
 ) -> Result<StatusCode, Refusal> {
     let _turn = attempt(&api, &who).await?;
-    let session = who.session()?;
-    let changed =
-        api.services.users.change_password(&who.actor, &session.user, &change.old, &change.new).await;
-    let user = noting(&api, &who, changed)?.done;
-    api.sessions.go_on(session, &user.generation);
-    Ok(StatusCode::NO_CONTENT)
+    let (name, users) = (&who.session()?.user, &api.services.users);
+    go_on(&api, &who, users.change_password(&who.actor, name, &change.old, &change.new).await)
 }
 
 async fn begin_totp(Call { api, who }: Call) -> Answer<TotpBegun> {
@@ -127,19 +123,15 @@ async fn confirm_totp(
     };
     let (name, users) = (&session.user, &api.services.users);
     let confirmed = users.confirm_totp(&who.actor, name, &sent.password, seed, &sent.code).await;
-    let user = noting(&api, &who, confirmed)?.done;
+    let done = go_on(&api, &who, confirmed)?;
     api.sessions.set_totp(session, None);
-    api.sessions.go_on(session, &user.generation);
-    Ok(StatusCode::NO_CONTENT)
+    Ok(done)
 }
 
 async fn remove_totp(Call { api, who }: Call, Sent(sent): Sent<Password>) -> Result<StatusCode, Refusal> {
     let _turn = attempt(&api, &who).await?;
-    let session = who.session()?;
-    let removed = api.services.users.remove_totp(&who.actor, &session.user, &sent.password).await;
-    let user = noting(&api, &who, removed)?.done;
-    api.sessions.go_on(session, &user.generation);
-    Ok(StatusCode::NO_CONTENT)
+    let (name, users) = (&who.session()?.user, &api.services.users);
+    go_on(&api, &who, users.remove_totp(&who.actor, name, &sent.password).await)
 }
 
 /// Waits for the turn to check a password. Whoever takes over a session cannot guess it without limit.
@@ -147,10 +139,11 @@ async fn attempt(api: &Api, who: &Who) -> Result<crate::api::attempts::Turn, Ref
     api.attempts.turn(&who.actor.name, api.clock.now()).await.map_err(Refusal::too_many_attempts)
 }
 
-/// Notes whether the password was wrong.
-fn noting<T>(api: &Api, who: &Who, done: Result<T, UserError>) -> Result<T, Refusal> {
-    if matches!(done, Err(UserError::WrongPassword)) {
+/// Lets the session go on after a change of its user, or notes that the password was wrong.
+fn go_on(api: &Api, who: &Who, changed: Result<Changed<User>, UserError>) -> Result<StatusCode, Refusal> {
+    if matches!(changed, Err(UserError::WrongPassword)) {
         api.attempts.failed(&who.actor.name, api.clock.now());
     }
-    done.map_err(Refusal::from)
+    api.sessions.go_on(who.session()?, &changed?.done.generation);
+    Ok(StatusCode::NO_CONTENT)
 }

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::misuse::Misuse;
 use crate::output;
 use crate::progress::Working;
-use crate::restoring::{self, RestoreOptions};
+use crate::restoring;
 
 pub(crate) async fn run(config: Config, args: &RestoreArgs) -> anyhow::Result<ExitCode> {
     if config.is_cluster() {
@@ -16,13 +16,7 @@ pub(crate) async fn run(config: Config, args: &RestoreArgs) -> anyhow::Result<Ex
         return Err(Misuse(how.to_owned()).into());
     }
     let working = Working::start("reading the backup");
-    let options = RestoreOptions {
-        suppressions_from: args.suppressions_from.as_deref(),
-        accept_lost_opt_outs: args.accept_lost_opt_outs,
-        keys: &config.keys,
-        observer: &|step| working.show(step),
-    };
-    let restored = restoring::restore(&args.file, &config.data, &options).await;
+    let restored = restoring::restore(args, &config.data, &config.keys, &|step| working.show(step)).await;
     drop(working);
     let restored = restored?;
     for path in &restored.removed {
