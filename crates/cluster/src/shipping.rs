@@ -12,25 +12,27 @@ use contactd_core::store::StoreError;
 use contactd_services::{AuditError, Lines, Services};
 
 use crate::Node;
-use crate::usage::UsageShipping;
+use crate::usage::CountedUsage;
 
 /// The pause between two looks at the journal.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
+/// The pause between two looks at what was counted.
+const USAGE_PAUSE: Duration = Duration::from_secs(1);
 /// While there is more to ship, shipping takes about one part of this many of the time, so that lookups have the rest.
 const SHARE_OF_TIME: u32 = 5;
 
 /// The number of the last line of this node's journal; none if there is no journal.
 pub type LastLine = Box<dyn Fn() -> Option<u64> + Send + Sync>;
 
-/// Ships what a node has counted and its journal, in threads of their own.
+/// Ships what a node has counted and its journal, in a thread of its own.
 pub struct Shipping {
-    usage: UsageShipping,
     work: Arc<Work>,
     stop: Sender<()>,
     thread: JoinHandle<()>,
 }
 
 struct Work {
+    usage: CountedUsage,
     services: Arc<Services>,
     last: LastLine,
     /// The last line that is in the database, as far as is known.
@@ -40,15 +42,21 @@ struct Work {
 impl Shipping {
     /// Starts it.
     pub fn start(node: &Node, services: Arc<Services>, last: LastLine) -> std::io::Result<Self> {
-        let usage = UsageShipping::start(node)?;
-        let work = Arc::new(Work { services, last, shipped: AtomicU64::new(0) });
+        let work =
+            Arc::new(Work { usage: CountedUsage::of(node), services, last, shipped: AtomicU64::new(0) });
         let (stop, stopped) = channel();
         let runtime = node.shared.settings.runtime.clone();
         let working = Arc::clone(&work);
         let thread = std::thread::Builder::new().name("shipping".to_owned()).spawn(move || {
             let (mut lines, mut pause) = (None, Duration::ZERO);
-            let reports = Repeats::default();
+            let (reports, mut usage_due) = (Repeats::default(), Instant::now());
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(pause) {
+                if Instant::now() >= usage_due {
+                    usage_due = Instant::now() + USAGE_PAUSE;
+                    if let Err(error) = runtime.block_on(working.usage.ship()) {
+                        tracing::debug!(%error, "usage is stored in the database later");
+                    }
+                }
                 let began = Instant::now();
                 pause = match runtime.block_on(working.ship(&mut lines)) {
                     Ok(true) => began.elapsed() * (SHARE_OF_TIME - 1),
@@ -60,7 +68,7 @@ impl Shipping {
                 };
             }
         })?;
-        Ok(Self { usage, work, stop, thread })
+        Ok(Self { work, stop, thread })
     }
 
     /// Its metrics.
@@ -72,7 +80,9 @@ impl Shipping {
     pub async fn ship_last(self) {
         let _ = self.stop.send(());
         let _ = self.thread.join();
-        self.usage.ship_last().await;
+        if let Err(error) = self.work.usage.ship().await {
+            tracing::warn!(%error, "the last usage is stored in the database when this node starts again");
+        }
         let mut lines = None;
         loop {
             match self.work.ship(&mut lines).await {

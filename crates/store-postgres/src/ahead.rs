@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_postgres::Row;
 
 use crate::database::{Database, Work};
-use crate::failure::Failure;
+use crate::failure::{Failure, Tried};
 use crate::places::Place;
 use crate::rows::{COLUMNS, HeldRow, Sources};
 
@@ -34,16 +34,11 @@ enum Strategy {
 }
 
 /// The next rows of a scan, which are on their way.
-type Coming = JoinHandle<Result<Vec<Row>, Failure>>;
+type Coming = JoinHandle<Tried<Vec<Row>>>;
 
 impl Ahead {
     /// For about `records` records in order, with `held` profiles in the store. `all`: every row has to be read.
-    pub(crate) async fn new(
-        database: &Database,
-        records: u64,
-        held: u64,
-        all: bool,
-    ) -> Result<Self, Failure> {
+    pub(crate) async fn new(database: &Database, records: u64, held: u64, all: bool) -> Tried<Self> {
         let strategy = if held == 0 {
             Strategy::Nothing
         } else {
@@ -66,7 +61,7 @@ impl Ahead {
         &mut self,
         sources: &Sources,
         places: impl FnOnce() -> Vec<i64>,
-    ) -> Result<(), Failure> {
+    ) -> Tried<()> {
         if let Strategy::Lookups(reader) = &self.strategy {
             self.rows.extend(Place::rows(reader, sources, &places()).await?);
         }
@@ -80,7 +75,7 @@ impl Ahead {
         database: &Database,
         sources: &Sources,
         end: i64,
-    ) -> Result<Option<Place>, Failure> {
+    ) -> Tried<Option<Place>> {
         loop {
             let Some(first) = self.rows.front().map(|row| place_of(row.id)) else {
                 if self.fetch_more(database, sources).await? {
@@ -103,7 +98,7 @@ impl Ahead {
     }
 
     /// Reads the next rows of a scan; returns whether there were any.
-    async fn fetch_more(&mut self, database: &Database, sources: &Sources) -> Result<bool, Failure> {
+    async fn fetch_more(&mut self, database: &Database, sources: &Sources) -> Tried<bool> {
         let Strategy::Scan { reader, coming } = &mut self.strategy else { return Ok(false) };
         let Some(fetched) = coming.take() else { return Ok(false) };
         let rows = fetched.await.unwrap_or(Err(Failure::Silent))?;

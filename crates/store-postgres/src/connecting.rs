@@ -21,7 +21,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error, NoTls, Row, Socket, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Tried};
 use crate::url::StoreUrl;
 
 /// How long a host may take to accept a connection and answer the first questions. A host that is frozen accepts, and says
@@ -135,7 +135,7 @@ impl Connecting {
     }
 
     /// Connects to a host that can be written to.
-    pub(crate) async fn connect(self: &Arc<Self>) -> Result<Session, Failure> {
+    pub(crate) async fn connect(self: &Arc<Self>) -> Tried<Session> {
         let (first, count) = (self.first.load(Ordering::Relaxed), self.hosts.len());
         let mut others = (first..first + count).map(|host| host % count);
         // Dropping it ends the attempts that are still under way.
@@ -192,7 +192,7 @@ impl Connecting {
         }
     }
 
-    async fn connect_to(&self, host: usize) -> Result<Session, Failure> {
+    async fn connect_to(&self, host: usize) -> Tried<Session> {
         let config = &self.hosts[host];
         let (client, heard, driver) = match &self.tls {
             Some(tls) => open(config, tls.clone()).await?,
@@ -214,7 +214,7 @@ impl Connecting {
     }
 }
 
-async fn open<T>(host: &Config, tls: T) -> Result<(Client, Arc<Heard>, AbortHandle), Failure>
+async fn open<T>(host: &Config, tls: T) -> Tried<(Client, Arc<Heard>, AbortHandle)>
 where
     T: MakeTlsConnect<Socket> + Send,
     T::Stream: Send + 'static,

@@ -28,7 +28,7 @@ use waiting::{Waiting, unknown};
 
 use crate::Settings;
 use crate::connecting::{Connecting, Session, Values};
-use crate::failure::Failure;
+use crate::failure::{Failure, Tried};
 
 pub(crate) use crate::work::{Counter, Work};
 
@@ -39,6 +39,19 @@ const SHORTEST_STATEMENT: Duration = Duration::from_secs(2);
 const LOCK_TIMEOUT: &str = "10s";
 /// Connections that are kept for the next use.
 const KEPT: usize = 4;
+
+/// What is done in a transaction. It may be done several times.
+pub(crate) trait Doing<T>: FnMut(Work) -> Self::Done + Send {
+    type Done: Future<Output = Tried<T>> + Send;
+}
+
+impl<T, F, Done> Doing<T> for F
+where
+    F: FnMut(Work) -> Done + Send,
+    Done: Future<Output = Tried<T>> + Send,
+{
+    type Done = Done;
+}
 
 /// Connections to a database.
 pub(crate) struct Database {
@@ -86,27 +99,17 @@ impl Database {
 
     /// Changes something in one transaction under the lock of a counter. `work` may run several times; what it does is
     /// committed once.
-    pub(crate) async fn change<T, F, Fut>(&self, counter: Counter, work: F) -> Stored<T>
-    where
-        T: Send,
-        F: FnMut(Work) -> Fut + Send,
-        Fut: Future<Output = Result<T, Failure>> + Send,
-    {
+    pub(crate) async fn change<T: Send>(&self, counter: Counter, work: impl Doing<T>) -> Stored<T> {
         self.change_if(counter, |_| true, work).await
     }
 
     /// Like [`change`](Self::change). If what `work` returns is no change, it takes no number: nodes have nothing to follow.
-    pub(crate) async fn change_if<T, F, Fut>(
+    pub(crate) async fn change_if<T: Send>(
         &self,
         counter: Counter,
         is_change: fn(&T) -> bool,
-        mut work: F,
-    ) -> Stored<T>
-    where
-        T: Send,
-        F: FnMut(Work) -> Fut + Send,
-        Fut: Future<Output = Result<T, Failure>> + Send,
-    {
+        mut work: impl Doing<T>,
+    ) -> Stored<T> {
         let mut waiting = Waiting::new(self);
         // Nobody holds the others for long, unless the server hangs.
         waiting.waits_for_locks = counter != Counter::Details;
@@ -131,18 +134,13 @@ impl Database {
         }
     }
 
-    async fn attempt<T, F, Fut>(
+    async fn attempt<T: Send>(
         &self,
         counter: Counter,
         (unknown, id): (&[Vec<u8>], &[u8]),
         is_change: fn(&T) -> bool,
-        work: &mut F,
-    ) -> Result<Attempt<T>, Failure>
-    where
-        T: Send,
-        F: FnMut(Work) -> Fut + Send,
-        Fut: Future<Output = Result<T, Failure>> + Send,
-    {
+        work: &mut impl Doing<T>,
+    ) -> Tried<Attempt<T>> {
         let session = self.session().await?;
         let attempted = async {
             let number = match self.begin(&session, counter, unknown).await? {
@@ -180,12 +178,7 @@ impl Database {
     }
 
     /// Reads in one snapshot. `work` may run several times.
-    pub(crate) async fn read<T, F, Fut>(&self, mut work: F) -> Stored<T>
-    where
-        T: Send,
-        F: FnMut(Work) -> Fut + Send,
-        Fut: Future<Output = Result<T, Failure>> + Send,
-    {
+    pub(crate) async fn read<T: Send>(&self, mut work: impl Doing<T>) -> Stored<T> {
         let mut waiting = Waiting::new(self);
         loop {
             match self.read_once(&mut work).await {
@@ -216,12 +209,7 @@ impl Database {
     }
 
     /// Like [`read`](Self::read), but does not try again: for reads whose results go out one by one.
-    pub(crate) async fn read_once<T, F, Fut>(&self, work: &mut F) -> Result<T, Failure>
-    where
-        T: Send,
-        F: FnMut(Work) -> Fut + Send,
-        Fut: Future<Output = Result<T, Failure>> + Send,
-    {
+    pub(crate) async fn read_once<T: Send>(&self, work: &mut impl Doing<T>) -> Tried<T> {
         let session = self.session().await?;
         let read = async {
             let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
@@ -244,12 +232,7 @@ impl Database {
     }
 
     /// Runs a transaction without a number, which may be committed more than once: doing it again must change nothing.
-    pub(crate) async fn prepare<T, F, Fut>(&self, mut work: F) -> Stored<T>
-    where
-        T: Send,
-        F: FnMut(Work) -> Fut + Send,
-        Fut: Future<Output = Result<T, Failure>> + Send,
-    {
+    pub(crate) async fn prepare<T: Send>(&self, mut work: impl Doing<T>) -> Stored<T> {
         let mut waiting = Waiting::new(self);
         let mut is_unknown = false;
         loop {
@@ -261,24 +244,14 @@ impl Database {
     }
 
     /// Like [`prepare`](Self::prepare), but does not try again.
-    pub(crate) async fn prepare_without_waiting<T, F, Fut>(&self, mut work: F) -> Stored<T>
-    where
-        T: Send,
-        F: FnMut(Work) -> Fut + Send,
-        Fut: Future<Output = Result<T, Failure>> + Send,
-    {
+    pub(crate) async fn prepare_without_waiting<T: Send>(&self, mut work: impl Doing<T>) -> Stored<T> {
         let mut is_unknown = false;
         let prepared = self.prepare_once(&mut work, &mut is_unknown).await;
         prepared.map_err(|failure| if is_unknown { unknown(&failure) } else { failure.into_store_error() })
     }
 
     /// `is_unknown` is whether an attempt may have been committed.
-    async fn prepare_once<T, F, Fut>(&self, work: &mut F, is_unknown: &mut bool) -> Result<T, Failure>
-    where
-        T: Send,
-        F: FnMut(Work) -> Fut + Send,
-        Fut: Future<Output = Result<T, Failure>> + Send,
-    {
+    async fn prepare_once<T: Send>(&self, work: &mut impl Doing<T>, is_unknown: &mut bool) -> Tried<T> {
         let session = self.session().await?;
         let prepared = async {
             let begin = "BEGIN ISOLATION LEVEL READ COMMITTED";
@@ -316,7 +289,7 @@ impl Database {
     }
 
     /// Like [`run_alone`](Self::run_alone), but does not try again.
-    pub(crate) async fn run_alone_once(&self, limit: Duration, statement: &str) -> Result<(), Failure> {
+    pub(crate) async fn run_alone_once(&self, limit: Duration, statement: &str) -> Tried<()> {
         let session = self.session().await?;
         let run = self.within(limit, session.batch_execute(statement)).await;
         match &run {
@@ -328,7 +301,7 @@ impl Database {
     }
 
     /// A connection outside of any transaction. It is not given back.
-    pub(crate) async fn session(&self) -> Result<Arc<Session>, Failure> {
+    pub(crate) async fn session(&self) -> Tried<Arc<Session>> {
         loop {
             let kept = self.idle().pop();
             match kept {
@@ -351,8 +324,8 @@ impl Database {
     pub(crate) async fn watched<T>(
         &self,
         session: &Session,
-        work: impl Future<Output = Result<T, Failure>> + Send,
-    ) -> Result<T, Failure> {
+        work: impl Future<Output = Tried<T>> + Send,
+    ) -> Tried<T> {
         let mut work = std::pin::pin!(work);
         loop {
             tokio::select! {
@@ -377,7 +350,7 @@ impl Database {
         &self,
         limit: Duration,
         statement: impl Future<Output = Result<T, E>> + Send,
-    ) -> Result<T, Failure> {
+    ) -> Tried<T> {
         tokio::select! {
             biased;
             done = statement => done.map_err(Into::into),
@@ -394,7 +367,7 @@ impl Database {
     }
 
     /// A connection for reading beside a change, outside of any transaction. It is not given back.
-    pub(crate) async fn reader(&self) -> Result<Work, Failure> {
+    pub(crate) async fn reader(&self) -> Tried<Work> {
         Ok(self.work(&self.session().await?, 0))
     }
 
@@ -466,7 +439,7 @@ impl Database {
     }
 
     /// Whether the change with this id is committed. Waits for its end first.
-    async fn was_made(&self, counter: Counter, id: &[u8]) -> Result<bool, Failure> {
+    async fn was_made(&self, counter: Counter, id: &[u8]) -> Tried<bool> {
         let session = self.session().await?;
         let looked = async {
             let begun = self.begin(&session, counter, &[id.to_vec()]).await?;
@@ -511,12 +484,7 @@ impl Database {
     }
 
     /// Takes the lock of the counter. Returns the number of the change, or that an earlier attempt was committed.
-    async fn begin(
-        &self,
-        session: &Session,
-        counter: Counter,
-        unknown: &[Vec<u8>],
-    ) -> Result<Begun, Failure> {
+    async fn begin(&self, session: &Session, counter: Counter, unknown: &[Vec<u8>]) -> Tried<Begun> {
         let (name, lock_timeout) = (counter.name(), counter.lock_timeout());
         let begin = format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout TO {}",
@@ -541,13 +509,7 @@ impl Database {
     }
 
     /// Stores the number and the id of a change.
-    async fn count(
-        &self,
-        session: &Session,
-        counter: Counter,
-        number: i64,
-        id: &[u8],
-    ) -> Result<(), Failure> {
+    async fn count(&self, session: &Session, counter: Counter, number: i64, id: &[u8]) -> Tried<()> {
         let (name, number) = (counter.name(), &number);
         let count = async {
             // A commit that notifies waits for every other one, and that may wait for a standby. All the work is not discarded for it.
@@ -560,7 +522,7 @@ impl Database {
     }
 
     /// Commits. If this fails in passing, it is not known whether it was committed.
-    async fn commit(&self, session: &Session) -> Result<(), Failure> {
+    async fn commit(&self, session: &Session) -> Tried<()> {
         session.heard.gave_up_waiting.store(false, Ordering::SeqCst);
         self.within(self.statement, session.batch_execute("COMMIT")).await?;
         if session.heard.gave_up_waiting.load(Ordering::SeqCst) {

@@ -13,7 +13,7 @@ use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
 use futures_util::StreamExt;
 
 use crate::database::{Counter, Work};
-use crate::failure::Failure;
+use crate::failure::Tried;
 use crate::places::{Place, take_away, write_totals};
 use crate::rows::{COLUMNS, Sources, read_detail};
 use crate::{PostgresStore, former, outbox, totals};
@@ -93,7 +93,7 @@ impl Details for PostgresStore {
 async fn visit_in_order(
     work: &Work,
     mut visit: impl FnMut(&Profile, Vec<Detail>) -> bool + Send,
-) -> Result<(), Failure> {
+) -> Tried<()> {
     let sources = Sources::read(work).await?;
     let all = format!("SELECT {COLUMNS} FROM details ORDER BY profile, id");
     let mut all = work.cursor("everything", &all, &[]).await?;
@@ -123,10 +123,7 @@ async fn visit_in_order(
     }
 }
 
-async fn find_holders(
-    work: &Work,
-    values: &[(Kind, ContactValue)],
-) -> Result<Vec<(Profile, usize)>, Failure> {
+async fn find_holders(work: &Work, values: &[(Kind, ContactValue)]) -> Tried<Vec<(Profile, usize)>> {
     let mut asked: HashMap<(Kind, Cow<'_, str>), Vec<usize>> = HashMap::new();
     for (at, (kind, value)) in values.iter().enumerate() {
         asked.entry((*kind, ContactValue::comparable(*kind, value.expose()))).or_default().push(at);
@@ -158,7 +155,7 @@ async fn find_holders(
     Ok(found)
 }
 
-async fn are_held(work: &Work, profiles: &[Profile]) -> Result<Vec<bool>, Failure> {
+async fn are_held(work: &Work, profiles: &[Profile]) -> Tried<Vec<bool>> {
     let places: Vec<i64> = profiles.iter().map(|profile| first_id_of_key(profile.key(), 0)).collect();
     let keys: Vec<&str> = profiles.iter().map(Profile::key).collect();
     let find = format!(

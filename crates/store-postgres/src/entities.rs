@@ -6,7 +6,7 @@ use contactd_core::store::{Decide, Entities, EntityRow, EntityTable, Noted, Stor
 use tokio_postgres::Row;
 
 use crate::database::{Counter, Work};
-use crate::failure::Failure;
+use crate::failure::Tried;
 use crate::usage::unsigned;
 use crate::{PostgresStore, outbox};
 
@@ -47,11 +47,7 @@ impl Entities for PostgresStore {
 }
 
 /// The rows of a table that changed after a number, or all of them after -1, in the order in which they were first stored.
-pub(crate) async fn list_since(
-    work: &Work,
-    table: EntityTable,
-    number: i64,
-) -> Result<Vec<EntityRow>, Failure> {
+pub(crate) async fn list_since(work: &Work, table: EntityTable, number: i64) -> Tried<Vec<EntityRow>> {
     let list = format!(
         "SELECT id, family, body, last_used_at,
              (SELECT coalesce(sum(hits), 0)::bigint FROM usage WHERE usage.token = entity.id)
@@ -69,7 +65,7 @@ pub(crate) async fn list_since(
 }
 
 /// Stores rows, each in place of the one with its id.
-pub(crate) async fn put(work: &Work, table: EntityTable, rows: &[EntityRow]) -> Result<(), Failure> {
+pub(crate) async fn put(work: &Work, table: EntityTable, rows: &[EntityRow]) -> Tried<()> {
     let put = format!(
         "INSERT INTO {} (id, family, body, number) VALUES ($1, $2, $3, $4)
          ON CONFLICT (id) DO UPDATE SET family = excluded.family, body = excluded.body, number = excluded.number",

@@ -19,6 +19,9 @@ pub(crate) enum Failure {
     Store(StoreError),
 }
 
+/// What came of an attempt.
+pub(crate) type Tried<T> = Result<T, Failure>;
+
 impl From<tokio_postgres::Error> for Failure {
     fn from(error: tokio_postgres::Error) -> Self {
         Self::Postgres(error)

@@ -14,7 +14,7 @@ use tokio_postgres::Row;
 
 use crate::connecting::Session;
 use crate::database::{Counter, LONGEST_STATEMENT, Work};
-use crate::failure::Failure;
+use crate::failure::{Failure, Tried};
 use crate::nodes::{knows, newest};
 use crate::usage::unsigned;
 use crate::{PostgresStore, entities};
@@ -223,7 +223,7 @@ impl Listening<'_> {
     }
 }
 
-async fn access_since(work: &Work, number: i64) -> Result<AccessChanges, Failure> {
+async fn access_since(work: &Work, number: i64) -> Tried<AccessChanges> {
     let suppressions = "SELECT digest, key, suppressed_at, is_removed FROM suppressions WHERE number > $1 ORDER BY digest, key";
     let suppressions = work.query(suppressions, &[&number]).await?;
     let suppression = |row: &Row| CopiedSuppression {
@@ -239,7 +239,7 @@ async fn access_since(work: &Work, number: i64) -> Result<AccessChanges, Failure
     })
 }
 
-async fn sources(work: &Work) -> Result<Vec<CopiedSource>, Failure> {
+async fn sources(work: &Work) -> Tried<Vec<CopiedSource>> {
     let rows = work.query("SELECT id, name, max_age FROM sources ORDER BY id", &[]).await?;
     let source = |row: &Row| CopiedSource {
         id: i64::from(row.get::<_, i32>(0)),

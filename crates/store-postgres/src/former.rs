@@ -7,7 +7,7 @@ use contactd_core::{Profile, Timestamp};
 use tokio_postgres::Row;
 
 use crate::database::Work;
-use crate::failure::Failure;
+use crate::failure::Tried;
 use crate::rows::{HeldRow, Sources};
 
 /// A kept row.
@@ -23,13 +23,13 @@ const COLUMNS: &str =
     "id, profile, kind, label, value, source, confidence, observed_at, basis, expires_at, added_by,
     said_by, import, place, is_withdrawn";
 
-fn read(row: &Row, sources: &Sources) -> Result<FormerRow, Failure> {
+fn read(row: &Row, sources: &Sources) -> Tried<FormerRow> {
     let fate = if row.get(14) { Fate::Withdrawn } else { Fate::Changed };
     Ok(FormerRow { import: row.get(12), place: row.get(13), fate, row: HeldRow::read(row, sources)? })
 }
 
 /// Up to `limit` places of an import's rows, after this one.
-pub(crate) async fn places(work: &Work, import: i64, after: i64, limit: i64) -> Result<Vec<i64>, Failure> {
+pub(crate) async fn places(work: &Work, import: i64, after: i64, limit: i64) -> Tried<Vec<i64>> {
     let find = "SELECT DISTINCT place FROM former WHERE import = $1 AND place > $2 ORDER BY place LIMIT $3";
     let rows = work.query(find, &[&import, &after, &limit]).await?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
@@ -41,7 +41,7 @@ pub(crate) async fn at_places(
     sources: &Sources,
     import: i64,
     places: &[i64],
-) -> Result<Vec<FormerRow>, Failure> {
+) -> Tried<Vec<FormerRow>> {
     let find =
         format!("SELECT {COLUMNS} FROM former WHERE import = $1 AND place = ANY($2) ORDER BY place, id DESC");
     let rows = work.query(&find, &[&import, &places]).await?;
@@ -49,7 +49,7 @@ pub(crate) async fn at_places(
 }
 
 /// Everything that is kept of a profile, the oldest import first.
-async fn of_profile(work: &Work, profile: &Profile) -> Result<Vec<FormerRow>, Failure> {
+async fn of_profile(work: &Work, profile: &Profile) -> Tried<Vec<FormerRow>> {
     let sources = Sources::read(work).await?;
     let find = format!("SELECT {COLUMNS} FROM former WHERE place = $1 AND profile = $2 ORDER BY import, id");
     let place = first_id_of_key(profile.key(), 0);
@@ -57,7 +57,7 @@ async fn of_profile(work: &Work, profile: &Profile) -> Result<Vec<FormerRow>, Fa
     rows.iter().map(|row| read(row, &sources)).collect()
 }
 
-pub(crate) async fn list(work: &Work, profile: &Profile) -> Result<Vec<FormerDetail>, Failure> {
+pub(crate) async fn list(work: &Work, profile: &Profile) -> Tried<Vec<FormerDetail>> {
     let mut list = Vec::new();
     for FormerRow { import, row, .. } in of_profile(work, profile).await? {
         let when = "SELECT imported_at FROM imports WHERE id = $1";
@@ -68,11 +68,7 @@ pub(crate) async fn list(work: &Work, profile: &Profile) -> Result<Vec<FormerDet
 }
 
 /// Removes what the filter selects; returns the details, without those of the same profile, kind, value and source twice.
-pub(crate) async fn remove(
-    work: &Work,
-    profile: &Profile,
-    which: &DetailFilter,
-) -> Result<Vec<HeldDetail>, Failure> {
+pub(crate) async fn remove(work: &Work, profile: &Profile, which: &DetailFilter) -> Tried<Vec<HeldDetail>> {
     let mut ids = Vec::new();
     let mut removed: Vec<HeldDetail> = Vec::new();
     for FormerRow { row, .. } in of_profile(work, profile).await? {
@@ -87,7 +83,7 @@ pub(crate) async fn remove(
     Ok(removed)
 }
 
-pub(crate) async fn total(work: &Work) -> Result<FormerTotal, Failure> {
+pub(crate) async fn total(work: &Work) -> Tried<FormerTotal> {
     // A row also has ten numbers, the header of a row, and its places in four indexes.
     let total = "SELECT count(*), coalesce(sum(160 + octet_length(profile) + octet_length(value)
                      + coalesce(octet_length(basis), 0)), 0)::bigint FROM former";

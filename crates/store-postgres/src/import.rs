@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use crate::ahead::{Ahead, END};
 use crate::connecting::Session;
 use crate::database::{Counter, Database, Work};
-use crate::failure::Failure;
+use crate::failure::{Failure, Tried};
 use crate::places::{Place, Rewrite, write_totals};
 use crate::rows::Sources;
 use crate::{PostgresStore, former, loading, outbox, totals, undo};
@@ -103,7 +103,7 @@ pub(crate) struct PostgresImport<'a> {
 }
 
 impl<'a> PostgresImport<'a> {
-    async fn begin(database: &'a Database, work: Work, plan: &ImportPlan) -> Result<Self, Failure> {
+    async fn begin(database: &'a Database, work: Work, plan: &ImportPlan) -> Tried<Self> {
         // Reading the whole table for every batch would make a large import take many times as long.
         work.batch_execute("SET LOCAL enable_seqscan TO off").await?;
         let mut sources = Sources::read(&work).await?;
@@ -151,7 +151,7 @@ impl<'a> PostgresImport<'a> {
     }
 
     /// Merges the records that wait, except those of the last place: there may be more of it.
-    async fn merge_all_but_last(&mut self) -> Result<(), Failure> {
+    async fn merge_all_but_last(&mut self) -> Tried<()> {
         let Some(last) = self.waiting.last().map(place) else { return Ok(()) };
         let whole = self.waiting.partition_point(|record| place(record) < last);
         let rest = self.waiting.split_off(whole);
@@ -161,7 +161,7 @@ impl<'a> PostgresImport<'a> {
     }
 
     /// Merges records with what is held. They have to be all records of their places.
-    async fn merge(&mut self, records: &[Record]) -> Result<(), Failure> {
+    async fn merge(&mut self, records: &[Record]) -> Tried<()> {
         let places = || Place::of_profiles(records.iter().map(|record| &record.profile));
         self.ahead.look_up(&self.sources, places).await?;
         for records in records.chunk_by(|one, other| place(one) == place(other)) {
@@ -179,11 +179,11 @@ impl<'a> PostgresImport<'a> {
         Ok(())
     }
 
-    async fn next_place(&mut self, end: i64) -> Result<Option<Place>, Failure> {
+    async fn next_place(&mut self, end: i64) -> Tried<Option<Place>> {
         self.ahead.next_place(self.database, &self.sources, end).await
     }
 
-    fn merge_place(&mut self, mut place: Place, records: &[Record]) -> Result<(), Failure> {
+    fn merge_place(&mut self, mut place: Place, records: &[Record]) -> Tried<()> {
         let mut touched = Touched::default();
         let (import, first) = (self.merging.id, place.first);
         let Self { merging, totals, sources, rewrite, .. } = self;
@@ -219,7 +219,7 @@ impl<'a> PostgresImport<'a> {
     }
 
     /// Removes the details of replaced sources from a place that is not in the import.
-    async fn withdraw(&mut self, place: Place) -> Result<(), Failure> {
+    async fn withdraw(&mut self, place: Place) -> Tried<()> {
         if !self.merging.replaced.is_empty() {
             self.merge_place(place, &[])?;
             self.send_if_full().await?;
@@ -227,11 +227,11 @@ impl<'a> PostgresImport<'a> {
         Ok(())
     }
 
-    async fn send_if_full(&mut self) -> Result<(), Failure> {
+    async fn send_if_full(&mut self) -> Tried<()> {
         if self.rewrite.rows() >= WRITTEN { self.send().await } else { Ok(()) }
     }
 
-    async fn send(&mut self) -> Result<(), Failure> {
+    async fn send(&mut self) -> Tried<()> {
         let rewrite = self.take_rewrite();
         if self.plan.is_trial { Ok(()) } else { self.writer.send(Job::Write(rewrite)).await }
     }
@@ -241,7 +241,7 @@ impl<'a> PostgresImport<'a> {
         std::mem::replace(&mut self.rewrite, next)
     }
 
-    async fn finish_all(&mut self) -> Result<(), Failure> {
+    async fn finish_all(&mut self) -> Tried<()> {
         let rest = std::mem::take(&mut self.waiting);
         self.given = 0;
         self.merge(&rest).await?;
@@ -257,7 +257,7 @@ impl<'a> PostgresImport<'a> {
     }
 
     /// If rows were copied into another table, that becomes the table of details.
-    async fn put_in_place(&mut self) -> Result<(), Failure> {
+    async fn put_in_place(&mut self) -> Tried<()> {
         if std::mem::take(&mut self.is_loading) {
             let _resting = self.writer.rest().await?;
             loading::put_in_place(&self.work).await?;
@@ -266,7 +266,7 @@ impl<'a> PostgresImport<'a> {
         Ok(())
     }
 
-    async fn take_back_all(&mut self, values: &[ValueOfProfile]) -> Result<(), Failure> {
+    async fn take_back_all(&mut self, values: &[ValueOfProfile]) -> Tried<()> {
         // What is only tried is not in the table, and nobody will see it.
         if self.plan.is_trial || values.is_empty() {
             return Ok(());
@@ -294,7 +294,7 @@ impl<'a> PostgresImport<'a> {
         Ok(())
     }
 
-    async fn write_rest(&mut self, summary: &ImportSummary, entry: Noted<'_>) -> Result<(), Failure> {
+    async fn write_rest(&mut self, summary: &ImportSummary, entry: Noted<'_>) -> Tried<()> {
         self.put_in_place().await?;
         let work = &self.work;
         for (id, name) in &self.sources.new {
@@ -390,7 +390,7 @@ struct Writer {
     work: Work,
     is_over: bool,
     jobs: mpsc::Sender<Job>,
-    running: Option<JoinHandle<Result<(), Failure>>>,
+    running: Option<JoinHandle<Tried<()>>>,
 }
 
 impl Writer {
@@ -413,7 +413,7 @@ impl Writer {
         Self { work, is_over: false, jobs, running: Some(running) }
     }
 
-    async fn send(&mut self, job: Job) -> Result<(), Failure> {
+    async fn send(&mut self, job: Job) -> Tried<()> {
         match self.jobs.send(job).await {
             Ok(()) => Ok(()),
             Err(_) => Err(self.failure().await),
@@ -421,7 +421,7 @@ impl Writer {
     }
 
     /// Returns when everything is written.
-    async fn flush(&mut self) -> Result<(), Failure> {
+    async fn flush(&mut self) -> Tried<()> {
         let (told, written) = oneshot::channel();
         self.send(Job::Tell(told)).await?;
         match written.await {
@@ -431,7 +431,7 @@ impl Writer {
     }
 
     /// Returns when everything is written. From then on it does nothing until the result is dropped.
-    async fn rest(&mut self) -> Result<oneshot::Sender<()>, Failure> {
+    async fn rest(&mut self) -> Tried<oneshot::Sender<()>> {
         self.flush().await?;
         let (resting, over) = oneshot::channel();
         self.send(Job::Rest(over)).await?;

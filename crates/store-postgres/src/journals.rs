@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 use crate::PostgresStore;
 use crate::audit::{lock_node, position_in};
 use crate::database::Work;
-use crate::failure::Failure;
+use crate::failure::{Failure, Tried};
 use crate::node_claim::{NodeClaim, check_claim};
 use crate::usage::{signed, unsigned};
 
@@ -146,7 +146,7 @@ impl PostgresStore {
     }
 }
 
-async fn add(work: &Work, own: Option<&NodeClaim>, step: CopyStep<'_>) -> Result<bool, Failure> {
+async fn add(work: &Work, own: Option<&NodeClaim>, step: CopyStep<'_>) -> Tried<bool> {
     lock_node(work, step.node).await?;
     check_claim(work, own).await?;
     let (copy, position) = match work.query_opt(LAST, &[&step.node]).await? {
@@ -177,7 +177,7 @@ async fn add(work: &Work, own: Option<&NodeClaim>, step: CopyStep<'_>) -> Result
     Ok(true)
 }
 
-fn shipped(row: &Row) -> Result<ShippedJournal, Failure> {
+fn shipped(row: &Row) -> Tried<ShippedJournal> {
     Ok(ShippedJournal {
         copy: row.get(0),
         position: position_in(row, 1)?,

@@ -6,7 +6,7 @@
 //! may have added. Otherwise, and if somebody reads it for so long that it cannot be replaced, rows go in the usual way.
 
 use crate::database::Work;
-use crate::failure::Failure;
+use crate::failure::{Failure, Tried};
 
 /// The table that is being filled.
 pub(crate) const TABLE: &str = "details_loading";
@@ -49,7 +49,7 @@ const REPLACE: &str = "SET LOCAL lock_timeout TO '3s';
 const ADD: &str = "INSERT INTO details SELECT * FROM details_loading ORDER BY id; DROP TABLE details_loading";
 
 /// Creates the table. False if rows have to go in the usual way.
-pub(crate) async fn begin(work: &Work) -> Result<bool, Failure> {
+pub(crate) async fn begin(work: &Work) -> Tried<bool> {
     let create = async {
         work.batch_execute(
             "SAVEPOINT loading; CREATE TABLE details_loading (LIKE details INCLUDING ALL EXCLUDING INDEXES)",
@@ -64,12 +64,12 @@ pub(crate) async fn begin(work: &Work) -> Result<bool, Failure> {
 }
 
 /// Creates the indexes. Takes as long as it takes.
-pub(crate) async fn index(work: &Work) -> Result<(), Failure> {
+pub(crate) async fn index(work: &Work) -> Tried<()> {
     Ok(work.batch_execute(INDEX).await?)
 }
 
 /// Puts the table in place of the empty one. From here on, whoever wants to read details waits for the commit.
-pub(crate) async fn put_in_place(work: &Work) -> Result<(), Failure> {
+pub(crate) async fn put_in_place(work: &Work) -> Tried<()> {
     work.batch_execute("SAVEPOINT loading").await?;
     let replaced = work.batch_execute(REPLACE).await;
     end_savepoint(work, replaced.is_ok()).await?;
@@ -80,7 +80,7 @@ pub(crate) async fn put_in_place(work: &Work) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn end_savepoint(work: &Work, is_kept: bool) -> Result<(), Failure> {
+async fn end_savepoint(work: &Work, is_kept: bool) -> Tried<()> {
     let undo = if is_kept { "" } else { "ROLLBACK TO SAVEPOINT loading;" };
     Ok(work.batch_execute(&format!("{undo} RELEASE SAVEPOINT loading")).await?)
 }

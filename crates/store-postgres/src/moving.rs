@@ -9,7 +9,7 @@ use futures_util::SinkExt;
 
 use crate::PostgresStore;
 use crate::database::{Counter, Work};
-use crate::failure::Failure;
+use crate::failure::Tried;
 use crate::usage::unsigned;
 
 /// The fact that says how far a move is: the node, the table, and the key.
@@ -93,7 +93,7 @@ impl PostgresStore {
     }
 }
 
-async fn copy(work: &Work, table: &MovedTable, rows: &MovedRows) -> Result<(), Failure> {
+async fn copy(work: &Work, table: &MovedTable, rows: &MovedRows) -> Tried<()> {
     if table.key.is_none() {
         // It comes as a whole, so whatever is there goes.
         work.execute(&format!("DELETE FROM {}", table.to), &[]).await?;
@@ -119,7 +119,7 @@ async fn copy(work: &Work, table: &MovedTable, rows: &MovedRows) -> Result<(), F
     Ok(())
 }
 
-async fn note(work: &Work, value: &str) -> Result<(), Failure> {
+async fn note(work: &Work, value: &str) -> Tried<()> {
     let note = "INSERT INTO facts VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
     work.execute(note, &[&FACT, &value]).await?;
     Ok(())

@@ -7,7 +7,7 @@ use contactd_core::store::{StoreError, Stored};
 
 use crate::PostgresStore;
 use crate::database::Work;
-use crate::failure::Failure;
+use crate::failure::Tried;
 
 /// The claim of this process to run as a node, from its data directory.
 pub(crate) struct NodeClaim {
@@ -53,7 +53,7 @@ impl PostgresStore {
 }
 
 /// Fails if a process runs as the node in another data directory.
-pub(crate) async fn check_claim(work: &Work, own: Option<&NodeClaim>) -> Result<(), Failure> {
+pub(crate) async fn check_claim(work: &Work, own: Option<&NodeClaim>) -> Tried<()> {
     match own {
         Some(own) if own.runs_elsewhere(work).await? => {
             Err(StoreError::Unavailable(ANOTHER_RUNS.to_owned()).into())
@@ -63,7 +63,7 @@ pub(crate) async fn check_claim(work: &Work, own: Option<&NodeClaim>) -> Result<
 }
 
 impl NodeClaim {
-    async fn runs_elsewhere(&self, work: &Work) -> Result<bool, Failure> {
+    async fn runs_elsewhere(&self, work: &Work) -> Tried<bool> {
         Ok(work.query_one(RUNS_ELSEWHERE, &[&self.id, &self.data_dir]).await?.get(0))
     }
 }

@@ -13,7 +13,7 @@ use crate::PostgresStore;
 use crate::connecting::Session;
 use crate::connecting::Values;
 use crate::database::{Counter, Database, LONGEST_STATEMENT, Work, random_id};
-use crate::failure::Failure;
+use crate::failure::{Failure, Tried};
 
 /// A node of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -347,7 +347,7 @@ fn node(row: &Row) -> ClusterNode {
 }
 
 /// The newest change of a counter.
-pub(crate) async fn newest(work: &Work, counter: Counter) -> Result<ChangePoint, Failure> {
+pub(crate) async fn newest(work: &Work, counter: Counter) -> Tried<ChangePoint> {
     let find = "SELECT number, coalesce((SELECT id FROM changes WHERE changes.counter = counters.counter
                     AND changes.number = counters.number), ''::bytea)
                 FROM counters WHERE counter = $1";
@@ -355,7 +355,7 @@ pub(crate) async fn newest(work: &Work, counter: Counter) -> Result<ChangePoint,
     Ok(ChangePoint { number: row.get(0), id: row.get(1) })
 }
 
-pub(crate) async fn knows(work: &Work, counter: Counter, point: &ChangePoint) -> Result<bool, Failure> {
+pub(crate) async fn knows(work: &Work, counter: Counter, point: &ChangePoint) -> Tried<bool> {
     if point.number == 0 {
         // Nothing was made yet, so nothing can be missing but what was removed since.
         let kept = "SELECT NOT EXISTS (SELECT 1 FROM counters WHERE counter = $1 AND number > 0)

@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 
 use crate::PostgresStore;
 use crate::database::Work;
-use crate::failure::Failure;
+use crate::failure::{Failure, Tried};
 use crate::node_claim::check_claim;
 
 /// Claims what nobody has claimed, and what belongs to a node that was forgotten, or whose lease ended ten minutes ago.
@@ -20,18 +20,18 @@ const REMOVE_RECORDED: &str = "DELETE FROM outbox
     WHERE (SELECT TRUE FROM admin_events WHERE admin_events.entry = outbox.entry LIMIT 1)";
 
 /// An entry as the outbox and the index keep it.
-pub(crate) fn to_text(entry: &AdminEntry) -> Result<String, Failure> {
+pub(crate) fn to_text(entry: &AdminEntry) -> Tried<String> {
     serde_json::to_string(entry)
         .map_err(|_| StoreError::Engine("an administrative entry cannot be stored".to_owned()).into())
 }
 
 /// The entry in a column of a row.
-pub(crate) fn from_text(row: &Row, column: usize) -> Result<AdminEntry, Failure> {
+pub(crate) fn from_text(row: &Row, column: usize) -> Tried<AdminEntry> {
     serde_json::from_str(row.get(column)).map_err(|_| Failure::damaged("an administrative entry"))
 }
 
 /// Adds an entry, with the counts of its change, in the transaction of the change. Adding it twice is not an error.
-pub(crate) async fn add(work: &Work, entry: Noted<'_>, counts: &[(&str, u64)]) -> Result<(), Failure> {
+pub(crate) async fn add(work: &Work, entry: Noted<'_>, counts: &[(&str, u64)]) -> Tried<()> {
     let Some(entry) = entry else { return Ok(()) };
     let text = to_text(&entry.counted(counts))?;
     let insert = "INSERT INTO outbox (entry, record) VALUES ($1, $2) ON CONFLICT (entry) DO NOTHING";

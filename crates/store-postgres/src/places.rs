@@ -12,7 +12,7 @@ use contactd_core::store::place::{
 use contactd_core::{Kind, Profile};
 
 use crate::database::Work;
-use crate::failure::Failure;
+use crate::failure::{Failure, Tried};
 use crate::rows::{COLUMNS, COPY_FORMER, CopyRows, HeldRow, Sources, copy_details};
 
 /// All that is held at one place.
@@ -48,7 +48,7 @@ impl Place {
     }
 
     /// Reads places, in order. Those that hold nothing are empty.
-    pub(crate) async fn read(work: &Work, sources: &Sources, places: &[i64]) -> Result<Vec<Self>, Failure> {
+    pub(crate) async fn read(work: &Work, sources: &Sources, places: &[i64]) -> Tried<Vec<Self>> {
         let mut rows = Self::rows(work, sources, places).await?.into_iter().peekable();
         let mut read = Vec::with_capacity(places.len());
         for &first in places {
@@ -59,11 +59,7 @@ impl Place {
     }
 
     /// The rows of places, which have to be given in order.
-    pub(crate) async fn rows(
-        work: &Work,
-        sources: &Sources,
-        places: &[i64],
-    ) -> Result<Vec<HeldRow>, Failure> {
+    pub(crate) async fn rows(work: &Work, sources: &Sources, places: &[i64]) -> Tried<Vec<HeldRow>> {
         // OFFSET 0 makes PostgreSQL look up each place on its own, whatever it knows about the size of the table.
         let select = format!(
             "SELECT held.* FROM unnest($1::bigint[]) WITH ORDINALITY AS asked (place, at)
@@ -127,7 +123,7 @@ impl Rewrite {
     }
 
     /// Writes a place as it is now: the best detail of each profile and kind first.
-    pub(crate) fn add(&mut self, mut place: Place) -> Result<(), Failure> {
+    pub(crate) fn add(&mut self, mut place: Place) -> Tried<()> {
         let was_empty = place.ids.is_empty();
         self.removed.append(&mut place.ids);
         for (_, held) in &mut place.profiles {
@@ -161,7 +157,7 @@ impl Rewrite {
         self.former.former(import, place, profile, held, fate);
     }
 
-    pub(crate) async fn write(self, work: &Work) -> Result<(), Failure> {
+    pub(crate) async fn write(self, work: &Work) -> Tried<()> {
         let Self { number, table, removed, emptied, filled, details, former, .. } = self;
         if !removed.is_empty() {
             work.execute("DELETE FROM details WHERE id = ANY($1)", &[&removed]).await?;
@@ -191,7 +187,7 @@ pub(crate) async fn take_away(
     totals: &mut TotalChanges,
     places: &[i64],
     is_gone: impl Fn(&str, &HeldDetail) -> bool + Send + Sync,
-) -> Result<Vec<HeldDetail>, Failure> {
+) -> Tried<Vec<HeldDetail>> {
     let mut rewrite = Rewrite::new(work.number);
     let mut all = Vec::new();
     for mut place in Place::read(work, sources, places).await? {
@@ -208,7 +204,7 @@ pub(crate) async fn take_away(
 }
 
 /// Updates the totals.
-pub(crate) async fn write_totals(work: &Work, changes: TotalChanges) -> Result<(), Failure> {
+pub(crate) async fn write_totals(work: &Work, changes: TotalChanges) -> Tried<()> {
     let TotalChanges { details, profiles } = changes;
     let (mut sources, mut kinds, mut labels, mut counts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for ((source, kind, label), by) in details.into_iter().filter(|(_, by)| *by != 0) {

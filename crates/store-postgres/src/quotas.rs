@@ -12,7 +12,7 @@ use contactd_core::{LeasedUnits, Period};
 use crate::PostgresStore;
 use crate::connecting::Values;
 use crate::database::Work;
-use crate::failure::Failure;
+use crate::failure::Tried;
 use crate::usage::{signed, unsigned};
 
 /// A quota of a family of tokens in one period.
@@ -120,7 +120,7 @@ fn keys(asked: &[UnitsAsked]) -> (Vec<&str>, Vec<&str>, Vec<i64>) {
 }
 
 /// Locks the quotas, in the same order on every node.
-async fn lock(work: &Work, asked: &[UnitsAsked]) -> Result<(), Failure> {
+async fn lock(work: &Work, asked: &[UnitsAsked]) -> Tried<()> {
     let (families, periods, days) = keys(asked);
     // New ones first, and in order too, so that no two nodes wait for each other.
     let add = "INSERT INTO quotas SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])
@@ -158,7 +158,7 @@ impl Others {
 
 /// A node counts with what is leased to it. One without a lease, because it was forgotten or never had one, counts with the
 /// usage that is stored. What is leased to a node that is silent counts as used.
-async fn others(work: &Work, node: &str, asked: &[UnitsAsked]) -> Result<Vec<Others>, Failure> {
+async fn others(work: &Work, node: &str, asked: &[UnitsAsked]) -> Tried<Vec<Others>> {
     let (families, periods, days) = keys(asked);
     let leased = "SELECT asked.place, node, units,
             CASE WHEN nodes.process IS NOT NULL
@@ -204,12 +204,7 @@ async fn others(work: &Work, node: &str, asked: &[UnitsAsked]) -> Result<Vec<Oth
     Ok(others)
 }
 
-async fn store(
-    work: &Work,
-    node: &str,
-    asked: &[UnitsAsked],
-    answers: &[LeasedUnits],
-) -> Result<(), Failure> {
+async fn store(work: &Work, node: &str, asked: &[UnitsAsked], answers: &[LeasedUnits]) -> Tried<()> {
     let (families, periods, days) = keys(asked);
     let units: Vec<i64> = answers.iter().map(|answer| signed(answer.units)).collect();
     let used: Vec<i64> =

@@ -10,7 +10,7 @@ use futures_util::SinkExt;
 use tokio_postgres::Row;
 
 use crate::database::Work;
-use crate::failure::Failure;
+use crate::failure::{Failure, Tried};
 
 /// How much of a COPY is sent at a time.
 const PIECE: usize = 256 * 1024;
@@ -28,7 +28,7 @@ pub(crate) struct HeldRow {
 }
 
 impl HeldRow {
-    pub(crate) fn read(row: &Row, sources: &Sources) -> Result<Self, Failure> {
+    pub(crate) fn read(row: &Row, sources: &Sources) -> Tried<Self> {
         let held = HeldDetail {
             detail: read_detail(row, sources)?,
             source: row.get::<_, i32>(5).into(),
@@ -40,7 +40,7 @@ impl HeldRow {
 }
 
 /// Reads the first ten of [`COLUMNS`].
-pub(crate) fn read_detail(row: &Row, sources: &Sources) -> Result<Detail, Failure> {
+pub(crate) fn read_detail(row: &Row, sources: &Sources) -> Tried<Detail> {
     let observed_at: i64 = row.get(7);
     let expires_at: Option<i64> = row.get(9);
     Ok(Detail {
@@ -67,7 +67,7 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    pub(crate) async fn read(work: &Work) -> Result<Self, Failure> {
+    pub(crate) async fn read(work: &Work) -> Tried<Self> {
         let mut sources = Self::default();
         for row in work.query("SELECT id, name, max_age IS NOT NULL FROM sources", &[]).await? {
             let (id, name): (i32, String) = (row.get(0), row.get(1));
@@ -92,7 +92,7 @@ impl Sources {
         id
     }
 
-    pub(crate) fn name(&self, id: i64) -> Result<&str, Failure> {
+    pub(crate) fn name(&self, id: i64) -> Tried<&str> {
         self.names.get(&id).map(String::as_str).ok_or_else(|| Failure::damaged("the source of a detail"))
     }
 }
@@ -186,7 +186,7 @@ impl CopyRows {
     }
 
     /// Sends them.
-    pub(crate) async fn copy(mut self, work: &Work, copy: &str) -> Result<(), Failure> {
+    pub(crate) async fn copy(mut self, work: &Work, copy: &str) -> Tried<()> {
         if self.rows == 0 {
             return Ok(());
         }

@@ -4,7 +4,7 @@
 use contactd_core::store::{StoreError, Stored};
 
 use crate::database::Database;
-use crate::failure::Failure;
+use crate::failure::Tried;
 
 const STEPS: &[&str] = &[include_str!("../schema/contactd.sql")];
 
@@ -53,7 +53,7 @@ pub(crate) async fn bring_up_to_date(database: &Database, makes_tables: bool) ->
 }
 
 /// The schema of the database; `None` if there is none yet.
-async fn version(client: &tokio_postgres::Client) -> Result<Option<i32>, Failure> {
+async fn version(client: &tokio_postgres::Client) -> Tried<Option<i32>> {
     let table = client.query_one("SELECT to_regclass('contactd.schema_version') IS NOT NULL", &[]).await?;
     if !table.get::<_, bool>(0) {
         return Ok(None);

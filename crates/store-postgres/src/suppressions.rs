@@ -5,7 +5,7 @@ use contactd_core::store::{Noted, Stored, Suppressions};
 use contactd_core::{SubjectDigest, Timestamp};
 
 use crate::database::{Counter, Work};
-use crate::failure::Failure;
+use crate::failure::{Failure, Tried};
 use crate::{PostgresStore, outbox};
 
 /// $1 digests, $2 keys, $3 times, $4 the number of the change. Of one that is given twice, the earliest time counts.
@@ -61,7 +61,7 @@ impl Suppressions for PostgresStore {
 pub(crate) async fn add(
     work: &Work,
     subjects: impl Iterator<Item = (&SubjectDigest, Timestamp)>,
-) -> Result<u64, Failure> {
+) -> Tried<u64> {
     let (mut digests, mut keys, mut times) = (Vec::new(), Vec::new(), Vec::new());
     for (subject, at) in subjects {
         digests.push(&subject.bytes[..]);
@@ -75,17 +75,12 @@ fn columns(subjects: &[SubjectDigest]) -> (Vec<&[u8]>, Vec<&str>) {
     subjects.iter().map(|subject| (&subject.bytes[..], subject.key.as_str())).unzip()
 }
 
-async fn note(
-    work: &Work,
-    entry: Noted<'_>,
-    subjects: &[SubjectDigest],
-    changed: u64,
-) -> Result<u64, Failure> {
+async fn note(work: &Work, entry: Noted<'_>, subjects: &[SubjectDigest], changed: u64) -> Tried<u64> {
     outbox::add(work, entry, &[("subjects", subjects.len() as u64), ("changed", changed)]).await?;
     Ok(changed)
 }
 
-fn subject(key: String, digest: &[u8]) -> Result<SubjectDigest, Failure> {
+fn subject(key: String, digest: &[u8]) -> Tried<SubjectDigest> {
     let bytes = digest.try_into().map_err(|_| Failure::damaged("a suppression"))?;
     Ok(SubjectDigest { key, bytes })
 }

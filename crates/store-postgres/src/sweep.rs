@@ -8,8 +8,7 @@ use contactd_core::store::place::{NEVER_OBSERVED, observed};
 use contactd_core::store::{Aged, Noted, StoreError, Stored, SweepPlan, Swept};
 
 use crate::connecting::Values;
-use crate::database::{Counter, Database, Work};
-use crate::failure::Failure;
+use crate::database::{Counter, Database, Doing};
 use crate::places::{places_of, take_away, write_totals};
 use crate::rows::Sources;
 use crate::{PostgresStore, outbox};
@@ -208,11 +207,7 @@ impl Sweep<'_> {
     }
 
     /// Removes something; returns how much. What removes nothing is no change.
-    async fn change<F, Fut>(&mut self, mut work: F) -> Stored<u64>
-    where
-        F: FnMut(Work) -> Fut + Send,
-        Fut: Future<Output = Result<u64, Failure>> + Send,
-    {
+    async fn change(&mut self, mut work: impl Doing<u64>) -> Stored<u64> {
         loop {
             match self.database.change_if(Counter::Details, |removed| *removed > 0, &mut work).await {
                 Err(StoreError::Busy) if self.has_begun => self.database.sleep(PORTION_PAUSE).await,

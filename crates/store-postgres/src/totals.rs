@@ -11,9 +11,9 @@ use futures_util::StreamExt;
 use tokio_postgres::Row;
 
 use crate::database::Work;
-use crate::failure::Failure;
+use crate::failure::Tried;
 
-pub(crate) async fn read(work: &Work) -> Result<Totals, Failure> {
+pub(crate) async fn read(work: &Work) -> Tried<Totals> {
     let list =
         "SELECT sources.name, kind, label, count FROM totals JOIN sources ON sources.id = totals.source
                 WHERE count > 0 ORDER BY sources.name, kind, label";
@@ -33,7 +33,7 @@ pub(crate) async fn read(work: &Work) -> Result<Totals, Failure> {
 }
 
 /// How many details a source holds.
-pub(crate) async fn held_by(work: &Work, source: &str) -> Result<u64, Failure> {
+pub(crate) async fn held_by(work: &Work, source: &str) -> Tried<u64> {
     let held = "SELECT coalesce(sum(count), 0)::bigint FROM totals JOIN sources ON sources.id = totals.source
                 WHERE name = $1";
     let held = work.query_one(held, &[&source]).await?;
@@ -41,13 +41,13 @@ pub(crate) async fn held_by(work: &Work, source: &str) -> Result<u64, Failure> {
 }
 
 /// The imports that the end of a statement selects, in its order.
-pub(crate) async fn imports(work: &Work, which: &str) -> Result<Vec<PastImport>, Failure> {
+pub(crate) async fn imports(work: &Work, which: &str) -> Tried<Vec<PastImport>> {
     let list = format!("SELECT * FROM imports {which}");
     let rows = work.query(&list, &[]).await?;
     rows.iter().map(past_import).collect()
 }
 
-fn past_import(row: &Row) -> Result<PastImport, Failure> {
+fn past_import(row: &Row) -> Tried<PastImport> {
     let times = (row.get("imported_at"), row.get("undone_at"));
     Ok(PastImport::from_row(row.get("id"), times, row.get("is_kept"), row.get("summary"))?)
 }
@@ -58,7 +58,7 @@ pub(crate) async fn add_import(
     merging: &Merging,
     at: Timestamp,
     summary: &ImportSummary,
-) -> Result<(), Failure> {
+) -> Tried<()> {
     let (at, summary) = (at.millis(), summary.to_json()?);
     let sources: Vec<i64> = merging.sources.iter().copied().collect();
     let add = "INSERT INTO imports (id, imported_at, is_kept, summary) VALUES ($1, $2, $3, $4)";
@@ -69,7 +69,7 @@ pub(crate) async fn add_import(
 }
 
 /// Every source that holds details or has a maximum age, by name. Reads all details that can end.
-pub(crate) async fn retention(work: &Work, now: Timestamp) -> Result<Vec<SourceRetention>, Failure> {
+pub(crate) async fn retention(work: &Work, now: Timestamp) -> Tried<Vec<SourceRetention>> {
     let mut sources = retained(work).await?;
     let find = format!(
         "SELECT source, expires_at, CASE WHEN observed_at <> {NEVER_OBSERVED} THEN observed_at * 1000
@@ -90,7 +90,7 @@ pub(crate) async fn retention(work: &Work, now: Timestamp) -> Result<Vec<SourceR
     Ok(list)
 }
 
-async fn retained(work: &Work) -> Result<HashMap<i32, SourceRetention>, Failure> {
+async fn retained(work: &Work) -> Tried<HashMap<i32, SourceRetention>> {
     let list = "SELECT * FROM (
                     SELECT id, name, max_age,
                         (SELECT coalesce(sum(count), 0)::bigint FROM totals WHERE totals.source = id) AS held

@@ -7,7 +7,7 @@ use contactd_core::store::merge::TotalChanges;
 use contactd_core::store::{Undo, Undone};
 
 use crate::database::Work;
-use crate::failure::Failure;
+use crate::failure::Tried;
 use crate::former::{self, FormerRow};
 use crate::places::{Place, Rewrite, places_of, take_away, write_totals};
 use crate::rows::Sources;
@@ -20,7 +20,7 @@ const CHUNK: i64 = 2_000;
 const FOUND: usize = 2_000;
 
 /// Undoes an import if that is possible.
-pub(crate) async fn undo(work: &Work, import: i64, at: Timestamp) -> Result<Undo, Failure> {
+pub(crate) async fn undo(work: &Work, import: i64, at: Timestamp) -> Tried<Undo> {
     if let Some(reason) = find_obstacle(work, import).await? {
         return Ok(reason);
     }
@@ -39,7 +39,7 @@ pub(crate) async fn undo(work: &Work, import: i64, at: Timestamp) -> Result<Undo
 }
 
 /// Why an import cannot be undone, if it cannot.
-async fn find_obstacle(work: &Work, import: i64) -> Result<Option<Undo>, Failure> {
+async fn find_obstacle(work: &Work, import: i64) -> Tried<Option<Undo>> {
     let found = totals::imports(work, &format!("WHERE id = {import}")).await?.pop();
     let Some(found) = found else { return Ok(Some(Undo::Unknown)) };
     let later = "SELECT max(imports.id) FROM imports
@@ -51,12 +51,7 @@ async fn find_obstacle(work: &Work, import: i64) -> Result<Option<Undo>, Failure
 }
 
 /// Removes the details that the import added and that are still held; returns how many.
-async fn remove_added(
-    work: &Work,
-    sources: &Sources,
-    totals: &mut TotalChanges,
-    import: i64,
-) -> Result<u64, Failure> {
+async fn remove_added(work: &Work, sources: &Sources, totals: &mut TotalChanges, import: i64) -> Tried<u64> {
     let mut removed = 0;
     let mut found = find(work, "import", import).await?;
     loop {
@@ -70,13 +65,13 @@ async fn remove_added(
 }
 
 /// Details with this number in a column that has no index: found in one pass over the table, whatever the server knows about it.
-async fn find<'a>(work: &'a Work, column: &'static str, import: i64) -> Result<Cursor<'a>, Failure> {
+async fn find<'a>(work: &'a Work, column: &'static str, import: i64) -> Tried<Cursor<'a>> {
     let find = format!("SELECT id FROM details WHERE {column} = $1 ORDER BY id");
     Ok(work.cursor(column, &find, &[&import]).await?)
 }
 
 /// The places of the next of them; none if there are no more.
-async fn next_places(found: &mut Cursor<'_>) -> Result<Vec<i64>, Failure> {
+async fn next_places(found: &mut Cursor<'_>) -> Tried<Vec<i64>> {
     Ok(places_of(found.next(FOUND).await?.iter().map(|row| row.get(0))))
 }
 
@@ -87,7 +82,7 @@ async fn put_back(
     totals: &mut TotalChanges,
     import: i64,
     at: Timestamp,
-) -> Result<u64, Failure> {
+) -> Tried<u64> {
     let (mut restored, mut after) = (0, -1_i64);
     loop {
         let places = former::places(work, import, after, CHUNK).await?;
@@ -122,7 +117,7 @@ async fn put_back(
 
 /// A detail without a date is as old as the last import that contained it. If that was the import that is undone, it is the
 /// one before of the same source.
-async fn give_older_dates(work: &Work, sources: &Sources, import: i64) -> Result<(), Failure> {
+async fn give_older_dates(work: &Work, sources: &Sources, import: i64) -> Tried<()> {
     let earlier = "SELECT import_sources.source, max(imports.id)
                    FROM import_sources JOIN imports ON imports.id = import_sources.import
                    WHERE imports.id < $1 AND undone_at IS NULL GROUP BY import_sources.source";

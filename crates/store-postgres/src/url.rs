@@ -19,33 +19,24 @@ pub struct StoreUrl {
 }
 
 /// Why a URL is not accepted.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     /// It is not a URL of PostgreSQL.
+    #[error("a store is given as postgres://USER@HOST[:PORT][,HOST…]/DATABASE")]
     NotPostgres,
     /// It cannot be read.
+    #[error(
+        "the URL of the store cannot be read; it has the form postgres://USER:PASSWORD@HOST:PORT/DATABASE, with \
+         other characters than letters and digits percent-encoded"
+    )]
     Unreadable,
     /// It names no host or no database.
+    #[error("the URL of the store has no {0}")]
     Incomplete(&'static str),
     /// It does not say how to check the server's certificate.
+    #[error("{0}")]
     Tls(String),
 }
-
-impl fmt::Display for UrlError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotPostgres => f.write_str("a store is given as postgres://USER@HOST[:PORT][,HOST…]/DATABASE"),
-            Self::Unreadable => f.write_str(
-                "the URL of the store cannot be read; it has the form postgres://USER:PASSWORD@HOST:PORT/DATABASE, with \
-                 other characters than letters and digits percent-encoded",
-            ),
-            Self::Incomplete(what) => write!(f, "the URL of the store has no {what}"),
-            Self::Tls(what) => f.write_str(what),
-        }
-    }
-}
-
-impl std::error::Error for UrlError {}
 
 impl FromStr for StoreUrl {
     type Err = UrlError;

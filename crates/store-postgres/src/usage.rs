@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 
 use crate::PostgresStore;
 use crate::database::{Counter, Work};
-use crate::failure::Failure;
+use crate::failure::Tried;
 
 /// Counts of tokens and days, as arrays: $1 tokens, $2 days, $3 hits, $4 misses, $5 refused. One that is given twice is added
 /// up.
@@ -117,7 +117,7 @@ impl<'a> Columns<'a> {
 
 /// Stores when tokens were last used. Not a change of the token: nodes need not see it. Locks them in order, because several
 /// nodes do this at the same time.
-async fn touch(work: &Work, used: impl IntoIterator<Item = &UsageDelta>) -> Result<(), Failure> {
+async fn touch(work: &Work, used: impl IntoIterator<Item = &UsageDelta>) -> Tried<()> {
     let used = used.into_iter().filter_map(|used| Some((used.token.as_str(), used.last_used_at?.millis())));
     let (tokens, times): (Vec<&str>, Vec<i64>) = used.unzip();
     if tokens.is_empty() {

@@ -4,14 +4,10 @@ use contactd_core::Timestamp;
 use contactd_core::store::{EntityTable, TakenOver, Withdrawals};
 
 use crate::database::Work;
-use crate::failure::Failure;
+use crate::failure::Tried;
 use crate::{entities, suppressions};
 
-pub(crate) async fn take_over(
-    work: &Work,
-    withdrawals: &Withdrawals,
-    now: Timestamp,
-) -> Result<TakenOver, Failure> {
+pub(crate) async fn take_over(work: &Work, withdrawals: &Withdrawals, now: Timestamp) -> Tried<TakenOver> {
     let suppressed = withdrawals.suppressions.iter().map(|(subject, at)| (subject, *at));
     let mut taken =
         TakenOver { suppressions: suppressions::add(work, suppressed).await?, ..TakenOver::default() };

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use contactd_core::store::place::{PLACES_OF_PROFILE, first_id};
 use contactd_core::{Kind, Profile};
-use rusqlite::Connection;
+use rusqlite::{Connection, Result};
 
 use crate::profile_rows::{ProfileRows, StoredRow};
 
@@ -48,11 +48,7 @@ impl Ahead {
     }
 
     /// The stored rows of a profile.
-    pub(crate) fn rows_of(
-        &mut self,
-        connection: &Connection,
-        profile: &Profile,
-    ) -> rusqlite::Result<ProfileRows> {
+    pub(crate) fn rows_of(&mut self, connection: &Connection, profile: &Profile) -> Result<ProfileRows> {
         let first = first_id(profile, Kind::Phone);
         let is_again = first <= self.done_to;
         self.done_to = self.done_to.max(first);
@@ -75,7 +71,7 @@ impl Ahead {
         connection: &Connection,
         end: i64,
         mut give: impl FnMut(StoredRow),
-    ) -> rusqlite::Result<bool> {
+    ) -> Result<bool> {
         let Strategy::Scan { rows, next, is_last } = &mut self.strategy else { return Ok(false) };
         while rows.front().is_some_and(|row| row.id < end) {
             rows.pop_front().into_iter().for_each(&mut give);

@@ -14,7 +14,7 @@ use contactd_core::store::{
 use names::{Names, find_name};
 use parking_lot::MutexGuard;
 use reading::{indexed, usage, visit_newest};
-use rusqlite::{Connection, OptionalExtension, Transaction};
+use rusqlite::{Connection, OptionalExtension, Result, Transaction};
 
 use crate::{SqliteStore, connection, schema};
 
@@ -153,8 +153,7 @@ impl SqliteStore {
     fn audit(&self) -> Stored<OpenIndex<'_>> {
         let mut audit = self.audit.lock();
         if audit.is_none() {
-            let opened =
-                schema::open(&self.dir.join("audit-index.db"), schema::AUDIT).map_err(index_error)?;
+            let opened = schema::open(&self.dir.join("audit-index.db"), schema::AUDIT).map_err(error)?;
             // The index can be rebuilt from the journal, so a commit need not wait for the disk.
             opened.execute_batch("PRAGMA synchronous = NORMAL").map_err(error)?;
             *audit = Some(opened);
@@ -163,12 +162,12 @@ impl SqliteStore {
     }
 
     /// Reads the index.
-    pub(crate) fn read_index<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Stored<T> {
+    pub(crate) fn read_index<T>(&self, read: impl FnOnce(&Connection) -> Result<T>) -> Stored<T> {
         blocking(|| self.audit().and_then(|mut audit| read(audit.connection()?).map_err(error)))
     }
 
     /// Reads a snapshot with a connection of its own, so that nobody waits for a question that takes long.
-    fn read_index_apart<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Stored<T> {
+    fn read_index_apart<T>(&self, read: impl FnOnce(&Connection) -> Result<T>) -> Stored<T> {
         blocking(|| {
             // Makes the file if there is none.
             drop(self.audit()?);
@@ -180,10 +179,10 @@ impl SqliteStore {
     }
 
     /// Changes the index in one transaction.
-    fn change_index<T>(&self, change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Stored<T> {
+    fn change_index<T>(&self, change: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Stored<T> {
         blocking(|| {
             let mut audit = self.audit()?;
-            let transaction = connection::write(audit.connection()?)?;
+            let transaction = connection::write(audit.connection()?).map_err(error)?;
             let done = change(&transaction).map_err(error)?;
             transaction.commit().map_err(error)?;
             Ok(done)
@@ -205,10 +204,10 @@ const TABLES: [&str; 4] = ["events", "admin_events", "positions", "usage"];
 const MADE: &str = "(type IN ('trigger', 'view') OR (type = 'index' AND sql IS NOT NULL))";
 
 /// Makes the indexes anew, and removes what does not belong into the file.
-fn repair_schema(index: &Transaction<'_>) -> rusqlite::Result<()> {
+fn repair_schema(index: &Transaction<'_>) -> Result<()> {
     let mut list = index.prepare(&format!("SELECT type, name FROM sqlite_schema WHERE {MADE}"))?;
     let found = list.query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let found: Vec<(String, String)> = found.collect::<rusqlite::Result<_>>()?;
+    let found: Vec<(String, String)> = found.collect::<Result<_>>()?;
     for (kind, name) in found {
         index.execute_batch(&format!("DROP {kind} \"{}\"", name.replace('"', "\"\"")))?;
     }

@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use async_trait::async_trait;
-use contactd_core::blocking;
 use contactd_core::store::{ChangeNumbers, Changes, Stored};
-use rusqlite::{Connection, Transaction};
+use rusqlite::{Connection, Result, Transaction};
 
 use crate::{SqliteStore, connection};
 
@@ -16,12 +15,12 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    pub(crate) fn open(main: &Path, details: &Path) -> Stored<Self> {
+    pub(crate) fn open(main: &Path, details: &Path) -> Result<Self> {
         // Not read-only, so that the last connection that is closed can empty the write-ahead log and remove it.
         Ok(Self { main: connection::writer(main)?, details: connection::writer(details)? })
     }
 
-    fn read(&self) -> rusqlite::Result<ChangeNumbers> {
+    fn read(&self) -> Result<ChangeNumbers> {
         let mut number = self.main.prepare_cached("SELECT number FROM changes")?;
         let access = number.query_row((), |row| row.get(0))?;
         // Changes with every commit to the file, whatever was written.
@@ -31,14 +30,14 @@ impl Watch {
 }
 
 /// Counts a change to tokens or suppressions.
-pub(crate) fn count(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+pub(crate) fn count(transaction: &Transaction<'_>) -> Result<()> {
     transaction.prepare_cached("UPDATE changes SET number = number + 1")?.execute(()).map(|_| ())
 }
 
 #[async_trait]
 impl Changes for SqliteStore {
     async fn changes(&self) -> Stored<ChangeNumbers> {
-        blocking(|| self.watch.lock().read().map_err(connection::error))
+        connection::run_blocking(|| self.watch.lock().read())
     }
 }
 

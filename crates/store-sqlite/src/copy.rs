@@ -12,7 +12,7 @@ mod digest;
 
 use contactd_core::store::Stored;
 use contactd_core::store::copying::{AccessCount, ChangePoint, CopiedDetail, CopiedSource, DetailsChunk};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Result, Row, Transaction, params};
 
 use crate::{SqliteStore, connection};
 
@@ -41,25 +41,21 @@ const BEFORE_ALL: i64 = -1;
 impl SqliteStore {
     /// How far the copy has followed; `None` if these files are no copy, but a store of their own.
     pub fn copy_state(&self) -> Stored<Option<CopyState>> {
-        let read = "SELECT lineage, number, id FROM copy";
-        let main = self.main();
-        let access =
-            main.query_row(read, (), |row| Ok((row.get::<_, String>(0)?, point(row.get(1)?, row.get(2)?))));
-        let Some((lineage, access)) = access.optional().map_err(connection::error)? else { return Ok(None) };
-        drop(main);
-        let reader = connection::reader(&self.details_file())?;
-        let details = reader
-            .query_row(
-                "SELECT number, id, loaded_through, wiped_number, seen_number, seen_id FROM copy",
-                (),
-                |row| {
-                    let seen =
-                        row.get::<_, Option<i64>>(4)?.zip(row.get(5)?).map(|(number, id)| point(number, id));
-                    Ok((point(row.get(0)?, row.get(1)?), row.get(2)?, row.get(3)?, seen))
-                },
-            )
-            .optional()
-            .map_err(connection::error)?;
+        let access = "SELECT lineage, number, id FROM copy";
+        let access = self.with_main(|main| {
+            let state = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, point(row.get(1)?, row.get(2)?)));
+            main.query_row(access, (), state).optional()
+        })?;
+        let Some((lineage, access)) = access else { return Ok(None) };
+        let details = "SELECT number, id, loaded_through, wiped_number, seen_number, seen_id FROM copy";
+        let details = self.read_details(|reader| {
+            let state = |row: &Row<'_>| {
+                let seen = row.get::<_, Option<i64>>(4)?.zip(row.get(5)?);
+                let seen = seen.map(|(number, id)| point(number, id));
+                Ok((point(row.get(0)?, row.get(1)?), row.get(2)?, row.get(3)?, seen))
+            };
+            reader.query_row(details, (), state).optional()
+        })?;
         let (details, loaded_through, wiped_number, seen) = match details {
             Some((point, loaded, wiped, seen)) => (Some(point), loaded, wiped, seen),
             None => (None, None, 0, None),
@@ -74,92 +70,81 @@ impl SqliteStore {
 
     /// Whether these files hold anything that a copy would replace: details, tokens, accounts or suppressions.
     pub fn holds_anything(&self) -> Stored<bool> {
-        let held = "SELECT EXISTS (SELECT 1 FROM tokens) OR EXISTS (SELECT 1 FROM suppressions)
+        let access = "SELECT EXISTS (SELECT 1 FROM tokens) OR EXISTS (SELECT 1 FROM suppressions)
             OR EXISTS (SELECT 1 FROM users) OR EXISTS (SELECT 1 FROM admin_tokens)";
-        let in_main: bool = self.main().query_row(held, (), |row| row.get(0)).map_err(connection::error)?;
-        let reader = connection::reader(&self.details_file())?;
-        let held = "SELECT EXISTS (SELECT 1 FROM details) OR EXISTS (SELECT 1 FROM imports)";
-        let in_details: bool = reader.query_row(held, (), |row| row.get(0)).map_err(connection::error)?;
-        Ok(in_main || in_details)
+        let details = "SELECT EXISTS (SELECT 1 FROM details) OR EXISTS (SELECT 1 FROM imports)";
+        Ok(self.with_main(|main| main.query_row(access, (), |row| row.get(0)))?
+            || self.read_details(|reader| reader.query_row(details, (), |row| row.get(0)))?)
     }
 
     /// How many tokens and suppressions the copy has.
     pub fn count_access(&self) -> Stored<AccessCount> {
         let count = "SELECT (SELECT count(*) FROM tokens), (SELECT count(*) FROM suppressions)";
         let counted = |row: &Row<'_>| Ok(AccessCount { tokens: row.get(0)?, suppressions: row.get(1)? });
-        self.main().query_row(count, (), counted).map_err(connection::error)
+        self.with_main(|main| main.query_row(count, (), counted))
     }
 
     /// Makes these files a copy of a database. What they held as a copy of another one goes when it is loaded. Accounts are
     /// only in the database.
     pub fn begin_copy(&self, lineage: &str) -> Stored<()> {
-        let mut main = self.main();
-        let transaction = connection::write(&mut main)?;
-        transaction
-            .execute_batch("DELETE FROM copy; DELETE FROM users; DELETE FROM admin_tokens;")
-            .and_then(|_| transaction.execute("INSERT INTO copy VALUES (?1, 0, x'')", [lineage]))
-            .map_err(connection::error)?;
-        transaction.commit().map_err(connection::error)
+        self.change_main(|transaction| {
+            transaction.execute_batch("DELETE FROM copy; DELETE FROM users; DELETE FROM admin_tokens;")?;
+            transaction.execute("INSERT INTO copy VALUES (?1, 0, x'')", [lineage]).map(|_| ())
+        })
     }
 
     /// Begins to load all details anew. Those that are held stay until the same range of ids is loaded. `from` is the
     /// newest change before loading.
     pub fn begin_snapshot(&self, from: &ChangePoint) -> Stored<()> {
-        let writer = connection::writer(&self.details_file())?;
-        let begin = || {
-            writer.execute_batch("BEGIN IMMEDIATE")?;
+        self.change_copy(|transaction| {
             // If something is held, or was removed and is not wiped, its traces have to go when all is loaded.
             let clean = "SELECT NOT EXISTS (SELECT 1 FROM details)
                 AND NOT EXISTS (SELECT 1 FROM copy WHERE wiped_number < number)";
-            let is_clean: bool = writer.query_row(clean, (), |row| row.get(0))?;
+            let is_clean: bool = transaction.query_row(clean, (), |row| row.get(0))?;
             let wiped = if is_clean { from.number } else { -1 };
-            writer.execute("DELETE FROM copy", ())?;
-            writer.execute(
-                "INSERT INTO copy VALUES (?1, ?2, ?3, ?4, NULL, NULL)",
-                params![from.number, from.id, BEFORE_ALL, wiped],
-            )?;
-            writer.execute_batch("COMMIT")
-        };
-        begin().map_err(connection::error)
+            transaction.execute("DELETE FROM copy", ())?;
+            let begin = "INSERT INTO copy VALUES (?1, ?2, ?3, ?4, NULL, NULL)";
+            transaction.execute(begin, params![from.number, from.id, BEFORE_ALL, wiped]).map(|_| ())
+        })
+        .map(|_| ())
     }
 
     /// Replaces the details after `after` up to the end of a chunk, and notes that position. The log is emptied afterwards.
     pub fn load_chunk(&self, after: i64, chunk: &DetailsChunk) -> Stored<()> {
-        let mut writer = connection::writer(&self.details_file())?;
-        writer.execute_batch("PRAGMA cache_size = -65536").map_err(connection::error)?;
-        let transaction = connection::write(&mut writer)?;
-        let load = || -> rusqlite::Result<()> {
-            put_sources(&transaction, &chunk.sources)?;
-            match chunk.through {
-                Some(through) => {
-                    transaction.execute("DELETE FROM details WHERE id > ?1 AND id <= ?2", (after, through))?
-                }
-                None => transaction.execute("DELETE FROM details WHERE id > ?1", [after])?,
-            };
+        let writer = self.change_copy(|transaction| {
+            put_sources(transaction, &chunk.sources)?;
+            let through = chunk.through.unwrap_or(i64::MAX);
+            transaction.execute("DELETE FROM details WHERE id > ?1 AND id <= ?2", (after, through))?;
             let mut insert = transaction.prepare_cached(INSERT)?;
             chunk.details.iter().try_for_each(|detail| insert_detail(&mut insert, detail))?;
-            transaction.execute(
-                "UPDATE copy SET loaded_through = ?1, seen_number = ?2, seen_id = ?3",
-                params![chunk.through, chunk.at.number, chunk.at.id],
-            )?;
-            Ok(())
-        };
-        load().map_err(connection::error)?;
-        transaction.commit().map_err(connection::error)?;
-        connection::truncate_wal(&writer)
+            let note = "UPDATE copy SET loaded_through = ?1, seen_number = ?2, seen_id = ?3";
+            transaction.execute(note, params![chunk.through, chunk.at.number, chunk.at.id]).map(|_| ())
+        })?;
+        connection::stored(|| connection::truncate_wal(&writer))
     }
 
     /// Notes that no traces of what was removed up to this change are left.
     pub fn note_wiped(&self, number: i64) -> Stored<()> {
-        let writer = connection::writer(&self.details_file())?;
         let note = "UPDATE copy SET wiped_number = max(wiped_number, ?1)";
-        writer.execute(note, [number]).map(|_| ()).map_err(connection::error)
+        self.change_copy(|transaction| transaction.execute(note, [number]).map(|_| ())).map(|_| ())
+    }
+
+    /// Changes details in one transaction, on a connection of its own, which is returned.
+    fn change_copy(&self, change: impl FnOnce(&Transaction<'_>) -> Result<()>) -> Stored<Connection> {
+        connection::stored(|| {
+            let mut writer = connection::writer(&self.details_file())?;
+            writer.execute_batch("PRAGMA cache_size = -65536")?;
+            let transaction = connection::write(&mut writer)?;
+            change(&transaction)?;
+            transaction.commit()?;
+            Ok(writer)
+        })
     }
 }
 
 const INSERT: &str = "INSERT INTO details VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
 
-fn insert_detail(insert: &mut rusqlite::Statement<'_>, detail: &CopiedDetail) -> rusqlite::Result<()> {
+fn insert_detail(insert: &mut rusqlite::Statement<'_>, detail: &CopiedDetail) -> Result<()> {
     insert
         .execute(params![
             detail.id,
@@ -179,7 +164,7 @@ fn insert_detail(insert: &mut rusqlite::Statement<'_>, detail: &CopiedDetail) ->
 }
 
 /// Stores sources under the ids that they have in the database.
-fn put_sources(connection: &Connection, sources: &[CopiedSource]) -> rusqlite::Result<()> {
+fn put_sources(connection: &Connection, sources: &[CopiedSource]) -> Result<()> {
     let mut forget = connection.prepare_cached("DELETE FROM sources WHERE name = ?1 AND id <> ?2")?;
     let mut put = connection.prepare_cached(
         "INSERT INTO sources (id, name, max_age) VALUES (?1, ?2, ?3)

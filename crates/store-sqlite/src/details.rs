@@ -4,13 +4,12 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use contactd_core::blocking;
 use contactd_core::store::place::kind_number;
 use contactd_core::store::{
     DetailFilter, Details, Noted, SourceRetention, Stored, SweepPlan, Swept, Totals, VisitDetails,
 };
 use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
-use rusqlite::{Connection, Transaction};
+use rusqlite::{Connection, Result, Transaction};
 
 use crate::profile_rows::ProfileRows;
 use crate::writing::Writing;
@@ -37,9 +36,8 @@ impl Details for SqliteStore {
     }
 
     async fn visit_all(&self, visit: VisitDetails<'_>) -> Stored<()> {
-        blocking(|| {
-            let reader = connection::sorting_reader(&self.details_file())?;
-            profile_rows::visit_all(&reader, visit).map_err(connection::error)
+        connection::run_blocking(|| {
+            profile_rows::visit_all(&connection::sorting_reader(&self.details_file())?, visit)
         })
     }
 
@@ -52,7 +50,7 @@ impl Details for SqliteStore {
     }
 
     async fn sweep(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> Stored<Swept> {
-        blocking(|| self.sweep_all(plan, entry))
+        connection::run_blocking(|| self.sweep_all(plan, entry))
     }
 
     async fn list_retention(&self, now: Timestamp) -> Stored<Vec<SourceRetention>> {
@@ -66,34 +64,31 @@ impl Details for SqliteStore {
 
 impl SqliteStore {
     /// Reads details with a connection of its own.
-    pub(crate) fn read_details<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Stored<T> {
-        blocking(|| read(&connection::reader(&self.details_file())?).map_err(connection::error))
+    pub(crate) fn read_details<T>(&self, read: impl FnOnce(&Connection) -> Result<T>) -> Stored<T> {
+        connection::run_blocking(|| read(&connection::reader(&self.details_file())?))
     }
 
     /// Changes details and totals in one transaction, on its own connection: while it waits for the write lock,
     /// nothing else in this process waits.
     pub(crate) fn change_details<T>(
         &self,
-        change: impl FnOnce(&Transaction<'_>, &mut Writing) -> rusqlite::Result<T>,
+        change: impl FnOnce(&Transaction<'_>, &mut Writing) -> Result<T>,
     ) -> Stored<T> {
         use contactd_core::store::LocalRead;
-        blocking(|| {
+        connection::run_blocking(|| {
             let mut writer = connection::impatient_writer(&self.details_file())?;
             let transaction = connection::write(&mut writer)?;
             let mut writing = Writing::default();
-            let done = change(&transaction, &mut writing).map_err(connection::error)?;
-            writing.finish(&transaction).map_err(connection::error)?;
-            transaction.commit().map_err(connection::error)?;
+            let done = change(&transaction, &mut writing)?;
+            writing.finish(&transaction)?;
+            transaction.commit()?;
             self.renew_all();
             Ok(done)
         })
     }
 }
 
-fn find_holders(
-    connection: &Connection,
-    values: &[(Kind, ContactValue)],
-) -> rusqlite::Result<Vec<(Profile, usize)>> {
+fn find_holders(connection: &Connection, values: &[(Kind, ContactValue)]) -> Result<Vec<(Profile, usize)>> {
     let mut found = Vec::new();
     for kind in Kind::ALL {
         let mut asked: HashMap<Cow<'_, str>, Vec<usize>> = HashMap::new();
@@ -120,7 +115,7 @@ fn find_holders(
     Ok(found)
 }
 
-fn are_held(connection: &Connection, profiles: &[Profile]) -> rusqlite::Result<Vec<bool>> {
+fn are_held(connection: &Connection, profiles: &[Profile]) -> Result<Vec<bool>> {
     let is_held = |profile: &Profile| {
         let held = ProfileRows::read(connection, profile)?;
         Ok(!held.details.is_empty() || former::is_kept(connection, profile)?)

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use contactd_core::Timestamp;
 use contactd_core::store::{Decide, Entities, EntityRow, EntityTable, Noted, Stored};
-use rusqlite::{Connection, Transaction, params};
+use rusqlite::{Connection, Result, Transaction, params};
 
 use crate::{SqliteStore, connection, outbox};
 
@@ -43,7 +43,7 @@ impl Entities for SqliteStore {
 }
 
 /// All rows of a table, in the order in which they were first stored.
-pub(crate) fn list(connection: &Connection, table: EntityTable) -> rusqlite::Result<Vec<EntityRow>> {
+pub(crate) fn list(connection: &Connection, table: EntityTable) -> Result<Vec<EntityRow>> {
     let mut list = connection.prepare_cached(&format!(
         "SELECT id, family, body, last_used_at, (SELECT coalesce(sum(hits), 0) FROM usage WHERE token = id)
          FROM {} ORDER BY rowid",
@@ -62,7 +62,7 @@ pub(crate) fn list(connection: &Connection, table: EntityTable) -> rusqlite::Res
 }
 
 /// Stores rows, each in place of the one with its id. A use that is stored stays, unless theirs is later.
-pub(crate) fn put(connection: &Connection, table: EntityTable, rows: &[EntityRow]) -> rusqlite::Result<()> {
+pub(crate) fn put(connection: &Connection, table: EntityTable, rows: &[EntityRow]) -> Result<()> {
     let mut put = connection.prepare_cached(&format!(
         "INSERT INTO {} (id, family, body, last_used_at) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT (id) DO UPDATE SET family = excluded.family, body = excluded.body,

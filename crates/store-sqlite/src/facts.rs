@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use contactd_core::store::{Facts, Noted, Stored};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, Result};
 
 use crate::{SqliteStore, outbox};
 
@@ -34,7 +34,7 @@ impl Facts for SqliteStore {
     }
 }
 
-fn find(main: &Connection, name: &str) -> rusqlite::Result<Option<String>> {
+fn find(main: &Connection, name: &str) -> Result<Option<String>> {
     let mut statement = main.prepare_cached("SELECT value FROM facts WHERE name = ?1")?;
     statement.query_row([name], |row| row.get(0)).optional()
 }

@@ -4,7 +4,7 @@ use contactd_core::store::merge::{Fate, HeldDetail};
 use contactd_core::store::place::{first_id, kind_number, label_number, observed};
 use contactd_core::store::{DetailFilter, FormerDetail, FormerTotal};
 use contactd_core::{Kind, Profile, Timestamp};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Result, params};
 
 use crate::profile_rows::read_held;
 
@@ -29,7 +29,7 @@ pub(crate) fn keep(
     profile: &Profile,
     stored: &HeldDetail,
     fate: Fate,
-) -> rusqlite::Result<()> {
+) -> Result<()> {
     let detail = &stored.detail;
     connection
         .prepare_cached(
@@ -57,12 +57,7 @@ pub(crate) fn keep(
 }
 
 /// Up to `limit` places of an import's rows, after this one.
-pub(crate) fn places(
-    connection: &Connection,
-    import: i64,
-    after: i64,
-    limit: i64,
-) -> rusqlite::Result<Vec<i64>> {
+pub(crate) fn places(connection: &Connection, import: i64, after: i64, limit: i64) -> Result<Vec<i64>> {
     let mut places = connection.prepare_cached(
         "SELECT DISTINCT place FROM former WHERE import = ?1 AND place > ?2 ORDER BY place LIMIT ?3",
     )?;
@@ -70,7 +65,7 @@ pub(crate) fn places(
 }
 
 /// An import's rows at a place, the last one first.
-pub(crate) fn at_place(connection: &Connection, import: i64, place: i64) -> rusqlite::Result<Vec<FormerRow>> {
+pub(crate) fn at_place(connection: &Connection, import: i64, place: i64) -> Result<Vec<FormerRow>> {
     let mut rows = connection.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM former WHERE import = ?1 AND place = ?2 ORDER BY id DESC"
     ))?;
@@ -87,7 +82,7 @@ pub(crate) fn at_place(connection: &Connection, import: i64, place: i64) -> rusq
 }
 
 /// Everything that is kept of a profile, the oldest import first.
-fn of_profile(connection: &Connection, profile: &Profile) -> rusqlite::Result<Vec<FormerRow>> {
+fn of_profile(connection: &Connection, profile: &Profile) -> Result<Vec<FormerRow>> {
     let mut kept = Vec::new();
     let mut next = 0;
     // One step from each import to the next in the index, instead of reading all of it.
@@ -101,11 +96,11 @@ fn of_profile(connection: &Connection, profile: &Profile) -> rusqlite::Result<Ve
 }
 
 /// Whether anything is kept of a profile.
-pub(crate) fn is_kept(connection: &Connection, profile: &Profile) -> rusqlite::Result<bool> {
+pub(crate) fn is_kept(connection: &Connection, profile: &Profile) -> Result<bool> {
     Ok(!of_profile(connection, profile)?.is_empty())
 }
 
-pub(crate) fn list(connection: &Connection, profile: &Profile) -> rusqlite::Result<Vec<FormerDetail>> {
+pub(crate) fn list(connection: &Connection, profile: &Profile) -> Result<Vec<FormerDetail>> {
     let mut when = connection.prepare_cached("SELECT imported_at FROM imports WHERE id = ?1")?;
     let former = |row: FormerRow| {
         let imported_at = Timestamp::from_millis(when.query_row([row.import], |row| row.get(0))?);
@@ -119,7 +114,7 @@ pub(crate) fn remove(
     connection: &Connection,
     profile: &Profile,
     which: &DetailFilter,
-) -> rusqlite::Result<Vec<HeldDetail>> {
+) -> Result<Vec<HeldDetail>> {
     let mut delete = connection.prepare_cached("DELETE FROM former WHERE id = ?1")?;
     let mut removed: Vec<HeldDetail> = Vec::new();
     for row in of_profile(connection, profile)? {
@@ -133,7 +128,7 @@ pub(crate) fn remove(
     Ok(removed)
 }
 
-pub(crate) fn total(connection: &Connection) -> rusqlite::Result<FormerTotal> {
+pub(crate) fn total(connection: &Connection) -> Result<FormerTotal> {
     // A row also has ten numbers and its places in two indexes.
     connection.query_row(
         "SELECT count(*), coalesce(sum(60 + length(profile) + length(value) + coalesce(length(basis), 0)), 0) FROM former",

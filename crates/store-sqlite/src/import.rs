@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use async_trait::async_trait;
-use contactd_core::blocking;
 use contactd_core::store::merge::Merging;
 use contactd_core::store::place::first_id;
 use contactd_core::store::{
@@ -11,7 +10,7 @@ use contactd_core::store::{
     PutCounts, Stored, Undo, Undone, ValueOfProfile, WithdrawnFrom,
 };
 use contactd_core::{Kind, Profile, Record, Timestamp};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Result, params};
 
 use crate::ahead::Ahead;
 use crate::former;
@@ -27,7 +26,7 @@ impl Importing for SqliteStore {
     }
 
     async fn begin_import(&self, plan: &ImportPlan) -> Stored<Box<dyn Import + '_>> {
-        Ok(Box::new(blocking(|| SqliteImport::begin(&self.details_file(), plan))?))
+        Ok(Box::new(connection::run_blocking(|| SqliteImport::begin(&self.details_file(), plan))?))
     }
 
     async fn list_imports(&self) -> Stored<Vec<PastImport>> {
@@ -65,14 +64,14 @@ pub(crate) struct SqliteImport {
 }
 
 impl SqliteImport {
-    fn begin(file: &Path, plan: &ImportPlan) -> Stored<Self> {
+    fn begin(file: &Path, plan: &ImportPlan) -> Result<Self> {
         let connection = connection::impatient_writer(file)?;
         // What is in memory when it commits is written at once. Records come in the store's order, so little is enough.
-        connection.execute_batch("PRAGMA cache_size = -16384; BEGIN IMMEDIATE").map_err(connection::error)?;
-        Self::prepare(connection, SteadySync::of(file), plan).map_err(connection::error)
+        connection.execute_batch("PRAGMA cache_size = -16384; BEGIN IMMEDIATE")?;
+        Self::prepare(connection, SteadySync::of(file), plan)
     }
 
-    fn prepare(connection: Connection, steady: SteadySync, plan: &ImportPlan) -> rusqlite::Result<Self> {
+    fn prepare(connection: Connection, steady: SteadySync, plan: &ImportPlan) -> Result<Self> {
         let id =
             connection.query_row("SELECT coalesce(max(id), 0) + 1 FROM imports", (), |row| row.get(0))?;
         let held = connection.query_row("SELECT count FROM profile_total", (), |row| row.get(0))?;
@@ -105,7 +104,7 @@ impl SqliteImport {
         Ok(import)
     }
 
-    fn put_record(&mut self, record: &Record) -> rusqlite::Result<()> {
+    fn put_record(&mut self, record: &Record) -> Result<()> {
         let Record { profile, details } = record;
         self.withdraw_before(first_id(profile, Kind::Phone))?;
         let mut rows = self.ahead.rows_of(&self.connection, profile)?;
@@ -125,7 +124,7 @@ impl SqliteImport {
 
     /// Removes the details of replaced sources from profiles before the id `end` that are not in the
     /// import.
-    fn withdraw_before(&mut self, end: i64) -> rusqlite::Result<()> {
+    fn withdraw_before(&mut self, end: i64) -> Result<()> {
         if self.merging.replaced.is_empty() {
             return Ok(());
         }
@@ -146,7 +145,7 @@ impl SqliteImport {
         }
     }
 
-    fn withdraw_from(&mut self, profiles: &[String]) -> rusqlite::Result<()> {
+    fn withdraw_from(&mut self, profiles: &[String]) -> Result<()> {
         let (connection, import) = (&self.connection, self.merging.id);
         for key in profiles {
             let profile = Profile::from_key(key);
@@ -158,7 +157,7 @@ impl SqliteImport {
         Ok(())
     }
 
-    fn take_back_all(&mut self, values: &[ValueOfProfile]) -> rusqlite::Result<()> {
+    fn take_back_all(&mut self, values: &[ValueOfProfile]) -> Result<()> {
         for value in values {
             let mut rows = ProfileRows::read(&self.connection, &value.0)?;
             let touched = self.merging.take_back(&mut self.writing.totals, value, &mut rows.details);
@@ -167,7 +166,7 @@ impl SqliteImport {
         Ok(())
     }
 
-    fn write_summary(&mut self, summary: &ImportSummary, entry: Noted<'_>) -> rusqlite::Result<()> {
+    fn write_summary(&mut self, summary: &ImportSummary, entry: Noted<'_>) -> Result<()> {
         self.writing.finish(&self.connection)?;
         let Merging { id, keep_former, .. } = self.merging;
         let stored = summary.to_json().map_err(connection::refused)?;
@@ -223,19 +222,19 @@ impl SameHash {
 #[async_trait]
 impl Import for SqliteImport {
     async fn put(&mut self, batch: Vec<Record>) -> Stored<()> {
-        blocking(|| {
+        connection::run_blocking(|| {
             let put = batch.iter().try_for_each(|record| self.put_record(record));
             self.steady.sync();
-            put.map_err(connection::error)
+            put
         })
     }
 
     async fn finish(&mut self) -> Stored<()> {
-        blocking(|| self.withdraw_before(i64::MAX).map_err(connection::error))
+        connection::run_blocking(|| self.withdraw_before(i64::MAX))
     }
 
     async fn take_back(&mut self, values: &[ValueOfProfile]) -> Stored<()> {
-        blocking(|| self.take_back_all(values).map_err(connection::error))
+        connection::run_blocking(|| self.take_back_all(values))
     }
 
     fn counts(&self) -> PutCounts {
@@ -251,8 +250,8 @@ impl Import for SqliteImport {
     }
 
     async fn commit(mut self: Box<Self>, summary: &ImportSummary, entry: Noted<'_>) -> Stored<i64> {
-        blocking(|| {
-            self.write_summary(summary, entry).map_err(connection::error)?;
+        connection::run_blocking(|| {
+            self.write_summary(summary, entry)?;
             // The import is committed, even if its log cannot be emptied now.
             let _ = connection::truncate_wal(&self.connection);
             Ok(self.merging.id)
@@ -261,7 +260,7 @@ impl Import for SqliteImport {
 }
 
 /// What these sources hold.
-fn held_by(connection: &Connection, sources: &[String]) -> rusqlite::Result<Vec<WithdrawnFrom>> {
+fn held_by(connection: &Connection, sources: &[String]) -> Result<Vec<WithdrawnFrom>> {
     let mut held = connection.prepare(
         "SELECT coalesce(sum(count), 0) FROM totals JOIN sources ON sources.id = totals.source WHERE name = ?1",
     )?;

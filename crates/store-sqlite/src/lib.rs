@@ -41,10 +41,9 @@ mod writing;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
-use contactd_core::blocking;
 use contactd_core::store::{StoreError, Stored};
 use parking_lot::{Mutex, MutexGuard};
-use rusqlite::{Connection, Transaction};
+use rusqlite::{Connection, Result, Transaction};
 use thread_local::ThreadLocal;
 
 use crate::changes::Watch;
@@ -74,13 +73,17 @@ impl SqliteStore {
 
     /// Opens the databases in `dir`, which must exist; makes them or brings them to the newest schema if necessary.
     pub fn open(dir: &Path) -> Stored<Self> {
+        connection::stored(|| Self::open_files(dir))
+    }
+
+    fn open_files(dir: &Path) -> Result<Self> {
         let (main, details) = (dir.join("contactd.db"), dir.join("details.db"));
         if details.exists() && !schema::is_made(&main)? {
             // It is made before the details are, so it was there: with a new one, people who opted out would be disclosed.
-            return Err(StoreError::Damaged(
+            return Err(connection::refused(StoreError::Damaged(
                 "contactd.db, which holds tokens and opt-outs, is missing or empty beside details.db; restore it from a backup"
                     .to_owned(),
-            ));
+            )));
         }
         let main_writer = schema::open(&main, schema::CONTACTD)?;
         // Opened once so that the file exists and has the newest schema.
@@ -100,23 +103,23 @@ impl SqliteStore {
     }
 
     /// Uses `contactd.db`, without a transaction around it.
-    fn with_main<T>(&self, run: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Stored<T> {
-        blocking(|| run(&self.main()).map_err(connection::error))
+    fn with_main<T>(&self, run: impl FnOnce(&Connection) -> Result<T>) -> Stored<T> {
+        connection::run_blocking(|| run(&self.main()))
     }
 
     /// Changes `contactd.db` in one transaction.
-    fn change_main<T>(&self, change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Stored<T> {
-        blocking(|| {
+    fn change_main<T>(&self, change: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Stored<T> {
+        connection::run_blocking(|| {
             let mut main = self.main();
             let transaction = connection::write(&mut main)?;
-            let done = change(&transaction).map_err(connection::error)?;
-            transaction.commit().map_err(connection::error)?;
+            let done = change(&transaction)?;
+            transaction.commit()?;
             Ok(done)
         })
     }
 
     /// Changes tokens or suppressions and increases the change number, in one transaction.
-    fn change_access<T>(&self, change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Stored<T> {
+    fn change_access<T>(&self, change: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Stored<T> {
         self.change_main(|transaction| {
             let done = change(transaction)?;
             changes::count(transaction)?;

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use contactd_core::Timestamp;
 use contactd_core::blocking;
 use contactd_core::store::{Maintenance, PartSize, Stored, TakenOver, Withdrawals};
+use rusqlite::Result;
 
 use crate::{SqliteStore, WAL_LIMIT, connection, withdrawals};
 
@@ -16,19 +17,19 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 #[async_trait]
 impl Maintenance for SqliteStore {
     async fn tidy(&self) -> Stored<()> {
-        blocking(|| self.shorten_logs())
+        connection::run_blocking(|| self.shorten_logs())
     }
 
     async fn flush_removed(&self) -> Stored<bool> {
-        blocking(|| self.empty_logs())
+        connection::run_blocking(|| self.empty_logs())
     }
 
     async fn wipe_removed(&self) -> Stored<()> {
-        blocking(|| self.wipe_all_gaps())
+        connection::run_blocking(|| self.wipe_all_gaps())
     }
 
     async fn check(&self) -> Stored<Vec<String>> {
-        blocking(|| self.quick_check())
+        connection::run_blocking(|| self.quick_check())
     }
 
     async fn sizes(&self) -> Stored<Vec<PartSize>> {
@@ -49,7 +50,7 @@ impl Maintenance for SqliteStore {
     }
 
     async fn copy_to(&self, dir: &Path) -> Stored<Vec<String>> {
-        blocking(|| self.copy_files(dir))
+        connection::run_blocking(|| self.copy_files(dir))
     }
 
     async fn take_over(&self, withdrawals: &Withdrawals, at: Timestamp) -> Stored<TakenOver> {
@@ -59,7 +60,7 @@ impl Maintenance for SqliteStore {
 
 impl SqliteStore {
     /// Empties the write-ahead logs that are larger than [`WAL_LIMIT`], on its own connections.
-    fn shorten_logs(&self) -> Stored<()> {
+    fn shorten_logs(&self) -> Result<()> {
         for file in [self.main_file(), self.details_file()] {
             if connection::wal_bytes(&file) > WAL_LIMIT {
                 connection::truncate_wal(&connection::writer(&file)?)?;
@@ -69,7 +70,7 @@ impl SqliteStore {
     }
 
     /// Empties the write-ahead logs, so that they hold no removed data. Returns false if readers prevented it.
-    fn empty_logs(&self) -> Stored<bool> {
+    fn empty_logs(&self) -> Result<bool> {
         let until = Instant::now() + FLUSH_TIMEOUT;
         for file in [self.details_file(), self.main_file()] {
             let writer = connection::writer(&file)?;
@@ -83,14 +84,14 @@ impl SqliteStore {
         Ok(true)
     }
 
-    fn quick_check(&self) -> Stored<Vec<String>> {
+    fn quick_check(&self) -> Result<Vec<String>> {
         let mut wrong = Vec::new();
         for name in ["contactd.db", "details.db"] {
             let reader = connection::reader(&self.dir.join(name))?;
-            let mut check = reader.prepare("PRAGMA quick_check(10)").map_err(connection::error)?;
-            let rows = check.query_map((), |row| row.get::<_, String>(0)).map_err(connection::error)?;
+            let mut check = reader.prepare("PRAGMA quick_check(10)")?;
+            let rows = check.query_map((), |row| row.get::<_, String>(0))?;
             for line in rows {
-                let line = line.map_err(connection::error)?;
+                let line = line?;
                 if line != "ok" {
                     wrong.push(format!("{name}: {line}"));
                 }
@@ -100,13 +101,11 @@ impl SqliteStore {
     }
 
     /// Writes complete, compacted copies of both databases, details first: so the opt-outs are at least as new.
-    fn copy_files(&self, dir: &Path) -> Stored<Vec<String>> {
+    fn copy_files(&self, dir: &Path) -> Result<Vec<String>> {
         let names = ["details.db", "contactd.db"];
         for name in names {
             let copy = dir.join(name);
-            connection::writer(&self.dir.join(name))?
-                .execute("VACUUM INTO ?1", [copy.to_string_lossy()])
-                .map_err(connection::error)?;
+            connection::writer(&self.dir.join(name))?.execute("VACUUM INTO ?1", [copy.to_string_lossy()])?;
         }
         Ok(names.map(str::to_owned).to_vec())
     }

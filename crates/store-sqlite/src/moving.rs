@@ -6,7 +6,7 @@ use contactd_core::store::moving::{MovedKey, MovedRows, MovedTable, Part};
 use contactd_core::store::place::{PLACES_OF_PROFILE, place_of};
 use contactd_core::store::{EntityTable, Stored};
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OptionalExtension, Params, Row, Statement, params};
+use rusqlite::{Connection, OptionalExtension, Params, Result, Row, Statement, params};
 
 use crate::{SqliteStore, connection};
 
@@ -26,17 +26,17 @@ impl SqliteStore {
         self.with_part(table.part, |part| read(part, table, after.unwrap_or(BEFORE_ALL), most))
     }
 
-    fn with_part<T>(&self, part: Part, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Stored<T> {
+    fn with_part<T>(&self, part: Part, work: impl FnOnce(&Connection) -> Result<T>) -> Stored<T> {
         let file = match part {
             Part::Access => self.main_file(),
             Part::Details => self.details_file(),
             Part::Index => return self.read_index(work),
         };
-        work(&connection::reader(&file)?).map_err(connection::error)
+        connection::stored(|| work(&connection::reader(&file)?))
     }
 }
 
-fn read(part: &Connection, table: &MovedTable, after: MovedKey, most: u64) -> rusqlite::Result<MovedRows> {
+fn read(part: &Connection, table: &MovedTable, after: MovedKey, most: u64) -> Result<MovedRows> {
     let from = table.from;
     let Some([first, second]) = table.key else {
         // Tokens keep their order.
@@ -71,18 +71,14 @@ fn read(part: &Connection, table: &MovedTable, after: MovedKey, most: u64) -> ru
     read_all(rows, (after.0, after.1, until_first, until_second), next)
 }
 
-fn read_all(
-    mut rows: Statement<'_>,
-    range: impl Params,
-    next: Option<MovedKey>,
-) -> rusqlite::Result<MovedRows> {
+fn read_all(mut rows: Statement<'_>, range: impl Params, next: Option<MovedKey>) -> Result<MovedRows> {
     let columns: Vec<String> = rows.column_names().into_iter().map(str::to_owned).collect();
     let lines = rows.query_map(range, |row| line(row, columns.len()))?;
-    Ok(MovedRows { lines: lines.collect::<rusqlite::Result<_>>()?, columns, next })
+    Ok(MovedRows { lines: lines.collect::<Result<_>>()?, columns, next })
 }
 
 /// A row, in the text format of COPY.
-fn line(row: &Row<'_>, columns: usize) -> rusqlite::Result<String> {
+fn line(row: &Row<'_>, columns: usize) -> Result<String> {
     let mut line = String::new();
     for column in 0..columns {
         if column > 0 {

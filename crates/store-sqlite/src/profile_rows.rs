@@ -5,7 +5,7 @@ use contactd_core::store::place::{
     NEVER_OBSERVED, PLACES, PLACES_OF_PROFILE, first_id, kind, kind_number, label, label_number, observed,
 };
 use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Result, Row, params};
 
 /// The details of one profile, to be changed and written back.
 pub(crate) struct ProfileRows {
@@ -32,10 +32,7 @@ pub(crate) struct StoredRow {
 
 impl StoredRow {
     /// The rows with ids from `first` to before `end`, in order, at most `limit`.
-    pub(crate) fn read(
-        connection: &Connection,
-        (first, end, limit): (i64, i64, i64),
-    ) -> rusqlite::Result<Vec<Self>> {
+    pub(crate) fn read(connection: &Connection, (first, end, limit): (i64, i64, i64)) -> Result<Vec<Self>> {
         let mut statement = connection.prepare_cached(&format!(
             "SELECT {COLUMNS} FROM details WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3"
         ))?;
@@ -52,7 +49,7 @@ impl StoredRow {
 
 impl ProfileRows {
     /// Reads all details of a profile, each kind in order of preference.
-    pub(crate) fn read(connection: &Connection, profile: &Profile) -> rusqlite::Result<Self> {
+    pub(crate) fn read(connection: &Connection, profile: &Profile) -> Result<Self> {
         let first = first_id(profile, Kind::Phone);
         let rows = StoredRow::read(connection, (first, first + PLACES_OF_PROFILE, PLACES_OF_PROFILE))?;
         Ok(Self::of(profile, rows))
@@ -77,12 +74,7 @@ impl ProfileRows {
     }
 
     /// Rewrites the details of these kinds: the best first, in ids that no other profile uses.
-    pub(crate) fn write(
-        &self,
-        connection: &Connection,
-        profile: &Profile,
-        touched: Touched,
-    ) -> rusqlite::Result<()> {
+    pub(crate) fn write(&self, connection: &Connection, profile: &Profile, touched: Touched) -> Result<()> {
         for kind in Kind::ALL.into_iter().filter(|&kind| touched.has(kind)) {
             let first = first_id(profile, kind);
             if self.kinds_before.contains(&kind) {
@@ -112,7 +104,7 @@ fn no_room() -> rusqlite::Error {
 pub(crate) fn visit_all(
     connection: &Connection,
     mut visit: impl FnMut(&Profile, Vec<Detail>) -> bool,
-) -> rusqlite::Result<()> {
+) -> Result<()> {
     let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM details ORDER BY profile, id"))?;
     let mut rows = statement.query(())?;
     let mut current: Option<(Profile, Vec<Detail>)> = None;
@@ -136,7 +128,7 @@ pub(crate) fn visit_all(
     Ok(())
 }
 
-fn insert(held: &HeldDetail, connection: &Connection, profile: &Profile, id: i64) -> rusqlite::Result<()> {
+fn insert(held: &HeldDetail, connection: &Connection, profile: &Profile, id: i64) -> Result<()> {
     let detail = &held.detail;
     connection
         .prepare_cached("INSERT INTO details VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)")?
@@ -158,7 +150,7 @@ fn insert(held: &HeldDetail, connection: &Connection, profile: &Profile, id: i64
 }
 
 /// Reads a row with [`COLUMNS`].
-pub(crate) fn read_held(row: &Row<'_>) -> rusqlite::Result<HeldDetail> {
+pub(crate) fn read_held(row: &Row<'_>) -> Result<HeldDetail> {
     let observed_at: i64 = row.get(7)?;
     let expires_at: Option<i64> = row.get(9)?;
     let detail = Detail {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use contactd_core::store::{StoreError, Stored, Verdict, place};
 use contactd_core::{ContactValue, Kind, Profile, Timestamp};
-use rusqlite::{Connection, ffi};
+use rusqlite::{Connection, Result, ffi};
 
 use crate::connection;
 
@@ -46,7 +46,7 @@ const LEAST_ROWS: u32 = 2;
 
 impl Reader {
     pub(crate) fn open(file: &Path) -> Stored<Self> {
-        let connection = RefCell::new(connection::lookup_reader(file)?);
+        let connection = RefCell::new(connection::stored(|| connection::lookup_reader(file))?);
         Ok(Self { file: file.to_owned(), connection, trouble: Cell::new(None), held: Cell::new(None) })
     }
 
@@ -78,7 +78,7 @@ impl Reader {
         kind: Kind,
         now: Timestamp,
         judge: impl Fn(&str) -> Verdict,
-    ) -> rusqlite::Result<Option<ContactValue>> {
+    ) -> Result<Option<ContactValue>> {
         let connection = self.connection.borrow();
         let mut statement = connection.prepare_cached(FROM_PLACE)?;
         let first = place::first_id(profile, kind);

@@ -6,10 +6,10 @@ use std::time::Duration;
 use contactd_core::store::SourceRetention;
 use contactd_core::store::place::NEVER_OBSERVED;
 use contactd_core::{Span, Timestamp};
-use rusqlite::Connection;
+use rusqlite::{Connection, Result};
 
 /// Every source that holds details or has a maximum age, by name. Reads all details that can end.
-pub(crate) fn list(details: &Connection, now: Timestamp) -> rusqlite::Result<Vec<SourceRetention>> {
+pub(crate) fn list(details: &Connection, now: Timestamp) -> Result<Vec<SourceRetention>> {
     let mut sources = sources(details)?;
     let mut find = details.prepare(&format!(
         "SELECT source, expires_at, CASE WHEN observed_at <> {NEVER_OBSERVED} THEN observed_at * 1000
@@ -29,7 +29,7 @@ pub(crate) fn list(details: &Connection, now: Timestamp) -> rusqlite::Result<Vec
     Ok(list)
 }
 
-fn sources(details: &Connection) -> rusqlite::Result<HashMap<i64, SourceRetention>> {
+fn sources(details: &Connection) -> Result<HashMap<i64, SourceRetention>> {
     let mut list = details.prepare(
         "SELECT id, name, max_age, (SELECT coalesce(sum(count), 0) FROM totals WHERE totals.source = id) AS held
          FROM sources WHERE max_age IS NOT NULL OR held > 0",

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use contactd_core::store::{StoreError, Stored};
-use rusqlite::Connection;
+use contactd_core::store::StoreError;
+use rusqlite::{Connection, Result};
 
 use crate::connection;
 
@@ -13,7 +13,7 @@ pub(crate) const AUDIT: &[&str] = &[include_str!("../schema/audit.sql")];
 
 /// Opens a database for writing, and takes the `steps` to the newest schema that it has not taken yet. Refuses a schema that
 /// is newer than that.
-pub(crate) fn open(file: &Path, steps: &[&str]) -> Stored<Connection> {
+pub(crate) fn open(file: &Path, steps: &[&str]) -> Result<Connection> {
     let mut connection = connection::writer(file)?;
     let known = u32::try_from(steps.len()).unwrap_or(u32::MAX);
     if version(&connection)? == known {
@@ -23,23 +23,23 @@ pub(crate) fn open(file: &Path, steps: &[&str]) -> Stored<Connection> {
     // Another process may have taken them while this one waited.
     let found = version(&transaction)?;
     if found > known {
-        return Err(StoreError::SchemaTooNew { found, known });
+        return Err(connection::refused(StoreError::SchemaTooNew { found, known }));
     }
     for step in steps.iter().skip(found as usize) {
-        transaction.execute_batch(step).map_err(connection::error)?;
+        transaction.execute_batch(step)?;
     }
-    transaction.pragma_update(None, "user_version", known).map_err(connection::error)?;
-    transaction.commit().map_err(connection::error)?;
+    transaction.pragma_update(None, "user_version", known)?;
+    transaction.commit()?;
     Ok(connection)
 }
 
 /// Whether a database is there and has tables.
-pub(crate) fn is_made(file: &Path) -> Stored<bool> {
+pub(crate) fn is_made(file: &Path) -> Result<bool> {
     Ok(file.exists() && version(&connection::reader(file)?)? > 0)
 }
 
-fn version(connection: &Connection) -> Stored<u32> {
-    connection.query_row("PRAGMA user_version", (), |row| row.get(0)).map_err(connection::error)
+fn version(connection: &Connection) -> Result<u32> {
+    connection.query_row("PRAGMA user_version", (), |row| row.get(0))
 }
 
 #[cfg(test)]
@@ -84,7 +84,7 @@ mod tests {
         let later = open(&file, &newer).expect("opens");
         later.execute_batch("SELECT later.id, number FROM later, changes").expect("both steps were taken");
         drop(later);
-        let refused = open(&file, CONTACTD).expect_err("is newer");
+        let refused = connection::error(open(&file, CONTACTD).expect_err("is newer"));
         assert!(matches!(refused, StoreError::SchemaTooNew { found: 2, known: 1 }), "{refused}");
     }
 }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use contactd_core::store::{Noted, Stored, Suppressions};
 use contactd_core::{SubjectDigest, Timestamp};
-use rusqlite::{OptionalExtension, Statement, params};
+use rusqlite::{OptionalExtension, Result, Statement, params};
 
 use crate::{SqliteStore, outbox};
 
@@ -30,7 +30,7 @@ impl Suppressions for SqliteStore {
             let find = |subject: &SubjectDigest| {
                 find.query_row(params![subject.bytes, subject.key], |row| row.get(0)).optional()
             };
-            let found = subjects.iter().map(find).collect::<rusqlite::Result<Vec<Option<i64>>>>()?;
+            let found = subjects.iter().map(find).collect::<Result<Vec<Option<i64>>>>()?;
             Ok(found.into_iter().flatten().min().map(Timestamp::from_millis))
         })
     }
@@ -50,12 +50,12 @@ impl SqliteStore {
         subjects: &[SubjectDigest],
         entry: Noted<'_>,
         sql: &str,
-        run: impl Fn(&mut Statement<'_>, &SubjectDigest) -> rusqlite::Result<usize>,
+        run: impl Fn(&mut Statement<'_>, &SubjectDigest) -> Result<usize>,
     ) -> Stored<u64> {
         let touched = self.change_access(|transaction| {
             let mut statement = transaction.prepare_cached(sql)?;
             let run = |subject| run(&mut statement, subject);
-            let touched = subjects.iter().map(run).sum::<rusqlite::Result<usize>>()?;
+            let touched = subjects.iter().map(run).sum::<Result<usize>>()?;
             outbox::add(
                 transaction,
                 entry,

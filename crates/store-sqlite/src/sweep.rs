@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use contactd_core::store::merge::HeldDetail;
 use contactd_core::store::place::{NEVER_OBSERVED, observed};
-use contactd_core::store::{Aged, LocalRead, Noted, Stored, SweepPlan, Swept};
+use contactd_core::store::{Aged, LocalRead, Noted, SweepPlan, Swept};
 use contactd_core::{AdminEntry, Profile};
-use rusqlite::Connection;
+use rusqlite::{Connection, Result};
 
 use crate::writing::Writing;
 use crate::{SqliteStore, connection, outbox};
@@ -20,13 +20,13 @@ const CHUNK: i64 = 500;
 const LONG: Duration = Duration::from_secs(86_400);
 
 impl SqliteStore {
-    pub(crate) fn sweep_all(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> Stored<Swept> {
+    pub(crate) fn sweep_all(&self, plan: SweepPlan<'_>, entry: Noted<'_>) -> Result<Swept> {
         let now = plan.now.seconds();
         let mut sweep = Sweep::open(&self.details_file(), entry)?;
         let mut swept = Swept { expired: sweep.expired(now)?, ..Swept::default() };
         swept.former += sweep.forget("expires_at IS NOT NULL AND expires_at <= ?1", [now])?;
         swept.former += sweep.forget_imports_before(plan.former_before.millis())?;
-        for (source, max_age) in sweep.ages(plan.aged).map_err(connection::error)? {
+        for (source, max_age) in sweep.ages(plan.aged)? {
             let before = now.saturating_sub(i64::try_from(max_age.as_secs()).unwrap_or(i64::MAX));
             swept.aged += sweep.aged(source, before)?;
             swept.former += sweep.forget(
@@ -52,16 +52,16 @@ struct Sweep {
 }
 
 impl Sweep {
-    fn open(file: &Path, entry: Noted<'_>) -> Stored<Self> {
+    fn open(file: &Path, entry: Noted<'_>) -> Result<Self> {
         let (reader, writer) = (connection::reader(file)?, connection::impatient_writer(file)?);
         Ok(Self { reader, writer, entry: entry.cloned() })
     }
 
-    fn expired(&mut self, now: i64) -> Stored<u64> {
+    fn expired(&mut self, now: i64) -> Result<u64> {
         let is_over = |stored: &HeldDetail| stored.detail.expires_at.is_some_and(|at| at.seconds() <= now);
         let mut all = 0;
         loop {
-            let profiles = self.find_expired(now).map_err(connection::error)?;
+            let profiles = self.find_expired(now)?;
             let taken = self.take_away_from(&profiles, is_over)?;
             all += taken;
             if taken == 0 {
@@ -70,7 +70,7 @@ impl Sweep {
         }
     }
 
-    fn find_expired(&self, now: i64) -> rusqlite::Result<Vec<String>> {
+    fn find_expired(&self, now: i64) -> Result<Vec<String>> {
         let mut find = self.reader.prepare_cached(
             "SELECT DISTINCT profile FROM details WHERE expires_at IS NOT NULL AND expires_at <= ?1 LIMIT ?2",
         )?;
@@ -78,8 +78,8 @@ impl Sweep {
     }
 
     /// Removes the details of a source from before this time. Reads the whole table once.
-    fn aged(&mut self, source: i64, before: i64) -> Stored<u64> {
-        let imports = self.imports_before(before).map_err(connection::error)?;
+    fn aged(&mut self, source: i64, before: i64) -> Result<u64> {
+        let imports = self.imports_before(before)?;
         let is_over = |stored: &HeldDetail| {
             stored.source == source
                 && match observed(&stored.detail) {
@@ -89,7 +89,7 @@ impl Sweep {
         };
         let (mut all, mut after) = (0, -1);
         loop {
-            let found = self.find_aged(source, before, after).map_err(connection::error)?;
+            let found = self.find_aged(source, before, after)?;
             let Some(&(last, _)) = found.last() else { return Ok(all) };
             let mut profiles: Vec<String> = found.into_iter().map(|(_, profile)| profile).collect();
             profiles.dedup();
@@ -98,13 +98,13 @@ impl Sweep {
         }
     }
 
-    fn imports_before(&self, before: i64) -> rusqlite::Result<HashSet<i64>> {
+    fn imports_before(&self, before: i64) -> Result<HashSet<i64>> {
         let mut imports = self.reader.prepare("SELECT id FROM imports WHERE imported_at < ?1 * 1000")?;
         imports.query_map([before], |row| row.get(0))?.collect()
     }
 
     /// Details after the id `after` that are too old: the id and the profile of each.
-    fn find_aged(&self, source: i64, before: i64, after: i64) -> rusqlite::Result<Vec<(i64, String)>> {
+    fn find_aged(&self, source: i64, before: i64, after: i64) -> Result<Vec<(i64, String)>> {
         let mut find = self.reader.prepare_cached(
             "SELECT id, profile FROM details WHERE id > ?1 AND source = ?2 AND observed_at < ?3
                  AND (observed_at <> ?4
@@ -115,7 +115,7 @@ impl Sweep {
         find.query_map((after, source, before, NEVER_OBSERVED, CHUNK), row)?.collect()
     }
 
-    fn take_away_from(&mut self, profiles: &[String], is_over: impl Fn(&HeldDetail) -> bool) -> Stored<u64> {
+    fn take_away_from(&mut self, profiles: &[String], is_over: impl Fn(&HeldDetail) -> bool) -> Result<u64> {
         if profiles.is_empty() {
             return Ok(0);
         }
@@ -123,53 +123,51 @@ impl Sweep {
         let (mut writing, mut taken) = (Writing::default(), 0);
         for key in profiles {
             let profile = Profile::from_key(key);
-            let gone = writing.take_away(&transaction, &profile, &is_over).map_err(connection::error)?;
+            let gone = writing.take_away(&transaction, &profile, &is_over)?;
             taken += gone.gone.len() as u64;
         }
-        writing.finish(&transaction).map_err(connection::error)?;
+        writing.finish(&transaction)?;
         let entry = self.entry.as_ref().filter(|_| taken > 0).map(AdminEntry::again);
-        outbox::add(&transaction, entry.as_ref(), &[("details", taken)]).map_err(connection::error)?;
-        transaction.commit().map_err(connection::error)?;
+        outbox::add(&transaction, entry.as_ref(), &[("details", taken)])?;
+        transaction.commit()?;
         // `Busy` means that nothing has changed: from now on this sweep waits until it is complete.
-        self.writer.busy_timeout(LONG).map_err(connection::error)?;
+        self.writer.busy_timeout(LONG)?;
         Ok(taken)
     }
 
     /// Removes what imports have kept and what this condition selects; returns how many details.
-    fn forget(&mut self, condition: &str, parameters: impl rusqlite::Params + Clone) -> Stored<u64> {
+    fn forget(&mut self, condition: &str, parameters: impl rusqlite::Params + Clone) -> Result<u64> {
         let find = format!("SELECT EXISTS (SELECT 1 FROM former WHERE {condition})");
         let delete =
             format!("DELETE FROM former WHERE id IN (SELECT id FROM former WHERE {condition} LIMIT {CHUNK})");
         let mut all = 0;
         loop {
             let has_some = self.reader.query_row(&find, parameters.clone(), |row| row.get(0));
-            if !has_some.map_err(connection::error)? {
+            if !has_some? {
                 return Ok(all);
             }
             let transaction = connection::write(&mut self.writer)?;
-            let removed = transaction.execute(&delete, parameters.clone()).map_err(connection::error)? as u64;
+            let removed = transaction.execute(&delete, parameters.clone())? as u64;
             let entry = self.entry.as_ref().map(AdminEntry::again);
-            outbox::add(&transaction, entry.as_ref(), &[("keptForUndo", removed)])
-                .map_err(connection::error)?;
-            transaction.commit().map_err(connection::error)?;
-            self.writer.busy_timeout(LONG).map_err(connection::error)?;
+            outbox::add(&transaction, entry.as_ref(), &[("keptForUndo", removed)])?;
+            transaction.commit()?;
+            self.writer.busy_timeout(LONG)?;
             all += removed;
         }
     }
 
-    fn forget_imports_before(&mut self, before: i64) -> Stored<u64> {
+    fn forget_imports_before(&mut self, before: i64) -> Result<u64> {
         let find = "SELECT EXISTS (SELECT 1 FROM imports WHERE is_kept AND imported_at < ?1)";
-        if self.reader.query_row(find, [before], |row| row.get(0)).map_err(connection::error)? {
+        if self.reader.query_row(find, [before], |row| row.get(0))? {
             // Before anything is removed: what is only partly kept cannot be undone.
             self.writer
-                .execute("UPDATE imports SET is_kept = FALSE WHERE is_kept AND imported_at < ?1", [before])
-                .map_err(connection::error)?;
+                .execute("UPDATE imports SET is_kept = FALSE WHERE is_kept AND imported_at < ?1", [before])?;
         }
         self.forget("import IN (SELECT id FROM imports WHERE imported_at < ?1)", [before])
     }
 
     /// The sources whose details can get too old, by id, and their maximum age.
-    fn ages(&self, aged: Aged<'_>) -> rusqlite::Result<Vec<(i64, Duration)>> {
+    fn ages(&self, aged: Aged<'_>) -> Result<Vec<(i64, Duration)>> {
         let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, Duration::from_secs(row.get(1)?)));
         match aged {
             Aged::Not => Ok(Vec::new()),

@@ -3,7 +3,7 @@
 use contactd_core::store::merge::HeldDetail;
 use contactd_core::store::{Undo, Undone};
 use contactd_core::{Profile, Timestamp};
-use rusqlite::Connection;
+use rusqlite::{Connection, Result};
 
 use crate::former::{self, FormerRow};
 use crate::profile_rows::ProfileRows;
@@ -19,7 +19,7 @@ pub(crate) fn undo(
     writing: &mut Writing,
     import: i64,
     at: Timestamp,
-) -> rusqlite::Result<Undo> {
+) -> Result<Undo> {
     if let Some(reason) = find_obstacle(connection, import)? {
         return Ok(reason);
     }
@@ -32,7 +32,7 @@ pub(crate) fn undo(
 }
 
 /// Why an import cannot be undone, if it cannot.
-fn find_obstacle(connection: &Connection, import: i64) -> rusqlite::Result<Option<Undo>> {
+fn find_obstacle(connection: &Connection, import: i64) -> Result<Option<Undo>> {
     let found = totals::imports(connection, &format!("WHERE id = {import}"))?.pop();
     let Some(found) = found else { return Ok(Some(Undo::Unknown)) };
     let later: Option<i64> = connection.query_row(
@@ -47,14 +47,14 @@ fn find_obstacle(connection: &Connection, import: i64) -> rusqlite::Result<Optio
 }
 
 /// Removes the details that the import added and that are still held; returns how many.
-fn remove_added(connection: &Connection, writing: &mut Writing, import: i64) -> rusqlite::Result<u64> {
+fn remove_added(connection: &Connection, writing: &mut Writing, import: i64) -> Result<u64> {
     let (mut removed, mut after) = (0, -1);
     let mut find = connection
         .prepare("SELECT id, profile FROM details WHERE id > ?1 AND import = ?2 ORDER BY id LIMIT ?3")?;
     loop {
         let rows: Vec<(i64, String)> = find
             .query_map((after, import, CHUNK), |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect::<rusqlite::Result<_>>()?;
+            .collect::<Result<_>>()?;
         let Some(&(last, _)) = rows.last() else { return Ok(removed) };
         let mut profiles: Vec<String> = rows.into_iter().map(|(_, profile)| profile).collect();
         profiles.dedup();
@@ -68,12 +68,7 @@ fn remove_added(connection: &Connection, writing: &mut Writing, import: i64) -> 
 }
 
 /// Puts back what the import changed and withdrew; returns how many details.
-fn put_back(
-    connection: &Connection,
-    writing: &mut Writing,
-    import: i64,
-    at: Timestamp,
-) -> rusqlite::Result<u64> {
+fn put_back(connection: &Connection, writing: &mut Writing, import: i64, at: Timestamp) -> Result<u64> {
     let (mut restored, mut after) = (0, -1);
     loop {
         let places = former::places(connection, import, after, CHUNK)?;
@@ -96,7 +91,7 @@ fn put_back_to(
     writing: &mut Writing,
     profile: &Profile,
     former: Vec<FormerRow>,
-) -> rusqlite::Result<u64> {
+) -> Result<u64> {
     let mut held = ProfileRows::read(connection, profile)?;
     let former = former.into_iter().map(|row| (row.fate, row.stored)).collect();
     let restored = writing.totals.put_back(&mut held.details, former);
@@ -106,7 +101,7 @@ fn put_back_to(
 
 /// A detail without a date is as old as the last import that contained it. If that was the import that is undone, it is the
 /// one before of the same source.
-fn give_older_dates(connection: &Connection, import: i64) -> rusqlite::Result<()> {
+fn give_older_dates(connection: &Connection, import: i64) -> Result<()> {
     let has_ages = connection.query_row(
         "SELECT EXISTS (SELECT 1 FROM sources WHERE max_age IS NOT NULL)",
         (),

@@ -6,8 +6,7 @@
 
 use std::ops::Range;
 
-use contactd_core::store::Stored;
-use rusqlite::Connection;
+use rusqlite::{Connection, Result};
 
 use crate::{SqliteStore, connection};
 
@@ -24,39 +23,35 @@ const MAX_PAGES: u64 = 10 << 24;
 impl SqliteStore {
     /// Overwrites every gap in `details.db` that is not empty. If SQLite was built without the table
     /// `sqlite_dbpage`, rewrites the whole file instead, which takes longer.
-    pub(crate) fn wipe_all_gaps(&self) -> Stored<()> {
+    pub(crate) fn wipe_all_gaps(&self) -> Result<()> {
         let reader = connection::reader(&self.details_file())?;
-        if shows_pages(&reader).map_err(connection::error)? {
-            self.wipe_pages().map(|_| ())
-        } else {
-            self.write_anew()
-        }
+        if shows_pages(&reader)? { self.wipe_pages().map(|_| ()) } else { self.write_anew() }
     }
 
-    fn write_anew(&self) -> Stored<()> {
-        connection::impatient_writer(&self.details_file())?.execute_batch("VACUUM").map_err(connection::error)
+    fn write_anew(&self) -> Result<()> {
+        connection::impatient_writer(&self.details_file())?.execute_batch("VACUUM")
     }
 
     /// Overwrites the gaps in place; returns how many there were.
-    fn wipe_pages(&self) -> Stored<u64> {
+    fn wipe_pages(&self) -> Result<u64> {
         let file = self.details_file();
-        let found = find(&connection::reader(&file)?).map_err(connection::error)?;
+        let found = find(&connection::reader(&file)?)?;
         let mut writer = connection::impatient_writer(&file)?;
         for pages in found.chunks(CHUNK) {
             let transaction = connection::write(&mut writer)?;
-            pages.iter().try_for_each(|&page| wipe(&transaction, page)).map_err(connection::error)?;
-            transaction.commit().map_err(connection::error)?;
+            pages.iter().try_for_each(|&page| wipe(&transaction, page))?;
+            transaction.commit()?;
         }
         Ok(found.len() as u64)
     }
 }
 
-fn shows_pages(connection: &Connection) -> rusqlite::Result<bool> {
+fn shows_pages(connection: &Connection) -> Result<bool> {
     connection.query_row("SELECT sqlite_compileoption_used('ENABLE_DBPAGE_VTAB')", (), |row| row.get(0))
 }
 
 /// Overwrites the gaps as part of the current transaction, if SQLite was built with the table `sqlite_dbpage`.
-pub(crate) fn wipe_gaps(transaction: &Connection) -> rusqlite::Result<()> {
+pub(crate) fn wipe_gaps(transaction: &Connection) -> Result<()> {
     if shows_pages(transaction)? {
         find(transaction)?.into_iter().try_for_each(|page| wipe(transaction, page))?;
     }
@@ -64,7 +59,7 @@ pub(crate) fn wipe_gaps(transaction: &Connection) -> rusqlite::Result<()> {
 }
 
 /// The pages whose gaps are not empty.
-fn find(reader: &Connection) -> rusqlite::Result<Vec<u32>> {
+fn find(reader: &Connection) -> Result<Vec<u32>> {
     let pages: u64 = reader.query_row("PRAGMA page_count", (), |row| row.get(0))?;
     if pages >= MAX_PAGES {
         return Err(rusqlite::Error::UserFunctionError("the store has too many pages to be checked".into()));
@@ -81,7 +76,7 @@ fn find(reader: &Connection) -> rusqlite::Result<Vec<u32>> {
     Ok(found)
 }
 
-fn wipe(writer: &Connection, number: u32) -> rusqlite::Result<()> {
+fn wipe(writer: &Connection, number: u32) -> Result<()> {
     let mut read = writer.prepare_cached("SELECT data FROM sqlite_dbpage WHERE pgno = ?1")?;
     let mut page: Vec<u8> = read.query_row([number], |row| row.get(0))?;
     // The page may have changed since it was found.

@@ -4,22 +4,23 @@ use std::path::Path;
 
 use contactd_core::store::{EntityTable, Stored, TakenOver, Withdrawals};
 use contactd_core::{SubjectDigest, Timestamp};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Result, params};
 
 use crate::{SqliteStore, connection, entities};
 
 impl SqliteStore {
     /// Reads the opt-outs and tokens of a data directory, even if its details are damaged. Changes nothing there.
     pub fn read_withdrawals(dir: &Path) -> Stored<Withdrawals> {
-        let main = connection::reader(&dir.join("contactd.db"))?;
-        let rows = |table| entities::list(&main, table).map_err(connection::error);
-        let [tokens, users, admin_tokens] = EntityTable::ALL.map(rows);
-        let suppressions = suppressions(&main).map_err(connection::error)?;
-        Withdrawals::from_rows(suppressions, [tokens?, users?, admin_tokens?])
+        connection::stored(|| {
+            let main = connection::reader(&dir.join("contactd.db"))?;
+            let [tokens, users, admin_tokens] = EntityTable::ALL.map(|table| entities::list(&main, table));
+            let rows = [tokens?, users?, admin_tokens?];
+            Withdrawals::from_rows(suppressions(&main)?, rows).map_err(connection::refused)
+        })
     }
 }
 
-fn suppressions(main: &Connection) -> rusqlite::Result<Vec<(SubjectDigest, Timestamp)>> {
+fn suppressions(main: &Connection) -> Result<Vec<(SubjectDigest, Timestamp)>> {
     let mut suppressions = main.prepare("SELECT key, digest, suppressed_at FROM suppressions")?;
     let rows = suppressions.query_map((), |row| {
         let digest = SubjectDigest { key: row.get(0)?, bytes: row.get(1)? };
@@ -28,11 +29,7 @@ fn suppressions(main: &Connection) -> rusqlite::Result<Vec<(SubjectDigest, Times
     rows.collect()
 }
 
-pub(crate) fn take_over(
-    main: &Connection,
-    withdrawals: &Withdrawals,
-    now: Timestamp,
-) -> rusqlite::Result<TakenOver> {
+pub(crate) fn take_over(main: &Connection, withdrawals: &Withdrawals, now: Timestamp) -> Result<TakenOver> {
     let mut taken = TakenOver::default();
     let mut suppress =
         main.prepare("INSERT OR IGNORE INTO suppressions (digest, key, suppressed_at) VALUES (?1, ?2, ?3)")?;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use contactd_core::Profile;
 use contactd_core::store::merge::{HeldDetail, TakenAway, TotalChanges};
 use contactd_core::store::place::{kind_number, label_number};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, Result};
 
 use crate::profile_rows::ProfileRows;
 
@@ -22,7 +22,7 @@ pub(crate) struct SourceIds(HashMap<String, i64>);
 
 impl SourceIds {
     /// The id of a source; a new source is added.
-    pub(crate) fn of(&mut self, connection: &Connection, name: &str) -> rusqlite::Result<i64> {
+    pub(crate) fn of(&mut self, connection: &Connection, name: &str) -> Result<i64> {
         if let Some(&id) = self.0.get(name) {
             return Ok(id);
         }
@@ -49,7 +49,7 @@ impl Writing {
         connection: &Connection,
         profile: &Profile,
         is_gone: impl Fn(&HeldDetail) -> bool,
-    ) -> rusqlite::Result<TakenAway> {
+    ) -> Result<TakenAway> {
         let mut rows = ProfileRows::read(connection, profile)?;
         let taken = self.totals.take_away(&mut rows.details, is_gone);
         rows.write(connection, profile, taken.gone.iter().collect())?;
@@ -57,7 +57,7 @@ impl Writing {
     }
 
     /// Updates the totals; call it in the same transaction.
-    pub(crate) fn finish(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+    pub(crate) fn finish(&mut self, connection: &Connection) -> Result<()> {
         let mut add = connection.prepare_cached(
             "INSERT INTO totals VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT DO UPDATE SET count = count + excluded.count",

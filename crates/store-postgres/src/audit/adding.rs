@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 
 use super::names::{ids, lock_node};
 use crate::database::Work;
-use crate::failure::Failure;
+use crate::failure::{Failure, Tried};
 use crate::node_claim::{NodeClaim, check_claim};
 use crate::outbox;
 use crate::usage::{signed, unsigned};
@@ -21,7 +21,7 @@ pub(super) async fn add_step(
     own: Option<&NodeClaim>,
     step: IndexStep<'_>,
     was_added: &AtomicBool,
-) -> Result<bool, Failure> {
+) -> Tried<bool> {
     let node = lock_node(work, step.node).await?;
     check_claim(work, own).await?;
     let position = position(work, node).await?;
@@ -36,14 +36,14 @@ pub(super) async fn add_step(
     Ok(true)
 }
 
-pub(super) async fn position(work: &Work, node: i32) -> Result<AuditPosition, Failure> {
+pub(super) async fn position(work: &Work, node: i32) -> Tried<AuditPosition> {
     let find = "SELECT segment, \"offset\", seq, chain FROM positions WHERE node = $1";
     let Some(row) = work.query_opt(find, &[&node]).await? else { return Ok(AuditPosition::default()) };
     position_in(&row, 0)
 }
 
 /// The position that four columns of a row have, from this one on.
-pub(crate) fn position_in(row: &Row, first: usize) -> Result<AuditPosition, Failure> {
+pub(crate) fn position_in(row: &Row, first: usize) -> Tried<AuditPosition> {
     let chain = row.get::<_, &[u8]>(first + 3).try_into();
     Ok(AuditPosition {
         segment: unsigned(row.get(first)),
@@ -53,7 +53,7 @@ pub(crate) fn position_in(row: &Row, first: usize) -> Result<AuditPosition, Fail
     })
 }
 
-pub(super) async fn move_to(work: &Work, node: i32, to: AuditPosition) -> Result<(), Failure> {
+pub(super) async fn move_to(work: &Work, node: i32, to: AuditPosition) -> Tried<()> {
     let replace = "INSERT INTO positions VALUES ($1, $2, $3, $4, $5)
         ON CONFLICT (node) DO UPDATE SET segment = excluded.segment, \"offset\" = excluded.\"offset\",
             seq = excluded.seq, chain = excluded.chain";
@@ -63,7 +63,7 @@ pub(super) async fn move_to(work: &Work, node: i32, to: AuditPosition) -> Result
 }
 
 /// Marks lines as refused that say hit or miss although nothing was disclosed.
-async fn correct(work: &Work, node: i32, undisclosed: &[(u64, u64)]) -> Result<(), Failure> {
+async fn correct(work: &Work, node: i32, undisclosed: &[(u64, u64)]) -> Tried<()> {
     if undisclosed.is_empty() {
         return Ok(());
     }
@@ -119,7 +119,7 @@ const INSERT: &str = "INSERT INTO events (node, seq, at, token, reason, digest_k
         count = excluded.count, request_id = excluded.request_id, given_id = excluded.given_id,
         profile = excluded.profile, value = excluded.value";
 
-async fn add(work: &Work, node: i32, records: &[AuditRecord]) -> Result<(), Failure> {
+async fn add(work: &Work, node: i32, records: &[AuditRecord]) -> Tried<()> {
     if records.is_empty() {
         return Ok(());
     }
@@ -175,7 +175,7 @@ async fn add(work: &Work, node: i32, records: &[AuditRecord]) -> Result<(), Fail
     count(work, node, used).await
 }
 
-async fn count(work: &Work, node: i32, used: HashMap<(i32, i64), [i64; 3]>) -> Result<(), Failure> {
+async fn count(work: &Work, node: i32, used: HashMap<(i32, i64), [i64; 3]>) -> Tried<()> {
     let (tokens, days): (Vec<i32>, Vec<i64>) = used.keys().copied().unzip();
     let of = |outcome: usize| used.values().map(|counts| counts[outcome]).collect::<Vec<i64>>();
     let add = "INSERT INTO audit_usage (node, token, day, hits, misses, refused)
@@ -186,7 +186,7 @@ async fn count(work: &Work, node: i32, used: HashMap<(i32, i64), [i64; 3]>) -> R
     Ok(())
 }
 
-async fn add_admin(work: &Work, node: i32, records: &[AdminRecord]) -> Result<(), Failure> {
+async fn add_admin(work: &Work, node: i32, records: &[AdminRecord]) -> Tried<()> {
     if records.is_empty() {
         return Ok(());
     }

@@ -12,7 +12,7 @@ use super::adding::operation_number;
 use super::names::find_name;
 use crate::connecting::Values;
 use crate::database::{Database, Work};
-use crate::failure::Failure;
+use crate::failure::{Failure, Tried};
 use crate::outbox;
 use crate::usage::{signed, unsigned};
 use crate::work::Cursor;
@@ -65,7 +65,7 @@ async fn visit_in(
     work: &Work,
     filter: &AuditFilter,
     visit: &(impl Fn(IndexedLine) -> bool + Sync),
-) -> Result<(), Failure> {
+) -> Tried<()> {
     let most = filter.newest.map_or(i64::MAX, signed);
     let mut requests = Lines::of_requests(work, filter, most).await?;
     let mut actions = Lines::of_actions(work, filter).await?;
@@ -85,12 +85,12 @@ async fn visit_in(
 struct Lines<'a> {
     /// `None` if none are asked for.
     cursor: Option<Cursor<'a>>,
-    read: fn(&Row) -> Result<IndexedLine, Failure>,
+    read: fn(&Row) -> Tried<IndexedLine>,
     lines: VecDeque<IndexedLine>,
 }
 
 impl<'a> Lines<'a> {
-    async fn of_requests(work: &'a Work, filter: &AuditFilter, most: i64) -> Result<Self, Failure> {
+    async fn of_requests(work: &'a Work, filter: &AuditFilter, most: i64) -> Tried<Self> {
         let mut lines =
             Self { cursor: None, read: |row| Ok(IndexedLine::Request(record(row)?)), lines: VecDeque::new() };
         let Some(RequestFilter { tokens, profiles, values, operation, outcome, request }) = &filter.requests
@@ -121,7 +121,7 @@ impl<'a> Lines<'a> {
         Ok(lines)
     }
 
-    async fn of_actions(work: &'a Work, filter: &AuditFilter) -> Result<Self, Failure> {
+    async fn of_actions(work: &'a Work, filter: &AuditFilter) -> Tried<Self> {
         let read = |row: &Row| Ok(IndexedLine::Admin(admin_record(row)?));
         let mut lines = Self { cursor: None, read, lines: VecDeque::new() };
         if filter.actions.is_some() {
@@ -133,7 +133,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Makes sure that there is a line, unless all were read.
-    async fn fill(&mut self, filter: &AuditFilter) -> Result<(), Failure> {
+    async fn fill(&mut self, filter: &AuditFilter) -> Tried<()> {
         while let Some(cursor) = self.cursor.as_mut().filter(|_| self.lines.is_empty()) {
             let rows = cursor.next(FETCHED).await?;
             if rows.is_empty() {
@@ -164,7 +164,7 @@ fn digests(digests: &[ShortDigest]) -> Vec<&[u8]> {
     digests.iter().map(|digest| &digest.0[..]).collect()
 }
 
-fn record(row: &Row) -> Result<AuditRecord, Failure> {
+fn record(row: &Row) -> Tried<AuditRecord> {
     let digest = |column: usize| {
         let bytes = row.get::<_, Option<&[u8]>>(column);
         let digest = bytes.map(TryInto::try_into).transpose();
@@ -193,16 +193,11 @@ fn record(row: &Row) -> Result<AuditRecord, Failure> {
     })
 }
 
-fn admin_record(row: &Row) -> Result<AdminRecord, Failure> {
+fn admin_record(row: &Row) -> Tried<AdminRecord> {
     Ok(AdminRecord { seq: unsigned(row.get(0)), node: row.get(1), entry: outbox::from_text(row, 2)? })
 }
 
-pub(super) async fn indexed(
-    work: &Work,
-    node: &str,
-    from: u64,
-    through: u64,
-) -> Result<Vec<IndexedLine>, Failure> {
+pub(super) async fn indexed(work: &Work, node: &str, from: u64, through: u64) -> Tried<Vec<IndexedLine>> {
     let node = find_name(work, node).await?.unwrap_or(0);
     let (from, through) = (signed(from), signed(through));
     let of =
@@ -217,7 +212,7 @@ pub(super) async fn indexed(
 }
 
 /// Usage on one node, or on all together.
-pub(super) async fn usage(work: &Work, node: Option<i32>, since: i64) -> Result<Vec<AuditUsage>, Failure> {
+pub(super) async fn usage(work: &Work, node: Option<i32>, since: i64) -> Tried<Vec<AuditUsage>> {
     let sum = "SELECT names.name, day, sum(hits)::bigint, sum(misses)::bigint, sum(refused)::bigint
         FROM audit_usage JOIN names ON names.id = audit_usage.token
         WHERE ($1::integer IS NULL OR node = $1) AND day >= $2

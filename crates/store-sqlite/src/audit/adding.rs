@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use contactd_core::store::IndexStep;
 use contactd_core::store::place::kind_number;
 use contactd_core::{AdminRecord, AuditOutcome, AuditPosition, AuditRecord, NOT_RECORDED, Timestamp};
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Result, Transaction, params};
 
 use super::names::Names;
 use crate::outbox;
 
 /// Adds the lines of a step if the index is still at the position where the step begins.
-pub(super) fn add_step(index: &Transaction<'_>, step: IndexStep<'_>) -> rusqlite::Result<bool> {
+pub(super) fn add_step(index: &Transaction<'_>, step: IndexStep<'_>) -> Result<bool> {
     let mut names = Names::default();
     let node = names.id(index, step.node)?;
     if position(index, node)? != step.from {
@@ -24,7 +24,7 @@ pub(super) fn add_step(index: &Transaction<'_>, step: IndexStep<'_>) -> rusqlite
     Ok(true)
 }
 
-pub(super) fn position(connection: &Connection, node: i64) -> rusqlite::Result<AuditPosition> {
+pub(super) fn position(connection: &Connection, node: i64) -> Result<AuditPosition> {
     let mut find =
         connection.prepare_cached("SELECT segment, offset, seq, chain FROM positions WHERE node = ?1")?;
     let position = find.query_row([node], |row| {
@@ -33,7 +33,7 @@ pub(super) fn position(connection: &Connection, node: i64) -> rusqlite::Result<A
     Ok(position.optional()?.unwrap_or_default())
 }
 
-pub(super) fn move_to(transaction: &Transaction<'_>, node: i64, to: AuditPosition) -> rusqlite::Result<()> {
+pub(super) fn move_to(transaction: &Transaction<'_>, node: i64, to: AuditPosition) -> Result<()> {
     let values = (node, to.segment, to.offset, to.seq, to.chain);
     let moved = transaction.execute("INSERT OR REPLACE INTO positions VALUES (?1, ?2, ?3, ?4, ?5)", values);
     moved.map(|_| ())
@@ -45,7 +45,7 @@ fn correct(
     names: &mut Names,
     node: i64,
     undisclosed: &[(u64, u64)],
-) -> rusqlite::Result<()> {
+) -> Result<()> {
     for &(from, through) in undisclosed {
         let mut wrong = transaction.prepare(
             "SELECT token, at, outcome, sum(count) FROM events
@@ -72,12 +72,7 @@ fn correct(
     Ok(())
 }
 
-fn add(
-    transaction: &Transaction<'_>,
-    names: &mut Names,
-    node: i64,
-    records: &[AuditRecord],
-) -> rusqlite::Result<()> {
+fn add(transaction: &Transaction<'_>, names: &mut Names, node: i64, records: &[AuditRecord]) -> Result<()> {
     let mut used: HashMap<(i64, i64), [i64; 3]> = HashMap::new();
     let mut insert = transaction.prepare_cached(
         "INSERT OR REPLACE INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
@@ -119,7 +114,7 @@ fn add(
     Ok(())
 }
 
-fn add_admin(transaction: &Transaction<'_>, node: i64, records: &[AdminRecord]) -> rusqlite::Result<()> {
+fn add_admin(transaction: &Transaction<'_>, node: i64, records: &[AdminRecord]) -> Result<()> {
     let mut insert =
         transaction.prepare_cached("INSERT OR REPLACE INTO admin_events VALUES (?1, ?2, ?3, ?4, ?5)")?;
     for record in records {

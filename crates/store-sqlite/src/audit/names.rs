@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, Result};
 
 /// The ids of names, each looked up once.
 #[derive(Default)]
 pub(super) struct Names(HashMap<String, i64>);
 
 impl Names {
-    pub(super) fn id(&mut self, connection: &Connection, name: &str) -> rusqlite::Result<i64> {
+    pub(super) fn id(&mut self, connection: &Connection, name: &str) -> Result<i64> {
         if let Some(&id) = self.0.get(name) {
             return Ok(id);
         }
@@ -26,7 +26,7 @@ impl Names {
     }
 }
 
-pub(super) fn find_name(connection: &Connection, name: &str) -> rusqlite::Result<Option<i64>> {
+pub(super) fn find_name(connection: &Connection, name: &str) -> Result<Option<i64>> {
     let mut statement = connection.prepare_cached("SELECT id FROM names WHERE name = ?1")?;
     statement.query_row([name], |row| row.get(0)).optional()
 }

@@ -3,7 +3,7 @@
 use contactd_core::store::place::{kind, kind_number};
 use contactd_core::store::{AuditFilter, AuditUsage, IndexedLine, RequestFilter};
 use contactd_core::{AdminRecord, AuditOutcome, AuditRecord, ShortDigest, Timestamp, hex};
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, Result, Row};
 
 use super::names::find_name;
 use crate::outbox;
@@ -21,7 +21,7 @@ pub(super) fn visit_newest(
     index: &Connection,
     filter: &AuditFilter,
     mut visit: impl FnMut(IndexedLine) -> bool,
-) -> rusqlite::Result<()> {
+) -> Result<()> {
     let time = |at: Option<Timestamp>, other| at.map_or(other, Timestamp::millis);
     let (since, until) = (time(filter.since, i64::MIN), time(filter.until, i64::MAX));
     let most = filter.newest.and_then(|most| i64::try_from(most).ok()).unwrap_or(i64::MAX);
@@ -57,7 +57,7 @@ pub(super) fn visit_newest(
 }
 
 /// Selects the requests that match. ?1 and ?2 are the times, ?3 is the id of a request, ?4 is how many.
-fn requests(index: &Connection, filter: &AuditFilter) -> rusqlite::Result<String> {
+fn requests(index: &Connection, filter: &AuditFilter) -> Result<String> {
     let clauses = match &filter.requests {
         Some(requests) => clauses(index, requests)?,
         None => None,
@@ -72,7 +72,7 @@ fn actions(filter: &AuditFilter) -> String {
 }
 
 /// The conditions for requests; `None` if none can match. ?3 is the id of a request.
-fn clauses(index: &Connection, filter: &RequestFilter) -> rusqlite::Result<Option<String>> {
+fn clauses(index: &Connection, filter: &RequestFilter) -> Result<Option<String>> {
     let mut clauses = vec!["true".to_owned()];
     let numbers = |ids: Vec<i64>| ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     if let Some(tokens) = &filter.tokens {
@@ -104,7 +104,7 @@ fn clauses(index: &Connection, filter: &RequestFilter) -> rusqlite::Result<Optio
     Ok(Some(clauses.join(" AND ")))
 }
 
-fn record(row: &Row<'_>) -> rusqlite::Result<AuditRecord> {
+fn record(row: &Row<'_>) -> Result<AuditRecord> {
     let outcome: usize = row.get(6)?;
     let profile: Option<[u8; 16]> = row.get(9)?;
     let key: Option<String> = row.get(8)?;
@@ -127,24 +127,18 @@ fn record(row: &Row<'_>) -> rusqlite::Result<AuditRecord> {
 const ADMIN: &str = "SELECT seq, node.name, record FROM admin_events
     JOIN names AS node ON node.id = admin_events.node";
 
-fn admin_record(row: &Row<'_>) -> rusqlite::Result<AdminRecord> {
+fn admin_record(row: &Row<'_>) -> Result<AdminRecord> {
     Ok(AdminRecord { seq: row.get(0)?, node: row.get(1)?, entry: outbox::from_text(row, 2)? })
 }
 
-pub(super) fn indexed(
-    index: &Connection,
-    node: &str,
-    from: u64,
-    through: u64,
-) -> rusqlite::Result<Vec<IndexedLine>> {
+pub(super) fn indexed(index: &Connection, node: &str, from: u64, through: u64) -> Result<Vec<IndexedLine>> {
     let node = find_name(index, node)?.unwrap_or(0);
     let range = (node, i64::try_from(from).unwrap_or(i64::MAX), i64::try_from(through).unwrap_or(i64::MAX));
     let of =
         |table: &str, columns: &str| format!("{columns} WHERE {table}.node = ?1 AND seq BETWEEN ?2 AND ?3");
     let mut requests = index.prepare_cached(&of("events", EVENTS))?;
-    let mut lines: Vec<IndexedLine> = requests
-        .query_map(range, |row| record(row).map(IndexedLine::Request))?
-        .collect::<rusqlite::Result<_>>()?;
+    let mut lines: Vec<IndexedLine> =
+        requests.query_map(range, |row| record(row).map(IndexedLine::Request))?.collect::<Result<_>>()?;
     let mut admin = index.prepare_cached(&of("admin_events", ADMIN))?;
     for record in admin.query_map(range, admin_record)? {
         lines.push(IndexedLine::Admin(record?));
@@ -154,11 +148,7 @@ pub(super) fn indexed(
 }
 
 /// Usage on one node, or on all together, from a day on.
-pub(super) fn usage(
-    connection: &Connection,
-    node: Option<i64>,
-    since: i64,
-) -> rusqlite::Result<Vec<AuditUsage>> {
+pub(super) fn usage(connection: &Connection, node: Option<i64>, since: i64) -> Result<Vec<AuditUsage>> {
     let mut statement = connection.prepare(
         "SELECT names.name, day, sum(hits), sum(misses), sum(refused) FROM usage JOIN names ON names.id = usage.token
          WHERE (?1 IS NULL OR node = ?1) AND day >= ?2

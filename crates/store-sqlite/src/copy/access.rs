@@ -2,7 +2,7 @@
 
 use contactd_core::store::copying::{AccessChanges, CopiedSuppression};
 use contactd_core::store::{EntityTable, Stored};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Result, params};
 
 use crate::{SqliteStore, entities};
 
@@ -24,12 +24,12 @@ impl SqliteStore {
 }
 
 /// Removes what is not among these. Tokens are kept where possible, because their order is that of their rows.
-fn forget_others(connection: &Connection, changes: &AccessChanges) -> rusqlite::Result<()> {
+fn forget_others(connection: &Connection, changes: &AccessChanges) -> Result<()> {
     connection.execute("DELETE FROM suppressions", ())?;
     let held = connection
         .prepare("SELECT id FROM tokens")?
         .query_map((), |row| row.get(0))?
-        .collect::<rusqlite::Result<Vec<String>>>()?;
+        .collect::<Result<Vec<String>>>()?;
     let mut forget = connection.prepare("DELETE FROM tokens WHERE id = ?1")?;
     let known: std::collections::HashSet<&str> =
         changes.tokens.iter().map(|token| token.id.as_str()).collect();
@@ -39,7 +39,7 @@ fn forget_others(connection: &Connection, changes: &AccessChanges) -> rusqlite::
     Ok(())
 }
 
-fn put_suppressions(connection: &Connection, suppressions: &[CopiedSuppression]) -> rusqlite::Result<()> {
+fn put_suppressions(connection: &Connection, suppressions: &[CopiedSuppression]) -> Result<()> {
     let mut remove = connection.prepare_cached("DELETE FROM suppressions WHERE digest = ?1 AND key = ?2")?;
     let mut put = connection.prepare_cached("INSERT OR REPLACE INTO suppressions VALUES (?1, ?2, ?3)")?;
     for suppression in suppressions {
@@ -53,7 +53,7 @@ fn put_suppressions(connection: &Connection, suppressions: &[CopiedSuppression])
     Ok(())
 }
 
-pub(super) fn suppressions(connection: &Connection) -> rusqlite::Result<Vec<CopiedSuppression>> {
+pub(super) fn suppressions(connection: &Connection) -> Result<Vec<CopiedSuppression>> {
     let mut read = connection.prepare("SELECT digest, key, suppressed_at FROM suppressions")?;
     let rows = read.query_map((), |row| {
         Ok(CopiedSuppression {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use contactd_core::store::Stored;
 use contactd_core::store::copying::{ChangePoint, CopiedDetail, DetailsChanges};
 use contactd_core::store::place::{PLACES_OF_PROFILE, place_of};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Result, params};
 
 use super::{INSERT, insert_detail, put_sources};
 use crate::steady::SteadySync;
@@ -22,23 +22,25 @@ pub struct ApplyingDetails {
 impl SqliteStore {
     /// Begins to apply changes of details. Lookups go on meanwhile, with what they had before.
     pub fn apply_details(&self) -> Stored<ApplyingDetails> {
-        let file = self.details_file();
-        let connection = connection::writer(&file)?;
-        // What is in memory when it commits is written at once. Changes come in the order of their ids, so little is enough.
-        connection.execute_batch("PRAGMA cache_size = -4096; BEGIN IMMEDIATE").map_err(connection::error)?;
-        Ok(ApplyingDetails { steady: SteadySync::of(&file), file, connection, has_removed: false })
+        connection::stored(|| {
+            let file = self.details_file();
+            let connection = connection::writer(&file)?;
+            // What is in memory when it commits is written at once. Changes come in the order of their ids, so little is enough.
+            connection.execute_batch("PRAGMA cache_size = -4096; BEGIN IMMEDIATE")?;
+            Ok(ApplyingDetails { steady: SteadySync::of(&file), file, connection, has_removed: false })
+        })
     }
 }
 
 impl ApplyingDetails {
     /// Replaces the details of all places in these changes.
     pub fn put(&mut self, changes: &DetailsChanges) -> Stored<()> {
-        self.put_all(changes).map_err(connection::error)?;
+        connection::stored(|| self.put_all(changes))?;
         self.steady.sync();
         Ok(())
     }
 
-    fn put_all(&mut self, changes: &DetailsChanges) -> rusqlite::Result<()> {
+    fn put_all(&mut self, changes: &DetailsChanges) -> Result<()> {
         put_sources(&self.connection, &changes.sources)?;
         for details in changes.details.chunk_by(|one, next| place_of(one.id) == place_of(next.id)) {
             let place = details.first().map_or(0, |detail| place_of(detail.id));
@@ -50,7 +52,7 @@ impl ApplyingDetails {
     }
 
     /// Removes the details of a place, to be followed by these.
-    fn empty(&mut self, place: i64, next: &[CopiedDetail]) -> rusqlite::Result<()> {
+    fn empty(&mut self, place: i64, next: &[CopiedDetail]) -> Result<()> {
         let (first, last) = (place, place + PLACES_OF_PROFILE - 1);
         if !self.has_removed {
             let mut read = self
@@ -81,14 +83,14 @@ impl ApplyingDetails {
             "UPDATE copy SET wiped_number = CASE WHEN wiped_number = number THEN ?1 ELSE wiped_number END,
                  number = ?1, id = ?2, seen_number = NULL, seen_id = NULL"
         };
-        self.connection
-            .execute(note, params![at.number, at.id])
-            .and_then(|_| self.connection.execute_batch("COMMIT"))
-            .map_err(connection::error)?;
-        // Otherwise readers search a long log for every page. If one of them prevents it, the server tidies it later.
-        if connection::wal_bytes(&self.file) > WAL_LIMIT {
-            connection::truncate_wal(&self.connection)?;
-        }
-        Ok(self.has_removed)
+        connection::stored(|| {
+            self.connection.execute(note, params![at.number, at.id])?;
+            self.connection.execute_batch("COMMIT")?;
+            // Otherwise readers search a long log for every page. If one of them prevents it, the server tidies it later.
+            if connection::wal_bytes(&self.file) > WAL_LIMIT {
+                connection::truncate_wal(&self.connection)?;
+            }
+            Ok(self.has_removed)
+        })
     }
 }

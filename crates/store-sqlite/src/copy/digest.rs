@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use contactd_core::store::copying::{CopiedDetail, CopyDigest, DetailsDigest, access_digest};
 use contactd_core::store::{EntityTable, Stored};
-use rusqlite::Connection;
+use rusqlite::{Connection, Result};
 
 use super::access;
 use crate::{SqliteStore, connection, entities};
@@ -13,9 +13,9 @@ impl SqliteStore {
     /// Reads everything and computes a digest of it. Details, and tokens with suppressions, are each read in one snapshot
     /// with their number.
     pub fn digest(&self) -> Stored<CopyDigest> {
-        let mut main = connection::reader(&self.main_file())?;
-        let mut details = connection::reader(&self.details_file())?;
-        let mut read = || -> rusqlite::Result<CopyDigest> {
+        connection::stored(|| {
+            let mut main = connection::reader(&self.main_file())?;
+            let mut details = connection::reader(&self.details_file())?;
             let main = main.transaction()?;
             let mut tokens = entities::list(&main, EntityTable::Tokens)?;
             let mut suppressions = access::suppressions(&main)?;
@@ -35,20 +35,19 @@ impl SqliteStore {
                 details_digest,
                 access_digest: access_digest(&mut tokens, &mut suppressions),
             })
-        };
-        read().map_err(connection::error)
+        })
     }
 }
 
-fn number(connection: &Connection) -> rusqlite::Result<i64> {
+fn number(connection: &Connection) -> Result<i64> {
     connection.query_row("SELECT coalesce(max(number), 0) FROM copy", (), |row| row.get(0))
 }
 
-fn add_details(connection: &Connection, digest: &mut DetailsDigest) -> rusqlite::Result<()> {
+fn add_details(connection: &Connection, digest: &mut DetailsDigest) -> Result<()> {
     let names = connection
         .prepare("SELECT id, name FROM sources")?
         .query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect::<rusqlite::Result<HashMap<i64, String>>>()?;
+        .collect::<Result<HashMap<i64, String>>>()?;
     let mut read = connection.prepare(
         "SELECT id, profile, kind, label, confidence, observed_at, value, source, expires_at, basis, import, said_by
          FROM details ORDER BY id",

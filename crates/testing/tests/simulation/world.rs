@@ -389,23 +389,22 @@ impl World {
         let at = self.dice.index(self.tasks.len());
         let polled = self.tasks[at].task.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         if let Poll::Ready(ended) = polled {
-            let Running { action, task, before, access_changes, begun, opted_in } =
-                self.tasks.swap_remove(at);
-            drop(task);
-            let is_sure = |who: &Who| opted_in.contains(who) && self.begun.get(who) == begun.get(who);
-            let sure: Vec<Who> = Who::all().filter(is_sure).collect();
-            self.ended(&action, ended, &before, access_changes, &sure);
+            self.end_task(at, ended);
         }
     }
 
     /// Whoever asked for it has gone: it is dropped where it is.
     fn give_up(&mut self) {
         let at = self.dice.index(self.tasks.len());
+        self.end_task(at, Ended::Failed);
+    }
+
+    fn end_task(&mut self, at: usize, ended: Ended) {
         let Running { action, task, before, access_changes, begun, opted_in } = self.tasks.swap_remove(at);
         drop(task);
         let is_sure = |who: &Who| opted_in.contains(who) && self.begun.get(who) == begun.get(who);
         let sure: Vec<Who> = Who::all().filter(is_sure).collect();
-        self.ended(&action, Ended::Failed, &before, access_changes, &sure);
+        self.ended(&action, ended, &before, access_changes, &sure);
     }
 
     fn ended(&mut self, action: &Action, ended: Ended, before: &Held, access_changes: u64, sure: &[Who]) {
