@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use contactd_core::{HeldUnits, LeasedQuota, LeasedUnits, Period, Timestamp};
+use contactd_core::{HeldUnits, LeasedQuota, LeasedUnits, Timestamp};
 use contactd_store_postgres::{QuotaKey, UnitsAsked};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -95,10 +95,6 @@ impl Leasing {
     pub(crate) fn nobody_waits(&self) {
         self.book().tracked.values().for_each(|tracked| tracked.quota.not_answered());
     }
-}
-
-pub(crate) const fn period(key: &QuotaKey) -> Period {
-    if key.is_month { Period::Month } else { Period::Day }
 }
 
 impl Book {
@@ -284,7 +280,7 @@ fn ahead(rate: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use contactd_core::{Callers, DefaultLimits, Token, TokenSecret};
+    use contactd_core::{Callers, DefaultLimits, Period, Token, TokenSecret};
     use std::sync::Arc;
 
     /// A quota of 1,000 a day in a book, of which nothing is leased.

@@ -10,7 +10,7 @@ use contactd_core::QuotaLeases;
 use contactd_core::store::{StoreError, Stored, Usage};
 use contactd_store_postgres::UnitsAsked;
 
-use crate::quota_book::{Before, LOOK_PAUSE, Leasing, Question, period};
+use crate::quota_book::{Before, LOOK_PAUSE, Leasing, Question};
 use crate::state::Shared;
 
 /// Between two questions for the same quota, while requests wait.
@@ -121,7 +121,7 @@ impl Leasing {
         let (now, mut used_before) = (settings.clock.now(), BTreeMap::new());
         let mut questions = Vec::new();
         for (key, units) in settings.database.leases_of(&settings.node).await? {
-            let (first_day, next_day) = period(&key).days(now);
+            let (first_day, next_day) = key.period.days(now);
             if first_day != key.first_day {
                 continue;
             }

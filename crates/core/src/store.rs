@@ -32,7 +32,9 @@ mod withdrawals;
 
 pub use access::{DayHits, Suppressions, Usage};
 pub use accounts::Accounts;
-pub use audit::{ActionFilter, AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, RequestFilter};
+pub use audit::{
+    ActionFilter, AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, RequestFilter, VisitLines,
+};
 pub use details::{Aged, DetailFilter, DetailTotal, Details, SweepPlan, Swept, Totals, VisitDetails};
 pub use entities::{Decide, Entities, EntityRow, EntityTable};
 pub use imports::{

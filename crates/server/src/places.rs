@@ -24,7 +24,7 @@ impl Places {
     /// Takes a place if fewer than `most` are taken. Once half of them are, no token gets more than its equal part.
     pub(crate) fn take<'a>(&'a self, caller: &'a Caller, most: usize) -> Option<Place<'a>> {
         let before = self.taken.fetch_add(1, Ordering::Relaxed);
-        let own = caller.places().fetch_add(1, Ordering::Relaxed);
+        let own = caller.in_progress().fetch_add(1, Ordering::Relaxed);
         if own == 0 {
             self.tokens.fetch_add(1, Ordering::Relaxed);
         }
@@ -42,7 +42,7 @@ impl Places {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         self.places.taken.fetch_sub(1, Ordering::Relaxed);
-        if self.caller.places().fetch_sub(1, Ordering::Relaxed) == 1 {
+        if self.caller.in_progress().fetch_sub(1, Ordering::Relaxed) == 1 {
             self.places.tokens.fetch_sub(1, Ordering::Relaxed);
         }
     }

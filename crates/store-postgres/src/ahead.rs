@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use contactd_core::store::place::{PLACES_OF_PROFILE, place_of};
+use contactd_core::store::place::{IDS_OF_PLACE, place_of};
 use tokio::task::JoinHandle;
 use tokio_postgres::Row;
 
@@ -120,4 +120,4 @@ fn fetch(database: &Database, reader: &Work, from: i64) -> Coming {
 }
 
 /// Everything is before this id.
-pub(crate) const END: i64 = i64::MAX - PLACES_OF_PROFILE;
+pub(crate) const END: i64 = i64::MAX - IDS_OF_PLACE;

@@ -12,12 +12,13 @@ use std::sync::atomic::AtomicBool;
 use adding::{add_step, move_to, position};
 use async_trait::async_trait;
 use contactd_core::AuditPosition;
-use contactd_core::store::{AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, StoreError, Stored};
+use contactd_core::store::{
+    AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, StoreError, Stored, VisitLines,
+};
 use names::find_name;
 
 use crate::PostgresStore;
 use crate::database::Work;
-use crate::node_claim::check_claim;
 use crate::usage::{signed, unsigned};
 pub(crate) use adding::position_in;
 pub(crate) use names::lock_node;
@@ -28,9 +29,8 @@ const TABLES: [&str; 4] = ["events", "admin_events", "positions", "audit_usage"]
 #[async_trait]
 impl AuditIndex for PostgresStore {
     async fn audit_position(&self, node: &str) -> Stored<AuditPosition> {
-        let own = self.own(node);
         let read = move |work: Work| async move {
-            check_claim(&work, own).await?;
+            self.check_claim(&work, node).await?;
             match find_name(&work, node).await? {
                 Some(node) => position(&work, node).await,
                 None => Ok(AuditPosition::default()),
@@ -42,28 +42,24 @@ impl AuditIndex for PostgresStore {
     async fn index_audit(&self, step: IndexStep<'_>) -> Stored<bool> {
         // Whether an earlier attempt got as far as its commit, and may have been committed.
         let was_added = &AtomicBool::new(false);
-        let own = self.own(step.node);
-        self.database.prepare(move |work| async move { add_step(&work, own, step, was_added).await }).await
+        self.database.prepare(move |work| async move { add_step(self, &work, step, was_added).await }).await
     }
 
     async fn reset_audit_index(&self, node: &str, first_day: i64) -> Stored<()> {
-        let own = self.own(node);
         let prepare = move |work: Work| async move {
-            let node = lock_node(&work, node).await?;
-            check_claim(&work, own).await?;
-            work.execute("DELETE FROM events WHERE node = $1", &[&node]).await?;
-            work.execute("DELETE FROM admin_events WHERE node = $1", &[&node]).await?;
-            work.execute("DELETE FROM audit_usage WHERE node = $1 AND day >= $2", &[&node, &first_day])
-                .await?;
-            move_to(&work, node, AuditPosition::default()).await
+            let id = lock_node(&work, node).await?;
+            self.check_claim(&work, node).await?;
+            work.execute("DELETE FROM events WHERE node = $1", &[&id]).await?;
+            work.execute("DELETE FROM admin_events WHERE node = $1", &[&id]).await?;
+            work.execute("DELETE FROM audit_usage WHERE node = $1 AND day >= $2", &[&id, &first_day]).await?;
+            move_to(&work, id, AuditPosition::default()).await
         };
         self.database.prepare(prepare).await
     }
 
     async fn forget_audit(&self, node: &str, through: u64) -> Stored<()> {
-        let own = self.own(node);
         let prepare = move |work: Work| async move {
-            check_claim(&work, own).await?;
+            self.check_claim(&work, node).await?;
             let (node, through) = (lock_node(&work, node).await?, signed(through));
             work.execute("DELETE FROM events WHERE node = $1 AND seq <= $2", &[&node, &through]).await?;
             work.execute("DELETE FROM admin_events WHERE node = $1 AND seq <= $2", &[&node, &through])
@@ -120,11 +116,7 @@ impl AuditIndex for PostgresStore {
         self.database.read(read).await
     }
 
-    async fn visit_audit(
-        &self,
-        filter: &AuditFilter,
-        visit: &mut (dyn FnMut(IndexedLine) -> bool + Send),
-    ) -> Stored<()> {
+    async fn visit_audit(&self, filter: &AuditFilter, visit: VisitLines<'_>) -> Stored<()> {
         reading::visit_newest(&self.database, filter, visit).await
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use contactd_core::store::merge::TotalChanges;
-use contactd_core::store::place::{PLACES_OF_PROFILE, first_id_of_key, kind};
+use contactd_core::store::place::{IDS_OF_PLACE, first_id_of_key, kind};
 use contactd_core::store::{
     DetailFilter, Details, Noted, SourceRetention, Stored, SweepPlan, Swept, Totals, VisitDetails,
 };
@@ -160,7 +160,7 @@ async fn are_held(work: &Work, profiles: &[Profile]) -> Tried<Vec<bool>> {
     let keys: Vec<&str> = profiles.iter().map(Profile::key).collect();
     let find = format!(
         "SELECT EXISTS (
-             SELECT 1 FROM details WHERE id >= asked.place AND id < asked.place + {PLACES_OF_PROFILE} AND profile = asked.key
+             SELECT 1 FROM details WHERE id >= asked.place AND id < asked.place + {IDS_OF_PLACE} AND profile = asked.key
          ) OR EXISTS (SELECT 1 FROM former WHERE former.place = asked.place AND profile = asked.key)
          FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS asked (place, key, at) ORDER BY at"
     );

@@ -8,7 +8,7 @@ use contactd_core::store::copying::{
     AccessChanges, AccessCount, ChangePoint, CopiedDetail, CopiedSource, CopiedSuppression, CopyDigest,
     DetailsChanges, DetailsChunk, DetailsDigest, access_digest,
 };
-use contactd_core::store::place::{PLACES_OF_PROFILE, place_of};
+use contactd_core::store::place::{IDS_OF_PLACE, place_of};
 use contactd_core::store::{EntityTable, Stored};
 use tokio_postgres::Row;
 
@@ -75,7 +75,7 @@ impl PostgresStore {
             let is_last = i64::try_from(details.len()).unwrap_or(i64::MAX) < limit;
             let through = match details.last() {
                 Some(last) if !is_last => {
-                    let end = place_of(last.id) + PLACES_OF_PROFILE - 1;
+                    let end = place_of(last.id) + IDS_OF_PLACE - 1;
                     let rest = format!("{DETAILS} WHERE id > $1 AND id <= $2 ORDER BY id");
                     details.extend(work.query(&rest, &[&last.id, &end]).await?.iter().map(detail));
                     Some(end)
@@ -126,7 +126,7 @@ impl PostgresStore {
             let emptied = format!(
                 "SELECT place FROM tombstones WHERE number > $1 AND NOT EXISTS (
                      SELECT 1 FROM details WHERE id BETWEEN place AND place + {}) ORDER BY place",
-                PLACES_OF_PROFILE - 1
+                IDS_OF_PLACE - 1
             );
             let mut emptied = work.cursor("emptied", &emptied, &[&number]).await?;
             loop {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use contactd_core::store::merge::{HeldDetail, Merging, TotalChanges, Touched};
-use contactd_core::store::place::{PLACES_OF_PROFILE, first_id, first_id_of_key};
+use contactd_core::store::place::{IDS_OF_PLACE, first_id, first_id_of_key};
 use contactd_core::store::{
     Crowd, FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, Noted, PastImport,
     PutCounts, Stored, Undo, ValueOfProfile, WithdrawnFrom,
@@ -167,7 +167,7 @@ impl<'a> PostgresImport<'a> {
         for records in records.chunk_by(|one, other| place(one) == place(other)) {
             let first = place(&records[0]);
             let held = loop {
-                match self.next_place(first + PLACES_OF_PROFILE).await? {
+                match self.next_place(first + IDS_OF_PLACE).await? {
                     Some(earlier) if earlier.first < first => self.withdraw(earlier).await?,
                     Some(held) => break held,
                     None => break Place::of(first, []),

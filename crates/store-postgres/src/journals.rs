@@ -12,7 +12,6 @@ use crate::PostgresStore;
 use crate::audit::{lock_node, position_in};
 use crate::database::Work;
 use crate::failure::{Failure, Tried};
-use crate::node_claim::{NodeClaim, check_claim};
 use crate::usage::{signed, unsigned};
 
 /// How many lines one statement adds.
@@ -40,9 +39,8 @@ const ADD_SEALS: &str =
 #[async_trait]
 impl JournalCopies for PostgresStore {
     async fn copy_position(&self, node: &str) -> Stored<Option<AuditPosition>> {
-        let own = self.own(node);
         let read = move |work: Work| async move {
-            check_claim(&work, own).await?;
+            self.check_claim(&work, node).await?;
             let last = work.query_opt(LAST, &[&node]).await?;
             Ok(Some(last.map(|row| position_in(&row, 1)).transpose()?.unwrap_or_default()))
         };
@@ -50,15 +48,13 @@ impl JournalCopies for PostgresStore {
     }
 
     async fn add_to_copy(&self, step: CopyStep<'_>) -> Stored<bool> {
-        let own = self.own(step.node);
-        self.database.prepare(move |work| async move { add(&work, own, step).await }).await
+        self.database.prepare(move |work| async move { add(self, &work, step).await }).await
     }
 
     async fn begin_journal_copy(&self, node: &str) -> Stored<()> {
-        let own = self.own(node);
         let prepare = move |work: Work| async move {
             lock_node(&work, node).await?;
-            check_claim(&work, own).await?;
+            self.check_claim(&work, node).await?;
             // One that nothing was added to is a new one.
             let last = work.query_opt(LAST, &[&node]).await?;
             if last.is_some_and(|row| row.get::<_, i64>(3) > 0) {
@@ -146,9 +142,9 @@ impl PostgresStore {
     }
 }
 
-async fn add(work: &Work, own: Option<&NodeClaim>, step: CopyStep<'_>) -> Tried<bool> {
+async fn add(store: &PostgresStore, work: &Work, step: CopyStep<'_>) -> Tried<bool> {
     lock_node(work, step.node).await?;
-    check_claim(work, own).await?;
+    store.check_claim(work, step.node).await?;
     let (copy, position) = match work.query_opt(LAST, &[&step.node]).await? {
         Some(row) => (row.get::<_, i32>(0), position_in(&row, 1)?),
         None => (work.query_one(BEGIN, &[&step.node]).await?.get(0), AuditPosition::default()),

@@ -46,19 +46,14 @@ impl PostgresStore {
         self.database.read(move |work| async move { own.runs_elsewhere(&work).await }).await
     }
 
-    /// The node of this machine, if this is its id.
-    pub(crate) fn own(&self, id: &str) -> Option<&NodeClaim> {
-        self.claim.get().filter(|own| own.id == id)
-    }
-}
-
-/// Fails if a process runs as the node in another data directory.
-pub(crate) async fn check_claim(work: &Work, own: Option<&NodeClaim>) -> Tried<()> {
-    match own {
-        Some(own) if own.runs_elsewhere(work).await? => {
-            Err(StoreError::Unavailable(ANOTHER_RUNS.to_owned()).into())
+    /// Fails if this is the node of this machine, and a process runs as the node in another data directory.
+    pub(crate) async fn check_claim(&self, work: &Work, node: &str) -> Tried<()> {
+        match self.claim.get().filter(|own| own.id == node) {
+            Some(own) if own.runs_elsewhere(work).await? => {
+                Err(StoreError::Unavailable(ANOTHER_RUNS.to_owned()).into())
+            }
+            _ => Ok(()),
         }
-        _ => Ok(()),
     }
 }
 

@@ -8,7 +8,6 @@ use tokio_postgres::Row;
 use crate::PostgresStore;
 use crate::database::Work;
 use crate::failure::{Failure, Tried};
-use crate::node_claim::check_claim;
 
 /// Claims what nobody has claimed, and what belongs to a node that was forgotten, or whose lease ended ten minutes ago.
 const CLAIM: &str = "UPDATE outbox SET claimed_by = $1 WHERE claimed_by IS NULL OR NOT EXISTS (
@@ -48,9 +47,8 @@ impl Outbox for PostgresStore {
     /// Claims entries for a node, which writes them to its journal and then removes them: those that nobody has claimed, and
     /// those of nodes that were forgotten or have been silent for long. Returns all that the node has claimed, oldest first.
     async fn claim_entries(&self, node: &str) -> Stored<Vec<AdminEntry>> {
-        let own = self.own(node);
         let claim = move |work: Work| async move {
-            check_claim(&work, own).await?;
+            self.check_claim(&work, node).await?;
             work.execute(REMOVE_RECORDED, &[]).await?;
             work.execute(CLAIM, &[&node]).await?;
             let claimed = "SELECT record FROM outbox WHERE claimed_by = $1 ORDER BY id";

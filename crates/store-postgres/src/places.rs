@@ -7,7 +7,7 @@
 use contactd_core::store::StoreError;
 use contactd_core::store::merge::{Fate, HeldDetail, TotalChanges};
 use contactd_core::store::place::{
-    PLACES, PLACES_OF_PROFILE, first_id_of_key, kind_number, label_number, place_of,
+    IDS_OF_KIND, IDS_OF_PLACE, first_id_of_key, kind_number, label_number, place_of,
 };
 use contactd_core::{Kind, Profile};
 
@@ -65,7 +65,7 @@ impl Place {
             "SELECT held.* FROM unnest($1::bigint[]) WITH ORDINALITY AS asked (place, at)
              CROSS JOIN LATERAL (
                  SELECT {COLUMNS} FROM details
-                 WHERE id >= asked.place AND id < asked.place + {PLACES_OF_PROFILE} ORDER BY id OFFSET 0
+                 WHERE id >= asked.place AND id < asked.place + {IDS_OF_PLACE} ORDER BY id OFFSET 0
              ) AS held
              ORDER BY asked.at, held.id"
         );
@@ -134,8 +134,8 @@ impl Rewrite {
         }
         let mut is_empty = true;
         for kind in Kind::ALL {
-            let first = place.first + kind_number(kind) * PLACES;
-            let mut free = first..first + PLACES;
+            let first = place.first + kind_number(kind) * IDS_OF_KIND;
+            let mut free = first..first + IDS_OF_KIND;
             for (profile, held) in &place.profiles {
                 for held in held.iter().filter(|held| held.detail.kind == kind) {
                     let id = free.next().ok_or_else(no_room)?;
@@ -176,7 +176,8 @@ impl Rewrite {
 }
 
 fn no_room() -> Failure {
-    let what = format!("one profile would have more than {PLACES} details of one kind; nothing was changed");
+    let what =
+        format!("one profile would have more than {IDS_OF_KIND} details of one kind; nothing was changed");
     Failure::from(StoreError::Engine(what))
 }
 

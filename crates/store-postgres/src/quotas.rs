@@ -20,8 +20,8 @@ use crate::usage::{signed, unsigned};
 pub struct QuotaKey {
     /// The family.
     pub family: String,
-    /// Whether the period is a month; otherwise it is a day.
-    pub is_month: bool,
+    /// The period.
+    pub period: Period,
     /// The first day of the period.
     pub first_day: i64,
 }
@@ -29,11 +29,7 @@ pub struct QuotaKey {
 impl QuotaKey {
     /// The quota of a family in the period that begins on this day.
     pub fn new(family: &str, period: Period, first_day: i64) -> Self {
-        Self { family: family.to_owned(), is_month: period == Period::Month, first_day }
-    }
-
-    const fn period(&self) -> &'static str {
-        if self.is_month { "month" } else { "day" }
+        Self { family: family.to_owned(), period, first_day }
     }
 }
 
@@ -106,7 +102,8 @@ impl PostgresStore {
 }
 
 fn key(row: &tokio_postgres::Row) -> QuotaKey {
-    QuotaKey { family: row.get(0), is_month: row.get::<_, &str>(1) == "month", first_day: row.get(2) }
+    let period = if row.get::<_, &str>(1) == Period::Month.name() { Period::Month } else { Period::Day };
+    QuotaKey::new(row.get(0), period, row.get(2))
 }
 
 /// The keys of what is asked, as arrays.
@@ -114,7 +111,7 @@ fn keys(asked: &[UnitsAsked]) -> (Vec<&str>, Vec<&str>, Vec<i64>) {
     let key = |asked: &UnitsAsked| asked.key.first_day;
     (
         asked.iter().map(|asked| asked.key.family.as_str()).collect(),
-        asked.iter().map(|asked| asked.key.period()).collect(),
+        asked.iter().map(|asked| asked.key.period.name()).collect(),
         asked.iter().map(key).collect(),
     )
 }
@@ -236,7 +233,7 @@ mod tests {
     use super::*;
 
     fn asked(limit: u64, holds: u64, used: u64, wants: u64) -> UnitsAsked {
-        let key = QuotaKey { family: "f".to_owned(), is_month: false, first_day: 7 };
+        let key = QuotaKey { family: "f".to_owned(), period: Period::Day, first_day: 7 };
         UnitsAsked { key, next_day: 8, limit, holds, used, reserved: 0, wants, is_first: false }
     }
 

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use contactd_core::store::place::{PLACES_OF_PROFILE, first_id};
+use contactd_core::store::place::{IDS_OF_PLACE, first_id};
 use contactd_core::{Kind, Profile};
 use rusqlite::{Connection, Result};
 
@@ -57,7 +57,7 @@ impl Ahead {
             Strategy::Scan { .. } if !is_again => {
                 while self.pass(connection, first, |_| {})? {}
                 let mut rows = Vec::new();
-                while self.pass(connection, first + PLACES_OF_PROFILE, |row| rows.push(row))? {}
+                while self.pass(connection, first + IDS_OF_PLACE, |row| rows.push(row))? {}
                 Ok(ProfileRows::of(profile, rows))
             }
             _ => ProfileRows::read(connection, profile),

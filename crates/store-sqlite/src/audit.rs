@@ -10,22 +10,14 @@ use contactd_core::AuditPosition;
 use contactd_core::blocking;
 use contactd_core::store::{
     AuditFilter, AuditIndex, AuditUsage, IndexStep, IndexedLine, JournalCopies, StoreError, Stored,
+    VisitLines,
 };
 use names::{Names, find_name};
-use parking_lot::MutexGuard;
+use parking_lot::{MappedMutexGuard, MutexGuard};
 use reading::{indexed, usage, visit_newest};
 use rusqlite::{Connection, OptionalExtension, Result, Transaction};
 
 use crate::{SqliteStore, connection, schema};
-
-/// The locked connection to the index, which is opened when first needed.
-pub(crate) struct OpenIndex<'a>(MutexGuard<'a, Option<Connection>>);
-
-impl OpenIndex<'_> {
-    fn connection(&mut self) -> Stored<&mut Connection> {
-        self.0.as_mut().ok_or_else(|| StoreError::Engine("the audit index is not open".to_owned()))
-    }
-}
 
 /// The journal is beside it, so it keeps no copies.
 #[async_trait]
@@ -135,11 +127,7 @@ impl AuditIndex for SqliteStore {
         self.read_index(|index| usage(index, Some(find_name(index, node)?.unwrap_or(0)), i64::MIN))
     }
 
-    async fn visit_audit(
-        &self,
-        filter: &AuditFilter,
-        visit: &mut (dyn FnMut(IndexedLine) -> bool + Send),
-    ) -> Stored<()> {
+    async fn visit_audit(&self, filter: &AuditFilter, visit: VisitLines<'_>) -> Stored<()> {
         self.read_index_apart(|index| visit_newest(index, filter, visit))
     }
 
@@ -150,7 +138,7 @@ impl AuditIndex for SqliteStore {
 
 impl SqliteStore {
     /// The index, opened or created if necessary.
-    fn audit(&self) -> Stored<OpenIndex<'_>> {
+    fn audit(&self) -> Stored<MappedMutexGuard<'_, Connection>> {
         let mut audit = self.audit.lock();
         if audit.is_none() {
             let opened = schema::open(&self.dir.join("audit-index.db"), schema::AUDIT).map_err(error)?;
@@ -158,12 +146,13 @@ impl SqliteStore {
             opened.execute_batch("PRAGMA synchronous = NORMAL").map_err(error)?;
             *audit = Some(opened);
         }
-        Ok(OpenIndex(audit))
+        let closed = |_| StoreError::Engine("the audit index is not open".to_owned());
+        MutexGuard::try_map(audit, Option::as_mut).map_err(closed)
     }
 
     /// Reads the index.
     pub(crate) fn read_index<T>(&self, read: impl FnOnce(&Connection) -> Result<T>) -> Stored<T> {
-        blocking(|| self.audit().and_then(|mut audit| read(audit.connection()?).map_err(error)))
+        blocking(|| self.audit().and_then(|audit| read(&audit).map_err(error)))
     }
 
     /// Reads a snapshot with a connection of its own, so that nobody waits for a question that takes long.
@@ -182,7 +171,7 @@ impl SqliteStore {
     fn change_index<T>(&self, change: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Stored<T> {
         blocking(|| {
             let mut audit = self.audit()?;
-            let transaction = connection::write(audit.connection()?).map_err(error)?;
+            let transaction = connection::write(&mut audit).map_err(error)?;
             let done = change(&transaction).map_err(error)?;
             transaction.commit().map_err(error)?;
             Ok(done)

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use contactd_core::store::moving::{MovedKey, MovedRows, MovedTable, Part};
-use contactd_core::store::place::{PLACES_OF_PROFILE, place_of};
+use contactd_core::store::place::{IDS_OF_PLACE, place_of};
 use contactd_core::store::{EntityTable, Stored};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Params, Result, Row, Statement, params};
@@ -58,7 +58,7 @@ fn read(part: &Connection, table: &MovedTable, after: MovedKey, most: u64) -> Re
     let next = end.map(|(first, second)| match from {
         "details" => {
             let before = place_of(first) - 1;
-            let through = if before > after.0 { before } else { before + PLACES_OF_PROFILE };
+            let through = if before > after.0 { before } else { before + IDS_OF_PLACE };
             (through, through)
         }
         _ => (first, second - 1),
@@ -72,7 +72,7 @@ fn read(part: &Connection, table: &MovedTable, after: MovedKey, most: u64) -> Re
 }
 
 fn read_all(mut rows: Statement<'_>, range: impl Params, next: Option<MovedKey>) -> Result<MovedRows> {
-    let columns: Vec<String> = rows.column_names().into_iter().map(str::to_owned).collect();
+    let columns: Vec<String> = rows.column_names().map(str::to_owned).collect();
     let lines = rows.query_map(range, |row| line(row, columns.len()))?;
     Ok(MovedRows { lines: lines.collect::<Result<_>>()?, columns, next })
 }

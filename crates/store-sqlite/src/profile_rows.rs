@@ -2,7 +2,7 @@
 
 use contactd_core::store::merge::{HeldDetail, Touched};
 use contactd_core::store::place::{
-    NEVER_OBSERVED, PLACES, PLACES_OF_PROFILE, first_id, kind, kind_number, label, label_number, observed,
+    IDS_OF_KIND, IDS_OF_PLACE, NEVER_OBSERVED, first_id, kind, kind_number, label, label_number, observed,
 };
 use contactd_core::{ContactValue, Detail, Kind, Profile, Timestamp};
 use rusqlite::{Connection, Result, Row, params};
@@ -51,7 +51,7 @@ impl ProfileRows {
     /// Reads all details of a profile, each kind in order of preference.
     pub(crate) fn read(connection: &Connection, profile: &Profile) -> Result<Self> {
         let first = first_id(profile, Kind::Phone);
-        let rows = StoredRow::read(connection, (first, first + PLACES_OF_PROFILE, PLACES_OF_PROFILE))?;
+        let rows = StoredRow::read(connection, (first, first + IDS_OF_PLACE, IDS_OF_PLACE))?;
         Ok(Self::of(profile, rows))
     }
 
@@ -80,12 +80,12 @@ impl ProfileRows {
             if self.kinds_before.contains(&kind) {
                 connection
                     .prepare_cached("DELETE FROM details WHERE id >= ?1 AND id < ?1 + ?2 AND profile = ?3")?
-                    .execute((first, PLACES, profile.key()))?;
+                    .execute((first, IDS_OF_KIND, profile.key()))?;
             }
             let mut details: Vec<&HeldDetail> =
                 self.details.iter().filter(|stored| stored.detail.kind == kind).collect();
             details.sort_by_key(|stored| stored.preference());
-            let mut free = (first..first + PLACES).filter(|id| !self.taken.contains(id));
+            let mut free = (first..first + IDS_OF_KIND).filter(|id| !self.taken.contains(id));
             for stored in details {
                 let id = free.next().ok_or_else(no_room)?;
                 insert(stored, connection, profile, id)?;
@@ -96,7 +96,8 @@ impl ProfileRows {
 }
 
 fn no_room() -> rusqlite::Error {
-    let what = format!("one profile would have more than {PLACES} details of one kind; nothing was changed");
+    let what =
+        format!("one profile would have more than {IDS_OF_KIND} details of one kind; nothing was changed");
     rusqlite::Error::UserFunctionError(what.into())
 }
 

@@ -35,7 +35,7 @@ enum Trouble {
 }
 
 /// Rows from the id of a profile's best detail of a kind on, each with whether it may be returned.
-// 32768 is place::PLACES.
+// 32768 is place::IDS_OF_KIND.
 const FROM_PLACE: &str = "SELECT
         id < ?1 + 32768 AND profile = ?2 AND label = 0 AND (expires_at IS NULL OR expires_at > ?3), value, id, profile
     FROM details WHERE id >= ?1 ORDER BY id";
@@ -102,7 +102,7 @@ impl Reader {
                 }
                 is_over |= counts && verdict == Verdict::Enough;
             }
-            is_over |= id >= first + place::PLACES;
+            is_over |= id >= first + place::IDS_OF_KIND;
             if is_over && read >= LEAST_ROWS {
                 break;
             }

@@ -52,7 +52,7 @@ struct Counters {
     /// A second, and in the lowest eight bits how many requests were refused in it.
     refusals: AtomicU64,
     /// Lookups in progress.
-    places: AtomicUsize,
+    in_progress: AtomicUsize,
 }
 
 /// Tells tokens apart while the process runs. It stays the same if the token is changed.
@@ -89,8 +89,8 @@ impl Caller {
     }
 
     /// How many lookups of the token are in progress. The server counts them.
-    pub fn places(&self) -> &AtomicUsize {
-        &self.0.live.places
+    pub fn in_progress(&self) -> &AtomicUsize {
+        &self.0.live.in_progress
     }
 
     /// Whether the token's scopes allow looking up `kind`.
@@ -263,7 +263,7 @@ impl Callers {
             Some(LeasedQuota { family, period, meter: Arc::clone(&known.meter) })
         });
         let mut leased: Vec<LeasedQuota> = leased.collect();
-        let key = |quota: &LeasedQuota| (quota.family.clone(), quota.period == Period::Month);
+        let key = |quota: &LeasedQuota| (quota.family.clone(), quota.period);
         leased.sort_by_cached_key(key);
         leased.dedup_by(|a, b| a.is_same(b));
         leased

@@ -31,7 +31,7 @@ pub struct Quota {
 }
 
 /// The period of a quota, in UTC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Period {
     /// From midnight to midnight.
     Day,
@@ -110,15 +110,19 @@ impl FromStr for Quota {
 
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let period = match self.period {
-            Period::Day => "day",
-            Period::Month => "month",
-        };
-        write!(f, "{}/{period}", self.limit)
+        write!(f, "{}/{}", self.limit, self.period.name())
     }
 }
 
 impl Period {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Month => "month",
+        }
+    }
+
     /// The first day of the period that contains `now`, and the first day of the next period.
     pub fn days(self, now: Timestamp) -> (i64, i64) {
         let today = now.day();

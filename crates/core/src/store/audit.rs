@@ -5,6 +5,9 @@ use async_trait::async_trait;
 use crate::store::Stored;
 use crate::{AdminEntry, AdminRecord, AuditPosition, AuditRecord, Kind, ShortDigest, Timestamp};
 
+/// Is given a line, and returns whether to continue.
+pub type VisitLines<'a> = &'a mut (dyn FnMut(IndexedLine) -> bool + Send);
+
 /// An index of the journals. A line is identified by its node and its number, because each node has its own
 /// journal. The index can be rebuilt from the journals.
 #[async_trait]
@@ -45,11 +48,7 @@ pub trait AuditIndex: Send + Sync + 'static {
     /// Visits the lines of all nodes that match, newest first by their time; lines of one node with the same time by
     /// number, the highest first. Keeps no more lines in memory than `filter.newest`, or than match. `visit` returns
     /// whether to continue.
-    async fn visit_audit(
-        &self,
-        filter: &AuditFilter,
-        visit: &mut (dyn FnMut(IndexedLine) -> bool + Send),
-    ) -> Stored<()>;
+    async fn visit_audit(&self, filter: &AuditFilter, visit: VisitLines<'_>) -> Stored<()>;
 
     /// Usage of every token by day, on all nodes together, from the UTC day `since` on.
     async fn audit_usage(&self, since: i64) -> Stored<Vec<AuditUsage>>;

@@ -9,13 +9,13 @@
 
 use crate::{Detail, Kind, Label, Profile, Timestamp};
 
-const PLACE_BITS: u32 = 15;
+const ORDER_BITS: u32 = 15;
 
 /// The maximum number of details of one kind under one hash.
-pub const PLACES: i64 = 1 << PLACE_BITS;
+pub const IDS_OF_KIND: i64 = 1 << ORDER_BITS;
 
 /// The same for both kinds together.
-pub const PLACES_OF_PROFILE: i64 = 2 * PLACES;
+pub const IDS_OF_PLACE: i64 = 2 * IDS_OF_KIND;
 
 /// The first id of the range for a profile's details of a kind.
 pub fn first_id(profile: &Profile, kind: Kind) -> i64 {
@@ -24,8 +24,8 @@ pub fn first_id(profile: &Profile, kind: Kind) -> i64 {
 
 /// Like [`first_id`], with the profile and kind as they are stored in the table.
 pub fn first_id_of_key(profile: &str, kind: i64) -> i64 {
-    let hash = twox_hash::XxHash3_64::oneshot(profile.as_bytes()) >> (PLACE_BITS + 2);
-    (hash.cast_signed() << (PLACE_BITS + 1)) | (kind << PLACE_BITS)
+    let hash = twox_hash::XxHash3_64::oneshot(profile.as_bytes()) >> (ORDER_BITS + 2);
+    (hash.cast_signed() << (ORDER_BITS + 1)) | (kind << ORDER_BITS)
 }
 
 /// Whether a detail of this profile can have this id. If not, the row is damaged.
@@ -35,7 +35,7 @@ pub fn is_place_of(id: i64, profile: &str) -> bool {
 
 /// The first id of the place of a row: the range of ids of one hash.
 pub const fn place_of(id: i64) -> i64 {
-    id & !(PLACES_OF_PROFILE - 1)
+    id & !(IDS_OF_PLACE - 1)
 }
 
 /// Stored for a missing `observed_at`, which counts as oldest.
@@ -81,7 +81,7 @@ mod tests {
         let profile = Profile::from_key("linkedin.com/in/ada-quell-1a2b3c");
         let phone = first_id(&profile, Kind::Phone);
         assert_eq!(phone, 0x53f9_e131_bb65_0000);
-        assert_eq!(first_id(&profile, Kind::Email), phone + PLACES);
+        assert_eq!(first_id(&profile, Kind::Email), phone + IDS_OF_KIND);
     }
 
     #[test]
@@ -93,7 +93,7 @@ mod tests {
     fn first_ids_are_not_negative_and_end_in_zero_bits() {
         for number in 0..10_000 {
             let id = first_id_of_key(&format!("linkedin.com/in/quell-{number}"), number % 2);
-            assert!(id >= 0 && id % PLACES == 0);
+            assert!(id >= 0 && id % IDS_OF_KIND == 0);
         }
     }
 }

@@ -10,20 +10,19 @@ use tokio_postgres::Row;
 use super::names::{ids, lock_node};
 use crate::database::Work;
 use crate::failure::{Failure, Tried};
-use crate::node_claim::{NodeClaim, check_claim};
-use crate::outbox;
 use crate::usage::{signed, unsigned};
+use crate::{PostgresStore, outbox};
 
 /// Adds the lines of a step if the index is still at the position where the step begins. `was_added` is whether an earlier
 /// attempt may have been committed.
 pub(super) async fn add_step(
+    store: &PostgresStore,
     work: &Work,
-    own: Option<&NodeClaim>,
     step: IndexStep<'_>,
     was_added: &AtomicBool,
 ) -> Tried<bool> {
     let node = lock_node(work, step.node).await?;
-    check_claim(work, own).await?;
+    store.check_claim(work, step.node).await?;
     let position = position(work, node).await?;
     if position != step.from {
         return Ok(was_added.load(Ordering::SeqCst) && position == step.to);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use contactd_core::store::Stored;
 use contactd_core::store::copying::{ChangePoint, CopiedDetail, DetailsChanges};
-use contactd_core::store::place::{PLACES_OF_PROFILE, place_of};
+use contactd_core::store::place::{IDS_OF_PLACE, place_of};
 use rusqlite::{Connection, Result, params};
 
 use super::{INSERT, insert_detail, put_sources};
@@ -53,7 +53,7 @@ impl ApplyingDetails {
 
     /// Removes the details of a place, to be followed by these.
     fn empty(&mut self, place: i64, next: &[CopiedDetail]) -> Result<()> {
-        let (first, last) = (place, place + PLACES_OF_PROFILE - 1);
+        let (first, last) = (place, place + IDS_OF_PLACE - 1);
         if !self.has_removed {
             let mut read = self
                 .connection

@@ -214,7 +214,7 @@ faulty! {
         calling remove_foreign(node: &str) -> ();
         calling check_index() -> Vec<String>;
         calling audit_usage_of(node: &str) -> Vec<AuditUsage>;
-        calling visit_audit(filter: &AuditFilter, visit: &mut (dyn FnMut(IndexedLine) -> bool + Send)) -> ();
+        calling visit_audit(filter: &AuditFilter, visit: VisitLines<'_>) -> ();
         calling audit_usage(since: i64) -> Vec<AuditUsage>;
     }
 }
