@@ -64,9 +64,7 @@ impl<'a> AdminApi<'a> {
 
     /// Sends a request of any kind with the token.
     pub(crate) fn send(&self, request: Request) -> Reply {
-        let mut connection = Connection::open(self.service.admin);
-        connection.send(request.token(&self.token).bytes());
-        connection.reply()
+        self.service.ask_admin(&request.token(&self.token))
     }
 
     /// A whole file, however it is sent.
@@ -81,6 +79,11 @@ impl<'a> AdminApi<'a> {
         }
         reply.body = String::from_utf8(rest).expect("UTF-8");
         reply
+    }
+
+    /// Starts a job, and gives it when it has ended.
+    pub(crate) fn job(&self, path: &str, body: &Value) -> Value {
+        self.ended(&self.post(path, body))
     }
 
     /// Waits until the job that was started by this reply has ended, and gives it.

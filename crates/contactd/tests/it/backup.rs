@@ -8,15 +8,14 @@ use crate::service::{EMAIL, PHONE, Service, Site};
 #[test]
 fn a_backup_made_while_serving_is_restored_with_everything() {
     let (service, token) = Service::with_people();
-    let backup = service.site.path("a.backup");
-    let name = backup.to_str().expect("UTF-8");
-    service.site.ok(&["backup", name]);
-    assert_eq!(backup.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
+    let backup = service.site.place("a.backup");
+    service.site.ok(&["backup", &backup]);
+    assert_eq!(std::fs::metadata(&backup).expect("a file").permissions().mode() & 0o777, 0o600);
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 200, "it continues to serve");
     let exported = service.site.run(&["export"]).stdout;
 
     let other = Site::empty();
-    other.ok(&["restore", name, "--accept-lost-opt-outs"]);
+    other.ok(&["restore", &backup, "--accept-lost-opt-outs"]);
     assert_eq!(other.run(&["export"]).stdout, exported);
     let restored = other.serve();
     assert_eq!(restored.look_up(PHONE, &token, ADA).json()["phoneNumber"], ADA_PHONE);
@@ -94,14 +93,11 @@ fn a_restore_does_not_lose_opt_outs_unless_that_is_accepted() {
     let site = Site::with_people();
     let token = site.token(&[]);
     site.ok(&["backup", "a.backup"]);
-    let backup = site.path("a.backup");
-    let name = backup.to_str().expect("UTF-8");
     site.ok(&["suppress", ADA]);
-
-    site.run(&["restore", name, "--accept-lost-opt-outs"]).mentions(1, "not empty");
+    site.run(&["restore", "a.backup", "--accept-lost-opt-outs"]).mentions(1, "not empty");
     let other = Site::empty();
-    other.run(&["restore", name]).mentions(1, "this backup was made at 20");
-    other.ok(&["restore", name, "--suppressions-from", site.data().to_str().expect("UTF-8")]);
+    other.run(&["restore", &site.place("a.backup")]).mentions(1, "this backup was made at 20");
+    assert_eq!(other.restore(&site).code, 0);
     let service = other.serve();
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 404);
     assert_eq!(service.look_up(EMAIL, &token, EVE).status, 200);
@@ -116,15 +112,9 @@ fn a_restore_needs_only_the_opt_outs_of_what_it_replaces_and_keeps_revocations()
     let id = site.json(&["token", "list"])[0]["id"].as_str().expect("an id").to_owned();
     site.ok(&["token", "revoke", &id]);
     std::fs::write(site.data().join("details.db"), "damaged").expect("damages");
-    let old = site.data();
-    let old = old.to_str().expect("UTF-8");
-
     let other = Site::empty();
     std::fs::create_dir(other.data()).expect("makes");
-    let backup = site.path("a.backup");
-    other
-        .run(&["restore", backup.to_str().expect("UTF-8"), "--suppressions-from", old])
-        .mentions(0, "1 opt-out and 1 revocation of tokens");
+    other.restore(&site).mentions(0, "1 opt-out and 1 revocation of tokens");
     let fresh = other.token(&[]);
     let service = other.serve();
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 401);

@@ -1,7 +1,7 @@
 //! A base path moves every public path and nothing else.
 
 use crate::fixture::ADA;
-use crate::http::{Connection, Request, profile_body};
+use crate::http::{Request, profile_body};
 use crate::service::{PHONE, Site};
 
 #[test]
@@ -29,7 +29,5 @@ fn every_public_path_moves_and_messages_do_not() {
     assert_eq!(service.send(&Request::get("/")).status, 404);
     let openapi = service.send(&Request::get("/contacts/openapi.json")).json();
     assert_eq!(openapi["servers"][0]["url"], "/contacts");
-    let mut admin = Connection::open(service.admin);
-    admin.send(Request::get("/metrics").bytes());
-    assert_eq!(admin.reply().status, 200, "the admin listener does not move");
+    assert_eq!(service.ask_admin(&Request::get("/metrics")).status, 200, "the admin listener does not move");
 }

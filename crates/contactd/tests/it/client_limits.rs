@@ -3,10 +3,9 @@
 use std::net::Ipv4Addr;
 use std::sync::Barrier;
 
-use rustix::process::Signal;
-
 use crate::fixture::{ADA, EVE, NOBODY, OLD, UNA};
 use crate::http::{Connection, Reply, Request, profile_body};
+use crate::running::reload;
 use crate::service::{EMAIL, PHONE, Service, Site, eventually};
 
 /// The address that requests come from unless a test says otherwise.
@@ -18,8 +17,7 @@ fn connect(service: &Service, client: u8) -> Connection {
 
 fn send(service: &Service, client: u8, request: &Request) -> Reply {
     let mut connection = connect(service, client);
-    connection.send(request.bytes());
-    connection.reply()
+    connection.ask(&request)
 }
 
 fn lookup(token: &str, url: &str) -> Request {
@@ -50,15 +48,6 @@ fn assert_limited(reply: &Reply, seconds: u64) {
     );
 }
 
-/// Replaces the configuration and waits until the server has taken it over.
-fn reload(service: &Service, config: &str, says: &str) {
-    let count = || service.log.text().matches(&format!("\"reloaded: {says}\"")).count();
-    let before = count();
-    service.site.file("serve.toml", config);
-    service.signal(Signal::HUP);
-    eventually("it has reloaded", || count() > before);
-}
-
 #[test]
 fn nothing_is_limited_unless_it_is_configured() {
     let (service, token) = Service::with_people();
@@ -66,8 +55,7 @@ fn nothing_is_limited_unless_it_is_configured() {
     let mut connection = connect(&service, USUAL);
     for _ in 0..50 {
         for (status, request) in [(401, guess()), (404, lookup(&token, NOBODY)), (200, lookup(&token, ADA))] {
-            connection.send(request.bytes());
-            assert_eq!(connection.reply().status, status);
+            assert_eq!(connection.ask(&request).status, status);
         }
     }
     assert_eq!(refusals(&service), [0, 0, 0]);
@@ -76,10 +64,7 @@ fn nothing_is_limited_unless_it_is_configured() {
 #[test]
 fn connections_over_the_limit_of_an_address_are_answered_503_and_closed() {
     let service = Site::empty().serve_with(&[], "[clients]\nconnections = 2\n");
-    let ask = |connection: &mut Connection| {
-        connection.send(Request::get("/healthz").bytes());
-        connection.reply().status
-    };
+    let ask = |connection: &mut Connection| connection.ask(&Request::get("/healthz")).status;
     let mut open = [connect(&service, 2), connect(&service, 2)];
     assert_eq!(open.each_mut().map(ask), [200, 200]);
     let mut silent = connect(&service, 2);
@@ -106,8 +91,10 @@ fn proxies_may_have_any_number_of_connections() {
     let service = Site::empty().serve_with(&[], config);
     let mut open: Vec<Connection> = (0..5).map(|_| connect(&service, 1)).collect();
     for connection in &mut open {
-        connection.send(Request::get("/healthz").header("Forwarded", "for=192.0.2.1").bytes());
-        assert_eq!(connection.reply().status, 200);
+        assert_eq!(
+            connection.ask(&Request::get("/healthz").header("Forwarded", "for=192.0.2.1")).status,
+            200
+        );
     }
     let mut clients = [connect(&service, 2), connect(&service, 2)];
     clients[0].send(Request::get("/healthz").bytes());
@@ -186,8 +173,7 @@ fn many_lookups_at_once_do_not_exceed_the_rate_of_misses() {
                 scope.spawn(|| {
                     let mut connection = connect(&service, 2);
                     together.wait();
-                    connection.send(lookup(&token, NOBODY).bytes());
-                    connection.reply().status
+                    connection.ask(&lookup(&token, NOBODY)).status
                 })
             })
             .collect();
@@ -216,8 +202,7 @@ fn behind_a_proxy_the_client_that_it_names_counts() {
     let mut proxy = connect(&service, 1);
     let mut ask = |lines: &[(&str, &str)]| {
         let request = lines.iter().fold(guess(), |request, (name, value)| request.header(name, value));
-        proxy.send(request.bytes());
-        proxy.reply().status
+        proxy.ask(&request).status
     };
     const FOR: &str = "X-Forwarded-For";
     // All on one connection of the proxy. What a client claimed comes before what the proxies added.
@@ -262,32 +247,36 @@ fn the_standard_header_is_read_with_quotes_brackets_and_ports() {
 fn sighup_changes_the_limits_and_a_changed_rate_begins_anew() {
     let service = Site::empty().serve();
     let statuses = |connection: &mut Connection, count: usize| -> Vec<u16> {
-        let ask = |_| {
-            connection.send(guess().bytes());
-            connection.reply().status
-        };
+        let ask = |_| connection.ask(&guess()).status;
         (0..count).map(ask).collect()
     };
     let mut before = [connect(&service, 2), connect(&service, 2)];
     assert_eq!(before.each_mut().map(|connection| statuses(connection, 2)), [[401, 401], [401, 401]]);
     let limits = "[clients]\nfailed_authorizations = \"1/h\"\nconnections = 1\n";
-    reload(&service, limits, "clients.connections, clients.failed_authorizations");
+    assert_eq!(
+        reload(&service, limits, 1),
+        ["INFO reloaded: clients.connections, clients.failed_authorizations"]
+    );
     assert_eq!(before.each_mut().map(|connection| statuses(connection, 1)), [[401], [429]]);
     let mut first = connect(&service, 2);
     assert_eq!(statuses(&mut first, 1), [429], "those that were open before are not counted");
     assert_eq!(connect(&service, 2).reply().status, 503);
-    reload(&service, &limits.replace("1/h", "2/h"), "clients.failed_authorizations");
+    assert_eq!(
+        reload(&service, &limits.replace("1/h", "2/h"), 1),
+        ["INFO reloaded: clients.failed_authorizations"]
+    );
     assert_eq!(statuses(&mut first, 3), [401, 401, 429], "a changed rate begins anew");
     let more = limits.replace("1/h", "2/h") + "misses = \"5/m\"\n";
-    reload(&service, &more, "clients.misses");
+    assert_eq!(reload(&service, &more, 1), ["INFO reloaded: clients.misses"]);
     let proxies = "[clients]\nproxies = [\"127.0.0.4\"]\nproxy_header = \"x-forwarded-for\"\n";
-    reload(
-        &service,
-        proxies,
-        "clients.connections, clients.failed_authorizations, clients.misses, clients.proxies, clients.proxy_header",
+    assert_eq!(
+        reload(&service, proxies, 1),
+        [
+            "INFO reloaded: clients.connections, clients.failed_authorizations, clients.misses, clients.proxies, clients.proxy_header"
+        ]
     );
     assert_eq!(statuses(&mut connect(&service, 2), 5), [401; 5]);
-    reload(&service, "", "clients.proxies, clients.proxy_header");
+    assert_eq!(reload(&service, "", 1), ["INFO reloaded: clients.proxies, clients.proxy_header"]);
 }
 
 #[test]
@@ -325,12 +314,10 @@ fn errors_in_the_section_are_reported_with_their_lines() {
     let site = Site::empty();
     crate::transcript::check(&site, "clients");
     let service = site.serve_with(&[], "");
-    let file = service.site.path("serve.toml").display().to_string();
-    service.site.file("serve.toml", "[clients]\nproxies = [\"10.0.0.7\"]\n");
-    service.signal(Signal::HUP);
-    eventually("it has tried", || {
-        service.log.text().contains(&format!(
-            "cannot reload, nothing has changed: {file}, line 2: clients.proxies: also set"
-        ))
-    });
+    let refused = reload(&service, "[clients]\nproxies = [\"10.0.0.7\"]\n", 1);
+    let words = format!(
+        "ERROR cannot reload, nothing has changed: {}, line 2: clients.proxies: also set",
+        service.site.place("serve.toml")
+    );
+    assert!(refused[0].starts_with(&words), "{refused:?}");
 }

@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::admin_api::AdminApi;
 use crate::fixture::{self, ADA, ADA_PHONE, EVE, MIRA};
 use crate::http::Request;
-use crate::service::{EMAIL, PHONE, Service, Site, eventually};
+use crate::service::{EMAIL, Output, PHONE, Service, Site, eventually};
 
 /// A short lease, so that nobody waits long for a node that is silent.
 const SHORT: &str = "[cluster]\nlease = \"2s\"\n";
@@ -384,32 +384,24 @@ fn an_erasure_names_whom_it_erased_also_if_a_node_is_away() {
     let (mut nodes, _) = nodes(&["a", "b"], "lease = \"1s\"\n");
     drop(nodes.pop().expect("a node").stop());
     let site = &nodes[0].site;
-    let erased = site.command().args(["erase", EVE, "--json"]).output().expect("runs");
-    let (report, said) = (
-        serde_json::from_slice::<serde_json::Value>(&erased.stdout).expect("JSON"),
-        String::from_utf8_lossy(&erased.stderr),
-    );
-    assert_eq!(erased.status.code(), Some(1), "{said}");
+    let erased = Output::from(site.command().args(["erase", EVE, "--json"]).output().expect("runs"));
+    let report = erased.json();
     assert!(report["detailsRemoved"].as_u64() > Some(0) && report["onFile"] == true, "{report}");
-    assert!(said.contains(" removed; the person is suppressed (database "), "{said}");
+    erased.mentions(1, " removed; the person is suppressed (database ");
     let left = "contactd: nothing discloses what was removed, but these nodes have not removed all traces from their files: b. They do \
                 it before they answer lookups again; if one is gone for good, delete its files and run `contactd node forget`\n";
-    assert!(said.ends_with(left), "{said}");
+    assert!(erased.stderr.ends_with(left), "{erased:?}");
     // Nobody is on file under a mistyped name, and that is said too.
-    let nobody =
-        site.command().args(["erase", "https://www.linkedin.com/in/nobody-here"]).output().expect("runs");
-    let said = String::from_utf8_lossy(&nobody.stderr);
-    assert!(said.contains("there was nothing to remove") && said.contains("nobody is on file"), "{said}");
-    assert_eq!(nobody.status.code(), Some(1), "{said}");
+    let nobody = site.run(&["erase", "https://www.linkedin.com/in/nobody-here"]);
+    nobody.mentions(1, "there was nothing to remove").mentions(1, "nobody is on file");
 }
 
 #[test]
 fn an_erasure_says_what_postgresql_keeps() {
     let (nodes, _) = nodes(&["a"], "");
-    let erased = nodes[0].site.command().args(["erase", EVE]).output().expect("runs");
-    let said = String::from_utf8_lossy(&erased.stderr);
-    assert!(said.contains(" removed from the database and from the copies of all nodes; "), "{said}");
-    assert!(said.contains("\nthe database keeps removed rows on its own disks for a while: "), "{said}");
+    let erased = Output::from(nodes[0].site.command().args(["erase", EVE]).output().expect("runs"));
+    erased.mentions(0, " removed from the database and from the copies of all nodes; ");
+    erased.mentions(0, "\nthe database keeps removed rows on its own disks for a while: ");
 }
 
 #[test]

@@ -41,16 +41,13 @@ fn a_head_that_trickles_in_is_cut_off_from_the_opening_of_the_connection() {
 fn an_idle_connection_has_a_longer_timeout_and_a_later_head_has_its_own() {
     let service = Site::empty().serve_with(&[], IMPATIENT);
     let mut idle = service.connect();
-    idle.send(Request::get("/healthz").bytes());
-    assert_eq!(idle.reply().status, 200);
+    assert_eq!(idle.ask(&Request::get("/healthz")).status, 200);
     std::thread::sleep(Duration::from_millis(1_400));
-    idle.send(Request::get("/healthz").bytes());
-    assert_eq!(idle.reply().status, 200, "idle for longer than a head may take");
+    assert_eq!(idle.ask(&Request::get("/healthz")).status, 200, "idle for longer than a head may take");
     closes_after(&mut idle, 2.0);
 
     let mut second = service.connect();
-    second.send(Request::get("/healthz").bytes());
-    assert_eq!(second.reply().status, 200);
+    assert_eq!(second.ask(&Request::get("/healthz")).status, 200);
     second.send("GET /healthz HT");
     closes_after(&mut second, 1.0);
 }
@@ -139,8 +136,7 @@ fn a_refused_request_does_not_close_the_connection_if_its_body_has_arrived() {
         (415, Request::lookup(PHONE, profile_body(ADA)).header("Content-Type", "a/b").token(&token)),
         (200, Request::lookup(PHONE, profile_body(ADA)).token(&token)),
     ] {
-        connection.send(request.bytes());
-        let reply = connection.reply();
+        let reply = connection.ask(&request);
         assert_eq!((reply.status, reply.header("connection")), (status, None));
     }
 }
@@ -161,8 +157,7 @@ fn a_refused_request_does_not_close_the_connection_if_its_body_arrives_later() {
         assert_eq!((reply.status, reply.header("connection")), (status, None));
         connection.send(body);
     }
-    connection.send(Request::get("/healthz").bytes());
-    assert_eq!(connection.reply().status, 200);
+    assert_eq!(connection.ask(&Request::get("/healthz")).status, 200);
 }
 
 #[test]

@@ -15,8 +15,7 @@ pub(crate) struct Browser<'a> {
 
 fn send(service: &Service, request: &Request) -> Reply {
     let mut connection = Connection::open(service.admin);
-    connection.send(request.bytes());
-    connection.reply()
+    connection.ask(&request)
 }
 
 fn json_request(method: &str, path: &str, body: &Value) -> Request {
@@ -71,19 +70,10 @@ fn a_new_user_chooses_a_password_before_anything_else() {
 
     let mira = Browser::of(&service, &reply);
     let refused = mira.get("/jobs");
-    assert_eq!(
-        (refused.status, refused.json()),
-        (
-            403,
-            json!({ "status": "password_change_needed", "message": "Choose a password of your own first." })
-        )
-    );
+    refused.refuses(403, "password_change_needed", "Choose a password of your own first.");
     let wrong =
         mira.post("/me/password", &json!({ "old": "something else", "new": "correct horse battery" }));
-    assert_eq!(
-        (wrong.status, wrong.json()),
-        (400, json!({ "status": "wrong_password", "message": "The current password is wrong." }))
-    );
+    wrong.refuses(400, "wrong_password", "The current password is wrong.");
     let short = mira.post("/me/password", &json!({ "old": first, "new": "short" }));
     assert_eq!(short.json()["message"], "A password needs at least 12 characters.");
     assert_eq!(
@@ -153,13 +143,7 @@ fn guessing_passwords_gets_slower_and_tells_nothing() {
     for name in ["ada", "nobody-here", "bo"] {
         for _ in 0..5 {
             let refused = log_in(&service, name, "wrong wrong wrong");
-            assert_eq!(
-                (refused.status, refused.json()),
-                (
-                    401,
-                    json!({ "status": "wrong_credentials", "message": "The name or the password is wrong." })
-                )
-            );
+            refused.refuses(401, "wrong_credentials", "The name or the password is wrong.");
         }
         let slowed = log_in(&service, name, &first);
         assert_eq!((slowed.status, slowed.code()), (429, "too_many_attempts".to_owned()), "{name}");

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::admin_api::{AdminApi, BASE};
 use crate::console_imports::{upload, upload_request};
-use crate::fixture::{ADA, ADA_PHONE};
+use crate::fixture::{ADA, ADA_PHONE, many};
 use crate::http::Request;
 use crate::service::{Service, Site, assert_has, eventually};
 
@@ -43,9 +43,9 @@ fn spread(operator: &AdminApi<'_>, admin: &AdminApi<'_>) -> [String; 3] {
     let rows = format!("profileUrl,phone\n{ADA},{ADA_PHONE}\nnobody,{ADA_PHONE}\n");
     let sent = id_of(&upload(operator, "people.csv", rows));
     let trial = json!({ "upload": sent, "source": "fair", "maxRejects": "50%", "dryRun": true });
-    let checked = operator.ended(&operator.post("/imports", &trial));
+    let checked = operator.job("/imports", &trial);
     assert_eq!(checked["hasRejects"], true, "{checked}");
-    let export = admin.ended(&admin.post("/exports", &json!({ "format": "csv", "ticket": "OPS-1" })));
+    let export = admin.job("/exports", &json!({ "format": "csv", "ticket": "OPS-1" }));
     assert_eq!(export["hasFile"], true, "{export}");
     [
         format!("/uploads/{sent}"),
@@ -123,9 +123,7 @@ fn an_erasure_by_command_leaves_what_a_running_import_uses() {
 #[test]
 fn an_export_whose_file_is_deleted_by_an_erasure_says_so() {
     let (service, _) = Service::with_people();
-    let row = |at: u32| format!("https://www.linkedin.com/in/many-{at:06},many-{at}@example.com\n");
-    let rows: String = (0..50_000).map(row).collect();
-    std::fs::write(service.site.path("many.csv"), format!("profileUrl,email\n{rows}")).expect("writes");
+    service.site.file("many.csv", many("many-quell", 50_000));
     service.site.ok(&["import", "many.csv", "--source", "many"]);
     let admin = AdminApi::with_role(&service, "admin");
     // An export may end before its file is deleted: then another one is tried.
@@ -141,7 +139,7 @@ fn an_export_whose_file_is_deleted_by_an_erasure_says_so() {
     let failed = failed.expect("an export notices that its file is gone");
     let text = "Somebody was erased while this file was being written. There is no file. Export again.";
     assert_has(&failed, json!({ "code": "erased_meanwhile", "message": text }));
-    let again = admin.ended(&admin.post("/exports", &json!({ "format": "csv", "ticket": "OPS-2" })));
+    let again = admin.job("/exports", &json!({ "format": "csv", "ticket": "OPS-2" }));
     assert_has(&again, json!({ "state": "done", "hasFile": true }));
 }
 

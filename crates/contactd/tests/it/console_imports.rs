@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::admin_api::{AdminApi, BASE};
 use crate::audit::Faulty;
-use crate::fixture::{ADA, ADA_CANONICAL, ADA_PHONE, PEOPLE};
+use crate::fixture::{ADA, ADA_CANONICAL, ADA_PHONE, PEOPLE, many};
 use crate::http::{Connection, Reply, Request};
 use crate::service::{PHONE, Service, Site, assert_has, eventually};
 
@@ -92,7 +92,7 @@ fn a_messy_file_is_mapped_checked_imported_corrected_and_undone() {
     asked["requireBasis"] = json!(false);
     asked["replaceSource"] = json!(false);
     asked["dryRun"] = json!(true);
-    let checked = operator.ended(&operator.post("/imports", &asked));
+    let checked = operator.job("/imports", &asked);
     let mut expected = asked.clone();
     expected["fileName"] = json!("CRM Export.csv");
     assert_has(&checked, json!({ "input": expected, "state": "failed", "code": "too_many_rejects" }));
@@ -107,7 +107,7 @@ fn a_messy_file_is_mapped_checked_imported_corrected_and_undone() {
     let mut anyway = checked["input"].clone();
     anyway["maxRejects"] = json!("100%");
     anyway["dryRun"] = json!(false);
-    let imported = operator.ended(&operator.post("/imports", &anyway));
+    let imported = operator.job("/imports", &anyway);
     assert_has(&imported, json!({ "state": "done", "/result/id": 2, "/result/committed": true }));
     assert_eq!(looked_up("https://www.linkedin.com/in/bo-quell-77aa"), 200);
 
@@ -158,7 +158,7 @@ fn a_messy_file_is_mapped_checked_imported_corrected_and_undone() {
     let again = upload(&operator, "rejects.csv", &corrected);
     let mut asked = settings;
     asked["upload"] = again["id"].clone();
-    let corrected = operator.ended(&operator.post("/imports", &asked));
+    let corrected = operator.job("/imports", &asked);
     assert_has(&corrected, json!({ "state": "done", "/result/detailsNew": 2 }));
     assert_eq!(looked_up("https://www.linkedin.com/in/cy-quell-88bb"), 200);
 
@@ -167,10 +167,10 @@ fn a_messy_file_is_mapped_checked_imported_corrected_and_undone() {
     assert_eq!(listed["imports"][1]["actor"], "operator (admin API)");
     assert_eq!(listed["imports"][1]["files"], json!(["CRM Export.csv"]));
 
-    let early = operator.ended(&operator.post("/imports/2/undo", &json!({})));
+    let early = operator.job("/imports/2/undo", &json!({}));
     assert_has(&early, json!({ "state": "failed", "code": "later_import" }));
     for number in [3, 2] {
-        let undone = operator.ended(&operator.post(&format!("/imports/{number}/undo"), &json!({})));
+        let undone = operator.job(&format!("/imports/{number}/undo"), &json!({}));
         assert_eq!(undone["state"], "done", "{undone}");
     }
     assert_eq!(looked_up("https://www.linkedin.com/in/bo-quell-77aa"), 404);
@@ -211,7 +211,7 @@ fn an_export_is_the_same_as_that_of_the_command() {
     let admin = AdminApi::with_role(&service, "admin");
     for format in ["csv", "jsonl"] {
         let asked = json!({ "format": format, "ticket": "OPS-7" });
-        let job = admin.ended(&admin.post("/exports", &asked));
+        let job = admin.job("/exports", &asked);
         assert_has(&job, json!({ "state": "done", "hasFile": true }));
         let id = job["id"].as_str().expect("an id");
         let file = admin.get_file(&format!("/jobs/{id}/file"));
@@ -220,14 +220,7 @@ fn an_export_is_the_same_as_that_of_the_command() {
         assert_has(&job, json!({ "/result/profiles": 4, "/result/details": 10 }));
     }
     let refused = admin.post("/exports", &json!({ "format": "csv", "ticket": " " }));
-    assert_eq!(
-        refusal(&refused),
-        (
-            400,
-            "invalid_request".into(),
-            "Name the ticket that this export is for. It is put on record.".into()
-        )
-    );
+    refused.refuses(400, "invalid_request", "Name the ticket that this export is for. It is put on record.");
     let lines = lines_of(&service, "admin");
     let newest: Vec<_> = lines[..2].iter().map(|line| (&line["operation"], &line["ticket"])).collect();
     assert_eq!(newest, [(&json!("export download"), &json!("OPS-7")), (&json!("export"), &json!("OPS-7"))]);
@@ -241,7 +234,7 @@ fn while_the_journal_cannot_be_written_no_row_of_a_file_is_shown() {
         "profileUrl,phone\nhttps://www.linkedin.com/in/bo-quell-2b3c4d,+14155550142\nnobody,+14155550143\n";
     let id = upload(&operator, "people.csv", people)["id"].as_str().expect("an id").to_owned();
     let trial = json!({ "upload": id, "source": "fair", "maxRejects": "50%", "dryRun": true });
-    let job = operator.ended(&operator.post("/imports", &trial));
+    let job = operator.job("/imports", &trial);
     assert_has(&job, json!({ "state": "done", "hasRejects": true }));
     let rejects = format!("/jobs/{}/rejects", job["id"].as_str().expect("an id"));
     let kept = uploaded(&faulty.service.site).len();
@@ -268,23 +261,17 @@ fn a_file_that_cannot_be_used_is_refused_at_once_and_not_kept() {
         (AdminApi::with_role(&service, "operator"), AdminApi::with_role(&service, "admin"));
 
     let empty = operator.send(upload_request("a.csv", ""));
-    assert_eq!(
-        refusal(&empty),
-        (400, "invalid_request".into(), "The file is empty. Send it as the body of the request.".into())
-    );
+    empty.refuses(400, "invalid_request", "The file is empty. Send it as the body of the request.");
     // As large as no disk.
     let mut connection = Connection::open(service.admin);
     let huge =
         upload_request("a.csv", "").without("Content-Length").header("Content-Length", "9000000000000000");
     connection.send(operator.with_token(huge).bytes());
     connection.finish_sending();
-    assert_eq!(
-        refusal(&connection.reply()),
-        (
-            507,
-            "insufficient_storage".into(),
-            "There is not enough room for this file on the disk of the server. Ask the operator to make room.".into()
-        )
+    connection.reply().refuses(
+        507,
+        "insufficient_storage",
+        "There is not enough room for this file on the disk of the server. Ask the operator to make room.",
     );
     // It breaks off.
     let mut connection = Connection::open(service.admin);
@@ -303,7 +290,7 @@ fn a_file_that_cannot_be_used_is_refused_at_once_and_not_kept() {
         ("short.parquet", "PAR1PAR1", "short.parquet: this is not a complete Parquet file."),
     ] {
         let refused = operator.send(upload_request(name, content));
-        assert_eq!(refusal(&refused), (400, "invalid_request".into(), message.into()));
+        refused.refuses(400, "invalid_request", message);
     }
     let sent = upload(&operator, "a.csv", "Who,Number\nx,y\n");
     let id = sent["id"].as_str().expect("an id");
@@ -327,18 +314,20 @@ fn a_file_that_cannot_be_used_is_refused_at_once_and_not_kept() {
         let mut asked = json!({ "upload": id });
         asked.as_object_mut().expect("an object").extend(settings.as_object().expect("an object").clone());
         let refused = operator.post("/imports", &asked);
-        assert_eq!(refusal(&refused), (400, "invalid_request".into(), message.into()));
+        refused.refuses(400, "invalid_request", message);
     }
 
     // Somebody else's file is not there.
     let gone =
         "There is no such file of yours. Uploaded files are deleted after a day, or when somebody is erased.";
-    let not_there = (404, "not_found".to_owned(), gone.to_owned());
-    assert_eq!(refusal(&admin.get(&format!("/uploads/{id}"))), not_there);
-    assert_eq!(refusal(&admin.post(&format!("/uploads/{id}/preview"), &json!({}))), not_there);
-    assert_eq!(refusal(&admin.post("/imports", &json!({ "upload": id }))), not_there);
-    assert_eq!(refusal(&admin.send(Request::new("DELETE", &format!("{BASE}/uploads/{id}")))), not_there);
-
+    for reply in [
+        admin.get(&format!("/uploads/{id}")),
+        admin.post(&format!("/uploads/{id}/preview"), &json!({})),
+        admin.post("/imports", &json!({ "upload": id })),
+        admin.send(Request::new("DELETE", &format!("{BASE}/uploads/{id}"))),
+    ] {
+        reply.refuses(404, "not_found", gone);
+    }
     for _ in 1..20 {
         upload(&operator, "a.csv", "Who,Number\nx,y\n");
     }
@@ -350,15 +339,12 @@ fn a_file_that_cannot_be_used_is_refused_at_once_and_not_kept() {
 #[test]
 fn a_source_that_would_lose_most_of_its_details_is_kept_unless_that_is_meant() {
     let site = Site::empty();
-    let row = |n: u32| format!("https://www.linkedin.com/in/quell-{n:05},quell{n}@example.com\n");
-    let all: String = (0..1_200).map(row).collect();
-    site.ok_with_input(&["import", "-", "--source", "crm"], format!("profileUrl,email\n{all}"));
+    site.ok_with_input(&["import", "-", "--source", "crm"], many("quell", 600));
     let service = site.serve();
     let operator = AdminApi::with_role(&service, "operator");
-    let few: String = (0..10).map(row).collect();
-    let sent = upload(&operator, "few.csv", format!("profileUrl,email\n{few}"));
+    let sent = upload(&operator, "few.csv", many("quell", 5));
     let mut asked = json!({ "upload": sent["id"], "source": "crm", "replaceSource": true });
-    let kept = operator.ended(&operator.post("/imports", &asked));
+    let kept = operator.job("/imports", &asked);
     assert_has(&kept, json!({ "state": "failed", "code": "too_many_withdrawn" }));
     assert_eq!(
         kept["message"],
@@ -367,7 +353,7 @@ fn a_source_that_would_lose_most_of_its_details_is_kept_unless_that_is_meant() {
     );
     assert_eq!(kept["result"]["detailsWithdrawn"], 1190);
     asked["maxWithdrawn"] = json!("100%");
-    let replaced = operator.ended(&operator.post("/imports", &asked));
+    let replaced = operator.job("/imports", &asked);
     assert_has(&replaced, json!({ "state": "done", "/result/detailsWithdrawn": 1190 }));
 }
 
@@ -376,10 +362,7 @@ fn a_server_that_is_killed_while_it_imports_has_loaded_nothing_and_says_so() {
     let service = Site::with_people().serve();
     let operator = AdminApi::with_role(&service, "operator");
     let token = service.site.token(&[]);
-    let rows: String = (0..60_000)
-        .map(|n| format!("https://www.linkedin.com/in/quell-{n:05},quell{n}@example.com\n"))
-        .collect();
-    let sent = upload(&operator, "many.csv", format!("profileUrl,email\n{rows}"));
+    let sent = upload(&operator, "many.csv", many("quell", 60_000));
     let upload_id = sent["id"].as_str().expect("an id").to_owned();
     let started = operator.post("/imports", &json!({ "upload": upload_id, "source": "partner" }));
     assert_eq!(started.status, 202, "{}", started.shown());
@@ -397,9 +380,8 @@ fn a_server_that_is_killed_while_it_imports_has_loaded_nothing_and_says_so() {
     let held = service.site.ok(&["export"]);
     assert!(held.contains(ADA_CANONICAL) && held.contains(ADA_PHONE) && !held.contains("quell-0"), "{held}");
     // The file is still there, to try again.
-    let again =
-        operator.ended(&operator.post("/imports", &json!({ "upload": upload_id, "source": "partner" })));
-    assert_has(&again, json!({ "state": "done", "/result/detailsNew": 60_000 }));
+    let again = operator.job("/imports", &json!({ "upload": upload_id, "source": "partner" }));
+    assert_has(&again, json!({ "state": "done", "/result/detailsNew": 120_000 }));
 }
 
 #[test]
@@ -428,10 +410,7 @@ fn an_uploaded_file_is_deleted_after_a_day_and_one_without_a_record_at_the_next_
 fn an_import_can_be_stopped_and_an_opt_out_meanwhile_is_in_force() {
     let (service, token) = Service::with_people();
     let operator = AdminApi::with_role(&service, "operator");
-    let rows: String = (0..60_000)
-        .map(|n| format!("https://www.linkedin.com/in/quell-{n:05},quell{n}@example.com\n"))
-        .collect();
-    let sent = upload(&operator, "many.csv", format!("profileUrl,email\n{rows}"));
+    let sent = upload(&operator, "many.csv", many("quell", 60_000));
     let started = operator.post("/imports", &json!({ "upload": sent["id"], "source": "partner" }));
     let id = started.json()["id"].as_str().expect("an id").to_owned();
     service.site.ok(&["suppress", ADA]);

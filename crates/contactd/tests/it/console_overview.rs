@@ -111,9 +111,9 @@ fn retention_follows_the_settings_and_a_sweep_is_a_job() {
     assert_eq!(retention["sources"], service.site.json(&["retention"]));
     let crm = &retention["sources"][0];
     assert_has(&crm, json!({ "source": "crm", "due": 1, "maxAge": null }));
-    let tried = operator.ended(&operator.post("/retention/sweep", &json!({ "dryRun": true })));
+    let tried = operator.job("/retention/sweep", &json!({ "dryRun": true }));
     assert_has(&tried, json!({ "input": { "dryRun": true }, "result": { "expired": 1, "tooOld": 0 } }));
-    let done = operator.ended(&operator.post("/retention/sweep", &json!({ "dryRun": false })));
+    let done = operator.job("/retention/sweep", &json!({ "dryRun": false }));
     assert_has(&done, json!({ "kind": "sweep", "state": "done" }));
     assert_eq!(done["result"], json!({ "expired": 1, "tooOld": 0 }));
     assert_eq!(operator.get("/retention").json()["sources"][0]["due"], 0);
@@ -206,7 +206,7 @@ fn in_a_cluster_one_node_shows_all_nodes_and_verifies_what_they_shipped() {
         overview["lookups"][29]["hits"] == 1
     });
     assert_eq!(overview["nodes"].as_array().map(Vec::len), Some(2), "{overview}");
-    let job = admin.ended(&admin.post("/audit/verify", &json!({})));
+    let job = admin.job("/audit/verify", &json!({}));
     assert_has(&job, json!({ "state": "done", "/result/state": "whole" }));
     let verified = job["result"]["nodes"].as_array().expect("nodes");
     let names: Vec<&str> = verified.iter().map(|node| text(&node["name"])).collect();

@@ -70,11 +70,9 @@ fn a_connection_goes_on_after_a_preflight() {
     let (service, token) = served();
     let mut connection = service.connect();
     for _ in 0..2 {
-        connection.send(preflight(PHONE, PAGE).bytes());
-        assert_eq!(connection.reply().status, 204);
+        assert_eq!(connection.ask(&preflight(PHONE, PAGE)).status, 204);
         let lookup = Request::lookup(PHONE, profile_body(ADA)).token(&token).header("Origin", PAGE);
-        connection.send(lookup.bytes());
-        assert_eq!(connection.reply().status, 200);
+        assert_eq!(connection.ask(&lookup).status, 200);
     }
 }
 

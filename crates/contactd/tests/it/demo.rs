@@ -51,8 +51,7 @@ impl Demo {
 
     pub(crate) fn send(&self, request: &Request) -> Reply {
         let mut connection = Connection::open(self.address);
-        connection.send(request.bytes());
-        connection.reply()
+        connection.ask(&request)
     }
 }
 

@@ -51,12 +51,7 @@ fn run_unprivileged(site: &Site, args: &[&str]) -> Output {
     let mut command = Command::new("setpriv");
     command.args(["--reuid", &user, "--regid", &user, "--clear-groups"]).arg(&binary).args(args);
     let output = command.env_clear().env("CONTACTD_DATA", site.data()).env("PATH", "/usr/bin:/bin").output();
-    let output = output.expect("setpriv runs");
-    Output {
-        code: output.status.code().unwrap_or(-1),
-        stdout: String::from_utf8(output.stdout).expect("UTF-8"),
-        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
-    }
+    Output::from(output.expect("setpriv runs"))
 }
 
 /// The findings of one check.
@@ -187,11 +182,7 @@ fn doctor_on_a_disk_that_is_read_only_says_so() {
         .current_dir(site.path(""))
         .output()
         .expect("unshare runs");
-    let refused = Output {
-        code: output.status.code().unwrap_or(-1),
-        stdout: String::from_utf8(output.stdout).expect("UTF-8"),
-        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
-    };
+    let refused = Output::from(output);
     if refused.stdout.is_empty() && refused.stderr.contains("ermi") {
         // As in most containers. The test above covers the rest.
         return could_not_run("doctor::doctor_on_a_disk_that_is_read_only_says_so", "it may not mount");
@@ -253,11 +244,7 @@ fn serve_refuses_keys_that_others_can_read_and_warns_about_a_group() {
     let warning = format!("the group can read {name}; unless it has to, run `chmod 600 {name}`");
     let service = site.serve();
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
-    let log = service.log.text();
-    let warned = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let warned: Vec<Value> =
-        warned.filter(|line| line["level"] == "WARN").map(|line| line["message"].clone()).collect();
-    assert_eq!(warned, [Value::from(warning)]);
+    assert_eq!(service.logged("WARN"), [warning]);
 }
 
 #[test]

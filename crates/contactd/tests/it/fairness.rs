@@ -129,8 +129,7 @@ fn a_token_that_floods_the_service_does_not_fail_the_lookups_of_another_one() {
         }
         let mut connection = service.connect();
         for _ in 0..500 {
-            connection.send(Request::lookup(PHONE, profile_body(ADA)).token(&token).bytes());
-            assert_eq!(connection.reply().status, 200);
+            assert_eq!(connection.ask(&Request::lookup(PHONE, profile_body(ADA)).token(&token)).status, 200);
         }
     });
     assert!(flooded.load(Ordering::Relaxed) > 1_000);

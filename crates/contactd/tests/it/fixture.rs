@@ -33,6 +33,15 @@ https://www.linkedin.com/in/old-ebrix-4d5e6f,+14155550188,,,,,,,2020-01-01,
 https://www.xing.com/profile/Mira_Quellbach2,+44 20 7946 0123,,,,,,,,
 ";
 
+/// A file of many people, each with a number and an address. Their slugs begin with this text.
+pub(crate) fn many(slug: &str, count: usize) -> String {
+    let row = |n| {
+        let number = 100 + n % 100;
+        format!("https://www.linkedin.com/in/{slug}-{n:05},+1415555{number:04},{slug}-{n}@example.com\n")
+    };
+    format!("profileUrl,phone,email\n{}", (0..count).map(row).collect::<String>())
+}
+
 /// What must never be in a log or a metric: text that the details of all invented people, here and in the tests, have in
 /// common, including unknown people. Their numbers are in reserved ranges, their addresses in reserved domains, and their slugs
 /// consist of these names.

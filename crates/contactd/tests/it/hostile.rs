@@ -5,6 +5,7 @@ use std::io::Write;
 use serde_json::json;
 
 use crate::audit::fault_library;
+use crate::fixture::many;
 use crate::service::{Site, assert_has};
 
 /// Imports rows of `phone,email,observedAt,confidence`. Returns for each the reason for its rejection, or `None`.
@@ -205,10 +206,7 @@ fn a_source_is_replaced_by_its_own_rows_and_not_by_an_empty_file() {
 #[test]
 fn a_full_disk_is_reported_and_nothing_is_changed() {
     let site = Site::empty();
-    let rows: String = (0..60_000)
-        .map(|n| format!("https://linkedin.com/in/full-quell-{n},+14155550101,full{n}@example.com\n"))
-        .collect();
-    let large = site.file("large.csv", format!("profileUrl,phone,email\n{rows}"));
+    let large = site.file("large.csv", many("full-quell", 60_000));
     let few = site.file("few.csv", "profileUrl,phone\nhttps://linkedin.com/in/few-quell,+14155550101\n");
     // No file of the databases may have more than 4 MiB: the engine is told the same as on a disk without room.
     let library = fault_library(&site).display().to_string();

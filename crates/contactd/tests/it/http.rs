@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpStream};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::fixture::ADA;
 use crate::service::PHONE;
@@ -37,6 +37,18 @@ impl Reply {
     /// The code in the body.
     pub(crate) fn code(&self) -> String {
         self.json()["status"].as_str().unwrap_or("(none)").to_owned()
+    }
+
+    /// Fails unless it has this status and exactly this JSON.
+    #[track_caller]
+    pub(crate) fn shows(&self, status: u16, body: &Value) {
+        assert_eq!((self.status, &self.json()), (status, body));
+    }
+
+    /// Fails unless it is a refusal with this status, code and message.
+    #[track_caller]
+    pub(crate) fn refuses(&self, status: u16, code: &str, message: impl AsRef<str>) {
+        self.shows(status, &json!({ "status": code, "message": message.as_ref() }));
     }
 
     /// The complete reply as text, without its request id.
@@ -101,6 +113,12 @@ impl<S: Read + Write> Connection<S> {
     /// Sends, and ignores an error if the other side has closed the connection.
     pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.stream.write_all(bytes.as_ref()).is_ok()
+    }
+
+    /// Sends a request, and gives the reply.
+    pub(crate) fn ask(&mut self, request: &Request) -> Reply {
+        self.send(request.bytes());
+        self.reply()
     }
 
     /// The next reply.

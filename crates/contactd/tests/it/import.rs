@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::fixture::{ADA, ADA_PHONE, EVE, PEOPLE};
+use crate::fixture::{ADA, ADA_PHONE, EVE, PEOPLE, many};
 use crate::service::{EMAIL, PHONE, Service, Site, assert_has};
 use crate::transcript::check;
 
@@ -48,15 +48,7 @@ fn a_file_that_cannot_be_read_says_what_to_do_and_every_row_is_accounted_for() {
 #[test]
 fn a_killed_import_leaves_the_old_data_or_the_new_data() {
     let site = Site::with_people();
-    let rows: String = (0..60_000)
-        .map(|n| {
-            format!(
-                "https://www.linkedin.com/in/kill-quell-{n:06x},+1415555{:04},k{n}@example.com\n",
-                100 + n % 100
-            )
-        })
-        .collect();
-    let file = site.file("large.csv", format!("profileUrl,phone,email\n{rows}"));
+    let file = site.file("large.csv", many("kill-quell", 60_000));
     let (mut before, mut after) = (0, 0);
     for round in 0..8 {
         let mut child = site.spawn(&["import", &file, "--source", &format!("kill-{round}")]);

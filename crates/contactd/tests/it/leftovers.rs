@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::fixture::{ADA, ADA_PHONE};
-use crate::service::{PHONE, Site, eventually};
+use crate::fixture::{ADA, ADA_PHONE, many};
+use crate::service::{Output, PHONE, Site, eventually};
 
 /// Names in a directory that only an unfinished command can have left.
 fn left(dir: &Path) -> Vec<String> {
@@ -23,15 +23,7 @@ fn all_left(site: &Site) -> Vec<String> {
 /// A site with so many people that a backup or restore takes a moment.
 fn large() -> Site {
     let site = Site::empty();
-    let rows: String = (0..4_000)
-        .map(|number| {
-            format!(
-                "https://linkedin.com/in/left-quell-{number},+1415555{:04},l{number}@example.com\n",
-                100 + number % 100
-            )
-        })
-        .collect();
-    site.ok_with_input(&["import", "-", "--source", "crm"], format!("profileUrl,phone,email\n{rows}"));
+    site.ok_with_input(&["import", "-", "--source", "crm"], many("left-quell", 4_000));
     site
 }
 
@@ -93,7 +85,7 @@ fn what_a_killed_backup_left_is_removed_by_the_next_one_or_by_doctor() {
         // A backup that has its name is complete.
         if site.path(&name).exists() {
             let other = Site::empty();
-            other.ok(&["restore", site.path(&name).to_str().expect("UTF-8"), "--accept-lost-opt-outs"]);
+            other.ok(&["restore", &site.place(&name), "--accept-lost-opt-outs"]);
         }
     }
     assert!(leaving >= 5, "only {leaving} kills left something");
@@ -103,8 +95,8 @@ fn what_a_killed_backup_left_is_removed_by_the_next_one_or_by_doctor() {
 fn what_a_killed_restore_left_is_removed_by_the_next_one_or_by_doctor() {
     let site = large();
     site.ok(&["backup", "a.backup"]);
-    let backup = site.path("a.backup");
-    let args = ["restore", backup.to_str().expect("UTF-8"), "--accept-lost-opt-outs"];
+    let backup = site.place("a.backup");
+    let args = ["restore", &backup, "--accept-lost-opt-outs"];
     // Beside a directory that does not exist, and in one that is empty.
     for is_there in [false, true] {
         let prepare = |site: &Site| {
@@ -148,8 +140,7 @@ fn a_restore_that_is_half_in_place_is_removed_and_only_that() {
     let site = Site::with_people();
     let token = site.token(&[]);
     site.ok(&["backup", "a.backup"]);
-    let backup = site.path("a.backup");
-    let backup = backup.to_str().expect("UTF-8");
+    let backup = &site.place("a.backup");
     let half = |is_ours: bool| {
         let other = Site::empty();
         other.ok(&["restore", backup, "--accept-lost-opt-outs"]);
@@ -232,25 +223,17 @@ fn a_backup_to_standard_output_is_restored_like_a_file() {
     let output =
         site.command().args(["backup", "-"]).stdout(file).stderr(Stdio::piped()).output().expect("runs");
     let bytes = site.path("piped.backup").metadata().expect("a file").len();
-    assert_eq!(
-        (output.status.code(), String::from_utf8(output.stderr).expect("UTF-8")),
-        (
-            Some(0),
-            format!(
-                "everything was written to standard output: {bytes} bytes; unlike a file, it was not read back (data directory {})\n",
-                site.data().display()
-            )
-        )
+    let said = format!(
+        "everything was written to standard output: {bytes} bytes; unlike a file, it was not read back {}\n",
+        site.used()
     );
+    Output::from(output).says(0, said);
     assert_eq!(all_left(&site), [""; 0]);
     let other = Site::empty();
-    other.ok(&["restore", site.path("piped.backup").to_str().expect("UTF-8"), "--accept-lost-opt-outs"]);
+    other.ok(&["restore", &site.place("piped.backup"), "--accept-lost-opt-outs"]);
     assert_eq!(other.serve().look_up(PHONE, &token, ADA).json()["phoneNumber"], ADA_PHONE);
-    let json = site.run(&["backup", "-", "--json"]);
-    assert_eq!(
-        (json.code, json.stdout.as_str(), json.stderr.as_str()),
-        (2, "", "contactd: the backup goes to standard output, so --json cannot: leave it out\n")
-    );
+    let said = "contactd: the backup goes to standard output, so --json cannot: leave it out\n";
+    site.run(&["backup", "-", "--json"]).says(2, said);
 }
 
 #[test]
@@ -261,13 +244,8 @@ fn a_backup_to_a_reader_that_goes_away_fails() {
     let mut child = command.spawn().expect("starts");
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("ends");
-    assert_eq!(
-        (output.status.code(), String::from_utf8(output.stderr).expect("UTF-8").as_str()),
-        (
-            Some(1),
-            "contactd: the backup is not complete: it could not be written: Broken pipe (os error 32)\n"
-        )
-    );
+    let said = "contactd: the backup is not complete: it could not be written: Broken pipe (os error 32)\n";
+    Output::from(output).says(1, said);
     let metrics = site.serve().metrics();
     assert!(!metrics.contains("contactd_last_backup_timestamp_seconds"), "{metrics}");
 }

@@ -57,28 +57,6 @@ fn a_quota_counts_hits_and_never_misses_or_refusals() {
     assert_eq!(service.look_up(PHONE, &token, NOBODY).status, 429, "the quota is checked before the body");
 }
 
-#[test]
-fn a_quota_survives_a_restart_and_a_kill() {
-    let site = Site::with_people();
-    let token = site.token(&["--quota", "3/day"]);
-    let service = site.serve();
-    assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
-    let service = service.stop().serve();
-    assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
-    crate::service::eventually("usage is written down", || {
-        service.site.json(&["token", "list"])[0]["hits"] == 2
-    });
-    service.signal(rustix::process::Signal::KILL);
-    let mut service = service;
-    service.wait();
-    let data = service.data();
-    let again = Site::empty();
-    std::fs::rename(&data, again.data()).expect("moves");
-    let service = again.serve();
-    assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
-    assert_eq!(service.look_up(PHONE, &token, ADA).status, 429);
-}
-
 /// Looks up until the quota is used up, and says how often it was answered.
 fn use_up(service: &Service, tokens: &[&str]) -> u64 {
     let mut answered = 0;

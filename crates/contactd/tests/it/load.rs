@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::fixture::{ADA, EVE, MIRA, NOBODY};
+use crate::fixture::{ADA, EVE, MIRA, NOBODY, many};
 use crate::http::{Connection, Request, profile_body};
 use crate::service::{PHONE, Service, SetAtEnd, Site, eventually};
 
@@ -51,8 +51,7 @@ fn change_tokens_and_people(service: &Service, started: Instant) {
     let mut round = 0;
     let mut connection: Connection = service.connect();
     let mut ask = |token: &str, url: &str| {
-        connection.send(Request::lookup("/api/fetchPersonalEmail", profile_body(url)).token(token).bytes());
-        connection.reply().status
+        connection.ask(&Request::lookup("/api/fetchPersonalEmail", profile_body(url)).token(token)).status
     };
     while started.elapsed() < LOAD || round <= 5 {
         round += 1;
@@ -74,15 +73,7 @@ fn import_again_and_again(service: &Service, started: Instant) {
     let mut round = 0;
     while started.elapsed() < LOAD {
         round += 1;
-        let rows: String = (0..20_000)
-            .map(|n| {
-                format!(
-                    "https://www.linkedin.com/in/load-{round}-{n:06x},+1415555{:04},l{n}@example.com\n",
-                    100 + n % 100
-                )
-            })
-            .collect();
-        let file = service.site.file("load.csv", format!("profileUrl,phone,email\n{rows}"));
+        let file = service.site.file("load.csv", many(&format!("load-{round}"), 20_000));
         service.site.ok(&["import", &file, "--source", "load"]);
     }
 }

@@ -2,7 +2,7 @@
 
 use contactd_testing::TestServer;
 
-use crate::fixture::{ADA, ADA_PHONE, EVE, MIRA};
+use crate::fixture::{ADA, ADA_PHONE, EVE, MIRA, many};
 use crate::service::{PHONE, Service, Site};
 
 /// An embedded store with a history: imports, one of them undone, an opt-out, tokens, lookups.
@@ -119,11 +119,7 @@ fn an_old_copy_of_what_was_moved_is_refused_while_the_database_is_in_use() {
 #[test]
 fn a_migration_that_is_killed_goes_on_where_it_stopped() {
     let (site, token) = used();
-    let mut rows = String::from("profileUrl,phone\n");
-    for number in 0..60_000 {
-        rows.push_str(&format!("https://www.linkedin.com/in/quell-{number},+14155550123\n"));
-    }
-    site.ok_with_input(&["import", "-", "--source", "many"], rows);
+    site.ok_with_input(&["import", "-", "--source", "many"], many("quell", 60_000));
     let url = TestServer::shared().database();
     let mut migration = site.spawn(&["migrate", "--to", &url]);
     let name = url.rsplit('/').next().expect("a name");

@@ -7,27 +7,16 @@ use crate::http::{Request, profile_body};
 use crate::service::{EMAIL, PHONE, Service};
 
 #[test]
-fn a_phone_number_is_returned_with_exactly_the_two_fields() {
+fn a_detail_is_returned_with_exactly_the_two_fields() {
     let (service, token) = Service::with_people();
-    let reply = service.look_up(PHONE, &token, ADA);
-    let body = format!(r#"{{"phoneNumber":"{ADA_PHONE}","profileUrl":"{ADA_CANONICAL}"}}"#);
-    let expected = format!(
-        "200\ncache-control: no-store\ncontent-length: {}\ncontent-type: application/json\n\n{body}",
-        body.len()
-    );
-    assert_eq!(reply.shown(), expected);
-}
-
-#[test]
-fn a_personal_email_is_returned_with_exactly_the_two_fields() {
-    let (service, token) = Service::with_people();
-    let reply = service.look_up(EMAIL, &token, ADA);
-    let body = format!(r#"{{"email":"{ADA_EMAIL}","profileUrl":"{ADA_CANONICAL}"}}"#);
-    let expected = format!(
-        "200\ncache-control: no-store\ncontent-length: {}\ncontent-type: application/json\n\n{body}",
-        body.len()
-    );
-    assert_eq!(reply.shown(), expected);
+    for (path, field, value) in [(PHONE, "phoneNumber", ADA_PHONE), (EMAIL, "email", ADA_EMAIL)] {
+        let body = format!(r#"{{"{field}":"{value}","profileUrl":"{ADA_CANONICAL}"}}"#);
+        let expected = format!(
+            "200\ncache-control: no-store\ncontent-length: {}\ncontent-type: application/json\n\n{body}",
+            body.len()
+        );
+        assert_eq!(service.look_up(path, &token, ADA).shown(), expected);
+    }
 }
 
 #[test]

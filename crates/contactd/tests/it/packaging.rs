@@ -41,8 +41,7 @@ fn every_metric_of_the_dashboard_and_the_alerts_is_in_the_metrics_of_a_server() 
     let token = site.token(&["--quota", "100/day", "--expires", "10d"]);
     let service = site.serve_with(&["--tls-cert", "server.pem", "--tls-key", "server.key"], "");
     let mut connection = Client::of(&service.site).connect(service.public).expect("a handshake");
-    connection.send(Request::lookup(PHONE, profile_body(ADA)).token(&token).bytes());
-    assert_eq!(connection.reply().status, 200);
+    assert_eq!(connection.ask(&Request::lookup(PHONE, profile_body(ADA)).token(&token)).status, 200);
     service.site.ok(&["backup", "copy.tar.zst"]);
     // And a node, because an embedded store has no lease.
     let node = Site::on(&TestServer::shared().database()).serve();

@@ -139,13 +139,12 @@ fn a_restore_is_on_record_and_the_new_journal_names_the_old_one() {
     service.look_up(PHONE, &token, ADA);
     service.site.ok(&["backup", "a.backup"]);
     let root = service.site.ok(&["audit", "root"]);
-    let backup = service.site.path("a.backup");
-    let backup = backup.to_str().expect("UTF-8");
-    let listing = Command::new("tar").args(["--zstd", "-tf", backup]).output().expect("lists");
+    let backup = service.site.place("a.backup");
+    let listing = Command::new("tar").args(["--zstd", "-tf", &backup]).output().expect("lists");
     let names = String::from_utf8_lossy(&listing.stdout).into_owned();
     assert!(!names.contains("journal-epoch") && !names.contains("journal-signed"), "{names}");
     let other = Site::empty();
-    other.ok(&["restore", backup, "--accept-lost-opt-outs"]);
+    other.ok(&["restore", &backup, "--accept-lost-opt-outs"]);
     assert_eq!(actions(&other).last().map(|event| event["operation"].clone()), Some("restore".into()));
     let new_root = other.ok(&["audit", "root"]);
     assert_ne!(root, new_root);
@@ -408,8 +407,7 @@ fn after_any_kill_the_journal_is_whole_and_nothing_acknowledged_is_missing() {
         assert_eq!(tickets.iter().filter(|found| **found == ticket).count(), 1, "{ticket}");
     }
     let root = site.ok(&["audit", "root"]);
-    let data = site.data();
-    assert!(whole(&site, &["--dir", data.to_str().expect("UTF-8"), "--root", &root]));
+    assert!(whole(&site, &["--dir", &site.place("data"), "--root", &root]));
 }
 
 #[test]

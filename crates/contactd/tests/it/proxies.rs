@@ -47,8 +47,7 @@ fn both_see_the_same(start: fn(&Path, SocketAddr) -> Proxy) {
         // A client that comes later gets its own answer.
         let mut later = Connection::open(proxy.address);
         let request = Request::lookup(PHONE, profile_body(ADA)).token(&token).header("Connection", "close");
-        later.send(request.header("X-Request-Id", &id(LATER)).bytes());
-        let reply = later.reply();
+        let reply = later.ask(&request.header("X-Request-Id", &id(LATER)));
         if reply.header("x-request-id") != Some(&id(LATER)) || !reply.body.contains(ADA_PHONE) {
             faults.push(format!("{name}: a later client got {reply:?}"));
         }

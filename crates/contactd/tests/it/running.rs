@@ -12,27 +12,23 @@ use crate::http::Request;
 use crate::service::{PHONE, Service, Site, assert_has, eventually};
 
 /// What the server says about itself, after its start: level and message.
-fn said(log: &str) -> Vec<(String, String)> {
+fn said(log: &str) -> Vec<String> {
     let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let of_server = lines.filter(|line| line["target"] == "contactd::server");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    lines
-        .filter(|line| line["target"] == "contactd::server")
-        .map(|line| (text(&line["level"]), text(&line["message"])))
-        .filter(|(_, message)| !message.contains(" on http") && !message.starts_with("data directory "))
+    of_server
+        .map(|line| format!("{} {}", text(&line["level"]), text(&line["message"])))
+        .filter(|said| !said.contains(" on http") && !said.contains(" data directory "))
         .collect()
 }
 
 /// Replaces the configuration, sends SIGHUP, and waits until the server has said `count` more things.
-fn reload(service: &Service, config: &str, count: usize) -> Vec<(String, String)> {
+pub(crate) fn reload(service: &Service, config: &str, count: usize) -> Vec<String> {
     let before = said(&service.log.text()).len();
     service.site.file("serve.toml", config);
     service.signal(Signal::HUP);
     eventually("it has reloaded", || said(&service.log.text()).len() >= before + count);
     said(&service.log.text()).split_off(before)
-}
-
-fn line(level: &str, message: &str) -> (String, String) {
-    (level.to_owned(), message.to_owned())
 }
 
 #[test]
@@ -48,20 +44,17 @@ fn sighup_reloads_limits_and_networks_and_names_what_needs_a_restart() {
     assert_eq!(
         reload(&service, config, 2),
         [
-            line(
-                "INFO",
-                "reloaded: audit.keep, retention.sweep_every, limits.quota, networks, network, limits.body_bytes"
-            ),
-            line("WARN", "changed in the configuration, but needs a restart: audit.epoch, serve.workers"),
+            "INFO reloaded: audit.keep, retention.sweep_every, limits.quota, networks, network, limits.body_bytes",
+            "WARN changed in the configuration, but needs a restart: audit.epoch, serve.workers",
         ]
     );
     assert_eq!((status(MIRA), status(ADA), status(ADA)), (400, 200, 429));
     assert_eq!(
         reload(&service, "", 1),
-        [line("INFO", "reloaded: audit.keep, retention.sweep_every, limits.quota, networks, network")]
+        ["INFO reloaded: audit.keep, retention.sweep_every, limits.quota, networks, network"]
     );
     assert_eq!((status(ADA), status(MIRA)), (200, 200));
-    assert_eq!(reload(&service, "", 1), [line("INFO", "reloaded: no setting has changed")]);
+    assert_eq!(reload(&service, "", 1), ["INFO reloaded: no setting has changed"]);
     let noted = service.site.json(&["audit", "show", "--operation", "configuration"]);
     let noted: Vec<&Value> =
         noted.as_array().expect("a list").iter().map(|entry| &entry["counts"]["changed"]).collect();
@@ -76,12 +69,9 @@ fn a_configuration_with_an_error_changes_nothing_at_sighup() {
     let file = service.site.path("serve.toml").display().to_string();
     assert_eq!(
         reload(&service, "[networks]\nxing = true\n[limits]\nquota = \"many\"\nbody = 1\n", 1),
-        [line(
-            "ERROR",
-            &format!(
-                "cannot reload, nothing has changed: {file}, line 4: limits.quota: write a quota like \
+        [format!(
+            "ERROR cannot reload, nothing has changed: {file}, line 4: limits.quota: write a quota like \
                  10000/day or 200000/month (and 1 more: `contactd config check` lists them)"
-            )
         )]
     );
     assert_eq!(service.look_up(PHONE, &token, MIRA).status, 400);
@@ -90,12 +80,9 @@ fn a_configuration_with_an_error_changes_nothing_at_sighup() {
     eventually("it has tried", || said(&service.log.text()).len() == 2);
     assert_eq!(
         said(&service.log.text())[1],
-        line(
-            "ERROR",
-            &format!(
-                "cannot reload, nothing has changed: {file}: the configuration cannot be read: No such file or directory \
+        format!(
+            "ERROR cannot reload, nothing has changed: {file}: the configuration cannot be read: No such file or directory \
                  (os error 2)"
-            )
         )
     );
     assert_eq!(
@@ -108,8 +95,7 @@ fn a_configuration_with_an_error_changes_nothing_at_sighup() {
 fn sighup_changes_how_many_connections_are_accepted() {
     let service = Site::empty().serve_with(&[], "[limits]\nconnections = 1\n");
     let mut first = service.connect();
-    first.send(Request::get("/healthz").bytes());
-    assert_eq!(first.reply().status, 200);
+    assert_eq!(first.ask(&Request::get("/healthz")).status, 200);
     let mut second = service.connect();
     second.send(Request::get("/healthz").bytes());
     reload(&service, "[limits]\nconnections = 2\n", 1);
@@ -117,8 +103,7 @@ fn sighup_changes_how_many_connections_are_accepted() {
     // Fewer again: those that are open stay.
     reload(&service, "[limits]\nconnections = 1\n", 1);
     for connection in [&mut first, &mut second] {
-        connection.send(Request::get("/healthz").bytes());
-        assert_eq!(connection.reply().status, 200);
+        assert_eq!(connection.ask(&Request::get("/healthz")).status, 200);
     }
     let mut third = service.connect();
     third.send(Request::get("/healthz").bytes());
@@ -142,8 +127,7 @@ fn sighup_opens_the_log_file_again_and_changes_the_level() {
         address.split_once(' ').expect("an address").0.parse().expect("an address");
     let ask = || {
         let mut connection = crate::http::Connection::open(address);
-        connection.send(Request::get("/healthz").bytes());
-        assert_eq!(connection.reply().status, 200);
+        assert_eq!(connection.ask(&Request::get("/healthz")).status, 200);
     };
     ask();
     assert_eq!(file.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
@@ -162,9 +146,9 @@ fn sighup_opens_the_log_file_again_and_changes_the_level() {
     assert_eq!(
         said(&read()),
         [
-            line("INFO", "reloaded: log.level"),
-            line("INFO", "contactd is stopping: answering the current requests"),
-            line("INFO", "contactd has stopped"),
+            "INFO reloaded: log.level",
+            "INFO contactd is stopping: answering the current requests",
+            "INFO contactd has stopped",
         ]
     );
     let mut stderr = String::new();
@@ -180,11 +164,11 @@ fn a_log_file_that_cannot_be_opened_again_changes_nothing_and_at_the_start_it_is
     let refused = site.run(&[&["serve", "--log-file", &nowhere][..], &flags].concat());
     assert_eq!(refused.code, 1);
     let why = format!("cannot open the log file {nowhere}: No such file or directory (os error 2)");
-    assert_eq!(said(&refused.stderr), [line("ERROR", &why)]);
+    assert_eq!(said(&refused.stderr), [format!("ERROR {why}")]);
     let service = site.serve();
     assert_eq!(
         reload(&service, &format!("[log]\nfile = \"{nowhere}\"\n"), 1),
-        [line("ERROR", &format!("cannot reload, nothing has changed: {why}"))]
+        [format!("ERROR cannot reload, nothing has changed: {why}")]
     );
 }
 
@@ -199,9 +183,7 @@ fn a_demo_survives_sighup() {
     let pid = Pid::from_child(&child);
     kill_process(pid, Signal::HUP).expect("signals");
     let log = BufReader::new(child.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
-    assert!(
-        log.map(|line| said(&line)).any(|said| said == [line("INFO", "reloaded: no setting has changed")])
-    );
+    assert!(log.map(|line| said(&line)).any(|said| said == ["INFO reloaded: no setting has changed"]));
     kill_process(pid, Signal::TERM).expect("signals");
     assert!(child.wait().expect("ends").success());
 }

@@ -33,6 +33,14 @@ pub(crate) struct Output {
     pub(crate) stderr: String,
 }
 
+impl From<std::process::Output> for Output {
+    fn from(output: std::process::Output) -> Self {
+        let [stdout, stderr] =
+            [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("UTF-8"));
+        Self { code: output.status.code().unwrap_or(-1), stdout, stderr }
+    }
+}
+
 impl Output {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|_| panic!("not JSON: {self:?}"))
@@ -107,6 +115,11 @@ impl Site {
         self.dir.path().join(name)
     }
 
+    /// A path beside the data directory, or to it, as text.
+    pub(crate) fn place(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_contactd"));
         self.prepare(&mut command);
@@ -139,11 +152,8 @@ impl Site {
         let feeding = std::thread::spawn(move || drop(stdin.write_all(&input)));
         let output = child.wait_with_output().expect("ends");
         feeding.join().expect("feeds");
-        Output {
-            code: output.status.code().unwrap_or(-1),
-            stdout: String::from_utf8(output.stdout).expect("UTF-8"),
-            stderr: self.as_embedded(String::from_utf8(output.stderr).expect("UTF-8")),
-        }
+        let output = Output::from(output);
+        Output { stderr: self.as_embedded(output.stderr), ..output }
     }
 
     /// Messages name the store that they are about. Tests compare whole messages, so they get those of an embedded store.
@@ -184,6 +194,11 @@ impl Site {
     /// What is in the journal, newest first, as far as these flags of `audit show` ask for it.
     pub(crate) fn events(&self, flags: &[&str]) -> Vec<Value> {
         self.list(&[&["audit", "show"], flags].concat())
+    }
+
+    /// Restores `a.backup` of another site, with what was opted out and revoked there since.
+    pub(crate) fn restore(&self, other: &Self) -> Output {
+        self.run(&["restore", &other.place("a.backup"), "--suppressions-from", &other.place("data")])
     }
 
     /// A command that goes on by itself.
@@ -362,9 +377,12 @@ impl Service {
 
     /// One request on a connection of its own.
     pub(crate) fn send(&self, request: &Request) -> Reply {
-        let mut connection = self.connect();
-        connection.send(request.bytes());
-        connection.reply()
+        self.connect().ask(request)
+    }
+
+    /// One request to the admin listener.
+    pub(crate) fn ask_admin(&self, request: &Request) -> Reply {
+        Connection::open(self.admin).ask(request)
     }
 
     /// Waits until lookups are answered: a node copies its database first.
@@ -389,18 +407,22 @@ impl Service {
     }
 
     pub(crate) fn metrics(&self) -> String {
-        let request = Request::get("/metrics").bytes();
+        let request = Request::get("/metrics");
         let reply = if self.log.text().contains("admin on https://") {
-            let mut connection = tls_client::Client::of(&self.site).connect(self.admin).expect("a handshake");
-            connection.send(request);
-            connection.reply()
+            tls_client::Client::of(&self.site).connect(self.admin).expect("a handshake").ask(&request)
         } else {
-            let mut connection = Connection::open(self.admin);
-            connection.send(request);
-            connection.reply()
+            self.ask_admin(&request)
         };
         assert_eq!(reply.status, 200, "{}", reply.body);
         reply.body
+    }
+
+    /// What it has said with this level.
+    pub(crate) fn logged(&self, level: &str) -> Vec<String> {
+        let log = self.log.text();
+        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let lines = lines.filter(|line| line["level"] == level);
+        lines.map(|line| line["message"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
     /// The number of a metric, which is named with its labels.

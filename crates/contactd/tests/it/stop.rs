@@ -18,13 +18,11 @@ fn a_started_request_is_answered_and_the_service_is_not_ready_meanwhile() {
         body.len()
     ));
     let mut open = service.connect();
-    open.send(Request::get("/readyz").bytes());
-    assert_eq!(open.reply().status, 200);
+    assert_eq!(open.ask(&Request::get("/readyz")).status, 200);
     service.signal(Signal::TERM);
     crate::service::eventually("it is stopping", || service.log.text().contains("is stopping"));
     std::thread::sleep(Duration::from_millis(50));
-    open.send(Request::get("/readyz").bytes());
-    let reply = open.reply();
+    let reply = open.ask(&Request::get("/readyz"));
     assert_eq!((reply.status, reply.code().as_str()), (503, "service_unavailable"));
     assert_eq!(reply.header("connection"), Some("close"));
     std::thread::sleep(Duration::from_millis(300));
@@ -42,8 +40,7 @@ fn a_connection_without_a_request_has_a_second_to_send_one() {
     std::thread::sleep(Duration::from_millis(200));
     service.signal(Signal::TERM);
     std::thread::sleep(Duration::from_millis(500));
-    late.send(Request::lookup(PHONE, profile_body(ADA)).token(&token).bytes());
-    let reply = late.reply();
+    let reply = late.ask(&Request::lookup(PHONE, profile_body(ADA)).token(&token));
     assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));
     let started = Instant::now();
     assert!(silent.is_closed());
@@ -89,14 +86,11 @@ fn a_request_that_never_ends_is_cut_off_at_the_stop_timeout() {
 
 #[test]
 fn the_files_of_a_killed_server_do_not_prevent_the_next_start() {
-    let (mut service, token) = Service::with_people();
-    service.signal(Signal::KILL);
-    service.wait();
-    let again = Site::empty();
-    std::fs::rename(service.data(), again.data()).expect("moves");
-    assert!(again.data().join("control.sock").exists(), "the socket was left behind");
-    let another = again.token(&[]);
-    let service = again.serve();
+    let (service, token) = Service::with_people();
+    let site = service.kill();
+    assert!(site.data().join("control.sock").exists(), "the socket was left behind");
+    let another = site.token(&[]);
+    let service = site.serve();
     for token in [token, another] {
         assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
     }

@@ -37,16 +37,6 @@ fn handshakes(service: &Service) -> [u64; 3] {
     })
 }
 
-/// What the server has said with this level.
-fn logged(service: &Service, level: &str) -> Vec<String> {
-    let log = service.log.text();
-    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    lines
-        .filter(|line| line["level"] == level)
-        .map(|line| line["message"].as_str().unwrap_or_default().to_owned())
-        .collect()
-}
-
 /// When a certificate ends, in our words.
 fn ends(site: &Site, file: &str) -> String {
     let shown = openssl(site, &format!("x509 -in {file} -noout -enddate -dateopt iso_8601"));
@@ -178,7 +168,7 @@ fn what_is_not_tls_is_closed_and_other_clients_go_on() {
         assert_eq!(open.reply().status, 200);
     }
     eventually("all are counted", || handshakes(&service) == [1, 4, 0]);
-    assert_eq!(logged(&service, "WARN"), [""; 0], "failed handshakes are counted, not logged");
+    assert_eq!(service.logged("WARN"), [""; 0], "failed handshakes are counted, not logged");
 }
 
 #[test]
@@ -283,7 +273,7 @@ fn new_files_are_taken_over_without_a_signal_once_they_fit_and_open_connections_
          does not belong to the certificate in server.pem; if that file has several certificates, that of this server must be \
          the first"
     );
-    eventually("it says that the key does not fit", || logged(&service, "WARN") == [warning.clone()]);
+    eventually("it says that the key does not fit", || service.logged("WARN") == [warning.clone()]);
     assert_eq!(connect(&service).shown(), old);
     replace(site, "next", &["key"]);
     eventually("new connections get the new certificate", || connect(&service).shown() == next);
@@ -293,66 +283,44 @@ fn new_files_are_taken_over_without_a_signal_once_they_fit_and_open_connections_
         "the certificate has changed; new connections get the new one, which ends {}",
         ends(site, "next.pem")
     );
-    eventually("it says so", || logged(&service, "INFO").contains(&expected));
+    eventually("it says so", || service.logged("INFO").contains(&expected));
     let epoch = openssl(site, "x509 -in next.pem -noout -enddate -dateopt iso_8601");
     let unix =
         Command::new("date").args(["-u", "+%s", "-d", epoch.trim().trim_start_matches("notAfter=")]).output();
     let unix: u64 =
         String::from_utf8_lossy(&unix.expect("date runs").stdout).trim().parse().expect("a number");
     assert_eq!(service.metric("contactd_tls_certificate_expires_seconds"), Some(unix));
-    assert_eq!(logged(&service, "WARN"), [warning], "once for the change, not at every look");
+    assert_eq!(service.logged("WARN"), [warning], "once for the change, not at every look");
 }
 
 #[test]
 fn sighup_takes_over_a_certificate_at_once_and_a_pair_that_does_not_fit_changes_nothing() {
     let (service, token) = serve(CONFIG);
     let site = &service.site;
-    let reload = |config: &str| -> (String, String) {
-        let said = || {
-            let log = service.log.text();
-            let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-            let of_reload = |message: &str| message.contains("reload") || message.contains("needs a restart");
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let said = lines.map(|line| (text(&line["level"]), text(&line["message"])));
-            said.filter(|(_, message)| of_reload(message)).collect::<Vec<_>>()
-        };
-        let before = said().len();
-        site.file("serve.toml", config);
-        service.signal(Signal::HUP);
-        eventually("it has reloaded", || said().len() > before);
-        said().swap_remove(before)
-    };
-    let line = |level: &str, message: &str| (level.to_owned(), message.to_owned());
+    let reload = |config: &str, count: usize| crate::running::reload(&service, config, count);
     let mut open = connect(&service);
-    assert_eq!(reload(CONFIG), line("INFO", "reloaded: no setting has changed"));
+    assert_eq!(reload(CONFIG, 1), ["INFO reloaded: no setting has changed"]);
 
     make_certificate(site, "next", 25);
     let other = CONFIG.replace("server.", "next.");
     let reloaded =
-        format!("reloaded: tls.cert, tls.key, the certificate, which ends {}", ends(site, "next.pem"));
-    assert_eq!(reload(&other), line("INFO", &reloaded));
+        format!("INFO reloaded: tls.cert, tls.key, the certificate, which ends {}", ends(site, "next.pem"));
+    assert_eq!(reload(&other, 1), [reloaded]);
     assert_eq!(connect(&service).shown(), certificate(site, "next.pem"));
     open.send(lookup(PHONE, &token));
     assert_eq!(open.reply().status, 200);
 
-    let unfit = "cannot reload, nothing has changed: tls.key: the key in other.key does not belong to the certificate in \
+    let unfit = "ERROR cannot reload, nothing has changed: tls.key: the key in other.key does not belong to the certificate in \
                  next.pem; if that file has several certificates, that of this server must be the first";
     let config = format!("{}[networks]\nxing = false\n", other.replace("next.key", "other.key"));
-    assert_eq!(reload(&config), line("ERROR", unfit));
-    assert_eq!(
-        reload("[tls]\ncert = \"next.pem\"\n"),
-        line(
-            "ERROR",
-            "cannot reload, nothing has changed: a certificate needs its key: set `key` under [tls] too, or --tls-key"
-        )
-    );
+    assert_eq!(reload(&config, 1), [unfit]);
+    let half = "ERROR cannot reload, nothing has changed: a certificate needs its key: set `key` under [tls] too, or --tls-key";
+    assert_eq!(reload("[tls]\ncert = \"next.pem\"\n", 1), [half]);
     assert_eq!(connect(&service).shown(), certificate(site, "next.pem"));
 
     // Without TLS, it would be another kind of listener.
-    assert_eq!(reload(""), line("INFO", "reloaded: no setting has changed"));
-    let restart = line("WARN", "changed in the configuration, but needs a restart: tls.cert, tls.key");
-    let warned = format!("\"message\":\"{}\"", restart.1);
-    eventually("it names what needs a restart", || service.log.text().contains(&warned));
+    let restart = "WARN changed in the configuration, but needs a restart: tls.cert, tls.key";
+    assert_eq!(reload("", 2), ["INFO reloaded: no setting has changed", restart]);
     assert_eq!(connect(&service).shown(), certificate(site, "next.pem"));
 }
 
@@ -365,8 +333,7 @@ fn the_admin_listener_has_tls_too_unless_it_is_switched_off() {
     assert!(log.contains(&format!("admin on https://{} ", service.admin)), "{log}");
     let mut connection = Client::of(&service.site).connect(service.admin).expect("a handshake");
     assert_eq!(connection.shown(), certificate(&service.site, "server.pem"));
-    connection.send(Request::get("/metrics").bytes());
-    let reply = connection.reply();
+    let reply = connection.ask(&Request::get("/metrics"));
     assert_eq!(reply.status, 200);
     assert!(reply.body.contains("contactd_tls_handshakes_total{outcome=\"ok\"} 0\n"), "{}", reply.body);
     // Half a handshake is closed, and plain HTTP.
@@ -442,10 +409,10 @@ fn doctor_and_the_log_warn_before_a_certificate_ends_and_when_it_has_ended() {
         assert_eq!((doctor.code, found), (code, vec![&expected]));
         let service = site.serve_with(&[], &format!("{CONFIG}admin = false\n"));
         if verdict == "ok" {
-            assert_eq!(logged(&service, "WARN"), [""; 0]);
+            assert_eq!(service.logged("WARN"), [""; 0]);
         } else {
             let warning = format!("{words}; {advice}");
-            eventually("it warns", || logged(&service, "WARN") == [warning.clone()]);
+            eventually("it warns", || service.logged("WARN") == [warning.clone()]);
         }
         if verdict != "fail" {
             let mut connection = connect(&service);
@@ -480,7 +447,7 @@ fn doctor_and_the_log_warn_before_a_certificate_ends_and_when_it_has_ended() {
     );
     let service = site.serve_with(&[], CONFIG);
     assert_eq!(
-        logged(&service, "WARN"),
+        service.logged("WARN"),
         ["the group can read server.key; unless it has to, run `chmod 600 server.key`"]
     );
 }

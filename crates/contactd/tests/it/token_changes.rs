@@ -160,10 +160,8 @@ fn a_restore_does_not_revive_what_ended_or_was_restricted_after_the_backup() {
     let (new, _) = rotate(&site, "crm", "0s");
     site.ok(&["token", "update", "ats", "--scope", "phone"]);
     site.ok(&["token", "update", "hr", "--expires", "30d"]);
-    let (backup, old) = (site.path("a.backup"), site.data());
     let other = Site::empty();
-    let from = ["--suppressions-from", old.to_str().expect("UTF-8")];
-    let restored = other.run(&[&["restore", backup.to_str().expect("UTF-8")][..], &from].concat());
+    let restored = other.restore(&site);
     let words: Vec<&str> = restored
         .stderr
         .lines()

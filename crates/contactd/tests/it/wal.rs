@@ -2,28 +2,16 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::fixture::ADA;
+use crate::fixture::{ADA, many};
 use crate::http::{Request, profile_body};
 use crate::service::{PHONE, Service, SetAtEnd, eventually, wal_bytes};
-
-fn large_file(service: &Service, tag: &str) -> String {
-    let rows: String = (0..80_000)
-        .map(|n| {
-            format!(
-                "https://www.linkedin.com/in/wal-{tag}-{n:06x},+1415555{:04},w{n}@example.com\n",
-                100 + n % 100
-            )
-        })
-        .collect();
-    service.site.file(&format!("{tag}.csv"), format!("profileUrl,phone,email\n{rows}"))
-}
 
 #[test]
 fn while_the_service_is_idle() {
     let (service, token) = Service::with_people();
     // This leaves a reader that has done one lookup and then no more.
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
-    let file = large_file(&service, "idle");
+    let file = service.site.file("large.csv", many("wal-quell", 80_000));
     service.site.ok(&["import", &file, "--source", "large"]);
     eventually("the log is emptied", || wal_bytes(&service.data(), "details.db") == 0);
 }
@@ -31,7 +19,7 @@ fn while_the_service_is_idle() {
 #[test]
 fn while_the_service_is_under_load() {
     let (service, token) = Service::with_people();
-    let file = large_file(&service, "load");
+    let file = service.site.file("large.csv", many("wal-quell", 80_000));
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..4 {
