@@ -51,11 +51,6 @@ impl<'a> AdminApi<'a> {
         self.send(request.header("Content-Type", "application/json").body(body.to_string()))
     }
 
-    pub(crate) fn patch(&self, path: &str, body: &Value) -> Reply {
-        let request = Request::new("PATCH", &format!("{BASE}{path}"));
-        self.send(request.header("Content-Type", "application/json").body(body.to_string()))
-    }
-
     /// Posts a text.
     pub(crate) fn post_text(&self, path: &str, text: &str) -> Reply {
         let request = Request::new("POST", &format!("{BASE}{path}"));

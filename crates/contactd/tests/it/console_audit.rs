@@ -7,6 +7,7 @@ use crate::audit::until_signed;
 use crate::fixture::{ADA, EVE, NOBODY};
 use crate::http::{Request, profile_body};
 use crate::service::{EMAIL, PHONE, Service, Site, assert_has, eventually};
+use crate::transcript::check_api;
 
 /// A name that is code in a page and a formula in a spreadsheet.
 const HOSTILE: &str = "=HYPERLINK(\"x\",\"<img src=x onerror=alert(1)>\")";
@@ -84,90 +85,9 @@ fn filters_choose_lines_by_what_they_say() {
 }
 
 #[test]
-fn nonsense_in_a_query_is_refused_with_what_to_do() {
+fn nonsense_in_a_query_is_refused_with_what_to_do_and_without_requests_answers_are_empty() {
     let service = Site::empty().serve();
-    let admin = AdminApi::with_role(&service, "admin");
-    let time = "is not a time: write a date like 2026-05-01, an RFC 3339 time, or how long ago like 30d (s, m, h, d or w).";
-    let place =
-        "`before` is the `next` of the page before, unchanged. Leave it out to begin with the newest line.";
-    let limit = "`limit` is a number from 1 to 1000.";
-    for (path, message) in [
-        ("/audit?since=yesterday", format!("`since` {time}")),
-        ("/audit?since=2026-02-30", format!("`since` {time}")),
-        ("/audit?until=%3Cscript%3E", format!("`until` {time}")),
-        ("/audit?since=1d&until=2d", "`since` is not before `until`, so nothing can match.".to_owned()),
-        ("/audit?before=nonsense", place.to_owned()),
-        ("/audit?before=99999999999999999999.1.1-n", place.to_owned()),
-        ("/audit?before=1.1", place.to_owned()),
-        ("/audit?limit=0", limit.to_owned()),
-        ("/audit?limit=1001", limit.to_owned()),
-        ("/audit?token=nobody", "There is no token with this id or name.".to_owned()),
-        ("/audit?token=nobody&format=csv", "There is no token with this id or name.".to_owned()),
-        (
-            "/audit?outcome=perhaps",
-            "`outcome` is hit, miss or refused for requests, done or failed for actions.".to_owned(),
-        ),
-        ("/audit/summary?since=31.12.2026", format!("`since` {time}")),
-        ("/usage?since=soon", format!("`since` {time}")),
-        ("/usage?since=2020-02-02&until=2020-02-02", "The period ends before it begins.".to_owned()),
-        ("/usage?since=1000-01-01", "The period is longer than 3660 days; choose a shorter one.".to_owned()),
-    ] {
-        admin.get(path).refuses(400, "invalid_request", message);
-    }
-    for path in [
-        "/audit?limit=many",
-        "/audit?colour=red",
-        "/audit?format=pdf",
-        "/usage?by=moon",
-        "/usage?since=1d&since=2d",
-    ] {
-        let reply = admin.get(path);
-        assert!(!reply.shown().contains("digit found"), "{}", reply.shown());
-        assert_eq!(
-            (reply.status, reply.code().as_str()),
-            (400, "invalid_request"),
-            "{path}: {}",
-            reply.shown()
-        );
-    }
-    for (path, body, message) in [
-        (
-            "/audit/verify",
-            json!({ "roots": ["ab"] }),
-            "A root is 64 hexadecimal digits, as it was noted down.",
-        ),
-        (
-            "/audit/verify",
-            json!({ "head": "41" }),
-            "The head is not as it was noted down: a number, a colon and 32 hexadecimal digits, such as 41:9f86d081….",
-        ),
-        (
-            "/audit/proof",
-            json!({ "since": "2026-05-02", "until": "2026-05-01" }),
-            "`since` is not before `until`, so nothing can match.",
-        ),
-        (
-            "/audit/proof",
-            json!({ "since": "", "until": "2026-05-01" }),
-            "`since` and `until` are the first day of the proof and the day after the last.",
-        ),
-        ("/audit/proof", json!({ "since": "2026-05-02" }), "The field until is missing."),
-    ] {
-        admin.post(path, &body).refuses(400, "invalid_request", message);
-    }
-}
-
-#[test]
-fn a_journal_without_requests_gives_empty_answers() {
-    let service = Site::empty().serve();
-    let admin = AdminApi::with_role(&service, "admin");
-    assert_eq!(admin.get("/audit?outcome=hit").json(), json!({ "events": [], "next": null }));
-    assert_eq!(admin.get("/audit/summary").json(), json!({ "recipients": [] }));
-    assert_eq!(admin.get("/usage?by=token").json(), json!({ "tokens": [] }));
-    let file = admin.download("/audit?outcome=hit&format=csv");
-    assert_eq!(file.body.lines().count(), 1, "{}", file.body);
-    let verified = admin.job("/audit/verify", &json!({}));
-    assert_has(&verified, json!({ "state": "done", "/result/state": "whole" }));
+    check_api(&service, "", "admin", "api_audit");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::audit::Faulty;
 use crate::fixture::{ADA, ADA_CANONICAL, ADA_EMAIL, ADA_PHONE, EVE, NOBODY};
 use crate::http::Request;
 use crate::service::{EMAIL, PHONE, Service, Site, assert_has, eventually};
+use crate::transcript::check_api;
 use crate::waiting::Elsewhere;
 
 const EVE_CANONICAL: &str = "https://linkedin.com/in/eve-nuvel-2b3c4d";
@@ -108,93 +109,13 @@ fn of_an_address_that_twelve_people_have_a_search_shows_all_and_a_report_only_th
 #[test]
 fn more_than_ten_people_are_opted_out_only_if_their_number_is_confirmed() {
     let (service, token) = with_shared_address();
-    let privacy = AdminApi::with_role(&service, "privacy");
-    let person = "https://www.linkedin.com/in/quell-15";
-    let refused = json!({ "status": "confirmation_needed", "count": 12,
-        "message": "12 profiles hold this number or address. It is opted out itself; these people are not yet. To opt out all of them, \
-                    confirm their number." });
-    for confirmed in [json!(null), json!(11)] {
-        let body = json!({ "q": SHARED, "person": true, "confirmed": confirmed });
-        privacy.post("/people/opt-out", &body).shows(409, &refused);
-    }
-    assert_eq!(service.look_up(EMAIL, &token, person).status, 404);
-    assert_eq!(service.look_up(PHONE, &token, person).status, 200);
-    let done = privacy
-        .post("/people/opt-out", &json!({ "q": SHARED, "person": true, "confirmed": 12, "ticket": "T-2" }));
-    let mut shown = done.json();
-    let holders = shown["holders"].take();
-    assert_eq!(
-        (done.status, shown),
-        (
-            200,
-            json!({ "changed": 12, "already": 1, "onFile": true, "inForce": true, "isOnRecord": true, "holders": null })
-        )
-    );
-    assert!(
-        holders
-            .as_array()
-            .is_some_and(|all| all.len() == 12 && all.iter().all(|one| one["stillDisclosed"] == 0))
-    );
-    assert_eq!(service.look_up(PHONE, &token, person).status, 404);
-
-    // The whole person is taken back; the address itself stays opted out.
-    let back = privacy.post("/opt-outs/withdraw", &json!({ "q": person, "ticket": "T-3" }));
-    back.shows(200, &json!({ "changed": 1, "inForce": true, "isOnRecord": true }));
-    assert_eq!(service.look_up(PHONE, &token, person).status, 200);
-    assert_eq!(service.look_up(EMAIL, &token, person).status, 404);
-    let again = privacy.post("/opt-outs/withdraw", &json!({ "q": person }));
-    assert_eq!(again.json()["changed"], 0);
-    let unknown = privacy.post("/people/opt-out", &json!({ "q": NOBODY, "person": true }));
-    let expected = json!({ "changed": 1, "already": 0, "onFile": false, "inForce": true, "isOnRecord": true, "holders": [] });
-    unknown.shows(200, &expected);
-    let tickets: Vec<Value> =
-        entries(&service.site, "privacy").iter().map(|entry| entry["ticket"].clone()).collect();
-    assert!(tickets.contains(&json!("T-2")) && tickets.contains(&json!("T-3")), "{tickets:?}");
+    check_api(&service, &token, "privacy", "api_people");
 }
 
 #[test]
 fn an_erasure_does_what_was_seen_or_nothing() {
     let (service, token) = with_shared_address();
-    let privacy = AdminApi::with_role(&service, "privacy");
-    let person = "https://www.linkedin.com/in/quell-15";
-    let seen = privacy.post("/people/erase", &json!({ "q": SHARED, "dryRun": true }));
-    assert_eq!(
-        (seen.status, seen.json()["profiles"].as_array().map(Vec::len)),
-        (200, Some(12)),
-        "{}",
-        seen.shown()
-    );
-    assert_eq!(service.look_up(EMAIL, &token, person).status, 200, "nothing was changed");
-    let needed = privacy.post("/people/erase", &json!({ "q": SHARED }));
-    needed.shows(409, &json!({ "status": "confirmation_needed", "count": 12,
-            "message": "12 profiles hold this number or address, and none of them was erased. It is opted out itself: no lookup gives it \
-                        out. To erase all of them, confirm their number." }));
-    service.site.ok(&["put", "https://www.linkedin.com/in/quell-30", "--phone", "+14155550130"]);
-    service.site.ok(&["unsuppress", "--email", SHARED]);
-    service.site.ok(&["put", "https://www.linkedin.com/in/quell-30", "--email", SHARED]);
-    let changed = privacy.post("/people/erase", &json!({ "q": SHARED, "confirmed": 12 }));
-    changed.refuses(409, "conflict", "13 profiles hold this number or address now, which is not the number you have seen. None of them was erased. It \
-                        is opted out itself: no lookup gives it out. Look at them again.");
-    assert_eq!(service.look_up(PHONE, &token, person).status, 200, "nobody was erased");
-    let erased = privacy
-        .post("/people/erase", &json!({ "q": SHARED, "confirmed": 13, "values": true, "ticket": "T-9" }));
-    let shown = erased.json();
-    assert_eq!(
-        (erased.status, &shown["inForce"], &shown["isOnRecord"]),
-        (200, &json!(true), &json!(true)),
-        "{}",
-        erased.shown()
-    );
-    let profiles = shown["profiles"].as_array().expect("profiles");
-    assert_eq!(
-        (profiles.len(), &profiles[0]),
-        (13, &json!({ "profileUrl": "https://linkedin.com/in/quell-10", "details": 2 }))
-    );
-    assert_eq!(service.site.ok(&["export"]), "");
-    assert_eq!(privacy.get("/jobs").json(), json!({ "jobs": [] }), "what was answered at once is not listed");
-    let one = privacy.post("/people/erase", &json!({ "q": NOBODY, "confirmed": 0 }));
-    let expected = json!({ "profiles": [], "sharedWith": [], "inForce": true, "isOnRecord": true });
-    one.shows(200, &expected);
+    check_api(&service, &token, "privacy", "api_erase");
 }
 
 #[test]
@@ -266,83 +187,9 @@ fn an_erasure_that_has_to_wait_is_a_job_and_the_opt_out_is_in_force_at_once() {
 }
 
 #[test]
-fn a_removal_finds_an_address_in_any_case_and_a_number_however_it_is_written() {
-    let (service, _) = Service::with_people();
-    let privacy = AdminApi::with_role(&service, "privacy");
-    let held = || service.site.ok(&["export"]);
-    for by_command in [false, true] {
-        service.site.ok(&["put", EVE, "--email", "Eve.Nuvel@example.com", "--phone", "+14155550166"]);
-        assert!(held().contains("Eve.Nuvel@example.com"));
-        for (kind, value) in [("email", "eve.nuvel@EXAMPLE.com"), ("phone", "+1 (415) 555-0166")] {
-            if by_command {
-                let said = service.site.run(&["remove", EVE, &format!("--{kind}"), value, "--json"]);
-                assert_eq!(said.json(), json!({ "detailsRemoved": 1 }));
-            } else {
-                let removed = privacy
-                    .post("/people/remove", &json!({ "profileUrl": EVE, "kind": kind, "value": value }));
-                assert_eq!(
-                    (removed.status, &removed.json()["changed"]),
-                    (200, &json!(1)),
-                    "{}",
-                    removed.shown()
-                );
-            }
-        }
-        assert!(!held().contains("Eve.Nuvel@example.com") && !held().contains("+14155550166"), "{}", held());
-    }
-}
-
-#[test]
 fn a_correction_is_given_out_and_a_removal_takes_it_back() {
     let (service, token) = Service::with_people();
-    let privacy = AdminApi::with_role(&service, "privacy");
-    let ticket = "<script>alert(1)</script>";
-    let right = json!({ "profileUrl": ADA, "kind": "phone", "value": "+1 (415) 555-0199", "label": "personal", "ticket": ticket });
-    let one = json!({ "changed": 1, "inForce": true, "isOnRecord": true });
-    privacy.post("/people/correct", &right).shows(200, &one);
-    assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], "+14155550199");
-    assert_eq!(
-        entries(&service.site, "privacy")[0]["ticket"],
-        ticket,
-        "as it was typed, for pages to escape"
-    );
-    let remove = json!({ "profileUrl": ADA, "kind": "phone", "value": "+14155550199", "source": "manual", "ticket": ticket });
-    privacy.post("/people/remove", &remove).shows(200, &one);
-    assert_eq!(privacy.post("/people/remove", &remove).json()["changed"], 0);
-    assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], ADA_PHONE);
-    assert_eq!(privacy.get("/jobs").json(), json!({ "jobs": [] }));
-
-    let with = |kind: &str, value: &str| json!({ "profileUrl": ADA, "kind": kind, "value": value });
-    for (path, body, message) in [
-        (
-            "/people/correct",
-            with("phone", "415 555 0199"),
-            "The value cannot be stored (phone_region_needed): write it with + and its country code.",
-        ),
-        (
-            "/people/correct",
-            with("email", "nobody"),
-            "The value cannot be stored (invalid_email): write it like ada@example.com.",
-        ),
-        (
-            "/people/remove",
-            with("email", "nobody"),
-            "This e-mail address cannot be read (invalid_email). Type it like ada@example.com.",
-        ),
-        (
-            "/people/correct",
-            json!({ "profileUrl": "somebody", "kind": "phone", "value": ADA_PHONE }),
-            "`profileUrl` cannot be used (not_a_url). Send the URL of the profile as the search shows it.",
-        ),
-        ("/people/remove", json!({ "profileUrl": ADA, "kind": "phone" }), "The field value is missing."),
-    ] {
-        let refused = privacy.post(path, &body);
-        refused.refuses(400, "invalid_request", message);
-    }
-    service.site.ok(&["suppress", ADA]);
-    let refused = privacy.post("/people/correct", &right);
-    refused.refuses(409, "conflict", "This person, number or address is opted out, so it is not stored. If they have asked for that, take the opt-out \
-                        back first.");
+    check_api(&service, &token, "privacy", "api_correct");
 }
 
 #[test]
@@ -392,32 +239,6 @@ fn a_correction_replaces_the_wrong_entry_and_nothing_else() {
     );
     assert_eq!(refused.status, 400, "{}", refused.shown());
     assert_eq!(service.look_up(PHONE, &token, ADA).json()["phoneNumber"], "+14155550177", "nothing was done");
-}
-
-#[test]
-fn text_that_names_nobody_is_refused_and_says_what_to_type() {
-    let (service, _) = Service::with_people();
-    let privacy = AdminApi::with_role(&service, "privacy");
-    let forms = "Type the URL of a profile, such as https://www.linkedin.com/in/ada-quell; an e-mail address, such as ada@example.com; or \
-                 a phone number with + and its country code, such as +14155550123.";
-    let neither =
-        "This is neither an e-mail address nor a phone number, and as a profile URL it cannot be used";
-    for (q, message) in [
-        ("", forms.to_owned()),
-        ("Ada Quell", format!("{neither} (not_a_url). {forms}")),
-        ("https://example.com/in/ada", format!("{neither} (bad_host). {forms}")),
-        ("415 555 0123", "This phone number cannot be read (phone_region_needed). Type it with + and its country code, such as \
-                          +14155550123.".to_owned()),
-        ("ada@", "This e-mail address cannot be read (invalid_email_domain). Type it like ada@example.com.".to_owned()),
-    ] {
-        for path in ["/people/search", "/people/report", "/people/opt-out", "/people/erase", "/opt-outs/withdraw"] {
-            let refused = privacy.post(path, &json!({ "q": q }));
-            refused.refuses(400, "invalid_request", &message);
-        }
-    }
-    let unknown = privacy.post("/people/search", &json!({ "q": ADA, "limit": 5 })).json();
-    let message = unknown["message"].as_str().expect("a message");
-    assert!(message.starts_with("There is no field limit. There are: "), "{message}");
 }
 
 #[test]

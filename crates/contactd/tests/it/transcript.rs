@@ -10,6 +10,9 @@ use std::time::SystemTime;
 use crate::fixture::{ADA, EVE, MIRA, NOBODY};
 use crate::service::{Service, Site};
 
+/// Where `api` is.
+const API: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/transcripts/bin");
+
 /// Fails unless everything is as the file says.
 pub(crate) fn check(site: &Site, name: &str) {
     Transcript { site, names: Vec::new() }.check(name, &[]);
@@ -19,6 +22,19 @@ pub(crate) fn check(site: &Site, name: &str) {
 pub(crate) fn check_serving(service: &Service, token: &str, name: &str) {
     let url = format!("http://{}", service.public);
     let env = [("CONTACTD_URL", url.as_str()), ("CONTACTD_TOKEN", token)];
+    Transcript { site: &service.site, names: Vec::new() }.check(name, &env);
+}
+
+/// As [`check_serving`], with a new admin token of this role for `api`, which asks the admin API.
+pub(crate) fn check_api(service: &Service, token: &str, role: &str, name: &str) {
+    let urls = [service.public, service.admin].map(|address| format!("http://{address}"));
+    let admin = service.site.ok(&["admin-token", "create", role, "--role", role]);
+    let env = [
+        ("CONTACTD_URL", urls[0].as_str()),
+        ("CONTACTD_TOKEN", token),
+        ("ADMIN_URL", &urls[1]),
+        ("ADMIN_TOKEN", &admin),
+    ];
     Transcript { site: &service.site, names: Vec::new() }.check(name, &env);
 }
 
@@ -58,7 +74,7 @@ impl Transcript<'_> {
         let mut shell = Command::new("/bin/sh");
         self.site.prepare(&mut shell);
         let bin = std::path::Path::new(env!("CARGO_BIN_EXE_contactd")).parent().expect("a directory");
-        shell.args(["-c", &command]).env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+        shell.args(["-c", &command]).env("PATH", format!("{}:{API}:/usr/bin:/bin", bin.display()));
         shell
             .envs([("ADA", ADA), ("EVE", EVE), ("MIRA", MIRA), ("NOBODY", NOBODY)])
             .envs(env.iter().copied());
