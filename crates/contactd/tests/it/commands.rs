@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use crate::demo::Demo;
 use crate::fixture::{ADA, ADA_EMAIL, ADA_PHONE, EVE, NOBODY};
 use crate::service::{EMAIL, PHONE, Service, Site};
 use crate::transcript::check_serving;
@@ -104,42 +105,20 @@ fn metrics_count_by_operation_and_outcome() {
 
 #[test]
 fn a_demo_prints_commands_that_work() {
-    let site = Site::empty();
+    let site = Site::embedded();
     // A demo does not use the real data directory, wherever that is configured.
     site.file("contactd.toml", "data = \"real\"\n");
-    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_contactd"))
-        .args(["serve", "--demo", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
-        .env_clear()
-        .env("CONTACTD_DATA", site.data())
-        .current_dir(site.path(""))
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .expect("starts");
-    let stdout = std::io::BufReader::new(child.stdout.take().expect("a pipe"));
-    let lines: Vec<String> =
-        std::io::BufRead::lines(stdout).take(8).map(|line| line.expect("a line")).collect();
-    let curls: Vec<&String> = lines.iter().filter(|line| line.starts_with("curl")).collect();
-    let answers: Vec<String> = curls
-        .iter()
-        .map(|line| {
-            let output = std::process::Command::new("sh").args(["-c", line]).output().expect("curl runs");
-            String::from_utf8(output.stdout).expect("UTF-8")
-        })
-        .collect();
+    let mut demo = Demo::start(site, &["--listen", "127.0.0.1:0"]);
     assert_eq!(
-        answers[0],
-        r#"{"phoneNumber":"+14155550123","profileUrl":"https://linkedin.com/in/ada-quell-1a2b3c"}"#
+        [demo.run(0), demo.run(1)],
+        [
+            r#"{"phoneNumber":"+14155550123","profileUrl":"https://linkedin.com/in/ada-quell-1a2b3c"}"#,
+            r#"{"email":"mira.quellbach@example.org","profileUrl":"https://xing.com/profile/Mira_Quellbach2"}"#
+        ]
     );
-    assert_eq!(
-        answers[1],
-        r#"{"email":"mira.quellbach@example.org","profileUrl":"https://xing.com/profile/Mira_Quellbach2"}"#
-    );
-    assert!(answers[2].contains("x-invalid-reason: not_person"), "{}", answers[2]);
+    assert!(demo.run(2).contains("x-invalid-reason: not_person"), "{}", demo.run(2));
     for left in ["contactd-data", "real", "data"] {
-        assert!(!site.path(left).exists(), "a demo leaves no files");
+        assert!(!demo.site.path(left).exists(), "a demo leaves no files");
     }
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("signals");
-    assert!(child.wait().expect("ends").success());
+    demo.stop();
 }

@@ -1,12 +1,13 @@
 //! Running a server: reloading, its log.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use crate::demo::Demo;
 use crate::fixture::{ADA, MIRA, NOBODY};
 use crate::http::Request;
 use crate::service::{PHONE, Service, Site, assert_has, eventually};
@@ -174,18 +175,11 @@ fn a_log_file_that_cannot_be_opened_again_changes_nothing_and_at_the_start_it_is
 
 #[test]
 fn a_demo_survives_sighup() {
-    let site = Site::empty();
-    let mut command = site.command();
-    command.args(["serve", "--demo", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
-    let mut stdout = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    assert!(stdout.next().expect("a line").expect("a line").contains("invented people"));
-    let pid = Pid::from_child(&child);
-    kill_process(pid, Signal::HUP).expect("signals");
-    let log = BufReader::new(child.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
-    assert!(log.map(|line| said(&line)).any(|said| said == ["INFO reloaded: no setting has changed"]));
-    kill_process(pid, Signal::TERM).expect("signals");
-    assert!(child.wait().expect("ends").success());
+    let mut demo = Demo::start(Site::empty(), &["--listen", "127.0.0.1:0"]);
+    demo.signal(Signal::HUP);
+    let mut log = demo.log.by_ref().map_while(Result::ok);
+    assert!(log.any(|line| said(&line) == ["INFO reloaded: no setting has changed"]));
+    demo.stop();
 }
 
 /// Every line as JSON; fails if one is not.

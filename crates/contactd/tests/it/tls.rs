@@ -1,12 +1,13 @@
 //! TLS on both listeners, with certificates from an authority of our own.
 
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::fixture::{ADA, ADA_PHONE};
+use crate::demo::Demo;
+use crate::fixture::{ADA, ADA_CANONICAL, ADA_PHONE};
 use crate::http::{Connection, Request, profile_body};
 use crate::service::{EMAIL, Output, PHONE, Service, Site, eventually};
 use crate::tls_client::{
@@ -456,22 +457,10 @@ fn doctor_and_the_log_warn_before_a_certificate_ends_and_when_it_has_ended() {
 fn a_demo_with_a_certificate_prints_commands_that_work() {
     let site = Site::empty();
     make_certificates(&site);
-    let mut command = site.command();
-    command.args(["serve", "--demo", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
-    command.args(["--tls-cert", "server.pem", "--tls-key", "server.key"]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("starts");
-    let printed = std::io::BufReader::new(child.stdout.take().expect("a pipe"));
-    let mut lines = std::io::BufRead::lines(printed).map_while(Result::ok);
-    let line = lines.by_ref().find(|line| line.starts_with("curl ")).expect("a command");
-    assert!(line.starts_with("curl -sS --insecure https://127.0.0.1:"), "{line}");
-    let output = Command::new("sh").args(["-c", &line]).output().expect("sh runs");
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        format!(
-            "{{\"phoneNumber\":\"{ADA_PHONE}\",\"profileUrl\":\"https://linkedin.com/in/ada-quell-1a2b3c\"}}"
-        )
-    );
-    drop(lines);
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::TERM).expect("signals");
-    assert!(child.wait().expect("ends").success());
+    let flags = ["--listen", "127.0.0.1:0", "--tls-cert", "server.pem", "--tls-key", "server.key"];
+    let mut demo = Demo::start(site, &flags);
+    assert!(demo.commands[0].starts_with("curl -sS --insecure https://127.0.0.1:"), "{:?}", demo.commands);
+    let found = format!(r#"{{"phoneNumber":"{ADA_PHONE}","profileUrl":"{ADA_CANONICAL}"}}"#);
+    assert_eq!(demo.run(0), found);
+    demo.stop();
 }
