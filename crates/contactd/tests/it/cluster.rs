@@ -17,9 +17,6 @@ use crate::fixture::{self, ADA, ADA_PHONE, EVE, MIRA};
 use crate::http::Request;
 use crate::service::{EMAIL, Output, PHONE, Service, Site, eventually};
 
-/// A short lease, so that nobody waits long for a node that is silent.
-const SHORT: &str = "[cluster]\nlease = \"2s\"\n";
-
 /// A machine with the keys of another one.
 pub(crate) fn machine(url: &str, keys_of: &Site) -> Site {
     let site = Site::on(url);
@@ -268,7 +265,7 @@ fn a_copy_that_was_changed_is_found_and_what_verify_advises_mends_it() {
 
 #[test]
 fn a_node_is_forgotten_only_if_it_cannot_answer() {
-    let (mut nodes, _) = nodes(&["a", "b"], SHORT.strip_prefix("[cluster]\n").expect("a section"));
+    let (mut nodes, _) = nodes(&["a", "b"], "lease = \"2s\"\n");
     let b = nodes.pop().expect("a node");
     let a = &nodes[0].site;
     let id = id_of(a, "b");

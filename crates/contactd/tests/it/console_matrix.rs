@@ -120,6 +120,7 @@ fn exactly_the_documented_roles_may_use_each_endpoint() {
         assert!(expected.contains(&nobody.status), "{endpoint} without a token: {}", nobody.shown());
         for (role, api) in &callers {
             let reply = api.send(request(endpoint));
+            assert_eq!(reply.header("cache-control"), Some("no-store"), "{endpoint}: {}", reply.shown());
             let is_refused = [401, 403].contains(&reply.status);
             let is_allowed = match *who {
                 "-" => continue,

@@ -10,7 +10,6 @@ use crate::service::{EMAIL, PHONE, Service, Site, assert_has, eventually};
 use crate::transcript::check_api;
 use crate::waiting::Elsewhere;
 
-const EVE_CANONICAL: &str = "https://linkedin.com/in/eve-nuvel-2b3c4d";
 const SHARED: &str = "desk@example.com";
 
 /// What the journal has of somebody's actions, newest first.
@@ -32,52 +31,7 @@ fn with_shared_address() -> (Service, String) {
 #[test]
 fn a_search_shows_what_is_held_who_received_it_and_who_shares_it_and_is_on_record() {
     let (service, token) = Service::with_people();
-    service.site.ok(&["put", EVE, "--phone", ADA_PHONE]);
-    assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
-    let privacy = AdminApi::with_role(&service, "privacy");
-    let reply = privacy.post("/people/search", &json!({ "q": " ADA@example.com ", "ticket": "DSR-1" }));
-    assert_eq!((reply.status, reply.header("cache-control")), (200, Some("no-store")), "{}", reply.shown());
-    let found = reply.json();
-    assert_eq!(found["subject"], json!({ "kind": "email", "text": "ADA@example.com" }));
-    assert_eq!(found["profiles"], json!([ADA_CANONICAL]));
-    assert_eq!(found["shared"], json!([{ "profileUrl": EVE_CANONICAL, "kind": "phone" }]));
-    assert_eq!(
-        found["suppression"],
-        json!({ "isSuppressed": false, "since": null, "isOfTheValueOnly": false })
-    );
-    assert_has(&found, json!({ "isShortened": false, "requestsWithoutResult": 0 }));
-    assert!(found.get("disclosures").is_none() && found.get("generatedAt").is_none());
-    let held = found["held"].as_array().expect("details");
-    assert_eq!(held.len(), 6);
-    assert_eq!(
-        held[0],
-        json!({ "profileUrl": ADA_CANONICAL, "kind": "phone", "value": ADA_PHONE, "label": "personal", "source": "crm",
-            "confidence": 90, "observedAt": "2026-05-01T00:00:00Z", "basis": "consent", "expiresAt": null, "isExpired": false,
-            "isSuppressed": false, "keptForUndoUntil": null })
-    );
-    let received = &found["recipients"][0];
-    assert_has(
-        &received,
-        json!({ "token": "test", "times": 1, "/details/0/operation": "phone", "/details/0/value": ADA_PHONE }),
-    );
-
-    let by_url = privacy.post("/people/search", &json!({ "q": ADA })).json();
-    assert_eq!(by_url["subject"], json!({ "kind": "profile", "text": ADA_CANONICAL }));
-    assert_eq!(by_url["held"], found["held"]);
-    let again = privacy.post("/people/search", &json!({ "q": by_url["subject"]["text"] })).json();
-    assert_eq!(again["held"], found["held"], "the text that is shown means the same subject");
-    let nobody = privacy.post("/people/search", &json!({ "q": "+14155550100" })).json();
-    assert_has(&nobody, json!({ "profiles": [], "held": [], "shared": [] }));
-
-    let entries = entries(&service.site, "privacy");
-    let first = entries.last().expect("an entry");
-    let fields = ["operation", "outcome", "via", "ticket"].map(|field| first[field].clone());
-    assert_eq!(fields, [json!("subject search"), json!("done"), json!("admin API"), json!("DSR-1")]);
-    assert_eq!(
-        (entries.len(), first["subjects"].as_array().map(Vec::len)),
-        (4, Some(1)),
-        "every search is on record"
-    );
+    check_api(&service, &token, "privacy", "api_search");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::fixture::{ADA, ADA_PHONE, EVE, PEOPLE, many};
+use crate::parquet;
 use crate::service::{EMAIL, PHONE, Service, Site, assert_has};
 use crate::transcript::check;
 
@@ -230,45 +231,17 @@ fn ctrl_c_stops_an_import_that_is_busy_reading() {
     assert_eq!(site.json(&["stats"])["profiles"], 0);
 }
 
-/// A Parquet file with these text columns, where an empty text is null, and a column of numbers.
-fn parquet(names: &[&str], rows: &[&[&str]], confidence: &[i32]) -> Vec<u8> {
-    use parquet::basic::Compression;
-    use parquet::data_type::{ByteArray, ByteArrayType, Int32Type};
-    use parquet::file::properties::WriterProperties;
-    use parquet::file::writer::SerializedFileWriter;
-    let columns: String = names.iter().map(|name| format!("optional binary {name} (UTF8); ")).collect();
-    let schema = format!("message people {{ {columns} required int32 confidence; }}");
-    let schema = parquet::schema::parser::parse_message_type(&schema).expect("a schema");
-    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-    let mut writer =
-        SerializedFileWriter::new(Vec::new(), schema.into(), properties.into()).expect("a writer");
-    let mut group = writer.next_row_group().expect("a group");
-    for column in 0..names.len() {
-        let texts: Vec<&str> = rows.iter().map(|row| row[column]).collect();
-        let levels: Vec<i16> = texts.iter().map(|text| i16::from(!text.is_empty())).collect();
-        let values: Vec<ByteArray> =
-            texts.iter().filter(|text| !text.is_empty()).map(|text| ByteArray::from(*text)).collect();
-        let mut writer = group.next_column().expect("a column").expect("one more");
-        writer.typed::<ByteArrayType>().write_batch(&values, Some(&levels), None).expect("writes");
-        writer.close().expect("closes");
-    }
-    let mut last = group.next_column().expect("a column").expect("one more");
-    last.typed::<Int32Type>().write_batch(confidence, None, None).expect("writes");
-    last.close().expect("closes");
-    group.close().expect("closes");
-    writer.into_inner().expect("finishes")
-}
-
 #[test]
 fn parquet_means_the_same_as_csv_and_null_is_empty() {
     let site = Site::empty();
-    let names = ["profileUrl", "phone", "email", "observedAt"];
-    let rows: [&[&str]; 3] = [
-        &[ADA, ADA_PHONE, "", "2026-05-01"],
-        &[EVE, "", "eve@example.com", ""],
-        &["https://linkedin.com/company/x", ADA_PHONE, "", ""],
+    let columns = [
+        ("profileUrl", vec![ADA, EVE, "https://linkedin.com/company/x"]),
+        ("phone", vec![ADA_PHONE, "", ADA_PHONE]),
+        ("email", vec!["", "eve@example.com", ""]),
+        ("observedAt", vec!["2026-05-01", "", ""]),
+        ("confidence", vec!["90", "", "1"]),
     ];
-    let file = parquet(&names, &rows, &[90, 50, 1]);
+    let file = parquet::file(parquet::plain(), &columns);
     for flags in [&["--max-rejects", "1"][..], &["--max-rejects", "1", "--format", "parquet"]] {
         let (code, report) = import(&site, &file, flags);
         assert_eq!((code, &report["rows"], &report["rejected"]), (0, &3.into(), &1.into()), "{report}");

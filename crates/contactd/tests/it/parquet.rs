@@ -11,7 +11,7 @@ use crate::fixture::ADA;
 use crate::service::Site;
 
 /// A file of optional texts; an empty text is null.
-fn file(properties: WriterPropertiesBuilder, columns: &[(&str, Vec<&str>)]) -> Vec<u8> {
+pub(crate) fn file(properties: WriterPropertiesBuilder, columns: &[(&str, Vec<&str>)]) -> Vec<u8> {
     let schema: String = columns.iter().map(|(name, _)| format!("optional binary {name} (UTF8); ")).collect();
     let schema = parquet::schema::parser::parse_message_type(&format!("message people {{ {schema} }}"));
     let schema = schema.expect("a schema").into();
@@ -30,7 +30,7 @@ fn file(properties: WriterPropertiesBuilder, columns: &[(&str, Vec<&str>)]) -> V
     writer.into_inner().expect("finishes")
 }
 
-fn plain() -> WriterPropertiesBuilder {
+pub(crate) fn plain() -> WriterPropertiesBuilder {
     WriterProperties::builder()
         .set_dictionary_enabled(false)
         .set_statistics_enabled(parquet::file::properties::EnabledStatistics::None)
@@ -63,19 +63,18 @@ fn import_in(megabytes: u32, bytes: &[u8]) -> (Option<i32>, String) {
 /// would need more.
 const MEMORY: u32 = 800;
 
+/// Fails unless a file is refused with these words.
+#[track_caller]
+fn refuses(bytes: &[u8], words: &str) {
+    assert_eq!(import_in(MEMORY, bytes), (Some(1), format!("contactd: people.parquet: {words}\n")));
+}
+
 #[test]
 fn pages_that_unpack_to_more_than_the_limit_are_refused() {
     let long = "x".repeat(300 << 20);
     let bytes = file(zstd(plain()), &[("profileUrl", vec![ADA, &long]), ("phone", vec!["+14155550101", ""])]);
     assert!(bytes.len() < 200_000, "{}", bytes.len());
-    assert_eq!(
-        import_in(MEMORY, &bytes),
-        (
-            Some(1),
-            "contactd: people.parquet: a page is longer than 64 MiB; write the file with smaller pages and row groups\n"
-                .to_owned()
-        )
-    );
+    refuses(&bytes, "a page is longer than 64 MiB; write the file with smaller pages and row groups");
 }
 
 #[test]
@@ -86,14 +85,7 @@ fn a_page_that_unpacks_to_more_than_it_declares_is_refused() {
     let at = bytes.windows(9).position(|window| matches!(window, [0x15, 0x00, 0x15, .., 2, 0x15]));
     let at = at.expect("a header") + 3;
     bytes[at..at + 5].copy_from_slice(&[0x80, 0x81, 0x80, 0x80, 0x00]);
-    assert_eq!(
-        import_in(MEMORY, &bytes),
-        (
-            Some(1),
-            "contactd: people.parquet: a page is longer than 64 MiB; write the file with smaller pages and row groups\n"
-                .to_owned()
-        )
-    );
+    refuses(&bytes, "a page is longer than 64 MiB; write the file with smaller pages and row groups");
 }
 
 #[test]
@@ -101,14 +93,10 @@ fn pages_of_several_columns_that_together_take_more_than_the_limit_are_refused()
     let long = "x".repeat(60 << 20);
     let columns = ["profileUrl", "phone", "email", "basis", "source"].map(|name| (name, vec![long.as_str()]));
     let bytes = file(zstd(plain()), &columns);
-    assert_eq!(
-        import_in(MEMORY, &bytes),
-        (
-            Some(1),
-            "contactd: people.parquet: a row group would take more than 256 MiB of memory; write the file with smaller pages \
-             and row groups\n"
-                .to_owned()
-        )
+    refuses(
+        &bytes,
+        "a row group would take more than 256 MiB of memory; write the file with smaller pages \
+             and row groups",
     );
 }
 
@@ -149,14 +137,7 @@ fn a_long_text_that_is_repeated_in_every_row_is_read_in_bounded_memory() {
 fn a_row_that_is_too_long_is_refused() {
     let long = "x".repeat(2 << 20);
     let bytes = file(zstd(plain()), &[("profileUrl", vec![ADA, &long]), ("phone", vec!["+14155550101", ""])]);
-    assert_eq!(
-        import_in(MEMORY, &bytes),
-        (
-            Some(1),
-            "contactd: people.parquet: row 2 is longer than 1 MiB; is this a file of contact records?\n"
-                .to_owned()
-        )
-    );
+    refuses(&bytes, "row 2 is longer than 1 MiB; is this a file of contact records?");
 }
 
 /// People with some nulls, more than one page of them.
@@ -234,13 +215,7 @@ fn a_page_that_declares_more_lengths_than_values_is_refused() {
     let header = [0x80, 0x01, 0x04, 100];
     let at = bytes.windows(4).position(|window| window == header).expect("a list of lengths");
     bytes[at + 3] = 127;
-    assert_eq!(
-        import_in(MEMORY, &bytes),
-        (
-            Some(1),
-            "contactd: people.parquet: row 1 is damaged, or holds text that is not UTF-8; nothing was loaded\n".to_owned()
-        )
-    );
+    refuses(&bytes, "row 1 is damaged, or holds text that is not UTF-8; nothing was loaded");
 }
 
 #[test]
@@ -249,12 +224,5 @@ fn a_column_of_lists_is_refused() {
     let schema = parquet::schema::parser::parse_message_type(schema).expect("a schema").into();
     let writer = SerializedFileWriter::new(Vec::new(), schema, plain().build().into()).expect("a writer");
     let bytes = writer.into_inner().expect("finishes");
-    assert_eq!(
-        import_in(MEMORY, &bytes),
-        (
-            Some(1),
-            "contactd: people.parquet: the column phone holds lists or groups; write one value for each row in it\n"
-                .to_owned()
-        )
-    );
+    refuses(&bytes, "the column phone holds lists or groups; write one value for each row in it");
 }

@@ -113,6 +113,13 @@ impl Place {
         self.check().faults.iter().map(ToString::to_string).collect()
     }
 
+    /// Fails unless a verification finds this.
+    #[track_caller]
+    pub(crate) fn finds(&self, words: &str) {
+        let found = self.faults();
+        assert!(found.iter().any(|fault| fault.contains(words)), "{words} is not in {found:?}");
+    }
+
     pub(crate) fn head(&self) -> Option<JournalHead> {
         self.reader().head(&self.verifier().roots).expect("reads")
     }
