@@ -13,15 +13,14 @@ use serde_json::{Value, json};
 use crate::fixture::{ADA, EVE, MIRA, NOBODY, assert_nothing_personal};
 use crate::http::{Connection, Request, profile_body};
 use crate::service::{EMAIL, PHONE, Service, Site, assert_has, eventually};
+use crate::transcript::check;
 
 /// Short segments and epochs, so that every part of the journal is in use.
 const BUSY: &str = "[audit]\nsegment_bytes = 6000\nepoch = \"1s\"\n";
 
 /// The actions in the journal, oldest first.
 fn actions(site: &Site) -> Vec<Value> {
-    let shown = site.json(&["audit", "show"]);
-    let events = shown.as_array().expect("a list").clone();
-    events.into_iter().rev().filter(|event| event["actor"].is_string()).collect()
+    site.events(&[]).into_iter().rev().filter(|event| event["actor"].is_string()).collect()
 }
 
 fn whole(site: &Site, flags: &[&str]) -> bool {
@@ -30,107 +29,17 @@ fn whole(site: &Site, flags: &[&str]) -> bool {
     verified.code == 0
 }
 
-/// Runs every command that changes or reads personal data.
-fn do_everything(site: &Site) {
-    site.ok_with_input(
-        &["import", "-", "--source", "extra"],
-        "profileUrl,phone\nhttps://www.linkedin.com/in/extra-quell,+14155550133\n",
-    );
-    site.ok(&["imports", "undo", "2"]);
-    let id = site.run(&["token", "create", "crm-sync", "--json"]);
-    let listed = site.json(&["token", "list"]);
-    let id = listed
-        .as_array()
-        .and_then(|tokens| tokens.iter().find(|token| token["name"] == "crm-sync")?["id"].as_str())
-        .unwrap_or_else(|| panic!("{id:?}"))
-        .to_owned();
-    site.ok(&["token", "update", &id, "--scope", "phone"]);
-    site.ok(&["token", "rotate", &id]);
-    site.ok(&["token", "revoke", &id]);
-    site.ok(&["put", MIRA, "--phone", "+14155550144", "--source", "desk"]);
-    site.ok(&["remove", MIRA, "--phone", "+14155550144"]);
-    site.ok(&["suppress", MIRA, "--ticket", "DSR-1"]);
-    site.ok(&["unsuppress", MIRA, "--ticket", "DSR-2"]);
-    site.ok(&["subject", ADA, "--ticket", "DSR-3"]);
-    site.ok(&["erase", EVE, "--ticket", "DSR-4"]);
-    site.ok(&["export"]);
-    site.ok(&["sweep"]);
-    site.ok(&["audit", "verify", "--accept-loss"]);
-    assert_eq!(site.run(&["token", "revoke", "tok_nosuch"]).code, 1);
-}
-
-const DONE: [&str; 16] = [
-    "import",
-    "imports undo",
-    "token create",
-    "token update",
-    "token rotate",
-    "token revoke",
-    "put",
-    "remove",
-    "suppress",
-    "unsuppress",
-    "subject",
-    "erase",
-    "export",
-    "sweep",
-    "audit accept-loss",
-    "backup",
-];
-
 #[test]
 fn every_administrative_action_is_on_record_with_its_actor_also_without_a_server() {
-    for is_served in [true, false] {
-        let site = Site::with_people();
-        let check = |site: &Site| {
-            do_everything(site);
-            site.ok(&["backup", "a.backup"]);
-            let events = actions(site);
-            for operation in DONE {
-                let found: Vec<&Value> =
-                    events.iter().filter(|event| event["operation"] == operation).collect();
-                assert!(!found.is_empty(), "{operation}, served: {is_served}: {events:?}");
-                for event in &found {
-                    assert!(event["actor"].as_str().is_some_and(|actor| !actor.is_empty()), "{event}");
-                    assert!(event["time"].is_string() && event["counts"].is_object(), "{event}");
-                    assert_eq!(event["via"], "command line", "{event}");
-                }
-                assert!(found.iter().any(|event| event["outcome"] == "done"), "{operation}: {found:?}");
-            }
-            let of = |operation: &str, field: &str, at: usize| {
-                events
-                    .iter()
-                    .filter(|event| event["operation"] == operation)
-                    .nth(at)
-                    .map(|event| event[field].clone())
-            };
-            assert_eq!(of("suppress", "ticket", 0), Some("DSR-1".into()));
-            assert_eq!(of("subject", "ticket", 0), Some("DSR-3".into()));
-            assert_eq!(of("import", "counts", 1).map(|counts| counts["new"].clone()), Some(1.into()));
-            assert_eq!(of("import", "what", 1), Some("extra".into()));
-            let revoked: Vec<&Value> =
-                events.iter().filter(|event| event["operation"] == "token revoke").collect();
-            assert_eq!(revoked.last().expect("a line")["outcome"], "failed", "there is no such token");
-            // Somebody who asks about a person finds what was done about them.
-            let about = site.json(&["audit", "show", "--profile", MIRA]);
-            let about: Vec<&Value> =
-                about.as_array().expect("a list").iter().map(|event| &event["operation"]).collect();
-            assert_eq!(about, ["unsuppress", "suppress", "remove", "put"]);
-            let by = site.json(&["audit", "show", "--operation", "export"]);
-            assert_eq!(by.as_array().map(Vec::len), Some(1));
-            assert!(site.ok(&["audit", "show"]).contains("DSR-4"));
-            assert!(whole(site, &[]));
-            for file in fs::read_dir(site.data().join("audit")).expect("lists") {
-                let text = fs::read_to_string(file.expect("an entry").path()).expect("reads");
-                assert_nothing_personal(&text);
-            }
-        };
-        if is_served {
-            check(&site.serve().site);
-        } else {
-            check(&site);
+    let check_all = |site: &Site| {
+        check(site, "every_action");
+        for file in fs::read_dir(site.data().join("audit")).expect("lists") {
+            assert_nothing_personal(&fs::read_to_string(file.expect("an entry").path()).expect("reads"));
         }
-    }
+    };
+    check_all(&Site::with_people());
+    // It does not sweep meanwhile.
+    check_all(&Site::with_people().serve_with(&[], "[retention]\nsweep_every = \"1h\"\n").site);
 }
 
 #[test]
