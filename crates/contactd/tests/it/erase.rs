@@ -3,12 +3,11 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde_json::json;
-
-use crate::fixture::{ADA, ADA_CANONICAL, ADA_EMAIL, ADA_PHONE, EVE, PEOPLE};
+use crate::fixture::{ADA, ADA_EMAIL, ADA_PHONE, EVE, PEOPLE};
 use crate::http::{Request, profile_body};
 use crate::progress::{BINARY, on_a_terminal};
-use crate::service::{EMAIL, PHONE, Service, SetAtEnd, Site, assert_has, eventually};
+use crate::service::{EMAIL, PHONE, Service, SetAtEnd, Site, eventually};
+use crate::transcript::{check, check_serving};
 
 /// The files below a directory that contain one of these texts.
 pub(crate) fn files_with(dir: &Path, texts: &[&str]) -> Vec<String> {
@@ -110,118 +109,19 @@ fn the_access_report_says_what_is_held_and_who_received_it() {
         let request = Request::lookup(path, profile_body(ADA)).token(token).header("X-Request-Id", id);
         assert_eq!(service.send(&request).status, 200);
     }
-    let site = &service.site;
-    let report = site.json(&["subject", ADA]);
-    assert_eq!(report["subject"], ADA_CANONICAL);
-    assert_eq!(report["suppression"]["isSuppressed"], false);
-    assert_eq!(report["held"].as_array().expect("a list").len(), 6);
-    let held = report["held"].as_array().expect("a list").iter().find(|held| held["value"] == ADA_PHONE);
-    let held = held.expect("her number");
-    assert_has(&held, json!({ "source": "crm", "basis": "consent", "observedAt": "2026-05-01T00:00:00Z" }));
-    let given: Vec<_> = report["disclosures"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|given| (given["operation"].clone(), given["token"].clone(), given["requestId"].clone()))
-        .collect();
-    assert_eq!(
-        given,
-        [
-            ("phone".into(), "crm-sync".into(), IDS[0].into()),
-            ("email".into(), "<ats> & co".into(), IDS[1].into()),
-            ("phone".into(), "<ats> & co".into(), IDS[2].into()),
-        ]
-    );
-    assert_eq!(report["disclosures"][0]["value"], ADA_PHONE, "the report says which number it was");
-    let by_address = site.json(&["subject", "--email", "ADA@example.com"]);
-    assert_eq!(by_address["profiles"][0], ADA_CANONICAL);
-    assert_eq!(by_address["disclosures"], report["disclosures"], "one person has it: everything about her");
-
-    let page = site.ok(&["subject", ADA, "--html"]);
-    assert!(page.starts_with("<!doctype html>") && page.contains("&lt;ats&gt; &amp; co"), "{page}");
-    assert!(
-        !page.contains("http-equiv") && !page.contains("<script") && !page.contains("src="),
-        "self-contained"
-    );
-    assert!(site.ok(&["subject", ADA]).contains("crm-sync"));
-
-    site.ok(&["suppress", ADA]);
-    let by_address = site.json(&["subject", "--email", ADA_EMAIL]);
-    assert_eq!(
-        by_address["suppression"]["isSuppressed"], true,
-        "she has opted out, however she is asked for"
-    );
-    assert_eq!(by_address["suppression"]["isOfTheValueOnly"], false);
-
-    site.ok(&["erase", ADA]);
-    let report = site.json(&["subject", ADA]);
-    assert_eq!(report["suppression"]["isSuppressed"], true);
-    assert_eq!(report["held"].as_array().map(Vec::len), Some(0));
-    assert_eq!(report["disclosures"].as_array().map(Vec::len), Some(3), "disclosures stay on record");
-    for form in ["--html", "--json"] {
-        let by_address = site.ok(&["subject", "--email", ADA_EMAIL, form]);
-        assert!(
-            !by_address.contains("Nobody has received"),
-            "it was disclosed, under a profile that is gone: {by_address}"
-        );
-    }
-    let by_address = site.json(&["subject", "--email", ADA_EMAIL]);
-    assert_eq!(
-        by_address["disclosures"].as_array().map(Vec::len),
-        Some(1),
-        "found by the digest of the value"
-    );
-    assert_eq!(by_address["disclosures"][0]["value"], ADA_EMAIL);
-    assert!(site.ok(&["subject", "--email", "nobody@example.com"]).contains("Ask by profile URL"));
-    let both = site.run(&["subject", ADA, "--phone", ADA_PHONE]);
-    assert_eq!(both.code, 2, "{both:?}");
+    check(&service.site, "access");
 }
 
 #[test]
 fn a_report_by_address_does_not_deny_what_was_disclosed_while_another_profile_held_it() {
     let (service, token) = Service::with_people();
-    let site = &service.site;
-    assert_eq!(service.look_up(EMAIL, &token, ADA).json()["email"], ADA_EMAIL);
-    site.ok(&["remove", ADA]);
-    site.ok(&["put", EVE, "--email", ADA_EMAIL]);
-    let report = site.json(&["subject", "--email", ADA_EMAIL]);
-    assert_eq!(report["disclosuresAreOf"], "profilesThatHoldItNow");
-    assert_eq!(report["disclosures"][0]["value"], ADA_EMAIL, "{report}");
-    let page = site.ok(&["subject", "--email", ADA_EMAIL, "--html"]);
-    assert!(page.contains(&format!("E-mail address {ADA_EMAIL}")), "{page}");
-    let by_profile = site.json(&["subject", ADA]);
-    assert_has(&by_profile, json!({ "disclosuresAreOf": "profile", "/disclosures/0/operation": "email" }));
+    check_serving(&service, &token, "by_address");
 }
 
 #[test]
 fn a_report_by_number_reveals_nothing_about_other_people_with_that_number() {
     let (service, token) = Service::with_people();
-    let site = &service.site;
-    let alone = site.json(&["subject", "--phone", ADA_PHONE]);
-    assert_eq!(alone["held"].as_array().map(Vec::len), Some(6), "one person: everything about her");
-    site.ok(&["put", EVE, "--phone", ADA_PHONE]);
-    let shared = site.json(&["subject", "--phone", ADA_PHONE]);
-    assert_eq!(shared["isAboutTheValueOnly"], true);
-    let held = shared["held"].as_array().expect("a list");
-    assert!(held.len() == 2 && held.iter().all(|held| held["value"] == ADA_PHONE), "{shared}");
-    let page = site.ok(&["subject", "--phone", ADA_PHONE, "--html"]);
-    assert!(!page.contains(ADA_EMAIL) && !page.contains("linkedin.com"), "{page}");
-    assert!(
-        page.contains(&format!("{ADA_PHONE} is not opted out")),
-        "it does not say whether one of them has opted out: {page}"
-    );
-
-    site.ok(&["suppress", "--phone", ADA_PHONE]);
-    assert_eq!(service.look_up(EMAIL, &token, ADA).status, 200, "only the number is suppressed");
-    let hers = site.json(&["subject", ADA]);
-    assert_eq!(hers["suppression"]["isSuppressed"], false);
-    for held in hers["held"].as_array().expect("a list") {
-        assert_eq!(held["isSuppressed"], held["value"] == ADA_PHONE, "{held}");
-    }
-    assert!(
-        site.ok(&["subject", "--phone", ADA_PHONE, "--html"])
-            .contains("We have not given it to anyone since then")
-    );
+    check_serving(&service, &token, "by_number");
 }
 
 #[test]
