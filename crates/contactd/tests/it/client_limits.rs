@@ -17,7 +17,7 @@ fn connect(service: &Service, client: u8) -> Connection {
 
 fn send(service: &Service, client: u8, request: &Request) -> Reply {
     let mut connection = connect(service, client);
-    connection.ask(&request)
+    connection.ask(request)
 }
 
 fn lookup(token: &str, url: &str) -> Request {

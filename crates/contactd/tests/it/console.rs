@@ -15,7 +15,7 @@ pub(crate) struct Browser<'a> {
 
 fn send(service: &Service, request: &Request) -> Reply {
     let mut connection = Connection::open(service.admin);
-    connection.ask(&request)
+    connection.ask(request)
 }
 
 fn json_request(method: &str, path: &str, body: &Value) -> Request {

@@ -149,7 +149,7 @@ fn a_verification_is_a_job_and_what_it_found_is_remembered() {
         (&json!("verify"), &json!("done"), &json!("whole")),
         "{job}"
     );
-    assert_has(&result, json!({ "faults": [], "/nodes/0/isRootGiven": false }));
+    assert_has(result, json!({ "faults": [], "/nodes/0/isRootGiven": false }));
     assert_eq!(job["progress"]["unit"], "lines", "{job}");
     let after = journal();
     assert_has(&after, json!({ "state": "whole", "message": null }));
@@ -167,7 +167,7 @@ fn a_verification_is_a_job_and_what_it_found_is_remembered() {
     let head = heads["heads"][0]["head"].as_str().expect("a head");
     let job = auditor.job("/audit/verify", &json!({ "roots": [key], "head": format!(" {head} ") }));
     let node = &job["result"]["nodes"][0];
-    assert_has(&node, json!({ "state": "whole", "root": key, "isRootGiven": true }));
+    assert_has(node, json!({ "state": "whole", "root": key, "isRootGiven": true }));
     assert!(node["signedTo"]["line"].is_u64() && node["signedTo"]["time"].is_string(), "{job}");
 
     // With a root that is not the journal's.
@@ -200,7 +200,7 @@ fn a_journal_that_somebody_changed_is_a_result_that_everybody_sees() {
     let result = &job["result"];
     assert_eq!((&job["state"], &result["state"]), (&json!("done"), &json!("broken")), "{job}");
     assert_eq!(result["nodes"][0]["state"], "broken", "{job}");
-    assert_has(&result, json!({ "/faults/0/file": "000000000001.jsonl", "/faults/0/line": line }));
+    assert_has(result, json!({ "/faults/0/file": "000000000001.jsonl", "/faults/0/line": line }));
     let overview = auditor.get("/overview").json();
     assert_eq!(overview["journal"]["state"], "broken", "{overview}");
     let message = overview["journal"]["message"].as_str().expect("a message");

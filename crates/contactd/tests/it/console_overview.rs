@@ -51,10 +51,10 @@ fn the_overview_says_how_the_service_does_to_every_role() {
     assert_eq!(overview["tokensEnding"][0]["name"], "ends soon");
     assert!(overview["tokensEnding"][0]["endsAt"].is_string(), "{overview}");
     let import = &overview["lastImport"];
-    assert_has(&import, json!({ "id": 2, "source": HOSTILE, "rows": 1 }));
+    assert_has(import, json!({ "id": 2, "source": HOSTILE, "rows": 1 }));
     let findings = overview["findings"].as_array().expect("findings");
     let tokens = findings.iter().find(|finding| finding["check"] == "tokens").expect("a finding");
-    assert_has(&tokens, json!({ "verdict": "warn", "advice": "contactd token rotate ID" }));
+    assert_has(tokens, json!({ "verdict": "warn", "advice": "contactd token rotate ID" }));
     for role in ["admin", "operator", "auditor"] {
         assert_eq!(AdminApi::with_role(&service, role).get("/overview").status, 200, "{role}");
     }
@@ -110,7 +110,7 @@ fn retention_follows_the_settings_and_a_sweep_is_a_job() {
     assert_has(&retention, json!({ "undo": "7d", "auditKeep": "90d", "sweepEvery": "12h" }));
     assert_eq!(retention["sources"], service.site.json(&["retention"]));
     let crm = &retention["sources"][0];
-    assert_has(&crm, json!({ "source": "crm", "due": 1, "maxAge": null }));
+    assert_has(crm, json!({ "source": "crm", "due": 1, "maxAge": null }));
     let tried = operator.job("/retention/sweep", &json!({ "dryRun": true }));
     assert_has(&tried, json!({ "input": { "dryRun": true }, "result": { "expired": 1, "tooOld": 0 } }));
     let done = operator.job("/retention/sweep", &json!({ "dryRun": false }));

@@ -114,7 +114,7 @@ fn every_view_of_personal_data_and_every_change_has_its_line_with_the_name() {
         lines.iter().map(|line| line["operation"].as_str().expect("a name")).collect();
     assert_eq!(found, BTreeSet::from(RECORDED));
     for line in lines {
-        assert_has(&line, json!({ "actor": "admin", "via": "admin API" }));
+        assert_has(line, json!({ "actor": "admin", "via": "admin API" }));
     }
     let of_case = lines.iter().filter(|line| line["ticket"] == "DSR-1");
     let of_case: BTreeSet<&str> = of_case.filter_map(|line| line["operation"].as_str()).collect();

@@ -78,7 +78,11 @@ fn an_export_to_a_slow_reader_counts_profiles_on_a_terminal_and_leaves_no_trace_
 #[test]
 fn a_backup_to_a_slow_reader_shows_its_share_and_refuses_a_terminal() {
     let site = Site::empty();
-    site.ok_with_input(&["import", "-", "--source", "crm"], many("slow-quell", 40_000));
+    // Numbers that do not repeat, so that the backup is longer than what a pipe holds.
+    let row =
+        |n: u64| format!("https://linkedin.com/in/slow-quell-{n},l{n}.{}@example.com\n", n * 7_919 % 65_521);
+    let rows: String = (0..20_000).map(row).collect();
+    site.ok_with_input(&["import", "-", "--source", "crm"], format!("profileUrl,email\n{rows}"));
     let shown = on_a_terminal(&site, &format!("{BINARY} backup - | (sleep 3; cat > a.backup)"), "");
     assert!(shown.contains("#] writing the backup, ") && shown.contains(" %, about "), "{shown:?}");
     let refused = on_a_terminal(&site, &format!("{BINARY} backup - 1>&2"), "");

@@ -330,5 +330,5 @@ fn a_changed_setting_is_on_record() {
     let events = actions(&site);
     let changed: Vec<&Value> = events.iter().filter(|event| event["operation"] == "configuration").collect();
     assert_eq!(changed.len(), 1, "{events:?}");
-    assert_has(&changed[0], json!({ "what": "audit.keep limits.rate", "/counts/changed": 2 }));
+    assert_has(changed[0], json!({ "what": "audit.keep limits.rate", "/counts/changed": 2 }));
 }
