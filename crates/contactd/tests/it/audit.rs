@@ -483,9 +483,7 @@ fn a_missing_index_is_rebuilt_and_counts_nothing_twice() {
 
 #[test]
 fn old_segments_are_compressed_and_removed_after_their_retention_time() {
-    let site = Site::with_people();
-    let token = site.token(&[]);
-    let service = site.serve_with(&[], "[audit]\nsegment_bytes = 4096\n");
+    let (service, token) = Service::with(&[], "[audit]\nsegment_bytes = 4096\n");
     for number in 0..60 {
         service.send(&ask(&format!("r{number}"), PHONE, &token, ADA));
     }

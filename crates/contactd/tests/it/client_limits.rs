@@ -163,9 +163,7 @@ fn misses_over_the_rate_are_429_and_tell_nobody_who_is_on_file() {
 
 #[test]
 fn many_lookups_at_once_do_not_exceed_the_rate_of_misses() {
-    let site = Site::with_people();
-    let token = site.token(&[]);
-    let service = site.serve_with(&[], "[clients]\nmisses = \"5/h\"\n");
+    let (service, token) = Service::with(&[], "[clients]\nmisses = \"5/h\"\n");
     let together = Barrier::new(20);
     let statuses: Vec<u16> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..20)
@@ -228,9 +226,7 @@ fn behind_a_proxy_the_client_that_it_names_counts() {
 #[test]
 fn the_standard_header_is_read_with_quotes_brackets_and_ports() {
     let config = "[clients]\nmisses = \"1/h\"\nproxies = [\"127.0.0.1\"]\nproxy_header = \"Forwarded\"\n";
-    let site = Site::with_people();
-    let token = site.token(&[]);
-    let service = site.serve_with(&[], config);
+    let (service, token) = Service::with(&[], config);
     let status = |forwarded: &str| {
         let request = lookup(&token, NOBODY).header("X-Forwarded-For", "192.0.2.9");
         send(&service, 1, &request.header("Forwarded", forwarded)).status

@@ -1,7 +1,7 @@
 //! Configuration: which setting takes precedence, and the messages for errors.
 
 use crate::http::Request;
-use crate::service::{PHONE, Site};
+use crate::service::{PHONE, Service, Site};
 use crate::transcript::check;
 
 #[test]
@@ -27,9 +27,7 @@ fn a_network_from_the_file_is_served_like_the_others() {
 
 #[test]
 fn limits_from_the_file_are_applied() {
-    let site = Site::with_people();
-    let token = site.token(&[]);
-    let service = site.serve_with(&[], "[limits]\nbody_bytes = 60\nprofile_url_chars = 40\n");
+    let (service, token) = Service::with(&[], "[limits]\nbody_bytes = 60\nprofile_url_chars = 40\n");
     let reply = service.look_up(PHONE, &token, "https://linkedin.com/in/ada-quell-1a2b3c4");
     assert_eq!((reply.status, reply.header("x-invalid-reason")), (400, Some("too_long")));
     let reply = service.send(&Request::lookup(PHONE, " ".repeat(61)).token(&token));

@@ -126,9 +126,7 @@ fn a_listed_page_can_read_every_answer() {
         assert_eq!((reply.status, cors_headers(&reply)), (status, vec![]), "no origin");
     }
     // 500: the file is no longer a database, so nothing can be read, and nothing was read before.
-    let site = Site::with_people();
-    let token = site.token(&[]);
-    let service = site.serve_with(&[], CONFIG);
+    let (service, token) = Service::with(&[], CONFIG);
     let details = service.data().join("details.db");
     let length = usize::try_from(std::fs::metadata(&details).expect("a file").len()).expect("small");
     let _ = std::fs::remove_file(service.data().join("details.db-wal"));

@@ -24,9 +24,7 @@ fn no_cell_is_run_as_a_formula() {
 
 #[test]
 fn it_waits_for_a_rate_limit() {
-    let site = Site::with_people();
-    let token = site.token(&["--rate", "10/s", "--burst", "3"]);
-    let service = site.serve();
+    let (service, token) = Service::with(&["--rate", "10/s", "--burst", "3"], "");
     let rows: String = (0..20).map(|n| format!("https://linkedin.com/in/wait-quell-{n}\n")).collect();
     let input = service.site.file("in.csv", format!("profileUrl\n{rows}"));
     let started = std::time::Instant::now();

@@ -45,9 +45,7 @@ fn a_new_client_takes_the_slot_of_the_connection_that_has_been_idle_longest() {
 
 #[test]
 fn clients_that_send_nothing_or_half_a_request_do_not_keep_a_new_client_out() {
-    let site = Site::with_people();
-    let token = site.token(&[]);
-    let service = site.serve_with(&[], "[limits]\nconnections = 30\n");
+    let (service, token) = Service::with(&[], "[limits]\nconnections = 30\n");
     for bytes in ["", "POST /api/fetch", &half_a_lookup(&token)] {
         let slow = open(&service, 30, bytes);
         for _ in 0..3 {

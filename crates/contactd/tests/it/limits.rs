@@ -12,9 +12,7 @@ fn limits(reply: &Reply) -> (Option<&str>, Option<&str>) {
 
 #[test]
 fn a_rate_allows_its_burst_and_then_says_when_to_retry() {
-    let site = Site::with_people();
-    let token = site.token(&["--rate", "2/h", "--burst", "3"]);
-    let service = site.serve();
+    let (service, token) = Service::with(&["--rate", "2/h", "--burst", "3"], "");
     for left in [2, 1, 0] {
         let reply = service.look_up(PHONE, &token, ADA);
         assert_eq!(reply.status, 200);
@@ -35,9 +33,7 @@ fn a_rate_allows_its_burst_and_then_says_when_to_retry() {
 
 #[test]
 fn a_quota_counts_hits_and_never_misses_or_refusals() {
-    let site = Site::with_people();
-    let token = site.token(&["--quota", "2/month"]);
-    let service = site.serve();
+    let (service, token) = Service::with(&["--quota", "2/month"], "");
     for _ in 0..5 {
         assert_eq!(service.look_up(PHONE, &token, NOBODY).status, 404);
         assert_eq!(service.look_up(PHONE, &token, "x").status, 400);
@@ -134,9 +130,7 @@ fn after_a_kill_the_rest_of_a_quota_is_exact_also_for_rotated_tokens() {
 
 #[test]
 fn a_journal_that_was_moved_aside_takes_no_counted_hit_with_it() {
-    let site = Site::with_people();
-    let token = site.token(&["--quota", "30/month"]);
-    let service = site.serve();
+    let (service, token) = Service::with(&["--quota", "30/month"], "");
     use_some(&service, &token, 10);
     eventually("usage is written down", || service.site.json(&["token", "list"])[0]["hits"] == 10);
     let site = service.kill();

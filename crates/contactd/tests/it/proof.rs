@@ -135,9 +135,7 @@ fn a_changed_index_is_found_and_rebuilt() {
 
 #[test]
 fn a_copy_and_a_proof_are_verified_elsewhere_with_the_root_alone() {
-    let site = Site::with_people();
-    let token = site.token(&[]);
-    let service = site.serve_with(&[], BUSY);
+    let (service, token) = Service::with(&[], BUSY);
     for _ in 0..40 {
         service.look_up(PHONE, &token, ADA);
     }
@@ -199,9 +197,7 @@ fn the_forged_segment_that_hid_disclosures_is_set_aside() {
 
 #[test]
 fn many_refusals_are_counted_and_do_not_fill_the_disk() {
-    let site = Site::with_people();
-    let token = site.token(&["--rate", "1/s"]);
-    let service = site.serve();
+    let (service, token) = Service::with(&["--rate", "1/s"], "");
     let size = || -> u64 {
         let files = fs::read_dir(service.data().join("audit")).expect("lists");
         files.map(|file| file.expect("an entry").metadata().expect("a file").len()).sum()
@@ -228,9 +224,7 @@ fn many_refusals_are_counted_and_do_not_fill_the_disk() {
 
 #[test]
 fn with_a_quota_that_is_used_up_nobody_learns_who_is_on_file() {
-    let site = Site::with_people();
-    let token = site.token(&["--quota", "1/day"]);
-    let service = site.serve();
+    let (service, token) = Service::with(&["--quota", "1/day"], "");
     assert_eq!(service.look_up(PHONE, &token, NOBODY).status, 404, "a miss costs nothing");
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
     for url in [ADA, NOBODY, EVE] {

@@ -234,9 +234,7 @@ fn a_chunk_with_a_size_that_is_too_large_is_refused_at_once() {
 
 #[test]
 fn a_body_that_does_not_arrive_in_time_is_408() {
-    let site = Site::with_people();
-    let token = site.token(&[]);
-    let service = site.serve_with(&[], "[limits]\nbody_timeout = \"1s\"\n");
+    let (service, token) = Service::with(&[], "[limits]\nbody_timeout = \"1s\"\n");
     let mut connection = service.connect();
     let started = Instant::now();
     connection.send(format!(

@@ -34,9 +34,7 @@ pub(crate) fn reload(service: &Service, config: &str, count: usize) -> Vec<Strin
 
 #[test]
 fn sighup_reloads_limits_and_networks_and_names_what_needs_a_restart() {
-    let site = Site::with_people();
-    let token = site.token(&[]);
-    let service = site.serve_with(&[], "[limits]\nbody_bytes = 60\n");
+    let (service, token) = Service::with(&[], "[limits]\nbody_bytes = 60\n");
     let status = |url: &str| service.look_up(PHONE, &token, url).status;
     assert_eq!((status(ADA), status(MIRA)), (413, 413));
     let config = "data = \"elsewhere\"\n[serve]\nworkers = 7\n[networks]\nxing = false\n\
@@ -64,9 +62,7 @@ fn sighup_reloads_limits_and_networks_and_names_what_needs_a_restart() {
 
 #[test]
 fn a_configuration_with_an_error_changes_nothing_at_sighup() {
-    let site = Site::with_people();
-    let token = site.token(&[]);
-    let service = site.serve_with(&[], "[networks]\nxing = false\n");
+    let (service, token) = Service::with(&[], "[networks]\nxing = false\n");
     let file = service.site.path("serve.toml").display().to_string();
     assert_eq!(
         reload(&service, "[networks]\nxing = true\n[limits]\nquota = \"many\"\nbody = 1\n", 1),

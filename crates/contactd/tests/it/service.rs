@@ -366,9 +366,14 @@ pub(crate) struct Service {
 impl Service {
     /// With the invented people in it, and a token.
     pub(crate) fn with_people() -> (Self, String) {
+        Self::with(&[], "")
+    }
+
+    /// With the invented people in it, a token made with these flags, and this configuration.
+    pub(crate) fn with(token: &[&str], config: &str) -> (Self, String) {
         let site = Site::with_people();
-        let token = site.token(&[]);
-        (site.serve(), token)
+        let token = site.token(token);
+        (site.serve_with(&[], config), token)
     }
 
     pub(crate) fn connect(&self) -> Connection {

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 
 use crate::fixture::ADA;
 use crate::http::{Request, profile_body};
-use crate::service::{PHONE, Service, Site};
+use crate::service::{PHONE, Service};
 
 #[test]
 fn a_started_request_is_answered_and_the_service_is_not_ready_meanwhile() {
@@ -70,9 +70,7 @@ fn every_connection_that_waits_to_be_accepted_is_served() {
 
 #[test]
 fn a_request_that_never_ends_is_cut_off_at_the_stop_timeout() {
-    let site = Site::with_people();
-    let token = site.token(&[]);
-    let mut service = site.serve_with(&[], "[limits]\nstop_timeout = \"1s\"\n");
+    let (mut service, token) = Service::with(&[], "[limits]\nstop_timeout = \"1s\"\n");
     let mut slow = service.connect();
     slow.send(format!(
         "POST {PHONE} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {token}\r\nContent-Length: 9\r\n\r\n"
