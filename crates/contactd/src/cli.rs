@@ -57,7 +57,7 @@ pub(crate) struct Everywhere {
         value_name = "URL",
         env = "CONTACTD_STORE",
         hide_env_values = true,
-        value_parser = clap::builder::StringValueParser::new().map(StoreText::from),
+        value_parser = clap::builder::StringValueParser::new().map(StoreText),
         help_heading = "Global options"
     )]
     pub(crate) store: Option<StoreText>,
@@ -283,7 +283,7 @@ pub(crate) struct MigrateArgs {
         value_name = "URL",
         env = "CONTACTD_MIGRATE_TO",
         hide_env_values = true,
-        value_parser = clap::builder::StringValueParser::new().map(StoreText::from)
+        value_parser = clap::builder::StringValueParser::new().map(StoreText)
     )]
     pub(crate) to: StoreText,
     /// Print the report as JSON

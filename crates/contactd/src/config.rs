@@ -14,6 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::ValueEnum as _;
 use contactd_core::{DefaultLimits, Lifetime, Networks, Span};
 use contactd_server::{Origin, Settings};
 use contactd_tls::PairFiles;
@@ -331,8 +332,11 @@ impl Config {
         let live = |name, value| Named { name, value, reloads: true, is_noted: false };
         let noted = |named: Named| Named { is_noted: true, ..named };
         let [cert, key] = tls::named(reloadable.tls.as_ref());
+        // As it is written in the file.
+        let sync = config.audit.sync.to_possible_value().map(|value| value.get_name().to_owned());
+        let sync = sync.unwrap_or_default();
         let mut all = vec![
-            noted(fixed("audit.sync", config.audit.sync.name().to_owned())),
+            noted(fixed("audit.sync", sync)),
             noted(live("audit.keep", self.audit_keep().map_or("never".to_owned(), as_written))),
             noted(fixed("audit.epoch", as_written(config.audit.epoch))),
             noted(live("retention.sweep_every", as_written(self.sweep_every()))),

@@ -17,25 +17,17 @@ const EVERY_ELSEWHERE: Duration = Duration::from_secs(5);
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
 const BAR: usize = 24;
 
-/// Prints once that a command is waiting.
-pub(crate) struct Waiting {
-    words: &'static str,
-    was_said: AtomicBool,
+/// Says once that a command waits for its turn to write.
+pub(crate) fn waiting() -> impl Fn(Progress) + Send + Sync {
+    saying_once("waiting: another command is writing to the store")
 }
 
-impl Waiting {
-    /// For commands that can only wait for their turn to write.
-    pub(crate) const fn for_the_store() -> Self {
-        Self::new("waiting: another command is writing to the store")
-    }
-
-    pub(crate) const fn new(words: &'static str) -> Self {
-        Self { words, was_said: AtomicBool::new(false) }
-    }
-
-    pub(crate) fn show(&self, step: Progress) {
-        if step == Progress::Waiting && !self.was_said.swap(true, Ordering::Relaxed) {
-            output::words(format_args!("{}", self.words));
+/// Says this once, if a command waits.
+pub(crate) fn saying_once(words: &'static str) -> impl Fn(Progress) + Send + Sync {
+    let was_said = AtomicBool::new(false);
+    move |step| {
+        if step == Progress::Waiting && !was_said.swap(true, Ordering::Relaxed) {
+            output::words(format_args!("{words}"));
         }
     }
 }
@@ -50,7 +42,7 @@ pub(crate) async fn during<T>(step: &'static str, work: impl Future<Output = T>)
 pub(crate) struct Working {
     shared: Arc<WorkShared>,
     thread: Option<JoinHandle<()>>,
-    waiting: Waiting,
+    waiting: Box<dyn Fn(Progress) + Send + Sync>,
 }
 
 struct WorkShared {
@@ -78,7 +70,7 @@ impl Working {
         let shown = Arc::clone(&shared);
         // Without this thread there is no progress to see, and nothing else is missing.
         let thread = std::thread::Builder::new().name("progress".to_owned()).spawn(move || shown.show()).ok();
-        Self { shared, thread, waiting: Waiting::for_the_store() }
+        Self { shared, thread, waiting: Box::new(waiting()) }
     }
 
     /// For a command that prints data as it goes. On the terminal that shows the data, there is no progress besides it.
@@ -108,7 +100,7 @@ impl Working {
                 self.count(step, None, all.map(|all| share(done, all)));
             }
             Progress::Waiting => {
-                self.waiting.show(progress);
+                (self.waiting)(progress);
                 self.count("waiting", None, None);
             }
             Progress::Suppressed { .. } | Progress::Checking { .. } => {}

@@ -86,12 +86,6 @@ impl FromStr for StoreAt {
 #[derive(Clone)]
 pub(crate) struct StoreText(pub(crate) String);
 
-impl From<String> for StoreText {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
-
 impl std::fmt::Debug for StoreText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("StoreText(<redacted>)")
@@ -141,17 +135,6 @@ pub(crate) enum AuditSync {
     Disk,
     /// Never: nothing is recorded. Only for measuring what recording costs.
     Off,
-}
-
-impl AuditSync {
-    /// Its name in the file.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Os => "os",
-            Self::Disk => "disk",
-            Self::Off => "off",
-        }
-    }
 }
 
 /// How much is logged. No level logs personal data.

@@ -10,8 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cli::EraseArgs;
 use crate::context::{self, Context};
-use crate::progress::{self, Waiting};
-use crate::{approval, control, output};
+use crate::{approval, control, output, progress};
 
 pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<ExitCode> {
     let named = context.subject(args.url.as_deref(), args.phone.as_deref(), args.email.as_deref())?;
@@ -30,13 +29,14 @@ pub(crate) async fn run(context: &Context, args: &EraseArgs) -> anyhow::Result<E
         name_profiles(&erased);
         return Ok(ExitCode::SUCCESS);
     }
-    let waiting =
-        Waiting::new("suppressed, waiting for the import or the command that is writing to the store");
+    let waiting = progress::saying_once(
+        "suppressed, waiting for the import or the command that is writing to the store",
+    );
     let show = |step| match step {
         Progress::Suppressed { is_confirmed: false } => output::words(format_args!(
             "contactd: the suppression is committed, but the running server has not confirmed it yet"
         )),
-        step => waiting.show(step),
+        step => waiting(step),
     };
     let ask = Approval::Ask(|profiles| approval::ask("Erase", profiles));
     let approval = if args.yes { Approval::Given } else { ask };

@@ -9,8 +9,7 @@ use contactd_services::views::ImportView;
 
 use crate::cli::{ImportsArgs, ImportsCommand};
 use crate::context::Context;
-use crate::output;
-use crate::progress::{self, Waiting};
+use crate::{output, progress};
 
 pub(crate) async fn run(context: &Context, args: &ImportsArgs) -> anyhow::Result<ExitCode> {
     match args.command {
@@ -66,9 +65,7 @@ async fn list(context: &Context, json: bool) -> anyhow::Result<ExitCode> {
 }
 
 async fn undo(context: &Context, id: i64, json: bool) -> anyhow::Result<ExitCode> {
-    let waiting = Waiting::for_the_store();
-    let show = |step| waiting.show(step);
-    let cancel = Cancel::default();
+    let (show, cancel) = (progress::waiting(), Cancel::default());
     let undoing = context.services.imports.undo(&context.actor, id, &show, &cancel);
     let undone = progress::during("undoing the import", undoing).await.map_err(with_advice)?;
     let Undone { removed, restored } = undone.done;

@@ -8,8 +8,7 @@ use contactd_services::CorrectionError;
 
 use crate::cli::PutArgs;
 use crate::context::Context;
-use crate::output;
-use crate::progress::Waiting;
+use crate::{output, progress};
 
 pub(crate) async fn run(context: &Context, args: &PutArgs) -> anyhow::Result<ExitCode> {
     let profile = context.profile(&args.url)?;
@@ -28,8 +27,7 @@ pub(crate) async fn run(context: &Context, args: &PutArgs) -> anyhow::Result<Exi
         region: args.region.as_deref().unwrap_or_default(),
         source: &args.source,
     };
-    let waiting = Waiting::for_the_store();
-    let put = context.services.subjects.correct(&context.actor, &row, &|step| waiting.show(step)).await;
+    let put = context.services.subjects.correct(&context.actor, &row, &progress::waiting()).await;
     let put = match put {
         Err(CorrectionError::Record(error)) => {
             bail!("the {} cannot be saved ({}): {}", error.column, error.reason, advice(error))

@@ -7,8 +7,7 @@ use contactd_core::store::DetailFilter;
 
 use crate::cli::RemoveArgs;
 use crate::context::{Context, subject_error};
-use crate::output;
-use crate::progress::Waiting;
+use crate::{output, progress};
 
 pub(crate) async fn run(context: &Context, args: &RemoveArgs) -> anyhow::Result<ExitCode> {
     let profile = context.profile(&args.url)?;
@@ -24,12 +23,8 @@ pub(crate) async fn run(context: &Context, args: &RemoveArgs) -> anyhow::Result<
         values: Some(values).filter(|values| !values.is_empty()),
         source: args.source.clone(),
     };
-    let waiting = Waiting::for_the_store();
-    let removed = context
-        .services
-        .subjects
-        .remove(&context.actor, &profile, &which, &|step| waiting.show(step))
-        .await?;
+    let subjects = &context.services.subjects;
+    let removed = subjects.remove(&context.actor, &profile, &which, &progress::waiting()).await?;
     if args.json {
         output::json(&serde_json::json!({ "detailsRemoved": removed.done }))?;
     }

@@ -9,17 +9,15 @@ use contactd_services::{Clearing, SweepReport};
 
 use crate::cli::SweepArgs;
 use crate::context::Context;
-use crate::output;
-use crate::progress::{self, Waiting};
+use crate::{output, progress};
 
 pub(crate) async fn run(context: &Context, args: &SweepArgs) -> anyhow::Result<ExitCode> {
     let aged = match (&args.source, args.max_age) {
         (Some(source), Some(Span(max_age))) => Aged::Source(source, max_age),
         _ => Aged::Policies,
     };
-    let waiting = Waiting::for_the_store();
     let imports = &context.services.imports;
-    let (show, cancel) = (|step| waiting.show(step), Cancel::default());
+    let (show, cancel) = (progress::waiting(), Cancel::default());
     let sweeping = imports.sweep(&context.actor, aged, Clearing::Always, &show, &cancel);
     let swept = progress::during("looking for details to remove", sweeping).await?;
     let SweepReport { swept: done, logs_are_clear } = swept.done;
