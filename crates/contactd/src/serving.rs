@@ -154,7 +154,7 @@ impl Serving {
             Arc::<Callers>::clone(&running.callers),
             Arc::new(ServiceHealth(Arc::clone(&services))),
         ];
-        measured.extend(tls.clone().map(|tls| tls as Arc<dyn Measured>));
+        measured.extend(tls.map(|tls| tls as Arc<dyn Measured>));
         measured.extend(
             node_runtime
                 .as_ref()
