@@ -83,7 +83,7 @@ impl Transcript<'_> {
             [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("UTF-8"));
         let code = output.status.code().unwrap_or(-1);
         let code = if code == 0 { String::new() } else { code.to_string() };
-        [("|", stdout), ("!", self.site.as_embedded(stderr)), ("?", code)]
+        [("|", stdout), ("!", without_progress(&self.site.as_embedded(stderr))), ("?", code)]
             .map(|(mark, text)| {
                 self.masked(&text)
                     .lines()
@@ -126,6 +126,15 @@ impl Transcript<'_> {
         self.names.push((word.to_owned(), name.clone()));
         name
     }
+}
+
+/// A text without the lines that a command adds if it takes long, such as `erasing: 5 s`.
+fn without_progress(text: &str) -> String {
+    let is_progress = |line: &&str| {
+        let seconds = line.trim_end().strip_suffix(" s").and_then(|line| line.rsplit(' ').next());
+        seconds.is_some_and(|seconds| seconds.parse::<u32>().is_ok())
+    };
+    text.split_inclusive('\n').filter(|line| !is_progress(line)).collect()
 }
 
 /// A text with other words.
