@@ -12,8 +12,8 @@ use async_trait::async_trait;
 use contactd_core::store::merge::{HeldDetail, Merging, TotalChanges, Touched};
 use contactd_core::store::place::{IDS_OF_PLACE, first_id, first_id_of_key};
 use contactd_core::store::{
-    Crowd, FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, Noted, PastImport,
-    PutCounts, Stored, Undo, ValueOfProfile, WithdrawnFrom,
+    FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, Noted, PastImport, Stored, Undo,
+    ValueOfProfile, WithdrawnFrom,
 };
 use contactd_core::{Kind, Profile, Record, Timestamp};
 use tokio::sync::{mpsc, oneshot};
@@ -344,16 +344,8 @@ impl Import for PostgresImport<'_> {
         database.watched(&session, self.take_back_all(values)).await.map_err(Failure::into_discarded)
     }
 
-    fn counts(&self) -> PutCounts {
-        self.merging.counts
-    }
-
-    fn crowds(&self) -> &[Crowd] {
-        &self.merging.crowds
-    }
-
-    fn withdrawn(&self) -> Vec<WithdrawnFrom> {
-        self.merging.replaced.clone()
+    fn merging(&self) -> &Merging {
+        &self.merging
     }
 
     async fn commit(mut self: Box<Self>, summary: &ImportSummary, entry: Noted<'_>) -> Stored<i64> {

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use contactd_core::store::merge::Merging;
 use contactd_core::store::place::first_id;
 use contactd_core::store::{
-    Crowd, FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, Noted, PastImport,
-    PutCounts, Stored, Undo, Undone, ValueOfProfile, WithdrawnFrom,
+    FormerDetail, FormerTotal, Import, ImportPlan, ImportSummary, Importing, Noted, PastImport, Stored, Undo,
+    Undone, ValueOfProfile, WithdrawnFrom,
 };
 use contactd_core::{Kind, Profile, Record, Timestamp};
 use rusqlite::{Connection, Result, params};
@@ -237,16 +237,8 @@ impl Import for SqliteImport {
         connection::run_blocking(|| self.take_back_all(values))
     }
 
-    fn counts(&self) -> PutCounts {
-        self.merging.counts
-    }
-
-    fn crowds(&self) -> &[Crowd] {
-        &self.merging.crowds
-    }
-
-    fn withdrawn(&self) -> Vec<WithdrawnFrom> {
-        self.merging.replaced.clone()
+    fn merging(&self) -> &Merging {
+        &self.merging
     }
 
     async fn commit(mut self: Box<Self>, summary: &ImportSummary, entry: Noted<'_>) -> Stored<i64> {

@@ -69,7 +69,7 @@ async fn put_all(store: &dyn Store, plan: &ImportPlan, records: Vec<Record>) -> 
         import.put(batch.to_vec()).await.expect("puts");
     }
     import.finish().await.expect("finishes");
-    let counts = import.counts();
+    let counts = import.merging().counts;
     let summary = ImportSummary { source: "crm".to_owned(), counts, ..ImportSummary::default() };
     import.commit(&summary, None).await.expect("commits");
     counts

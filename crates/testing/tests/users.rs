@@ -14,7 +14,7 @@ use contactd_core::{
 };
 use contactd_import::UploadedFiles;
 use contactd_journal::{JournalReader, KeyDir};
-use contactd_services::{LoginError, Parts, Services, UserError};
+use contactd_services::{Changed, LoginError, Parts, Services, UserError};
 use contactd_store_sqlite::SqliteStore;
 use contactd_testing::InTempDir;
 use hmac::{Hmac, KeyInit, Mac};
@@ -108,12 +108,7 @@ impl World {
         let (users, own) = (&self.services.users, Actor::new(name, Via::Console));
         let setup = users.begin_totp(&own, name).await.expect("begins");
         let code = self.code(&setup.secret_base32, 0);
-        users
-            .confirm_totp(&own, name, PASSWORD, setup.seed, &code)
-            .await
-            .expect("confirms")
-            .recorded
-            .expect("on record");
+        done(users.confirm_totp(&own, name, PASSWORD, setup.seed, &code).await);
         self.clock.advance(Duration::from_secs(30));
         setup.secret_base32
     }
@@ -149,6 +144,13 @@ impl World {
     }
 }
 
+/// What was done, and is on record.
+fn done<T, E: std::fmt::Debug>(changed: Result<Changed<T>, E>) -> T {
+    let Changed { done, recorded, .. } = changed.expect("it is done");
+    recorded.expect("on record");
+    done
+}
+
 fn admin() -> Actor {
     Actor::new("root", Via::CommandLine)
 }
@@ -175,12 +177,7 @@ async fn a_user_logs_in_with_the_one_time_password_and_then_only_with_the_new_on
         let refused = users.change_password(&own, "olga", old, new).await.expect_err("is refused");
         assert_eq!(refused.to_string(), wanted);
     }
-    users
-        .change_password(&own, "olga", &created.password, PASSWORD)
-        .await
-        .expect("changes")
-        .recorded
-        .expect("on record");
+    done(users.change_password(&own, "olga", &created.password, PASSWORD).await);
     assert!(matches!(world.log_in("olga", &created.password, None).await, Err(LoginError::Wrong)));
     let user = world.log_in("olga", PASSWORD, None).await.expect("logs in");
     assert!(!user.must_change_password && user.generation != first.generation);
@@ -202,7 +199,7 @@ async fn unknown_wrong_and_disabled_look_the_same_and_an_unknown_name_is_in_no_l
     let world = World::new();
     world.user("olga", Role::Admin).await;
     world.user("pavel", Role::Operator).await;
-    world.services.users.disable(&admin(), "pavel").await.expect("disables").recorded.expect("on record");
+    done(world.services.users.disable(&admin(), "pavel").await);
     world.lines();
     let long = "x".repeat(5_000);
     for (name, password) in [
@@ -364,12 +361,7 @@ async fn an_admin_token_is_recognised_until_it_ends_and_its_use_is_noted_once_a_
         )
     );
     for (which, revoked) in [(third.token.id.as_str(), &third), ("deploy", &again)] {
-        users
-            .revoke_admin_token(&admin(), which)
-            .await
-            .expect("the only live one")
-            .recorded
-            .expect("on record");
+        done(users.revoke_admin_token(&admin(), which).await);
         assert_eq!(users.recognize(revoked.secret.expose()).await.expect("reads"), None);
     }
 }

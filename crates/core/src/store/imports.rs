@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+use crate::store::merge::Merging;
 use crate::store::{Noted, StoreError, Stored};
 use crate::{ContactValue, Detail, Kind, Profile, Record, Timestamp};
 
@@ -163,14 +164,22 @@ pub trait Import: Send {
     async fn take_back(&mut self, values: &[ValueOfProfile]) -> Stored<()>;
 
     /// What the import has done so far. Exact after `finish`.
-    fn counts(&self) -> PutCounts;
+    fn merging(&self) -> &Merging;
+
+    /// What it has done so far, in numbers.
+    fn counts(&self) -> PutCounts {
+        self.merging().counts
+    }
 
     /// The sources that were refused for a profile: the first of them.
-    fn crowds(&self) -> &[Crowd];
+    fn crowds(&self) -> &[Crowd] {
+        &self.merging().crowds
+    }
 
-    /// For each replaced source: how much it held before the import, and how much of that was removed. Exact after
-    /// `finish`.
-    fn withdrawn(&self) -> Vec<WithdrawnFrom>;
+    /// For each replaced source: how much it held before the import, and how much of that was removed.
+    fn withdrawn(&self) -> Vec<WithdrawnFrom> {
+        self.merging().replaced.clone()
+    }
 
     /// Makes everything visible at once, and durable; returns the number of the import. Without it nothing
     /// changes.

@@ -11,7 +11,7 @@ use contactd_core::{
 };
 use contactd_testing::TestServer;
 
-use crate::fixture::{client, digest, now, open, sql};
+use crate::fixture::{client, digest, new, now, open, sql};
 
 fn entry(operation: &'static str) -> AdminEntry {
     AdminEntry::new(&Actor::new("olga", Via::CommandLine), operation, now())
@@ -19,8 +19,7 @@ fn entry(operation: &'static str) -> AdminEntry {
 
 #[tokio::test]
 async fn an_entry_is_claimed_by_one_node_and_taken_over_when_that_is_gone() {
-    let url = TestServer::shared().database();
-    let store = open(&url).await;
+    let (url, store) = new().await;
     let (first, second) = (entry("export"), entry("subject"));
     store.add_entry(&first).await.expect("adds");
     sql(
@@ -49,8 +48,7 @@ async fn an_entry_is_claimed_by_one_node_and_taken_over_when_that_is_gone() {
 
 #[tokio::test]
 async fn an_entry_that_is_in_the_journal_of_a_node_is_not_claimed_by_another() {
-    let url = TestServer::shared().database();
-    let store = open(&url).await;
+    let (url, store) = new().await;
     let (recorded, waiting) = (entry("export"), entry("subject"));
     store.add_entry(&recorded).await.expect("adds");
     store.add_entry(&waiting).await.expect("adds");
@@ -65,8 +63,7 @@ async fn an_entry_that_is_in_the_journal_of_a_node_is_not_claimed_by_another() {
 
 #[tokio::test]
 async fn usage_of_nodes_adds_up_and_is_no_change() {
-    let url = TestServer::shared().database();
-    let store = open(&url).await;
+    let (_, store) = new().await;
     let (secret, token) =
         (TokenSecret::generate().expect("randomness"), Token::new("crm", now()).expect("randomness"));
     store.create_token(&secret.hash(), &token, None).await.expect("creates");
@@ -94,7 +91,7 @@ async fn usage_of_nodes_adds_up_and_is_no_change() {
 
 #[tokio::test]
 async fn a_hundred_thousand_people_are_suppressed_in_one_change() {
-    let store = open(&TestServer::shared().database()).await;
+    let (_, store) = new().await;
     let everybody: Vec<SubjectDigest> = (0..100_000).map(digest).collect();
     assert_eq!(store.suppress(&everybody, now(), None).await.expect("suppresses"), 100_000);
     assert_eq!(store.suppress(&everybody, now(), None).await.expect("suppresses"), 0);
@@ -109,8 +106,7 @@ async fn a_hundred_thousand_people_are_suppressed_in_one_change() {
 
 #[tokio::test]
 async fn what_all_nodes_have_seen_is_forgotten() {
-    let url = TestServer::shared().database();
-    let store = open(&url).await;
+    let (url, store) = new().await;
     for number in 1..=4 {
         store.suppress(&[digest(number)], now(), None).await.expect("suppresses");
     }
@@ -153,8 +149,7 @@ const MUCH_LATER: &str = "UPDATE changes SET changed_at = changed_at - interval 
 
 #[tokio::test]
 async fn the_change_at_which_all_nodes_stand_stays_however_old_it_is() {
-    let url = TestServer::shared().database();
-    let store = open(&url).await;
+    let (url, store) = new().await;
     sql(
         &url,
         "UPDATE counters SET number = 3000;
@@ -170,8 +165,7 @@ async fn the_change_at_which_all_nodes_stand_stays_however_old_it_is() {
 
 #[tokio::test]
 async fn changes_of_the_last_hour_and_the_newest_thousand_stay() {
-    let url = TestServer::shared().database();
-    let store = open(&url).await;
+    let (url, store) = new().await;
     sql(
         &url,
         "UPDATE counters SET number = 1500;
@@ -188,8 +182,7 @@ async fn changes_of_the_last_hour_and_the_newest_thousand_stay() {
 
 #[tokio::test]
 async fn tidying_passes_over_rows_that_a_writer_holds() {
-    let url = TestServer::shared().database();
-    let store = open(&url).await;
+    let (url, store) = new().await;
     sql(
         &url,
         "INSERT INTO tombstones SELECT place, 1 FROM generate_series(1, 12000) AS place;
@@ -206,8 +199,7 @@ async fn tidying_passes_over_rows_that_a_writer_holds() {
 
 #[tokio::test]
 async fn a_change_that_is_given_up_midway_leaves_no_transaction_open() {
-    let url = TestServer::shared().database();
-    let store = open(&url).await;
+    let (url, store) = new().await;
     let other = client(&url).await;
     other.batch_execute("BEGIN; SELECT 1 FROM contactd.counters FOR UPDATE").await.expect("locks");
     for number in 0..3 {

@@ -19,6 +19,13 @@ pub(crate) async fn open(url: &str) -> PostgresStore {
     PostgresStore::open(settings(url)).await.expect("opens")
 }
 
+/// A new database, and a store in it.
+pub(crate) async fn new() -> (String, PostgresStore) {
+    let url = TestServer::shared().database();
+    let store = open(&url).await;
+    (url, store)
+}
+
 /// The name of the database of a URL.
 pub(crate) fn database(url: &str) -> &str {
     url.rsplit('/').next().expect("a name")

@@ -5,7 +5,7 @@ use contactd_core::{AuditPosition, SignedLine, Timestamp};
 use contactd_store_postgres::PostgresStore;
 use contactd_testing::TestServer;
 
-use crate::fixture::{open, sql};
+use crate::fixture::{new, open, sql};
 
 fn at(seq: u64) -> AuditPosition {
     AuditPosition { segment: 1, offset: seq * 10, seq, chain: [7; 16] }
@@ -54,8 +54,7 @@ async fn two_processes_that_ship_the_same_lines_add_them_once() {
 
 #[tokio::test]
 async fn the_copy_of_a_node_that_is_gone_is_removed_when_it_is_old() {
-    let url = TestServer::shared().database();
-    let store = open(&url).await;
+    let (url, store) = new().await;
     let nothing = AuditPosition::default();
     sql(&url, "INSERT INTO nodes (id, name, version) VALUES ('a', 'first', '1')");
     assert!(add(&store, nothing, at(3), &lines(1, 3)).await);

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use contactd_core::store::copying::ChangePoint;
 use contactd_store_postgres::{Heartbeat, HeartbeatAnswer, PostgresStore, Registration, Speaker};
-use contactd_testing::TestServer;
 
-use crate::fixture::{open, sql};
+use crate::fixture::{new, sql};
 
 async fn register(store: &PostgresStore, process: &[u8], beat: i64) -> bool {
     register_at(store, None, process, beat).await
@@ -43,7 +42,7 @@ async fn lease(store: &PostgresStore) -> Duration {
 
 #[tokio::test]
 async fn a_heartbeat_that_comes_late_changes_nothing() {
-    let store = open(&TestServer::shared().database()).await;
+    let (_, store) = new().await;
     assert!(register(&store, b"p1", 1).await);
     assert_eq!(beat(&store, b"p1", 3, 60).await, HeartbeatAnswer::Renewed);
     assert_eq!(beat(&store, b"p1", 2, 0).await, HeartbeatAnswer::Behind);
@@ -55,8 +54,7 @@ async fn a_heartbeat_that_comes_late_changes_nothing() {
 
 #[tokio::test]
 async fn a_process_takes_the_place_of_another_only_when_that_may_not_answer_any_more() {
-    let url = TestServer::shared().database();
-    let store = open(&url).await;
+    let (url, store) = new().await;
     assert!(register(&store, b"p1", 1).await);
     assert!(!register(&store, b"p2", 1).await, "it was there a moment ago");
     assert_eq!(beat(&store, b"p1", 2, 60).await, HeartbeatAnswer::Renewed);
@@ -75,8 +73,7 @@ async fn a_process_takes_the_place_of_another_only_when_that_may_not_answer_any_
 /// Without that, whoever makes the change could see no lease, and return while the node gets one without the change.
 #[tokio::test]
 async fn a_heartbeat_waits_for_a_change_that_is_being_committed_and_is_then_behind() {
-    let url = TestServer::shared().database();
-    let store = open(&url).await;
+    let (url, store) = new().await;
     assert!(register(&store, b"p1", 1).await);
     assert_eq!(beat(&store, b"p1", 2, 60).await, HeartbeatAnswer::Renewed);
     let changing = thread::spawn(move || {
@@ -96,7 +93,7 @@ async fn a_heartbeat_waits_for_a_change_that_is_being_committed_and_is_then_behi
 /// Only one process can have the lock of a directory: the one before has ended.
 #[tokio::test]
 async fn a_process_takes_the_place_of_one_that_was_killed_in_the_same_directory_at_once() {
-    let store = open(&TestServer::shared().database()).await;
+    let (_, store) = new().await;
     assert!(register_at(&store, Some(b"here"), b"first", 1).await);
     assert_eq!(beat(&store, b"first", 2, 60).await, HeartbeatAnswer::Renewed);
     assert!(!register_at(&store, Some(b"elsewhere"), b"second", 1).await);

@@ -5,7 +5,7 @@ use contactd_core::{LeasedUnits, Period, Timestamp, Token, TokenSecret, UsageDel
 use contactd_store_postgres::{PostgresStore, QuotaKey, Registration, Speaker, UnitsAsked};
 use contactd_testing::TestServer;
 
-use crate::fixture::open;
+use crate::fixture::{new, open};
 
 /// A day that is not over.
 const DAY: i64 = 40_000;
@@ -39,7 +39,7 @@ fn leased(units: u64, granted: u64, free: u64, is_used_up: bool) -> LeasedUnits 
 
 #[tokio::test]
 async fn nodes_are_given_no_more_than_the_quota_and_what_they_give_back_goes_to_others() {
-    let store = open(&TestServer::shared().database()).await;
+    let (_, store) = new().await;
     register(&store, "a", b"a").await;
     register(&store, "b", b"b").await;
     assert_eq!(lease(&store, "a", asked("f", 0, 0, 100)).await, leased(5, 5, 15, false));
@@ -66,7 +66,7 @@ async fn nodes_are_given_no_more_than_the_quota_and_what_they_give_back_goes_to_
 
 #[tokio::test]
 async fn what_a_node_that_is_gone_had_leased_counts_as_used_until_it_says_otherwise() {
-    let store = open(&TestServer::shared().database()).await;
+    let (_, store) = new().await;
     for node in ["a", "b"] {
         register(&store, node, node.as_bytes()).await;
     }
@@ -88,7 +88,7 @@ async fn what_a_node_that_is_gone_had_leased_counts_as_used_until_it_says_otherw
 
 #[tokio::test]
 async fn usage_counts_for_nodes_without_a_lease_and_for_those_that_were_forgotten() {
-    let store = open(&TestServer::shared().database()).await;
+    let (_, store) = new().await;
     let secret = TokenSecret::generate().expect("random");
     let token = Token::new("crm", Timestamp::from_seconds(1)).expect("random");
     store.create_token(&secret.hash(), &token, None).await.expect("creates");

@@ -276,14 +276,8 @@ impl Import for FaultyImport<'_> {
         self.plan.before().await?;
         self.engine.take_back(values).await
     }
-    fn counts(&self) -> PutCounts {
-        self.engine.counts()
-    }
-    fn crowds(&self) -> &[Crowd] {
-        self.engine.crowds()
-    }
-    fn withdrawn(&self) -> Vec<WithdrawnFrom> {
-        self.engine.withdrawn()
+    fn merging(&self) -> &merge::Merging {
+        self.engine.merging()
     }
     async fn commit(self: Box<Self>, summary: &ImportSummary, entry: Noted<'_>) -> Stored<i64> {
         let Self { engine, plan, _others_wait } = *self;
