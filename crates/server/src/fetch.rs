@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use contactd_contract::{EmailFound, Operation, PhoneFound, Submitted, header};
 use contactd_core::store::LocalRead;
 use contactd_core::{
-    Allowance, Allowances, Caller, ContactValue, Kind, LimitExceeded, LookupError, Profile, Request,
+    Allowance, Allowances, Caller, ContactValue, Kind, LimitExceeded, LookupError, NotACaller, Profile,
+    Request, Timestamp,
 };
 use http::StatusCode;
 
@@ -17,7 +18,7 @@ use crate::head::{Field, Head};
 use crate::refusal::{Refusal, Unauthorized};
 use crate::stream::Stream;
 use crate::turn::Turn;
-use crate::{App, authorize, invalid_reason, submission};
+use crate::{App, invalid_reason, submission};
 
 /// `POST /api/fetchPhoneNumber`, `POST /api/fetchPersonalEmail`
 ///
@@ -37,7 +38,7 @@ pub(crate) async fn fetch<D: LocalRead>(
         return Err(Refusal::TooLarge);
     }
     let now = request.at;
-    let caller = recorder.caller.insert(authorize::caller(app, head.authorization, now)?);
+    let caller = recorder.caller.insert(identify(app, head.authorization, now)?);
     if !caller.may_look_up(kind(operation)) {
         return Err(Refusal::Unauthorized(Unauthorized::InsufficientScope));
     }
@@ -68,7 +69,7 @@ pub(crate) async fn fetch<D: LocalRead>(
     let later = || {
         // Meanwhile the token may have been revoked, or a detail may have expired.
         let now = app.clock.now();
-        authorize::caller(app, head.authorization, now)?;
+        identify(app, head.authorization, now)?;
         Ok::<_, Refusal>(Request { at: now, ..request })
     };
     let is_at_once = has_arrived && !has_waited && units.since.is_none();
@@ -214,6 +215,31 @@ pub(crate) fn tell_allowances(answer: &mut Answer, allowances: Allowances) {
         answer.add_header(header::RATE_LIMIT_POLICY, policy);
         answer.add_header(header::RATE_LIMIT, left);
     }
+}
+
+/// Identifies the caller. Its scopes are not checked here. A node without a lease may not have heard of a token yet, so an unknown
+/// one is not refused as that of nobody.
+fn identify<D: LocalRead>(app: &App<D>, authorization: Field<'_>, now: Timestamp) -> Result<Caller, Refusal> {
+    let token = bearer_token(authorization).ok_or(Refusal::Unauthorized(Unauthorized::NoToken))?;
+    app.callers.find(token, now).map_err(|why| match why {
+        NotACaller::Unknown if !app.lookups.has_lease() => Refusal::NoLease,
+        why => Refusal::Unauthorized(Unauthorized::InvalidToken(why)),
+    })
+}
+
+/// The token after the scheme `Bearer`, which is case-insensitive. `None` unless there is exactly one
+/// such header with a token.
+fn bearer_token(authorization: Field<'_>) -> Option<&str> {
+    let Field::Once(value) = authorization else {
+        return None;
+    };
+    let (scheme, token) = value.split_at_checked("bearer ".len())?;
+    let token = token.trim_ascii();
+    if !scheme.eq_ignore_ascii_case(b"bearer ") || token.is_empty() {
+        return None;
+    }
+    // A token is ASCII. A value that is not UTF-8 counts as an empty token, which is never valid.
+    Some(std::str::from_utf8(token).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ mod copies;
 mod counting;
 mod index_check;
 mod indexing;
-mod journals;
 mod outbox;
 mod paging;
 mod questions;
@@ -13,15 +12,13 @@ mod shipping;
 mod usage;
 mod verified;
 mod verify;
-mod watching;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-pub use copies::{OfNode, RootList};
+pub(super) use copies::known_since;
+pub use copies::{NodeName, OfNode, RootList};
 pub(super) use indexing::known_from_index;
-pub use journals::NodeName;
-pub(super) use journals::known_since;
 pub use paging::AuditPlace;
 pub use questions::AuditQuery;
 pub use reading::ReadFrom;

@@ -18,7 +18,6 @@ mod entities;
 mod facts;
 mod former;
 mod import;
-mod local;
 mod maintenance;
 mod moving;
 mod outbox;

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::SystemTime;
 
 use crate::fixture::{ADA, EVE, MIRA, NOBODY};
-use crate::service::{Service, Site};
+use crate::service::{Output, Service, Site};
 
 /// Where `api` is.
 const API: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/transcripts/bin");
@@ -78,10 +78,7 @@ impl Transcript<'_> {
         shell
             .envs([("ADA", ADA), ("EVE", EVE), ("MIRA", MIRA), ("NOBODY", NOBODY)])
             .envs(env.iter().copied());
-        let output = shell.output().expect("runs");
-        let [stdout, stderr] =
-            [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("UTF-8"));
-        let code = output.status.code().unwrap_or(-1);
+        let Output { code, stdout, stderr } = Output::from(shell.output().expect("runs"));
         let code = if code == 0 { String::new() } else { code.to_string() };
         [("|", stdout), ("!", without_progress(&self.site.as_embedded(stderr))), ("?", code)]
             .map(|(mark, text)| {

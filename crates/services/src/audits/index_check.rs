@@ -9,7 +9,7 @@ use contactd_journal::{Entry, JournalError};
 
 use super::indexing::{BATCH, catch_up, reset};
 use super::reading::{corrected, corrections};
-use super::watching::Watching;
+use super::verify::Watching;
 use super::{Audits, roots};
 use crate::AuditError;
 

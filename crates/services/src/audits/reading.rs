@@ -6,9 +6,9 @@ use contactd_core::store::{AuditFilter, IndexedLine};
 use contactd_core::{AuditOutcome, AuditPosition, AuditRecord, NOT_RECORDED, blocking};
 use contactd_journal::{Entry, JournalReader, Mark, Roots};
 
+use super::copies;
 use super::copies::index_copies;
 use super::indexing::catch_up;
-use super::journals;
 use crate::{AuditError, IndexState, Parts};
 
 /// Where requests are read from.
@@ -41,7 +41,7 @@ impl<'a> Reader<'a> {
             ReadFrom::Journal => None,
         };
         let mut journals = Vec::new();
-        for (journal, roots) in journals::all(parts).await? {
+        for (journal, roots) in copies::all(parts).await? {
             let corrections = corrections(&journal, &roots)?;
             journals.push((journal, roots, corrections));
         }

@@ -7,8 +7,8 @@ use contactd_core::{RootKey, Timestamp};
 use contactd_journal::{JournalFault, Verification};
 use serde::Serialize;
 
+use super::copies::{NodeName, of_others};
 use super::indexing::lost_line;
-use super::journals::{NodeName, of_others};
 use crate::{AuditError, Parts};
 
 /// The result of checking the journals of all nodes.

@@ -1,13 +1,12 @@
 //! Checks the journals: this machine's own, and the copies of those of all nodes.
 
 use contactd_core::store::ShippedJournal;
-use contactd_core::{Actor, AuditPosition, Cancel, Chain, Observer, RootKey};
-use contactd_journal::{JournalFault, KnownLine, NotedHead, Roots, Verification};
+use contactd_core::{Actor, AuditPosition, Cancel, Chain, Observer, Progress, RootKey};
+use contactd_journal::{JournalError, JournalFault, KnownLine, NotedHead, Roots, Verification};
 
 use super::copies::{name_of, which};
 use super::indexing::known_from_index;
 use super::verified::{VerifiedCopy, VerifiedJournals, remember, wrong_copy};
-use super::watching::Watching;
 use super::{AuditError, Audits, roots};
 
 /// What is to be verified, and with what.
@@ -25,7 +24,7 @@ impl Audits {
     /// Checks the journal on this machine, if there is one, and the copies of the journals of all nodes. Copies are checked with
     /// public keys alone. The store remembers what was found, unless it is about one node, or something is wrong and roots or a
     /// line were given: these may be mistyped, and are the business of who gave them. If it is cancelled, this fails with
-    /// [`JournalError::Cancelled`](contactd_journal::JournalError::Cancelled).
+    /// [`JournalError::Cancelled`].
     pub async fn verify_all(
         &self,
         actor: &Actor,
@@ -199,5 +198,34 @@ impl Audits {
         }
         checked.is_whole = verification.is_whole();
         Ok(())
+    }
+}
+
+/// Tells an observer which lines are checked, and whether to continue.
+pub(super) struct Watching<'a> {
+    observer: Observer<'a>,
+    cancel: Cancel,
+    step: &'static str,
+    all: Option<u64>,
+}
+
+impl<'a> Watching<'a> {
+    pub(super) fn new(observer: Observer<'a>, cancel: &Cancel) -> Self {
+        Self { observer, cancel: cancel.clone(), step: "", all: None }
+    }
+
+    /// Begins with other lines: about `all`, if that is known.
+    pub(super) fn begin(&mut self, step: &'static str, all: Option<u64>) -> Result<(), AuditError> {
+        (self.step, self.all) = (step, all);
+        match self.seen(0) {
+            true => Ok(()),
+            false => Err(JournalError::Cancelled.into()),
+        }
+    }
+
+    /// So many lines of them are checked. Returns whether to continue.
+    pub(super) fn seen(&mut self, lines: u64) -> bool {
+        (self.observer)(Progress::Checking { step: self.step, lines, all: self.all });
+        !self.cancel.is_cancelled()
     }
 }
