@@ -161,15 +161,17 @@ impl<S: Read + Write> Connection<S> {
 
     fn read_more(&mut self) -> bool {
         let mut buffer = [0; 65536];
-        match self.stream.read(&mut buffer) {
-            Ok(0) => false,
-            Ok(read) => {
-                self.unread.extend_from_slice(&buffer[..read]);
-                true
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return false,
+                Ok(read) => {
+                    self.unread.extend_from_slice(&buffer[..read]);
+                    return true;
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return false,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => panic!("nothing came in time: {error}"),
             }
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => false,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => self.read_more(),
-            Err(error) => panic!("nothing came in time: {error}"),
         }
     }
 
