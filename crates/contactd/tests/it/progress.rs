@@ -22,7 +22,8 @@ pub(crate) fn on_a_terminal(site: &Site, command: &str, answer: &str) -> String 
          child.wait()\n\
          sys.stderr.buffer.write(shown)\n";
     let mut python = Command::new("python3");
-    python.args(["-c", script, command, answer]).env("CONTACTD_DATA", site.data()).current_dir(site.path(""));
+    site.prepare(&mut python);
+    python.args(["-c", script, command, answer]).env("PATH", "/usr/bin:/bin");
     let output = python.stdout(Stdio::null()).stderr(Stdio::piped()).output().expect("python3 runs");
     String::from_utf8(output.stderr).expect("UTF-8")
 }
