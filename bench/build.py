@@ -39,6 +39,7 @@ def demo(clone):
 
 
 def check(clone):
+    (ROOT / "target").mkdir(exist_ok=True)
     with open(ROOT / "target" / "check.log", "w") as log:
         done = subprocess.run(["./check"], cwd=clone, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
     if done.returncode:
