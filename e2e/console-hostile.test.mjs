@@ -65,12 +65,17 @@ test('a hostile data set renders harmlessly in every page', async () => {
   site.check();
 });
 
+/** Starts the demo. Gives the link that it prints. */
+async function demoLink(demo) {
+  await demo.serve('--demo');
+  while (!demo.said.includes('/admin/enter#')) await new Promise((resolve) => { setTimeout(resolve, 50); });
+  return demo.said.match(/http:\S+\/admin\/enter#\S+/)[0];
+}
+
 test('the link of the demo opens the console once', async () => {
   const demo = new Site();
   try {
-    await demo.serve('--demo');
-    while (!demo.said.includes('/admin/enter#')) await new Promise((resolve) => { setTimeout(resolve, 50); });
-    const link = demo.said.match(/http:\S+\/admin\/enter#\S+/)[0];
+    const link = await demoLink(demo);
     const page = await demo.open();
     await page.goto(link);
     await page.locator('#user-menu').waitFor();
@@ -80,6 +85,21 @@ test('the link of the demo opens the console once', async () => {
     await other.goto(link);
     await other.getByText('was used before').waitFor();
     assert.match(demo.run('audit', 'show', '--operation', 'log in'), /log in +done +by demo/);
+    demo.check();
+  } finally {
+    await demo.end();
+  }
+});
+
+test('the link of the demo opens nothing for a user who was disabled meanwhile', async () => {
+  const demo = new Site();
+  try {
+    const link = await demoLink(demo);
+    demo.run('user', 'create', 'other', '--role', 'admin');
+    demo.run('user', 'disable', 'demo');
+    const page = await demo.open();
+    await page.goto(link);
+    await page.getByText('was used before, or has ended').waitFor();
     demo.check();
   } finally {
     await demo.end();

@@ -27,7 +27,6 @@ pub struct OptOutOptions {
 }
 
 /// What was done with the named subjects.
-#[derive(Debug)]
 pub struct OptedOut {
     /// Suppressions that were added.
     pub changed: u64,
@@ -49,7 +48,7 @@ pub struct Withdrawn {
 }
 
 /// What is on file about subjects that were opted out.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct OnFile {
     /// Named subjects of which nothing is on file. Their opt-out counts for what is imported later.
     pub unknown: Vec<SubjectName>,
@@ -60,7 +59,6 @@ pub struct OnFile {
 }
 
 /// What came of an opt-out, for whoever may see only what is on record.
-#[derive(Debug)]
 pub enum OptOutOutcome<'a> {
     /// All that was asked for is stored. This is on file; `None` if that could not be read, or must not be shown yet.
     Done(Option<&'a OnFile>),

@@ -15,7 +15,7 @@ pub mod suite;
 
 pub use dice::Dice;
 pub use in_temp_dir::InTempDir;
-pub use postgres::{Stop, TestServer, program};
+pub use postgres::{Stop, TestServer, program, psql};
 
 /// Creates one test for every function of the suite, for an engine that is read by lookups.
 #[macro_export]

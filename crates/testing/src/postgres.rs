@@ -167,12 +167,7 @@ impl TestServer {
 
     /// Runs SQL in a database; returns what it prints, one line for each row.
     pub fn sql(&self, database: &str, sql: &str) -> String {
-        let output = Command::new(program("psql"))
-            .args(["-qAtX", "-v", "ON_ERROR_STOP=1", "-d", &self.url(database), "-c", sql])
-            .output()
-            .expect("psql runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        psql(&self.url(database), &["-c", sql])
     }
 
     fn is_ready(&self) -> bool {
@@ -185,6 +180,22 @@ impl TestServer {
 
     fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+}
+
+/// Runs psql on a database; returns what it prints. What loses a deadlock with a node that works is made again.
+pub fn psql(url: &str, args: &[&str]) -> String {
+    loop {
+        let output = Command::new(program("psql"))
+            .args(["-qAtX", "-v", "ON_ERROR_STOP=1", "-d", url])
+            .args(args)
+            .output()
+            .expect("psql runs");
+        let error = String::from_utf8_lossy(&output.stderr);
+        if output.status.success() {
+            return String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        }
+        assert!(error.contains("deadlock detected"), "{error}");
     }
 }
 

@@ -42,7 +42,8 @@ async fn nothing_is_claimed_that_a_server_has_not_confirmed() {
         .subjects
         .erase(&actor, &ada, EraseOptions::default(), &unobserved)
         .await
-        .expect_err("not complete");
+        .err()
+        .expect("not complete");
     let words = not_complete.to_string();
     assert!(words.starts_with("committed, not confirmed") && !words.contains("nothing discloses"), "{words}");
     // A sweep that removes nothing announces nothing.

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use contactd_store_sqlite::SqliteStore;
-use contactd_testing::{TestServer, program};
+use contactd_testing::{TestServer, program, psql};
 
 use crate::cluster::{machine, nodes};
 use crate::fixture::{ADA, EVE, PEOPLE};
@@ -12,15 +12,6 @@ use crate::http::Request;
 use crate::service::{PHONE, Service, Site, eventually};
 
 const LEASE: &str = "lease = \"2s\"\n";
-
-fn psql(url: &str, args: &[&str]) {
-    let done = Command::new(program("psql"))
-        .args(["-qX", "-v", "ON_ERROR_STOP=1", "-d", url])
-        .args(args)
-        .output()
-        .expect("runs");
-    assert!(done.status.success(), "{done:?}");
-}
 
 fn sql(url: &str, sql: &str) -> String {
     TestServer::shared().sql(url.rsplit('/').next().expect("a name"), sql)

@@ -28,7 +28,7 @@ pub struct EraseOptions {
 }
 
 /// What an erasure removed, or would remove.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Erased {
     /// The profiles that were erased.
     pub profiles: Vec<ErasedProfileView>,

@@ -16,7 +16,6 @@ use crate::subjects::{SubjectError, Subjects};
 use crate::views::{AccessReport, Disclosure, DisclosuresOf, HeldDetail, SharedView, SuppressionState};
 
 /// What a search found.
-#[derive(Debug)]
 pub struct Found {
     /// What is held in the profiles, and who received it. `profiles` has all of them, and everything else is about the first
     /// [`MOST_SEARCHED`].

@@ -8,7 +8,7 @@ use super::KindName;
 use crate::Erased;
 
 /// Who was erased, or would be.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ErasedView {
     pub profiles: Vec<ErasedProfileView>,
@@ -16,7 +16,7 @@ pub struct ErasedView {
     pub shared_with: Vec<SharedView>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ErasedShown")]
 pub struct ErasedProfileView {
@@ -26,7 +26,7 @@ pub struct ErasedProfileView {
 }
 
 /// A profile that has a number or an address in common with others.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "SharedShown")]
 pub struct SharedView {
@@ -37,7 +37,7 @@ pub struct SharedView {
 }
 
 /// A profile that holds a number or an address that was opted out.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "HolderShown")]
 pub struct HolderView {

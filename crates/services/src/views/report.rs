@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::detail_names::{KindName, LabelName};
 
 /// Everything about a person. It contains personal data in clear, because it is meant for that person.
-#[derive(Debug, Serialize)]
+#[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccessReport {
     /// When it was created, to the second.
@@ -51,7 +51,7 @@ pub struct SuppressionState {
 }
 
 /// One detail.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "HeldShown")]
 pub struct HeldDetail {
@@ -76,7 +76,7 @@ pub struct HeldDetail {
 }
 
 /// What one recipient received.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "RecipientShown")]
 pub struct ReceivedBy {
@@ -91,7 +91,7 @@ pub struct ReceivedBy {
     pub details: Vec<ReceivedDetail>,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ReceivedShown")]
 pub struct ReceivedDetail {
@@ -108,7 +108,7 @@ pub struct ReceivedDetail {
 }
 
 /// One disclosure.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "DisclosureShown")]
 pub struct Disclosure {
