@@ -5,8 +5,11 @@
     python3 bench/build.py release demo     # only some
 
 The packages of the registry are there already: how long they take to arrive says nothing about us. Nothing else may run meanwhile.
+Machines differ, also from one hour to the next, so the run has the time of a fixed computation before and after each step: compare
+runs by that.
 """
 import datetime
+import hashlib
 import json
 import os
 import pathlib
@@ -51,13 +54,24 @@ def cpu_seconds():
     return used.ru_utime + used.ru_stime
 
 
+def fixed_work_ms():
+    """How long a fixed computation takes on one core: the median of five."""
+    def once():
+        began = time.monotonic()
+        hashlib.pbkdf2_hmac("sha256", b"password", b"salt", 1_000_000)
+        return time.monotonic() - began
+    return round(sorted(once() for _ in range(5))[2] * 1000)
+
+
 def measure(step):
     with tempfile.TemporaryDirectory(prefix="contactd-build-") as directory:
         clone = pathlib.Path(directory) / "contactd"
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+        fixed_work = fixed_work_ms()
         began, used = time.monotonic(), cpu_seconds()
         step(clone)
-        return {"seconds": round(time.monotonic() - began), "cpu_seconds": round(cpu_seconds() - used)}
+        taken = {"seconds": round(time.monotonic() - began), "cpu_seconds": round(cpu_seconds() - used)}
+        return {**taken, "fixed_work_ms": [fixed_work, fixed_work_ms()]}
 
 
 def main():

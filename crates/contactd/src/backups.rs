@@ -8,17 +8,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use contactd_core::store::Maintenance;
 use contactd_core::{Observer, Progress, Timestamp};
-use contactd_services::{BackupError, BackupMade, RemoveAbandoned};
+use contactd_services::{BackupError, BackupMade};
 
+use crate::abandoned_backups::{COPIES, WRITTEN_TO, claim};
 use crate::archive::{self, Content, Counted};
 use crate::context::Context;
-use crate::data_dir::DataDir;
 use crate::{durable, opening, unfinished};
-
-/// The name prefix of the temporary directories in which backups are assembled.
-const COPIES: &str = ".backup-";
-/// A file in such a directory: the path of the file that the backup is written to until it is complete.
-const WRITTEN_TO: &str = "written-to";
 
 /// Where a backup goes.
 pub(crate) enum BackupTarget<'a> {
@@ -26,19 +21,6 @@ pub(crate) enum BackupTarget<'a> {
     File(&'a Path),
     /// A stream, such as standard output.
     Stream(&'a mut (dyn Write + Send + 'static)),
-}
-
-/// Removes what interrupted backups of a data directory left behind.
-pub(crate) fn remover(dir: &DataDir) -> RemoveAbandoned {
-    let dir = dir.clone();
-    Box::new(move || {
-        if !dir.keys().is_dir() {
-            // Without a node on this machine, nobody made a backup here.
-            return Ok(true);
-        }
-        let removed = remove_abandoned(&dir).map_err(|error| BackupError(format!("{error:#}")))?;
-        Ok(removed.is_some())
-    })
 }
 
 impl Context {
@@ -166,41 +148,4 @@ fn put_in_place(unfinished: &Path, file: &Path) -> anyhow::Result<()> {
     fs::remove_file(unfinished)?;
     durable::sync_parent(file)?;
     Ok(())
-}
-
-/// Marks that a backup is being made, visibly for all processes and containers, until the result is dropped. First removes what
-/// killed backups left.
-fn claim(dir: &DataDir) -> anyhow::Result<File> {
-    remove_abandoned(dir)?;
-    let claim = File::open(dir.keys())?;
-    claim.lock_shared()?;
-    Ok(claim)
-}
-
-/// Removes what killed backups left: their copies, and the files they were writing. Returns what was removed, or `None` while a
-/// backup is being made.
-pub(crate) fn remove_abandoned(dir: &DataDir) -> anyhow::Result<Option<Vec<PathBuf>>> {
-    // Every backup copies the keys, so it locks their directory. The data directory itself is locked by the running server.
-    let claim = File::open(dir.keys())?;
-    if claim.try_lock().is_err() {
-        return Ok(None);
-    }
-    let mut removed = Vec::new();
-    for entry in fs::read_dir(dir.path())? {
-        let entry = entry?;
-        if !entry.file_name().to_string_lossy().starts_with(COPIES) {
-            continue;
-        }
-        let copies = entry.path();
-        if let Some(file) = unfinished::noted_in(&copies.join(WRITTEN_TO))
-            && file.is_file()
-        {
-            fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
-            removed.push(file);
-        }
-        // After the file: if this process is killed in between, the next one still finds the note.
-        fs::remove_dir_all(&copies).with_context(|| format!("cannot remove {}", copies.display()))?;
-        removed.push(copies);
-    }
-    Ok(Some(removed))
 }

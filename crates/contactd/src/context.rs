@@ -11,7 +11,6 @@ use contactd_import::UploadedFiles;
 use contactd_journal::{JournalReader, KeyDir};
 use contactd_services::{Parts, Services};
 
-use crate::backups;
 use crate::config::Config;
 use crate::control::ControlSocket;
 use crate::data_dir::DataDir;
@@ -20,7 +19,7 @@ use crate::keys::KeySource;
 use crate::on_record::ActionRecorder;
 use crate::opening::{self, Opened, Purpose};
 use crate::setting::StoreAt;
-use crate::{actor, output};
+use crate::{abandoned_backups, actor, output};
 
 /// What a command works with.
 pub(crate) struct Context {
@@ -171,7 +170,7 @@ impl Opened {
             in_force,
             on_record: Arc::<ActionRecorder>::clone(recorder),
             journal,
-            remove_abandoned_backups: backups::remover(&self.dir),
+            remove_abandoned_backups: abandoned_backups::remover(&self.dir),
             files: UploadedFiles::new(self.dir.room()),
             undo_for: self.config.undo_for,
         }));

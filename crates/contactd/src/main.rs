@@ -1,5 +1,6 @@
 //! The binary: configuration, wiring, commands.
 
+mod abandoned_backups;
 mod actor;
 mod approval;
 mod archive;

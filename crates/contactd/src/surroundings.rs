@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::data_dir::DataDir;
 use crate::keys::{ExposedKeys, KeySource};
-use crate::{actor, backups, control, restoring};
+use crate::{abandoned_backups, actor, control, restoring};
 
 /// Free space below which an import may not fit.
 const LOW_DISK: u64 = 1 << 30;
@@ -90,7 +90,7 @@ pub(crate) fn leftovers(dir: &Path) -> Option<Finding> {
     let remove = || -> anyhow::Result<Vec<PathBuf>> {
         let mut removed = restoring::remove_abandoned(dir)?;
         if dir.join("keys").is_dir() {
-            removed.extend(backups::remove_abandoned(&DataDir::existing(dir))?.unwrap_or_default());
+            removed.extend(abandoned_backups::remove_abandoned(&DataDir::existing(dir))?.unwrap_or_default());
         }
         Ok(removed)
     };

@@ -1,6 +1,6 @@
 //! File operations that several modules need.
 
-use std::fs::{File, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -24,6 +24,14 @@ impl FileId {
 pub(crate) fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> JournalError {
     let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     move |error| JournalError::File { what, file, error }
+}
+
+/// The content of a file; none if it does not exist.
+pub(crate) fn read_or_empty(path: &Path) -> io::Result<Vec<u8>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        content => content,
+    }
 }
 
 /// Gives a new file to the owner of its directory. So a command that somebody runs as root leaves nothing that the service

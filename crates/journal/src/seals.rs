@@ -4,7 +4,7 @@
 //! keys of all epochs can be found although the lines of old epochs have been removed.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use crate::ChainKey;
 use crate::epoch::is_signed;
-use crate::file::{failed, give_to_owner, sync_dir};
+use crate::file::{failed, give_to_owner, read_or_empty, sync_dir};
 use crate::line::{Checkpoint, Epoch, Line, is_linked, signed_text};
 use crate::segment::SEALS;
 use crate::source::Source;
@@ -157,14 +157,6 @@ impl Trust {
             }
         }
         epoch
-    }
-}
-
-/// The content of a file; none if it does not exist.
-pub(crate) fn read_or_empty(path: &Path) -> io::Result<Vec<u8>> {
-    match fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        content => content,
     }
 }
 

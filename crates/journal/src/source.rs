@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::JournalError;
-use crate::file::failed;
-use crate::seals::read_or_empty;
+use crate::file::{failed, read_or_empty};
 use crate::segment::{self, SEALS, Segment};
 use crate::stored_copy::StoredCopy;
 
