@@ -362,7 +362,7 @@ fn a_server_that_is_killed_while_it_imports_has_loaded_nothing_and_says_so() {
     let service = Site::with_people().serve();
     let operator = AdminApi::with_role(&service, "operator");
     let token = service.site.token(&[]);
-    let sent = upload(&operator, "many.csv", many("quell", 60_000));
+    let sent = upload(&operator, "many.csv", many("quell", 20_000));
     let upload_id = sent["id"].as_str().expect("an id").to_owned();
     let started = operator.post("/imports", &json!({ "upload": upload_id, "source": "partner" }));
     assert_eq!(started.status, 202, "{}", started.shown());
@@ -381,7 +381,7 @@ fn a_server_that_is_killed_while_it_imports_has_loaded_nothing_and_says_so() {
     assert!(held.contains(ADA_CANONICAL) && held.contains(ADA_PHONE) && !held.contains("quell-0"), "{held}");
     // The file is still there, to try again.
     let again = operator.job("/imports", &json!({ "upload": upload_id, "source": "partner" }));
-    assert_has(&again, json!({ "state": "done", "/result/detailsNew": 120_000 }));
+    assert_has(&again, json!({ "state": "done", "/result/detailsNew": 40_000 }));
 }
 
 #[test]
