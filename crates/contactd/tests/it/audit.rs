@@ -623,8 +623,9 @@ fn a_journal_that_is_moved_away_is_started_again_and_the_loss_is_reported() {
     let service = site.serve();
     assert_eq!(service.send(&ask("three", PHONE, &token, ADA)).status, 200);
     assert_eq!(ids(&shown(&service.site, &[])), ["three"]);
-    let report = service.site.json(&["subject", ADA]);
-    assert_eq!(report["disclosures"][0]["requestId"], hex_id("three"));
+    eventually("they are in her report", || {
+        service.site.json(&["subject", ADA])["disclosures"][0]["requestId"] == hex_id("three")
+    });
     assert_eq!(service.site.run(&["audit", "verify"]).code, 1, "the rest is reported as missing");
     service.site.run(&["doctor"]).mentions(1, "FAIL  journal");
 }
