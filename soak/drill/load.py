@@ -18,6 +18,8 @@ KEPT = 200
 LISTED, IMPORTED = 20, 50
 # After this many seconds a client opens a new connection.
 IDLE = 2
+# The name of a token in the database: its row has the hash and the token as JSON.
+TOKEN_NAME = "(body::json -> 1 ->> 'name')"
 
 
 def url(person):
@@ -80,7 +82,7 @@ class Tokens(Kind):
         return self.load.look_up(0, self.acknowledged[number]) == 200
 
     def twice(self):
-        return self.load.cluster.sql("SELECT name FROM contactd.tokens WHERE name LIKE 'drill-%' GROUP BY name HAVING count(*) > 1").split()
+        return self.load.cluster.sql(f"SELECT {TOKEN_NAME} FROM contactd.tokens WHERE {TOKEN_NAME} LIKE 'drill-%' GROUP BY 1 HAVING count(*) > 1").split()
 
 
 class OptOuts(Kind):
@@ -138,7 +140,7 @@ class Disclosures:
         return set(self.acknowledged) - set(lines.split())
 
     def uncounted(self):
-        counted = self.load.cluster.sql("SELECT coalesce(sum(hits), 0) FROM contactd.usage JOIN contactd.tokens ON id = token WHERE name = 'drill'")
+        counted = self.load.cluster.sql(f"SELECT coalesce(sum(hits), 0) FROM contactd.usage JOIN contactd.tokens ON id = token WHERE {TOKEN_NAME} = 'drill'")
         return max(0, len(self.acknowledged) - int(counted))
 
     def torn(self):
