@@ -115,7 +115,7 @@ class Imports(Kind):
         return all(self.load.look_up(person) == 200 for person in self.people(number))
 
     def twice(self):
-        return self.load.cluster.sql("SELECT source FROM contactd.imports WHERE source LIKE 'drill-%' GROUP BY source HAVING count(*) > 1").split()
+        return self.load.cluster.sql("SELECT summary::json ->> 'source' FROM contactd.imports WHERE summary::json ->> 'source' LIKE 'drill-%' GROUP BY 1 HAVING count(*) > 1").split()
 
 
 class Disclosures:
