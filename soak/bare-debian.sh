@@ -16,7 +16,7 @@ if [ ! -d "$root" ]; then
   sources=$(ls /etc/apt/sources.list.d/*.sources /etc/apt/sources.list 2>/dev/null | head -1)
   mmdebstrap --variant=apt --include=ca-certificates bookworm "$root" "$sources"
   toolchain=$(rustc --print sysroot)
-  mkdir -p "$root/opt/rust" "$root/opt/cargo" "$root/work"
+  mkdir -p "$root/opt/rust" "$root/opt/cargo" "$root/src"
   cp -a "$toolchain/." "$root/opt/rust/"
   cargo fetch --quiet --locked
   cp -a "${CARGO_HOME:-$HOME/.cargo}/registry" "$root/opt/cargo/"
@@ -27,10 +27,10 @@ if [ ! -d "$root" ]; then
   done
   chroot "$root" useradd --create-home newcomer
 fi
-rm -rf "$root/work/contactd-$who"
-git clone --quiet . "$root/work/contactd-$who"
-git -C "$root/work/contactd-$who" remote remove origin
-[ "$who" = root ] || chroot "$root" chown -R newcomer "/work/contactd-$who" /opt/cargo
+rm -rf "$root/src/contactd-$who"
+git clone --quiet . "$root/src/contactd-$who"
+git -C "$root/src/contactd-$who" remote remove origin
+[ "$who" = root ] || chroot "$root" chown -R newcomer "/src/contactd-$who" /opt/cargo
 
 for kind in proc dev dev/pts sys; do mount --bind "/$kind" "$root/$kind"; done
 trap 'for kind in sys dev/pts dev proc; do umount "$root/$kind"; done' EXIT
@@ -42,7 +42,7 @@ began=$SECONDS
 status=0
 chroot "$root" "${as[@]}" /usr/bin/env -i PATH=/opt/rust/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
   HOME="$([ "$who" = root ] && echo /root || echo /home/newcomer)" CARGO_HOME=/opt/cargo LANG=C.UTF-8 \
-  PIP_CERT=/etc/ssl/certs/ca-certificates.crt setsid --wait "/work/contactd-$who/check" </dev/null >"target/bare-debian-$who.log" 2>&1 || status=$?
+  PIP_CERT=/etc/ssl/certs/ca-certificates.crt setsid --wait "/src/contactd-$who/check" </dev/null >"target/bare-debian-$who.log" 2>&1 || status=$?
 tail -20 "target/bare-debian-$who.log"
 echo "exit code $status after $((SECONDS - began)) s; all of it is in target/bare-debian-$who.log"
 exit "$status"
