@@ -65,6 +65,8 @@ def fixed_work_ms():
 
 def measure(step):
     with tempfile.TemporaryDirectory(prefix="contactd-build-") as directory:
+        # PostgreSQL runs as another user, who has to get there.
+        os.chmod(directory, 0o755)
         clone = pathlib.Path(directory) / "contactd"
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
         fixed_work = fixed_work_ms()

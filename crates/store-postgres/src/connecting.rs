@@ -199,13 +199,15 @@ impl Connecting {
             None => open(config, NoTls).await?,
         };
         let session = Session { client, heard, host, driver, statements: Mutex::default() };
-        // What we commit has to survive, whatever the default of the database is.
+        // What we commit has to survive, whatever the default of the database is. Our statements are short, and PostgreSQL would
+        // compile some of them for longer than they take.
         session
             .client
             .batch_execute(
                 "SET search_path TO contactd, pg_temp;
                  SET lock_timeout TO '10s';
                  SET idle_in_transaction_session_timeout TO '5min';
+                 SET jit TO off;
                  SELECT set_config('synchronous_commit', 'on', FALSE)
                  WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')",
             )

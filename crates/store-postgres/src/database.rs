@@ -326,22 +326,20 @@ impl Database {
         session: &Session,
         work: impl Future<Output = Tried<T>> + Send,
     ) -> Tried<T> {
-        let mut work = std::pin::pin!(work);
-        loop {
-            tokio::select! {
-                biased;
-                done = &mut work => return done,
-                () = self.sleep(self.statement) => {}
-            }
-            let (connecting, host) = (Arc::clone(&self.connecting), session.host);
-            let asking = self.runtime.spawn(async move { connecting.does_answer(host).await });
-            tokio::select! {
-                biased;
-                done = &mut work => return done,
-                answered = asking => if !answered.unwrap_or(false) {
-                    return Err(Failure::Silent);
-                }
-            }
+        tokio::select! {
+            biased;
+            done = work => done,
+            () = self.is_silent(session.host) => Err(Failure::Silent),
+        }
+    }
+
+    /// Asks a server from time to time, until it does not answer.
+    async fn is_silent(&self, host: usize) {
+        let mut answers = true;
+        while answers {
+            self.sleep(self.statement).await;
+            let connecting = Arc::clone(&self.connecting);
+            answers = self.spawn(async move { connecting.does_answer(host).await }).await.unwrap_or(false);
         }
     }
 

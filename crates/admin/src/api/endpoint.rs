@@ -1,5 +1,6 @@
 //! An endpoint of the API: its route, who may use it, and what its documentation says.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -53,6 +54,20 @@ pub(crate) struct Endpoint {
     pub(crate) route: MethodRouter<Arc<Api>>,
 }
 
+/// A handler of any type, so that what axum makes around each type of handler is compiled once.
+#[derive(Clone)]
+struct AnyHandler(Arc<dyn Fn(Request, Arc<Api>) -> Answering + Send + Sync>);
+
+type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+impl Handler<(), Arc<Api>> for AnyHandler {
+    type Future = Answering;
+
+    fn call(self, request: Request, api: Arc<Api>) -> Answering {
+        (self.0)(request, api)
+    }
+}
+
 impl Endpoint {
     fn new(method: Method, path: &'static str, needs: Needs, id: &'static str) -> Self {
         Self {
@@ -95,8 +110,9 @@ impl Endpoint {
         handler: impl Handler<T, Arc<Api>> + Documented<D>,
     ) -> Self {
         let filter = MethodFilter::try_from(self.method.clone()).unwrap_or(MethodFilter::GET);
-        (self.summary, self.route) = (summary, on(filter, handler.clone()));
         handler.describe(&mut self);
+        let handler = AnyHandler(Arc::new(move |request, api| Box::pin(handler.clone().call(request, api))));
+        (self.summary, self.route) = (summary, on(filter, handler));
         self
     }
 

@@ -12,6 +12,7 @@ mod stopping;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -221,7 +222,8 @@ impl Call {
         let (id, running) = (job.id(), Arc::clone(&job));
         let spawned = std::thread::Builder::new().name("job".to_owned()).spawn(move || {
             give_way_to_lookups();
-            let working = std::panic::AssertUnwindSafe(|| runtime.block_on(work(&self, &running)));
+            let work: Pin<Box<dyn Future<Output = _> + '_>> = Box::pin(work(&self, &running));
+            let working = std::panic::AssertUnwindSafe(|| runtime.block_on(work));
             let ended = std::panic::catch_unwind(working);
             let ended = ended.unwrap_or_else(|_| {
                 Err(Failed::new("internal", "Internal server error. The log says more."))

@@ -7,7 +7,7 @@ use crate::fixture::{ADA, EVE, MIRA, NOBODY, many};
 use crate::http::{Connection, Request, profile_body};
 use crate::service::{PHONE, Service, SetAtEnd, Site, eventually};
 
-const LOAD: Duration = Duration::from_secs(10);
+const LOAD: Duration = Duration::from_secs(4);
 
 #[test]
 fn nothing_unexpected_is_answered_while_tokens_people_and_records_change() {
