@@ -13,7 +13,8 @@ root=$PWD/target/bare-debian
 who=${1:-root}
 
 if [ ! -d "$root" ]; then
-  sources=$(ls /etc/apt/sources.list.d/*.sources /etc/apt/sources.list 2>/dev/null | head -1)
+  sources=/etc/apt/sources.list.d/debian.sources
+  [ -f "$sources" ] || sources=/etc/apt/sources.list
   mmdebstrap --variant=apt --include=ca-certificates bookworm "$root" "$sources"
   toolchain=$(rustc --print sysroot)
   mkdir -p "$root/opt/rust" "$root/opt/cargo" "$root/src"

@@ -38,8 +38,10 @@ fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
 
 /// The texts of the sources of all crates, without their tests.
 fn sources() -> Vec<String> {
-    let is_source = |path: &PathBuf| path.components().any(|part| part.as_os_str() == "src");
-    files(&root().join("crates"), "rs").into_iter().filter(is_source).map(read).collect()
+    let crates = root().join("crates");
+    let in_crate = |path: &PathBuf| path.strip_prefix(&crates).expect("a file of a crate").to_owned();
+    let is_source = |path: &PathBuf| in_crate(path).components().any(|part| part.as_os_str() == "src");
+    files(&crates, "rs").into_iter().filter(is_source).map(read).collect()
 }
 
 /// A page without its blocks of code.
