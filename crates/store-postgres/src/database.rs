@@ -329,12 +329,12 @@ impl Database {
         tokio::select! {
             biased;
             done = work => done,
-            () = self.is_silent(session.host) => Err(Failure::Silent),
+            () = self.until_silent(session.host) => Err(Failure::Silent),
         }
     }
 
     /// Asks a server from time to time, until it does not answer.
-    async fn is_silent(&self, host: usize) {
+    async fn until_silent(&self, host: usize) {
         let mut answers = true;
         while answers {
             self.sleep(self.statement).await;
