@@ -3,7 +3,7 @@
 use contactd_testing::TestServer;
 
 use crate::fixture::{ADA, ADA_PHONE, EVE, MIRA, many};
-use crate::service::{PHONE, Service, Site};
+use crate::service::{PHONE, Service, Site, copy_directory};
 
 /// An embedded store with a history: imports, one of them undone, an opt-out, tokens, lookups.
 fn used() -> (Site, String) {
@@ -90,9 +90,7 @@ fn a_migration_wants_a_stopped_server_and_an_empty_database() {
 fn an_old_copy_of_what_was_moved_is_refused_while_the_database_is_in_use() {
     let (site, token) = used();
     let old = Site::embedded();
-    let copied =
-        std::process::Command::new("cp").args(["-a", "-T"]).arg(site.data()).arg(old.data()).status();
-    assert!(copied.expect("copies").success());
+    copy_directory(&site.data(), &old.data());
     let url = TestServer::shared().database();
     site.ok(&["migrate", "--to", &url]);
     let node = site.moved_to(&url).serve();

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::fixture::{ADA, EVE, MIRA, NOBODY, assert_nothing_personal};
 use crate::http::{Connection, Request, profile_body};
-use crate::service::{EMAIL, PHONE, Service, Site, assert_has, eventually};
+use crate::service::{EMAIL, PHONE, Service, Site, assert_has, copy_directory, eventually};
 use crate::transcript::check;
 
 /// Short segments and epochs, so that every part of the journal is in use.
@@ -146,10 +146,7 @@ fn a_copy_and_a_proof_are_verified_elsewhere_with_the_root_alone() {
     let head = site.ok(&["audit", "head"]);
     let copy = Site::empty();
     let to = copy.path("copy");
-    let copied = Command::new("cp")
-        .args(["-r".as_ref(), site.data().join("audit").as_os_str(), to.as_os_str()])
-        .status();
-    assert!(copied.expect("copies").success());
+    copy_directory(&site.data().join("audit"), &to);
     let dir = to.to_str().expect("UTF-8");
     copy.run(&["audit", "verify", "--dir", dir, "--root", &root, "--head", &head])
         .mentions(0, "given with --root");

@@ -11,7 +11,7 @@ use contactd_testing::TestServer;
 use crate::cluster::{id_of, machine, nodes};
 use crate::fixture::{ADA, EVE, MIRA};
 use crate::http::{Request, profile_body};
-use crate::service::{EMAIL, PHONE, Service, SetAtEnd, Site, eventually};
+use crate::service::{EMAIL, PHONE, Service, SetAtEnd, Site, copy_directory, eventually};
 
 /// Small segments and short epochs, so that there are many of both.
 const BUSY: &str = "[cluster]\nname = \"a\"\n[audit]\nsegment_bytes = 50000\nepoch = \"1s\"\n";
@@ -390,9 +390,7 @@ fn a_copied_data_directory_disturbs_nothing_that_its_node_has_shipped() {
     assert_eq!(node.look_up(PHONE, &token, ADA).status, 200);
     let (id, site) = (id_of(&node.site, "a"), node.kill());
     let clone = Site::on(site.database().expect("a database"));
-    let copied =
-        std::process::Command::new("cp").args(["-a", "-T"]).arg(site.data()).arg(clone.data()).status();
-    assert!(copied.expect("copies").success());
+    copy_directory(&site.data(), &clone.data());
     let config = "[cluster]\nname = \"a\"\nlease = \"2s\"\n";
     let node = site.serve_with(&[], config);
     let clone = clone.serve_unready(config);

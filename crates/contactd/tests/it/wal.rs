@@ -12,7 +12,7 @@ fn while_the_service_is_idle() {
     let (service, token) = Service::with_people();
     // This leaves a reader that has done one lookup and then no more.
     assert_eq!(service.look_up(PHONE, &token, ADA).status, 200);
-    let file = service.site.file("large.csv", many("wal-quell", 80_000));
+    let file = service.site.file("large.csv", many("wal-quell", 20_000));
     service.site.ok(&["import", &file, "--source", "large"]);
     eventually("the log is emptied", || wal_bytes(&service.data(), "details.db") == 0);
 }
@@ -20,7 +20,7 @@ fn while_the_service_is_idle() {
 #[test]
 fn while_the_service_is_under_load() {
     let (service, token) = Service::with_people();
-    let file = service.site.file("large.csv", many("wal-quell", 80_000));
+    let file = service.site.file("large.csv", many("wal-quell", 20_000));
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..4 {
