@@ -1,6 +1,5 @@
 //! An endpoint of the API: its route, who may use it, and what its documentation says.
 
-use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -8,6 +7,7 @@ use axum::handler::Handler;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, on};
+use futures_util::future::BoxFuture;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use crate::api::Api;
@@ -56,14 +56,12 @@ pub(crate) struct Endpoint {
 
 /// A handler of any type, so that what axum makes around each type of handler is compiled once.
 #[derive(Clone)]
-struct AnyHandler(Arc<dyn Fn(Request, Arc<Api>) -> Answering + Send + Sync>);
-
-type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
+struct AnyHandler(Arc<dyn Fn(Request, Arc<Api>) -> BoxFuture<'static, Response> + Send + Sync>);
 
 impl Handler<(), Arc<Api>> for AnyHandler {
-    type Future = Answering;
+    type Future = BoxFuture<'static, Response>;
 
-    fn call(self, request: Request, api: Arc<Api>) -> Answering {
+    fn call(self, request: Request, api: Arc<Api>) -> Self::Future {
         (self.0)(request, api)
     }
 }

@@ -12,11 +12,11 @@ mod stopping;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use contactd_core::{Cancel, Clock, Progress, Timestamp, give_way_to_lookups, hex};
+use futures_util::future::LocalBoxFuture;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -222,7 +222,8 @@ impl Call {
         let (id, running) = (job.id(), Arc::clone(&job));
         let spawned = std::thread::Builder::new().name("job".to_owned()).spawn(move || {
             give_way_to_lookups();
-            let work: Pin<Box<dyn Future<Output = _> + '_>> = Box::pin(work(&self, &running));
+            // Of one type for all kinds, so that what runs it is compiled once.
+            let work: LocalBoxFuture<'_, _> = Box::pin(work(&self, &running));
             let working = std::panic::AssertUnwindSafe(|| runtime.block_on(work));
             let ended = std::panic::catch_unwind(working);
             let ended = ended.unwrap_or_else(|_| {
