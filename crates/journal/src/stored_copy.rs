@@ -72,9 +72,7 @@ impl StoredCopy {
             }
         }
         let mut reading = self.reading(segment, segment, 0);
-        if reading.fill_buf().map_err(unreadable)?.is_empty() {
-            return Err(unreadable(io::Error::new(io::ErrorKind::NotFound, "the lines are gone")));
-        }
+        reading.fill_buf().map_err(unreadable)?;
         skip(&mut reading, offset)?;
         Ok(Box::new(reading))
     }
@@ -110,10 +108,10 @@ struct Reading {
 }
 
 impl Reading {
-    /// Reads more lines.
+    /// Reads more lines. Fails with "not found" if the segment was removed meanwhile.
     fn fetch(&mut self) -> io::Result<()> {
         let Some(from) = self.next else { return Ok(()) };
-        let lines = wait_for(self.store.copied_lines(self.copy, from, CHUNK)).map_err(io::Error::other)?;
+        let lines = self.stored(from, CHUNK)?;
         (self.at, self.next) = (0, None);
         self.bytes.clear();
         let is_last = lines.len() < CHUNK as usize;
@@ -131,8 +129,14 @@ impl Reading {
             self.ends.lock().insert(self.segment, (self.offset, seq));
             let is_whole = lines.last().is_some_and(|line| line.seq == seq);
             self.next = (is_whole && !is_last).then_some(seq + 1);
+        } else if self.stored(self.segment, 1)?.first().is_none_or(|line| line.seq != self.segment) {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the lines are gone"));
         }
         Ok(())
+    }
+
+    fn stored(&self, from: u64, most: u32) -> io::Result<Vec<CopiedLine>> {
+        wait_for(self.store.copied_lines(self.copy, from, most)).map_err(io::Error::other)
     }
 }
 

@@ -354,6 +354,8 @@ impl Walk {
                 }
                 Err(NotOpened::Gone) => {
                     self.listed = self.source.list_without(segment.first)?;
+                    // The current one is older, so it is gone too. Reading it once more shows that.
+                    self.is_closed = false;
                     return self.advance_in_listing();
                 }
                 Err(NotOpened::Foreign(reason)) => {

@@ -1,6 +1,7 @@
 //! A copy of a journal, as a node ships it: read and verified by the same code as files.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use async_trait::async_trait;
 use contactd_core::store::{CopiedLine, JournalCopies, StoreError};
@@ -41,6 +42,34 @@ impl JournalCopies for InMemory {
 
     async fn copied_seals(&self, _: i32) -> Result<Vec<String>, StoreError> {
         Ok(self.seals.clone())
+    }
+}
+
+/// A copy from which the first segments are removed while it is read.
+struct Trimmed {
+    copy: InMemory,
+    /// How many times lines are read before.
+    reads_before: AtomicUsize,
+    /// The number of the first line that stays.
+    first: u64,
+}
+
+#[async_trait]
+impl JournalCopies for Trimmed {
+    async fn copied_segments(&self, copy: i32) -> Result<Vec<u64>, StoreError> {
+        let is_trimmed = self.reads_before.load(Relaxed) == 0;
+        let segments = self.copy.copied_segments(copy).await?;
+        Ok(segments.into_iter().filter(|segment| !is_trimmed || *segment >= self.first).collect())
+    }
+
+    async fn copied_lines(&self, copy: i32, from: u64, most: u32) -> Result<Vec<CopiedLine>, StoreError> {
+        let was_read = self.reads_before.fetch_update(Relaxed, Relaxed, |reads| reads.checked_sub(1));
+        let from = if was_read.is_ok() { from } else { from.max(self.first) };
+        self.copy.copied_lines(copy, from, most).await
+    }
+
+    async fn copied_seals(&self, copy: i32) -> Result<Vec<String>, StoreError> {
+        self.copy.copied_seals(copy).await
     }
 }
 
@@ -136,6 +165,24 @@ async fn every_change_of_a_copy_is_found() {
             copy.lines.insert(at, copy.lines[at - 1].clone());
             assert_ne!(faults(&place, &copy, &known), [] as [&str; 0], "line {at} twice");
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn segments_that_are_removed_while_they_are_verified_are_not_missing() {
+    let (place, copy) = shipped();
+    let segments = copy.copied_segments(1).await.expect("lists");
+    let (first, roots) = (segments[segments.len() - 2], Roots::given(vec![place.root()]));
+    for reads in 0..3 * segments.len() {
+        let store = Trimmed { copy: copy.clone(), reads_before: AtomicUsize::new(reads), first };
+        let reader = JournalReader::of_copy(Arc::new(store), 1, AuditPosition::default());
+        let verified = reader.verify(&[], &roots).expect("reads");
+        // These lines do not say that others were removed: that is found, and nothing else.
+        let faults: Vec<String> = verified.faults.iter().map(ToString::to_string).collect();
+        let removed = format!("the journal: lines 1 to {} are missing, and", first - 1);
+        let is_found = |fault: &String| fault.starts_with(&removed);
+        assert!(faults.iter().all(is_found), "removed after {reads} reads: {faults:?}");
+        assert_eq!(faults.len() as u64, u64::from(verified.first == Some(first)));
     }
 }
 
