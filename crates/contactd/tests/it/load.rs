@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::fixture::{ADA, EVE, MIRA, NOBODY, many};
+use crate::fixture::{ADA, EVE, NOBODY, many};
 use crate::http::{Connection, Request, profile_body};
 use crate::service::{PHONE, Service, SetAtEnd, Site, eventually};
 
-const LOAD: Duration = Duration::from_secs(4);
+const LOAD: Duration = Duration::from_secs(2);
 
 #[test]
 fn nothing_unexpected_is_answered_while_tokens_people_and_records_change() {
@@ -17,7 +17,7 @@ fn nothing_unexpected_is_answered_while_tokens_people_and_records_change() {
     let (answered, done) = (AtomicU64::new(0), AtomicBool::new(false));
     let started = Instant::now();
     std::thread::scope(|scope| {
-        for url in [ADA, MIRA, NOBODY, ADA] {
+        for url in [ADA, NOBODY] {
             let (service, token, answered, done) = (&service, &token, &answered, &done);
             scope.spawn(move || keep_asking(service, token, url, answered, done));
         }
@@ -26,7 +26,7 @@ fn nothing_unexpected_is_answered_while_tokens_people_and_records_change() {
         let _done = SetAtEnd(&done);
         changing.join().expect("the tokens and people changed as expected");
         importing.join().expect("the imports worked");
-        eventually("10,000 answers", || answered.load(Ordering::Relaxed) > 10_000);
+        eventually("2,000 answers", || answered.load(Ordering::Relaxed) > 2_000);
     });
     let metrics = service.metrics();
     for outcome in ["internal_error", "service_unavailable", "bad_request", "request_timeout"] {
@@ -53,7 +53,7 @@ fn change_tokens_and_people(service: &Service, started: Instant) {
     let mut ask = |token: &str, url: &str| {
         connection.ask(&Request::lookup("/api/fetchPersonalEmail", profile_body(url)).token(token)).status
     };
-    while started.elapsed() < LOAD || round <= 5 {
+    while started.elapsed() < LOAD || round <= 3 {
         round += 1;
         let made: serde_json::Value =
             serde_json::from_str(&service.site.ok(&["token", "create", &format!("round-{round}"), "--json"]))
@@ -73,7 +73,7 @@ fn import_again_and_again(service: &Service, started: Instant) {
     let mut round = 0;
     while started.elapsed() < LOAD {
         round += 1;
-        let file = service.site.file("load.csv", many(&format!("load-{round}"), 20_000));
+        let file = service.site.file("load.csv", many(&format!("load-{round}"), 10_000));
         service.site.ok(&["import", &file, "--source", "load"]);
     }
 }

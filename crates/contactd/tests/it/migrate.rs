@@ -117,7 +117,7 @@ fn an_old_copy_of_what_was_moved_is_refused_while_the_database_is_in_use() {
 #[test]
 fn a_migration_that_is_killed_goes_on_where_it_stopped() {
     let (site, token) = used();
-    site.ok_with_input(&["import", "-", "--source", "many"], many("quell", 60_000));
+    site.ok_with_input(&["import", "-", "--source", "many"], many("quell", 20_000));
     let url = TestServer::shared().database();
     let mut migration = site.spawn(&["migrate", "--to", &url]);
     let name = url.rsplit('/').next().expect("a name");

@@ -245,7 +245,7 @@ fn after_any_kill_the_journal_is_whole_and_nothing_acknowledged_is_missing() {
     let mut site = Site::with_people();
     let token = site.token(&[]);
     let (answered, changed) = (Mutex::new(HashSet::new()), Mutex::new(Vec::new()));
-    for round in 0..5_u64 {
+    for round in 0..3_u64 {
         let service = site.serve_with(&[], BUSY);
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {

@@ -87,7 +87,7 @@ fn a_node_that_is_killed_while_it_ships_has_every_line_in_the_database_once() {
     let mut node = nodes.pop().expect("a node");
     let id = id_of(&node.site, "a");
     let request = Request::lookup(EMAIL, profile_body(EVE)).token(&token).bytes();
-    for kill in 0..5_u64 {
+    for kill in 0..3_u64 {
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let _end = SetAtEnd(&is_over);
