@@ -4,7 +4,7 @@
     python3 soak/proof.py                 # prints, and writes soak/runs/
     python3 soak/proof.py --quick         # fewer cases
 
-Random manipulations in process: 10,000 without keys and 10,000 with all current keys (crates/journal/tests/it/tamper.rs). Then some
+Random manipulations in process: 10,000 without keys and 10,000 with all current keys (crates/journal/tests/journal/tamper.rs). Then some
 hundred with a real server and the commands an operator uses, also of the rows of the index. Each is found by `audit verify` with the
 root and a head that were noted down, or has no effect on what `audit show` and `subject` say.
 SIGKILL of the server at 200 random moments, with checkpoints, epochs, segments, retention and administrative changes going on: it
@@ -49,7 +49,7 @@ def in_process():
     """The cases of the tests, more of them."""
     found = {}
     for name in ("without_keys", "with_all_current_keys"):
-        out = subprocess.run(["cargo", "test", "--release", "-q", "-p", "contactd-journal", "--test", "it", "--", f"tamper::{name}", "--nocapture"],
+        out = subprocess.run(["cargo", "test", "--release", "-q", "-p", "contactd-journal", "--test", "journal", "--", f"tamper::{name}", "--nocapture"],
                              cwd=stage.ROOT, env=os.environ | {"CONTACTD_TAMPER_CASES": str(IN_PROCESS)}, capture_output=True, text=True)
         said = re.search(r"^found .*$", out.stdout, re.M)
         if out.returncode or not said:
