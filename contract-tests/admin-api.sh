@@ -7,7 +7,7 @@ bin=$(realpath "${1:?usage: $0 BIN}")
 cd "$(dirname "$0")/.."
 source contract-tests/lib.sh
 
-make_venv schemathesis
+make_venv
 start_demo "$bin"
 admin=$(sed -n 's/.*admin on \(http:[^ ]*\).*/\1/p' "$work/stderr" | head -n 1)/admin/api/v1
 data=$(sed -n 's/.*"data directory \([^"]*\)".*/\1/p' "$work/stderr")

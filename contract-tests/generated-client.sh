@@ -6,7 +6,7 @@ bin=$(realpath "${1:?usage: $0 BIN}")
 cd "$(dirname "$0")/.."
 source contract-tests/lib.sh
 
-make_venv generated-client
+make_venv
 free=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print("%s:%d" % s.getsockname())')
 start_demo "$bin" "$free" --public-url "http://$free"
 export PATH=$PWD/$venv/bin:$PATH

@@ -33,19 +33,20 @@ stop_demo() {
   exit "$result"
 }
 
-# make_venv NAME: sets `venv` to a virtual environment with exactly contract-tests/requirements-NAME.txt. If two checks want the same
-# one at once, the second waits for it.
+# make_venv: sets `venv` to a virtual environment with exactly contract-tests/requirements.txt. If several checks want it at once,
+# one installs it and the others wait.
 make_venv() {
-  local requirements=contract-tests/requirements-$1.txt lock
-  venv=target/venv/$1
-  mkdir -p target/venv
-  exec {lock}>"target/venv/$1.lock"
+  local lock
+  venv=target/venv
+  mkdir -p target
+  exec {lock}>target/venv.lock
   flock "$lock"
   fill_venv
   exec {lock}>&-
 }
 
 fill_venv() {
+  local requirements=contract-tests/requirements.txt
   cmp -s "$requirements" "$venv/installed.txt" && return
   python3 -m venv --clear "$venv"
   "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$requirements"

@@ -6,7 +6,7 @@ bin=$(realpath "${1:?usage: $0 BIN}")
 cd "$(dirname "$0")/.."
 source contract-tests/lib.sh
 
-make_venv schemathesis
+make_venv
 start_demo "$bin"
 HYPOTHESIS_STORAGE_DIRECTORY=$work/hypothesis \
   "$venv/bin/schemathesis" --config-file contract-tests/schemathesis.toml run "$base/openapi.json" "${@:2}"

@@ -7,7 +7,7 @@ bin=$(realpath "${1:?usage: $0 BIN}")
 cd "$(dirname "$0")/.."
 source contract-tests/lib.sh
 
-make_venv verify-journal
+make_venv
 export no_proxy=127.0.0.1 NO_PROXY=127.0.0.1 PYTHONDONTWRITEBYTECODE=1
 work=$(mktemp -d) service=
 stop() { # stop [SIGNAL]: stops the server that runs, if one does
