@@ -85,13 +85,13 @@ fn slow_and_greedy_clients_of_it_delay_no_lookup() {
     assert!(held.len() > 64, "{} connections", held.len());
     let mut connection = service.connect();
     let lookup = Request::lookup(PHONE, crate::http::profile_body(ADA)).token(&token);
-    let slowest = (0..500).map(|_| {
+    let times = (0..500).map(|_| {
         let began = Instant::now();
         assert_eq!(connection.ask(&lookup).status, 200);
         began.elapsed()
     });
     // One that waited for a client of the admin listener would wait for its time limit of five seconds.
-    let slowest = slowest.max().expect("lookups");
+    let slowest = times.max().expect("lookups");
     assert!(slowest < Duration::from_secs(4), "none waited for a time-out: {slowest:?}");
     // Those who do not read are given up on, and those who do not finish their request.
     crate::service::eventually("it answers again", || {
