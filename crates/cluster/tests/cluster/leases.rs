@@ -54,7 +54,7 @@ fn a_node_that_found_another_history_does_not_say_that_its_files_are_wiped() {
 
 #[tokio::test]
 async fn two_processes_with_the_same_node_do_not_both_answer() {
-    let cluster = Cluster::new();
+    let cluster = Cluster::new().with_lease(Duration::from_secs(60));
     let node = cluster.node("a");
     node.is_ready();
     let other = cluster.node("a");
