@@ -15,6 +15,9 @@ use contactd_store_sqlite::SqliteStore;
 use contactd_testing::TestServer;
 use tokio::runtime::Runtime;
 
+/// How long something may take that has to happen. Wiping leaves the processor to everybody else.
+const PATIENCE: Duration = Duration::from_secs(300);
+
 pub(crate) struct Cluster {
     url: String,
     name: String,
@@ -239,7 +242,7 @@ impl TestNode {
 
     /// Waits until it may answer lookups.
     pub(crate) fn is_ready(&self) {
-        let until = Instant::now() + Duration::from_secs(60);
+        let until = Instant::now() + PATIENCE;
         while !self.lease.holds() {
             assert!(Instant::now() < until, "{:?}", self.status());
             std::thread::sleep(Duration::from_millis(20));
@@ -301,7 +304,7 @@ pub(crate) fn suppress_in(store: &SqliteStore) {
 }
 
 pub(crate) fn eventually(mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + PATIENCE;
     while !is_so() {
         assert!(Instant::now() < until, "it does not happen");
         std::thread::sleep(Duration::from_millis(20));

@@ -81,6 +81,16 @@ impl<'a> AdminApi<'a> {
         self.ended(&self.post(path, body))
     }
 
+    /// What a call leads to that is answered at once, or with a job if the machine is slow.
+    pub(crate) fn done(&self, path: &str, body: &Value) -> Value {
+        let reply = self.post(path, body);
+        if reply.status == 202 {
+            return self.ended(&reply)["result"].clone();
+        }
+        assert_eq!(reply.status, 200, "{}", reply.shown());
+        reply.json()
+    }
+
     /// Waits until the job that was started by this reply has ended, and gives it.
     pub(crate) fn ended(&self, started: &Reply) -> Value {
         assert_eq!(started.status, 202, "{}", started.shown());

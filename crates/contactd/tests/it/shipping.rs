@@ -323,7 +323,7 @@ fn a_journal_that_was_cut_leaves_what_was_shipped_and_the_difference_is_found() 
     let warned =
         format!("contactd: the journal of node {id} (a) does not continue what it had shipped before, ");
     for args in [&["audit", "show"][..], &["usage"], &["subject", ADA]] {
-        desk.run(args).mentions(0, &warned);
+        desk.run_recorded(args).mentions(0, &warned);
     }
     let site = node.stop();
     site.run(&["audit", "verify", "--accept-loss"]);
