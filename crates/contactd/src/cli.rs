@@ -334,14 +334,15 @@ pub(crate) enum TokenCommand {
         #[command(flatten)]
         which: WhichToken,
     },
-    /// Replace a token with a new one; the old token stays valid for a while, and both share one quota
+    /// Replace a token, also one that has ended, with a new one of the same name; the old token stays valid for a while, and both share
+    /// one quota
     #[command(after_help = "Example:\n  contactd token rotate crm --overlap 24h > token")]
     Rotate(TokenRotateArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct TokenCreateArgs {
-    /// A name for the token: the system that uses it, not a person. Metrics show it
+    /// A name that no other token has or had: the system that uses it, not a person. Metrics and reports show it
     #[arg(value_parser = parse_source)]
     pub(crate) name: String,
     /// What the token may look up: phone or email; give it twice for both [default: both]

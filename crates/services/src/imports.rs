@@ -8,7 +8,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use limits::{MOST_NAME_CHARS, is_name};
 pub use limits::{parse_share, parse_source};
 pub use report::{ImportReport, RefusedProfile};
 
@@ -290,7 +289,8 @@ impl Imports {
         let mut sources = read.sources;
         sources.extend(plan.replaced);
         let summary = ImportSummary { files: options.files.clone(), ..report.summary(&sources, actor) };
-        report.id = Some(import.commit(&summary, Some(&entry.clone().about(&summary.source))).await?);
+        report.id =
+            Some(import.commit(&summary, Some(&entry.clone().about_name(&summary.source, None))).await?);
         report.committed = true;
         if counts.taken_back > 0 {
             report.are_traces_left = !parts.store.flush_removed().await.unwrap_or(false);

@@ -119,7 +119,7 @@ impl Subjects {
             counts,
             ..ImportSummary::default()
         };
-        import.commit(&summary, Some(&entry.about(&summary.source))).await?;
+        import.commit(&summary, Some(&entry.about_name(&summary.source, None))).await?;
         Ok(parts.announce(counts, Affected::Details).await)
     }
 
@@ -196,7 +196,7 @@ impl Subjects {
         mut visit: impl FnMut(&Profile, &[Detail]) -> bool + Send,
     ) -> Result<(), SubjectError> {
         let entry = self.parts.entry(actor, "export");
-        let entry = source.map_or(entry.clone(), |source| entry.about(source));
+        let entry = source.map_or(entry.clone(), |source| entry.about_name(source, None));
         self.parts.record_read(&entry).await?;
         let mut visit = |profile: &Profile, mut details: Vec<Detail>| {
             details.retain(|detail| source.is_none_or(|source| source == detail.source));

@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use contactd_core::store::{AuditUsage, Machine, StoreError};
 use contactd_core::{
-    Actor, AdminEntry, Affected, Lifetime, Quota, Rate, Scopes, Timestamp, Token, TokenSecret, TokenUpdate,
-    UpdatedToken,
+    Actor, AdminEntry, Affected, Lifetime, NameError, Quota, Rate, Scopes, Timestamp, Token, TokenSecret,
+    TokenUpdate, UpdatedToken, new_name,
 };
 
 use crate::Parts;
-use crate::imports::{MOST_NAME_CHARS, is_name};
 use crate::{Changed, Committed};
 
 /// Issues and revokes tokens.
@@ -43,25 +42,29 @@ pub struct IssuedToken {
     pub token: Token,
     /// The token that it was made from by rotation, with its new end.
     pub rotated: Option<Token>,
-    /// The ids of other live tokens of the same name, unless it was made by rotation.
-    pub namesakes: Vec<String>,
 }
 
 /// Why a token was not created, changed or found.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// The name cannot be used.
-    #[error("a name has 1 to {MOST_NAME_CHARS} printable characters")]
-    Name,
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// Another token has that name, or had it.
+    #[error(
+        "{0} has this name, or had it, and its lookups are on record under it; `contactd token rotate {0}` makes a new token that \
+         continues it, also after it has ended; for another recipient choose another name"
+    )]
+    Taken(String),
     /// It would have expired already.
     #[error("the token would have expired already; give it a longer time, such as 90d")]
     NoLifetime,
     /// There is no such token.
     #[error("there is no token with the id or name {0}; `contactd token list` shows them")]
     Unknown(String),
-    /// Several live tokens have that name.
+    /// Several live tokens have that name; or several that have ended, of more than one family.
     #[error(
-        "nothing was changed: {} live tokens have the name {name}: {}; give the id of the one you mean",
+        "nothing was changed: {} tokens have the name {name}: {}; give the id of the one you mean",
         .ids.len(),
         .ids.join(", ")
     )]
@@ -71,12 +74,9 @@ pub enum TokenError {
         /// The ids of the tokens, oldest first.
         ids: Vec<String>,
     },
-    /// It is revoked or has expired, so it cannot be updated or rotated.
-    #[error("{0} has ended; `contactd token create` makes a new one")]
+    /// It is revoked or has expired, so it cannot be updated.
+    #[error("{0} has ended; `contactd token rotate {0}` makes a new one that continues it")]
     Ended(String),
-    /// Several tokens had that name, and all of them have ended.
-    #[error("all tokens with the name {0} have ended; `contactd token list` shows them")]
-    AllEnded(String),
     /// A burst without a rate.
     #[error("nothing was changed: {0} has no rate of its own, so a burst needs --rate too")]
     NoRate(String),
@@ -93,13 +93,11 @@ impl TokenIssuer {
         Self { parts }
     }
 
-    /// Creates a token.
+    /// Creates a token, with a name that no other family of tokens has or had: whoever reads the journal, or the report for a person,
+    /// knows recipients by their names.
     pub async fn create(&self, actor: &Actor, new: NewToken) -> Result<Committed<IssuedToken>, TokenError> {
         let entry = self.parts.entry(actor, "token create");
-        let name = new.name.trim();
-        if !is_name(name) {
-            return Err(TokenError::Name);
-        }
+        let name = new_name(&new.name)?;
         if new.lifetime.is_empty() {
             return Err(TokenError::NoLifetime);
         }
@@ -112,13 +110,13 @@ impl TokenIssuer {
             quota: new.quota,
             ..Token::new(name, now)?
         };
-        let others = self.parts.store.list_tokens().await?.into_iter().map(|(_, other)| other);
-        let namesakes = others.filter(|other| other.name == token.name && other.is_live(now));
-        let namesakes = namesakes.map(|other| other.id).collect();
         let secret = TokenSecret::generate()?;
-        let entry = entry.about(&token.id);
-        self.parts.store.create_token(&secret.hash(), &token, Some(&entry)).await?;
-        let issued = IssuedToken { secret, token, rotated: None, namesakes };
+        let about = entry.clone().about(&token.id);
+        if let Some(namesake) = self.parts.store.create_token(&secret.hash(), &token, Some(&about)).await? {
+            self.parts.note_failure(&entry.about(&namesake.id)).await;
+            return Err(TokenError::Taken(namesake.id));
+        }
+        let issued = IssuedToken { secret, token, rotated: None };
         Ok(Committed::new(issued, Arc::clone(&self.parts)))
     }
 
@@ -144,8 +142,12 @@ impl TokenIssuer {
         id_or_name: &str,
         update: &TokenUpdate,
     ) -> Result<Changed<UpdatedToken>, TokenError> {
-        let (token, entry) = self.find_live(self.parts.entry(actor, "token update"), id_or_name).await?;
+        let (token, entry) = self.find(self.parts.entry(actor, "token update"), id_or_name).await?;
         let now = self.parts.clock.now();
+        if !token.is_live(now) {
+            self.parts.note_failure(&entry).await;
+            return Err(TokenError::Ended(token.id));
+        }
         if update.burst.is_some() && update.apply(&token, now).rate.is_none() {
             self.parts.note_failure(&entry).await;
             return Err(TokenError::NoRate(token.id));
@@ -155,8 +157,8 @@ impl TokenIssuer {
         Ok(self.parts.announce(updated, Affected::Access).await)
     }
 
-    /// Creates a token in place of another one, which stays valid for `overlap` at most. They share one quota. Unless
-    /// `lifetime` is given, the new token gets the one that was asked for with the old token.
+    /// Creates a token in place of another one, which stays valid for `overlap` at most, or has ended already. They are one family:
+    /// one recipient, with one quota. Unless `lifetime` is given, the new token gets the one that was asked for with the old token.
     pub async fn rotate(
         &self,
         actor: &Actor,
@@ -164,7 +166,7 @@ impl TokenIssuer {
         overlap: Duration,
         lifetime: Option<Lifetime>,
     ) -> Result<Committed<IssuedToken>, TokenError> {
-        let (old, entry) = self.find_live(self.parts.entry(actor, "token rotate"), id_or_name).await?;
+        let (old, entry) = self.find(self.parts.entry(actor, "token rotate"), id_or_name).await?;
         let now = self.parts.clock.now();
         let lifetime = lifetime.unwrap_or(old.lifetime);
         let token = Token {
@@ -180,16 +182,14 @@ impl TokenIssuer {
         let secret = TokenSecret::generate()?;
         let ends = now.plus(overlap);
         if !self.parts.store.rotate_token(&old.id, ends, &secret.hash(), &token, Some(&entry)).await? {
-            return Err(TokenError::Ended(old.id));
+            return Err(TokenError::Unknown(old.id));
         }
-        let expires_at = Some(old.expires_at.map_or(ends, |end| end.min(ends)));
-        let rotated = Some(Token { expires_at, ..old });
-        let issued = IssuedToken { secret, token, rotated, namesakes: Vec::new() };
+        let issued = IssuedToken { secret, token, rotated: Some(old.ending(ends)) };
         Ok(Committed::new(issued, Arc::clone(&self.parts)))
     }
 
-    /// The token with this id; or else the only live one with this name, or the only one at all. The entry of the action
-    /// then names its id. If there is none, the failure is noted.
+    /// The token with this id; or else the only live one with this name, or the newest if all have ended and are of one family. The
+    /// entry of the action then names its id. If there is none, the failure is noted.
     async fn find(&self, entry: AdminEntry, id_or_name: &str) -> Result<(Token, AdminEntry), TokenError> {
         let tokens = self.parts.store.list_tokens().await?;
         let tokens = tokens.into_iter().map(|(_, token)| token).collect();
@@ -203,20 +203,6 @@ impl TokenIssuer {
                 Err(error)
             }
         }
-    }
-
-    /// As [`find`](Self::find), but the token must not have ended.
-    async fn find_live(
-        &self,
-        entry: AdminEntry,
-        id_or_name: &str,
-    ) -> Result<(Token, AdminEntry), TokenError> {
-        let (token, entry) = self.find(entry, id_or_name).await?;
-        if token.is_live(self.parts.clock.now()) {
-            return Ok((token, entry));
-        }
-        self.parts.note_failure(&entry).await;
-        Err(TokenError::Ended(token.id))
     }
 }
 
@@ -256,14 +242,14 @@ fn choose(mut tokens: Vec<Token>, id_or_name: &str, now: Timestamp) -> Result<To
     tokens.retain(|token| token.name == id_or_name);
     if tokens.iter().any(|token| token.is_live(now)) {
         tokens.retain(|token| token.is_live(now));
+    } else if tokens.iter().all(|token| token.family == tokens[0].family) {
+        // Oldest first: what goes on is the newest.
+        tokens.drain(..tokens.len().saturating_sub(1));
     }
     let name = id_or_name.to_owned();
     match tokens.len() {
         0 => Err(TokenError::Unknown(name)),
         1 => Ok(tokens.swap_remove(0)),
-        _ if tokens[0].is_live(now) => {
-            Err(TokenError::Ambiguous { name, ids: tokens.into_iter().map(|token| token.id).collect() })
-        }
-        _ => Err(TokenError::AllEnded(name)),
+        _ => Err(TokenError::Ambiguous { name, ids: tokens.into_iter().map(|token| token.id).collect() }),
     }
 }

@@ -54,7 +54,7 @@ impl Users {
     pub async fn create(&self, actor: &Actor, name: &str, role: Role) -> Result<Changed<NewUser>, UserError> {
         let entry = self.parts.entry(actor, "user create");
         let name = UserName::parse(name)?;
-        let entry = entry.about(&format!("{} as {role}", name.as_str()));
+        let entry = entry.about_name(name.as_str(), Some(role));
         let password = one_time_password()?;
         let user = User::new(name.as_str(), role, PasswordHash::of(&password)?, self.parts.clock.now())?;
         if !self.parts.store.create_user(&user, Some(&entry)).await? {
@@ -75,23 +75,24 @@ impl Users {
         Ok(self.parts.store.find_user(name).await?)
     }
 
-    /// Disables a user: they cannot log in, and their sessions end. Doing it again changes nothing.
+    /// Disables a user: they cannot log in, their sessions end, and [their admin tokens](contactd_core::AdminToken::owner) are refused.
+    /// Doing it again changes nothing.
     pub async fn disable(&self, actor: &Actor, name: &str) -> Result<Changed<User>, UserError> {
         let at = Some(Some(self.parts.clock.now()));
         let change = UserChange { disabled_at: at, ..self.ending_sessions()? };
-        self.change(self.parts.entry(actor, "user disable"), name, "", &change).await
+        self.change(self.parts.entry(actor, "user disable"), name, &change).await
     }
 
     /// Lets a disabled user log in again.
     pub async fn enable(&self, actor: &Actor, name: &str) -> Result<Changed<User>, UserError> {
         let change = UserChange { disabled_at: Some(None), ..UserChange::default() };
-        self.change(self.parts.entry(actor, "user enable"), name, "", &change).await
+        self.change(self.parts.entry(actor, "user enable"), name, &change).await
     }
 
-    /// Gives a user another role. Their sessions end.
+    /// Gives a user another role. Their sessions end, and the admin tokens of who is no admin any more are refused.
     pub async fn set_role(&self, actor: &Actor, name: &str, role: Role) -> Result<Changed<User>, UserError> {
         let change = UserChange { role: Some(role), ..self.ending_sessions()? };
-        self.change(self.parts.entry(actor, "user role"), name, &format!(" as {role}"), &change).await
+        self.change(self.parts.entry(actor, "user role"), name, &change).await
     }
 
     /// Gives a user a new one-time password. Their sessions end. The second factor stays.
@@ -100,13 +101,13 @@ impl Users {
         let password = one_time_password()?;
         let new = NewPassword { hash: PasswordHash::of(&password)?, must_change: true };
         let change = UserChange { password: Some(new), ..self.ending_sessions()? };
-        Ok(self.change(entry, name, "", &change).await?.map(|user| NewUser { user, password }))
+        Ok(self.change(entry, name, &change).await?.map(|user| NewUser { user, password }))
     }
 
     /// Removes the second factor of a user who has lost it. Their sessions end.
     pub async fn reset_totp(&self, actor: &Actor, name: &str) -> Result<Changed<User>, UserError> {
         let change = UserChange { totp: Some(None), ..self.ending_sessions()? };
-        self.change(self.parts.entry(actor, "user reset-totp"), name, "", &change).await
+        self.change(self.parts.entry(actor, "user reset-totp"), name, &change).await
     }
 
     /// A change of nothing yet, which ends the sessions of the user if it becomes one.
@@ -114,15 +115,14 @@ impl Users {
         Ok(UserChange { generation: Some(User::new_generation()?), ..UserChange::default() })
     }
 
-    /// Makes a change, or notes that it failed. `how` follows the name in the journal.
+    /// Makes a change, or notes that it failed.
     async fn change(
         &self,
         entry: AdminEntry,
         name: &str,
-        how: &str,
         change: &UserChange,
     ) -> Result<Changed<User>, UserError> {
-        let about = entry.clone().about(&format!("{name}{how}"));
+        let about = entry.clone().about_name(name, change.role);
         let error = match self.parts.store.change_user(name, change, Some(&about)).await? {
             UserChanged::Done(user) => return Ok(self.parts.recorded(user).await),
             UserChanged::Unknown => {

@@ -12,10 +12,12 @@ mod dice;
 mod in_temp_dir;
 mod postgres;
 pub mod suite;
+mod totp;
 
 pub use dice::Dice;
 pub use in_temp_dir::InTempDir;
 pub use postgres::{Stop, TestServer, program, psql};
+pub use totp::totp_code;
 
 /// Creates one test for every function of the suite, for an engine that is read by lookups.
 #[macro_export]
@@ -71,7 +73,8 @@ macro_rules! conformance {
             access: tokens_are_listed_as_they_were_created,
             access: revoking_twice_keeps_the_first_time,
             access: rotating_keeps_both_until_the_overlap_ends,
-            access: rotating_an_unknown_or_revoked_token_creates_none,
+            access: rotating_continues_what_has_ended_and_nothing_unknown,
+            access: a_name_that_another_family_has_or_had_is_refused,
             access: an_update_changes_what_it_names,
             access: a_new_quota_is_for_the_live_tokens_of_the_family,
             access: hits_of_a_family_add_up,

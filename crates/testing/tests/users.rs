@@ -14,11 +14,9 @@ use contactd_core::{
 };
 use contactd_import::UploadedFiles;
 use contactd_journal::{JournalReader, KeyDir};
-use contactd_services::{Changed, LoginError, Parts, Services, UserError};
+use contactd_services::{Changed, IssuedAdminToken, LoginError, Parts, Services, UserError};
 use contactd_store_sqlite::SqliteStore;
-use contactd_testing::InTempDir;
-use hmac::{Hmac, KeyInit, Mac};
-use sha1::Sha1;
+use contactd_testing::{InTempDir, totp_code};
 
 const PASSWORD: &str = "correct horse battery staple";
 
@@ -115,20 +113,7 @@ impl World {
 
     /// What an app shows whose clock is this many steps ahead.
     fn code(&self, secret_base32: &str, ahead: i64) -> String {
-        let bits: String = secret_base32
-            .bytes()
-            .map(|c| if c.is_ascii_digit() { c - b'2' + 26 } else { c - b'A' })
-            .map(|value| format!("{value:05b}"))
-            .collect();
-        let byte = |at: usize| u8::from_str_radix(&bits[at..at + 8], 2).expect("bits");
-        let secret: Vec<u8> = (0..bits.len()).step_by(8).map(byte).collect();
-        let step = self.clock.now().seconds() / 30 + ahead;
-        let mut mac = Hmac::<Sha1>::new_from_slice(&secret).expect("any length");
-        mac.update(&step.to_be_bytes());
-        let digest = mac.finalize().into_bytes();
-        let at = usize::from(digest[19] & 15);
-        let number = u32::from_be_bytes(digest[at..at + 4].try_into().expect("four bytes")) & 0x7fff_ffff;
-        format!("{:06}", number % 1_000_000)
+        totp_code(secret_base32, self.clock.now().seconds() / 30 + ahead)
     }
 
     /// The lines since the last time: operation, outcome, actor, and what it was about.
@@ -231,7 +216,7 @@ async fn a_code_is_accepted_once_and_a_wrong_one_looks_like_none() {
     for code in [None, Some(""), Some("  ")] {
         assert!(matches!(world.log_in("olga", PASSWORD, code).await, Err(LoginError::CodeNeeded)));
     }
-    assert_eq!(world.lines(), [""; 0], "the first half of a log-in is no failure");
+    assert_eq!(world.lines(), ["log in failed by olga code needed"; 3]);
     for code in [wrong.as_str(), "12345", &late] {
         let refused = world.log_in("olga", PASSWORD, Some(code)).await;
         assert!(matches!(refused, Err(LoginError::CodeNeeded)), "{code}: {refused:?}");
@@ -243,7 +228,9 @@ async fn a_code_is_accepted_once_and_a_wrong_one_looks_like_none() {
     assert!(matches!(world.log_in("olga", PASSWORD, Some(&now)).await, Err(LoginError::CodeNeeded)), "used");
     world.log_in("olga", PASSWORD, Some(&next)).await.expect("the clock of the phone is ahead");
     assert!(matches!(world.log_in("olga", PASSWORD, Some(&now)).await, Err(LoginError::CodeNeeded)), "older");
-    assert_eq!(world.lines().iter().filter(|line| *line == "log in done by olga").count(), 2);
+    let lines = world.lines();
+    let of = |wanted: &str| lines.iter().filter(|line| **line == format!("log in {wanted}")).count();
+    assert_eq!((of("done by olga"), of("failed by olga wrong code"), of("failed by olga")), (2, 5, 1));
 }
 
 #[tokio::test]
@@ -326,8 +313,11 @@ async fn an_admin_token_is_recognised_until_it_ends_and_its_use_is_noted_once_a_
     let world = World::new();
     let users = &world.services.users;
     let day = Lifetime::For(Duration::from_secs(86_400));
-    let issued =
-        users.create_admin_token(&admin(), " deploy ", Role::Operator, day).await.expect("creates").done;
+    let issued = users
+        .create_admin_token(&admin(), None, " deploy ", Role::Operator, day)
+        .await
+        .expect("creates")
+        .done;
     let secret = issued.secret.expose().to_owned();
     assert!(secret.starts_with("cta_") && !format!("{issued:?}").contains(&secret));
     let id = issued.token.id.clone();
@@ -345,22 +335,39 @@ async fn an_admin_token_is_recognised_until_it_ends_and_its_use_is_noted_once_a_
     world.clock.advance(Duration::from_secs(86_400));
     assert_eq!(users.recognize(&secret).await.expect("reads"), None, "it has expired");
 
-    let forever = async || {
-        let made = users.create_admin_token(&admin(), "deploy", Role::Auditor, Lifetime::Forever).await;
-        made.expect("creates").done
+    let forever = async |owner: Option<&str>, name: &str| {
+        users.create_admin_token(&admin(), owner, name, Role::Auditor, Lifetime::Forever).await
     };
-    let again = forever().await;
-    assert!(users.recognize(again.secret.expose()).await.expect("reads").is_some());
-    let third = forever().await;
-    let ambiguous = users.revoke_admin_token(&admin(), "deploy").await.expect_err("is refused");
-    assert_eq!(
-        ambiguous.to_string(),
-        format!(
-            "nothing was changed: 2 live admin tokens have the name deploy: {}, {}; give the id of the one you mean",
-            again.token.id, third.token.id
-        )
-    );
-    for (which, revoked) in [(third.token.id.as_str(), &third), ("deploy", &again)] {
+    let taken = forever(None, "Deploy").await.expect_err("is refused");
+    assert!(taken.to_string().starts_with(&format!("{id} has this name, or had it")), "{taken}");
+
+    // A token of a user is accepted while they are an admin who can log in, or once it has another owner.
+    world.user("olga", Role::Admin).await;
+    world.user("pavel", Role::Admin).await;
+    let [first, second] =
+        ["one", "two"].map(async |name| forever(Some("pavel"), name).await.expect("creates").done);
+    let (first, second) = (first.await, second.await);
+    let accepted = async || {
+        let [first, second] = [&first, &second].map(async |issued: &IssuedAdminToken| {
+            users.recognize(issued.secret.expose()).await.expect("reads").is_some()
+        });
+        (first.await, second.await)
+    };
+    assert_eq!(accepted().await, (true, true));
+    done(users.set_role(&admin(), "pavel", Role::Operator).await);
+    assert_eq!(accepted().await, (false, false), "he is no admin any more");
+    world.lines();
+    let taken = done(users.take_over_admin_token(&admin(), Some("olga"), "one").await);
+    assert_eq!((taken.owner.as_deref(), taken.is_suspended), (Some("olga"), false));
+    assert_eq!(world.lines(), [format!("admin-token take-over done by root {}", first.token.id)]);
+    assert_eq!(accepted().await, (true, false));
+    done(users.set_role(&admin(), "pavel", Role::Admin).await);
+    assert_eq!(accepted().await, (true, true));
+    done(users.disable(&admin(), "pavel").await);
+    assert_eq!(accepted().await, (true, false));
+    done(users.take_over_admin_token(&admin(), None, "two").await);
+    assert_eq!(accepted().await, (true, true), "it depends on no user");
+    for (which, revoked) in [(first.token.id.as_str(), &first), ("two", &second)] {
         done(users.revoke_admin_token(&admin(), which).await);
         assert_eq!(users.recognize(revoked.secret.expose()).await.expect("reads"), None);
     }

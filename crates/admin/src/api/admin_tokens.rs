@@ -21,6 +21,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .does("Create an admin token. It is shown once.", create),
         Endpoint::post("/admin-tokens/{id}/revoke", needs, "revokeAdminToken")
             .does("Revoke an admin token now.", revoke),
+        Endpoint::post("/admin-tokens/{id}/take-over", needs, "takeOverAdminToken").does(
+            "Make an admin token your own. It is accepted while its owner is an admin who can log in.",
+            take_over,
+        ),
     ]
 }
 
@@ -60,10 +64,15 @@ async fn create(Call { api, who }: Call, Sent(sent): Sent<TokenToCreate>) -> New
     let expires = sent.expires.as_deref().unwrap_or(defaults::TOKEN_LIFETIME);
     let lifetime: Lifetime =
         expires.parse().map_err(|_| Refusal::invalid("`expires` is a time such as 12h or 90d, or never."))?;
-    let issued =
-        api.services.users.create_admin_token(&who.actor, &sent.name, sent.role, lifetime).await?.done;
+    let (users, owner) = (&api.services.users, who.user.as_deref());
+    let issued = users.create_admin_token(&who.actor, owner, &sent.name, sent.role, lifetime).await?.done;
     let token = issued.secret.expose().to_owned();
     Ok(Created(AdminTokenWithSecret { shown: AdminTokenView::of(issued.token, api.clock.now()), token }))
+}
+
+async fn take_over(Call { api, who }: Call, Named(id): Named) -> Answer<AdminTokenView> {
+    let taken = api.services.users.take_over_admin_token(&who.actor, who.user.as_deref(), &id).await?;
+    Ok(Json(AdminTokenView::of(taken.done, api.clock.now())))
 }
 
 async fn revoke(Call { api, who }: Call, Named(id): Named) -> Answer<AdminTokenView> {

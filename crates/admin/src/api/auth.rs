@@ -31,8 +31,10 @@ pub(crate) struct Who {
     pub(crate) role: Role,
     /// The session, if it is a user.
     pub(crate) session: Option<Session>,
-    /// To whom uploads and jobs belong. Two admin tokens may have the same name.
+    /// To whom uploads and jobs belong.
     pub(crate) owner: String,
+    /// The user whose account this is, or whose admin token; none if that was made on the command line.
+    pub(crate) user: Option<String>,
 }
 
 impl Who {
@@ -112,8 +114,9 @@ async fn by_token(api: &Api, authorization: &HeaderValue) -> Result<Who, Refusal
     let secret = text.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
     let Some((_, secret)) = secret else { return Err(Refusal::unauthorized()) };
     let token = api.services.users.recognize(secret.trim()).await?.ok_or_else(Refusal::unauthorized)?;
-    let actor = Actor::new(&token.name, Via::AdminApi);
-    Ok(Who { actor, role: token.role, session: None, owner: token.id })
+    // A line is about one token only, whatever its name was, is or will be.
+    let actor = Actor::new(&format!("{} ({})", token.name, token.id), Via::AdminApi);
+    Ok(Who { actor, role: token.role, session: None, owner: token.id, user: token.owner })
 }
 
 /// The user of a session. It ends with whatever changes who the user is.
@@ -142,7 +145,8 @@ async fn by_session(gate: &Gate, headers: &HeaderMap, method: &Method) -> Result
         return Err(Refusal::new(StatusCode::FORBIDDEN, "password_change_needed", message));
     }
     let actor = Actor::new(&user.name, Via::Console);
-    Ok(Who { actor, role: user.role, session: Some(session), owner: format!("{USER}{}", user.name) })
+    let owner = format!("{USER}{}", user.name);
+    Ok(Who { actor, role: user.role, session: Some(session), owner, user: Some(user.name) })
 }
 
 /// The secret in the cookie.

@@ -17,7 +17,7 @@ use crate::api::auth::Call;
 use crate::api::endpoint::Endpoint;
 use crate::api::extract::{Answer, Asked, Created, Json, Named, NewAnswer, Sent};
 use crate::api::permission::{Needs, Permission};
-use crate::api::refusal::Refusal;
+use crate::api::refusal::{Refusal, sentence};
 
 /// How long a new secret waits until the token is in force everywhere.
 const SECRET_TIME: Duration = Duration::from_secs(5);
@@ -26,9 +26,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let needs = Needs::May(Permission::Tokens);
     vec![
         Endpoint::get("/tokens", needs, "listTokens").does("All tokens, oldest first, also those that have ended.", list),
-        Endpoint::post("/tokens", needs, "createToken").does("Create a token. It is shown once.", create),
+        Endpoint::post("/tokens", needs, "createToken").does("Create a token. It is shown once. A name that another token has or had is refused (409).", create),
         Endpoint::patch("/tokens/{id}", needs, "changeToken").does("Change a live token. What is not given stays as it is; what is used of a quota still counts.", change),
-        Endpoint::post("/tokens/{id}/rotate", needs, "rotateToken").does("Create a token in place of a live one, with the same name, scopes and limits. They share one quota.", rotate),
+        Endpoint::post("/tokens/{id}/rotate", needs, "rotateToken").does("Create a token in place of another one, which may have ended, with the same name, scopes and limits. They share one quota.", rotate),
         Endpoint::post("/tokens/{id}/revoke", needs, "revokeToken").does("Revoke a token now. Doing it again changes nothing.", revoke),
         Endpoint::get("/tokens/{id}/usage", needs, "showTokenUsage").does("The lookups of a token, day by day.", usage),
     ]
@@ -174,16 +174,19 @@ fn unknown() -> Refusal {
 impl From<TokenError> for Refusal {
     fn from(error: TokenError) -> Self {
         match error {
-            TokenError::Name => Self::invalid("A name has 1 to 100 printable characters."),
+            TokenError::Name(error) => Self::invalid(sentence(&error.to_string())),
+            TokenError::Taken(id) => Self::conflict(format!(
+                "{id} has this name, or had it, and its lookups are on record under it. Rotate {id}, also if it has ended, to continue it. For another recipient, choose another name."
+            )),
             TokenError::NoLifetime => {
                 Self::invalid("The token would have expired already. Give it a longer time, such as 90d.")
             }
             TokenError::Unknown(_) => unknown(),
             TokenError::Ambiguous { .. } => {
-                Self::conflict("Several live tokens have this name. Give the id of the one you mean.")
+                Self::conflict("Several tokens have this name. Give the id of the one you mean.")
             }
-            TokenError::Ended(_) | TokenError::AllEnded(_) => {
-                Self::conflict("This token has ended, so it cannot be changed. Create a new one.")
+            TokenError::Ended(_) => {
+                Self::conflict("This token has ended, so it cannot be changed. Rotate it to continue it.")
             }
             TokenError::NoRate(_) => {
                 Self::invalid("This token has no rate of its own, so a burst needs a rate too.")

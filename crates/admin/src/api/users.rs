@@ -24,9 +24,12 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             reset_password,
         ),
         Endpoint::post("/users/{name}/role", needs, "changeRole")
-            .does("Give a user another role. Their sessions end.", change_role),
+            .does(
+                "Give a user another role. Their sessions end, and the admin tokens of who is no admin any more are refused.",
+                change_role,
+            ),
         Endpoint::post("/users/{name}/disable", needs, "disableUser")
-            .does("Disable a user. Their sessions end.", disable),
+            .does("Disable a user. Their sessions end, and their admin tokens are refused.", disable),
         Endpoint::post("/users/{name}/enable", needs, "enableUser").does("Enable a user again.", enable),
         Endpoint::post("/users/{name}/reset-totp", needs, "resetTotp")
             .does("Remove the second factor of a user who has lost it. Their sessions end.", reset_totp),
@@ -127,8 +130,11 @@ impl From<UserError> for Refusal {
             error @ (UserError::TooShort
             | UserError::TooLong
             | UserError::SamePassword
-            | UserError::TokenName
+            | UserError::TokenName(_)
             | UserError::NoLifetime) => Self::invalid(sentence(&error.to_string())),
+            UserError::TokenTaken(id) => Self::conflict(format!(
+                "{id} has this name, or had it, and what it did is on record under it. Choose another name."
+            )),
             UserError::Outdated => {
                 Self::conflict("Somebody else has changed this user meanwhile. Try again.")
             }

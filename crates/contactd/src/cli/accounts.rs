@@ -15,7 +15,7 @@ pub(crate) enum UserCommand {
     /// List users
     #[command(after_help = "Example:\n  contactd user list --json")]
     List(JsonArg),
-    /// Keep a user from logging in, and end their sessions; the last admin cannot be disabled
+    /// Keep a user from logging in, and end their sessions and admin tokens; the last admin cannot be disabled
     #[command(after_help = "Example:\n  contactd user disable olga")]
     Disable(UserArgs),
     /// Let a disabled user log in again
@@ -47,7 +47,7 @@ pub(crate) struct UserArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RoleArgs {
-    /// A name: lower-case letters, digits, dots, dashes and underscores
+    /// A name: lower-case letters, digits, dots, dashes and underscores; it stays on record, and is never given again
     pub(crate) name: String,
     /// What the account may do
     #[arg(long, value_parser = role())]
@@ -64,6 +64,18 @@ pub(crate) enum AdminTokenCommand {
     /// List admin tokens, without their secret values
     #[command(after_help = "Example:\n  contactd admin-token list --json")]
     List(JsonArg),
+    /// Make an admin token independent of the user who created it
+    #[command(
+        name = "take-over",
+        after_help = "A token that a user created through the console or the admin API is refused once the user is disabled or is no \
+                      admin any more. To make it your own instead, use the console.\n\nExample:\n  contactd admin-token take-over \
+                      nightly-import"
+    )]
+    TakeOver {
+        /// The token's name, or its id from `admin-token list`
+        #[arg(value_name = "NAME|ID")]
+        token: String,
+    },
     /// Revoke an admin token, with immediate effect
     #[command(after_help = "Example:\n  contactd admin-token revoke adm_8sWn2QbX1mZk")]
     Revoke {
@@ -75,7 +87,7 @@ pub(crate) enum AdminTokenCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct AdminTokenArgs {
-    /// A name: the program that sends the token
+    /// A name that no other admin token has or had: the program that sends the token
     pub(crate) name: String,
     /// What the token may do
     #[arg(long, value_parser = role())]

@@ -1,4 +1,4 @@
-//! `contactd admin-token create`, `list`, `revoke`
+//! `contactd admin-token create`, `list`, `revoke`, `take-over`
 
 use std::process::ExitCode;
 
@@ -23,6 +23,16 @@ pub(crate) async fn run(context: &Context, command: AdminTokenCommand) -> anyhow
             output::changed(&context.place, format_args!("{id} for {name} is revoked"));
             output::remarks(&revoked.notes, &revoked.recorded);
         }
+        AdminTokenCommand::TakeOver { token } => {
+            let taken = users.take_over_admin_token(actor, None, &token).await?;
+            let AdminToken { id, name, .. } = &taken.done;
+            let state = taken.done.state(context.clock.now());
+            output::changed(
+                &context.place,
+                format_args!("{id} for {name} depends on no user any more; it is {state}"),
+            );
+            output::remarks(&taken.notes, &taken.recorded);
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -30,7 +40,7 @@ pub(crate) async fn run(context: &Context, command: AdminTokenCommand) -> anyhow
 /// Prints only the token to stdout, and everything else to stderr.
 async fn create(context: &Context, args: &AdminTokenArgs) -> anyhow::Result<()> {
     let users = &context.services.users;
-    let issued = users.create_admin_token(&context.actor, &args.name, args.role, args.expires).await?;
+    let issued = users.create_admin_token(&context.actor, None, &args.name, args.role, args.expires).await?;
     let IssuedAdminToken { secret, token } = &issued.done;
     output::data(format_args!("{}", secret.expose()))?;
     let until = token.expires_at.map_or("with no expiry".to_owned(), |end| format!("valid until {end}"));
@@ -63,9 +73,10 @@ fn list(tokens: Vec<AdminToken>, now: Timestamp, json: bool) -> anyhow::Result<(
                 token.created_at.to_string(),
                 time(token.expires_at, "never"),
                 time(token.last_used_at, "-"),
+                token.owner.clone().unwrap_or_else(|| "-".to_owned()),
                 token.state.to_owned(),
             ]
         })
         .collect();
-    Ok(output::table(&["ID", "NAME", "ROLE", "CREATED", "EXPIRES", "LAST USED", "STATE"], &rows)?)
+    Ok(output::table(&["ID", "NAME", "ROLE", "CREATED", "EXPIRES", "LAST USED", "OWNER", "STATE"], &rows)?)
 }

@@ -53,7 +53,7 @@ async fn show_new(context: &Context, issued: Committed<IssuedToken>, json: bool)
 }
 
 fn print_new(context: &Context, issued: &IssuedToken, json: bool) -> anyhow::Result<()> {
-    let (IssuedToken { secret, token, rotated, namesakes }, now) = (issued, context.clock.now());
+    let (IssuedToken { secret, token, rotated }, now) = (issued, context.clock.now());
     if json {
         let secret = Some(secret.expose().to_owned());
         output::json(&ListedToken { token: secret, ..ListedToken::of(token, now) })?;
@@ -69,12 +69,6 @@ fn print_new(context: &Context, issued: &IssuedToken, json: bool) -> anyhow::Res
         }
         Some((old, _)) => output::words(format_args!("{} has ended", old.id)),
         None => {}
-    }
-    if !namesakes.is_empty() {
-        let (others, verb) = (namesakes.join(", "), if namesakes.len() == 1 { "has" } else { "have" });
-        output::words(format_args!(
-            "contactd: {others} {verb} the name {name} too; commands then need the id, and reports by name mix them"
-        ));
     }
     Ok(())
 }

@@ -20,11 +20,9 @@ pub(crate) async fn run(context: &Context, command: UserCommand) -> anyhow::Resu
         }
         UserCommand::List(args) => list(&users.list(actor).await?, args.json)?,
         UserCommand::Disable(user) => {
-            say(
-                context,
-                &users.disable(actor, &user.name).await?,
-                "is disabled, and all sessions have ended",
-            );
+            let disabled = users.disable(actor, &user.name).await?;
+            say(context, &disabled, "is disabled, and all sessions have ended");
+            say_suspended(context, &disabled.done).await?;
         }
         UserCommand::Enable(user) => {
             say(context, &users.enable(actor, &user.name).await?, "can log in");
@@ -32,6 +30,7 @@ pub(crate) async fn run(context: &Context, command: UserCommand) -> anyhow::Resu
         UserCommand::Role { user, role } => {
             let changed = users.set_role(actor, &user.name, role).await?;
             say(context, &changed, &format!("has the role {role}"));
+            say_suspended(context, &changed.done).await?;
         }
         UserCommand::Password(user) => {
             let changed = users.reset_password(actor, &user.name).await?;
@@ -60,6 +59,20 @@ fn show_password(context: &Context, changed: &Changed<NewUser>, what: &str) -> a
 fn say(context: &Context, changed: &Changed<User>, what: &str) {
     output::changed(&context.place, format_args!("{} {what}", changed.done.name));
     output::remarks(&changed.notes, &changed.recorded);
+}
+
+/// Names the admin tokens of a user that are refused now.
+async fn say_suspended(context: &Context, user: &User) -> anyhow::Result<()> {
+    let tokens = context.services.users.list_admin_tokens(&context.actor).await?;
+    let now = context.clock.now();
+    let suspended = tokens.iter().filter(|token| token.state(now) == "suspended");
+    for token in suspended.filter(|token| token.owner.as_ref() == Some(&user.name)) {
+        output::words(format_args!(
+            "the admin token {} for {} is refused from now on; `contactd admin-token take-over {}` keeps it",
+            token.id, token.name, token.id
+        ));
+    }
+    Ok(())
 }
 
 fn list(users: &[User], json: bool) -> anyhow::Result<()> {

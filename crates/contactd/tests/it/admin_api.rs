@@ -15,9 +15,9 @@ pub(crate) struct AdminApi<'a> {
 }
 
 impl<'a> AdminApi<'a> {
-    /// A caller with a new admin token of this role; the token has the name of the role.
+    /// A caller with a new admin token of this role; the first one has the name of the role.
     pub(crate) fn with_role(service: &'a Service, role: &str) -> Self {
-        let token = service.site.ok(&["admin-token", "create", role, "--role", role]);
+        let token = service.site.issue("admin-token", role, &["--role", role]);
         Self { service, token }
     }
 

@@ -32,6 +32,7 @@ const MATRIX: &[(&str, &str)] = &[
     ("GET /admin-tokens", "a"),
     ("POST /admin-tokens", "a"),
     ("POST /admin-tokens/{id}/revoke", "a"),
+    ("POST /admin-tokens/{id}/take-over", "a"),
     ("GET /overview", "aopt"),
     ("GET /tokens", "ao"),
     ("POST /tokens", "ao"),

@@ -238,7 +238,18 @@ impl Site {
 
     /// A token made with these flags.
     pub(crate) fn token(&self, flags: &[&str]) -> String {
-        self.ok(&[&["token", "create", "test"], flags].concat())
+        self.issue("token", "test", flags)
+    }
+
+    /// A token or an admin token with this name, or with a number after it if there was one before.
+    pub(crate) fn issue(&self, kind: &str, name: &str, flags: &[&str]) -> String {
+        let made = (1..).map(|number| {
+            let name = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
+            self.run(&[&[kind, "create", &name], flags].concat())
+        });
+        let made = made.into_iter().find(|made| !made.stderr.contains("has this name")).expect("endless");
+        assert_eq!(made.code, 0, "{}", made.stderr);
+        made.stdout.trim_end().to_owned()
     }
 
     /// Starts the service with the defaults.

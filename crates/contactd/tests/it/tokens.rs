@@ -62,6 +62,30 @@ fn a_rotated_token_overlaps_with_its_successor() {
 }
 
 #[test]
+fn nobody_hides_lookups_in_a_report_behind_the_name_of_another_token() {
+    let (service, _) = Service::with_people();
+    let site = &service.site;
+    let first = site.ok(&["token", "create", "crm", "--scope", "phone"]);
+    assert_eq!(service.look_up(PHONE, &first, ADA).status, 200);
+    let refused = |name: &str| {
+        let id = id_of(site, "crm");
+        site.run(&["token", "create", name]).mentions(1, format!("`contactd token rotate {id}`"));
+    };
+    refused("crm");
+    site.ok(&["token", "revoke", "crm"]);
+    refused("crm");
+    refused(" CRM");
+    let next = site.ok(&["token", "rotate", "crm"]);
+    assert_eq!(service.look_up(PHONE, &first, ADA).status, 401, "what has ended stays so");
+    assert_eq!(service.look_up(PHONE, &next, ADA).status, 200);
+    assert_eq!(service.look_up(EMAIL, &next, ADA).status, 401, "the new token has the same scope");
+    let received = site.json(&["subject", ADA])["recipients"].clone();
+    let names: Vec<_> = received.as_array().expect("a list").iter().map(|by| &by["token"]).collect();
+    assert_eq!(names, ["crm"]);
+    assert_eq!(received[0]["tokenIds"].as_array().expect("ids").len(), 2, "{received}");
+}
+
+#[test]
 fn a_token_ends_at_its_expiry() {
     let (service, _) = Service::with_people();
     let token = service.site.token(&["--expires", "2s"]);

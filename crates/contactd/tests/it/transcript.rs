@@ -28,7 +28,7 @@ pub(crate) fn check_serving(service: &Service, token: &str, name: &str) {
 /// As [`check_serving`], with a new admin token of this role for `api`, which asks the admin API.
 pub(crate) fn check_api(service: &Service, token: &str, role: &str, name: &str) {
     let urls = [service.public, service.admin].map(|address| format!("http://{address}"));
-    let admin = service.site.ok(&["admin-token", "create", role, "--role", role]);
+    let admin = service.site.issue("admin-token", role, &["--role", role]);
     let env = [
         ("CONTACTD_URL", urls[0].as_str()),
         ("CONTACTD_TOKEN", token),

@@ -249,17 +249,16 @@ impl Token {
         })
     }
 
-    /// What is kept of it where it must not be accepted: so that its id in the journal has a name.
-    pub(crate) fn only_name(&self, revoked_at: Timestamp) -> Self {
+    /// The token as it is stored where it must not be accepted: its id in the journal has a name, and it can be rotated.
+    pub(crate) fn revoked(&self, at: Timestamp) -> Self {
+        Self { revoked_at: Some(at), ..self.clone() }
+    }
+
+    /// The token, which expires at `end` or earlier. One that is revoked stays as it is.
+    pub fn ending(&self, end: Timestamp) -> Self {
+        let expires_at = Some(self.expires_at.map_or(end, |own| own.min(end)));
         Self {
-            family: self.id.clone(),
-            rotated_from: None,
-            scopes: Scopes { phone: false, email: false },
-            lifetime: Lifetime::Forever,
-            expires_at: None,
-            revoked_at: Some(revoked_at),
-            rate: None,
-            quota: None,
+            expires_at: if self.revoked_at.is_none() { expires_at } else { self.expires_at },
             ..self.clone()
         }
     }

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Actor, Timestamp, hex};
+use crate::access::names_nobody;
+use crate::{Actor, Role, Timestamp, hex};
 
 /// The record of one administrative action. It contains no value and no profile, only digests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,6 +103,15 @@ impl AdminEntry {
         self
     }
 
+    /// Says which user, source or setting it was about, and which role they have, by a name that was checked when it was given: it is
+    /// recorded as it is, also if it has many digits. A name from before there was that check is left out if it may be personal.
+    #[must_use]
+    pub fn about_name(mut self, name: &str, role: Option<Role>) -> Self {
+        let name = if names_nobody(name) { shortened(name) } else { "(left out)".to_owned() };
+        self.what = Some(role.map_or(name.clone(), |role| format!("{name} as {role}")));
+        self
+    }
+
     /// Says which node it was about, by the id that the store has: that is never personal, although it may look like a number.
     #[must_use]
     pub fn about_node(mut self, id: &str) -> Self {
@@ -182,6 +192,11 @@ mod tests {
             "adm_ada@example.com",
         ] {
             assert_eq!(what(bad), "(left out)", "{bad}");
+        }
+        for (name, recorded) in
+            [("svc-20261117", "svc-20261117 as admin"), ("4155550101", "(left out) as admin")]
+        {
+            assert_eq!(entry.clone().about_name(name, Some(Role::Admin)).what.as_deref(), Some(recorded));
         }
         assert_eq!(entry.about_node("4155550a").what.as_deref(), Some("4155550a"));
     }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use crate::store::entities::{Entities, EntityTable, change, list};
 use crate::store::{Noted, Stored};
-use crate::{AdminToken, Timestamp, TokenHash, User, UserChange, UserChanged};
+use crate::{AdminToken, Timestamp, TokenHash, User, UserChange, UserChanged, looks_like};
 
 /// Users of the console, and tokens of the admin API. Lookups do not read them, so their changes are none of
 /// [`Changes`](crate::store::Changes). What changes them is committed and synced when it returns.
@@ -40,9 +40,20 @@ pub trait Accounts: Entities {
         .await
     }
 
-    /// Stores a new admin token.
-    async fn create_admin_token(&self, hash: &TokenHash, token: &AdminToken, entry: Noted<'_>) -> Stored<()> {
-        change(self, entry, |_| (Some(vec![(*hash, token.clone())]), ())).await
+    /// Stores a new admin token; unless another one, ended or not, has a name that [looks like](looks_like) its name: then nothing
+    /// is stored, and the newest of those is returned.
+    async fn create_admin_token(
+        &self,
+        hash: &TokenHash,
+        token: &AdminToken,
+        entry: Noted<'_>,
+    ) -> Stored<Option<AdminToken>> {
+        change(self, entry, |tokens: Vec<(TokenHash, AdminToken)>| {
+            let others = tokens.into_iter().map(|(_, other)| other);
+            let namesake = others.rev().find(|other| looks_like(&other.name, &token.name));
+            (namesake.is_none().then(|| vec![(*hash, token.clone())]), namesake)
+        })
+        .await
     }
 
     /// The admin token with this hash, live or not.
@@ -64,14 +75,19 @@ pub trait Accounts: Entities {
         at: Timestamp,
         entry: Noted<'_>,
     ) -> Stored<Option<AdminToken>> {
-        change(self, entry, |tokens: Vec<(TokenHash, AdminToken)>| {
-            let found = tokens.into_iter().find(|(_, token)| token.id == id).map(|(hash, token)| {
-                let revoked_at = token.revoked_at.or(Some(at));
-                (hash, AdminToken { revoked_at, ..token })
-            });
-            (found.clone().map(|found| vec![found]), found.map(|(_, token)| token))
-        })
-        .await
+        let revoked = |token: AdminToken| AdminToken { revoked_at: token.revoked_at.or(Some(at)), ..token };
+        change_token(self, id, revoked, entry).await
+    }
+
+    /// Gives an admin token another owner, or none. `None` if there is no such token.
+    async fn give_admin_token(
+        &self,
+        id: &str,
+        owner: Option<&str>,
+        entry: Noted<'_>,
+    ) -> Stored<Option<AdminToken>> {
+        let given = |token: AdminToken| AdminToken { owner: owner.map(str::to_owned), ..token };
+        change_token(self, id, given, entry).await
     }
 
     /// Stores that an admin token was used, unless a later time is stored.
@@ -81,3 +97,18 @@ pub trait Accounts: Entities {
 }
 
 impl<S: Entities + ?Sized> Accounts for S {}
+
+/// Changes the admin token with this id.
+async fn change_token(
+    store: &(impl Entities + ?Sized),
+    id: &str,
+    changed: impl Fn(AdminToken) -> AdminToken + Send + Sync,
+    entry: Noted<'_>,
+) -> Stored<Option<AdminToken>> {
+    change(store, entry, |tokens: Vec<(TokenHash, AdminToken)>| {
+        let found = tokens.into_iter().find(|(_, token)| token.id == id);
+        let found = found.map(|(hash, token)| (hash, changed(token)));
+        (found.clone().map(|found| vec![found]), found.map(|(_, token)| token))
+    })
+    .await
+}

@@ -194,11 +194,18 @@ impl ActionFilter {
     /// Whether the filter matches an action.
     pub fn matches(&self, entry: &AdminEntry) -> bool {
         let is_about = |names: &Vec<String>| entry.subjects.iter().any(|subject| names.contains(subject));
-        self.actor.as_ref().is_none_or(|actor| *actor == entry.actor)
+        self.actor.as_ref().is_none_or(|actor| is_by(entry, actor))
             && self.operation.as_ref().is_none_or(|operation| *operation == entry.operation)
             && self.outcome.as_ref().is_none_or(|outcome| outcome == entry.outcome.name())
             && self.subjects.iter().all(is_about)
     }
+}
+
+/// Whether an action was by this actor. An admin token is given by its name, its id, or both as they are recorded.
+fn is_by(entry: &AdminEntry, actor: &str) -> bool {
+    let token = entry.actor.strip_suffix(')').and_then(|text| text.rsplit_once(" (adm_"));
+    entry.actor == actor
+        || token.is_some_and(|(name, id)| name == actor || actor.strip_prefix("adm_") == Some(id))
 }
 
 /// Usage of a token on one UTC day.

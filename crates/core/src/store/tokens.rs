@@ -4,14 +4,21 @@ use async_trait::async_trait;
 
 use crate::store::entities::{Entities, change, list};
 use crate::store::{Noted, Stored};
-use crate::{Timestamp, Token, TokenHash, TokenUpdate, UpdatedToken};
+use crate::{Timestamp, Token, TokenHash, TokenUpdate, UpdatedToken, looks_like};
 
 /// Tokens. What changes them is committed and synced when it returns.
 #[async_trait]
 pub trait Tokens: Entities {
-    /// Stores a new token.
-    async fn create_token(&self, hash: &TokenHash, token: &Token, entry: Noted<'_>) -> Stored<()> {
-        change(self, entry, |_| (Some(vec![(*hash, token.clone())]), ())).await
+    /// Stores a new token; unless a token of another family has a name that [looks like](looks_like) its name, ended or not:
+    /// then nothing is stored, and the newest of those is returned.
+    async fn create_token(&self, hash: &TokenHash, token: &Token, entry: Noted<'_>) -> Stored<Option<Token>> {
+        change(self, entry, |tokens: Vec<(TokenHash, Token)>| {
+            let is_namesake =
+                |other: &Token| other.family != token.family && looks_like(&other.name, &token.name);
+            let namesake = tokens.into_iter().map(|(_, other)| other).rfind(is_namesake);
+            (namesake.is_none().then(|| vec![(*hash, token.clone())]), namesake)
+        })
+        .await
     }
 
     /// All tokens, oldest first, including expired and revoked ones.
@@ -31,8 +38,8 @@ pub trait Tokens: Entities {
         .await
     }
 
-    /// Stores a new token in place of `old`, which expires at `old_ends_at` or earlier. Changes both or neither. False if `old`
-    /// does not exist or is revoked.
+    /// Stores a new token in place of `old`, which expires at `old_ends_at` or earlier, or has ended already. Changes both or
+    /// neither. False if `old` does not exist.
     async fn rotate_token(
         &self,
         old: &str,
@@ -42,12 +49,8 @@ pub trait Tokens: Entities {
         entry: Noted<'_>,
     ) -> Stored<bool> {
         change(self, entry, |tokens| {
-            let Some((old_hash, old)) = find(tokens, old).filter(|(_, old)| old.revoked_at.is_none()) else {
-                return (None, false);
-            };
-            let expires_at = Some(old.expires_at.map_or(old_ends_at, |end| end.min(old_ends_at)));
-            let old = Token { expires_at, ..old };
-            (Some(vec![(old_hash, old), (*hash, token.clone())]), true)
+            let Some((old_hash, old)) = find(tokens, old) else { return (None, false) };
+            (Some(vec![(old_hash, old.ending(old_ends_at)), (*hash, token.clone())]), true)
         })
         .await
     }

@@ -80,7 +80,7 @@ impl Withdrawals {
         let mut stored = Vec::new();
         for (hash, there) in &self.tokens {
             let Some((hash, here)) = known.iter().find(|(_, token)| token.id == there.id) else {
-                stored.push((*hash, there.only_name(now)));
+                stored.push((*hash, there.revoked(now)));
                 continue;
             };
             if here.revoked_at.is_some() {

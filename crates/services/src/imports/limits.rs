@@ -2,12 +2,9 @@
 
 use std::str::FromStr;
 
-use contactd_core::is_printable;
+use contactd_core::{MOST_NAME_CHARS, is_name};
 
 use crate::imports::MaxRejects;
-
-/// The longest name of a source or a token.
-pub(crate) const MOST_NAME_CHARS: usize = 100;
 
 impl FromStr for MaxRejects {
     type Err = String;
@@ -40,9 +37,4 @@ pub fn parse_source(text: &str) -> Result<String, String> {
         return Err(format!("a name has 1 to {MOST_NAME_CHARS} printable characters"));
     }
     Ok(name.to_owned())
-}
-
-/// Whether this can be the name of a source or a token.
-pub(crate) fn is_name(name: &str) -> bool {
-    (1..=MOST_NAME_CHARS).contains(&name.chars().count()) && name.chars().all(is_printable)
 }

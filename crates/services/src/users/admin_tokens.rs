@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use contactd_core::{Actor, AdminToken, Lifetime, Role, Timestamp, TokenHash, TokenSecret};
+use contactd_core::{
+    Actor, AdminEntry, AdminToken, Lifetime, Role, Timestamp, TokenHash, TokenSecret, new_name,
+};
 
 use super::{UserError, Users};
 use crate::Changed;
-use crate::imports::is_name;
 
 /// How often the use of a token is stored.
 const NOTED_EVERY: Duration = Duration::from_secs(60);
@@ -21,39 +22,56 @@ pub struct IssuedAdminToken {
 }
 
 impl Users {
-    /// Creates an admin token.
+    /// Creates an admin token for a user, or for whoever has the machine, with a name that no other one has or had.
     pub async fn create_admin_token(
         &self,
         actor: &Actor,
+        owner: Option<&str>,
         name: &str,
         role: Role,
         lifetime: Lifetime,
     ) -> Result<Changed<IssuedAdminToken>, UserError> {
         let entry = self.parts.entry(actor, "admin-token create");
-        let name = name.trim();
-        if !is_name(name) {
-            return Err(UserError::TokenName);
-        }
+        let name = new_name(name)?;
         if lifetime.is_empty() {
             return Err(UserError::NoLifetime);
         }
         let now = self.parts.clock.now();
-        let token = AdminToken::new(name, role, now, lifetime.end(now))?;
+        let token = AdminToken {
+            owner: owner.map(str::to_owned),
+            ..AdminToken::new(name, role, now, lifetime.end(now))?
+        };
         let secret = TokenSecret::generate_admin()?;
-        let entry = entry.about(&token.id);
-        self.parts.store.create_admin_token(&secret.hash(), &token, Some(&entry)).await?;
+        let about = entry.clone().about(&token.id);
+        let namesake = self.parts.store.create_admin_token(&secret.hash(), &token, Some(&about)).await?;
+        if let Some(namesake) = namesake {
+            self.parts.note_failure(&entry.about(&namesake.id)).await;
+            return Err(UserError::TokenTaken(namesake.id));
+        }
         Ok(self.parts.recorded(IssuedAdminToken { secret, token }).await)
     }
 
     /// All admin tokens, oldest first, including expired and revoked ones.
     pub async fn list_admin_tokens(&self, actor: &Actor) -> Result<Vec<AdminToken>, UserError> {
         actor.note("admin-token list");
-        Ok(self.parts.store.list_admin_tokens().await?)
+        let mut tokens = self.parts.store.list_admin_tokens().await?;
+        let users = self.parts.store.list_users().await?;
+        tokens.iter_mut().for_each(|token| token.look_at_owner(&users));
+        Ok(tokens)
     }
 
     /// The admin token with this id, for work of its holder that goes on. Leaves no line in the journal.
     pub async fn find_admin_token(&self, id: &str) -> Result<Option<AdminToken>, UserError> {
-        Ok(self.parts.store.list_admin_tokens().await?.into_iter().find(|token| token.id == id))
+        let found = self.parts.store.list_admin_tokens().await?.into_iter().find(|token| token.id == id);
+        self.with_owner(found).await
+    }
+
+    /// A token that was found, suspended if its owner is no admin who can log in.
+    async fn with_owner(&self, mut found: Option<AdminToken>) -> Result<Option<AdminToken>, UserError> {
+        if let Some(token) = found.as_mut().filter(|token| token.owner.is_some()) {
+            token.look_at_owner(&self.parts.store.list_users().await?);
+        }
+        Ok(found)
     }
 
     /// Revokes an admin token now, by id, or by name if only one live token has it. Revoking it again changes nothing.
@@ -62,24 +80,44 @@ impl Users {
         actor: &Actor,
         id_or_name: &str,
     ) -> Result<Changed<AdminToken>, UserError> {
-        let (entry, now) = (self.parts.entry(actor, "admin-token revoke"), self.parts.clock.now());
-        let id = match choose(self.parts.store.list_admin_tokens().await?, id_or_name, now) {
-            Ok(id) => id,
-            Err(error) => {
-                self.parts.note_failure(&entry).await;
-                return Err(error);
-            }
-        };
-        let entry = entry.about(&id);
-        let revoked = self.parts.store.revoke_admin_token(&id, now, Some(&entry)).await?;
+        let (id, entry) = self.choose(self.parts.entry(actor, "admin-token revoke"), id_or_name).await?;
+        let revoked = self.parts.store.revoke_admin_token(&id, self.parts.clock.now(), Some(&entry)).await?;
         Ok(self.parts.recorded(revoked.ok_or(UserError::UnknownToken)?).await)
     }
 
-    /// The live admin token with this secret. Its use is stored about once a minute.
+    /// Makes an admin token, by id or name, that of another user, or of whoever has the machine. So it goes on when its owner's account
+    /// does not. One that has ended stays so.
+    pub async fn take_over_admin_token(
+        &self,
+        actor: &Actor,
+        owner: Option<&str>,
+        id_or_name: &str,
+    ) -> Result<Changed<AdminToken>, UserError> {
+        let (id, entry) = self.choose(self.parts.entry(actor, "admin-token take-over"), id_or_name).await?;
+        let taken = self.parts.store.give_admin_token(&id, owner, Some(&entry)).await?;
+        let taken = self.with_owner(taken).await?.ok_or(UserError::UnknownToken)?;
+        Ok(self.parts.recorded(taken).await)
+    }
+
+    /// The id of the token that is meant, and the entry about it. If there is none, the failure is noted.
+    async fn choose(&self, entry: AdminEntry, id_or_name: &str) -> Result<(String, AdminEntry), UserError> {
+        match choose(self.parts.store.list_admin_tokens().await?, id_or_name, self.parts.clock.now()) {
+            Ok(id) => {
+                let entry = entry.about(&id);
+                Ok((id, entry))
+            }
+            Err(error) => {
+                self.parts.note_failure(&entry).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// The live admin token with this secret, which is refused while its owner is no admin who can log in. Its use is stored about once a minute.
     pub async fn recognize(&self, secret: &str) -> Result<Option<AdminToken>, UserError> {
         let Some(hash) = TokenHash::of_admin(secret) else { return Ok(None) };
         let now = self.parts.clock.now();
-        let found = self.parts.store.find_admin_token(&hash).await?;
+        let found = self.with_owner(self.parts.store.find_admin_token(&hash).await?).await?;
         let Some(token) = found.filter(|token| token.is_live(now)) else { return Ok(None) };
         if token.last_used_at.is_none_or(|at| at.plus(NOTED_EVERY) <= now)
             && let Err(error) = self.parts.store.note_admin_token_use(&token.id, now).await

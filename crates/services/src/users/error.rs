@@ -2,7 +2,7 @@
 
 use contactd_core::HashError;
 use contactd_core::store::StoreError;
-use contactd_core::{MOST_PASSWORD_BYTES, SHORTEST_PASSWORD, UnknownTotpKey, UserNameError};
+use contactd_core::{MOST_PASSWORD_BYTES, NameError, SHORTEST_PASSWORD, UnknownTotpKey, UserNameError};
 
 /// Why an account was not created, changed or found.
 #[derive(Debug, thiserror::Error)]
@@ -44,9 +44,14 @@ pub enum UserError {
     /// The key of the second factor is missing.
     #[error(transparent)]
     Key(#[from] UnknownTotpKey),
-    /// It is not the name of an admin token.
-    #[error("the name of an admin token has 1 to 100 printable characters")]
-    TokenName,
+    /// An admin token cannot have this name.
+    #[error(transparent)]
+    TokenName(#[from] NameError),
+    /// Another admin token has that name, or had it.
+    #[error(
+        "{0} has this name, or had it, and what it did is on record under it; choose another name, such as the same with a date"
+    )]
+    TokenTaken(String),
     /// It would have expired already.
     #[error("the token would have expired already; give it a longer time, such as 90d")]
     NoLifetime,
@@ -91,7 +96,8 @@ pub enum LoginError {
     /// The name or the password is wrong, or the user is disabled: nobody learns which.
     #[error("the name or the password is wrong")]
     Wrong,
-    /// The password is right, and a code of the user's app is needed: none was given, or it is wrong or was used before.
+    /// The password is right, and a code of the user's app is needed: none was given, or it is wrong or was used before. Both count as
+    /// attempts that failed.
     #[error("a code of the authenticator app is needed, and each counts once")]
     CodeNeeded,
     /// The key of the second factor is missing.

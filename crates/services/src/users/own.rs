@@ -51,7 +51,7 @@ impl Users {
         let new = NewPassword { hash: PasswordHash::of(new)?, must_change: false };
         let if_generation = Some(user.generation);
         let change = UserChange { if_generation, password: Some(new), ..self.ending_sessions()? };
-        self.change(entry, name, "", &change).await
+        self.change(entry, name, &change).await
     }
 
     /// Makes a second factor for a user. It is in use once a code of it is [confirmed](Self::confirm_totp).
@@ -84,7 +84,7 @@ impl Users {
             totp_step: Some(step),
             ..UserChange::default()
         };
-        self.change(entry, name, "", &change).await
+        self.change(entry, name, &change).await
     }
 
     /// Removes the second factor of a user who knows the password. Their sessions end; the caller may go on with the
@@ -99,7 +99,7 @@ impl Users {
         let user = self.authenticated(&entry, name, password).await?;
         let if_generation = Some(user.generation);
         let change = UserChange { if_generation, totp: Some(None), ..self.ending_sessions()? };
-        self.change(entry, name, "", &change).await
+        self.change(entry, name, &change).await
     }
 
     /// The user, if this is the password; otherwise notes the failure.
@@ -108,7 +108,7 @@ impl Users {
         if user.is_enabled() && user.password.is_of(password) {
             return Ok(user);
         }
-        self.parts.note_failure(&entry.clone().about(&user.name)).await;
+        self.parts.note_failure(&entry.clone().about_name(&user.name, None)).await;
         Err(UserError::WrongPassword)
     }
 }

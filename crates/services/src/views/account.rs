@@ -47,7 +47,7 @@ pub struct AdminTokenView {
     pub name: String,
     #[schemars(with = "String")]
     pub role: Role,
-    /// `live`, `expired` or `revoked`.
+    /// `live`, `expired`, `revoked`, or `suspended`: its owner is no admin who can log in.
     pub state: &'static str,
     #[schemars(with = "String")]
     pub created_at: Timestamp,
@@ -56,6 +56,9 @@ pub struct AdminTokenView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub revoked_at: Option<Option<Timestamp>>,
+    /// The user whose token it is; absent if it was made on the command line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
     #[schemars(with = "Option<String>")]
     pub last_used_at: Option<Timestamp>,
 }
@@ -71,6 +74,7 @@ impl AdminTokenView {
             created_at: token.created_at,
             expires_at: token.expires_at,
             revoked_at: None,
+            owner: token.owner,
             last_used_at: token.last_used_at,
         }
     }

@@ -61,16 +61,33 @@ pub async fn rotating_keeps_both_until_the_overlap_ends(store: &dyn Store) {
     }
 }
 
-/// Either both tokens change or neither does.
-pub async fn rotating_an_unknown_or_revoked_token_creates_none(store: &dyn Store) {
+/// An unknown token is not rotated. A revoked one stays as it is, and is continued.
+pub async fn rotating_continues_what_has_ended_and_nothing_unknown(store: &dyn Store) {
     let (secret, new) = token("crm");
     assert!(!store.rotate_token("tok_unknown", now(), &secret.hash(), &new, None).await.expect("asks"));
     assert!(store.list_tokens().await.expect("lists").is_empty());
     let (old_secret, old) = token("ats");
     store.create_token(&old_secret.hash(), &old, None).await.expect("creates");
-    store.revoke_token(&old.id, now(), None).await.expect("revokes");
-    assert!(!store.rotate_token(&old.id, now(), &secret.hash(), &new, None).await.expect("asks"));
-    assert_eq!(store.list_tokens().await.expect("lists").len(), 1, "a revoked token cannot be rotated");
+    let revoked = store.revoke_token(&old.id, now(), None).await.expect("revokes").expect("known");
+    assert!(store.rotate_token(&old.id, now(), &secret.hash(), &new, None).await.expect("asks"));
+    let listed = store.list_tokens().await.expect("lists");
+    assert!(listed.contains(&(old_secret.hash(), revoked)) && listed.contains(&(secret.hash(), new)));
+}
+
+/// A name belongs to one family, also after all of it has ended.
+pub async fn a_name_that_another_family_has_or_had_is_refused(store: &dyn Store) {
+    let (secret, first) = token("crm");
+    assert_eq!(store.create_token(&secret.hash(), &first, None).await.expect("creates"), None);
+    for name in ["crm", " CRM"] {
+        let (secret, other) = token(name);
+        let namesake = store.create_token(&secret.hash(), &other, None).await.expect("asks");
+        assert_eq!(namesake.map(|token| token.family).as_ref(), Some(&first.family));
+        let again = Token { family: first.family.clone(), ..other };
+        assert_eq!(store.create_token(&secret.hash(), &again, None).await.expect("creates"), None);
+        store.revoke_token(&again.id, now(), None).await.expect("revokes");
+        store.revoke_token(&first.id, now(), None).await.expect("revokes");
+    }
+    assert_eq!(store.list_tokens().await.expect("lists").len(), 3);
 }
 
 /// Only what is named changes, and only of a token that is live.
@@ -107,7 +124,7 @@ pub async fn an_update_changes_what_it_names(store: &dyn Store) {
 /// A family has one quota; everything else belongs to each token.
 pub async fn a_new_quota_is_for_the_live_tokens_of_the_family(store: &dyn Store) {
     let ((_, first), (_, second), (_, ended), (_, stranger)) =
-        (token("crm"), token("crm"), token("crm"), token("crm"));
+        (token("crm"), token("crm"), token("crm"), token("ats"));
     let family = || first.family.clone();
     let second = Token { family: family(), created_at: day("2026-06-02"), ..second };
     let ended = Token { family: family(), revoked_at: Some(now()), created_at: day("2026-06-03"), ..ended };

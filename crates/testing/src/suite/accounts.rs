@@ -127,11 +127,16 @@ pub async fn an_admin_token_is_found_by_its_hash(store: &dyn Store) {
         let token = AdminToken::new(name, Role::Operator, day(at), Some(day("2027-01-01")));
         (TokenSecret::generate_admin().expect("randomness").hash(), token.expect("randomness"))
     };
-    let ((late_hash, late), (early_hash, early)) = (new("deploy", "2026-06-02"), new("deploy", "2026-06-01"));
+    let ((late_hash, late), (early_hash, early)) =
+        (new("deploy", "2026-06-02"), new("nightly", "2026-06-01"));
     let early = AdminToken { expires_at: None, role: Role::Admin, ..early };
     for (hash, token) in [(&late_hash, &late), (&early_hash, &early)] {
-        store.create_admin_token(hash, token, Some(&entry("admin-token create"))).await.expect("creates");
+        let created = store.create_admin_token(hash, token, Some(&entry("admin-token create"))).await;
+        assert_eq!(created.expect("creates"), None);
     }
+    let (taken_hash, taken) = new(" DEPLOY", "2026-06-03");
+    let refused = store.create_admin_token(&taken_hash, &taken, Some(&entry("admin-token create"))).await;
+    assert_eq!(refused.expect("asks").as_ref(), Some(&late), "a name is given once");
     let found = store.find_admin_token(&early_hash).await.expect("reads");
     assert_eq!(found.as_ref(), Some(&early));
     let unknown = TokenSecret::generate_admin().expect("randomness").hash();
@@ -150,6 +155,11 @@ pub async fn an_admin_token_is_found_by_its_hash(store: &dyn Store) {
         let done = store.revoke_admin_token(&late.id, day(at), Some(&entry)).await.expect("revokes");
         assert_eq!(done.as_ref(), Some(&revoked), "the first time counts");
     }
+    for owner in [Some("olga"), None] {
+        let given = store.give_admin_token(&early.id, owner, None).await.expect("gives").expect("known");
+        assert_eq!(given, AdminToken { owner: owner.map(str::to_owned), ..early.clone() });
+    }
+    assert_eq!(store.give_admin_token("adm_unknown", None, None).await.expect("asks"), None);
     let nothing = store.revoke_admin_token("adm_unknown", now(), Some(&entry("admin-token revoke"))).await;
     assert_eq!(nothing.expect("asks"), None);
     assert_eq!(store.find_admin_token(&late_hash).await.expect("reads"), Some(revoked.clone()));

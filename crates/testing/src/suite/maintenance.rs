@@ -152,8 +152,8 @@ pub async fn a_token_gets_the_earlier_end_and_the_fewer_scopes_of_another_store(
         ((None, Scopes::ALL), (None, Scopes::ALL), (None, Scopes::ALL)),
     ];
     let (mut withdrawals, mut expected) = (Withdrawals::default(), Vec::new());
-    for (here, there, after) in cases {
-        let (secret, token) = token("crm");
+    for (number, (here, there, after)) in cases.into_iter().enumerate() {
+        let (secret, token) = token(&number.to_string());
         let with = |(expires_at, scopes)| Token { expires_at, scopes, ..token.clone() };
         store.create_token(&secret.hash(), &with(here), None).await.expect("creates");
         withdrawals.tokens.push((secret.hash(), with(there)));

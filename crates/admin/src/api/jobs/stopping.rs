@@ -45,14 +45,14 @@ pub(crate) async fn stop_those_without_permission(api: &Api) -> Result<(), UserE
     Ok(())
 }
 
-/// The role of whom a job belongs to; `None` if the account is disabled or the token revoked.
+/// The role of whom a job belongs to; `None` if the account is disabled, or the token revoked or suspended.
 async fn role_of(api: &Api, owner: &str) -> Result<Option<Role>, UserError> {
     let users = &api.services.users;
     Ok(match owner.strip_prefix(USER) {
         Some(name) => users.find(name).await?.filter(|user| user.disabled_at.is_none()).map(|user| user.role),
         None => {
             let token = users.find_admin_token(owner).await?;
-            token.filter(|token| token.revoked_at.is_none()).map(|token| token.role)
+            token.filter(|token| token.revoked_at.is_none() && !token.is_suspended).map(|token| token.role)
         }
     })
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::access::token::random_id;
-use crate::{Role, Timestamp};
+use crate::{Role, Timestamp, User};
 
 /// The record of a token of the admin API, without its secret. Its JSON is what an engine stores.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,9 +20,16 @@ pub struct AdminToken {
     pub expires_at: Option<Timestamp>,
     /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
+    /// The user whose token it is: it is accepted only while they are an admin who can log in. A token that was made on the command
+    /// line belongs to nobody: to whoever has the machine.
+    #[serde(default)]
+    pub owner: Option<String>,
     /// When it was last accepted, to about a minute.
     #[serde(skip)]
     pub last_used_at: Option<Timestamp>,
+    /// Whether its owner is no admin who can log in. An engine does not store it: it follows from the users.
+    #[serde(skip)]
+    pub is_suspended: bool,
 }
 
 impl AdminToken {
@@ -34,12 +41,22 @@ impl AdminToken {
         expires_at: Option<Timestamp>,
     ) -> Result<Self, getrandom::Error> {
         let (id, name) = (random_id("adm_")?, name.to_owned());
-        Ok(Self { id, name, role, created_at, expires_at, revoked_at: None, last_used_at: None })
+        Ok(Self {
+            id,
+            name,
+            role,
+            created_at,
+            expires_at,
+            revoked_at: None,
+            owner: None,
+            last_used_at: None,
+            is_suspended: false,
+        })
     }
 
     /// Whether it is accepted at `now`.
     pub fn is_live(&self, now: Timestamp) -> bool {
-        self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
+        self.revoked_at.is_none() && !self.is_suspended && self.expires_at.is_none_or(|end| now < end)
     }
 
     /// The state at `now`, in a word.
@@ -48,8 +65,17 @@ impl AdminToken {
             "revoked"
         } else if self.is_live(now) {
             "live"
+        } else if self.is_suspended {
+            "suspended"
         } else {
             "expired"
         }
+    }
+
+    /// Suspends the token unless it has no owner, or its owner is an admin who can log in.
+    pub fn look_at_owner(&mut self, users: &[User]) {
+        let is_owner = |user: &User, owner: &str| user.name == owner && user.is_enabled_admin();
+        self.is_suspended =
+            self.owner.as_deref().is_some_and(|owner| !users.iter().any(|user| is_owner(user, owner)));
     }
 }
