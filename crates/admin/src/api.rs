@@ -40,6 +40,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use attempts::Attempts;
+pub(crate) use attempts::Origin;
 use auth::{Gate, authorize};
 use axum::Router;
 use axum::middleware;
@@ -174,7 +175,7 @@ fn endpoints() -> Vec<Endpoint> {
 }
 
 fn router(api: &Arc<Api>) -> Router {
-    let document = openapi::document(&endpoints()).to_string();
+    let document = openapi::document(&endpoints(), api.is_tls).to_string();
     let shown =
         move || async move { answer::of_type(axum::http::StatusCode::OK, "application/json", document) };
     let mut router = Router::new().route(&format!("{BASE}/openapi.json"), get(shown));

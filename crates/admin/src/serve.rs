@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use contactd_core::blocking;
 use contactd_tls::{HandshakeQueue, Tls};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -17,6 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio_io_timeout::TimeoutStream;
 
+use crate::api::Origin;
 use crate::{Admin, Console, routes};
 
 /// Threads that serve connections, and threads for blocking work beside one for each connection. So nobody waits for a thread because
@@ -104,18 +107,19 @@ async fn accept_all(
     loop {
         let accepting = async {
             let slot = Arc::clone(&slots).acquire_owned().await.map_err(io::Error::other)?;
-            listener.accept().await.map(|(stream, _)| (stream, slot))
+            listener.accept().await.map(|(stream, peer)| (stream, Origin::of(peer.ip()), slot))
         };
         let accepted = tokio::select! {
             accepted = accepting => accepted,
             _ = &mut stopped => break,
         };
         match accepted {
-            Ok((stream, slot)) => {
+            Ok((stream, origin, slot)) => {
                 let (tls, router, ending) = (tls.clone(), router.clone(), ending.clone());
                 tokio::spawn(async move {
                     let _slot = slot;
-                    let _ = tokio::time::timeout(CONNECTION_TIME, open(stream, tls, router, ending)).await;
+                    let _ = tokio::time::timeout(CONNECTION_TIME, open(stream, origin, tls, router, ending))
+                        .await;
                 });
             }
             Err(error) => {
@@ -151,6 +155,7 @@ async fn tidy(console: Console) {
 /// Serves a connection, after its handshake if there is TLS.
 async fn open(
     stream: TcpStream,
+    origin: Origin,
     tls: Option<(Arc<Tls>, Arc<HandshakeQueue>)>,
     router: axum::Router,
     ending: watch::Receiver<bool>,
@@ -158,23 +163,29 @@ async fn open(
     let _ = stream.set_nodelay(true);
     let mut stream = Box::pin(TimeoutStream::new(stream));
     stream.as_mut().set_write_timeout_pinned(Some(WRITE_TIME));
-    let Some((tls, queue)) = tls else { return serve(stream, router, ending).await };
+    let Some((tls, queue)) = tls else { return serve(stream, origin, router, ending).await };
     // Without a handshake, there is nobody to answer.
     if let Ok(Ok(stream)) = tokio::time::timeout(HEAD_TIME, tls.accept(stream, &queue)).await {
-        serve(stream, router, ending).await;
+        serve(stream, origin, router, ending).await;
     }
 }
 
 /// Serves a connection until it ends or, when the listener stops, to the end of its current request.
 async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin,
+    origin: Origin,
     router: axum::Router,
     mut ending: watch::Receiver<bool>,
 ) {
+    let service = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(origin);
+        service.call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     tokio::select! {
         // If the connection broke, there is nobody to answer.

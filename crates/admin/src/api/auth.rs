@@ -14,8 +14,11 @@ use crate::api::permission::Needs;
 use crate::api::refusal::Refusal;
 use crate::api::sessions::Session;
 
-/// The cookie that holds the secret of a session.
-pub(crate) const COOKIE: &str = "contactd_session";
+/// The cookie that holds the secret of a session. With TLS its name lets the browser take it from this host only, over TLS only: no other
+/// name below the same domain can set one.
+pub(crate) const fn cookie_name(is_tls: bool) -> &'static str {
+    if is_tls { "__Host-contactd_session" } else { "contactd_session" }
+}
 
 /// The header with the session's CSRF token.
 const CSRF: &str = "x-contactd-csrf";
@@ -122,7 +125,7 @@ async fn by_token(api: &Api, authorization: &HeaderValue) -> Result<Who, Refusal
 /// The user of a session. It ends with whatever changes who the user is.
 async fn by_session(gate: &Gate, headers: &HeaderMap, method: &Method) -> Result<Who, Refusal> {
     let api = &gate.api;
-    let secret = cookie(headers).ok_or_else(Refusal::unauthorized)?;
+    let secret = cookie(headers, cookie_name(api.is_tls)).ok_or_else(Refusal::unauthorized)?;
     let session =
         api.sessions.find(secret, api.clock.now(), gate.is_use).ok_or_else(Refusal::unauthorized)?;
     let user = api.services.users.find(&session.user).await?;
@@ -150,10 +153,10 @@ async fn by_session(gate: &Gate, headers: &HeaderMap, method: &Method) -> Result
 }
 
 /// The secret in the cookie.
-fn cookie(headers: &HeaderMap) -> Option<&str> {
+fn cookie<'a>(headers: &'a HeaderMap, of: &str) -> Option<&'a str> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs = cookies.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, _)| *name == COOKIE).map(|(_, secret)| secret)
+    pairs.find(|(name, _)| *name == of).map(|(_, secret)| secret)
 }
 
 /// Refuses what another site's page sent.

@@ -11,6 +11,7 @@ use futures_util::future::BoxFuture;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use crate::api::Api;
+use crate::api::attempts::Origin;
 use crate::api::auth::Call;
 use crate::api::extract::{Asked, Created, Json, Named, Sent, Text};
 use crate::api::jobs::{JobShown, Started};
@@ -166,6 +167,7 @@ pub(crate) trait Described {
 impl Described for Call {}
 impl Described for State<Arc<Api>> {}
 impl Described for Named {}
+impl Described for Origin {}
 impl Described for HeaderMap {}
 impl Described for Request {}
 /// Its content is said beside the handler.

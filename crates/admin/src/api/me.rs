@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::Api;
+use crate::api::attempts::{Attempt, Turn};
 use crate::api::auth::{Call, Who};
 use crate::api::endpoint::Endpoint;
 use crate::api::extract::{Answer, Json, Sent};
@@ -135,14 +136,19 @@ async fn remove_totp(Call { api, who }: Call, Sent(sent): Sent<Password>) -> Res
 }
 
 /// Waits for the turn to check a password. Whoever takes over a session cannot guess it without limit.
-async fn attempt(api: &Api, who: &Who) -> Result<crate::api::attempts::Turn, Refusal> {
-    api.attempts.turn(&who.actor.name, api.clock.now()).await.map_err(Refusal::too_many_attempts)
+async fn attempt(api: &Api, who: &Who) -> Result<Turn, Refusal> {
+    api.attempts.turn(&of_session(who)?, api.clock.now()).await.map_err(Refusal::too_many_attempts)
+}
+
+/// Attempts of a session are counted by themselves: nobody who has none slows it.
+fn of_session(who: &Who) -> Result<Attempt, Refusal> {
+    Ok(Attempt::new(&who.actor.name, who.session()?.origin(), false))
 }
 
 /// Lets the session go on after a change of its user, or notes that the password was wrong.
 fn go_on(api: &Api, who: &Who, changed: Result<Changed<User>, UserError>) -> Result<StatusCode, Refusal> {
     if matches!(changed, Err(UserError::WrongPassword)) {
-        api.attempts.failed(&who.actor.name, api.clock.now());
+        api.attempts.failed(&of_session(who)?, false, api.clock.now());
     }
     api.sessions.go_on(who.session()?, &changed?.done.generation);
     Ok(StatusCode::NO_CONTENT)

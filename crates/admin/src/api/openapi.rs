@@ -5,6 +5,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use crate::api::BASE;
+use crate::api::auth::cookie_name;
 use crate::api::endpoint::{Content, Endpoint};
 use crate::api::jobs::JobShown;
 use crate::api::permission::Needs;
@@ -28,7 +29,7 @@ const ERRORS: [(u16, &str); 14] = [
 ];
 
 /// Generates the document.
-pub(crate) fn document(endpoints: &[Endpoint]) -> Value {
+pub(crate) fn document(endpoints: &[Endpoint], is_tls: bool) -> Value {
     let mut schemas = SchemaSettings::draft2020_12()
         .with(|settings| settings.definitions_path = "/components/schemas".into())
         .into_generator();
@@ -48,7 +49,7 @@ pub(crate) fn document(endpoints: &[Endpoint]) -> Value {
             "summary": "What operators, privacy officers and auditors do with a contact lookup service.",
             "description": "Served on the admin listener. Authorised by an admin token (`contactd admin-token create`), or by a \
                 session of the console. Everything that is changed, and every view of personal data, is on record in the journal with \
-                the name of the user or of the admin token.",
+                the name of the user, or the name and id of the admin token.",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "servers": [{ "url": BASE }],
@@ -57,7 +58,7 @@ pub(crate) fn document(endpoints: &[Endpoint]) -> Value {
         "components": {
             "securitySchemes": {
                 "adminToken": { "type": "http", "scheme": "bearer", "description": "An admin token. It begins with `cta_`." },
-                "session": { "type": "apiKey", "in": "cookie", "name": super::auth::COOKIE },
+                "session": { "type": "apiKey", "in": "cookie", "name": cookie_name(is_tls) },
                 "csrf": { "type": "apiKey", "in": "header", "name": "X-Contactd-Csrf",
                     "description": "The `csrfToken` of the session; not needed to read." },
             },

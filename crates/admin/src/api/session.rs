@@ -11,7 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::Api;
-use crate::api::auth::{COOKIE, Call};
+use crate::api::attempts::{Attempt, Origin};
+use crate::api::auth::{Call, cookie_name};
 use crate::api::endpoint::{Described, Endpoint};
 use crate::api::extract::{Answer, Json, Sent};
 use crate::api::permission::{Needs, Permission};
@@ -94,20 +95,24 @@ impl SessionShown {
 }
 
 /// `POST /session`
-async fn log_in(State(api): State<Arc<Api>>, Sent(login): Sent<Login>) -> Result<LoggedIn, Refusal> {
+async fn log_in(
+    State(api): State<Arc<Api>>,
+    origin: Origin,
+    Sent(login): Sent<Login>,
+) -> Result<LoggedIn, Refusal> {
     let now = api.clock.now();
-    let _turn = api.attempts.turn(&login.name, now).await.map_err(Refusal::too_many_attempts)?;
     let code = login.code.as_deref().map(str::trim).filter(|code| !code.is_empty());
+    let attempt = Attempt::new(&login.name, origin, code.is_some());
+    let _turn = api.attempts.turn(&attempt, now).await.map_err(Refusal::too_many_attempts)?;
     match api.services.users.log_in(Via::Console, &login.name, &login.password, code).await {
         Ok(user) => {
-            api.attempts.succeeded(&login.name);
+            api.attempts.succeeded(&attempt, now);
             begin(&api, &user, false)
         }
         Err(error) => {
-            // The page asks for the code only once the password was right, which is not an attempt that failed.
-            if !matches!(error, LoginError::CodeNeeded) || code.is_some() {
-                api.attempts.failed(&login.name, now);
-            }
+            // The page asks for the code only once the password was right. That counts as a failure until the code comes.
+            let is_half = matches!(error, LoginError::CodeNeeded) && code.is_none();
+            api.attempts.failed(&attempt, is_half, now);
             Err(error.into())
         }
     }
@@ -137,8 +142,10 @@ fn begin(api: &Api, user: &User, is_by_link: bool) -> Result<LoggedIn, Refusal> 
 }
 
 fn cookie(api: &Api, secret: &str, more: &str) -> String {
-    let secure = if api.is_tls { "; Secure" } else { "" };
-    format!("{COOKIE}={secret}; Path=/admin; HttpOnly; SameSite=Strict{secure}{more}")
+    let name = cookie_name(api.is_tls);
+    // Browsers accept `__Host-` only with these two.
+    let (path, secure) = if api.is_tls { ("/", "; Secure") } else { ("/admin", "") };
+    format!("{name}={secret}; Path={path}; HttpOnly; SameSite=Strict{secure}{more}")
 }
 
 /// An answer that gives the browser a cookie.

@@ -10,6 +10,8 @@ use contactd_core::{Timestamp, TotpSeed, User, hex};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
+use crate::api::Origin;
+
 /// A session that is not used for so long ends.
 const IDLE: Duration = Duration::from_secs(30 * 60);
 
@@ -64,6 +66,11 @@ impl Session {
     /// When it ends if it is not used.
     pub(crate) fn idle_ends_at(&self) -> Timestamp {
         self.used_at.plus(IDLE).min(self.ends_at())
+    }
+
+    /// Where attempts come from that are made with it.
+    pub(crate) const fn origin(&self) -> Origin {
+        Origin::Session(self.key)
     }
 
     fn is_over(&self, now: Timestamp) -> bool {

@@ -1,10 +1,15 @@
 //! Logging in to the console, and what protects a session.
 
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+use contactd_testing::totp_code;
 use serde_json::{Value, json};
 
 use crate::admin_api::BASE;
 use crate::http::{Connection, Reply, Request};
-use crate::service::{Service, Site};
+use crate::service::{Service, Site, eventually};
 
 /// A browser with a session.
 pub(crate) struct Browser<'a> {
@@ -24,7 +29,21 @@ fn json_request(method: &str, path: &str, body: &Value) -> Request {
 }
 
 fn log_in(service: &Service, name: &str, password: &str) -> Reply {
-    send(service, &json_request("POST", "/session", &json!({ "name": name, "password": password })))
+    log_in_from(Ipv4Addr::LOCALHOST, service, &json!({ "name": name, "password": password }))
+}
+
+/// From another address of this machine.
+fn log_in_from(address: Ipv4Addr, service: &Service, login: &Value) -> Reply {
+    Connection::open_from(address, service.admin).ask(&json_request("POST", "/session", login))
+}
+
+const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+const PASSWORD: &str = "correct horse battery";
+
+/// The step of codes that it is now.
+fn step() -> i64 {
+    let seconds = SystemTime::UNIX_EPOCH.elapsed().expect("a clock").as_secs();
+    i64::try_from(seconds / 30).expect("small")
 }
 
 impl<'a> Browser<'a> {
@@ -39,7 +58,7 @@ impl<'a> Browser<'a> {
     pub(crate) fn with_role(service: &'a Service, name: &str, role: &str) -> Self {
         let first = service.site.ok(&["user", "create", name, "--role", role]);
         let browser = Self::of(service, &log_in(service, name, &first));
-        let own = json!({ "old": first, "new": "correct horse battery" });
+        let own = json!({ "old": first, "new": PASSWORD });
         assert_eq!(browser.post("/me/password", &own).status, 204);
         browser
     }
@@ -148,6 +167,115 @@ fn guessing_passwords_gets_slower_and_tells_nothing() {
         let slowed = log_in(&service, name, &first);
         assert_eq!((slowed.status, slowed.code()), (429, "too_many_attempts".to_owned()), "{name}");
         assert!(slowed.header("Retry-After").is_some_and(|seconds| seconds == "2" || seconds == "1"));
+    }
+}
+
+#[test]
+fn a_right_password_without_its_code_is_on_record_and_slowed_like_a_wrong_one() {
+    let service = Site::empty().serve();
+    let ada = Browser::with_role(&service, "ada", "admin");
+    let secret = ada.post("/me/totp", &json!({})).json()["secret"].as_str().expect("a secret").to_owned();
+    let confirmed = json!({ "password": PASSWORD, "code": totp_code(&secret, step()) });
+    assert_eq!(ada.post("/me/totp/confirm", &confirmed).status, 204);
+
+    let without_code = json!({ "name": "ada", "password": PASSWORD });
+    let tries: Vec<Reply> = (0..30).map(|_| log_in_from(STRANGER, &service, &without_code)).collect();
+    let codes: Vec<String> = tries.iter().map(Reply::code).collect();
+    assert!(codes[..5].iter().all(|code| code == "code_needed"), "{codes:?}");
+    assert_eq!((tries[5].status, codes[5].as_str()), (429, "too_many_attempts"));
+    let checked = codes.iter().filter(|code| *code == "code_needed").count();
+    assert!(checked < 15, "{codes:?}");
+    let lines = service.site.events(&["--operation", "log in", "--outcome", "failed"]);
+    assert_eq!(lines.len(), checked);
+    assert!(lines.iter().all(|line| line["what"] == "code needed" && line["actor"] == "ada"), "{lines:?}");
+
+    // Ada logs in as always, first with her password: that the code was missing is no reason to wait for it.
+    for _ in 0..5 {
+        assert_eq!(log_in(&service, "ada", PASSWORD).code(), "code_needed");
+    }
+    let with_code = json!({ "name": "ada", "password": PASSWORD, "code": totp_code(&secret, step() + 1) });
+    assert_eq!(log_in_from(Ipv4Addr::LOCALHOST, &service, &with_code).status, 200);
+}
+
+#[test]
+fn strangers_at_the_log_in_page_keep_nobody_out() {
+    let service = Site::empty().serve();
+    let [_, bo] = ["ada", "bo"].map(|name| Browser::with_role(&service, name, "admin"));
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for number in 0..20 {
+            let (service, is_over) = (&service, &is_over);
+            scope.spawn(move || {
+                for round in 0_usize.. {
+                    let name = ["ada", "bo", &format!("x{number}-{round}")][round % 3].to_owned();
+                    log_in_from(STRANGER, service, &json!({ "name": name, "password": "guessed guessed" }));
+                    if is_over.load(Ordering::SeqCst) {
+                        break;
+                    }
+                }
+            });
+        }
+        eventually("the line of the strangers is full, and their guesses wait", || {
+            log_in_from(STRANGER, &service, &json!({ "name": "ada", "password": PASSWORD })).status == 429
+        });
+        let logged_in: Vec<u16> = (0..15).map(|_| log_in(&service, "ada", PASSWORD).status).collect();
+        // A session goes on, also where it asks for the password.
+        let changed = bo.post("/me/password", &json!({ "old": PASSWORD, "new": "another horse battery" }));
+        is_over.store(true, Ordering::SeqCst);
+        assert_eq!((logged_in, changed.status), (vec![200; 15], 204));
+    });
+}
+
+#[test]
+fn an_admin_token_ends_with_the_account_of_its_owner_unless_it_is_taken_over() {
+    let service = Site::empty().serve();
+    let [ada, bo] = ["ada", "bo"].map(|name| Browser::with_role(&service, name, "admin"));
+    let [first, second] = ["one", "two"].map(|name| {
+        let made = bo.post("/admin-tokens", &json!({ "name": name, "role": "auditor" })).json();
+        assert_eq!(made["owner"], "bo");
+        (made["id"].as_str().expect("an id").to_owned(), made["token"].as_str().expect("a token").to_owned())
+    });
+    let accepted = || {
+        let usage = || Request::get(&format!("{BASE}/usage"));
+        [&first, &second].map(|(_, secret)| send(&service, &usage().token(secret)).status)
+    };
+    assert_eq!(accepted(), [200, 200]);
+    let disabled = service.site.run(&["user", "disable", "bo"]);
+    disabled.mentions(0, format!("`contactd admin-token take-over {}` keeps it", first.0));
+    assert_eq!(accepted(), [401, 401]);
+    let taken = ada.post(&format!("/admin-tokens/{}/take-over", first.0), &json!({})).json();
+    assert_eq!((&taken["owner"], &taken["state"]), (&json!("ada"), &json!("live")));
+    assert_eq!(accepted(), [200, 401]);
+    assert_eq!(ada.get("/admin-tokens").json()["adminTokens"][1]["state"], "suspended");
+    service.site.ok(&["admin-token", "take-over", "two"]);
+    assert_eq!(accepted(), [200, 200]);
+    let lines = service.site.events(&["--operation", "admin-token take-over"]);
+    let lines: Vec<_> = lines.iter().map(|line| (&line["via"], &line["what"])).collect();
+    assert_eq!(lines, [(&json!("command line"), &json!(second.0)), (&json!("console"), &json!(first.0))]);
+}
+
+#[test]
+fn what_two_admin_tokens_did_can_be_told_apart() {
+    let service = Site::empty().serve();
+    let ada = Browser::with_role(&service, "ada", "admin");
+    let taken = service.site.issue("admin-token", "crm-sync", &["--role", "operator"]);
+    let refused = service.site.run(&["admin-token", "create", "CRM-sync", "--role", "operator"]);
+    refused.mentions(1, "has this name, or had it, and what it did is on record under it");
+    let refused = ada.post("/admin-tokens", &json!({ "name": " crm-sync ", "role": "operator" }));
+    assert_eq!((refused.status, refused.code()), (409, "conflict".to_owned()));
+    let other = service.site.issue("admin-token", "ats-sync", &["--role", "operator"]);
+    for (secret, name) in [(&taken, "one"), (&other, "two")] {
+        let create = json_request("POST", "/tokens", &json!({ "name": name })).token(secret);
+        assert_eq!(send(&service, &create).status, 201);
+    }
+    let ids = service.site.list(&["admin-token", "list"]);
+    for (at, name) in ["crm-sync", "ats-sync"].into_iter().enumerate() {
+        let id = ids[at]["id"].as_str().expect("an id");
+        for actor in [name, id, &format!("{name} ({id})")] {
+            let lines = service.site.events(&["--actor", actor]);
+            let lines: Vec<_> = lines.iter().map(|line| (&line["operation"], &line["actor"])).collect();
+            assert_eq!(lines, [(&json!("token create"), &json!(format!("{name} ({id})")))]);
+        }
     }
 }
 

@@ -337,6 +337,19 @@ fn the_admin_listener_has_tls_too_unless_it_is_switched_off() {
     let reply = connection.ask(&Request::get("/metrics"));
     assert_eq!(reply.status, 200);
     assert!(reply.body.contains("contactd_tls_handshakes_total{outcome=\"ok\"} 0\n"), "{}", reply.body);
+    // No other name below the same domain can give the browser this cookie.
+    let password = service.site.ok(&["user", "create", "ada", "--role", "admin"]);
+    let login = format!(r#"{{"name":"ada","password":"{password}"}}"#);
+    let request = |method, path: &str| Request::new(method, &format!("/admin/api/v1{path}"));
+    let json = request("POST", "/session").header("Content-Type", "application/json");
+    let reply = connection.ask(&json.body(login));
+    let cookie = reply.header("Set-Cookie").expect("a cookie");
+    let (pair, attributes) = cookie.split_once(';').expect("attributes");
+    assert_eq!(attributes, " Path=/; HttpOnly; SameSite=Strict; Secure");
+    let plain = pair.strip_prefix("__Host-").expect("the prefix");
+    for (cookie, status) in [(pair, 200), (plain, 401)] {
+        assert_eq!(connection.ask(&request("GET", "/session").header("Cookie", cookie)).status, status);
+    }
     // Half a handshake is closed, and plain HTTP.
     let mut stuck = Connection::open(service.admin);
     stuck.send(b"\x16\x03\x01");

@@ -1,6 +1,6 @@
 //! Logging in.
 
-use contactd_core::{Actor, NotRecorded, PasswordHash, User, UserChange, UserChanged, UserName, Via};
+use contactd_core::{Actor, NotRecorded, PasswordHash, User, UserChange, UserChanged, Via};
 use contactd_core::{accepted_step, secret_of};
 
 use super::{LoginError, Users};
@@ -10,7 +10,7 @@ const NOBODY: &str = "(unknown)";
 
 impl Users {
     /// Logs a user in. Unknown, wrong and disabled look the same and cost the same work: each hashes once and leaves one
-    /// line. An unknown name is not in that line, because it may be a password.
+    /// line. So does a right password without its code, with `code needed`, until the code comes. An unknown name is not in that line, because it may be a password.
     ///
     /// Works also while the journal cannot be written, because opt-outs must work then. The line waits in the store.
     pub async fn log_in(
@@ -20,15 +20,12 @@ impl Users {
         password: &str,
         code: Option<&str>,
     ) -> Result<User, LoginError> {
-        let found = match UserName::parse(&name.trim().to_ascii_lowercase()) {
-            Ok(name) => self.parts.store.find_user(name.as_str()).await?,
-            Err(_) => None,
-        };
+        let found = self.parts.store.find_user(&name.trim().to_ascii_lowercase()).await?;
         let hash = found.as_ref().map_or_else(PasswordHash::nobodys, |user| user.password.clone());
         let is_right = hash.is_of(password);
         let actor = Actor::new(found.as_ref().map_or(NOBODY, |user| &user.name), via);
         let Some(user) = found.filter(|user| is_right && user.is_enabled()) else {
-            return Err(self.refused(&actor, LoginError::Wrong).await);
+            return Err(self.refused(&actor, None, LoginError::Wrong).await);
         };
         let now = self.parts.clock.now();
         let mut change = UserChange {
@@ -38,18 +35,22 @@ impl Users {
         };
         if let Some(seed) = &user.totp {
             let secret = secret_of(&self.parts.keys, &user.name, seed)?;
-            // Without a code, this is the first half of a log-in.
-            let code = code.filter(|code| !code.trim().is_empty()).ok_or(LoginError::CodeNeeded)?;
+            let Some(code) = code.filter(|code| !code.trim().is_empty()) else {
+                // The first half of a log-in, or somebody who has the password and nothing else.
+                return Err(self.refused(&actor, Some("code needed"), LoginError::CodeNeeded).await);
+            };
             change.totp_step = accepted_step(&secret, code, now, seed.last_step);
             if change.totp_step.is_none() {
-                return Err(self.refused(&actor, LoginError::CodeNeeded).await);
+                return Err(self.refused(&actor, Some("wrong code"), LoginError::CodeNeeded).await);
             }
         }
         match self.note_log_in(&actor, &user, &change).await? {
             UserChanged::Done(user) => Ok(user),
             // Somebody was quicker: with the same code, or with a change of the account.
-            _ if change.totp_step.is_some() => Err(self.refused(&actor, LoginError::CodeNeeded).await),
-            _ => Err(self.refused(&actor, LoginError::Wrong).await),
+            _ if change.totp_step.is_some() => {
+                Err(self.refused(&actor, Some("wrong code"), LoginError::CodeNeeded).await)
+            }
+            _ => Err(self.refused(&actor, None, LoginError::Wrong).await),
         }
     }
 
@@ -58,7 +59,7 @@ impl Users {
         let actor = Actor::new(name, via);
         let found = self.parts.store.find_user(name).await?;
         let Some(user) = found.filter(User::is_enabled) else {
-            return Err(self.refused(&actor, LoginError::Wrong).await);
+            return Err(self.refused(&actor, None, LoginError::Wrong).await);
         };
         let change = UserChange { last_login_at: Some(self.parts.clock.now()), ..UserChange::default() };
         match self.note_log_in(&actor, &user, &change).await? {
@@ -84,9 +85,10 @@ impl Users {
         Ok(changed)
     }
 
-    /// Notes a failed log-in.
-    async fn refused(&self, actor: &Actor, error: LoginError) -> LoginError {
-        self.parts.note_failure(&self.parts.entry(actor, "log in")).await;
+    /// Notes a failed log-in, and what was missing although the password was right.
+    async fn refused(&self, actor: &Actor, missing: Option<&str>, error: LoginError) -> LoginError {
+        let entry = self.parts.entry(actor, "log in");
+        self.parts.note_failure(&missing.map_or(entry.clone(), |missing| entry.about(missing))).await;
         error
     }
 }
